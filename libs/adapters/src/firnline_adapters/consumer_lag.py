@@ -1,67 +1,51 @@
-"""What a member of a consumer group has before it, as `kafka-consumer-groups --describe` tells it.
+"""What a member of a consumer group has before it, by what its client has heard.
 
-Read when Prometheus asks, and from the broker: what a client has heard last of a partition's end
-grows old while it is paused, which is when somebody wants to know. All ends are one request, on a
-connection that no fetch keeps waiting (0.5 s each on the consumer's own).
+Every fetch tells the client where a partition ends, so nothing is asked for it: a scrape that asks
+the broker waits for it, and a page of metrics that hangs is worse than a figure of a moment ago.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from functools import cached_property
+import time
+from collections.abc import Iterator, Mapping
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka import Consumer, TopicPartition
 
-from firnline_adapters.kafka_connection import Kafka, client_config
-
-ANSWER_S = 2.0  # Prometheus waits for 10 s, and the rest has its turn, too
-Lags = dict[tuple[str, ...], float]
-Offsets = dict[tuple[str, int], int]
+LOOK_S = 5.0  # Prometheus asks every 15 s or so
+Lags = Mapping[tuple[str, ...], float]
 
 
 class ConsumerLag:
     """Of the partitions that a consumer has been assigned."""
 
-    def __init__(self, kafka: Kafka, consumer: Consumer, group: str) -> None:
-        self._kafka = kafka
+    def __init__(self, consumer: Consumer, group: str) -> None:
         self._consumer = consumer
         self._group = group
+        self._looked_s = float("-inf")
+        self._lags: Lags = {}
+
+    def look(self, done: Mapping[tuple[str, int], int | None]) -> None:
+        """On the thread that polls; looks every 5 s. `done`: of each partition that is assigned
+        the offset below which all is dealt with, None where nothing has come yet."""
+        now_s = time.monotonic()
+        if now_s - self._looked_s >= LOOK_S:
+            self._looked_s = now_s
+            self._lags = dict(self._found(done))
 
     def measure(self) -> Lags:
-        """By group, topic and partition. What the broker has not told is left out."""
-        try:
-            return self._measured()
-        except KafkaException:  # it is away
-            return {}
+        """As of the last look, by group, topic and partition."""
+        return self._lags
 
-    def _measured(self) -> Lags:
-        places = self._consumer.assignment()
-        if not places:
-            return {}
-        done = self._committed(places)
-        if new := [one for one in places if done.get((one.topic, one.partition), 0) < 0]:
-            done |= self._offsets(new, OffsetSpec.earliest())
-        ends = self._offsets(places, OffsetSpec.latest())
-        return {
-            (self._group, topic, str(partition)): max(end - done[topic, partition], 0)
-            for (topic, partition), end in ends.items()
-            if (topic, partition) in done
-        }
-
-    def _committed(self, places: list[TopicPartition]) -> Offsets:
-        """Below 0 where there is none; without those whose transaction is just at its end."""
-        found = self._consumer.committed(places, timeout=ANSWER_S)
-        return {(one.topic, one.partition): one.offset for one in found if not one.error}
-
-    def _offsets(self, places: Iterable[TopicPartition], spec: OffsetSpec) -> Offsets:
-        asked = {TopicPartition(one.topic, one.partition): spec for one in places}
-        futures = self._admin.list_offsets(asked, request_timeout=ANSWER_S)
-        return {
-            (one.topic, one.partition): future.result().offset for one, future in futures.items()
-        }
-
-    @cached_property
-    def _admin(self) -> AdminClient:
-        """Made when somebody asks. That the broker is away is in the log of the consumer."""
-        return AdminClient({**client_config(self._kafka), "log_level": 0})
+    def _found(
+        self, done: Mapping[tuple[str, int], int | None]
+    ) -> Iterator[tuple[tuple[str, ...], float]]:
+        for (topic, partition), offset in done.items():
+            heard = self._consumer.get_watermark_offsets(
+                TopicPartition(topic, partition), cached=True
+            )
+            end = -1 if heard is None else heard[1]
+            if end < 0:
+                continue  # no fetch was answered yet
+            # A fetch that was answered and brought nothing: all of it is dealt with.
+            lag = 0 if offset is None else max(end - offset, 0)
+            yield (self._group, topic, str(partition)), lag

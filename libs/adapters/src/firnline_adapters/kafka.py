@@ -224,8 +224,8 @@ class KafkaInbox:
         # core, for somebody to take the partitions that its group has just given it.
         leaving = ExitStack()
         leaving.callback(self._consumer.close)
-        lag = ConsumerLag(kafka, self._consumer, group)
-        leaving.enter_context(metrics.measured("consumer_lag_records", lag.measure))
+        self._lag = ConsumerLag(self._consumer, group)
+        leaving.enter_context(metrics.measured("consumer_lag_records", self._lag.measure))
         self._leave_group = weakref.finalize(self, leaving.close)
 
     def poll(self, timeout_s: float, full: Collection[Place] = ()) -> Sequence[Delivery]:
@@ -237,7 +237,13 @@ class KafkaInbox:
                 self._log.warning("poll_error", error=error.str())
             elif (delivery := self._decoded(message)) is not None:
                 found.append(delivery)
+        self._lag.look({place: self._low(place) for place in self._owned})
         return found
+
+    def _low(self, place: Place) -> int | None:
+        """Below it all is done; None: nothing was read yet."""
+        mark = self._marks.get(place)
+        return None if mark is None else mark.committable
 
     def _pause(self, full: set[Place]) -> None:
         if begin := [TopicPartition(*place) for place in full - self._full]:

@@ -134,9 +134,9 @@ GAUGES: Meanings = {
     },
     ("enricher", "planner", "worker", "committer"): {
         "consumer_lag_records": (
-            "Offsets between what the consumer group has committed and the end, of each partition "
-            "that this member has; read from Kafka at each scrape. Markers of transactions have "
-            "offsets, too: 1 or 2 while idle."
+            "Offsets between what this member has dealt with and the end, of each partition that "
+            "it has, as far as its client has heard: while a partition is paused its end stays. "
+            "Markers of transactions have offsets, too: 1 or 2 while idle."
         ),
     },
     ("gateway",): {

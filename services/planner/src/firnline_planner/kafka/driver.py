@@ -123,12 +123,18 @@ class KafkaDriver:
             effects = self._reader.handle(one, record, bucket, wall_ms())
             yield self._collect(effects, one.partition, batch)
 
+    def _places(self) -> dict[tuple[str, int], int | None]:
+        """Where it reads on; what it has read was committed in the round before."""
+        at = self._consumer.position(self._consumer.assignment())
+        return {(one.topic, one.partition): one.offset if one.offset >= 0 else None for one in at}
+
     def _pass_time(self, batch: Batch, publications: int) -> Iterable[Effects]:
         """Time in every bucket once a tick, and at once where more was due than one tick takes.
         `publications`: of table states, in one bucket."""
         now_s = time.monotonic()
         ticked = now_s - self._ticked_s >= self._tick_s
         if ticked:
+            self._lag.look(self._places())
             self._ticked_s = now_s
             self._buckets.stand_by()
             self._report()

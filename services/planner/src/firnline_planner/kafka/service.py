@@ -62,7 +62,7 @@ def serve(settings: Settings, reader: Reader, defaults: Thresholds, log: Log) ->
         log,
         stop,
         assignments,
-        ConsumerLag(settings.broker, consumer, settings.app),
+        ConsumerLag(consumer, settings.app),
     )
 
     def end(*_: object) -> None:
