@@ -28,13 +28,14 @@ PYTHON = f"./{NAME}/bin/python"
 ROOTS = (
     *("mmh3", "msgspec", "numpy", "psutil", "pyarrow"),
     *("pyiceberg", "pyroaring", "pyspark", "zstandard"),
-    *("fastavro", "prometheus-client", "requests"),  # with which keys to the storage are renewed
+    # With which keys to the storage are renewed, and calls of the catalog counted.
+    *("fastavro", "prometheus-client", "pyyaml", "requests"),
 )
 """Distributions that a group imports; what they require comes along."""
 OPTIONAL = ("adlfs", "boto3", "fsspec", "gcsfs", "s3fs")  # other storages, where installed
 OURS = (
     *("firnline_adapters", "firnline_deletes", "firnline_domain"),
-    *("firnline_iceberg", "firnline_worker"),
+    *("firnline_iceberg", "firnline_schemas", "firnline_worker"),
 )
 _VERSION = f"python{sys.version_info[0]}.{sys.version_info[1]}"
 _SITE = f"lib/{_VERSION}/site-packages"
