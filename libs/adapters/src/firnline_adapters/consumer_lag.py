@@ -7,12 +7,15 @@ the broker waits for it, and a page of metrics that hangs is worse than a figure
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from confluent_kafka import Consumer, TopicPartition
 
 LOOK_S = 5.0  # Prometheus asks every 15 s or so
 Lags = Mapping[tuple[str, ...], float]
+Done = Mapping[tuple[str, int], int | None]
+"""Of each partition that is assigned the offset below which all is dealt with, None where nothing
+has come yet."""
 
 
 class ConsumerLag:
@@ -24,21 +27,18 @@ class ConsumerLag:
         self._looked_s = float("-inf")
         self._lags: Lags = {}
 
-    def look(self, done: Mapping[tuple[str, int], int | None]) -> None:
-        """On the thread that polls; looks every 5 s. `done`: of each partition that is assigned
-        the offset below which all is dealt with, None where nothing has come yet."""
+    def look(self, done: Callable[[], Done]) -> None:
+        """On the thread that polls, at each round. Every 5 s it asks what is `done`, and looks."""
         now_s = time.monotonic()
         if now_s - self._looked_s >= LOOK_S:
             self._looked_s = now_s
-            self._lags = dict(self._found(done))
+            self._lags = dict(self._found(done()))
 
     def measure(self) -> Lags:
         """As of the last look, by group, topic and partition."""
         return self._lags
 
-    def _found(
-        self, done: Mapping[tuple[str, int], int | None]
-    ) -> Iterator[tuple[tuple[str, ...], float]]:
+    def _found(self, done: Done) -> Iterator[tuple[tuple[str, ...], float]]:
         for (topic, partition), offset in done.items():
             heard = self._consumer.get_watermark_offsets(
                 TopicPartition(topic, partition), cached=True

@@ -28,7 +28,7 @@ from firnline_domain.records.events import DeadLettered
 
 from firnline_adapters import metrics
 from firnline_adapters.assignments import Places
-from firnline_adapters.consumer_lag import ConsumerLag
+from firnline_adapters.consumer_lag import ConsumerLag, Done
 from firnline_adapters.dead_letters import DEAD_LETTERS, send_to_dead_letters
 from firnline_adapters.kafka_connection import Kafka, client_config
 from firnline_adapters.logs import Log
@@ -237,13 +237,12 @@ class KafkaInbox:
                 self._log.warning("poll_error", error=error.str())
             elif (delivery := self._decoded(message)) is not None:
                 found.append(delivery)
-        self._lag.look({place: self._low(place) for place in self._owned})
+        self._lag.look(self._done)
         return found
 
-    def _low(self, place: Place) -> int | None:
-        """Below it all is done; None: nothing was read yet."""
-        mark = self._marks.get(place)
-        return None if mark is None else mark.committable
+    def _done(self) -> Done:
+        marks = {place: self._marks.get(place) for place in self._owned}
+        return {place: None if mark is None else mark.committable for place, mark in marks.items()}
 
     def _pause(self, full: set[Place]) -> None:
         if begin := [TopicPartition(*place) for place in full - self._full]:

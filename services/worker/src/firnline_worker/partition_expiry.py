@@ -3,12 +3,10 @@ file is read or written. Or only counts them, to be announced."""
 
 from __future__ import annotations
 
-import random
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from firnline_domain.errors import CatalogUnreachable, TaskRefused
+from firnline_domain.errors import TaskRefused
 from firnline_domain.identity import MAIN, Scope
 from firnline_domain.policy.decisions import Reason
 from firnline_domain.records.orders import TableOrder
@@ -17,18 +15,15 @@ from firnline_domain.settings.in_force import with_namespace
 from firnline_domain.settings.thresholds import Thresholds, thresholds
 from firnline_domain.times import HOUR_MS
 from firnline_domain.values import Value
-from firnline_iceberg.avro import MetadataFileGone
 from firnline_iceberg.commits import JavaCommits
 from firnline_iceberg.file_ages import is_older, time_column
 from firnline_iceberg.files import DataFileEntry
-from firnline_iceberg.java import removal_json
 from firnline_iceberg.manifests import Detail
 from firnline_iceberg.planning import live_entries
-from firnline_iceberg.rewrites import Landed, Refused, Rewrite
 from firnline_iceberg.tables import LoadedTable, Tables
 
-from firnline_worker.dangling_deletes import TRIES, WAIT_S, is_committed
 from firnline_worker.preconditions import yield_to_writers
+from firnline_worker.removals import Removal, remove
 
 MAX_FILES = 50_000  # in one commit: 0.4 ms each to Java, and the rest follows six hours later
 
@@ -78,36 +73,21 @@ class PartitionExpirer:
 
     def expire(self, order: TableOrder) -> TableResult:
         """Raises TaskRefused, RetryLater."""
-        why = ""
-        for attempt in range(TRIES):
-            if attempt:
-                time.sleep(random.uniform(0, WAIT_S * 2 ** (attempt - 1)))
-            table = self.tables.load(order.table)
-            if is_committed(table, order.task_id):
-                return self._result(order, {})
+
+        def look(table: LoadedTable, head: int) -> Removal:
             limits = self._limits(table, order)
             before_ms = self.now_ms() - int(ttl_h(order, limits) * HOUR_MS)
-            head = table.head(MAIN).snapshot_id
-            try:
-                found = old_files(table, head, limits, before_ms)
-            except MetadataFileGone as error:  # expired meanwhile
-                why = str(error)
-                continue
+            found = old_files(table, head, limits, before_ms)
             if order.numbers.get("announces"):
                 going = {f"going_{name}": number for name, number in found.figures.items()}
-                return self._result(order, {**going, "ttl_h": ttl_h(order, limits)})
+                return Removal((), self._result(order, {**going, "ttl_h": ttl_h(order, limits)}))
             if not found.files:
-                return self._result(order, {})
+                return Removal((), self._result(order, {}))
             yield_to_writers(table, MAIN, self.now_ms())
-            removal = _removal(order, table, head, found.files)
-            outcome = self.commits.commit(order.table, MAIN, head, (removal,), merges=False)
-            if isinstance(outcome, Landed):
-                removed = {f"{name}_removed": number for name, number in found.figures.items()}
-                return self._result(order, removed)
-            if isinstance(outcome, Refused):
-                raise TaskRefused(outcome.reason, outcome.detail)
-            why = outcome.detail
-        raise CatalogUnreachable(f"{TRIES} tries to commit came to nothing: {why}")
+            removed = {f"{name}_removed": number for name, number in found.figures.items()}
+            return Removal(found.files, self._result(order, removed), drops=True)
+
+        return remove(self.tables, self.commits, order, look, self._result(order, {}))
 
     def _limits(self, table: LoadedTable, order: TableOrder) -> Thresholds:
         """By what the owner says now. Raises TaskRefused where that is something else."""
@@ -141,12 +121,3 @@ def refusal(order: TableOrder, limits: Thresholds, now_ms: int) -> tuple[str, st
     if not 0 < announced_ms <= now_ms - limits.partition_grace_ms:
         return "grace_period", "it was not announced so long ago (firnline.partitions.grace-ms)"
     return None
-
-
-def _removal(
-    order: TableOrder, table: LoadedTable, head: int, files: Sequence[DataFileEntry]
-) -> Rewrite:
-    fields = {one.spec_id: len(table.spec(one.spec_id).fields) for one in files}
-    removed = tuple(removal_json(one, fields[one.spec_id]) for one in files)
-    number = table.last_sequence_number
-    return Rewrite((order.task_id,), number, head, removed, (), drops=True)

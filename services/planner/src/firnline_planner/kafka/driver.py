@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 from confluent_kafka import Consumer, KafkaError, Message
 from firnline_adapters import metrics
 from firnline_adapters.assignments import KafkaAssignments
-from firnline_adapters.consumer_lag import ConsumerLag
+from firnline_adapters.consumer_lag import ConsumerLag, Done
 from firnline_adapters.health import say_ready
 from firnline_adapters.logs import Log
 
@@ -123,7 +123,7 @@ class KafkaDriver:
             effects = self._reader.handle(one, record, bucket, wall_ms())
             yield self._collect(effects, one.partition, batch)
 
-    def _places(self) -> dict[tuple[str, int], int | None]:
+    def _done(self) -> Done:
         """Where it reads on; what it has read was committed in the round before."""
         at = self._consumer.position(self._consumer.assignment())
         return {(one.topic, one.partition): one.offset if one.offset >= 0 else None for one in at}
@@ -134,7 +134,7 @@ class KafkaDriver:
         now_s = time.monotonic()
         ticked = now_s - self._ticked_s >= self._tick_s
         if ticked:
-            self._lag.look(self._places())
+            self._lag.look(self._done)
             self._ticked_s = now_s
             self._buckets.stand_by()
             self._report()
