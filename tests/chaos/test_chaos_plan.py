@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from firnline_chaos.faults import FAULTS
-from firnline_chaos.plan import LAKE_SORTS, SORTS, STORM_S, Blow, draw
+from firnline_chaos.plan import LAKE_SORTS, SORTS, STORM_S, Blow, Sort, draw
 from firnline_chaos.storm import steps
 from firnline_chaos.tables import BUSY, KINDS
 from firnline_chaos.writes import WRITES
@@ -42,6 +42,19 @@ def test_every_kind_of_write_and_fault_is_drawn() -> None:
     plans = [draw(1, number, LAKE_SORTS) for number in range(60)]
     assert {write.kind for plan in plans for write in plan.writes} == set(WRITES)
     assert {blow.fault for plan in plans for blow in plan.blows} == set(FAULTS)
+
+
+@pytest.mark.parametrize("sorts", [SORTS, LAKE_SORTS])
+def test_every_sort_of_fault_strikes_in_every_round(sorts: tuple[Sort, ...]) -> None:
+    for seed in range(300):
+        blows = draw(seed, 1, sorts).blows
+        for sort in sorts:
+            assert [one for one in blows if one.fault == sort.fault and one.target in sort.targets]
+
+
+def test_the_sorts_come_in_another_order_by_the_seed() -> None:
+    orders = {tuple(blow.fault for blow in draw(seed, 1).blows[:5]) for seed in range(20)}
+    assert len(orders) > 15
 
 
 def test_whatever_is_planned_can_be_done() -> None:

@@ -15,6 +15,7 @@ import ssl
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -80,6 +81,7 @@ class LakeCatalog(ThreadingHTTPServer):
         self.seen: list[tuple[str, str, Mapping[str, str]]] = []  # method, path, headers
         self.asked_for_tokens: list[dict[str, str]] = []
         self.handed_out: list[Keys] = []
+        self.refused = Counter[int]()  # answers by status: 401, 403
         self._lock = threading.Lock()
         self._newest: tuple[Keys, float] | None = None  # and when they end
 
@@ -251,6 +253,8 @@ class _Handler(BaseHTTPRequestHandler):
         self._say(200, json.dumps(answer).encode())
 
     def _say(self, status: int, body: bytes, kind: str = "application/json") -> None:
+        if status in (401, 403):
+            self.server.refused[status] += 1
         self.send_response(status)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body)))

@@ -34,6 +34,7 @@ class ThrottledStore(ThreadingHTTPServer):
         self.place = urlsplit(upstream).netloc
         self.refusals, self.share = refusals, 0.0
         self.refused: list[str] = []
+        self.denied = 0  # by the store itself: keys that it does not know, or no more
         self._seen = Counter[str]()
 
     @property
@@ -66,6 +67,7 @@ class _Handler(BaseHTTPRequestHandler):
         except (OSError, HTTPException):
             self.close_connection = True  # the store is away
             return
+        self.server.denied += status == 403
         self.say(status, headers, found)
 
     def passed_on(self, body: bytes) -> tuple[int, dict[str, str], bytes]:

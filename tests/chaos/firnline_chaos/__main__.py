@@ -17,7 +17,7 @@ from firnline_local.artifacts import iceberg_jar
 
 from firnline_chaos import report
 from firnline_chaos.lake import NAMES
-from firnline_chaos.plan import LAKE_SORTS, SORTS, draw
+from firnline_chaos.plan import draw
 from firnline_chaos.rounds import Run, prepared
 
 
@@ -32,14 +32,13 @@ def main() -> int:
         print(f"{time.monotonic() - started:7.1f} s  {line}", flush=True)
 
     say(f"SEED={asked.seed} MINUTES={asked.minutes:g}, state in {state_dir}")
-    sorts = LAKE_SORTS if asked.config else SORTS
     with prepared(state_dir, iceberg_jar(), say, config=asked.config) as run:
         say("everything is up")
         begun, number = time.monotonic(), 0
         found: list[str] = []
         while not found and time.monotonic() - begun < asked.minutes * 60:
             number += 1
-            found = run.round(draw(asked.seed, number, sorts))
+            found = run.round(draw(asked.seed, number, run.sorts))
             say(f"round {number}: {len(found)} findings; {len(run.book.done)} writes so far")
             for one in found:
                 say(f"FINDING {one}")

@@ -59,6 +59,16 @@ class SecuredLake:
         assert self.known.connection is not None
         return self.known.connection.at(uri)
 
+    def refusals(self) -> dict[str, int]:
+        """What came of its faults, and of tokens and keys that had ended."""
+        by_status = self.front.refused
+        return {
+            "401 of the catalog": by_status[401],
+            "403 of the catalog": by_status[403],
+            "403 of the store": self.slow.denied,
+            "503 of the store": len(self.slow.refused),
+        }
+
     def calm(self) -> None:
         """Nothing is refused any more."""
         self.slow.share = 0.0

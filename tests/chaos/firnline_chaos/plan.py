@@ -7,6 +7,7 @@ twice, but it meets the same kinds of moments.
 from __future__ import annotations
 
 import random
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from firnline_chaos.catalog_proxy import Spoil
@@ -16,7 +17,7 @@ STORM_S = 90.0
 WRITES_PER_S = 1.5
 WRITERS = 2
 STREAM_PER_S = 5.0  # appends to the busy table, by a writer of its own
-FAULTS = 18  # of a round
+DRAWN = 7  # faults of a round beside one of each sort, by weight
 HELD = 0.25  # share of writes that take their time between planning and commit
 
 
@@ -125,14 +126,21 @@ def _write(dice: random.Random, number: str, at_s: float) -> Write:
 
 
 def _blows(dice: random.Random, sorts: tuple[Sort, ...]) -> tuple[Blow, ...]:
-    """No part is struck again before the last fault on it has ended."""
+    """One of each sort, then some more by their weight. No part is struck again before the last
+    fault on it has ended: whose turn it is waits, and others go before."""
+    waiting = dice.sample(sorts, len(sorts))
+    waiting += dice.choices(sorts, [one.weight for one in sorts], k=DRAWN)
+    times = sorted(dice.uniform(1, STORM_S - 2) for _ in waiting)
     found: list[Blow] = []
-    for at_s in sorted(dice.uniform(1, STORM_S - 2) for _ in range(FAULTS)):
+    for at_s in times:
         busy = {one.target for one in found if one.until_s + 1 > at_s}
-        sort = dice.choices(sorts, [one.weight for one in sorts])[0]
-        free = [target for target in sort.targets if target not in busy]
-        if free:
-            seconds = round(dice.uniform(sort.shortest_s, sort.longest_s), 2)
-            seed = dice.getrandbits(32)
-            found.append(Blow(round(at_s, 2), sort.fault, dice.choice(free), seconds, seed))
+        if fitting := next((one for one in waiting if {*one.targets} - busy), None):
+            waiting.remove(fitting)
+            found.append(_blow(dice, at_s, fitting, busy))
     return tuple(found)
+
+
+def _blow(dice: random.Random, at_s: float, sort: Sort, busy: Collection[str]) -> Blow:
+    seconds = round(dice.uniform(sort.shortest_s, sort.longest_s), 2)
+    target = dice.choice([one for one in sort.targets if one not in busy])
+    return Blow(round(at_s, 2), sort.fault, target, seconds, dice.getrandbits(32))

@@ -18,6 +18,7 @@ def figures(run: Run, seed: int, rounds: int, minutes: float) -> dict[str, Any]:
     outcomes = Counter(done.outcome for done in run.book.done)
     landed = Counter(done.write.kind for done in run.book.done if done.outcome == "landed")
     snapshots = [n for one in run.book.lineages.values() for n in one.nodes.values()]
+    lake = run.ground.lake
     struck = {
         name: times for name, times in run.storm.struck.items() if not name.startswith("spoil")
     }  # of the spoils, those that met a commit count
@@ -33,6 +34,8 @@ def figures(run: Run, seed: int, rounds: int, minutes: float) -> dict[str, Any]:
         "struck": struck,
         "commits spoiled": dict(run.ground.journal.spoiled),
         "faults that met nothing": dict(run.storm.missed),
+        "faults that never struck": run.storm.never_struck(run.sorts),
+        "what the lake refused": lake.refusals() if lake else {},
         "faults that this machine does not have": dict(run.storm.skipped),
         "tasks": tasks(run.topics.ledger),
         "hostile inputs": dict(run.hostile.book.sent),

@@ -29,7 +29,7 @@ from firnline_chaos.hostile import tenant
 from firnline_chaos.hostile.tenant import Hostile
 from firnline_chaos.lake import secured_lake
 from firnline_chaos.model import Lineage, Unseen
-from firnline_chaos.plan import WRITERS, Plan, Write
+from firnline_chaos.plan import LAKE_SORTS, SORTS, WRITERS, Plan, Sort, Write
 from firnline_chaos.reader import Promise, Reader, reader, recount, shown
 from firnline_chaos.storm import Storm
 from firnline_chaos.tables import BUSY, KINDS, NAMESPACE, Kind, create
@@ -57,6 +57,7 @@ class Run:
     book: Book
     storm: Storm
     hostile: Hostile
+    sorts: tuple[Sort, ...]  # of faults
     say: Callable[[str], None]
     findings: list[str] = field(default_factory=list)
     checks: int = 0
@@ -290,4 +291,5 @@ def prepared(
             lambda: live_paths(eyes),
             0.0 if lake else hostile_per_s,
         )
-        yield Run(found, eyes, topics, writers, book, Storm(found, say), hostile, say)
+        storm, sorts = Storm(found, say), LAKE_SORTS if lake else SORTS
+        yield Run(found, eyes, topics, writers, book, storm, hostile, sorts, say)
