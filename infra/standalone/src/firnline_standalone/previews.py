@@ -9,6 +9,7 @@ from firnline_domain.identity import MAIN
 from firnline_domain.policy.cost_benefit import Action
 from firnline_domain.policy.dangling_deletes import DanglingDeletes
 from firnline_domain.policy.expiry import configured_ref_rules, configured_retention, refusal
+from firnline_domain.policy.format_upgrade import VECTORS, FormatUpgrade
 from firnline_domain.policy.manifest_rewrite import ManifestRewrite
 from firnline_domain.policy.orphan_removal import OrphanRemoval
 from firnline_domain.policy.partition_expiry import PartitionExpiry
@@ -29,6 +30,8 @@ from firnline_iceberg.planning import live_files
 from firnline_iceberg.retained_names import RetainedNames
 from firnline_iceberg.tables import LoadedTable, Tables
 from firnline_worker.eligibility import reasons
+from firnline_worker.format_upgrade import refusal as refusal_of_upgrade
+from firnline_worker.format_upgrade import unfit, v2_deletes
 from firnline_worker.manifests import small_manifests
 from firnline_worker.partition_expiry import old_files, ttl_h
 from firnline_worker.partition_expiry import refusal as refusal_of_partitions
@@ -50,6 +53,7 @@ class Preview:
     position_deletes: int = 0
     snapshots: int = 0
     partitions: int = 0  # that lose files, where rows go by their age
+    upgrade: str = ""  # of the format version, and what follows it
     refs: tuple[str, ...] = ()  # tags and branches that go
     handed_over: str | None = None
     refused: str | None = None
@@ -72,6 +76,8 @@ def preview(tables: Tables, order: Order, now_ms: int) -> Preview:
             return _orphans(table, order, now_ms)
         case PartitionExpiry.name:
             return _partitions(tables, table, order, now_ms)
+        case FormatUpgrade.name:
+            return _upgrade(tables, table, order, now_ms)
     return Preview(unknown=True)
 
 
@@ -133,6 +139,27 @@ def _partitions(tables: Tables, table: LoadedTable, order: TableOrder, now_ms: i
     before_ms = now_ms - int(ttl_h(order, limits) * HOUR_MS)
     found = old_files(table, table.head(MAIN).snapshot_id, limits, before_ms)
     return Preview(files=len(found.files), bytes=_bytes(found.files), partitions=len(found.scopes))
+
+
+def _upgrade(tables: Tables, table: LoadedTable, order: TableOrder, now_ms: int) -> Preview:
+    """Of the delete files that are to be vectors afterwards."""
+    limits = thresholds(with_namespace(table.properties, tables.namespace_properties(order.table)))
+    if why := refusal_of_upgrade(order, limits, now_ms):
+        return Preview(refused=": ".join(why))
+    held = v2_deletes(table, table.head(MAIN).snapshot_id)
+    if table.format_version < VECTORS and (why := unfit(table, limits, now_ms)):
+        return Preview(refused=": ".join(why))
+    if table.format_version >= VECTORS:
+        return Preview(upgrade=f"It has format version {table.format_version} already.")
+    yield_to_writers(table, MAIN, now_ms)
+    return Preview(
+        upgrade=f"Format version {table.format_version} would become {VECTORS}, by metadata alone. "
+        "It cannot be undone: engines that do not know v3 can neither read nor write the table any "
+        f"more. It holds {held['equality_delete_files']:,.0f} equality-delete files and "
+        f"{held['position_delete_files']:,.0f} position-delete files, in "
+        f"{held['partitions_with_v2_deletes']:,.0f} partitions: deletion vectors take their place "
+        "afterwards."
+    )
 
 
 def _orphans(table: LoadedTable, order: TableOrder, now_ms: int) -> Preview:

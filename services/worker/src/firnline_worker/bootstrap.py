@@ -22,6 +22,7 @@ from firnline_adapters.topics import require_topics
 from firnline_domain.errors import Misconfigured, RetryLater
 from firnline_domain.policy.dangling_deletes import DanglingDeletes
 from firnline_domain.policy.expiry import EXPIRE
+from firnline_domain.policy.format_upgrade import FormatUpgrade
 from firnline_domain.policy.lanes import Lane, LaneRotation, topic_of
 from firnline_domain.policy.manifest_rewrite import ManifestRewrite
 from firnline_domain.policy.orphan_removal import OrphanRemoval
@@ -44,6 +45,7 @@ from firnline_worker.comparing import Comparer
 from firnline_worker.dangling_deletes import DanglingDeleteRemover
 from firnline_worker.delete_set_cache import DeleteSetCache
 from firnline_worker.expiry import Expirer
+from firnline_worker.format_upgrade import FormatUpgrader
 from firnline_worker.handlers import COMPARISONS, TABLE_TASKS, Handlers, TableActions
 from firnline_worker.handover import Handover
 from firnline_worker.heartbeats import Heartbeats
@@ -238,6 +240,7 @@ def table_actions(
         ManifestRewrite.name: ManifestRewriter(tables, java, name, now_ms).rewrite,
         OrphanRemoval.name: OrphanRemover(tables, name, now_ms).remove,
         PartitionExpiry.name: PartitionExpirer(tables, commits, name, now_ms).expire,
+        FormatUpgrade.name: FormatUpgrader(tables, java, name, now_ms).upgrade,
     }
 
 

@@ -134,6 +134,7 @@ class ActionWork(Value):
     due_ms: int | None = None  # when time may change that
     announced_ms: int | None = None  # since when people know what will go (`partition_expiry`)
     announced_h: float = 0.0  # by which age
+    done_ms: int | None = None  # of what is done once: when that was (`format_upgrade`)
 
 
 class ExpiryWork(ActionWork):

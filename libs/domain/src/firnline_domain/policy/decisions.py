@@ -115,6 +115,16 @@ class Reason(ReasonCode):
         "files whose rows are all older than {ttl_h} h (firnline.partitions.ttl-hours) leave the "
         "table",
     )
+    FORMAT_ANNOUNCED = (
+        "format_announced",
+        "a worker looks who writes the table, before `firnline.format-version` is carried out",
+        "who writes it, and what it holds of v2, is being found out, to be announced",
+    )
+    FORMAT_VERSION = (
+        "format_version",
+        "`firnline.format-version` asks for a higher format version than the table has",
+        "format version {format_version} becomes {wanted_version} (firnline.format-version)",
+    )
     REQUESTED = (
         "requested",
         "a person has asked for it by name: `firnline run TABLE ACTION`",
@@ -133,6 +143,13 @@ class Reason(ReasonCode):
         " over",
         "old partitions were announced; they leave the table when firnline.partitions.grace-ms is "
         "over (firnline.partitions.ttl-hours=0 stops it)",
+    )
+    FORMAT_GRACE = (
+        "format_grace_period",
+        "the upgrade of the format version was announced, and is made when "
+        "`firnline.format-version.grace-ms` is over",
+        "its upgrade was announced, and cannot be undone; it is made when "
+        "firnline.format-version.grace-ms is over (firnline.format-version=2 stops it)",
     )
     HEALTHY = (
         "healthy",
@@ -262,6 +279,8 @@ ORDERS = frozenset(
         Reason.MANY_MANIFESTS,
         Reason.PARTITIONS_ANNOUNCED,
         Reason.OLD_PARTITIONS,
+        Reason.FORMAT_ANNOUNCED,
+        Reason.FORMAT_VERSION,
         Reason.REQUESTED,
         Reason.ORPHAN_INTERVAL,
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from firnline_domain.policy.dangling_deletes import DanglingDeletes
+from firnline_domain.policy.format_upgrade import FormatUpgrade
 from firnline_domain.policy.manifest_rewrite import ManifestRewrite
 from firnline_domain.policy.orphan_removal import OrphanRemoval
 from firnline_domain.policy.partition_expiry import PartitionExpiry
@@ -15,5 +16,6 @@ ACTIONS: tuple[TableAction, ...] = (
     ManifestRewrite(),
     OrphanRemoval(),
     PartitionExpiry(),
+    FormatUpgrade(),
 )
 TABLE_ACTIONS = {one.name: one for one in ACTIONS}

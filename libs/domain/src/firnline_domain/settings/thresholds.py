@@ -85,6 +85,9 @@ class Thresholds(Value, cache_hash=True):  # ninety fields, and `_resolved` asks
     partition_ttl_h: float = 0.0  # firnline.partitions.ttl-hours; 0 = for ever
     partition_column: str = ""  # firnline.partitions.column: that the age is of
     partition_grace_ms: int = DAY_MS  # firnline.partitions.grace-ms: from the announcement
+    format_version: int = 2  # firnline.format-version: that the table shall have
+    upgrade_grace_ms: int = DAY_MS  # firnline.format-version.grace-ms: from the announcement
+    writer_hours: float = 24.0  # firnline.format-version.writer-hours: that writers are looked at
     sort: str = ""  # firnline.sort: columns, or `order` = the table's own; '' = never
     sort_depth: int = 5  # firnline.sort.max-depth: files that may hold one key
     sort_interval_ms: int = HOUR_MS  # firnline.sort.interval-ms: between two looks
@@ -285,6 +288,20 @@ PROPERTIES = {
     ),
     "firnline.partitions.grace-ms": Property(
         "partition_grace_ms", PAUSE, "owners need longer than a day to object"
+    ),
+    "firnline.format-version": Property(
+        "format_version",
+        whole(2, 3),
+        "a v2 table shall become v3, and its delete files deletion vectors: there is no way back",
+    ),
+    "firnline.format-version.grace-ms": Property(
+        "upgrade_grace_ms", PAUSE, "owners of readers need longer than a day to object"
+    ),
+    "firnline.format-version.writer-hours": Property(
+        "writer_hours",
+        real(0, AGE_MS / HOUR_MS),
+        "writers that are not known to write v3 commit more rarely than once a day; or they were "
+        "seen to (0: nobody looks)",
     ),
     "firnline.sort": Property(
         "sort", set_where="readers filter by a column that files are not sorted by"
