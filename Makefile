@@ -62,7 +62,7 @@ e2e: setup ## The whole system as processes
 
 .PHONY: test-lake
 test-lake: setup ## Secured Kafka and Redis, TLS, catalogs on object stores: every service, every way in, both drivers of the planner
-	FIRNLINE_TEST_LAKE=1 $(BIN)/pytest tests/integration/cluster tests/integration/kafka tests/integration/lake tests/integration/cluster tests/integration/doctor tests/integration/test_catalog_auth.py tests/integration/test_secured_redis.py tests/integration/test_tls.py tests/e2e/test_secured_kafka.py tests/e2e/test_lake_secrets.py
+	FIRNLINE_TEST_LAKE=1 $(BIN)/pytest tests/integration/cluster tests/integration/kafka tests/integration/lake tests/integration/doctor tests/integration/test_catalog_auth.py tests/integration/test_secured_redis.py tests/integration/test_tls.py tests/e2e/test_secured_kafka.py tests/e2e/test_lake_secrets.py
 
 FOLDER ?= .firnline/nessie
 .PHONY: nessie
@@ -129,12 +129,13 @@ PART ?= all
 ROUNDS ?= 5
 SCALE ?= 1
 STREAM = $(if $(filter-out file,$(origin MINUTES)),--minutes $(MINUTES)) $(if $(RATE),--rate $(RATE)) $(if $(filter 0,$(BUSY)),--no-busy)
+CLUSTER = $(if $(SIDES),--sides $(SIDES)) $(if $(LIMIT_MINUTES),--limit-minutes $(LIMIT_MINUTES))
 BENCH_FOLDER ?= .firnline/bench
 PEERS ?= $(findstring peers,$(PART))
 WITH_PEERS = $(filter-out 0,$(PEERS))
 .PHONY: bench-rewrite
-bench-rewrite: setup $(if $(WITH_PEERS),$(VENV)/peers/.ready) ## The rewrite beside Iceberg's own: PART=all|main,keys,growth..., ROUNDS=n, SCALE=x; PEERS=1: Sail and Trino too; of streams MINUTES=n, RATE=n, BUSY=0
-	$(BIN)/python -m bench.rewrite.run --part $(PART) $(if $(WITH_PEERS),--peers) --rounds $(ROUNDS) --scale $(SCALE) $(STREAM) --folder $(BENCH_FOLDER); \
+bench-rewrite: setup $(if $(WITH_PEERS),$(VENV)/peers/.ready) ## The rewrite beside Iceberg's own: PART=all|main,keys,growth..., ROUNDS=n, SCALE=x; PEERS=1: Sail and Trino too; of streams MINUTES=n, RATE=n, BUSY=0; of cluster SIDES=firnline,stock, LIMIT_MINUTES=n
+	$(BIN)/python -m bench.rewrite.run --part $(PART) $(if $(WITH_PEERS),--peers) --rounds $(ROUNDS) --scale $(SCALE) $(STREAM) $(CLUSTER) --folder $(BENCH_FOLDER); \
 	  status=$$?; $(BIN)/python -m bench.rewrite.report && exit $$status
 
 # Sail and its client, on no other program's path (232 MB). Trino is fetched by the bench itself.

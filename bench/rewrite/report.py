@@ -365,6 +365,7 @@ TITLES = {
     "prices": "What readers pay, and what conversions cost",
     "peers": "Sail and Trino beside us",
     "cluster": "Two executors of 1.5 GB that share only an object store",
+    "cluster_large": "The same with a table of 4.7 GB",
 }
 RENDERERS = {
     "main": _compared,
@@ -383,6 +384,7 @@ RENDERERS = {
     "prices": _prices,
     "peers": _peers,
     "cluster": _cluster,
+    "cluster_large": _cluster,
 }
 
 

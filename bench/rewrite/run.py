@@ -56,6 +56,10 @@ def _load(given: argparse.Namespace) -> dict[str, Any]:
     return {"load": streams.Load(given.rate, given.writers, given.minutes, given.busy)}
 
 
+def _sides(given: argparse.Namespace) -> dict[str, Any]:
+    return {"sides": cluster.Sides(tuple(given.sides.split(",")), given.limit_minutes * 60)}
+
+
 PARTS = {
     "main": Part(compared.run, 99),
     "keys": Part(compared.run_composite),
@@ -72,10 +76,11 @@ PARTS = {
     "head": Part(head.run),
     "prices": Part(prices.run),
     "peers": Part(peers.run, 3),
-    "cluster": Part(cluster.run),
+    "cluster": Part(cluster.run, options=_sides),
+    "cluster_large": Part(cluster.run, scale=cluster.LARGE, options=_sides),
 }
 PEERS = "peers"  # left out of `all`, because it fetches what nothing else needs
-CLUSTER = "cluster"  # left out of `all`, because it needs root and Go
+CLUSTERS = ("cluster", "cluster_large")  # left out of `all`, because they need root and Go
 
 
 def main() -> int:
@@ -98,7 +103,7 @@ def main() -> int:
 def chosen(given: str, with_peers: bool) -> list[str]:
     """Names of parts. Raises SystemExit with a sentence for an unknown one."""
     names = (
-        [name for name in PARTS if name not in (PEERS, CLUSTER)]
+        [name for name in PARTS if name not in (PEERS, *CLUSTERS)]
         if given == "all"
         else given.split(",")
     )
@@ -132,6 +137,10 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=told.minutes, help="streams: how long")
     parser.add_argument("--busy", action=argparse.BooleanOptionalAction, default=told.busy,
                         help="streams: beside a process that takes a core")  # fmt: skip
+    sides = cluster.Sides()
+    parser.add_argument("--sides", default=",".join(sides.names), help="cluster: who, in turn")
+    parser.add_argument("--limit-minutes", type=float, default=sides.limit_s / 60,
+                        help="cluster: of a side")  # fmt: skip
     parser.add_argument("--folder", type=Path, required=True, help="tables are kept here")
     parser.add_argument("--results", type=Path, default=RESULTS)
     return parser.parse_args()

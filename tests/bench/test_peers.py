@@ -12,7 +12,7 @@ from bench.rewrite.benchmark_runs import Visitor
 from bench.rewrite.engines import FIRNLINE, SAIL, Failed
 from bench.rewrite.parts import peers
 from bench.rewrite.parts.peers import KINDS, Tally, bars
-from bench.rewrite.run import PARTS, chosen
+from bench.rewrite.run import CLUSTERS, PARTS, chosen
 from bench.rewrite.survivors import Sum
 from bench.rewrite.trees import Usage
 
@@ -108,7 +108,7 @@ def test_a_machine_with_both(monkeypatch, tmp_path):
 
 def test_peers_are_measured_only_when_asked_for():
     assert "peers" not in chosen("all", with_peers=False)
-    assert chosen("all", with_peers=True) == [name for name in PARTS if name != "cluster"]
+    assert chosen("all", with_peers=True) == [name for name in PARTS if name not in CLUSTERS]
     assert chosen("main", with_peers=True) == ["main", "peers"]
     assert chosen("peers", with_peers=True) == ["peers"]
 

@@ -30,14 +30,28 @@ from tests.kit import s3_server as s3
 from tests.kit.s3_server import S3Server, s3_server
 from tests.kit.spark_cluster import DRIVER, SparkCluster, reason_against, spark_cluster
 
-SHAPE = Shape(  # 5 GB, of which 0.5 GB are equality deletes
-    "cluster", keys="composite", base_rows=50_000_000, upserts=20_000_000, commits=10
-)
+SHAPE = Shape("cluster", keys="composite", base_rows=50_000_000, upserts=20_000_000, commits=10)
+LARGE = 1.35  # 4.7 GB, of which 0.5 GB are equality deletes
 HOSTS, HOST_MB = 2, 1536
 OUR_JVM_MB, STOCK_JVM_MB = 512, 1400  # ours works in Python, beside the JVM
 SET_BYTES = 512 << 20
-LIMIT_S = 5_400.0
 PERIOD_S = 0.5
+
+
+@dataclass(frozen=True)
+class Sides:
+    """Who runs, in this order, and for how long at most."""
+
+    names: tuple[str, ...] = (FIRNLINE.name, STOCK.name)
+    limit_s: float = 5_400.0
+
+    @property
+    def engines(self) -> list[Engine]:
+        """Raises Failed for a name that is none."""
+        known = {who.name: who for who in (FIRNLINE, STOCK)}
+        if unknown := set(self.names) - set(known):
+            raise Failed(f"no side {', '.join(sorted(unknown))}; there are {', '.join(known)}")
+        return [known[name] for name in self.names]
 
 
 @dataclass
@@ -76,8 +90,9 @@ class Executors:
                     self.cpu[one.pid] = used - first.setdefault(one.pid, used)
 
 
-def run(place: Arena, _count: int, scale: float) -> dict[str, Any]:
+def run(place: Arena, _count: int, scale: float, sides: Sides = Sides()) -> dict[str, Any]:
     """One run each, on one table."""
+    engines = sides.engines
     if why := reason_against():
         raise Failed(f"no cluster here: {why}")
     s3.binary()
@@ -91,9 +106,10 @@ def run(place: Arena, _count: int, scale: float) -> dict[str, Any]:
     ):
         warm, origin = _on_store(inside, WARM), _on_store(inside, SHAPE.scaled(scale))
         found = {}
-        for who in (FIRNLINE, STOCK):
-            found[who.name] = _measured(inside, cluster, store, warm, origin, who)
-            print(who.name, found[who.name], flush=True)
+        for who in engines:
+            one = _measured(inside, cluster, store, warm, origin, who, sides.limit_s)
+            found[who.name] = one
+            print(who.name, one, flush=True)
     return {"table": origin.described(), "runs": found, "bars": []}
 
 
@@ -132,6 +148,7 @@ def _measured(
     warm: Source,
     origin: Source,
     who: Engine,
+    limit_s: float,
 ) -> dict[str, Any]:
     properties = {**store.properties, **store.root.properties(), "s3.region": REGION}
     with arriving(place, who, store=properties, **_given(place, cluster, properties, who)) as one:
@@ -139,7 +156,7 @@ def _measured(
         start = time.monotonic()
         with Executors(cluster) as executors:
             try:
-                made = one.run(origin, limit_s=LIMIT_S)
+                made = one.run(origin, limit_s=limit_s)
             except Failed as error:
                 return {"failed": str(error)[:500], **_told(executors, start)}
     return {
