@@ -91,7 +91,7 @@ schedules: setup ## Orders of writers' steps and commits: DEPTH=n, THIN=n, TABLE
 	  $(if $(SCHEDULE),--schedule "$(SCHEDULE)",--depth $(DEPTH) --thin $(THIN) --tables $(TABLES))
 
 .PHONY: chaos
-chaos: setup ## Writers and faults of every kind at once on the whole stack: MINUTES=n, SEED=s again; CONFIG=reference: on a secured lake
+chaos: setup ## Writers and faults of every kind at once on the whole stack: MINUTES=n, SEED=s again; CONFIG=reference or nessie: on a secured lake
 	PYTHONPATH=tests/chaos:. $(BIN)/python -m firnline_chaos --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(if $(CONFIG),--config $(CONFIG))
 
 .PHONY: fuzz-inputs

@@ -71,6 +71,10 @@ def test_acknowledged() -> None:
         history.mean(marker, Change())
     assert invariants.acknowledged("t", history, ["m1", "rolled-back-to"]) == []
     assert "m2" in invariants.acknowledged("t", history, ["m1", "m2"])[0]
+    own = {"snapshot-id": 2, "parent-snapshot-id": None, "summary": {MARKER: "m2"}}
+    history.observe([own])  # in a line of its own
+    assert invariants.acknowledged("t", history, ["m1", "m2"]) == []
+    assert "m1" in invariants.acknowledged("t", history, ["m1", "m2"], head=2)[0]
 
 
 def test_whole_history() -> None:

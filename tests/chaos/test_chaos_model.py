@@ -64,6 +64,21 @@ def test_branches_go_their_own_ways() -> None:
     assert lineage.ancestors(3) == [3, 1]
 
 
+def test_a_hidden_history_is_that_of_the_commits() -> None:
+    lineage = Lineage()
+    for number, name in enumerate(("one", "two", "three", "refused")):
+        lineage.mean(name, Change(added=(row(number),)))
+    lineage.propose([snapshot(1, None, "one"), snapshot(2, 1, "two")])
+    lineage.propose([snapshot(3, 2, "three"), snapshot(4, 2, "refused")])
+    lineage.observe([snapshot(3, None, "three")])  # all that the catalog shows
+    assert lineage.ancestors(3) == [3, 2, 1]
+    assert {one.version for one in lineage.rows(3)} == {0, 1, 2}
+    assert set(lineage.nodes) == {1, 2, 3}  # what was only sent has not landed
+    lineage.propose([snapshot(5, 2, "five"), snapshot(5, 3, "five")])  # tried again: the last one
+    lineage.observe([snapshot(5, None, "five")])
+    assert lineage.ancestors(5) == [5, 3, 2, 1]
+
+
 def test_a_snapshot_of_nobody_is_not_passed_over() -> None:
     lineage = Lineage()
     lineage.observe([snapshot(1, None)])

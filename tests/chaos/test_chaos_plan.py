@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 from firnline_chaos.faults import FAULTS
-from firnline_chaos.plan import LAKE_SORTS, SORTS, STORM_S, Blow, Sort, draw
+from firnline_chaos.plan import LAKE_SORTS, NESSIE_SORTS, SORTS, STORM_S, Blow, Sort, draw
 from firnline_chaos.storm import steps
-from firnline_chaos.tables import BUSY, KINDS
+from firnline_chaos.tables import BUSY, KINDS, OF_HISTORY, STEADY, of_nessie
 from firnline_chaos.writes import WRITES
 
 
@@ -44,12 +44,19 @@ def test_every_kind_of_write_and_fault_is_drawn() -> None:
     assert {blow.fault for plan in plans for blow in plan.blows} == set(FAULTS)
 
 
-@pytest.mark.parametrize("sorts", [SORTS, LAKE_SORTS])
+@pytest.mark.parametrize("sorts", [SORTS, LAKE_SORTS, NESSIE_SORTS])
 def test_every_sort_of_fault_strikes_in_every_round(sorts: tuple[Sort, ...]) -> None:
     for seed in range(300):
         blows = draw(seed, 1, sorts).blows
         for sort in sorts:
             assert [one for one in blows if one.fault == sort.fault and one.target in sort.targets]
+
+
+def test_on_nessie_nothing_needs_v3_or_a_history() -> None:
+    kinds = tuple(map(of_nessie, STEADY))
+    drawn = {write.kind for n in range(40) for write in draw(1, n, NESSIE_SORTS, kinds).writes}
+    assert drawn == {*WRITES} - {"vector", *OF_HISTORY}
+    assert {kind.properties["format-version"] for kind in kinds} == {"2"}
 
 
 def test_the_sorts_come_in_another_order_by_the_seed() -> None:

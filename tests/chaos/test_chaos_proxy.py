@@ -98,6 +98,25 @@ def test_each_way_to_spoil_a_commit(
     assert proxy.journal.spoiled == {str(spoil): 1}
 
 
+def test_what_was_sent_is_proposed_and_once_it_is_accepted_seen(
+    proxy: CatalogProxy, seen: list[Any]
+) -> None:
+    proposed = list[Any]()
+    proxy.journal.propose = lambda name, found: proposed.append((name, [*found]))
+    assert [commit(proxy), commit(proxy)] == [200, 409]
+    sent = ("t", [{"snapshot-id": 1, "summary": {}}])
+    assert proposed == [sent, sent]
+    assert seen[0] == sent
+    assert len(seen) == 2  # and what the catalog shows
+
+
+def test_a_gate_answers_in_the_place_of_the_catalog(proxy: CatalogProxy, catalog: Catalog) -> None:
+    proxy.gate = lambda path, _: (403, [], b"no") if path == PATH else None
+    assert commit(proxy) == 403
+    assert catalog.calls == 0
+    assert proxy.journal.sent == []
+
+
 def test_an_order_ends(proxy: CatalogProxy) -> None:
     proxy.spoil(Order(Spoil.ERROR_502, 2))
     assert [commit(proxy) for _ in range(3)] == [502, 502, 200]

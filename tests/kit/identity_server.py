@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from firnline_local.ports import LOOPBACK
 
-from tests.kit.s3_server import S3Server
+from tests.kit.s3_server import Keys, S3Server
 
 CLIENT, SECRET = "firnline", "cAnAry-oidc-secret-4d"
 KEY_ID = "tests"
@@ -32,6 +32,7 @@ class Rules:
 
     token_s: float = 60.0
     keys_s: float = 60.0  # of the object store
+    shares_keys: bool = False  # the same ones for the first half of their life
     secret: str = SECRET
     given: list[str] = field(default_factory=list)  # tokens, the newest last
     roles: int = 0  # that were assumed
@@ -45,6 +46,8 @@ class IdentityServer(ThreadingHTTPServer):
     def __init__(self, store: S3Server, rules: Rules) -> None:
         super().__init__((LOOPBACK, 0), _Handler)
         self.store, self.rules = store, rules
+        self._lock = threading.Lock()
+        self._newest: tuple[Keys, float] | None = None  # and when they end
         self.key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 
     @property
@@ -77,6 +80,18 @@ class IdentityServer(ThreadingHTTPServer):
             f"{iam}.client-iam.session-duration": f"PT{int(self.rules.keys_s)}S",
             f"{iam}.sts-endpoint": self.uri,
         }
+
+    def role(self) -> tuple[Keys, float]:
+        """Keys to the store, and when they end."""
+        with self._lock:
+            if self._newest and self.rules.shares_keys:
+                keys, end_s = self._newest
+                if keys.access in self.store.alive and end_s - time.time() > self.rules.keys_s / 2:
+                    return self._newest
+            self.rules.roles += 1
+            keys = self.store.new_keys(self.rules.keys_s + 2)  # as true as a clock of seconds is
+            self._newest = keys, time.time() + self.rules.keys_s + 1
+            return self._newest
 
     def token(self) -> str:
         now = int(time.time())
@@ -153,10 +168,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _role(self) -> None:
         """Without a session token, which versitygw does not know."""
-        rules = self.server.rules
-        rules.roles += 1
-        keys = self.server.store.new_keys(rules.keys_s + 2)  # as true as a clock of seconds is
-        ends = datetime.fromtimestamp(time.time() + rules.keys_s + 1, UTC)
+        keys, end_s = self.server.role()
+        ends = datetime.fromtimestamp(end_s, UTC)
         text = f"""<AssumeRoleResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/">
 <AssumeRoleResult><Credentials><AccessKeyId>{keys.access}</AccessKeyId>
 <SecretAccessKey>{keys.secret}</SecretAccessKey><SessionToken></SessionToken>

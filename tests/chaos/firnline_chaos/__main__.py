@@ -16,8 +16,7 @@ from typing import Any
 from firnline_local.artifacts import iceberg_jar
 
 from firnline_chaos import report
-from firnline_chaos.lake import NAMES
-from firnline_chaos.plan import draw
+from firnline_chaos.lakes import LAKES
 from firnline_chaos.rounds import Run, prepared
 
 
@@ -38,7 +37,7 @@ def main() -> int:
         found: list[str] = []
         while not found and time.monotonic() - begun < asked.minutes * 60:
             number += 1
-            found = run.round(draw(asked.seed, number, run.sorts))
+            found = run.round(run.plan(asked.seed, number))
             say(f"round {number}: {len(found)} findings; {len(run.book.done)} writes so far")
             for one in found:
                 say(f"FINDING {one}")
@@ -64,7 +63,7 @@ def arguments(prog: str = "chaos") -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog=prog)
     parser.add_argument("--minutes", type=float, default=2.0)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
-    parser.add_argument("--config", choices=NAMES, help="a lake that asks who one is")
+    parser.add_argument("--config", choices=LAKES, help="a lake that asks who one is")
     parser.add_argument("--state", type=Path, help="folder to work in; else a temporary one")
     return parser.parse_args()
 

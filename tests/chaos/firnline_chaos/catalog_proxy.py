@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from email.message import Message
 from enum import StrEnum
 from http.client import HTTPConnection, HTTPException, HTTPResponse
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -19,8 +20,11 @@ from typing import Any
 
 LOOPBACK = "127.0.0.1"
 PATIENCE_S = 60.0  # with the catalog: it may be paused for a while
-HOP_BY_HOP = {"connection", "keep-alive", "transfer-encoding", "content-length", "host"}
+HOP_BY_HOP = {"connection", "keep-alive", "transfer-encoding", "content-length"}
+DROPPED = HOP_BY_HOP | {"accept-encoding"}
 Answer = tuple[int, list[tuple[str, str]], bytes]
+Gate = Callable[[str, Message], Answer | None]
+"""Given path and headers, it answers itself, or lets pass."""
 
 
 class Spoil(StrEnum):
@@ -70,9 +74,11 @@ class Sent:
 
 @dataclass
 class Journal:
-    """What came through. `see` is given (table name, snapshots as JSON)."""
+    """What came through. `see` and `propose` are given (table name, snapshots as JSON): those that
+    a table has, and those that a commit wants to add."""
 
     see: Callable[[str, Iterable[Any]], None] = lambda *_: None
+    propose: Callable[[str, Iterable[Any]], None] = lambda *_: None  # before it is sent
     sent: list[Sent] = field(default_factory=list)
     spoiled: dict[str, int] = field(default_factory=dict)
 
@@ -89,6 +95,7 @@ class CatalogProxy(ThreadingHTTPServer):
         self.lock = threading.Lock()
         self.orders: list[Order] = []
         self.cut = False
+        self.gate: Gate = lambda *_: None
         self._open: set[socket.socket] = set()
 
     @property
@@ -160,6 +167,8 @@ class _Call(BaseHTTPRequestHandler):
 
     def _pass(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        if refused := self.server.gate(self.path, self.headers):
+            return self._give(*refused)
         sent = self._commit(body)
         order = self.server.taken(sent) if sent else None
         try:
@@ -173,14 +182,14 @@ class _Call(BaseHTTPRequestHandler):
     def _commit(self, body: bytes) -> Sent | None:
         if self.command != "POST" or "/tables/" not in self.path or self.path.endswith("/metrics"):
             return None
-        updates = json.loads(body).get("updates", [])
-        added = [one["snapshot"] for one in updates if one["action"] == "add-snapshot"]
+        added = _added(body)
         ids = tuple(one["snapshot-id"] for one in added)
         with self.server.lock:
             number = len(self.server.journal.sent)
             name = self.path.rsplit("/", 1)[1]
             sent = Sent(number, name, ids, b'"firnline.task-id"' in body)
             self.server.journal.sent.append(sent)
+        self.server.journal.propose(name, added)
         return sent
 
     def _spoiled(self, order: Order, body: bytes) -> Answer | None:
@@ -204,21 +213,25 @@ class _Call(BaseHTTPRequestHandler):
     def _forwarded(self, body: bytes) -> Answer:
         connection = HTTPConnection(LOOPBACK, self.server.upstream, timeout=PATIENCE_S)
         try:
-            headers = {k: v for k, v in self.headers.items() if k.lower() not in HOP_BY_HOP}
+            headers = {k: v for k, v in self.headers.items() if k.lower() not in DROPPED}
+            headers["Accept-Encoding"] = "identity"  # answers are read here
             connection.request(self.command, self.path, body or None, headers)
             answer = connection.getresponse()
             found = answer.status, _headers(answer), answer.read()
         finally:
             connection.close()
-        self._see(found)
+        self._see(found, body)
         return found
 
-    def _see(self, answer: Answer) -> None:
-        """Every answer about a table tells of snapshots."""
+    def _see(self, answer: Answer, asked: bytes) -> None:
+        """Every answer about a table tells of snapshots. An accepted commit's are seen as they were
+        sent: some catalogs show no parent."""
         status, _, body = answer
         if status == 200 and "/tables/" in self.path and b'"metadata"' in body:
             metadata = json.loads(body)["metadata"]
             name = self.path.split("/tables/")[1].split("/")[0].split("?")[0]
+            if self.command == "POST" and not self.path.endswith("/metrics"):
+                self.server.journal.see(name, _added(asked))
             self.server.journal.see(name, metadata.get("snapshots") or [])
 
     def _give(
@@ -240,6 +253,12 @@ class _Call(BaseHTTPRequestHandler):
 
     def log_message(self, *_: object) -> None:
         pass
+
+
+def _added(body: bytes) -> list[Any]:
+    """Snapshots that a commit adds."""
+    updates = json.loads(body).get("updates", [])
+    return [one["snapshot"] for one in updates if one["action"] == "add-snapshot"]
 
 
 def _headers(answer: HTTPResponse) -> list[tuple[str, str]]:

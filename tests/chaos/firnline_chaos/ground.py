@@ -18,7 +18,9 @@ from firnline_local.state import StackRecord, StateDir
 from firnline_chaos.catalog_proxy import CatalogProxy, Journal
 from firnline_chaos.lake import SecuredLake, proxied
 from firnline_chaos.own_parts import OwnPart, second_gateway
+from firnline_chaos.plan import LAKE_SORTS, NESSIE_SORTS, SORTS, Sort
 from firnline_chaos.stored_files import StoredFiles
+from firnline_chaos.tables import STEADY, Kind, of_nessie
 
 SWEEP_AGE_S = 240.0  # results older than half of it are refused
 Clocks = Mapping[str, Mapping[str, str]]
@@ -67,6 +69,23 @@ class Ground:
     @property
     def files(self) -> StoredFiles:
         return self.lake.files if self.lake else StoredFiles()
+
+    @property
+    def hides_history(self) -> bool:
+        """Whether the catalog shows the current snapshot alone."""
+        return self.lake is not None and self.lake.hides_history
+
+    @property
+    def kinds(self) -> tuple[Kind, ...]:
+        """Of tables that its catalog can have, the busy one apart."""
+        return tuple(map(of_nessie, STEADY)) if self.hides_history else STEADY
+
+    @property
+    def sorts(self) -> tuple[Sort, ...]:
+        """Of faults that can strike it."""
+        if self.lake is None:
+            return SORTS
+        return NESSIE_SORTS if self.lake.hides_history else LAKE_SORTS
 
     def calm(self) -> None:
         """The catalog and its store do as they are told."""

@@ -47,9 +47,14 @@ def rows(table: str, ref: str, meant: Seen, read: Seen) -> list[str]:
     return found
 
 
-def acknowledged(table: str, lineage: Lineage, markers: Iterable[str]) -> list[str]:
-    """A commit that a writer was told had succeeded is in the table's history."""
-    seen = {node.marker for node in lineage.nodes.values()}
+def acknowledged(
+    table: str, lineage: Lineage, markers: Iterable[str], head: int | None = None
+) -> list[str]:
+    """A commit that a writer was told had succeeded is in the table's history. `head`: behind it,
+    where no writer takes a commit back."""
+    nodes = lineage.nodes
+    history = nodes if head is None else lineage.ancestors(head)
+    seen = {nodes[number].marker for number in history}
     lost = [one for one in markers if lineage.meant(one) and one not in seen]
     return [f"{table}: acknowledged commits are gone: {lost[:SHOWN]}"] if lost else []
 

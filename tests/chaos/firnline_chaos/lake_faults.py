@@ -9,7 +9,6 @@ from firnline_chaos.ground import Ground
 from firnline_chaos.lake import SecuredLake
 from firnline_chaos.missed import Missed
 from firnline_chaos.plan import Blow
-from firnline_chaos.tables import NAMESPACE
 
 SHARES = (0.3, 0.9)  # of requests: what clients' own tries get over, and what they do not
 
@@ -29,7 +28,7 @@ class EndKeys:
     blow: Blow
 
     def begin(self) -> None:
-        store = lake_of(self.ground).store
+        store = lake_of(self.ground).storage.server
         if not store.alive:
             raise Missed("nobody has keys")
         try:
@@ -49,7 +48,7 @@ class RevokeTokens:
     blow: Blow
 
     def begin(self) -> None:
-        lake_of(self.ground).front.revoke_all()
+        lake_of(self.ground).doors.revoke_tokens()
 
     def end(self) -> None:
         pass
@@ -63,11 +62,11 @@ class Throttle:
     blow: Blow
 
     def begin(self) -> None:
-        slow = lake_of(self.ground).slow
+        slow = lake_of(self.ground).storage.slow
         slow.share = random.Random(self.blow.dice).choice(SHARES)
 
     def end(self) -> None:
-        lake_of(self.ground).slow.share = 0.0
+        lake_of(self.ground).storage.slow.share = 0.0
 
 
 @dataclass
@@ -78,7 +77,7 @@ class Forbid:
     blow: Blow
 
     def begin(self) -> None:
-        lake_of(self.ground).front.rules.closed.add(NAMESPACE)
+        lake_of(self.ground).doors.forbid()
 
     def end(self) -> None:
-        lake_of(self.ground).front.rules.closed.discard(NAMESPACE)
+        lake_of(self.ground).doors.allow()

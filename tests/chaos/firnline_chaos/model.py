@@ -72,6 +72,7 @@ class Node:
     parent: int | None
     marker: str | None
     tasks: tuple[str, ...]
+    manifest_list: str = ""
 
 
 class Unseen(Exception):
@@ -85,6 +86,7 @@ class Lineage:
         self._lock = threading.Lock()
         self._nodes: dict[int, Node] = {}
         self._changes: dict[str, Change] = {}
+        self._proposed: dict[int, Mapping[str, Any]] = {}
         self._rows: dict[int, Rows] = {}
 
     def mean(self, marker: str, change: Change) -> None:
@@ -97,17 +99,30 @@ class Lineage:
         with self._lock:
             return self._changes.get(marker)
 
+    def propose(self, snapshots: Iterable[Mapping[str, Any]]) -> None:
+        """Snapshots that a commit wants to add, before anybody knows whether it will be taken."""
+        with self._lock:
+            self._proposed.update({one["snapshot-id"]: one for one in snapshots})
+
     def observe(self, snapshots: Iterable[Mapping[str, Any]]) -> None:
-        """Snapshots as table metadata has them in JSON."""
+        """Snapshots that the table has, as its metadata has them in JSON. What a catalog hides is
+        known from the commits: the parent of one that it shows, and so on back: a commit is taken
+        on top of its parent alone, so that one has landed, too."""
         with self._lock:
             for one in snapshots:
-                number = one["snapshot-id"]
-                if number not in self._nodes:
-                    summary = one.get("summary") or {}
-                    tasks = tuple(filter(None, summary.get(TASK_ID, "").split(",")))
-                    self._nodes[number] = Node(
-                        number, one.get("parent-snapshot-id"), summary.get(MARKER), tasks
-                    )
+                self._take(one)
+
+    def _take(self, shown: Mapping[str, Any]) -> None:
+        left: Mapping[str, Any] | None = shown
+        while left is not None and (number := left["snapshot-id"]) not in self._nodes:
+            parent = left.get("parent-snapshot-id")
+            if parent is None and number in self._proposed:
+                parent = self._proposed[number].get("parent-snapshot-id")
+            summary = left.get("summary") or {}
+            tasks = tuple(filter(None, summary.get(TASK_ID, "").split(",")))
+            place = left.get("manifest-list", "")
+            self._nodes[number] = Node(number, parent, summary.get(MARKER), tasks, place)
+            left = self._proposed.get(parent) if parent is not None else None
 
     @property
     def nodes(self) -> dict[int, Node]:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from firnline_chaos.catalog_proxy import Spoil
-from firnline_chaos.tables import BUSY, STEADY
+from firnline_chaos.tables import BUSY, STEADY, Kind
 
 STORM_S = 90.0
 WRITES_PER_S = 1.5
@@ -87,7 +87,7 @@ SORTS = (
     Sort("fill_disk", 3, (*SERVICES, *SERVERS), 1.0, 6.0),
     Sort("jump_clock", 2, CLOCKS, 2.0, 10.0),
 )
-LAKE_SORTS = (  # more of them, where the catalog and its store ask who one is
+LAKE_SORTS: tuple[Sort, ...] = (  # more of them, where the catalog and its store ask who one is
     *SORTS,
     Sort("end_keys", 4, ("store",)),
     Sort("revoke_tokens", 4, ("catalog",)),
@@ -96,17 +96,32 @@ LAKE_SORTS = (  # more of them, where the catalog and its store ask who one is
     Sort("kill", 2, ("store",)),
     Sort("pause", 2, ("store",), 0.5, 6.0),
 )
+NESSIE_SORTS = tuple(
+    # RocksDB, in which it keeps what it knows, takes no write any more after one that failed
+    replace(sort, targets=tuple(one for one in sort.targets if one != "catalog"))
+    if sort.fault == "fill_disk"
+    else sort
+    for sort in LAKE_SORTS
+)
 
 
-def draw(seed: int, number: int, sorts: tuple[Sort, ...] = SORTS) -> Plan:
+def draw(
+    seed: int,
+    number: int,
+    sorts: tuple[Sort, ...] = SORTS,
+    kinds: tuple[Kind, ...] = STEADY,
+) -> Plan:
     """The plan of a round; the same for the same seed and number."""
     dice = random.Random(f"{seed}/{number}")
-    return Plan(number, _writes(dice, number), _blows(dice, sorts), _stream(number))
+    writes = _writes(dice, number, kinds)
+    return Plan(number, writes, _blows(dice, sorts), _stream(number))
 
 
-def _writes(dice: random.Random, number: int) -> tuple[Write, ...]:
+def _writes(dice: random.Random, number: int, kinds: tuple[Kind, ...]) -> tuple[Write, ...]:
     times = sorted(dice.uniform(0, STORM_S) for _ in range(int(STORM_S * WRITES_PER_S)))
-    return tuple(_write(dice, f"{number}-{n}", at_s) for n, at_s in enumerate(times))
+    return tuple(
+        _write(dice, f"{number}-{n}", at_s, dice.choice(kinds)) for n, at_s in enumerate(times)
+    )
 
 
 def _stream(number: int) -> tuple[Write, ...]:
@@ -117,8 +132,7 @@ def _stream(number: int) -> tuple[Write, ...]:
     )
 
 
-def _write(dice: random.Random, number: str, at_s: float) -> Write:
-    kind = dice.choice(STEADY)
+def _write(dice: random.Random, number: str, at_s: float, kind: Kind) -> Write:
     what = dice.choices(list(kind.writes), list(kind.writes.values()))[0]
     hold_s = dice.uniform(0.2, 2.5) if dice.random() < HELD else 0.0
     writer, seed = dice.randrange(WRITERS), dice.getrandbits(32)

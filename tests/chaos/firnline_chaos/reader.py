@@ -3,11 +3,12 @@ counted anew."""
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections import Counter
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import py4j.java_gateway
@@ -21,15 +22,17 @@ from firnline_iceberg.connection import NAME, CatalogConnection
 from firnline_iceberg.file_cache import FileCache
 from firnline_iceberg.files import DeleteFileEntry
 from firnline_iceberg.locations import metadata_folders
-from firnline_iceberg.manifests import Detail
+from firnline_iceberg.manifests import Detail, read_manifest_list
 from firnline_iceberg.naming import PREFIX, stem_of
 from firnline_iceberg.planning import live_entries
+from firnline_iceberg.removal import sent_path, shares_files
 from firnline_iceberg.tables import LoadedTable, Tables
 from firnline_iceberg.tallying import partition_changes
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from firnline_chaos.invariants import FileFacts, Seen
-from firnline_chaos.model import Rows, value_of
+from firnline_chaos.model import Node, Rows, value_of
 from firnline_chaos.stored_files import StoredFiles
 from firnline_chaos.tables import NAMESPACE
 
@@ -43,21 +46,45 @@ class Reader:
     spark: SparkSession
     tables: Tables
     files: StoredFiles
+    _added: dict[int, frozenset[str]] = field(default_factory=dict)  # by snapshot, once read
 
     def load(self, name: str) -> LoadedTable:
         return self.tables.named((NAMESPACE,), name)
 
-    def facts(self, name: str, committed: Collection[str], promise: Promise) -> FileFacts:
-        """Of the table as it is; looked at again where an expiry ran meanwhile."""
+    def facts(
+        self,
+        name: str,
+        committed: Collection[str],
+        promise: Promise,
+        ever: Iterable[Node] = (),
+    ) -> FileFacts:
+        """Of the table as it is; looked at again where an expiry ran meanwhile. `ever`: snapshots
+        that it does not show and that somebody may still read: they count as retained."""
         for _ in range(LOOKS):
             table = self.load(name)
-            found = _facts_or_gone(table, self.files, committed, promise)
+            hidden = self._files_ever(table, ever)
+            found = _facts_or_gone(table, self.files, committed, promise, hidden)
             if not found.missing or self.load(name).metadata_location == table.metadata_location:
                 break
         return found
 
+    def _files_ever(self, table: LoadedTable, nodes: Iterable[Node]) -> frozenset[str]:
+        """What each of these commits has brought: manifest list, manifests, files."""
+        for node in nodes:
+            if node.snapshot_id not in self._added:
+                self._added[node.snapshot_id] = _brought(table, node)
+        return frozenset(
+            itertools.chain.from_iterable(self._added[one.snapshot_id] for one in nodes)
+        )
+
     def rows(self, name: str, ref: str) -> Seen:
         """As Spark sees a ref, with how often."""
+        for _ in range(LOOKS - 1):
+            with suppress(Py4JJavaError):  # a query keeps the keys of its start
+                return self._rows(name, ref)
+        return self._rows(name, ref)
+
+    def _rows(self, name: str, ref: str) -> Seen:
         where = f"{NAME}.{NAMESPACE}.{name}"
         self.spark.catalog.refreshTable(where)
         frame = self.spark.sql(f"SELECT * FROM {where} VERSION AS OF '{ref}'")
@@ -90,26 +117,49 @@ class Promise:
         return max(dated_ms + self.age_s * 1000, deadline_ms) < at_ms
 
 
+def _brought(table: LoadedTable, node: Node) -> frozenset[str]:
+    """Of what is gone already the path, so that it is missed."""
+    found = {normal_path(node.manifest_list)}
+    try:
+        for manifest in read_manifest_list(table.io, node.manifest_list):
+            if manifest.added_snapshot_id == node.snapshot_id:
+                found.add(normal_path(manifest.path))
+                found |= {entry.normal for entry in table.entries(manifest)}
+    except MetadataFileGone:
+        pass
+    return frozenset(found)
+
+
 def _facts_or_gone(
-    table: LoadedTable, files: StoredFiles, committed: Collection[str], promise: Promise
+    table: LoadedTable,
+    files: StoredFiles,
+    committed: Collection[str],
+    promise: Promise,
+    hidden: Collection[str],
 ) -> FileFacts:
     try:
-        return file_facts(table, files, committed, promise)
+        return file_facts(table, files, committed, promise, hidden)
     except MetadataFileGone as gone:
         return FileFacts(missing=[str(gone)])
 
 
 def file_facts(
-    table: LoadedTable, files: StoredFiles, committed: Collection[str], promise: Promise
+    table: LoadedTable,
+    files: StoredFiles,
+    committed: Collection[str],
+    promise: Promise,
+    hidden: Collection[str] = (),
 ) -> FileFacts:
     """`committed`: ids of tasks whose commit was told of. Once replaced, their files are expiry's
-    to remove, and one that was killed leaves some."""
+    to remove, and one that was killed leaves some. `hidden`: files of snapshots that the table does
+    not show, and that have to be there all the same."""
     live = {ref: _live(table, number.snapshot_id) for ref, number in table.metadata.refs.items()}
     retained = {
         normal_path(path)
         for snapshot in table.snapshots
         for path, _ in _live(table, snapshot.snapshot_id)
     }
+    retained |= {*hidden}
     missing = [path for path in retained | _metadata(table) if not files.path(path).exists()]
     listed, overdue = _listed(table, promise)
     stems = tuple(stem_of(table.identity.uuid, task) for task in committed)
@@ -146,9 +196,14 @@ def _listed(table: LoadedTable, promise: Promise) -> tuple[set[str], list[str]]:
             continue
         paths |= {normal_path(path) for path in found.outputs}
         dated_ms = max(found.written_at_ms, place.stored_at_ms)  # a worker's clock may be behind
-        if promise.is_broken(dated_ms, found.deadline_ms):
+        if promise.is_broken(dated_ms, found.deadline_ms) and not _stays(table, place.path):
             overdue.append(place.path)
     return paths, overdue
+
+
+def _stays(table: LoadedTable, path: str) -> bool:
+    """Whether what was sent of this list is left to the catalog's own collection (0054)."""
+    return shares_files(table) and bool(table.io.new_input(sent_path(path)).exists())
 
 
 def _written(table: LoadedTable, files: StoredFiles) -> list[str]:

@@ -34,10 +34,11 @@ def figures(run: Run, seed: int, rounds: int, minutes: float) -> dict[str, Any]:
         "struck": struck,
         "commits spoiled": dict(run.ground.journal.spoiled),
         "faults that met nothing": dict(run.storm.missed),
-        "faults that never struck": run.storm.never_struck(run.sorts),
+        "faults that never struck": run.storm.never_struck(run.ground.sorts),
         "what the lake refused": lake.refusals() if lake else {},
         "faults that this machine does not have": dict(run.storm.skipped),
         "tasks": tasks(run.topics.ledger),
+        "committed by action": actions(run.topics.ledger),
         "hostile inputs": dict(run.hostile.book.sent),
         "what the gateway answered them": dict(run.hostile.book.answers),
         "swept at the end": dict(run.swept),
@@ -52,6 +53,17 @@ def tasks(ledger: Ledger) -> dict[str, int]:
     for ends in ledger.ends.values():
         found.update(_word(end) for end in ends)
     return dict(found)
+
+
+def actions(ledger: Ledger) -> dict[str, int]:
+    """Committed rewrites by what was ordered."""
+    return dict(
+        Counter(
+            orders[0].action
+            for task, orders in ledger.orders.items()
+            if any(isinstance(end, RewriteCommitted) for end in ledger.ends.get(task, ()))
+        )
+    )
 
 
 def _word(end: Any) -> str:

@@ -8,7 +8,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,9 +27,9 @@ from firnline_chaos.catalog_proxy import Journal
 from firnline_chaos.ground import SWEEP_AGE_S, Ground, ground
 from firnline_chaos.hostile import tenant
 from firnline_chaos.hostile.tenant import Hostile
-from firnline_chaos.lake import secured_lake
+from firnline_chaos.lakes import LAKES
 from firnline_chaos.model import Lineage, Unseen
-from firnline_chaos.plan import LAKE_SORTS, SORTS, WRITERS, Plan, Sort, Write
+from firnline_chaos.plan import WRITERS, Plan, Write, draw
 from firnline_chaos.reader import Promise, Reader, reader, recount, shown
 from firnline_chaos.storm import Storm
 from firnline_chaos.tables import BUSY, KINDS, NAMESPACE, Kind, create
@@ -57,13 +57,16 @@ class Run:
     book: Book
     storm: Storm
     hostile: Hostile
-    sorts: tuple[Sort, ...]  # of faults
     say: Callable[[str], None]
     findings: list[str] = field(default_factory=list)
     checks: int = 0
     in_storm: set[tuple[str, int]] = field(default_factory=set)  # attempts ordered until calm
     said: float = 0.0  # when it was said why there is no rest
     swept: Counter[str] = field(default_factory=Counter)
+
+    def plan(self, seed: int, number: int) -> Plan:
+        """Of a round, by what this catalog and its store can do and suffer."""
+        return draw(seed, number, self.ground.sorts, self.ground.kinds)
 
     def round(self, plan: Plan) -> list[str]:
         """Findings of one round; none: all invariants hold."""
@@ -204,11 +207,13 @@ class Run:
         ledger, head = self.topics.ledger, table.head_id("main")
         committed = [task for task, ends in ledger.ends.items() if _committed(ends)]
         state = ledger.states.get(table.identity.uuid)
+        hides = self.ground.hides_history
+        ever = list(lineage.nodes.values()) if hides else []
         found = [
             *invariants.whole_history(name, lineage),
-            *invariants.acknowledged(name, lineage, markers),
+            *invariants.acknowledged(name, lineage, markers, head if hides else None),
             *invariants.one_commit(name, lineage, list(self.ground.journal.sent)),
-            *invariants.files(name, self.reader.facts(name, committed, promise)),
+            *invariants.files(name, self.reader.facts(name, committed, promise, ever)),
             *invariants.counters(name, head, state, recount(table, kind.target_bytes)),
         ]
         for ref in table.metadata.refs:
@@ -263,9 +268,14 @@ def prepared(
         if name in lineages:
             lineages[name].observe(snapshots)
 
-    journal = Journal(see=see)
+    def propose(name: str, snapshots: Iterable[Any]) -> None:
+        if name in lineages:
+            lineages[name].propose(snapshots)
+
+    journal = Journal(see=see, propose=propose)
     with ExitStack() as stack:
-        lake = stack.enter_context(secured_lake(state_dir / "lake", journal)) if config else None
+        opened = LAKES[config](state_dir / "lake", journal) if config else nullcontext()
+        lake = stack.enter_context(opened)
         settings = clocks.settings(state_dir)
         found = stack.enter_context(ground(state_dir, journal, settings, lake))
         by_gateway = found.by(found.stack.gateway_uri)
@@ -275,7 +285,7 @@ def prepared(
         writers = [Writer(iceberg_jar, found.by(uri), book) for uri in uris]
         for writer in writers:
             stack.callback(writer.close)
-        for kind in KINDS:
+        for kind in (*found.kinds, BUSY):
             create(writers[0].jvm, writers[0].catalog, kind)
         scratch = state_dir / "reader"
         seen = reader(found.catalog, found.class_path, found.files, scratch)
@@ -291,5 +301,4 @@ def prepared(
             lambda: live_paths(eyes),
             0.0 if lake else hostile_per_s,
         )
-        storm, sorts = Storm(found, say), LAKE_SORTS if lake else SORTS
-        yield Run(found, eyes, topics, writers, book, storm, hostile, sorts, say)
+        yield Run(found, eyes, topics, writers, book, Storm(found, say), hostile, say)

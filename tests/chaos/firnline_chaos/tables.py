@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 NAMESPACE = "chaos"
@@ -30,9 +30,15 @@ PROPERTIES = {
     "commit.retry.max-wait-ms": "1000",
 }
 CONVERTING = {"write.target-file-size-bytes": "8192", "firnline.rewrite.convert": "always"}
+SORTING = {
+    "firnline.sort": "id",
+    "firnline.sort.max-depth": "2",
+    "firnline.sort.interval-ms": "5000",
+}
 ROWS_COME = {"append": 6, "upsert": 6}
 FILES_GO = {"overwrite": 1, "copy_on_write": 2, "remove_file": 1, "expire": 1, "rollback": 1}
 BRANCHES = {"branch_write": 2, "fast_forward": 1, "drop_branch": 1}
+OF_HISTORY = frozenset({*BRANCHES, "rollback", "expire"})  # none of it where history is hidden
 SHAPES = {"schema": 1, "spec": 1}
 
 
@@ -45,12 +51,13 @@ class Kind:
     partitioned: bool
     writes: Mapping[str, int] = field(default_factory=dict)
     converts: bool = False  # its files of some kB are no fragments, and stay
+    sorts: bool = False  # its rows by id
 
     @property
     def properties(self) -> dict[str, str]:
         """Those of the table."""
         given = {"format-version": str(self.version), **PROPERTIES}
-        return given | (CONVERTING if self.converts else {})
+        return given | (CONVERTING if self.converts else {}) | (SORTING if self.sorts else {})
 
     @property
     def target_bytes(self) -> int:
@@ -64,6 +71,7 @@ class Kind:
 
 
 CONVERTED = ("orders", "sensors")
+SORTED = ("accounts", "sensors")
 BUSY = Kind("busy", 2, False)
 """One writer appends to it all the time, faster than a commit of ours is made."""
 STEADY = tuple(
@@ -73,6 +81,7 @@ STEADY = tuple(
         partitioned,
         {**writes, "vector" if version == 3 else "position_delete": 5},
         name in CONVERTED,
+        name in SORTED,
     )
     for name, version, partitioned, writes in (
         ("accounts", 2, False, {**ROWS_COME, **FILES_GO}),
@@ -83,6 +92,13 @@ STEADY = tuple(
     )
 )
 KINDS = (*STEADY, BUSY)
+
+
+def of_nessie(kind: Kind) -> Kind:
+    """The same table where a catalog knows v2 alone, and of its history nothing."""
+    told = {"vector": "position_delete"}
+    writes = {told.get(what, what): n for what, n in kind.writes.items() if what not in OF_HISTORY}
+    return replace(kind, version=2, writes=writes)
 
 
 def create(jvm: Any, catalog: Any, kind: Kind) -> None:

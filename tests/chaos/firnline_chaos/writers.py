@@ -118,6 +118,7 @@ def snapshots_json(table: LoadedTable) -> list[dict[str, Any]]:
         {
             "snapshot-id": one.snapshot_id,
             "parent-snapshot-id": one.parent_snapshot_id,
+            "manifest-list": one.manifest_list,
             "summary": {} if one.summary is None else dict(one.summary.additional_properties),
         }
         for one in table.snapshots
