@@ -14,6 +14,7 @@ from firnline_domain.policy.manifest_rewrite import ManifestRewrite
 from firnline_domain.policy.orphan_removal import OrphanRemoval
 from firnline_domain.policy.partition_expiry import PartitionExpiry
 from firnline_domain.policy.requested import Order
+from firnline_domain.policy.statistics import Statistics
 from firnline_domain.records.orders import ExpireSnapshots, RewriteFiles, TableOrder
 from firnline_domain.records.results import DeleteKind
 from firnline_domain.records.tallies import target_bytes_of
@@ -38,6 +39,7 @@ from firnline_worker.partition_expiry import refusal as refusal_of_partitions
 from firnline_worker.planning import plan, refuse_duplicates, time_span_limit
 from firnline_worker.preconditions import yield_to_writers
 from firnline_worker.sort_plans import sort_plan, sort_wish
+from firnline_worker.statistics import limits_of, wish_of
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,8 @@ class Preview:
     refs: tuple[str, ...] = ()  # tags and branches that go
     handed_over: str | None = None
     refused: str | None = None
+    columns: tuple[str, ...] = ()  # whose distinct values would be counted
+    reads_only: bool = False  # files are read, and none goes
     unknown: bool = False  # of an action that only finds out when it is carried out
 
 
@@ -78,6 +82,8 @@ def preview(tables: Tables, order: Order, now_ms: int) -> Preview:
             return _partitions(tables, table, order, now_ms)
         case FormatUpgrade.name:
             return _upgrade(tables, table, order, now_ms)
+        case Statistics.name:
+            return _statistics(tables, table, order)
     return Preview(unknown=True)
 
 
@@ -159,6 +165,24 @@ def _upgrade(tables: Tables, table: LoadedTable, order: TableOrder, now_ms: int)
         f"{held['position_delete_files']:,.0f} position-delete files, in "
         f"{held['partitions_with_v2_deletes']:,.0f} partitions: deletion vectors take their place "
         "afterwards."
+    )
+
+
+def _statistics(tables: Tables, table: LoadedTable, order: TableOrder) -> Preview:
+    """What would be read: columns that are not asked for are left out of it, as are blocks of
+    files, so it is an upper bound."""
+    wish = wish_of(table, order, limits_of(tables, table, order))
+    if not wish.columns:
+        return Preview(reads_only=True)
+    live = live_files(table, table.head(MAIN).snapshot_id)
+    equality = sum(one.kind is DeleteKind.EQUALITY for one in live.deletes)
+    return Preview(
+        files=len(live.data),
+        bytes=_bytes(live.data) + sum(one.bytes for one in live.deletes),
+        equality_deletes=equality,
+        position_deletes=len(live.deletes) - equality,
+        columns=wish.columns,
+        reads_only=True,
     )
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from firnline_domain.counters.folding import Verdict
 from firnline_domain.counters.missing_snapshots import ResyncReason, next_held
-from firnline_domain.records.events import ChangeKind
+from firnline_domain.records.events import ChangeKind, PartitionChange
+from firnline_domain.records.tallies import FileTally, Tally
 from firnline_domain.values import replace
 
 from tests.kit.changes import NOW, TABLE, A, B, Side, absolute, born, change, files, part
@@ -253,3 +254,16 @@ def test_the_manifests_of_the_head_are_kept_until_others_are_listed() -> None:
     assert (side.table.manifests, side.table.manifest_bytes) == (3, 100)
     side.take(change(3, 2, manifests=4, manifest_bytes=120))
     assert (side.table.manifests, side.table.manifest_bytes) == (4, 120)
+
+
+def test_rows_that_came_or_went_are_counted_and_a_rewrite_changes_none() -> None:
+    side = born()
+    assert side.table.rows_changed == 30
+    masked = FileTally(equality_deletes=Tally(1, 4, 10))
+    deleted = PartitionChange(A, masked, files(1))
+    side.take(change(4, 3, operation="overwrite", partitions=(deleted,)))
+    assert side.table.rows_changed == 30 + 10 + 4
+    side.take(change(5, 4, operation="replace", partitions=(part(A, 1, 2),)))
+    assert side.table.rows_changed == 44
+    side.take(absolute(6, 3, observed=900))  # ten more than the counters had, by whose commit ever
+    assert side.table.rows_changed == 44 + 20

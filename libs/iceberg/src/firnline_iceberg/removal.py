@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
+from itertools import chain
 
 from pyiceberg.io import FileIO
 
@@ -332,6 +333,19 @@ def remove_old_metadata(table: LoadedTable, path: str) -> bool:
     log = (table.metadata_location, *(one.metadata_file for one in table.metadata.metadata_log))
     named = file_name(path) in map(file_name, log)
     if named or not Locations.of(table).beside_metadata(path) or ".metadata.json" not in path:
+        raise NotRemovable(path)
+    return _delete(table.io, path)
+
+
+def remove_statistics(table: LoadedTable, path: str) -> bool:
+    """A statistics file that the table does not name, or not any more: an entry of another's may
+    name whatever it likes, so it goes by its name and its place, beside the metadata. True if it
+    was there. Raises NotRemovable, OSError."""
+    named = chain(table.metadata.statistics, table.metadata.partition_statistics)
+    name = file_name(path)
+    is_kept = name in {file_name(one.statistics_path) for one in named}
+    is_one = name.endswith(".stats") or name.startswith("partition-stats-")
+    if is_kept or not is_one or not Locations.of(table).beside_metadata(path):
         raise NotRemovable(path)
     return _delete(table.io, path)
 

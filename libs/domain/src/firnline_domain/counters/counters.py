@@ -145,6 +145,7 @@ class TableCounters(Value):
     has_external_files: bool = (
         False  # some file, now or in an older snapshot, is outside its own locations
     )
+    rows_changed: int = 0  # that came or went since it is known; rewrites change none
     totals: Totals = Totals()
     observed_ms: int = 0  # newest observation in the counters
     absolute_observed_ms: int = 0  # when the absolute counters of this epoch were read

@@ -10,7 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 
-from firnline_domain.counters.counters import OpenChunks, PartitionCounters, TableCounters
+from firnline_domain.counters.counters import (
+    OpenChunks,
+    PartitionCounters,
+    TableCounters,
+    Totals,
+)
 from firnline_domain.counters.missing_snapshots import (
     ResyncReason,
     hold,
@@ -22,6 +27,7 @@ from firnline_domain.counters.missing_snapshots import (
 )
 from firnline_domain.identity import Scope
 from firnline_domain.records.events import ChangeKind, FilesChanged
+from firnline_domain.records.summaries import REPLACE
 from firnline_domain.values import Value, replace
 
 Partitions = Mapping[Scope, PartitionCounters]
@@ -144,7 +150,20 @@ def _onto_head(
         changed.append(after)
     if any(partition.is_negative for partition in changed):
         return Folded(hold(table, change, ResyncReason.NEGATIVE, now), Verdict.HELD)
-    return _closed(replace(table, totals=totals), opened, change, tuple(changed), now)
+    counted = replace(table, totals=totals, rows_changed=_rows_changed(table, change))
+    return _closed(counted, opened, change, tuple(changed), now)
+
+
+def _rows_changed(table: TableCounters, change: FilesChanged) -> int:
+    """Rows that the chunk has added or removed, deletes for the rows that they mask: an upper
+    bound, for a file that is written anew for one row counts with all of them."""
+    if change.operation == REPLACE:
+        return table.rows_changed
+    rows = table.rows_changed
+    for part in change.partitions:
+        rows += part.added.data_records + part.removed.data_records
+        rows += max(part.added.delete_records - part.removed.delete_records, 0)
+    return rows
 
 
 def _in_the_way(table: TableCounters, change: FilesChanged) -> ResyncReason | None:
@@ -258,12 +277,18 @@ def replaced(table: TableCounters, opened: OpenChunks, change: FilesChanged) -> 
         epoch=opened.epoch,
         ordinal=0,
         totals=opened.totals,
+        rows_changed=table.rows_changed + _difference(table.totals, opened.totals),
         snapshot_count=change.snapshot_count,
         oldest_snapshot_ms=change.oldest_snapshot_ms,
         absolute_observed_ms=change.observed_at_ms,
         waiting=None,
     )
     return superseded(_at_head(moved, change), change.observed_at_ms)
+
+
+def _difference(before: Totals, after: Totals) -> int:
+    """Rows that have come or gone, where nobody knows by which commits."""
+    return abs(after.holds.data_records - before.holds.data_records)
 
 
 def _at_head(table: TableCounters, change: FilesChanged) -> TableCounters:

@@ -121,6 +121,14 @@ def slots_of(cheap: bool, cpu_s: float) -> int:
     return SMALL_SLOTS if cheap else min(max(ceil(cpu_s / SLOT_CPU_S), SMALL_SLOTS), SLOTS)
 
 
+class StatisticsAt(Value):
+    """What a table was like when its statistics were computed last."""
+
+    of: str = ""  # `firnline.statistics`; "" = never
+    rows_changed: int = 0  # by `TableCounters.rows_changed`
+    head_snapshot_id: int | None = None  # of the partition statistics
+
+
 class ActionWork(Value):
     """An action on a table as a whole."""
 
@@ -135,6 +143,8 @@ class ActionWork(Value):
     announced_ms: int | None = None  # since when people know what will go (`partition_expiry`)
     announced_h: float = 0.0  # by which age
     done_ms: int | None = None  # of what is done once: when that was (`format_upgrade`)
+    statistics: StatisticsAt = StatisticsAt()
+    ordered_statistics: StatisticsAt = StatisticsAt()  # those of the order in flight
 
 
 class ExpiryWork(ActionWork):

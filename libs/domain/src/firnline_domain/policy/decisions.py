@@ -125,6 +125,18 @@ class Reason(ReasonCode):
         "`firnline.format-version` asks for a higher format version than the table has",
         "format version {format_version} becomes {wanted_version} (firnline.format-version)",
     )
+    STALE_STATISTICS = (
+        "stale_statistics",
+        "`firnline.statistics` is set, and more rows have changed since they were computed than "
+        "`firnline.statistics.min-change` says",
+        "{rows_changed} of {rows} rows changed since statistics were computed "
+        "({min_change} of them are enough); reads {read_bytes} bytes, about {read_cpu_s} CPU s",
+    )
+    STALE_PARTITION_STATISTICS = (
+        "stale_partition_statistics",
+        "`firnline.partition-statistics` is set, and there are commits since they were computed",
+        "commits came since partition statistics were computed; reads manifests alone",
+    )
     REQUESTED = (
         "requested",
         "a person has asked for it by name: `firnline run TABLE ACTION`",
@@ -150,6 +162,17 @@ class Reason(ReasonCode):
         "`firnline.format-version.grace-ms` is over",
         "its upgrade was announced, and cannot be undone; it is made when "
         "firnline.format-version.grace-ms is over (firnline.format-version=2 stops it)",
+    )
+    STATISTICS_TOO_LARGE = (
+        "statistics_too_large",
+        "statistics are stale, and the table is larger than `firnline.statistics.max-bytes`",
+        "statistics are stale, but it would read {read_bytes} bytes, about {read_cpu_s} CPU s; "
+        "firnline.statistics.max-bytes allows {max_bytes}",
+    )
+    STATISTICS_AFTER_REWRITES = (
+        "statistics_after_rewrites",
+        "statistics are stale, and computed when the rewrites that are out have ended",
+        "statistics are stale; rewrites are at work, and after them a read costs less",
     )
     HEALTHY = (
         "healthy",
@@ -281,6 +304,8 @@ ORDERS = frozenset(
         Reason.OLD_PARTITIONS,
         Reason.FORMAT_ANNOUNCED,
         Reason.FORMAT_VERSION,
+        Reason.STALE_STATISTICS,
+        Reason.STALE_PARTITION_STATISTICS,
         Reason.REQUESTED,
         Reason.ORPHAN_INTERVAL,
     }

@@ -8,6 +8,7 @@ from firnline_domain.policy.manifest_rewrite import ManifestRewrite
 from firnline_domain.policy.orphan_removal import OrphanRemoval
 from firnline_domain.policy.partition_expiry import PartitionExpiry
 from firnline_domain.policy.snapshot_expiry import SnapshotExpiry
+from firnline_domain.policy.statistics import Statistics
 from firnline_domain.policy.table_action import TableAction
 
 ACTIONS: tuple[TableAction, ...] = (
@@ -17,5 +18,6 @@ ACTIONS: tuple[TableAction, ...] = (
     OrphanRemoval(),
     PartitionExpiry(),
     FormatUpgrade(),
+    Statistics(),
 )
 TABLE_ACTIONS = {one.name: one for one in ACTIONS}

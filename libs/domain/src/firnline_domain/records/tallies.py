@@ -130,6 +130,18 @@ class FileTally(Value):
         return self.equality_deletes.files + self.positional_files
 
     @property
+    def data_records(self) -> int:
+        """Rows of all data files, dead ones included."""
+        small = self.fragments.records + self.undersized.records
+        return small + self.on_target.records + self.oversized.records
+
+    @property
+    def delete_records(self) -> int:
+        """Deletes of every kind."""
+        positional = self.position_deletes.records + self.deletion_vectors.records
+        return self.equality_deletes.records + positional
+
+    @property
     def positional_files(self) -> int:
         """Those that name rows by position: position deletes and deletion vectors."""
         return self.position_deletes.files + self.deletion_vectors.files

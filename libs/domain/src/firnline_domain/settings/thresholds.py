@@ -91,6 +91,11 @@ class Thresholds(Value, cache_hash=True):  # ninety fields, and `_resolved` asks
     sort: str = ""  # firnline.sort: columns, or `order` = the table's own; '' = never
     sort_depth: int = 5  # firnline.sort.max-depth: files that may hold one key
     sort_interval_ms: int = HOUR_MS  # firnline.sort.interval-ms: between two looks
+    statistics: str = ""  # firnline.statistics: columns, or `all`; '' = never
+    partition_statistics: bool = False  # firnline.partition-statistics
+    statistics_min_change: float = 0.1  # firnline.statistics.min-change: of rows, since the last
+    statistics_interval_ms: int = 6 * HOUR_MS  # firnline.statistics.min-interval-ms
+    statistics_max_bytes: int = 100 << 30  # firnline.statistics.max-bytes: that may be read
     gc_enabled: bool = True  # gc.enabled
     max_snapshot_age_ms: int = 5 * DAY_MS  # history.expire.max-snapshot-age-ms
     min_snapshots: int = 1  # history.expire.min-snapshots-to-keep
@@ -313,6 +318,23 @@ PROPERTIES = {
     ),
     "firnline.sort.interval-ms": Property(
         "sort_interval_ms", PAUSE, "a partition shall be sorted sooner, or more rarely"
+    ),
+    "firnline.statistics": Property(
+        "statistics", set_where="Trino or Spark join the table, and choose the order by cost"
+    ),
+    "firnline.partition-statistics": Property(
+        "partition_statistics", set_where="a reader plans by partition statistics files"
+    ),
+    "firnline.statistics.min-change": Property(
+        "statistics_min_change",
+        real(0, 1_000),
+        "query plans mind stale numbers more, or less",
+    ),
+    "firnline.statistics.min-interval-ms": Property(
+        "statistics_interval_ms", PAUSE, "statistics shall be fresher, or cost less"
+    ),
+    "firnline.statistics.max-bytes": Property(
+        "statistics_max_bytes", SIZE, "the table is larger than 100 GB and worth a read of it all"
     ),
     "gc.enabled": Property(
         "gc_enabled", set_where="another table shares the files: Iceberg's own switch"

@@ -141,6 +141,8 @@ class TextReport:
         taken = sum(one.bytes for _, one in found)
         beside = f" and {counted(deletes, 'delete file')}" if deletes else ""
         said = f"{counted(files, 'file')}{beside} with {size(taken)} would go"
+        if any(one.reads_only for _, one in found):
+            said = f"{counted(files, 'file')}{beside} with {size(taken)} would be read"
         if any(one.unknown for _, one in found):
             said = "What would go is found out only when it is done"
         if snapshots := sum(one.snapshots for _, one in found):
