@@ -156,8 +156,8 @@ bench-actions: setup ## Actions on whole tables beside Iceberg's own: PART=all|e
 	$(BIN)/python -m bench.actions.run --part $(PART) --scale $(SCALE) --folder $(BENCH_FOLDER)
 
 .PHONY: soak
-soak: setup ## Tables under writers at several paces, with Firnline and without; what grows: MINUTES=n (30), TABLES=n (50)
-	PYTHONPATH=. $(BIN)/python -m bench.soak.run --folder $(BENCH_FOLDER) $(if $(filter-out file,$(origin MINUTES)),--minutes $(MINUTES)) $(if $(filter-out file,$(origin TABLES)),--tables $(TABLES))
+soak: setup ## Tables under writers at several paces, with Firnline and without; what grows: MINUTES=n (30), TABLES=n (50), STORE=s3|files
+	PYTHONPATH=. $(BIN)/python -m bench.soak.run --folder $(BENCH_FOLDER) $(if $(filter-out file,$(origin MINUTES)),--minutes $(MINUTES)) $(if $(filter-out file,$(origin TABLES)),--tables $(TABLES)) $(if $(STORE),--store $(STORE))
 
 DAYS ?= 10
 .PHONY: simulate

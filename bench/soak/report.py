@@ -14,6 +14,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 WIDTH, PANEL, HIGH, LEFT, GAP = 780, 340, 130, 40, 44
 COLOURS = {"with": "#1a7f5a", "without": "#b3541e"}
 LABELS = {"with": "with Firnline", "without": "without"}
+STORES = {"s3": "an S3 server", "files": "local files"}
 Samples = Mapping[str, Sequence[Mapping[str, float]]]
 BEGIN, END = "<!-- soak -->", "<!-- /soak -->"
 
@@ -47,9 +48,10 @@ def table_of(body: Mapping[str, Any]) -> str:
     theirs = written["with"]["commits"] - written["with"]["refused"]
     lines += [
         "",
-        f"{body['pairs']} pairs of tables, {body['minutes']:g} minutes, times {body['factor']:g} "
-        f"times shorter. Writers: {written['with']['commits']:,} commits to the tables with "
-        f"Firnline ({written['with']['refused']} deletes refused, their file was replaced), "
+        f"{body['pairs']} pairs of tables on {STORES[body['store']]}, {body['minutes']:g} minutes, "
+        f"times {body['factor']:g} times shorter. "
+        f"Writers: {written['with']['commits']:,} commits to the tables with Firnline "
+        f"({written['with']['refused']} deletes refused, their file was replaced), "
         f"{written['without']['commits']:,} to those without; Firnline: "
         f"{body['maintenance']['commits'] - theirs:,}. "
         f"CPU of its services: "

@@ -18,18 +18,15 @@ from typing import Any
 from firnline_iceberg.java import rest_catalog
 from firnline_iceberg.jvm import IcebergJvm
 from firnline_iceberg.tables import Tables
-from firnline_local import stack as stacks
-from firnline_local.artifacts import iceberg_jar
 from pyiceberg.catalog.rest import RestCatalog
 
 from bench.policy.hours import accelerated
-from bench.rewrite import local_files
 from bench.rewrite.run import RESULTS, where
+from bench.soak.ground import PARTS, STORES, Ground, ground
 from bench.soak.report import write
 from bench.soak.samples import Sampler, plain
 from bench.soak.writers import NAMESPACE, SCHEMA, Clockwork, Stream, Writer
 
-PARTS = ("redis", "catalog", "kafka", "gateway", "enricher", "planner", "committer", "worker")
 SYSTEMS = ("with", "without")
 WRITERS = 2  # threads of each system
 FACTOR = 20.0  # minutes pass as if they were so many: rewrites, expiry and manifests wait less
@@ -55,49 +52,50 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=30)
     parser.add_argument("--tables", type=int, default=50, help="half of them without Firnline")
     parser.add_argument("--factor", type=float, default=FACTOR)
+    parser.add_argument("--store", choices=STORES, default="s3")
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--results", type=Path, default=RESULTS)
     given = parser.parse_args()
-    os.environ |= local_files.environment(given.folder)
     streams = [Stream(number) for number in range(max(given.tables // 2, 1))]
     folder = given.folder.absolute() / f"soak-{int(time.time())}"
     body: dict[str, Any] = {
         **where(), "minutes": given.minutes, "pairs": len(streams), "factor": given.factor,
-        "properties": properties(given.factor),
+        "store": given.store, "properties": properties(given.factor),
     }  # fmt: skip
-    with stacks.running(folder, only=PARTS) as stack:
-        body |= soak(stack.gateway_uri, stack.catalog_uri, streams, given.minutes, given.factor)
-        body["cpu_s"] = {name: round(_tree_cpu_s(stack.part(name).pid), 1) for name in PARTS}
+    folder.mkdir(parents=True)
+    with ground(given.store, folder) as made:
+        body |= soak(made, streams, given.minutes, given.factor)
+        parts = made.running.record.parts
+        body["cpu_s"] = {
+            one: round(_tree_cpu_s(parts[one].pid), 1) for one in PARTS if one in parts
+        }
     (given.results / "soak.json").write_text(json.dumps(body, indent=1) + "\n")
     write(body)
 
 
-def soak(
-    gateway: str, catalog: str, streams: Sequence[Stream], minutes: float, factor: float
-) -> dict[str, Any]:
+def soak(made: Ground, streams: Sequence[Stream], minutes: float, factor: float) -> dict[str, Any]:
     """What was seen of each system."""
-    rest = RestCatalog("soak", uri=gateway)
+    rest = RestCatalog("soak", **made.by_gateway.pyiceberg())
     rest.create_namespace_if_not_exists(NAMESPACE)
     stop = threading.Event()
     found: dict[str, list[dict[str, float]]] = {system: [] for system in SYSTEMS}
     with ExitStack() as held:
-        machines = {one: held.enter_context(IcebergJvm(iceberg_jar())) for one in SYSTEMS}
-        planner = held.enter_context(IcebergJvm(iceberg_jar(), 128 << 20))
-        clocks = {}
+        machines = {one: held.enter_context(IcebergJvm(made.class_path)) for one in SYSTEMS}
+        planner = held.enter_context(IcebergJvm(made.class_path, 128 << 20))
+        clocks, tables = {}, Tables(made.direct)
         for system in SYSTEMS:
             more = {"firnline.enabled": "true" if system == "with" else "false"}
             for stream in streams:
                 named = (*NAMESPACE, f"{stream.name}_{system}")
                 rest.create_table(named, SCHEMA, properties={**properties(factor), **more})
             machine = machines[system].jvm
-            java = rest_catalog(machine, gateway)
-            made = [Writer(one, f"{one.name}_{system}", java, machine) for one in streams]
-            for writer in made:
+            java = rest_catalog(machine, made.by_gateway)
+            writers = [Writer(one, f"{one.name}_{system}", java, machine, made) for one in streams]
+            for writer in writers:
                 writer.commit()
-            clocks[system] = Clockwork(made, stop)
-        sampler = Sampler(
-            Tables(catalog), rest_catalog(planner.jvm, catalog), planner.jvm, planner.pid
-        )
+            clocks[system] = Clockwork(writers, stop)
+        java = rest_catalog(planner.jvm, made.direct)
+        sampler = Sampler(tables, java, planner.jvm, planner.pid, made.path)
         threads = [one for clock in clocks.values() for one in clock.start(WRITERS)]
         for thread in threads:
             held.callback(thread.join)
@@ -105,7 +103,8 @@ def soak(
         begun = time.monotonic()
         while (at_s := time.monotonic() - begun) < minutes * 60 and not stop.is_set():
             for system in SYSTEMS:
-                sample = plain(sampler.sample([f"{one.name}_{system}" for one in streams], at_s))
+                rows = {one.name: one.live for one in clocks[system].writers}
+                sample = plain(sampler.sample(rows, at_s))
                 found[system].append(sample)
                 print(system, sample, flush=True)
             stop.wait(max(0.0, at_s + EVERY_S - (time.monotonic() - begun)))
@@ -113,7 +112,7 @@ def soak(
             if clock.errors:
                 raise clock.errors[0]
         written = {name: _written(clock.writers) for name, clock in clocks.items()}
-        done = _maintenance(Tables(catalog), [f"{one.name}_with" for one in streams])
+        done = _maintenance(tables, [f"{one.name}_with" for one in streams])
     return {"samples": found, "writers": written, "maintenance": done}
 
 

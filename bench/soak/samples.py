@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,6 @@ from firnline_iceberg.java import load_table
 from firnline_iceberg.tables import Tables
 
 from bench.soak.writers import NAMESPACE
-from tests.kit.table_writer import local
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 MEASURES = {  # in this order in the plot and the table
@@ -22,8 +21,9 @@ MEASURES = {  # in this order in the plot and the table
     "snapshots": "snapshots",
     "manifests": "manifests",
     "metadata_bytes": "metadata.json, kB",
-    "stored_files": "files on disk",
-    "stored_bytes": "bytes on disk, MB",
+    "stored_files": "files stored",
+    "stored_bytes": "bytes stored, MB",
+    "row_bytes": "bytes stored for each live row",
     "plan_ms": "CPU of a plan, ms",
 }
 UNITS = {"metadata_bytes": 1e3, "stored_bytes": 1e6}
@@ -42,39 +42,43 @@ class Sample:
     metadata_bytes: float
     stored_files: float
     stored_bytes: float
+    row_bytes: float
     plan_ms: float
 
 
 @dataclass
 class Sampler:
-    """`machine`, `pid`: a small JVM that does nothing but plan."""
+    """`machine`, `pid`: a small JVM that does nothing but plan. `path`: a location on the disk."""
 
     tables: Tables
     catalog: Any
     machine: Any
     pid: int
+    path: Callable[[str], Path]
 
-    def sample(self, names: Sequence[str], at_s: float) -> Sample:
-        """Of the tables of one system."""
-        found = [self._of(name) for name in names]
+    def sample(self, rows: Mapping[str, int], at_s: float) -> Sample:
+        """Of the tables of one system. `rows`: that each has."""
+        found = [self._of(name) for name in rows]
         before = _cpu_s(self.pid)
-        for name in names:
+        for name in rows:
             self._plan(name)
-        plan_ms = (_cpu_s(self.pid) - before) * 1000 / len(names)
+        plan_ms = (_cpu_s(self.pid) - before) * 1000 / len(rows)
         means = {key: sum(one[key] for one in found) / len(found) for key in found[0]}
-        return Sample(at_s=at_s, plan_ms=plan_ms, **means)
+        row_bytes = means["stored_bytes"] * len(rows) / sum(rows.values())
+        return Sample(at_s=at_s, plan_ms=plan_ms, row_bytes=row_bytes, **means)
 
     def _of(self, name: str) -> dict[str, float]:
         table = self.tables.named(NAMESPACE, name)
         head = table.snapshot(table.head_id("main") or 0)
         assert head.summary is not None
-        files = [path for path in local(table.metadata.location).rglob("*") if _is_file(path)]
+        folder = self.path(table.metadata.location)
+        files = [path for path in folder.rglob("*") if _is_file(path)]
         return {
             "data_files": float(head.summary["total-data-files"] or 0),
             "delete_files": float(head.summary["total-delete-files"] or 0),
             "snapshots": float(len(table.snapshots)),
             "manifests": float(len(table.manifests(head))),
-            "metadata_bytes": float(local(table.metadata_location).stat().st_size),
+            "metadata_bytes": float(self.path(table.metadata_location).stat().st_size),
             "stored_files": float(len(files)),
             "stored_bytes": float(sum(_size(path) for path in files)),
         }

@@ -7,7 +7,7 @@ import threading
 import time
 import uuid
 from dataclasses import dataclass, field
-from pathlib import Path
+from io import BytesIO
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,8 @@ from firnline_domain.identity import TableName
 from firnline_iceberg.java import load_table
 from py4j.protocol import Py4JJavaError
 
-from tests.kit.table_writer import FileWriter, TableWriter, described, local
+from bench.soak.ground import Ground
+from tests.kit.table_writer import FileWriter, TableWriter, described
 
 NAMESPACE = ("soak",)
 SCHEMA = pa.schema(
@@ -62,7 +63,9 @@ class Writer:
     name: str
     catalog: Any
     machine: Any
+    ground: Ground
     rows: int = 0
+    marked: int = 0
     commits: int = 0
     refused: int = 0
     newest: str = ""
@@ -70,6 +73,11 @@ class Writer:
 
     def __post_init__(self) -> None:
         self.dice = np.random.default_rng(self.stream.number)
+
+    @property
+    def live(self) -> int:
+        """Rows that a reader of the table gets."""
+        return self.rows - self.marked
 
     def commit(self) -> None:
         """The stream's next one."""
@@ -89,15 +97,19 @@ class Writer:
         at = sorted(self.dice.choice(ROWS, 20, replace=False).tolist())
         path = f"{folder}/{uuid.uuid4().hex}-deletes.parquet"
         pairs = [(self.newest, one) for one in at]
-        deletes = FileWriter().position_deletes(path, pairs, UNPARTITIONED, self.newest)
+        deletes = FileWriter(self.ground.store).position_deletes(
+            path, pairs, UNPARTITIONED, self.newest
+        )
         head = table.currentSnapshot().snapshotId()
         try:
             writer.row_delta([], [deletes], read_at=head, must_exist=[self.newest])
         except Py4JJavaError as error:
             if "ValidationException" not in str(error.java_exception):
                 raise
-            local(path).unlink()
+            self.ground.path(path).unlink()
             self.refused += 1
+        else:
+            self.marked += len(at)
 
     def _ids(self, count: int) -> Any:
         self.rows += count
@@ -105,21 +117,19 @@ class Writer:
 
     def _data(self, folder: str, ids: Any) -> str:
         numbers = {name: self.dice.integers(0, 1 << 60, len(ids)) for name in ("a", "b")}
-        self.newest, size = _written(folder, pa.table({"id": ids, **numbers}, schema=SCHEMA))
+        self.newest, size = self._written(folder, pa.table({"id": ids, **numbers}, schema=SCHEMA))
         return described(UNPARTITIONED, self.newest, size, len(ids))
 
     def _keys(self, folder: str, ids: Any) -> str:
-        path, size = _written(folder, pa.table({"id": ids}, schema=KEYS))
+        path, size = self._written(folder, pa.table({"id": ids}, schema=KEYS))
         content = "equality-deletes"
         return described(UNPARTITIONED, path, size, len(ids), content, equality_ids=[1])
 
-
-def _written(folder: str, rows: pa.Table) -> tuple[str, int]:
-    path = f"{folder}/{uuid.uuid4().hex}.parquet"
-    place: Path = local(path)
-    place.parent.mkdir(parents=True, exist_ok=True)
-    pq.write_table(rows, place, compression="zstd", store_schema=False)
-    return path, place.stat().st_size
+    def _written(self, folder: str, rows: pa.Table) -> tuple[str, int]:
+        path, sink = f"{folder}/{uuid.uuid4().hex}.parquet", BytesIO()
+        pq.write_table(rows, sink, compression="zstd", store_schema=False)
+        self.ground.store(path, sink.getvalue())
+        return path, len(sink.getvalue())
 
 
 @dataclass
