@@ -57,7 +57,7 @@ class Site:
 
     def orphans(self, forced: bool = False) -> list[str]:
         table = self.table()
-        found = find_orphans(table, RetainedNames(table), Storage(table), LIMIT_MS, forced)
+        found = find_orphans(table, RetainedNames(table), Storage(table), LIMIT_MS, forced=forced)
         return sorted(one.place for one in found.files)
 
     def stored(self) -> set[str]:

@@ -34,6 +34,7 @@ from firnline_worker.eligibility import reasons
 from firnline_worker.format_upgrade import refusal as refusal_of_upgrade
 from firnline_worker.format_upgrade import unfit, v2_deletes
 from firnline_worker.manifests import small_manifests
+from firnline_worker.orphans import inventory_of
 from firnline_worker.partition_expiry import old_files, ttl_h
 from firnline_worker.partition_expiry import refusal as refusal_of_partitions
 from firnline_worker.planning import plan, refuse_duplicates, time_span_limit
@@ -77,7 +78,7 @@ def preview(tables: Tables, order: Order, now_ms: int) -> Preview:
         case ManifestRewrite.name:
             return _manifests(table)
         case OrphanRemoval.name:
-            return _orphans(table, order, now_ms)
+            return _orphans(tables, table, order, now_ms)
         case PartitionExpiry.name:
             return _partitions(tables, table, order, now_ms)
         case FormatUpgrade.name:
@@ -186,11 +187,12 @@ def _statistics(tables: Tables, table: LoadedTable, order: TableOrder) -> Previe
     )
 
 
-def _orphans(table: LoadedTable, order: TableOrder, now_ms: int) -> Preview:
+def _orphans(tables: Tables, table: LoadedTable, order: TableOrder, now_ms: int) -> Preview:
     """By our clock: to ask the storage's a file would have to be written."""
     refuse_unclear(table)
     older_than_ms = now_ms - int(order.numbers["min_age_h"] * HOUR_MS)
-    found = find_orphans(table, RetainedNames(table), Storage(table), older_than_ms)
+    inventory = inventory_of(tables, table, order)
+    found = find_orphans(table, RetainedNames(table), Storage(table), older_than_ms, inventory)
     return Preview(files=len(found.files), bytes=found.bytes)
 
 

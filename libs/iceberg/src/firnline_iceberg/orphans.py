@@ -6,13 +6,14 @@ somebody spells otherwise makes no file an orphan. Where two files share a name,
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from firnline_domain.errors import StorageUnreachable, TaskRefused
 from firnline_domain.records.orphans import OrphanRefusal
 from pyarrow.fs import FileInfo, FileSelector, FileType
 
+from firnline_iceberg.inventory import Inventory
 from firnline_iceberg.locations import address, metadata_folders
 from firnline_iceberg.naming import PREFIX, file_name, folder_of
 from firnline_iceberg.removal import QUARANTINE, shares_files
@@ -70,6 +71,18 @@ class Storage:
                 elif info.is_file:
                     yield StoredFile(place, info.size or 0, _stored_at_ms(info))
 
+    def as_they_are(self, files: Sequence[StoredFile]) -> list[StoredFile]:
+        """Those that are there, with size and time of now: a request each."""
+        try:
+            infos = self._files.get_file_info([self._path(one.place) for one in files])
+        except OSError as error:
+            raise StorageUnreachable(f"cannot look at {len(files):,} files: {error}") from error
+        return [
+            StoredFile(one.place, info.size or 0, _stored_at_ms(info))
+            for one, info in zip(files, infos, strict=True)
+            if info.is_file
+        ]
+
     def folders(self, below: str) -> list[str]:
         """Names of the directories in one."""
         found = self._listed(below)
@@ -117,18 +130,44 @@ def find_orphans(
     names: RetainedNames,
     storage: Storage,
     older_than_ms: int,
+    inventory: str = "",
     forced: bool = False,
 ) -> Orphans:
     """Files stored before `older_than_ms`, by the storage's clock, that the table does not name.
 
-    `forced`: a person has looked at how many there are. Firnline's own leftovers are no orphans:
-    they stand on write-ahead lists (`sweeping`). Raises as `Storage`, and TaskRefused with an
+    `inventory`: read in place of listing; what it calls an orphan is looked at. `forced`: a person
+    has looked at how many there are. Firnline's own leftovers are no orphans: they stand on
+    write-ahead lists (`sweeping`). Raises as `Storage` and `Inventory`, and TaskRefused with an
     `OrphanRefusal`.
     """
+    if not inventory:
+        return _found(table, names, storage.files(), older_than_ms, forced)
+    files = _from_inventory(table, Inventory.of(table.io, inventory))
+    told = _found(table, names, files, older_than_ms, forced)
+    there = storage.as_they_are(told.files)
+    return Orphans(tuple(one for one in there if one.stored_at_ms < older_than_ms), told.seen)
+
+
+def _from_inventory(table: LoadedTable, inventory: Inventory) -> Iterator[StoredFile]:
+    location = table.metadata.location.rstrip("/")
+    root = address(location)
+    length = len("/".join(root.segments)) + 1 if root else 0
+    for one in inventory.below(location):
+        if not one.key.endswith("/"):  # else a mark that stands for a folder
+            yield StoredFile(one.key[length:], one.bytes, one.stored_at_ms)
+
+
+def _found(
+    table: LoadedTable,
+    names: RetainedNames,
+    files: Iterable[StoredFile],
+    older_than_ms: int,
+    forced: bool,
+) -> Orphans:
     folders = {address(folder) for folder in metadata_folders(table)}
     location = table.metadata.location.rstrip("/")
     found, seen = [], 0
-    for file in storage.files():
+    for file in files:
         name = file_name(file.place)
         if file.place.startswith(f"{QUARANTINE}/"):
             continue  # among it the table's own old metadata files

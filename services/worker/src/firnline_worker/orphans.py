@@ -11,6 +11,8 @@ from firnline_domain.policy.orphan_removal import MIN_AGE_H
 from firnline_domain.records.orders import TableOrder
 from firnline_domain.records.orphans import OrphanRefusal
 from firnline_domain.records.results import TableResult
+from firnline_domain.settings.in_force import with_namespace
+from firnline_domain.settings.thresholds import Thresholds, thresholds
 from firnline_domain.times import HOUR_MS
 from firnline_iceberg.avro import MetadataFileGone
 from firnline_iceberg.orphans import Orphans, Storage, find_orphans, refuse_unclear
@@ -50,7 +52,8 @@ class OrphanRemover:
         age_ms = int(max(order.numbers["min_age_h"], MIN_AGE_H) * HOUR_MS)
         wait_ms = int(order.numbers["quarantine_h"] * HOUR_MS)
         names, storage = RetainedNames(table), Storage(table)
-        found = find_orphans(table, names, storage, now_ms - age_ms)
+        inventory = inventory_of(self.tables, table, order)
+        found = find_orphans(table, names, storage, now_ms - age_ms, inventory)
         released = release(table, names, storage, now_ms - wait_ms)
         try:
             move_in(storage, found.files, now_ms)
@@ -71,6 +74,12 @@ class OrphanRemover:
         return TableResult(
             order.task_id, order.table, order.action, refused, self.worker, self.now_ms(), numbers
         )
+
+
+def inventory_of(tables: Tables, table: LoadedTable, order: TableOrder) -> str:
+    """`firnline.orphans.inventory` as it is now; '': the location is listed."""
+    settings = with_namespace(table.properties, tables.namespace_properties(order.table))
+    return thresholds(settings, Thresholds()).orphan_inventory.strip()
 
 
 def _numbers(found: Orphans, released: Released, missed: int) -> dict[str, float]:

@@ -33,3 +33,8 @@ class OrphanRefusal(ReasonCode):
         "more than 100 files, and more than half of those that are old enough, would be orphans",
         "more than half of its files would be orphans: a person has to look",
     )
+    INVENTORY = (
+        "inventory_unusable",
+        "`firnline.orphans.inventory` names no inventory of the bucket that the table lies in",
+        "its inventory (firnline.orphans.inventory) is none of its bucket",
+    )

@@ -82,6 +82,7 @@ class Thresholds(Value, cache_hash=True):  # ninety fields, and `_resolved` asks
     remove_orphans: bool = False  # firnline.orphans.enabled: files that the table does not name
     orphan_age_ms: int = 3 * DAY_MS  # firnline.orphans.min-age-ms: Iceberg's own default
     quarantine_ms: int = 7 * DAY_MS  # firnline.orphans.quarantine-ms: then they are deleted
+    orphan_inventory: str = ""  # firnline.orphans.inventory: read in place of listing
     partition_ttl_h: float = 0.0  # firnline.partitions.ttl-hours; 0 = for ever
     partition_column: str = ""  # firnline.partitions.column: that the age is of
     partition_grace_ms: int = DAY_MS  # firnline.partitions.grace-ms: from the announcement
@@ -282,6 +283,10 @@ PROPERTIES = {
     ),
     "firnline.orphans.quarantine-ms": Property(
         "quarantine_ms", PAUSE, "what was moved aside shall be found longer, or not so long"
+    ),
+    "firnline.orphans.inventory": Property(
+        "orphan_inventory",
+        set_where="the location holds so many objects that listing them is slow or dear",
     ),
     "firnline.partitions.ttl-hours": Property(
         "partition_ttl_h",
