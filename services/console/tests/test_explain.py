@@ -272,3 +272,14 @@ def test_a_full_rewrite_says_how_often_it_comes() -> None:
     text = label_of("full_interval", {"full_interval_h": 168.0, "min_dead_ratio": 0.0})
     assert "every 168 h" in text
     assert text.endswith("; full: every file is rewritten")
+
+
+def test_the_way_to_v3_is_told_in_partitions(make: Make) -> None:
+    words = {
+        left: answer(make(STATE, v2_partitions=left, partition_count=400))["actions"]
+        for left in (None, 120, 0)
+    }
+    assert words[None] == {}
+    told = words[120]["upgrade_format"]["words"]
+    assert told == "v3: 120 of 400 partitions hold delete files of v2"
+    assert words[0]["upgrade_format"]["words"] == "v3: no delete file of v2 is left"

@@ -92,6 +92,34 @@ def test_a_sort_by_a_column_that_the_owner_has_named(
     assert (again.returncode, last["outcome"]) == (0, "nothing_to_do"), again
 
 
+def test_a_table_becomes_v3_and_its_deletes_vectors(
+    spark: Any, lake: RestCatalog, namespace: str, firnline: Run
+) -> None:
+    name = f"{namespace}.t"
+    made = "'format-version'='2', 'write.delete.mode'='merge-on-read'"
+    made += ", 'write.target-file-size-bytes'='1000'"  # all files are as large
+    spark.sql(f"CREATE TABLE lake.{name} (id INT) USING iceberg TBLPROPERTIES ({made})")
+    for begin in (0, 100):
+        rows = f"SELECT /*+ COALESCE(1) */ id FROM range({begin}, {begin + 90})"
+        spark.sql(f"INSERT INTO lake.{name} {rows}")
+    spark.sql(f"DELETE FROM lake.{name} WHERE id IN (3, 33)")
+    before = sorted(spark.table(f"lake.{name}").collect())
+    shown = firnline("run", name, "upgrade_format", "--dry-run")
+    assert "cannot be undone" in shown.stdout, shown
+    assert "0 equality-delete files and 1 position-delete files" in shown.stdout
+    assert lake.load_table(name).metadata.format_version == 2
+    done = firnline("run", name, "upgrade_format", "--json")
+    ended = [one for one in map(json.loads, done.stdout.splitlines()) if one["event"] == "ended"]
+    assert [one["action"] for one in ended] == ["upgrade_format", "convert"], done
+    assert done.returncode == 0
+    assert lake.load_table(name).metadata.format_version == 3
+    kinds = spark.table(f"lake.{name}.delete_files").select("file_format").collect()
+    assert [row[0] for row in kinds] == ["PUFFIN"]
+    assert sorted(spark.table(f"lake.{name}").collect()) == before
+    again = firnline("run", name, "upgrade_format", "--dry-run")
+    assert "format version 3 already" in again.stdout
+
+
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -10,6 +11,7 @@ from firnline_domain.errors import TaskRefused
 from firnline_domain.policy.decisions import Reason
 from firnline_domain.policy.format_upgrade import FormatUpgrade
 from firnline_domain.records.orders import TableOrder
+from firnline_iceberg.planning import live_files
 from firnline_standalone.previews import preview
 from firnline_worker.format_upgrade import FormatUpgrader
 from firnline_worker.java import JavaTables
@@ -114,3 +116,36 @@ def test_nothing_is_done_before_it_was_announced_or_when_nobody_asks_for_it(
     lab.sql("ALTER TABLE {t} SET TBLPROPERTIES ('firnline.format-version' = '3')")
     upgrader.upgrade(order(lab, Reason.FORMAT_VERSION, announced_ms=then))
     assert lab.table().format_version == 3
+
+
+def kinds(lab: Lab) -> list[str]:
+    table = lab.table()
+    deletes = live_files(table, table.head_id("main")).deletes
+    return sorted(f"{one.kind.value} {one.scope.partition}" for one in deletes)
+
+
+def large(lab: Lab) -> None:
+    """Files of the target size, so that nothing is rewritten."""
+    fill(lab, **{"write.target-file-size-bytes": "1000"})
+    lab.sql("ALTER TABLE {t} SET TBLPROPERTIES ('write.delete.granularity' = 'partition')")
+    lab.sql("DELETE FROM {t} WHERE id IN (1, 13, 25, 2, 22)")  # one file for each partition
+
+
+def test_delete_files_of_v2_become_vectors_a_partition_at_a_time(
+    lab: Lab, upgrader: FormatUpgrader, rewritten: Callable[..., Any], in_thread: Any
+) -> None:
+    large(lab)
+    assert len(kinds(lab)) == 5
+    before, rows = at_each_snapshot(lab), lab.rows()
+    in_thread(upgrader.upgrade, order(lab))
+    for scope in lab.scopes():
+        rewritten(scope, action="convert", min_dead_ratio=1.0)
+    assert {one.split()[0] for one in kinds(lab)} == {"deletion_vector"}
+    assert lab.rows() == rows
+    seen = at_each_snapshot(lab)
+    assert {number: seen[number] for number in before} == before
+    table = lab.table()
+    live = live_files(table, table.head_id("main"))
+    assert len({one.referenced_data_file for one in live.deletes}) == len(live.deletes)
+    lab.sql("DELETE FROM {t} WHERE id = 11")  # Spark joins its vector with ours
+    assert lab.rows() == [row for row in rows if row[0] != 11]

@@ -9,12 +9,13 @@ from firnline_domain.identity import MAIN
 from firnline_domain.policy.cost_benefit import Action
 from firnline_domain.policy.dangling_deletes import DanglingDeletes
 from firnline_domain.policy.expiry import configured_ref_rules, configured_retention, refusal
-from firnline_domain.policy.format_upgrade import VECTORS, FormatUpgrade
+from firnline_domain.policy.format_upgrade import FormatUpgrade
 from firnline_domain.policy.manifest_rewrite import ManifestRewrite
 from firnline_domain.policy.orphan_removal import OrphanRemoval
 from firnline_domain.policy.partition_expiry import PartitionExpiry
 from firnline_domain.policy.requested import Order
 from firnline_domain.policy.statistics import Statistics
+from firnline_domain.policy.v2_deletes import VECTORS
 from firnline_domain.records.orders import ExpireSnapshots, RewriteFiles, TableOrder
 from firnline_domain.records.results import DeleteKind
 from firnline_domain.records.tallies import target_bytes_of
@@ -97,7 +98,9 @@ def _rewrite(tables: Tables, table: LoadedTable, order: RewriteFiles, now_ms: in
         wish = sort_wish(with_namespace(table.properties, tables.namespace_properties(order.table)))
         chosen, _ = sort_plan(table, live, replace(order, max_bytes=0), wish, target)
     else:
-        chosen = plan(live, order.scope, target, order.action, limit, order.min_dead_ratio)
+        vectors = table.format_version >= VECTORS
+        ratio = order.min_dead_ratio
+        chosen = plan(live, order.scope, target, order.action, limit, ratio, vectors=vectors)
     equality = sum(one.kind is DeleteKind.EQUALITY for one in chosen.deletes)
     return Preview(
         files=len(chosen.inputs),

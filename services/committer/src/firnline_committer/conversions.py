@@ -7,7 +7,7 @@ position, whenever that came, so nothing depends on what the worker saw of it.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
@@ -19,10 +19,12 @@ from firnline_deletes.row_map import RowMap
 from firnline_deletes.vectors import located
 from firnline_domain.commits.commit_plan import Conversion, Written
 from firnline_domain.commits.conflicts import Conflict
-from firnline_domain.identity import normal_path
+from firnline_domain.identity import Scope, normal_path
+from firnline_domain.policy.v2_deletes import VECTORS
 from firnline_domain.records.conflict_reasons import ConflictReason
 from firnline_domain.records.results import DeleteKind, InputFile, RewriteFinished, RewriteGroup
 from firnline_domain.records.signing import Keyring
+from firnline_iceberg.examining import Subject, examined
 from firnline_iceberg.files import DataFileEntry, DeleteFileEntry
 from firnline_iceberg.heads import Pinned
 from firnline_iceberg.output_lists import UNSIGNED
@@ -77,7 +79,8 @@ class Conversions:
             files.announce(len(touched), self.now_ms())
             for one in touched:
                 dead = np.union1d(_masked(rows, one.entry), one.dead)
-                files.mark(files.live(one.entry), dead)
+                if len(dead):  # a file of no positions leaves no vector
+                    files.mark(files.live(one.entry), dead)
             own = (delete for one in touched for delete in one.own)
             removed = (*own, *(delete for delete, _ in shared))
             added = files.finished()
@@ -99,7 +102,8 @@ def _live(at: Pinned, file: InputFile) -> DataFileEntry:
 
 def _absorbed(at: Pinned, files: Sequence[_Known]) -> list[Shared]:
     """Position deletes of a partition that name no other files than these: all that they say is
-    said once more."""
+    said once more. In a table of vectors also those whose other files are gone, or have a vector,
+    which hides them."""
     reads = cached_reads_of(at.table)
     converted = {one.entry.normal for one in files}
     of_partition = {
@@ -108,11 +112,24 @@ def _absorbed(at: Pinned, files: Sequence[_Known]) -> list[Shared]:
         for delete in one.deletes
         if delete.kind is DeleteKind.POSITION and delete.referenced_data_file is None
     }
-    named = (
+    named = [
         (delete, frozenset(normal_path(path) for path, _ in reads.named(delete.path)))
         for delete in of_partition.values()
-    )
+    ]
+    if at.table.format_version >= VECTORS:
+        others = frozenset(path for _, paths in named for path in paths - converted)
+        converted |= others - _unmarked(at, others, [one.entry.scope for one in files])
     return [(delete, paths) for delete, paths in named if paths <= converted]
+
+
+def _unmarked(at: Pinned, paths: frozenset[str], scopes: Iterable[Scope]) -> frozenset[str]:
+    """Those of these files that are live without a vector. Raises MetadataFileGone, RetryLater."""
+    if not paths:
+        return paths
+    live, _ = examined(at.table, at.snapshot_id, Subject(paths, frozenset(scopes)))
+    vector = DeleteKind.DELETION_VECTOR
+    marked = {one.referenced_data_file for one in live.deletes if one.kind is vector}
+    return frozenset(one.normal for one in live.data if one.normal not in marked)
 
 
 @dataclass(frozen=True)
@@ -133,6 +150,8 @@ class _Known:
     def is_changed_by(self, masked: Positions) -> bool:
         """Whether anything is to be said of it anew."""
         own = [delete for delete in self.own if delete.kind is DeleteKind.POSITION]
+        if self.of_vectors and any(one.kind is DeleteKind.POSITION for one in self.deletes):
+            return len(masked) > 0 or len(own) > 0 or len(self.dead) > 0
         return len(masked) > 0 or len(own) > 1 or len(self.shared) > 0
 
     @property

@@ -8,6 +8,7 @@ from typing import Any
 
 from firnline_domain.identity import TableName
 from firnline_domain.policy.expiry_reasons import ExpiryReason
+from firnline_domain.policy.v2_deletes import UPGRADE
 from firnline_domain.records.pauses import Hold, HoldReason
 from firnline_domain.records.states import ExpiryPlan, PartitionState, TableState
 from firnline_domain.values import to_plain
@@ -150,7 +151,18 @@ def expiry_json(state: TableState | None) -> dict[str, Any]:
 def actions_json(state: TableState | None) -> dict[str, Any]:
     """The last decision about each other action on the whole table."""
     actions = state.actions if state else {}
-    return {name: {"reason": why, "words": label_of(why)} for name, why in actions.items()}
+    told = {name: {"reason": why, "words": label_of(why)} for name, why in actions.items()}
+    if state is not None and state.v2_partitions is not None:
+        known = told.get(UPGRADE, {"reason": ""})
+        told[UPGRADE] = {**known, "words": upgrade_words(state.v2_partitions, state)}
+    return told
+
+
+def upgrade_words(left: int, state: TableState) -> str:
+    """How far a table is on its way to v3."""
+    if not left:
+        return "v3: no delete file of v2 is left"
+    return f"v3: {left:,} of {counted(state.partition_count, 'partition')} hold delete files of v2"
 
 
 def planned(plan: ExpiryPlan) -> str:

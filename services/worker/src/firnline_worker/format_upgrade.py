@@ -17,7 +17,7 @@ from firnline_domain.commits.writers import Writer, writer_of
 from firnline_domain.errors import CatalogUnreachable, TaskRefused
 from firnline_domain.identity import MAIN
 from firnline_domain.policy.decisions import Reason
-from firnline_domain.policy.format_upgrade import VECTORS
+from firnline_domain.policy.v2_deletes import VECTORS
 from firnline_domain.records.orders import TableOrder
 from firnline_domain.records.results import DeleteKind, TableResult
 from firnline_domain.records.summaries import BY_VERSION, TASK_ID

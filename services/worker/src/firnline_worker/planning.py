@@ -116,6 +116,7 @@ def plan(
     limit: TimeSpanLimit = ANY_SPAN,
     min_dead_ratio: float = 0.0,
     slice_limit: SliceLimit = ANY_SIZE,
+    vectors: bool = False,
 ) -> Plan:
     """Take all fragments of the scope if there are at least two, or if any delete applies to them,
     and each larger file of whose rows `min_dead_ratio` is dead (`dead_ratios`); where small files
@@ -123,7 +124,8 @@ def plan(
     Apply every delete that applies to any of them. Of the other larger files
 
     - a CONVERT leaves them where they are: what equality deletes say of them, or more than
-      `MAX_POSITION_FILES` files of position deletes, becomes one file of positions, or a vector,
+      `MAX_POSITION_FILES` files of position deletes, becomes one file of positions, or a vector;
+      in a table of `vectors`, from v3 on, what any file of position deletes says,
     - a COMPACT or MERGE does nothing: their deletes stay,
     - a FULL takes all.
 
@@ -147,7 +149,7 @@ def plan(
     every = action == Action.FULL
     chosen = {f.data.normal for f in files if every or f.data.normal in merged or is_dead_enough(f)}
     left = [f for f in files if f.data.normal not in chosen]
-    kept = _kept(left, live) if action == Action.CONVERT else {}
+    kept = _kept(left, live, vectors) if action == Action.CONVERT else {}
     if action == Action.CONVERT:
         chosen |= {f.data.normal for f in left if _equality(f) and f.data.normal not in kept}
     rewritten = [f for f in files if f.data.normal in chosen]
@@ -182,7 +184,9 @@ def _groups(
     return tuple(group for run in runs for group in grouped(run, target_bytes, least))
 
 
-def _kept(files: Sequence[PlannedFile], live: LiveFiles) -> dict[str, tuple[DeleteFileEntry, ...]]:
+def _kept(
+    files: Sequence[PlannedFile], live: LiveFiles, vectors: bool
+) -> dict[str, tuple[DeleteFileEntry, ...]]:
     """Files that are converted, with their equality deletes. A global delete that reaches other
     scopes, too, would stay, and have to be applied again each time: such files are rewritten."""
     alone = len(live.scopes) == 1
@@ -192,7 +196,7 @@ def _kept(files: Sequence[PlannedFile], live: LiveFiles) -> dict[str, tuple[Dele
         positions = [d for d in file.deletes if d.kind is DeleteKind.POSITION]
         if not alone and any(delete.is_global for delete in deletes):
             continue
-        if deletes or len(positions) > MAX_POSITION_FILES:
+        if deletes or len(positions) > (0 if vectors else MAX_POSITION_FILES):
             found[file.data.normal] = deletes
     return found
 

@@ -17,6 +17,7 @@ from firnline_domain.commits.proofs import flaw
 from firnline_domain.errors import TaskRefused
 from firnline_domain.policy.cost_benefit import Action
 from firnline_domain.policy.decisions import Reason
+from firnline_domain.policy.v2_deletes import VECTORS
 from firnline_domain.records.orders import RewriteFiles
 from firnline_domain.records.results import RewriteFinished, RewriteGroup
 from firnline_domain.records.signing import Keyring
@@ -122,6 +123,7 @@ class Rewriter:
             time_span_limit(table),
             order.min_dead_ratio,
             slice_limit(order, known, table.format_version > 1),
+            table.format_version >= VECTORS,
         )
         clock.lap("plan")
         if not chosen.taken:

@@ -238,9 +238,11 @@ def _with_conversions(
 ) -> PlannedSnapshot:
     mine = [conversions[task] for task in snapshot.task_ids]
     removed = [delete for conversion in mine for delete in conversion.removed]
+    own = {delete.normal for delete in removed if delete.kind is DeleteKind.POSITION}
+    spent = (delete for delete in snapshot.removed_deletes if delete.normal not in own)
     return replace(
         snapshot,
-        removed_deletes=(*snapshot.removed_deletes, *removed),
+        removed_deletes=(*spent, *removed),
         added_deletes=tuple(delete for conversion in mine for delete in conversion.added),
     )
 
@@ -319,14 +321,17 @@ def spent_deletes(
     An equality delete: number <= the lowest of the live data in its scope, outputs included, and
     converted files as if they were outputs, also those of earlier slices; a global one looks at
     all specs. A position delete: no
-    file is left that it may name; outputs are new, so it cannot name them. DVs go with their data
-    file, by Iceberg itself.
+    file is left that it may name; outputs are new, so it cannot name them. In v3 a file with a
+    vector does not count, for that hides it, nor does one that is converted: its vector says it.
+    DVs go with their data file, by Iceberg itself.
     """
     gone = {normal_path(file.path) for result in results for file in replaced(result)}
     kept = {path: file for path, file in head.data.items() if path not in gone}
     rest = tuple(head.rest.by_scope.items())
-    left = _lowest([*((file.scope, file.sequence_number) for file in kept.values()), *rest])
     converted = {normal_path(file.path) for result in results for file in _converts(result)}
+    hidden = converted | head.vectored if head.form.format_version >= 3 else frozenset[str]()
+    named = ((one.scope, one.sequence_number) for path, one in kept.items() if path not in hidden)
+    left = _lowest([*named, *rest])
     unconverted = {path: file for path, file in kept.items() if path not in converted}
     output_numbers = [
         (result.scope, result.start_sequence_number)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from firnline_domain.counters.work import Table
 from firnline_domain.policy.decisions import Reason
 from firnline_domain.policy.table_action import NOT_ASKED, Asked, TableAction
+from firnline_domain.policy.v2_deletes import VECTORS
 from firnline_domain.settings.thresholds import Thresholds
 
 # Below that a reader's plan hardly grows: a delete file is an entry of 0.2 kB in a manifest. And a
@@ -22,6 +23,8 @@ class DanglingDeletes(TableAction):
     def asks(self, table: Table, limits: Thresholds, now_ms: int) -> Asked:
         holds = table.counters.totals.holds
         deletes, data = holds.delete_files, holds.data_files
+        if is_left_of_v2(table, limits):
+            return Asked(Reason.DANGLING_DELETES, True, numbers=self.numbers(table, limits))
         if deletes < max(MIN_DELETE_FILES, MIN_SHARE * data):
             return NOT_ASKED
         return Asked(Reason.DANGLING_DELETES, True, numbers=self.numbers(table, limits))
@@ -29,3 +32,11 @@ class DanglingDeletes(TableAction):
     def numbers(self, table: Table, limits: Thresholds) -> dict[str, float]:
         holds = table.counters.totals.holds
         return {"delete_files": holds.delete_files, "data_files": holds.data_files}
+
+
+def is_left_of_v2(table: Table, limits: Thresholds) -> bool:
+    """Whether position-delete files are left in a table that was moved to v3 (`v2_deletes`): with
+    each conversion fewer of them are about anything, and a few may not be about one that is
+    converted."""
+    is_v3 = min(limits.format_version, table.counters.format_version) >= VECTORS
+    return is_v3 and table.counters.totals.holds.position_deletes.files > 0

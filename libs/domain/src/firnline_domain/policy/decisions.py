@@ -92,6 +92,13 @@ class Reason(ReasonCode):
         "changed since it was sorted last; where more than {sort_depth} files hold one key they are"
         " sorted (firnline.sort)",
     )
+    V2_DELETES = (
+        "v2_deletes",
+        "`firnline.format-version=3` is set, and the partition holds delete files that came before "
+        "the upgrade: deletion vectors take their place",
+        "{v2_delete_files} delete files of format version 2: deletion vectors take their place "
+        "(firnline.format-version)",
+    )
     # ordered, of a table as a whole
     DANGLING_DELETES = (
         "dangling_deletes",
@@ -298,6 +305,7 @@ ORDERS = frozenset(
         Reason.OBJECTIVE,
         Reason.FULL_INTERVAL,
         Reason.UNSORTED,
+        Reason.V2_DELETES,
         Reason.DANGLING_DELETES,
         Reason.MANY_MANIFESTS,
         Reason.PARTITIONS_ANNOUNCED,

@@ -50,7 +50,7 @@ def demand_of(
     if (due_ms := full_at_ms(partition, limits)) is None:
         return _or_sort(_of_debt(partition, assessment, limits, now_ms), partition, limits, now_ms)
     if due_ms <= now_ms:
-        recent = _recently_written(partition, limits, now_ms, due_ms + limits.max_wait_ms)
+        recent = recently_written(partition, limits, now_ms, due_ms + limits.max_wait_ms)
         if recent is None:
             rank = (now_ms - due_ms) / limits.full_interval_ms
             return Decision(Reason.FULL_INTERVAL, action=Action.FULL, rank=rank)
@@ -67,7 +67,7 @@ def _or_sort(wanted: Decision, partition: Partition, limits: Thresholds, now_ms:
         return wanted
     if due_ms > now_ms:
         return replace(wanted, until_ms=earliest(wanted.until_ms, due_ms))
-    if recent := _recently_written(partition, limits, now_ms, due_ms + limits.max_wait_ms):
+    if recent := recently_written(partition, limits, now_ms, due_ms + limits.max_wait_ms):
         return replace(wanted, until_ms=earliest(wanted.until_ms, recent[1]))
     return Decision(Reason.UNSORTED, action=Action.SORT, min_dead_ratio=NO_FILE)
 
@@ -160,7 +160,7 @@ def _of_dead_rows(
         return replace(decision, until_ms=earliest(decision.until_ms, until_ms))
     since_ms = since(partition)
     waits_until_ms = None if since_ms is None else since_ms + limits.max_wait_ms
-    if recent := _recently_written(partition, limits, now_ms, waits_until_ms):
+    if recent := recently_written(partition, limits, now_ms, waits_until_ms):
         return Decision(recent[0], until_ms=recent[1])
     rank = max((step.cost_benefit.paid_back(now_ms) for step in due), default=0.0)
     return replace(wanted, min_dead_ratio=min(ratios), rank=rank)
@@ -182,7 +182,7 @@ def _merge(
             return Decision(Reason.MINIMUM_GAIN, until_ms=until_ms, action=Action.MERGE)
         return replace(compaction, until_ms=until_ms)
     waits_until_ms = merge.since_ms + limits.max_wait_ms
-    if recent := _recently_written(partition, limits, now_ms, waits_until_ms):
+    if recent := recently_written(partition, limits, now_ms, waits_until_ms):
         return Decision(recent[0], until_ms=recent[1])
     return Decision(
         Reason.UNDERSIZED,
@@ -214,12 +214,12 @@ def _compaction(
     pressing = _over_threshold(_part(grown, PRESSING), limits) is not None
     since_ms = partition.work.debt_since_ms
     waits_until_ms = None if since_ms is None else since_ms + limits.max_wait_ms
-    if recent := _recently_written(partition, limits, now_ms, waits_until_ms, pressing):
+    if recent := recently_written(partition, limits, now_ms, waits_until_ms, pressing):
         return Decision(recent[0], until_ms=recent[1])
     return Decision(reason, rank=weighed.paid_back(now_ms))
 
 
-def _recently_written(
+def recently_written(
     partition: Partition,
     limits: Thresholds,
     now_ms: int,

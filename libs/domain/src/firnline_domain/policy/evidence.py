@@ -9,6 +9,7 @@ from firnline_domain.policy.cost_benefit import CostBenefit
 from firnline_domain.policy.costs import FIRNLINE
 from firnline_domain.policy.dead_files import positional_records
 from firnline_domain.policy.lanes import set_bytes
+from firnline_domain.policy.v2_deletes import V2_DELETE_FILES, v2_files
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_domain.times import HOUR_MS
 
@@ -18,6 +19,7 @@ def counts(
 ) -> dict[str, float]:
     """Files of debt, in all and since the last rewrite, and their thresholds."""
     return {
+        V2_DELETE_FILES: v2_files(table, partition, limits),
         "fragments": debt.fragments,
         "new_fragments": grown.fragments,
         "min_fragments": max(limits.min_fragments, 2),  # as `demand` takes them

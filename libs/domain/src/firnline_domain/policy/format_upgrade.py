@@ -10,12 +10,11 @@ from __future__ import annotations
 from firnline_domain.counters.work import ActionWork, Table
 from firnline_domain.policy.decisions import Reason
 from firnline_domain.policy.table_action import NOT_ASKED, Asked, TableAction
+from firnline_domain.policy.v2_deletes import UPGRADE, VECTORS
 from firnline_domain.records.results import TableResult
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_domain.times import HOUR_MS
 from firnline_domain.values import replace
-
-VECTORS = 3  # the version from which on deletes by position are deletion vectors
 
 
 class FormatUpgrade(TableAction):
@@ -23,7 +22,7 @@ class FormatUpgrade(TableAction):
     a time (`v2_deletes`). Of a table that is v3 already it is ordered once: its files may be
     without row ids, and what was there before is told from what writers bring."""
 
-    name = "upgrade_format"
+    name = UPGRADE
     interval_ms = HOUR_MS
 
     def asks(self, table: Table, limits: Thresholds, now_ms: int) -> Asked:
@@ -49,7 +48,7 @@ class FormatUpgrade(TableAction):
 
     def ended(self, table: Table, result: TableResult, now_ms: int) -> tuple[Table, str]:
         """What was announced is known from now on, and the next order waits for no interval beside
-        the grace period."""
+        the grace period. Once it is done all partitions may want a conversion."""
         before = table.work.actions.get(self.name, ActionWork())
         after, word = super().ended(table, result, now_ms)
         if before.task_id != result.task_id or result.refused_reason:
@@ -59,4 +58,5 @@ class FormatUpgrade(TableAction):
             return self._with(
                 after, replace(work, announced_ms=now_ms, finished_ms=None)
             ), "announced"
-        return self._with(after, replace(work, done_ms=now_ms)), word
+        after = self._with(after, replace(work, done_ms=now_ms))
+        return replace(after, work=after.work.reconciled_by(now_ms)), word

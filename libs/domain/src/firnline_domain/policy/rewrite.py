@@ -22,6 +22,7 @@ from firnline_domain.policy.full_rewrites import weigh_full
 from firnline_domain.policy.holds import BETWEEN_COMMITS, pause_of, rewrite_hold_of
 from firnline_domain.policy.promises import due_ms, kept
 from firnline_domain.policy.slices import max_bytes, share_of, unfinished_of
+from firnline_domain.policy.v2_deletes import or_vectors
 from firnline_domain.records.orders import RewriteFiles
 from firnline_domain.records.pauses import Hold
 from firnline_domain.settings.thresholds import Thresholds
@@ -45,6 +46,8 @@ def decide(table: Table, partition: Partition, limits: Thresholds, now_ms: int) 
     wanted = demand_of(partition, assessment, limits, now_ms)
     if is_due:
         wanted = kept(partition, assessment, limits)
+    else:
+        wanted = or_vectors(table, partition, wanted, limits, now_ms)
     wanted = replace(wanted, assessment=assessment)
     decision = admit(table, partition, wanted, limits, now_ms)
     if promised_ms is None or decision.order or is_due:

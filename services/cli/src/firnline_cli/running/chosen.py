@@ -7,12 +7,14 @@ from collections.abc import Collection, Iterator
 from firnline_domain.counters.counters import PartitionCounters
 from firnline_domain.counters.work import Partition
 from firnline_domain.identity import Scope
-from firnline_domain.policy.decisions import Decision, Reason
+from firnline_domain.policy.cost_benefit import Action
+from firnline_domain.policy.decisions import NO_FILE, Decision, Reason
 from firnline_domain.policy.requested import POLICY, Order, Requested, requested_rewrites
 from firnline_domain.policy.rewrite import explain, order_for
 from firnline_domain.policy.table_actions import TABLE_ACTIONS
+from firnline_domain.policy.v2_deletes import UPGRADE, VECTORS
 from firnline_domain.records.orders import RewriteFiles
-from firnline_domain.values import Value
+from firnline_domain.values import Value, replace
 
 from firnline_cli.forecast.forecast import Forecast
 
@@ -31,7 +33,8 @@ def chosen(forecast: Forecast, requested: Requested, now_ms: int) -> Chosen:
     if table.counters.head_snapshot_id is None:
         return Chosen(())
     if (action := TABLE_ACTIONS.get(requested.action)) is not None:
-        return Chosen((action.requested(table, limits, now_ms)[1],))
+        follow = _conversions(forecast, now_ms) if action.name == UPGRADE else ()
+        return Chosen((action.requested(table, limits, now_ms)[1], *follow))
     partitions = [partition for partition, _ in forecast.decisions]
     decided = list(requested_rewrites(table, partitions, requested, limits, now_ms))
     orders: list[Order] = []
@@ -43,6 +46,20 @@ def chosen(forecast: Forecast, requested: Requested, now_ms: int) -> Chosen:
         orders += _on_table(forecast, now_ms)
     passed_over = tuple(one for one in decided if not one[1].order)
     return Chosen(tuple(orders), passed_over, requested.partition is not None and not decided)
+
+
+def _conversions(forecast: Forecast, now_ms: int) -> Iterator[Order]:
+    """Of a table that is v3, of every partition that holds delete files of v2."""
+    limits = replace(forecast.limits, format_version=VECTORS)
+    for partition, _ in (
+        forecast.decisions if forecast.table.counters.format_version >= VECTORS else ()
+    ):
+        holds = partition.counters.holds
+        if not holds.position_deletes.files and not holds.equality_deletes.files:
+            continue
+        decision = Decision(Reason.V2_DELETES, action=Action.CONVERT, min_dead_ratio=NO_FILE)
+        explained = explain(forecast.table, partition, decision, limits, now_ms)
+        yield order_for(forecast.table, partition, explained, limits, now_ms)[0]
 
 
 def without(made: Chosen, at_rest: Collection[Scope]) -> Chosen:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from firnline_adapters.logs import start_logging
@@ -23,6 +23,7 @@ from firnline_domain.errors import Misconfigured, RetryLater, TaskRefused
 from firnline_domain.identity import TableName
 from firnline_domain.policy.cost_benefit import Action
 from firnline_domain.policy.requested import Requested
+from firnline_domain.policy.v2_deletes import UPGRADE
 from firnline_domain.records.orders import RewriteFiles
 from firnline_domain.records.signing import Keyring
 from firnline_domain.settings.thresholds import Thresholds
@@ -34,6 +35,9 @@ from firnline_cli.forecast.catalog import Forecasts, Unread
 from firnline_cli.running.chosen import Chosen, chosen, without
 from firnline_cli.running.report import JsonReport, TextReport
 from firnline_cli.running.rested import rested
+
+if TYPE_CHECKING:
+    from firnline_standalone.runs import Run
 
 SIGNING_KEYS = "FIRNLINE_SIGNING_KEYS"
 DONE, FAILED, MISCONFIGURED = 0, 1, 2
@@ -151,6 +155,15 @@ class Here:
             raise click.ClickException(str(error)) from None
         return without(made, at_rest)
 
+    def _carry_out(self, run: Run, found: Chosen) -> bool:
+        """A new format version first: before it nothing can be said by vectors."""
+        upgrade = [one for one in found.orders if one.action == UPGRADE]
+        if not upgrade:
+            return run.execute(found.orders)
+        if not run.execute(upgrade):
+            return False
+        return run.execute([one for one in self._chosen(_now_ms()).orders if one.scope])
+
     def _run(self, found: Chosen, state: Path, heap_bytes: int, verify: bool) -> int:
         from firnline_local.artifacts import iceberg_jar
         from firnline_standalone.bootstrap import running
@@ -173,7 +186,7 @@ class Here:
         self._report.doing("starting Spark")
         with running(settings, log, stop) as engine:
             try:
-                fine = Run(engine, self._report, _now_ms).execute(found.orders)
+                fine = self._carry_out(Run(engine, self._report, _now_ms), found)
             except Stopped:
                 click.echo("Stopped: what was not committed is cleared away.", err=True)
                 return INTERRUPTED

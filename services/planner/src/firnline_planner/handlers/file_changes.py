@@ -128,6 +128,7 @@ def _with_reconcile_of_all(context: TableContext, before: Table, after: Table) -
         after = replace(after, work=replace(after.work, expiry=expiry))
     news = (
         settings_changed,
+        old.format_version != new.format_version,
         old.waiting is not None and new.waiting is None,
         new.global_equality_deletes != old.global_equality_deletes,
     )

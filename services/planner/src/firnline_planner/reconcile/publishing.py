@@ -36,6 +36,7 @@ from firnline_planner.effects import TABLE_STATES, Output
 from firnline_planner.reconcile.advice import advised, stale_ms
 from firnline_planner.reconcile.context import TableContext
 from firnline_planner.reconcile.recounting import Recount, is_gone
+from firnline_planner.reconcile.v2_partitions import V2Partitions
 
 PUBLISHED_PARTITIONS = 100
 WOULD_ORDER = "would_order"  # a partition's status in shadow
@@ -70,7 +71,8 @@ def publish_or_forget(context: TableContext, table: Table) -> None:
     oldest = OldestEqualityDelete(context.limits)
     every = span.through(recount.through(_without_gone(context, table)))
     missed = OffObjective(context.limits, context.now_ms)
-    every = missed.through(every)
+    of_v2 = V2Partitions(table, context.limits)
+    every = of_v2.through(missed.through(every))
     every = oldest.through(statuses.through(spread.through(every)))
     debt = DebtFiles(table, context.limits)
     counted = ((debt.counted(partition), partition) for partition in every)
@@ -87,7 +89,7 @@ def publish_or_forget(context: TableContext, table: Table) -> None:
     again = _next_publication_ms(context, table)
     table = replace(table, work=replace(table.work, publish_ms=again, published_ms=context.now_ms))
     state = table_state(context, table, deepest, statuses.counts)
-    state = replace(state, debt_files=debt.files)
+    state = replace(state, debt_files=debt.files, v2_partitions=of_v2.count)
     context.effects.send([Output(TABLE_STATES, f"{state.table.key}/{state.ref}", state)])
     context.state.put_table(table)
 

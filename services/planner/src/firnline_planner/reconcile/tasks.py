@@ -8,6 +8,7 @@ from firnline_domain.policy.dead_files import positional_records
 from firnline_domain.policy.decisions import Reason
 from firnline_domain.policy.holds import rewrite_hold_of
 from firnline_domain.policy.outcomes import failed, has_succeeded, succeeded, waited_in_vain
+from firnline_domain.policy.v2_deletes import after_rewrite
 from firnline_domain.records.slices import Slice
 from firnline_domain.values import replace
 
@@ -67,6 +68,9 @@ def finish(
         ended = task if done is None else replace(task, slice=done)
         changed_ms = counters.changed_ms
         work = succeeded(work, debt, ended, context.limits, context.now_ms, positions, changed_ms)
+        rested = replace(partition, work=replace(work, v2_left=partition.work.v2_left))
+        left = after_rewrite(table, rested, ended, context.limits)
+        work = replace(work, v2_left=left)
     return end_task(context, table, task, work)
 
 
