@@ -32,7 +32,7 @@ class Rules:
 
     token_s: float = 60.0
     keys_s: float = 60.0  # of the object store
-    shares_keys: bool = False  # the same ones for the first half of their life
+    shares_keys: bool = False  # the same ones for half of their life, which is twice as long
     secret: str = SECRET
     given: list[str] = field(default_factory=list)  # tokens, the newest last
     roles: int = 0  # that were assumed
@@ -82,15 +82,17 @@ class IdentityServer(ThreadingHTTPServer):
         }
 
     def role(self) -> tuple[Keys, float]:
-        """Keys to the store, and when they end."""
+        """Keys to the store, and when they end: a session's length from now at the earliest, or the
+        catalog does not take them."""
+        life_s = self.rules.keys_s * (2 if self.rules.shares_keys else 1)
         with self._lock:
             if self._newest and self.rules.shares_keys:
                 keys, end_s = self._newest
-                if keys.access in self.store.alive and end_s - time.time() > self.rules.keys_s / 2:
+                if keys.access in self.store.alive and end_s - time.time() > self.rules.keys_s + 1:
                     return self._newest
             self.rules.roles += 1
-            keys = self.store.new_keys(self.rules.keys_s + 2)  # as true as a clock of seconds is
-            self._newest = keys, time.time() + self.rules.keys_s + 1
+            keys = self.store.new_keys(life_s + 2)  # as true as a clock of seconds is
+            self._newest = keys, time.time() + life_s + 1
             return self._newest
 
     def token(self) -> str:

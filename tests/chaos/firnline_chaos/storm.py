@@ -66,7 +66,8 @@ class Storm:
             return True
         except (Missed, NotReady, psutil.NoSuchProcess) as missed:
             self.missed[name] += 1
-            self.say(f"missed: {name}: {missed}")
+            if self.missed[name] == 1:
+                self.say(f"missed: {name}: {missed}")
             return False
         self._going[blow] = fault
         self.struck[name] += 1
