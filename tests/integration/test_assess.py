@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
 from firnline_cli.__main__ import main
@@ -147,6 +148,29 @@ def test_one_table_that_is_broken_stops_no_other(
     shown = assess("--namespace", namespace)
     assert f"{namespace}.broken: " in shown.output
     assert "1 table could not be read" in shown.output
+
+
+def test_what_keeps_a_table_from_the_next_format_versions(
+    lake: RestCatalog, namespace: str, tmp_path: Path, assess: Callable[..., Result]
+) -> None:
+    schema = pa.schema([("id", pa.int64())])
+    rows = pa.table({"id": [1]}, schema=schema)
+    table = lake.create_table(f"{namespace}.t", schema=schema)
+    table.append(rows)  # PyIceberg does not say what it is
+    pq.write_table(rows, tmp_path / "foreign.parquet")
+    table.add_files([f"file:{tmp_path}/foreign.parquet"])
+    result = assess("--namespace", namespace, "--json", "--html", str(tmp_path / "lake.html"))
+    [found] = told(result)["tables"]
+    points = {
+        one["version"]: {point["code"]: point["needed"] for point in one["points"]}
+        for one in found["readiness"]
+    }
+    assert points[3] == {"writers": True, "readers": False}
+    assert points[4] == {"format_version": True, "outside_files": False, "column_sizes": False}
+    assert found["facts"]["outside_files"] == 1
+    assert told(result)["lake"]["readiness"]["v3"]["writers"] == 1
+    assert "a proposal, as of" in assess("--namespace", namespace).output
+    assert "Format versions 3 and 4" in (tmp_path / "lake.html").read_text()
 
 
 def test_nothing_is_written(

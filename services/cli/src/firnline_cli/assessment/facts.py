@@ -55,4 +55,7 @@ class TableFacts(Value):
     types: tuple[str, ...] = ()  # of columns, that only v3 has
     pace: Pace = Pace()
     uuid: str = ""
+    outside_files: int = 0  # data and delete files that are not below its location
+    schemeless_files: int = 0  # whose path has no scheme
+    unready_writers: tuple[str, ...] = ()  # of the last week, not known to write v3
     uncounted: str = ""  # why its manifests were not read; the numbers are of its summary

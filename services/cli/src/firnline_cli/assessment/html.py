@@ -12,6 +12,7 @@ from firnline_domain.version import VERSION
 
 from firnline_cli._figures import counted, moment, number, plain, size
 from firnline_cli.assessment.findings import Finding, Kind
+from firnline_cli.assessment.readiness import lake_words, table_words
 from firnline_cli.assessment.summary import LakeSummary
 from firnline_cli.assessment.text import TITLES, plan_of, seconds, words_of
 from firnline_cli.assessment.verdict import Verdict, by_need
@@ -52,6 +53,7 @@ def page(summary: LakeSummary, verdicts: Sequence[Verdict], at_ms: int) -> str:
         f'<p class="dim">{_head(summary, at_ms)}</p>',
         *_figures(summary),
         *_first(summary),
+        *_readiness(summary),
         "<h2>Sick tables first</h2>",
         *_tables(sick[:MAX_ROWS], at_ms),
         *_more(len(sick) - MAX_ROWS, fine),
@@ -101,6 +103,12 @@ def _first(summary: LakeSummary) -> Iterator[str]:
         yield f"<p>{_said(plan)}</p>"
 
 
+def _readiness(summary: LakeSummary) -> Iterator[str]:
+    if lines := list(lake_words(summary.readiness)):
+        yield "<h2>Format versions 3 and 4</h2>"
+        yield from (f"<p>{_said(line)}</p>" for line in lines)
+
+
 def _tables(verdicts: Sequence[Verdict], at_ms: int) -> Iterator[str]:
     if not verdicts:
         yield "<p>None.</p>"
@@ -133,6 +141,9 @@ def _row(one: Verdict, at_ms: int) -> str:
         items = "".join(map(_item, advice))
         notes += f"<li><details><summary>{counted(len(advice), 'word')} of advice</summary>"
         notes += f"<ul>{items}</ul></details></li>"
+    if one.readiness:
+        items = "".join(f"<li>{_said(table_words(each))}</li>" for each in one.readiness)
+        notes += f"<li><details><summary>format versions</summary><ul>{items}</ul></details></li>"
     off = "" if one.enabled else ' <span class="dim">(switched off)</span>'
     why = f'<li class="dim">not counted: {_said(facts.uncounted)}</li>' if facts.uncounted else ""
     return f'<tr><td class="name">{_said(one.dotted)}{off}<ul>{notes}{why}</ul></td>{figures}</tr>'

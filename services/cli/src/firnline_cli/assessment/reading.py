@@ -10,7 +10,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from firnline_domain.identity import MAIN
+from firnline_domain.commits.writers import writer_of
+from firnline_domain.identity import MAIN, normal_path
 from firnline_domain.records.events import PartitionChange
 from firnline_domain.records.results import DeleteKind
 from firnline_domain.records.tallies import target_bytes_of
@@ -19,6 +20,7 @@ from firnline_domain.values import replace
 from firnline_iceberg.dangling import LiveData, by_number
 from firnline_iceberg.files import DataFileEntry, DeleteFileEntry, FileEntry
 from firnline_iceberg.manifests import Detail, ManifestFile
+from firnline_iceberg.rewrites import task_ids
 from firnline_iceberg.tables import LoadedTable
 from firnline_iceberg.tallying import partition_changes
 from pyiceberg.table.snapshots import Snapshot
@@ -29,6 +31,7 @@ from firnline_cli.assessment.facts import DeleteFacts, Pace, TableFacts
 MAX_MANIFEST_BYTES = 256 << 20  # of one table: 2 to 4 million files
 MAX_REMEMBERED = 1_000_000  # paths, to see whether one is there twice: 100 MB
 WINDOW_MS = 7 * DAY_MS  # in which writers' commits are counted
+MAX_WRITERS = 5  # that are named
 V3_TYPES = ("timestamp_ns", "timestamptz_ns", "variant", "geometry", "geography", "unknown")
 
 
@@ -68,6 +71,7 @@ def _of_metadata(table: LoadedTable, now_ms: int) -> TableFacts:
         uuid=table.identity.uuid,
         types=tuple(one for one in V3_TYPES if any(one in kind for kind in kinds)),
         pace=_pace(table.snapshots, now_ms),
+        unready_writers=_unready_writers(table.snapshots, now_ms),
     )
 
 
@@ -101,6 +105,13 @@ def _pace(snapshots: Sequence[Snapshot], now_ms: int) -> Pace:
     )
 
 
+def _unready_writers(snapshots: Sequence[Snapshot], now_ms: int) -> tuple[str, ...]:
+    recent = (one for one in snapshots if one.timestamp_ms >= now_ms - WINDOW_MS)
+    others = (one.summary for one in recent if one.summary and not task_ids(one.summary))
+    writers = {writer_of(one.additional_properties) for one in others}
+    return tuple(sorted({one.label for one in writers if not one.writes_v3}))[:MAX_WRITERS]
+
+
 def _of_summary(facts: TableFacts, snapshot: Snapshot) -> TableFacts:
     said = summary_of(snapshot.summary.additional_properties if snapshot.summary else {})
     if said is None:
@@ -126,7 +137,7 @@ def _of_manifests(
         if entry.live and isinstance(entry, DeleteFileEntry)
     )
     deletes = tuple(entries)
-    pass_over = _Pass(deletes)
+    pass_over = _Pass(deletes, table.metadata.location)
     data = (
         entry
         for one in manifests
@@ -143,6 +154,8 @@ def _of_manifests(
         live_specs=tuple(sorted(pass_over.specs)),
         formats=dict(pass_over.formats),
         repeated=pass_over.repeated,
+        outside_files=pass_over.outside,
+        schemeless_files=pass_over.schemeless,
         deletes=_of_deletes(table, deletes, pass_over.live),
     )
     return Read(partitions, facts)
@@ -151,8 +164,9 @@ def _of_manifests(
 class _Pass:
     """Looks at entries on their way to being counted."""
 
-    def __init__(self, deletes: Sequence[DeleteFileEntry]) -> None:
-        self._deletes = deletes
+    def __init__(self, deletes: Sequence[DeleteFileEntry], location: str) -> None:
+        self._deletes, self._below = deletes, normal_path(location).rstrip("/") + "/"
+        self.outside = self.schemeless = 0
         self.live = LiveData(deletes)
         self.files = self.bytes = 0
         self.specs: set[int] = set()
@@ -161,8 +175,11 @@ class _Pass:
         self._twice = len(deletes) - len({one.key for one in deletes})
 
     def of(self, data: Iterable[DataFileEntry]) -> Iterator[FileEntry]:
-        yield from self._deletes
+        for delete in self._deletes:
+            self._place(delete)
+            yield delete
         for entry in data:
+            self._place(entry)
             self.live.add(entry)
             self.files += 1
             self.bytes += entry.bytes
@@ -170,6 +187,10 @@ class _Pass:
             self.formats[entry.format] += 1
             self._remember(entry)
             yield entry
+
+    def _place(self, entry: FileEntry) -> None:
+        self.outside += not entry.normal.startswith(self._below)
+        self.schemeless += ":" not in entry.path.partition("/")[0]
 
     def _remember(self, entry: DataFileEntry) -> None:
         if self._seen is None:

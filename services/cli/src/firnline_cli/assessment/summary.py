@@ -9,6 +9,7 @@ from typing import Any
 from firnline_domain.values import Value, to_plain
 
 from firnline_cli.assessment.findings import Kind
+from firnline_cli.assessment.readiness import ready_counts
 from firnline_cli.assessment.verdict import Verdict, by_need
 
 
@@ -30,6 +31,7 @@ class LakeSummary(Value):
     delete_files: int
     equality_tables: int
     findings: dict[str, int]  # tables by the kind of their findings
+    readiness: dict[str, dict[str, int]]  # tables by format version (`ready_counts`)
     unlisted: dict[str, str]
     reads_per_hour: float
     seconds: float
@@ -66,6 +68,7 @@ def summed(
         delete_files=sum(one.deletes.files for one in facts),
         equality_tables=sum(one.deletes.equality_files > 0 for one in facts),
         findings={str(kind): kinds[kind] for kind in Kind},
+        readiness=ready_counts(one.readiness for one in known),
         unlisted=dict(unlisted),
         reads_per_hour=rates.most_common(1)[0][0] if rates else 0.0,
         seconds=seconds,

@@ -13,6 +13,7 @@ from rich.progress import Progress as Bar
 
 from firnline_cli._figures import counted, number, size, styled
 from firnline_cli.assessment.findings import Kind, ago
+from firnline_cli.assessment.readiness import lake_words, table_words
 from firnline_cli.assessment.summary import LakeSummary
 from firnline_cli.assessment.verdict import PlannedRewrite, Verdict, by_need
 from firnline_cli.explain import WIDTH, grid
@@ -135,6 +136,7 @@ def _lines(summary: LakeSummary) -> Iterator[str]:
     yield f"{summary.sick:,} need something. Tables by finding: {', '.join(said) or 'none'}."
     if plan := plan_of(summary):
         yield plan
+    yield from lake_words(summary.readiness)
 
 
 def _tables(terminal: Console, verdicts: Sequence[Verdict], now_ms: int) -> None:
@@ -164,6 +166,8 @@ def _tables(terminal: Console, verdicts: Sequence[Verdict], now_ms: int) -> None
             text = f"{TITLES[finding.kind]}: {finding.text}"
             text += f". {finding.remedy}" if finding.remedy else ""
             terminal.print(Padding(styled(text, COLOURS[finding.kind]), (0, 0, 0, 2)))
+        for readiness in one.readiness if shown else ():
+            terminal.print(Padding(styled(table_words(readiness), "dim"), (0, 0, 0, 2)))
 
 
 def _unread(terminal: Console, summary: LakeSummary, verdicts: Sequence[Verdict]) -> None:

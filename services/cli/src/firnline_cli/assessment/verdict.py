@@ -14,6 +14,7 @@ from firnline_domain.values import Value, replace
 
 from firnline_cli.assessment.facts import TableFacts
 from firnline_cli.assessment.findings import Finding, Kind, findings_of, shared_uuid
+from firnline_cli.assessment.readiness import Readiness, readiness_of
 from firnline_cli.forecast.forecast import Forecast
 
 FIRST = 5  # rewrites that are shown of a table
@@ -61,6 +62,7 @@ class Verdict(Value):
     reads_per_hour: float = 0.0
     expiry: str = ""
     enabled: bool = True
+    readiness: tuple[Readiness, ...] = ()  # for format versions above its own
     error: str = ""
 
     @property
@@ -95,7 +97,7 @@ def verdict_of(
     """`forecast` None: its manifests were not read."""
     findings = findings_of(".".join(name), facts, forecast, now_ms)
     if forecast is None:
-        return Verdict(name, facts, findings)
+        return Verdict(name, facts, findings, readiness=readiness_of(facts))
     limits = forecast.limits
     planned = [
         _planned(partition, decision)
@@ -118,6 +120,7 @@ def verdict_of(
         reads_per_hour=limits.reads_per_hour,
         expiry=str(forecast.expiry.reason),
         enabled=limits.enabled,
+        readiness=readiness_of(facts),
     )
 
 
