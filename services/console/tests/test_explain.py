@@ -283,3 +283,11 @@ def test_the_way_to_v3_is_told_in_partitions(make: Make) -> None:
     told = words[120]["upgrade_format"]["words"]
     assert told == "v3: 120 of 400 partitions hold delete files of v2"
     assert words[0]["upgrade_format"]["words"] == "v3: no delete file of v2 is left"
+
+
+def test_an_action_on_the_table_is_told_with_its_price(make: Make) -> None:
+    state = make("table_state/paused")
+    told = explained(fold_state(None, state), fold_states(None, state), [], None, 0)
+    found = told["actions"]["compute_statistics"]
+    assert "would read 200 GB, about 4,400 CPU s" in found["words"]
+    assert "max-bytes allows 100 GB" in found["words"]

@@ -13,6 +13,7 @@ from firnline_domain.identity import MAIN, TableName
 from firnline_iceberg.tables import LoadedTable, Tables
 from pyiceberg.table.refs import SnapshotRefType
 
+from firnline_actions.described import Described, statistics_of
 from firnline_actions.history import History, Rows
 from tests.kit.table_writer import local
 
@@ -30,6 +31,7 @@ class Witness:
     reached: dict[int, frozenset[str]] = field(default_factory=dict)  # by snapshot
     seen: set[int] = field(default_factory=set)
     read: int = 0
+    described: Described = field(default_factory=Described)
 
     def load(self) -> LoadedTable:
         return self.tables.load(self.name)
@@ -45,6 +47,7 @@ class Witness:
         for one in table.snapshots:
             for path in self._files(table, one):
                 assert Path(path).exists(), f"{path} of snapshot {one.snapshot_id} is gone"
+        self.described.check(table, self.history)
         return table
 
     def _files(self, table: LoadedTable, snapshot: Any) -> frozenset[str]:
@@ -87,9 +90,10 @@ class Witness:
         return {str(path) for path in found if path.suffix != ".crc"}
 
     def metadata_files(self, table: LoadedTable) -> set[str]:
-        """Those that the metadata names: the current one, and its log."""
+        """Those that the metadata names: the current one, its log, and statistics."""
         log = [one.metadata_file for one in table.metadata.metadata_log]
-        return {str(local(path)) for path in (table.metadata_location, *log)}
+        described = [one.statistics_path for one in statistics_of(table)]
+        return {str(local(path)) for path in (table.metadata_location, *log, *described)}
 
 
 def assert_same(seen: Iterable[Any], wanted: Iterable[Any], what: str) -> None:

@@ -29,7 +29,7 @@ STEPS = {
 }  # fmt: skip
 ACTIONS = {
     "merge": 2, "compact": 3, "convert": 3, "full": 1, "sort": 1, "expire": 4, "remove_orphans": 2,
-    "remove_dangling_deletes": 2, "rewrite_manifests": 2,
+    "remove_dangling_deletes": 2, "rewrite_manifests": 2, "compute_statistics": 2,
 }  # fmt: skip
 REWRITES = ("merge", "compact", "convert", "full", "sort")
 ENDS = {"whole": 4, "killed": 4, "meddled": 1, "beside": 3}
@@ -71,6 +71,8 @@ class Trial:
                 "firnline.expire.enabled": "true",
                 "firnline.orphans.enabled": "true",
                 "firnline.orphans.quarantine-ms": rng.choice(["0", "604800000"]),
+                "firnline.statistics": rng.choice(["all", "u, id", "id"]),
+                "firnline.partition-statistics": "true",
                 "firnline.rewrite.quiet-ms": "0",
                 "firnline.sort": "id",
                 "firnline.sort.max-depth": "2",
@@ -222,6 +224,7 @@ class Trial:
         left = self.witness.stored() - kept
         assert not left, f"nothing names them: {sorted(left)[:10]}"
         self.ground.told["snapshots read"] += self.witness.read
+        self.ground.told["statistics files read"] += len(self.witness.described.seen)
 
     def _run_well(self, action: str) -> None:
         events = self.ground.runner.run(self.table.name, Requested(action))

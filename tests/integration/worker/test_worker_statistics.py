@@ -7,13 +7,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from firnline_domain.errors import RetryLater, TaskRefused
 from firnline_domain.identity import MAIN, TableName
 from firnline_domain.policy.statistics import Statistics
-from firnline_domain.records.orders import TableOrder
+from firnline_domain.records.orders import ExpireSnapshots, TableOrder
 from firnline_iceberg.table_statistics import described_partitions
+from firnline_standalone.previews import preview
+from firnline_worker import statistics
+from firnline_worker.expiry import Expirer
+from firnline_worker.orphans import OrphanRemover
 from firnline_worker.statistics import StatisticsComputer
 
 from tests.integration.worker.lab import Lab, now_ms
+from tests.integration.worker.test_worker_orphans import age, root
+from tests.integration.worker.test_worker_orphans import order as orphan_order
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
 STALE, REQUESTED = "stale_statistics", "requested"
@@ -106,3 +113,147 @@ def test_nothing_is_done_where_they_are_fresh(lab, computer):
     lab.sql("INSERT INTO {t} SELECT id FROM range(20)")
     assert computer.compute(order(lab.name)).numbers["columns_described"] == 1
     assert computer.compute(order(lab.name, REQUESTED)).numbers == {}
+
+
+def test_another_engines_file_of_the_same_snapshot_is_not_replaced(lab, computer, monkeypatch):
+    """It comes while we read: Iceberg's own procedure, as `ANALYZE` of another engine would."""
+    filled(lab, 50)
+    sketched = StatisticsComputer._sketched
+
+    def and_another(self: Any, *given: Any) -> Any:
+        made = sketched(self, *given)
+        lab.sql(f"CALL lake.system.compute_table_stats('{lab.namespace}.t', NULL, array('p'))")
+        return made
+
+    monkeypatch.setattr(StatisticsComputer, "_sketched", and_another)
+    with pytest.raises(RetryLater, match="another engine has described"):
+        computer.compute(order(lab.name))
+    [theirs] = lab.table().metadata.statistics
+    assert [blob.fields for blob in theirs.blob_metadata] == [[2]]
+    assert stored(lab, ".stats") == {Path(theirs.statistics_path).name}
+    assert lab.table().metadata.partition_statistics == []
+
+
+def test_what_another_engine_has_described_a_moment_ago_is_not_computed_again(lab, computer):
+    filled(lab, 50)
+    lab.sql(f"CALL lake.system.compute_table_stats('{lab.namespace}.t')")
+    lab.insert("(99, 1)")  # of fifty rows
+    numbers = computer.compute(order(lab.name)).numbers
+    assert "columns_described" not in numbers
+    assert numbers["partition_statistics_bytes"] > 0
+
+
+@pytest.mark.parametrize("when", ["before the commit", "within the commit"])
+def test_a_snapshot_that_expires_meanwhile_gets_no_entry(lab, computer, monkeypatch, when):
+    filled(lab, 50)
+    stored_before = stored(lab, "")
+    committed = statistics._commit
+
+    def expire() -> None:
+        lab.insert("(100, 1)")
+        newer = lab.table().head(MAIN).timestamp_ms
+        java = lab.java.load(lab.name).java
+        java.expireSnapshots().expireOlderThan(newer).cleanExpiredFiles(False).commit()
+
+    def commit(java: Any, made: Any, stale: Any) -> None:
+        if made.of_columns is not None and when == "within the commit":
+            expire()
+        committed(java, made, stale)
+
+    sketched = StatisticsComputer._sketched
+
+    def sketch(self: Any, *given: Any) -> Any:
+        made = sketched(self, *given)
+        if when == "before the commit":
+            expire()
+        return made
+
+    monkeypatch.setattr(statistics, "_commit", commit)
+    monkeypatch.setattr(StatisticsComputer, "_sketched", sketch)
+    with pytest.raises(RetryLater, match="was expired while"):
+        computer.compute(order(lab.name))
+    metadata = lab.table().metadata
+    assert (metadata.statistics, metadata.partition_statistics) == ([], [])
+    assert not {one for one in stored(lab, "") - stored_before if "stat" in one}
+
+
+def test_entries_of_snapshots_that_are_gone_leave_with_their_files(lab, computer):
+    filled(lab, 50)
+    named = lab.table()
+    beside = f"{named.metadata.location}/metadata/gone.stats"
+    data = next(one for one in lab.stored() if one.endswith(".parquet"))
+    Path(beside.removeprefix("file:")).write_bytes(b"old")
+    java = lab.java.load(lab.name).java
+    iceberg, none = lab.java.iceberg, lab.java.jvm.java.util.ArrayList()
+    for number, path in ((2**60, beside), (2**60 + 1, f"file:{data}")):
+        entry = iceberg.GenericStatisticsFile(number, path, 3, 1, none)
+        java.updateStatistics().setStatistics(entry).commit()
+    numbers = computer.compute(order(lab.name)).numbers
+    assert numbers["stale_statistics_removed"] == 2
+    head = lab.table().head(MAIN).snapshot_id
+    assert [one.snapshot_id for one in lab.table().metadata.statistics] == [head]
+    assert not Path(beside.removeprefix("file:")).exists()
+    assert Path(data).exists()  # an entry may name whatever it likes
+
+
+def test_expiry_removes_what_described_expired_snapshots_and_keeps_the_rest(lab, computer, java):
+    filled(lab, 50)
+    computer.compute(order(lab.name))
+    old = statistics_of(lab)
+    lab.sql("INSERT INTO {t} SELECT id, CAST(id % 3 AS INT) FROM range(50, 100)")
+    computer.compute(order(lab.name))
+    new = statistics_of(lab) - old
+    assert (len(old), len(new)) == (2, 2)
+    expirer = Expirer(computer.tables, java, lambda key: (), "w1", now_ms)
+    at = now_ms()
+    expirer.expire(
+        ExpireSnapshots(
+            "e1", lab.name, "expire", "test", 1, 1, at, at + 3_600_000, {},
+            older_than_ms=at, retain_last=1, protected_snapshot_ids=(), agreed=True,
+        )
+    )  # fmt: skip
+    assert len(lab.table().snapshots) == 1
+    assert statistics_of(lab) == new
+    there = {Path(one).name for one in lab.stored()}
+    assert new <= there
+    assert not old & there
+
+
+def test_orphan_removal_keeps_both_kinds_and_takes_what_a_killed_worker_has_left(lab, computer):
+    filled(lab, 50)
+    computer.compute(order(lab.name))
+    left = root(lab) / "metadata" / "7-killed.stats"
+    left.write_bytes(b"12345")
+    age(root(lab))
+    numbers = OrphanRemover(computer.tables, "w1", now_ms).remove(orphan_order(lab.name)).numbers
+    assert numbers["files_quarantined"] == 1
+    assert not left.exists()
+    assert statistics_of(lab) <= {Path(one).name for one in lab.stored()}
+    assert len(statistics_of(lab)) == 2
+
+
+def test_a_column_that_is_not_there_is_refused_and_a_preview_says_so(lab, computer, tables):
+    lab.create("id BIGINT, s STRUCT<a: INT>", **{"firnline.statistics": "id, nmae"})
+    lab.sql("INSERT INTO {t} SELECT id, NULL FROM range(3)")
+    for ask in (computer.compute, lambda one: preview(tables, one, now_ms())):
+        with pytest.raises(TaskRefused, match="names 'nmae', and the table has no such column"):
+            ask(order(lab.name))
+    lab.sql("ALTER TABLE {t} SET TBLPROPERTIES ('firnline.statistics' = 's.a, id')")
+    shown = preview(tables, order(lab.name), now_ms())
+    assert (shown.columns, shown.files) == (("s.a", "id"), 2)
+    assert stored(lab, ".stats") == set()
+    assert computer.compute(order(lab.name)).numbers["columns_described"] == 2
+    lab.sql("ALTER TABLE {t} SET TBLPROPERTIES ('firnline.statistics' = 's')")
+    with pytest.raises(TaskRefused, match="of type struct"):
+        computer.compute(order(lab.name))
+
+
+def filled(lab: Lab, rows: int) -> None:
+    lab.create("id BIGINT, p INT", "PARTITIONED BY (p)", **BOTH, **{"gc.enabled": "true"})
+    lab.sql(f"INSERT INTO {{t}} SELECT id, CAST(id % 3 AS INT) FROM range({rows})")
+
+
+def statistics_of(lab: Lab) -> set[str]:
+    metadata = lab.table().metadata
+    named = (*metadata.statistics, *metadata.partition_statistics)
+    return {Path(one.statistics_path).name for one in named}

@@ -70,7 +70,7 @@ def test_nobody_who_has_said_nothing_pays_for_it() -> None:
 def test_an_order_says_what_it_reads_and_costs() -> None:
     _, order = ordered(table())
     assert (order.reason, order.action) == (Reason.STALE_STATISTICS, "compute_statistics")
-    assert order.numbers["read_bytes"] == GB
+    assert order.numbers["read_gb"] == 1
     assert order.numbers["read_cpu_s"] > 0
     assert (order.numbers["all_columns"], order.numbers["partitions"]) == (1, 0)
 

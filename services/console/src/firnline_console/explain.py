@@ -151,7 +151,11 @@ def expiry_json(state: TableState | None) -> dict[str, Any]:
 def actions_json(state: TableState | None) -> dict[str, Any]:
     """The last decision about each other action on the whole table."""
     actions = state.actions if state else {}
-    told = {name: {"reason": why, "words": label_of(why)} for name, why in actions.items()}
+    numbers = state.action_numbers if state else {}
+    told = {
+        name: {"reason": why, "words": label_of(why, numbers.get(name))}
+        for name, why in actions.items()
+    }
     if state is not None and state.v2_partitions is not None:
         known = told.get(UPGRADE, {"reason": ""})
         told[UPGRADE] = {**known, "words": upgrade_words(state.v2_partitions, state)}

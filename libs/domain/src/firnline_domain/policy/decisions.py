@@ -137,7 +137,7 @@ class Reason(ReasonCode):
         "`firnline.statistics` is set, and more rows have changed since they were computed than "
         "`firnline.statistics.min-change` says",
         "{rows_changed} of {rows} rows changed since statistics were computed "
-        "({min_change} of them are enough); reads {read_bytes} bytes, about {read_cpu_s} CPU s",
+        "({min_change} of them are enough); reads {read_gb} GB at most, about {read_cpu_s} CPU s",
     )
     STALE_PARTITION_STATISTICS = (
         "stale_partition_statistics",
@@ -173,8 +173,8 @@ class Reason(ReasonCode):
     STATISTICS_TOO_LARGE = (
         "statistics_too_large",
         "statistics are stale, and the table is larger than `firnline.statistics.max-bytes`",
-        "statistics are stale, but it would read {read_bytes} bytes, about {read_cpu_s} CPU s; "
-        "firnline.statistics.max-bytes allows {max_bytes}",
+        "statistics are stale; to compute them would read {read_gb} GB, about {read_cpu_s} CPU s, "
+        "and firnline.statistics.max-bytes allows {max_gb} GB",
     )
     STATISTICS_AFTER_REWRITES = (
         "statistics_after_rewrites",

@@ -12,6 +12,7 @@ from firnline_domain.settings.thresholds import Thresholds
 from firnline_domain.values import replace
 
 LOOK_MS = 60_000  # nothing else tells that the orders of a table have ended
+GB = 1 << 30
 ALL = "all"  # of `firnline.statistics`: every column of a primitive type
 CPU_S_PER_GB = 22.0  # of Parquet with three columns that are asked for (docs/decisions/0080)
 
@@ -41,7 +42,7 @@ class Statistics(TableAction):
         )
         reason = Reason.STALE_STATISTICS if of_table else Reason.HEALTHY
         until_ms = None
-        if of_table and numbers["read_bytes"] > limits.statistics_max_bytes:
+        if of_table and numbers["read_gb"] > numbers["max_gb"]:
             of_table, reason = False, Reason.STATISTICS_TOO_LARGE
         elif of_table and table.work.running and work.statistics.of and _may_wait(numbers, limits):
             of_table, reason = False, Reason.STATISTICS_AFTER_REWRITES
@@ -63,9 +64,9 @@ class Statistics(TableAction):
             "rows_changed": changed,
             "changed_share": changed / max(holds.data_records, 1),
             "min_change": limits.statistics_min_change,
-            "read_bytes": read,
-            "max_bytes": limits.statistics_max_bytes,
-            "read_cpu_s": read / (1 << 30) * CPU_S_PER_GB,
+            "read_gb": read / GB,
+            "max_gb": limits.statistics_max_bytes / GB,
+            "read_cpu_s": read / GB * CPU_S_PER_GB,
             "columns": float(bool(limits.statistics)),
             "all_columns": float(limits.statistics == ALL),
             "partitions": float(limits.partition_statistics),

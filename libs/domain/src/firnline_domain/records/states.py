@@ -101,5 +101,6 @@ class TableState(Value):
     expiry_plan: ExpiryPlan | None = None  # None: nothing is announced, or it has begun
     debt_files: int = 0  # that rewrites could mend, in all partitions
     actions: dict[str, str] = field(default_factory=dict)  # on the whole table: name -> reason
+    action_numbers: dict[str, dict[str, float]] = field(default_factory=dict)  # behind it
     # That hold delete files of v2, of a table that is to be v3 (`v2_deletes`) and is; else None.
     v2_partitions: int | None = None

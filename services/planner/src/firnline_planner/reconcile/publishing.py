@@ -20,6 +20,7 @@ from firnline_domain.policy.expiry_reasons import ExpiryReason
 from firnline_domain.policy.holds import hold_changes_ms, rewrite_hold_of
 from firnline_domain.policy.objectives import is_missed
 from firnline_domain.policy.rewrite import admit, decide, explain, mendable, status_of
+from firnline_domain.policy.table_actions import TABLE_ACTIONS
 from firnline_domain.records.states import (
     ExpiryPlan,
     PartitionState,
@@ -173,6 +174,11 @@ def table_state(
         statuses=dict(statuses),
         expiry_plan=expiry_plan(table, limits, now_ms),
         actions={name: work.reason for name, work in table.work.actions.items()},
+        action_numbers={
+            name: numbers
+            for name in table.work.actions
+            if (known := TABLE_ACTIONS.get(name)) and (numbers := known.numbers(table, limits))
+        },
     )
 
 
