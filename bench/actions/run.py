@@ -1,5 +1,6 @@
 """`make bench-actions`: expiry, orphans, manifests, dangling deletes, sorts beside Iceberg's own,
-in turn, in one JVM. Prints each figure, leaves bench/results/actions.json."""
+in turn, in one JVM; and what statistics cost. Prints each figure, leaves
+bench/results/actions.json."""
 
 from __future__ import annotations
 
@@ -38,6 +39,7 @@ from pyspark.sql import SparkSession
 
 from bench.actions.history import BETWEEN_MS, START_MS, History, grown, stored
 from bench.actions.sorting import Growing, growing
+from bench.actions.statistics import statistics
 from bench.rewrite.trees import Usage, Watch
 
 RESULTS = Path(__file__).parents[1] / "results" / "actions.json"
@@ -242,12 +244,18 @@ def sort(site: Site) -> None:
     assert len({row["rows"] for row in site.figures}) == 1
 
 
+def describe(site: Site) -> None:
+    """Distinct values of three columns, and partition statistics."""
+    statistics(site, site.java, site.tables, int(10_000_000 * site.scale), now_ms)
+
+
 PARTS = {
     "expire": expire,
     "orphans": orphans,
     "manifests": manifests,
     "dangling": dangling,
     "sort": sort,
+    "statistics": describe,
 }
 
 

@@ -149,3 +149,25 @@ def test_an_owner_who_wants_none_gets_none(
     assert found.returncode == 1
     assert "firnline.enabled=false" in found.stderr
     assert table.inspect.files().num_rows == FILES
+
+
+def test_statistics_are_read_first_and_computed_then(
+    lake: RestCatalog, namespace: str, firnline: Run
+) -> None:
+    table = made(lake, namespace)
+    name = f"{namespace}.t"
+    refused = firnline("run", name, "compute_statistics")
+    assert refused.returncode == 1
+    assert "firnline.statistics and firnline.partition-statistics are not set" in refused.stdout
+    asked = ("--fleet", "firnline.statistics=all")
+    shown = firnline("run", name, "compute_statistics", "--dry-run", *asked)
+    assert f"{FILES} files with" in shown.stdout, shown
+    assert "would be read" in shown.stdout
+    done = firnline("run", name, "compute_statistics", *asked)
+    assert "2 columns described" in done.stdout, done
+    table.refresh()
+    [described] = table.metadata.statistics
+    found = {tuple(one.fields): one.properties["ndv"] for one in described.blob_metadata}
+    assert found == {(1,): str(FILES * 10), (2,): str(FILES * 10)}
+    again = firnline("run", name, "compute_statistics", *asked)
+    assert (again.returncode, "columns described" in again.stdout) == (0, False), again
