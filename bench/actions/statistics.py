@@ -7,8 +7,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from firnline_domain.identity import MAIN
 from firnline_domain.policy.statistics import Statistics
 from firnline_domain.records.orders import TableOrder
+from firnline_iceberg.planning import live_files
 from firnline_iceberg.tables import Tables
 from firnline_worker.java import JavaTables
 from firnline_worker.statistics import StatisticsComputer
@@ -39,8 +41,8 @@ def statistics(
     for columns, partitions in KINDS:
         spark.sql(f"ALTER TABLE {NAME} SET TBLPROPERTIES ({_set(columns, partitions)})")
         table = tables.named(("bench",), "described")
-        head = table.head("main").summary.additional_properties
-        size = int(head["total-files-size"])
+        live = live_files(table, table.head_id(MAIN))
+        size = sum(one.bytes for one in (*live.data, *live.deletes))
         run = partial(computer.compute, _order(tables))
         kind = "columns" if columns else "partitions"
         result = site.measure("statistics", kind, run, rows=rows, bytes=size)
