@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pytest
@@ -58,8 +59,13 @@ def test_a_store_that_is_busy_is_asked_ten_times() -> None:
 
 
 def test_hdfs_without_its_client_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("HADOOP_HOME", "ARROW_LIBHDFS_DIR"):
-        monkeypatch.delenv(name, raising=False)
-    with pytest.raises(OSError, match=r"tables on hdfs:// need .*HADOOP_HOME.*CLASSPATH") as told:
+    monkeypatch.setitem(sys.modules, "hdfs_native", None)
+    with pytest.raises(OSError, match=r"tables on hdfs:// need .*firnline\[hdfs\]") as told:
         LakeFileIO({}).new_input("hdfs://nn:9000/t/a.parquet")
     assert "\n" not in str(told.value)
+
+
+def test_a_user_of_hdfs_is_named_where_java_knows_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HADOOP_USER_NAME", raising=False)
+    with pytest.raises(OSError, match="set HADOOP_USER_NAME=ann in its place"):
+        LakeFileIO({"hdfs.user": "ann"}).new_input("hdfs://nn:9000/t/a.parquet")

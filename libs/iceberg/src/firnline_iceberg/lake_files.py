@@ -9,16 +9,12 @@ from urllib.parse import urlsplit
 from pyarrow.fs import AwsStandardS3RetryStrategy, FileSystem, GcsFileSystem
 from pyiceberg.io.pyarrow import PyArrowFileIO, _import_retry_strategy
 
+from firnline_iceberg.hadoop_files import HADOOP, hadoop_files
+
 RETRIES = "s3.retry-strategy-impl"
 ATTEMPTS = 10  # with pauses of up to 20 s, at random; three are over within a second
 GOOGLE = ("gs", "gcs")
 AZURE = ("abfs", "abfss", "wasb", "wasbs")
-HADOOP = ("hdfs", "viewfs")
-NO_HADOOP = (
-    "tables on {scheme}:// need Hadoop's native client (libhdfs.so) and a Java beside it in every "
-    "service, and on every executor: set HADOOP_HOME or ARROW_LIBHDFS_DIR, JAVA_HOME and "
-    "CLASSPATH=$(hadoop classpath --glob)"
-)
 ACCOUNT, NO_AUTH = "adls.account-name", "gcs.no-auth"
 
 
@@ -76,16 +72,5 @@ class LakeFileIO(PyArrowFileIO):
                 endpoint_override=there.netloc or None,
             )
         if scheme in HADOOP:
-            return self._hadoop(scheme, netloc)
+            return hadoop_files(scheme, netloc, self.properties)
         return super()._initialize_fs(scheme, netloc)
-
-    def _hadoop(self, scheme: str, netloc: str | None) -> FileSystem:
-        """Raises OSError; what is missing in a sentence, where Arrow tells of twenty paths."""
-        try:
-            return super()._initialize_fs(scheme, netloc)
-        except OSError as error:
-            text = str(error)
-            if "Unable to load lib" not in text:
-                raise
-            said = text.partition("\n")[0]
-            raise OSError(f"{NO_HADOOP.format(scheme=scheme)} ({said})") from error

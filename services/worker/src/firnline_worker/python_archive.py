@@ -32,7 +32,14 @@ ROOTS = (
     *("fastavro", "prometheus-client", "pyyaml", "requests"),
 )
 """Distributions that a group imports; what they require comes along."""
-OPTIONAL = ("adlfs", "boto3", "fsspec", "gcsfs", "s3fs")  # other storages, where installed
+OPTIONAL = (
+    "adlfs",
+    "boto3",
+    "fsspec",
+    "gcsfs",
+    "hdfs-native",
+    "s3fs",
+)  # other storages, where installed
 OURS = (
     *("firnline_adapters", "firnline_deletes", "firnline_domain"),
     *("firnline_iceberg", "firnline_schemas", "firnline_worker"),

@@ -1,0 +1,71 @@
+"""Files on HDFS without Hadoop's native library: `hdfs-native`, a client of its own, which reads
+`core-site.xml` and `hdfs-site.xml` in `HADOOP_CONF_DIR`, as Java's does.
+
+Arrow's client needs libhdfs.so, which no package registry has, and a JVM in each Python process.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from functools import cache, wraps
+from typing import Any, Final
+
+from pyarrow.fs import FileSystem, FSSpecHandler, PyFileSystem
+
+HADOOP: Final = ("hdfs", "viewfs")
+USER, USER_NAME = "hdfs.user", "HADOOP_USER_NAME"
+MISSING = (
+    "tables on {scheme}:// need the package hdfs-native in every service, and on every executor "
+    "(pip install 'firnline[hdfs]')"
+)
+
+
+def hadoop_files(scheme: str, netloc: str | None, properties: Mapping[str, Any]) -> FileSystem:
+    """Arrow's view of it. `netloc`: a name node's host and port, or the name of a service; None:
+    that of `fs.defaultFS`. Raises OSError."""
+    try:
+        from hdfs_native import fsspec
+    except ImportError as error:
+        raise OSError(f"{MISSING.format(scheme=scheme)}: {error}") from error
+    user = properties.get(USER)
+    if user and user != os.environ.get(USER_NAME):
+        text = f"{USER}={user}: set {USER_NAME}={user} in its place, which Java's client knows too"
+        raise OSError(text)
+    made = _dated(fsspec.HdfsFileSystem if scheme == "hdfs" else fsspec.ViewfsFileSystem)
+    host, _, port = (netloc or "").partition(":")
+    return PyFileSystem(FSSpecHandler(made(host or None, int(port) if port else None)))
+
+
+@cache
+def _dated(client: type[Any]) -> type[Any]:
+    """One that says when a file was written in the word that Arrow knows, and whose errors are
+    those of files: what a name node says comes as a RuntimeError."""
+
+    def dated(self: Any, status: Any) -> dict[str, Any]:
+        found: dict[str, Any] = client._convert_file_status(self, status)
+        return {**found, "mtime": status.modification_time / 1000}
+
+    def opened(self: Any, *args: Any, **given: Any) -> Any:
+        file = _told(client._open)(self, *args, **given)
+        for name in ("read", "write", "close"):
+            if hasattr(file, name):
+                setattr(file, name, _told(getattr(file, name)))
+        return file
+
+    calls = {name: _told(getattr(client, name)) for name in ("info", "ls", "mkdir", "mv", "rm")}
+    own = {"_convert_file_status": dated, "_open": opened, **calls}
+    return type("HadoopFiles", (client,), own)
+
+
+def _told(call: Callable[..., Any]) -> Callable[..., Any]:
+    """Java's stack trace is left out: the rest of the first line says it."""
+
+    @wraps(call)
+    def asked(*args: Any, **given: Any) -> Any:
+        try:
+            return call(*args, **given)
+        except RuntimeError as error:
+            raise OSError(str(error).replace("\\n", "\n").partition("\n")[0]) from error
+
+    return asked

@@ -1,0 +1,99 @@
+"""Tables on HDFS: our readers and writers, Java's, and who sweeps."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from firnline_domain.identity import MAIN
+from firnline_iceberg.connection import CatalogConnection
+from firnline_iceberg.jvm import IcebergJvm
+from firnline_iceberg.orphans import Storage, find_orphans
+from firnline_iceberg.removal import storage_now_ms
+from firnline_iceberg.retained_names import RetainedNames
+from firnline_iceberg.storage import file_io
+from firnline_iceberg.sweeping import Sweeper
+
+from tests.kit.hdfs import catalog_on, files, hdfs
+from tests.kit.kernel_on_storage import ROWS, rewritten
+from tests.kit.lake_pair import LakeTable, Pair, now_ms, pair
+
+pytestmark = [
+    pytest.mark.stack,
+    pytest.mark.skipif("FIRNLINE_TEST_LAKE" not in os.environ, reason="long: make test-lake"),
+]
+
+
+@pytest.fixture(scope="module")
+def nodes(servers: Path) -> Iterator[str]:
+    with hdfs(servers / "hdfs") as uri:
+        yield uri
+
+
+@pytest.fixture(scope="module")
+def lake(nodes: str, servers: Path, lake_jvm: IcebergJvm) -> Iterator[Pair]:
+    with catalog_on(nodes, servers / "hdfs-catalog") as uri:
+        yield pair(lake_jvm, servers / "hdfs-sets", CatalogConnection("lake", {"uri": uri}))
+
+
+@pytest.fixture
+def table(lake: Pair) -> LakeTable:
+    namespace = f"n{uuid.uuid4().hex[:8]}"
+    lake.namespace(namespace)
+    made = lake.table(namespace)
+    assert made.loaded.metadata.location.startswith("hdfs://")
+    made.fill(4)
+    made.upsert((1, 10), (2, 20))
+    return made
+
+
+def test_the_kernel(nodes: str) -> None:
+    given = CatalogConnection("lake", {"uri": "http://g"}).pyiceberg()
+    tally, found, wanted = rewritten(file_io(given, f"{nodes}/kernel"), f"{nodes}/kernel")
+    assert tally.rows_in == ROWS
+    assert found.equals(wanted)
+
+
+def test_a_rewrite_is_committed_and_its_rows_are_the_same(lake: Pair, table: LakeTable) -> None:
+    rows = table.rows()
+    (event,) = lake.commit(lake.rewrite(table.order()))
+    assert type(event).__name__ == "RewriteCommitted"
+    assert table.rows() == rows == [(0, 0), (1, 10), (2, 20), (3, 3)]
+    summary = table.loaded.head(MAIN).summary
+    assert summary is not None
+    assert int(summary["total-data-files"]) < 5
+    assert summary["total-delete-files"] == "0"
+
+
+def test_outputs_that_nobody_commits_are_swept(lake: Pair, table: LakeTable) -> None:
+    result = lake.rewrite(table.order())
+    made = [one.path for group in result.groups for one in group.outputs]
+    assert made
+    assert all(map(table.exists, made))
+    storage_ms = storage_now_ms(table.loaded)
+    assert storage_ms is not None
+    assert abs(storage_ms - now_ms()) < 60_000
+    later_ms = storage_ms + 86_400_000
+    swept = Sweeper(lake.tables, lambda: later_ms, 3_600_000, lambda _: later_ms).sweep(table.name)
+    assert len(swept.lists) == 1, swept
+    assert not any(map(table.exists, made))
+
+
+def test_an_orphan_has_a_date(nodes: str, table: LakeTable) -> None:
+    location = table.loaded.metadata.location
+    with files(nodes).open_output_stream(f"{location.removeprefix(nodes)}/data/left.parquet") as to:
+        to.write(b"x")
+    later_ms, loaded = now_ms() + 60_000, table.loaded
+    found = find_orphans(loaded, RetainedNames(loaded), Storage(loaded), later_ms)
+    assert [one.place for one in found.files] == ["data/left.parquet"]
+    assert abs(found.files[0].stored_at_ms - later_ms) < 600_000
+
+
+def test_what_a_name_node_says_is_an_error_of_files_in_a_line(nodes: str) -> None:
+    output = file_io({}, f"{nodes}/x").new_output(f"{nodes}/probe/below")  # `probe` is a file
+    with pytest.raises(OSError, match="not a directory") as told, output.create(True) as sink:
+        sink.write(b"x")
+    assert "\tat " not in str(told.value)
