@@ -25,8 +25,12 @@ Send = Callable[[], None]
 
 
 def marked(one: Live) -> list[int]:
-    """Positions that the file's deletion vector has."""
+    """Positions that the file's deletion vector has; where it has none, those of position deletes,
+    which a new vector takes in."""
     found: list[int] = []
+    for path in one.position_files:
+        named = pq.read_table(local(path)).to_pylist()
+        found += [row["pos"] for row in named if row["file_path"] == one.path]
     for text in one.vectors:
         body = json.loads(text)
         with local(body["file-path"]).open("rb") as source:

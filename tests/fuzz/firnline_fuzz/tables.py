@@ -49,6 +49,7 @@ class Live:
     rows: int
     place: Place
     vectors: tuple[str, ...]  # its deletion vector, as `ContentFileParser` JSON
+    position_files: tuple[str, ...] = ()  # paths of position deletes that may name it
 
 
 @dataclass
@@ -121,7 +122,9 @@ class Table:
         deletes = [content_file_json(self.jvm, java, delete) for delete in task.deletes()]
         vectors = tuple(text for text in deletes if json.loads(text)["file-format"] == "puffin")
         place = Place(body["spec-id"], tuple(body["partition"]))
-        return Live(body["file-path"], body["record-count"], place, vectors)
+        bodies = (json.loads(text) for text in deletes if text not in vectors)
+        named = tuple(b["file-path"] for b in bodies if b["content"] == "position-deletes")
+        return Live(body["file-path"], body["record-count"], place, vectors, named)
 
     # ---- files
 
