@@ -64,3 +64,44 @@ def test_other_errors_are_not_waited_for() -> None:
 def test_another_number_of_partitions_is_refused_with_what_to_do() -> None:
     with pytest.raises(Misconfigured, match="FIRNLINE_BUCKETS is 2"):
         opened(SimpleNamespace(partitions=[0], topic_id="id"))
+
+
+class Restarted:
+    """A broker that was killed: a client that remembers the leader of before is refused until it
+    asks anew."""
+
+    def __init__(self, code: int, heals: bool = True) -> None:
+        self._code, self._heals, self._outdated, self.asked = code, heals, True, 0
+
+    def list_topics(self, topic: str, timeout: float) -> None:
+        self._outdated = not self._heals
+
+    def list_offsets(self, wanted: Any, **_: Any) -> Any:
+        self.asked += 1
+        refused = KafkaException(KafkaError(self._code))
+        found = refused if self._outdated else SimpleNamespace(offset=7)
+        return {place: ended(found) for place in wanted}
+
+
+def ends(broker: Restarted) -> dict[int, int]:
+    admin: Any = broker
+    return changelog.Changelog(admin, admin, "state", "id", 2).ends([0, 1])
+
+
+@pytest.mark.parametrize("code", sorted(changelog.MOVED))
+def test_ends_are_asked_for_again_of_a_leader_that_has_come_back(
+    code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(changelog, "PAUSE_S", 0.0)
+    broker = Restarted(code)
+    assert ends(broker) == {0: 7, 1: 7}
+    assert broker.asked == 2
+
+
+def test_ends_are_not_asked_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(changelog, "SPREAD_S", 0.0)
+    monkeypatch.setattr(changelog, "PAUSE_S", 0.0)
+    with pytest.raises(KafkaException, match="FENCED_LEADER_EPOCH"):
+        ends(Restarted(KafkaError.FENCED_LEADER_EPOCH, heals=False))
+    with pytest.raises(KafkaException, match="TOPIC_AUTHORIZATION_FAILED"):
+        ends(Restarted(KafkaError.TOPIC_AUTHORIZATION_FAILED))

@@ -24,6 +24,16 @@ from firnline_planner.kafka.local_store import LocalStore, Mark
 
 CHUNK = 10_000  # records in one write of the store
 SPREAD_S = 15.0  # until every broker has heard of a topic that was just made
+MOVED = frozenset(  # a partition's leader has just changed, or come back after its broker had died
+    {
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.OFFSET_NOT_AVAILABLE,
+    }
+)
+PAUSE_S = 0.3
 QUIET_S = 60.0  # a transaction of a dead planner ends within 10 s; this long means trouble
 CONFIG = {
     "cleanup.policy": "compact",
@@ -77,7 +87,19 @@ class Changelog:
             return False
 
     def ends(self, partitions: list[int]) -> dict[int, int]:
-        """The offset behind the last record of each, whether or not its transaction has ended."""
+        """The offset behind the last record of each, whether or not its transaction has ended.
+        Raises KafkaException."""
+        deadline_s = time.monotonic() + SPREAD_S
+        while True:
+            try:
+                return self._ends(partitions)
+            except KafkaException as error:
+                if error.args[0].code() not in MOVED or time.monotonic() > deadline_s:
+                    raise
+            time.sleep(PAUSE_S)
+            self.admin.list_topics(self.topic, timeout=TIMEOUT_S)  # what it remembers is outdated
+
+    def _ends(self, partitions: list[int]) -> dict[int, int]:
         wanted = {TopicPartition(self.topic, one): OffsetSpec.latest() for one in partitions}
         found = self.admin.list_offsets(
             wanted,
