@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from firnline_adapters.logs import Log
 from firnline_cli.forecast.catalog import Forecasts, Unread
@@ -19,7 +20,9 @@ from firnline_domain.commits.lifetimes import Lifetimes
 from firnline_domain.errors import RetryLater
 from firnline_domain.identity import TableName
 from firnline_domain.policy.requested import Order, Requested
+from firnline_domain.policy.tag_creation import TagCreation
 from firnline_domain.settings.thresholds import Thresholds
+from firnline_domain.times import HOUR_MS
 from firnline_iceberg.connection import CatalogConnection
 from firnline_iceberg.sweeping import Sweeper
 from firnline_iceberg.tables import Tables
@@ -69,8 +72,10 @@ class Runner:
             raise RetryLater(found.why)
         orders = chosen(found, requested, now_ms()).orders
         told = Told()
-        if orders:
-            self._carry_out(orders, told)
+        is_later = HOUR_MS * (requested.action == TagCreation.name)  # when the hour is over
+        with patch("firnline_worker.bootstrap.now_ms", lambda: now_ms() + is_later):
+            if orders:
+                self._carry_out(orders, told)
         return told.events
 
     def sweep(self, table: TableName, later_ms: int = 0) -> None:

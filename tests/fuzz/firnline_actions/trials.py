@@ -30,6 +30,7 @@ STEPS = {
 ACTIONS = {
     "merge": 2, "compact": 3, "convert": 3, "full": 1, "sort": 1, "expire": 4, "remove_orphans": 2,
     "remove_dangling_deletes": 2, "rewrite_manifests": 2, "compute_statistics": 2,
+    "create_tags": 2,
 }  # fmt: skip
 REWRITES = ("merge", "compact", "convert", "full", "sort")
 ENDS = {"whole": 4, "killed": 4, "meddled": 1, "beside": 3}
@@ -86,6 +87,7 @@ class Trial:
         self.table, self.writer = table, Writer(table, self.history)
         self.witness = Witness(self.ground.tables, self.ground.spark, table.name, self.history)
         self.orphans: list[str] = []
+        self.tags_wanted = 0
 
     def live(self) -> None:
         """Raises AssertionError."""
@@ -103,14 +105,19 @@ class Trial:
             self._time_passes()
         late = self._planned(rng) if rng.random() < 0.3 else None
         before = self._look()
-        self.writer.moved.clear()
         action, end = _one_of(rng, ACTIONS), _one_of(rng, ENDS)
+        if action == "create_tags":
+            self._want_a_tag()
+        self.writer.moved.clear()
         fine = self._act(action, end)
         after = self._look()
         moved = self.writer.moved
         assert_refs_kept(before, after, self.history, self.most_kept, moved)
         if fine and action == "expire":
             self._nothing_is_left_behind(after)
+        if fine and action == "create_tags":
+            made = f"made{self.tags_wanted}-"
+            assert [one for one in after.metadata.refs if one.startswith(made)], "no tag"
         if fine and action == "remove_orphans":
             left = [one for one in self.orphans if os.path.exists(one)]
             assert not left, f"orphans that were old enough are there: {left}"
@@ -166,6 +173,12 @@ class Trial:
                     errors.append(error)
 
         return commit
+
+    def _want_a_tag(self) -> None:
+        """By another name each time."""
+        self.tags_wanted += 1
+        text = f"made{self.tags_wanted}-{{hour}}"
+        self.table.java.updateProperties().set("firnline.tags.create", text).commit()
 
     # ---- writers
 

@@ -89,7 +89,7 @@ def test_a_writer_who_may_not_know_v3_is_named_and_keeps_the_table_v2(
     assert "does not say" in (preview(upgrader.tables, order(lab), now_ms()).refused or "")
     assert lab.table().format_version == 2
     lab.sql("ALTER TABLE {t} SET TBLPROPERTIES ('firnline.format-version.writer-hours' = '0')")
-    assert "cannot be undone" in preview(upgrader.tables, order(lab), now_ms()).upgrade
+    assert "cannot be undone" in preview(upgrader.tables, order(lab), now_ms()).says
     upgrader.upgrade(order(lab))
     assert lab.table().format_version == 3
 

@@ -15,6 +15,7 @@ from firnline_domain.policy.orphan_removal import OrphanRemoval
 from firnline_domain.policy.partition_expiry import PartitionExpiry
 from firnline_domain.policy.requested import Order
 from firnline_domain.policy.statistics import Statistics
+from firnline_domain.policy.tag_creation import TAG_EXISTS, TagCreation
 from firnline_domain.policy.v2_deletes import VECTORS
 from firnline_domain.records.orders import ExpireSnapshots, RewriteFiles, TableOrder
 from firnline_domain.records.results import DeleteKind
@@ -42,6 +43,8 @@ from firnline_worker.planning import plan, refuse_duplicates, time_span_limit
 from firnline_worker.preconditions import yield_to_writers
 from firnline_worker.sort_plans import sort_plan, sort_wish
 from firnline_worker.statistics import limits_of, wish_of
+from firnline_worker.tag_creation import refusal as refusal_of_tags
+from firnline_worker.tag_creation import wanted_tags
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,7 @@ class Preview:
     position_deletes: int = 0
     snapshots: int = 0
     partitions: int = 0  # that lose files, where rows go by their age
-    upgrade: str = ""  # of the format version, and what follows it
+    says: str = ""  # of what takes no files: what would be done
     refs: tuple[str, ...] = ()  # tags and branches that go
     handed_over: str | None = None
     refused: str | None = None
@@ -86,6 +89,8 @@ def preview(tables: Tables, order: Order, now_ms: int) -> Preview:
             return _upgrade(tables, table, order, now_ms)
         case Statistics.name:
             return _statistics(tables, table, order)
+        case TagCreation.name:
+            return _tags(tables, table, order, now_ms)
     return Preview(unknown=True)
 
 
@@ -151,6 +156,19 @@ def _partitions(tables: Tables, table: LoadedTable, order: TableOrder, now_ms: i
     return Preview(files=len(found.files), bytes=_bytes(found.files), partitions=len(found.scopes))
 
 
+def _tags(tables: Tables, table: LoadedTable, order: TableOrder, now_ms: int) -> Preview:
+    limits = thresholds(with_namespace(table.properties, tables.namespace_properties(order.table)))
+    if why := refusal_of_tags(limits, order.ordered_at_ms, now_ms):
+        return Preview(refused=": ".join(why))
+    wanted = wanted_tags(table, limits, now_ms)
+    if taken := [one.name for one in wanted if one.is_another]:
+        return Preview(refused=f"{TAG_EXISTS}: {', '.join(taken)}")
+    made = [f"{one.name} at snapshot {one.snapshot_id}" for one in wanted if one.is_missing]
+    if made:
+        return Preview(says=f"Tags that would be made: {', '.join(made)}.")
+    return Preview(says="No tag would be made: they are there, or the state has expired.")
+
+
 def _upgrade(tables: Tables, table: LoadedTable, order: TableOrder, now_ms: int) -> Preview:
     """Of the delete files that are to be vectors afterwards."""
     limits = thresholds(with_namespace(table.properties, tables.namespace_properties(order.table)))
@@ -160,10 +178,10 @@ def _upgrade(tables: Tables, table: LoadedTable, order: TableOrder, now_ms: int)
     if table.format_version < VECTORS and (why := unfit(table, limits, now_ms)):
         return Preview(refused=": ".join(why))
     if table.format_version >= VECTORS:
-        return Preview(upgrade=f"It has format version {table.format_version} already.")
+        return Preview(says=f"It has format version {table.format_version} already.")
     yield_to_writers(table, MAIN, now_ms)
     return Preview(
-        upgrade=f"Format version {table.format_version} would become {VECTORS}, by metadata alone. "
+        says=f"Format version {table.format_version} would become {VECTORS}, by metadata alone. "
         "It cannot be undone: engines that do not know v3 can neither read nor write the table any "
         f"more. It holds {held['equality_delete_files']:,.0f} equality-delete files and "
         f"{held['position_delete_files']:,.0f} position-delete files, in "

@@ -211,6 +211,15 @@ def test_a_window_that_opens_much_later_is_not_over() -> None:
     assert found_in({"firnline.window": "2027-12-24T00:00Z/2027-12-27T00:00Z"}) == []
 
 
+def test_tags_that_nothing_takes_away() -> None:
+    made = {"firnline.tags.create": "daily-{date}; m-{month}"}
+    [said] = found_in({**made, "firnline.expire.tags": "daily-* 30d"})
+    assert " m-20" in said
+    assert "daily-20" not in said
+    assert found_in({**made, "firnline.expire.tags": "daily-* 30d; m-* never"}) == []
+    assert found_in({"firnline.tags.create": "daily", "firnline.expire.tags": "x"}) == []
+
+
 def test_two_retentions_at_one_place() -> None:
     hours = {"firnline.retain.hours": "24"}
     age = {"history.expire.max-snapshot-age-ms": "1000"}

@@ -34,9 +34,14 @@ def old_refs(table: LoadedTable, rules: tuple[str, str], now_ms: int) -> OldRefs
     """By the rules for tags, and those for branches. Raises UnreadableRule."""
     tags, branches = rules
     return OldRefs(
-        expired_refs(_refs(table, SnapshotRefType.TAG), tags, now_ms),
+        expired_refs(tags_of(table), tags, now_ms),
         expired_refs(_refs(table, SnapshotRefType.BRANCH), branches, now_ms),
     )
+
+
+def tags_of(table: LoadedTable) -> list[NamedRef]:
+    """All that there are."""
+    return _refs(table, SnapshotRefType.TAG)
 
 
 def _refs(table: LoadedTable, kind: SnapshotRefType) -> list[NamedRef]:

@@ -28,6 +28,7 @@ from firnline_domain.policy.manifest_rewrite import ManifestRewrite
 from firnline_domain.policy.orphan_removal import OrphanRemoval
 from firnline_domain.policy.partition_expiry import PartitionExpiry
 from firnline_domain.policy.statistics import Statistics
+from firnline_domain.policy.tag_creation import TagCreation
 from firnline_domain.ports import Publisher
 from firnline_domain.records.pauses import Pause
 from firnline_domain.records.signing import Keyring
@@ -62,6 +63,7 @@ from firnline_worker.slot import WorkerSlot, acquire_slot
 from firnline_worker.spark import Driver, SparkStage, require_spark_catalogs, session
 from firnline_worker.spark_catalogs import SparkCatalogs
 from firnline_worker.statistics import StatisticsComputer
+from firnline_worker.tag_creation import TagCreator
 
 DYING_S = 1.0  # from a broken connection to the end of the JVM that has broken it
 COMMON = (TABLE_TASKS, COMPARISONS)  # on the ordinary lane of the default group
@@ -242,6 +244,7 @@ def table_actions(
         ManifestRewrite.name: ManifestRewriter(tables, java, name, now_ms).rewrite,
         OrphanRemoval.name: OrphanRemover(tables, name, now_ms).remove,
         PartitionExpiry.name: PartitionExpirer(tables, commits, name, now_ms).expire,
+        TagCreation.name: TagCreator(tables, name, now_ms).create,
         FormatUpgrade.name: FormatUpgrader(tables, java, name, now_ms).upgrade,
         Statistics.name: StatisticsComputer(tables, java, name, now_ms).compute,
     }

@@ -143,7 +143,7 @@ class ActionWork(Value):
     due_ms: int | None = None  # when time may change that
     announced_ms: int | None = None  # since when people know what will go (`partition_expiry`)
     announced_h: float = 0.0  # by which age
-    done_ms: int | None = None  # of what is done once: when that was (`format_upgrade`)
+    done_ms: int | None = None  # when it was done, of what is done once, or once in a period
     statistics: StatisticsAt = StatisticsAt()
     ordered_statistics: StatisticsAt = StatisticsAt()  # those of the order in flight
 

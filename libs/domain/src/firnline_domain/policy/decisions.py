@@ -144,6 +144,11 @@ class Reason(ReasonCode):
         "`firnline.partition-statistics` is set, and there are commits since they were computed",
         "commits came since partition statistics were computed; reads manifests alone",
     )
+    PERIOD_ENDED = (
+        "period_ended",
+        "a day, a month or another period of `firnline.tags.create` is over",
+        "a period is over: what the table was at its end gets a tag (firnline.tags.create)",
+    )
     REQUESTED = (
         "requested",
         "a person has asked for it by name: `firnline run TABLE ACTION`",
@@ -314,6 +319,7 @@ ORDERS = frozenset(
         Reason.FORMAT_VERSION,
         Reason.STALE_STATISTICS,
         Reason.STALE_PARTITION_STATISTICS,
+        Reason.PERIOD_ENDED,
         Reason.REQUESTED,
         Reason.ORPHAN_INTERVAL,
     }

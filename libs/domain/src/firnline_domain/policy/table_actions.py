@@ -10,6 +10,7 @@ from firnline_domain.policy.partition_expiry import PartitionExpiry
 from firnline_domain.policy.snapshot_expiry import SnapshotExpiry
 from firnline_domain.policy.statistics import Statistics
 from firnline_domain.policy.table_action import TableAction
+from firnline_domain.policy.tag_creation import TagCreation
 
 ACTIONS: tuple[TableAction, ...] = (
     SnapshotExpiry(),
@@ -19,5 +20,6 @@ ACTIONS: tuple[TableAction, ...] = (
     PartitionExpiry(),
     FormatUpgrade(),
     Statistics(),
+    TagCreation(),
 )
 TABLE_ACTIONS = {one.name: one for one in ACTIONS}

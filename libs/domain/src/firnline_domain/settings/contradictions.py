@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
 from itertools import chain
 
 from firnline_domain.settings.in_force import effective
+from firnline_domain.settings.ref_rules import ref_rules, rule_problem
+from firnline_domain.settings.tag_rules import periods_ended, tags_problem
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_domain.settings.windows import UnreadablePeriod, inside_until, opens_ms
 
@@ -18,6 +21,7 @@ def contradictions(
     """What is wrong, and what happens instead. `limits` is what `settings` come to."""
     yield from _numbers(limits)
     yield from _expiry(settings, limits, fleet)
+    yield from _tags(limits, now_ms)
     try:
         yield from _periods(limits, now_ms)
     except UnreadablePeriod:
@@ -57,6 +61,19 @@ def _expiry(settings: Mapping[str, str], limits: Thresholds, fleet: Thresholds) 
         yield (
             f"history.expire.max-snapshot-age-ms={age.value} has no effect: "
             f"firnline.retain.hours={hours.value} stands in its place"
+        )
+
+
+def _tags(limits: Thresholds, now_ms: int) -> Iterator[str]:
+    if tags_problem(limits.create_tags) or rule_problem(limits.expire_tags):
+        return  # reported as such
+    names = [one.tag for one in periods_ended(limits.create_tags, now_ms)]
+    rules = ref_rules(limits.expire_tags)
+    left = [one for one in names if not any(fnmatchcase(one, rule.pattern) for rule in rules)]
+    if left:
+        yield (
+            f"firnline.tags.create={limits.create_tags}: no rule of firnline.expire.tags names "
+            f"{', '.join(left)}: such tags stay for ever, and keep their snapshots' files"
         )
 
 

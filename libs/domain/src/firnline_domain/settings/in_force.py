@@ -14,6 +14,7 @@ from firnline_domain.settings.groups import unserved
 from firnline_domain.settings.parquet import outside
 from firnline_domain.settings.property import WORKERS
 from firnline_domain.settings.ref_rules import rule_problem
+from firnline_domain.settings.tag_rules import tags_problem
 from firnline_domain.settings.thresholds import (
     NAMESPACE,
     PROPERTIES,
@@ -76,6 +77,9 @@ def _in_force(name: str, said: list[PropertyValue], fleet: Thresholds) -> Settin
 
 def _period_problem(field: str, text: str) -> str:
     """Also of rules for tags and branches: what keeps something back until it is corrected."""
+    if field == "create_tags":
+        wrong = tags_problem(text)
+        return f"no tag is made: {wrong}" if wrong else ""
     if field in REF_RULES:
         wrong = rule_problem(text)
         return f"no snapshot is expired: {wrong}" if wrong else ""

@@ -103,6 +103,7 @@ class Thresholds(Value, cache_hash=True):  # ninety fields, and `_resolved` asks
     expire: Expiry = Expiry.CAREFUL  # firnline.expire.enabled
     expire_grace_ms: int = DAY_MS  # firnline.expire.grace-ms: from the announcement
     retain_hours: float | None = None  # firnline.retain.hours: instead of max-snapshot-age-ms
+    create_tags: str = ""  # firnline.tags.create: their names; see `tag_rules`
     expire_tags: str = ""  # firnline.expire.tags: patterns and ages; see `ref_rules`
     expire_branches: str = ""  # firnline.expire.branches: the same
     metadata_versions: int = 0  # firnline.metadata.previous-versions-max: 0 = as the table says
@@ -355,6 +356,10 @@ PROPERTIES = {
     EXPIRE_ENABLED: Property("expire"),
     "firnline.expire.grace-ms": Property(
         "expire_grace_ms", PAUSE, "owners need longer than a day to object"
+    ),
+    "firnline.tags.create": Property(
+        "create_tags",
+        set_where="the state at the end of each day or month shall stay readable",
     ),
     "firnline.expire.tags": Property(
         "expire_tags",

@@ -147,12 +147,12 @@ class TextReport:
             said = "What would go is found out only when it is done"
         if snapshots := sum(one.snapshots for _, one in found):
             said = f"{counted(snapshots, 'snapshot')} and {said}"
-        upgrades = [one.upgrade for _, one in found if one.upgrade]
-        self.line("Nothing was done." if upgrades else f"Nothing was done. {said}.")
+        others = [one.says for _, one in found if one.says]
+        self.line("Nothing was done." if others else f"Nothing was done. {said}.")
         if partitions := sum(one.partitions for _, one in found):
             self.line(f"Rows of {counted(partitions, 'partition')} would leave the table.")
-        for upgrade in upgrades:
-            self.line(upgrade)
+        for text in others:
+            self.line(text)
         if refs := [name for _, one in found for name in one.refs]:
             self.line(f"Tags and branches that would go: {', '.join(refs)}.")
 

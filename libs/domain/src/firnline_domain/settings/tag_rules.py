@@ -1,0 +1,113 @@
+"""Which tags are made at the end of a period, by what a table's owner has written: their names.
+
+    daily-{date}; monthly-{month}
+
+The word in braces says how long the period is, and stands for it in the name (UTC). Which of them
+go again, `ref_rules` says.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+
+from firnline_domain.values import Value
+
+FORM = (
+    "write names with one of {hour}, {date}, {week}, {month} or {year} each, as in "
+    "'daily-{date}; monthly-{month}', of letters, digits, '.', '_' and '-', no name twice"
+)
+MAX_NAME = 100
+_RULE = re.compile(r"[A-Za-z0-9._-]*\{(?P<period>[a-z]+)\}[A-Za-z0-9._-]*", re.ASCII)
+_MIDNIGHT = {"hour": 0, "minute": 0, "second": 0, "microsecond": 0}
+
+
+class UnreadableTags(ValueError):
+    """The setting is not written as it has to be; the message says how."""
+
+
+class TagRule(Value):
+    """`name` holds `{period}`."""
+
+    name: str
+    period: str
+
+
+class Period(Value):
+    """`tag`: its name, `[start_ms, end_ms)` what it stands for."""
+
+    tag: str
+    start_ms: int
+    end_ms: int
+
+
+@lru_cache(maxsize=512)
+def tag_rules(text: str) -> tuple[TagRule, ...]:
+    """What a setting says; nothing where it is empty. Raises UnreadableTags."""
+    rules = tuple(_rule(part.strip()) for part in text.split(";") if part.strip())
+    if len({one.name for one in rules}) < len(rules):
+        raise UnreadableTags(f"a name is there twice: {FORM}")
+    return rules
+
+
+def _rule(text: str) -> TagRule:
+    found = _RULE.fullmatch(text)
+    if found is None or found["period"] not in _STARTS or len(text) > MAX_NAME:
+        raise UnreadableTags(f"'{text[:80]}' cannot be read: {FORM}")
+    return TagRule(text, found["period"])
+
+
+def tags_problem(text: str) -> str | None:
+    """What is wrong with a setting, and how to write it."""
+    try:
+        tag_rules(text)
+    except UnreadableTags as error:
+        return str(error)
+    return None
+
+
+def periods_at(text: str, at_ms: int) -> tuple[Period, ...]:
+    """Of each rule the period that a moment is in. Raises UnreadableTags."""
+    return tuple(_period(rule, at_ms) for rule in tag_rules(text))
+
+
+def periods_ended(text: str, at_ms: int, seen_ms: int | None = None) -> tuple[Period, ...]:
+    """Of each rule the newest period that was over at a moment; of those up to `seen_ms`. Raises
+    UnreadableTags."""
+    ended = (now.start_ms - 1 for now in periods_at(text, at_ms))
+    last = (one if seen_ms is None else min(one, seen_ms) for one in ended)
+    return tuple(_period(rule, one) for rule, one in zip(tag_rules(text), last, strict=True))
+
+
+def _period(rule: TagRule, at_ms: int) -> Period:
+    start_of, form = _STARTS[rule.period]
+    start = start_of(datetime.fromtimestamp(at_ms / 1000, UTC))
+    end = start_of(start + _LONGER_THAN[rule.period])
+    tag = rule.name.replace("{" + rule.period + "}", start.strftime(form))
+    return Period(tag, _ms(start), _ms(end))
+
+
+def _ms(at: datetime) -> int:
+    return int(at.timestamp()) * 1000
+
+
+def _week(at: datetime) -> datetime:
+    return at.replace(**_MIDNIGHT) - timedelta(at.weekday())
+
+
+_STARTS: dict[str, tuple[Callable[[datetime], datetime], str]] = {
+    "hour": (lambda at: at.replace(minute=0, second=0, microsecond=0), "%Y-%m-%dT%H"),
+    "date": (lambda at: at.replace(**_MIDNIGHT), "%Y-%m-%d"),
+    "week": (_week, "%G-W%V"),
+    "month": (lambda at: at.replace(day=1, **_MIDNIGHT), "%Y-%m"),
+    "year": (lambda at: at.replace(month=1, day=1, **_MIDNIGHT), "%Y"),
+}
+_LONGER_THAN = {  # from the start of a period into the next one, and not beyond it
+    "hour": timedelta(hours=1),
+    "date": timedelta(1),
+    "week": timedelta(7),
+    "month": timedelta(31),
+    "year": timedelta(366),
+}
