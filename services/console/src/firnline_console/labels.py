@@ -60,7 +60,7 @@ def label_of(code: str, numbers: Mapping[str, float] | None = None) -> str:
     if not needed <= known.keys():
         return code.replace("_", " ") if code in WORDS else code
     text = phrase.format_map({name: _shown(known[name]) for name in needed})
-    if code == Reason.FULL_INTERVAL:
+    if code in (Reason.FULL_INTERVAL, Reason.CLOSED):
         return f"{text}; full: every file is rewritten"
     return f"{text}; {extent_of(known)}" if code in ORDERS and "min_dead_ratio" in known else text
 

@@ -85,6 +85,13 @@ class Reason(ReasonCode):
         "`full-interval-ms` has passed since all files of the partition were rewritten",
         "all its files are rewritten every {full_interval_h} h (firnline.rewrite.full-interval-ms)",
     )
+    CLOSED = (
+        "closed",
+        "no commit has changed the partition for `firnline.freeze.after-hours`: it is rewritten "
+        "once, and frozen",
+        "no commit has changed it for {freeze_after_h} h (firnline.freeze.after-hours): all its "
+        "files are rewritten once more, then it is frozen",
+    )
     UNSORTED = (
         "unsorted",
         "`firnline.sort` is set, and the partition has changed since the worker looked how many "
@@ -201,6 +208,11 @@ class Reason(ReasonCode):
         "the last rewrite left exactly this: another one would change nothing",
         "the last rewrite left as much; another would change nothing",
     )
+    FROZEN = (
+        "frozen",
+        "closed, and rewritten for the last time: left alone until a commit changes it",
+        "frozen: left alone until a commit changes it (firnline.freeze.after-hours)",
+    )
     MINIMUM_GAIN = (
         "minimum_gain",
         "the rewrite costs more than readers have paid so far",
@@ -309,6 +321,7 @@ ORDERS = frozenset(
         Reason.EQUALITY_DELETE_AGE,
         Reason.OBJECTIVE,
         Reason.FULL_INTERVAL,
+        Reason.CLOSED,
         Reason.UNSORTED,
         Reason.V2_DELETES,
         Reason.DANGLING_DELETES,

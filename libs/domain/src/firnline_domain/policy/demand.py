@@ -22,6 +22,7 @@ from firnline_domain.policy.decisions import (
     Decision,
     Reason,
 )
+from firnline_domain.policy.freezing import freezes_at_ms, is_frozen
 from firnline_domain.policy.full_rewrites import full_at_ms
 from firnline_domain.policy.heat import hot_until_ms
 from firnline_domain.policy.objectives import endangered_ms
@@ -29,24 +30,42 @@ from firnline_domain.policy.slices import max_bytes, unfinished_of
 from firnline_domain.policy.sorting import sort_at_ms
 from firnline_domain.records.slices import Slice
 from firnline_domain.settings.thresholds import Conversions, Thresholds
-from firnline_domain.times import earliest
+from firnline_domain.times import HOUR_MS, earliest
 from firnline_domain.values import replace
 
 FIRST = 1e9  # a rank that no debt comes to
 PRESSING = 2  # at so many times a threshold, a hot partition is not left to cool any longer
-CALM = frozenset({Reason.HEALTHY, Reason.FIXED_POINT, Reason.ACCUMULATING, Reason.MINIMUM_GAIN})
+CALM = frozenset(
+    {Reason.HEALTHY, Reason.FIXED_POINT, Reason.ACCUMULATING, Reason.MINIMUM_GAIN, Reason.FROZEN}
+)
 
 
 def demand_of(
     partition: Partition, assessment: Assessment, limits: Thresholds, now_ms: int
 ) -> Decision:
     """An order's reason, or why none is wanted and when time may change that. A pass that has begun
-    goes on, whatever is left of its debt. A full rewrite that is due goes before all others: it
-    does their work, too."""
+    goes on, whatever is left of its debt. What is frozen asks for nothing. A full rewrite that is
+    due goes before all others: it does their work, too."""
     if (after := unfinished_of(partition, limits)) is not None:
         return _next_slice(partition, after, assessment, limits, now_ms)
     if partition.work.requested:
         return as_requested(partition.work.requested)
+    if is_frozen(partition, assessment[1].global_deletes, limits, now_ms):
+        return _or_sort(Decision(Reason.FROZEN), partition, limits, now_ms)
+    freeze_ms = freezes_at_ms(partition, limits)
+    if freeze_ms is None:
+        return _of_interval(partition, assessment, limits, now_ms)
+    if freeze_ms <= now_ms and not assessment[1].global_deletes:
+        rank = (now_ms - freeze_ms) / (limits.freeze_after_h * HOUR_MS)
+        return Decision(Reason.CLOSED, action=Action.FULL, rank=rank)
+    wanted = _of_interval(partition, assessment, limits, now_ms)
+    is_later = freeze_ms > now_ms
+    return replace(wanted, until_ms=earliest(wanted.until_ms, freeze_ms if is_later else None))
+
+
+def _of_interval(
+    partition: Partition, assessment: Assessment, limits: Thresholds, now_ms: int
+) -> Decision:
     if (due_ms := full_at_ms(partition, limits)) is None:
         return _or_sort(_of_debt(partition, assessment, limits, now_ms), partition, limits, now_ms)
     if due_ms <= now_ms:

@@ -74,6 +74,7 @@ def weights(
         "out_of_memory": partition.work.out_of_memory,
         "reads_per_hour": limits.reads_per_hour,
         "full_interval_h": round(limits.full_interval_ms / HOUR_MS, 2),
+        "freeze_after_h": limits.freeze_after_h,
         **_promise(partition, limits, now_ms),
         **_objectives(partition, limits, now_ms),
     }

@@ -14,6 +14,7 @@ from firnline_domain.counters.work import Partition, PartitionWork
 from firnline_domain.policy.burden import burden_of
 from firnline_domain.policy.cost_benefit import CostBenefit, weigh_work
 from firnline_domain.policy.costs import Work
+from firnline_domain.records.tallies import FileTally
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_domain.values import replace
 
@@ -36,14 +37,18 @@ def full_at_ms(partition: Partition, limits: Thresholds) -> int | None:
     to be gained of a partition without deletes or two small files, nor of one that is as its last
     full rewrite has left it."""
     counters, work = partition.counters, partition.work
-    small = counters.holds.fragments.files + counters.holds.undersized.files
     if limits.full_interval_ms <= 0 or work.full_ms is None or counters.holds.data_files <= 0:
         return None
-    if counters.holds.delete_files <= 0 and small < 2:
+    if not is_worth_a_full_rewrite(counters.holds):
         return None
     if counters.changed_ms == work.full_seen_ms:
         return None
     return work.full_ms + limits.full_interval_ms
+
+
+def is_worth_a_full_rewrite(holds: FileTally) -> bool:
+    """Nothing is to be gained without deletes or two small files."""
+    return holds.delete_files > 0 or holds.fragments.files + holds.undersized.files >= 2
 
 
 def after_full(

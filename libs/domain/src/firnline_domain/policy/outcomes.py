@@ -7,6 +7,7 @@ from zlib import crc32
 from firnline_domain.counters.debts import NO_DEBT, Debt
 from firnline_domain.counters.work import ROWS_DIFFER, UNDONE, PartitionWork, RunningTask
 from firnline_domain.policy.cost_benefit import Action
+from firnline_domain.policy.freezing import after_freeze
 from firnline_domain.policy.full_rewrites import after_full
 from firnline_domain.policy.sorting import after_sort
 from firnline_domain.records.dead_rows import Histogram
@@ -44,6 +45,8 @@ def after_change(
     """With a change that is in the counters. `holds`: all debt now; `added`: what writers added;
     `committed_ms`: when, by the commit's own time; None = now."""
     grown = replace(work, floor=work.floor.at_most(holds), arrived=work.arrived + added)
+    if added != NO_DEBT and work.frozen_seen_ms:
+        grown = replace(grown, frozen_seen_ms=0)
     if added.equality_deletes or work.equality_since_ms is not None:
         at_ms = min(now_ms if committed_ms is None else committed_ms, now_ms)
         grown = _with_equality_ages(grown, holds, added, at_ms)
@@ -155,6 +158,7 @@ def succeeded(
     )
     rested = after_full(_with_room(rested, work), work, full, changed_ms, now_ms)
     rested = after_sort(rested, work, task.action == Action.SORT, changed_ms, now_ms)
+    rested = after_freeze(rested, work, task, limits, changed_ms)
     return with_debt_ages(rested.paused("cooling", now_ms + limits.cool_down_ms), holds, now_ms)
 
 

@@ -53,5 +53,8 @@ def unfinished_of(partition: Partition, limits: Thresholds) -> Slice | None:
         return None
     if after.action == Action.SORT and not limits.sort and after.reason != Reason.REQUESTED:
         return None
-    unwanted = after.action == Action.FULL and limits.full_interval_ms <= 0
+    switched_on = (
+        limits.freeze_after_h if after.reason == Reason.CLOSED else limits.full_interval_ms
+    )
+    unwanted = after.action == Action.FULL and switched_on <= 0
     return None if unwanted and after.reason != Reason.REQUESTED else after

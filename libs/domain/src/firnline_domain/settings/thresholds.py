@@ -109,6 +109,7 @@ class Thresholds(Value, cache_hash=True):  # ninety fields, and `_resolved` asks
     metadata_versions: int = 0  # firnline.metadata.previous-versions-max: 0 = as the table says
     expire_interval_ms: int = 10 * 60_000  # firnline.expire.min-interval-ms
     full_interval_ms: int = 0  # firnline.rewrite.full-interval-ms: of every file; 0 = never
+    freeze_after_h: float = 0.0  # firnline.freeze.after-hours: without a commit; 0 = never
     window: str = ""  # firnline.window: orders only within; see `windows`
     blackout: str = ""  # firnline.blackout: no orders within
     group: str = ""  # firnline.group: whose workers rewrite it; see `groups`
@@ -267,6 +268,11 @@ PROPERTIES = {
         PAUSE,
         "deleted rows have to leave the storage by a date, or old files shall get the codec or the "
         "order that writers write now",
+    ),
+    "firnline.freeze.after-hours": Property(
+        "freeze_after_h",
+        real(0, AGE_MS / HOUR_MS),
+        "partitions are written for a day or two and then only read",
     ),
     "firnline.manifests.min-count": Property(
         "min_manifests",
