@@ -21,7 +21,6 @@ FORM = (
 )
 MAX_NAME = 100
 _RULE = re.compile(r"[A-Za-z0-9._-]*\{(?P<period>[a-z]+)\}[A-Za-z0-9._-]*", re.ASCII)
-_MIDNIGHT = {"hour": 0, "minute": 0, "second": 0, "microsecond": 0}
 
 
 class UnreadableTags(ValueError):
@@ -93,16 +92,16 @@ def _ms(at: datetime) -> int:
     return int(at.timestamp()) * 1000
 
 
-def _week(at: datetime) -> datetime:
-    return at.replace(**_MIDNIGHT) - timedelta(at.weekday())
+def _day(at: datetime) -> datetime:
+    return at.replace(hour=0, minute=0, second=0, microsecond=0)
 
 
 _STARTS: dict[str, tuple[Callable[[datetime], datetime], str]] = {
     "hour": (lambda at: at.replace(minute=0, second=0, microsecond=0), "%Y-%m-%dT%H"),
-    "date": (lambda at: at.replace(**_MIDNIGHT), "%Y-%m-%d"),
-    "week": (_week, "%G-W%V"),
-    "month": (lambda at: at.replace(day=1, **_MIDNIGHT), "%Y-%m"),
-    "year": (lambda at: at.replace(month=1, day=1, **_MIDNIGHT), "%Y"),
+    "date": (_day, "%Y-%m-%d"),
+    "week": (lambda at: _day(at) - timedelta(at.weekday()), "%G-W%V"),
+    "month": (lambda at: _day(at).replace(day=1), "%Y-%m"),
+    "year": (lambda at: _day(at).replace(month=1, day=1), "%Y"),
 }
 _LONGER_THAN = {  # from the start of a period into the next one, and not beyond it
     "hour": timedelta(hours=1),
