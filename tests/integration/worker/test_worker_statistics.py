@@ -98,7 +98,7 @@ def planned_values(lab: Lab, column: str) -> int | None:
         lab.spark.conf.unset("spark.sql.cbo.enabled")
 
 
-def test_partition_statistics_are_computed_from_what_came_since(lab, computer):
+def test_partition_statistics_are_of_the_files_of_the_head(lab, computer):
     lab.create("id BIGINT, p INT", "PARTITIONED BY (p)", **BOTH)
     lab.insert("(1, 1), (2, 1), (3, 2)")
     computer.compute(order(lab.name))

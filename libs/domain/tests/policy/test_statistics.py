@@ -139,3 +139,11 @@ def test_who_asks_by_name_does_not_wait() -> None:
     held = computed(table())
     _, order = ACTION.requested(held, LIMITS, NOW + 1)
     assert (order.reason, order.numbers["columns"]) == (Reason.REQUESTED, 1)
+
+
+def test_the_price_is_one_of_values() -> None:
+    held = table(rows=1_000_000)
+    few = ACTION.numbers(held, Thresholds(statistics="id, name"))["read_cpu_s"]
+    assert round(few, 6) == 1.4
+    assert ACTION.numbers(held, LIMITS)["read_cpu_s"] > 10 * few
+    assert ACTION.numbers(held, PARTITIONS)["read_cpu_s"] == 0

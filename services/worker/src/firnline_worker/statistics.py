@@ -171,11 +171,20 @@ class StatisticsComputer:
             paths.append(made.of_columns.path())
         if wish.partitions:
             handler = self.java.iceberg.PartitionStatsHandler
-            found = handler.computeAndWriteStatsFile(java, head)
+            found = handler.computeAndWriteStatsFile(self._undescribed(java), head)
             if found is not None:  # the head has no file
                 made = Made(made.of_columns, found)
                 paths.append(found.path())
         return made
+
+    def _undescribed(self, java: Any) -> Any:
+        """The table without partition statistics, so that none are made from earlier ones: what
+        Iceberg 1.12 makes of those may miss files (docs/decisions/0081)."""
+        unsent = java.newTransaction()
+        for one in java.partitionStatisticsFiles():
+            change = unsent.updatePartitionStatistics()
+            change.removePartitionStatistics(one.snapshotId()).commit()
+        return self.java.iceberg.BaseTable(unsent.table().operations(), java.name())
 
     def _sketched(self, java: Any, head: int, columns: tuple[str, ...]) -> Any:
         """Iceberg's action reads, writes and commits. Here it commits to a transaction that nobody

@@ -14,7 +14,8 @@ from firnline_domain.values import replace
 LOOK_MS = 60_000  # nothing else tells that the orders of a table have ended
 GB = 1 << 30
 ALL = "all"  # of `firnline.statistics`: every column of a primitive type
-CPU_S_PER_GB = 22.0  # of Parquet with three columns that are asked for (docs/decisions/0080)
+CPU_S_PER_VALUE = 0.7e-6  # 1 M rows of three columns, a tenth of them deleted (`bench/actions`)
+VALUE_BYTES = 8  # in a file, where it is not said how many columns there are
 
 
 class Statistics(TableAction):
@@ -66,7 +67,7 @@ class Statistics(TableAction):
             "min_change": limits.statistics_min_change,
             "read_gb": read / GB,
             "max_gb": limits.statistics_max_bytes / GB,
-            "read_cpu_s": read / GB * CPU_S_PER_GB,
+            "read_cpu_s": _values(limits, holds.data_records, read) * CPU_S_PER_VALUE,
             "columns": float(bool(limits.statistics)),
             "all_columns": float(limits.statistics == ALL),
             "partitions": float(limits.partition_statistics),
@@ -103,6 +104,12 @@ class Statistics(TableAction):
             return after, word
         work = after.work.actions[self.name]
         return self._with(after, replace(work, statistics=before.ordered_statistics)), word
+
+
+def _values(limits: Thresholds, rows: int, read: int) -> float:
+    if limits.statistics == ALL:
+        return max(read / VALUE_BYTES, rows)
+    return float(rows * len(limits.statistics.split(",")) if limits.statistics else 0)
 
 
 def _is_stale(work: ActionWork, limits: Thresholds, numbers: dict[str, float]) -> bool:
