@@ -30,7 +30,7 @@ STEPS = {
 ACTIONS = {
     "merge": 2, "compact": 3, "convert": 3, "full": 1, "sort": 1, "expire": 4, "remove_orphans": 2,
     "remove_dangling_deletes": 2, "rewrite_manifests": 2, "compute_statistics": 2,
-    "create_tags": 2,
+    "create_tags": 2, "upgrade_format": 1,
 }  # fmt: skip
 REWRITES = ("merge", "compact", "convert", "full", "sort")
 ENDS = {"whole": 4, "killed": 4, "meddled": 1, "beside": 3}
