@@ -222,6 +222,8 @@ def test_a_secret_is_not_shown(name: str) -> None:
         ({"ssl.client.key": "/k"}, "goes with ssl.client.cert"),
         ({"adls.client-secret": "x"}, "AZURE_CLIENT_SECRET"),
         ({"s3.path-style-access": "true", "s3.force-virtual-addressing": "true"}, "contradict"),
+        ({"s3.role-arn": "a", "s3.access-key-id": "k"}, "credentials of the environment"),
+        ({"client.assume-role.arn": "a", "client.access-key-id": "k"}, "take the keys out"),
     ],
 )
 def test_what_cannot_be_is_refused_by_name(given: dict[str, str], said: str) -> None:

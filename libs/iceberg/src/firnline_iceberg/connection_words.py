@@ -167,7 +167,13 @@ def _contradictions(found: Mapping[str, str]) -> list[str]:
     virtual = found.get("s3.force-virtual-addressing")
     if virtual is not None and found.get(PATH_STYLE, "").lower() == virtual.lower():
         wrong.append(f"{PATH_STYLE} and s3.force-virtual-addressing contradict each other")
+    if found.get("s3.role-arn") and found.get("s3.access-key-id"):
+        wrong.append(_ROLE)  # Arrow refuses both at the first file, Iceberg's Java passes over keys
     return wrong
 
 
+_ROLE: Final = (
+    "s3.role-arn and s3.access-key-id: a role is assumed with the credentials of the environment "
+    "(AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or an instance's or pod's), so take the keys out"
+)
 _WAYS: Final = {"basic": (USERNAME, PASSWORD), "oauth2": ("credential", "token")}
