@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from firnline_domain.errors import Misconfigured
-from firnline_domain.records.orders import CompareRows, RewriteFiles
+from firnline_domain.records.orders import CompareRows, ExpireSnapshots, RewriteFiles
 from firnline_domain.records.results import RewriteFinished
+from firnline_iceberg import expired_files
 from firnline_iceberg.planning import live_files
 from firnline_iceberg.storage import TableStorage
 from firnline_iceberg.sweeping import Sweeper
-from firnline_worker import executor_check, set_sending
+from firnline_worker import executor_check, expiry, set_sending
 from firnline_worker.comparing import Comparer
 from firnline_worker.expiry import Expirer
 
@@ -82,10 +85,81 @@ def hand_over(parts: Parts, namespace: str) -> int | None:
 
 def expire_all(parts: Parts, namespace: str) -> tuple[int, int]:
     """All snapshots but the newest: how many went, and how many files."""
+    return expire_of(parts, expire_order(parts, namespace))
+
+
+def expire_order(parts: Parts, namespace: str) -> ExpireSnapshots:
+    """As the planner would send it: all snapshots but those that refs name."""
     now, name = lab_now(parts), parts.lab(namespace).name
-    expirer = Expirer(parts.tables, parts.java, lambda _: (), "w1", lambda: now)
-    done = expirer.expire(expire("e1", name, now, now, retain_last=1, agreed=True))
+    return expire("e1", name, now, now, retain_last=1, agreed=True)
+
+
+def expire_of(parts: Parts, ordered: ExpireSnapshots) -> tuple[int, int]:
+    """Of an order that came by the topic, be it once more."""
+    now = lab_now(parts)
+    done = Expirer(parts.tables, parts.java, lambda _: (), "w1", lambda: now).expire(ordered)
     return done.expired, done.deleted_files
+
+
+def expire_halfway(
+    parts: Parts, ordered: ExpireSnapshots, removals: int | None, stands: Path
+) -> None:
+    """Never returns: stands still before a further file would go, and makes the file `stands`.
+    None: before its commit, when its journal is written."""
+
+    def stand() -> None:
+        stands.touch()
+        threading.Event().wait()
+
+    write, remove = expiry.write_journal, expired_files._patiently
+    turn, gone = threading.Lock(), list[str]()
+
+    def written(*given: Any) -> None:
+        write(*given)
+        if removals is None:
+            stand()
+
+    def removed(removal: Any, path: str) -> bool:
+        with turn:
+            if len(gone) == (removals or 0):
+                stand()
+            done = remove(removal, path)
+            gone.extend([path] * done)  # what an earlier one has removed does not count
+        return done
+
+    expiry.write_journal, expired_files._patiently = written, removed
+    expire_of(parts, ordered)
+
+
+def history(parts: Parts, namespace: str) -> list[list[Any]]:
+    """Seven snapshots, the first with a tag, most of them of rewrites on executors and of their
+    inputs; the rows now and at the tag."""
+    kept = make(parts, namespace)
+    lab = parts.lab(namespace)
+    head = lab.table().head_id("main")
+    parts.java.load(lab.name).java.manageSnapshots().createTag("kept", head).commit()
+    for _ in range(2):
+        commit(parts, namespace, rewrite(parts, namespace))
+        lab.insert("(-1L, 'new'), (-2L, 'new')")
+        lab.equality_delete(["id"], "(-2L), (7L)")
+    return [lab.rows(), kept]
+
+
+def rows_and_kept(parts: Parts, namespace: str) -> list[list[Any]]:
+    """As `history` has them, read now."""
+    kept = parts.lab(namespace).sql("SELECT * FROM {t} VERSION AS OF 'kept'").collect()
+    return [rows(parts, namespace), sorted((tuple(row) for row in kept), key=repr)]
+
+
+def reachable(parts: Parts, namespace: str) -> tuple[int, set[str]]:
+    """How many snapshots, and names of all files that some of them has."""
+    table = parts.lab(namespace).table()
+    found = set[str]()
+    for snapshot in table.snapshots:
+        manifests = table.manifests(snapshot)
+        entries = (one.path for each in manifests for one in table.entries(each) if one.live)
+        found |= {snapshot.manifest_list, *(one.path for one in manifests), *entries}
+    return len(table.snapshots), {path.rpartition("/")[2] for path in found}
 
 
 def compare(parts: Parts, namespace: str, task: str) -> str:

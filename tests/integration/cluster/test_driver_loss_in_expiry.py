@@ -1,0 +1,73 @@
+"""A worker that is killed with its driver in the middle of an expiry, at each of its steps, while
+its executors are there: another one ends it, and exactly what no snapshot has is gone."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from firnline_domain.records.orders import ExpireSnapshots
+
+from tests.integration.cluster import steps
+from tests.integration.cluster.conftest import World
+from tests.integration.cluster.test_driver_loss import worker
+from tests.integration.cluster.test_executor_loss import wait_for
+from tests.kit.spark_driver import SparkDriver
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.timeout(900),
+    pytest.mark.skipif("FIRNLINE_TEST_LAKE" not in os.environ, reason="long: make test-lake"),
+]
+BEFORE_ITS_COMMIT = None
+REMOVALS = (0, 1, 3)  # after its commit alone, among data files, among manifests
+
+
+def stored(world: World, namespace: str) -> set[str]:
+    """Names of the table's files, without what its catalog and other actions keep."""
+    files = (path for path in world.bucket.rglob("*") if path.is_file())
+    names = (path.name for path in files if f"/{namespace}/" in str(path))
+    return {name for name in names if not name.endswith((".json", ".puffin"))}
+
+
+def killed_halfway(
+    world: World, one: SparkDriver, namespace: str, order: ExpireSnapshots, removals: int | None
+) -> set[str]:
+    """What is stored when the worker dies, so many files after its start."""
+    before, stands = stored(world, namespace), world.folder / f"{namespace}.{removals}.stands"
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(one, steps.expire_halfway, order, removals, stands)
+        wait_for(stands.exists)
+        wait_for(lambda: len(before - stored(world, namespace)) >= (removals or 0))
+        one.kill()
+        with pytest.raises(EOFError):
+            running.result(60)
+    left = stored(world, namespace)
+    assert len(before - left) == (removals or 0)
+    return left
+
+
+def test_an_expiry_whose_driver_is_killed_again_and_again_is_ended_by_another(world: World) -> None:
+    namespace = "halfway"
+    with worker(world, "expirer_0") as first:
+        rows = first(steps.history, namespace)
+        made, needed = first(steps.reachable, namespace)
+        all_files, order = stored(world, namespace), first(steps.expire_order, namespace)
+        assert needed <= all_files
+        assert wait_for(world.cluster.executors)
+        left = killed_halfway(world, first, namespace, order, BEFORE_ITS_COMMIT)
+        assert [name.rpartition(".")[2] for name in left - all_files] == ["expiry"]
+    for number, removals in enumerate(REMOVALS):
+        with worker(world, f"expirer_{number + 1}") as another:
+            there, needed = another(steps.reachable, namespace)
+            assert there == (2 if number else made), "by the first one's commit"
+            assert needed <= left, "gone, though a snapshot has it"
+            left = killed_halfway(world, another, namespace, order, removals)
+    with worker(world, "last") as last:
+        there, needed = last(steps.reachable, namespace)
+        assert (there, needed <= left) == (2, True)
+        assert {name.rpartition(".")[2] for name in left - needed} >= {"avro", "expiry"}
+        assert last(steps.expire_of, order) == (0, len(left - needed) - 1), "all but the journal"
+        assert stored(world, namespace) == needed
+        assert last(steps.rows_and_kept, namespace) == rows
