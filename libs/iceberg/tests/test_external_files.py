@@ -8,9 +8,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from firnline_iceberg import external_files
 from firnline_iceberg.external_files import ExternalFiles, OwnLocations
-from firnline_iceberg.files import FileEntry
 from firnline_iceberg.in_memory import MemoryCatalog, MemoryTables
+from firnline_iceberg.retained_names import content_paths
 from firnline_iceberg.tables import LoadedTable
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
@@ -59,12 +60,11 @@ def loaded(catalog: MemoryCatalog) -> LoadedTable:
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     found: list[str] = []
 
-    def entries(self: LoadedTable, manifest, detail=None) -> tuple[FileEntry, ...]:  # type: ignore[no-untyped-def]
-        found.append(manifest.path)
-        return tuple(real(self, manifest, detail))
+    def content(table: LoadedTable, path: str, live_alone: bool) -> list[str]:
+        found.append(path)
+        return list(content_paths(table, path, live_alone))
 
-    real = LoadedTable.entries
-    monkeypatch.setattr(LoadedTable, "entries", entries)
+    monkeypatch.setattr(external_files, "content_paths", content)
     return found
 
 

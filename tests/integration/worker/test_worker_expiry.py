@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -144,12 +145,24 @@ def test_what_the_owner_has_said_since_the_order_holds(lab, expirer):
     assert left(lab) == snapshots
 
 
-def test_more_snapshots_than_a_commit_may_expire_go_in_turn(lab, expirer, monkeypatch):
+def test_more_snapshots_than_an_order_may_expire_go_in_turn(lab, expirer, monkeypatch):
     snapshots = filled(lab)
     monkeypatch.setattr(expiry, "MAX_SNAPSHOTS", 2)
+    monkeypatch.setattr(expiry, "MAX_COMMITS", 1)
     assert expirer.expire(order(lab)).expired == 2
     assert left(lab) == snapshots[2:]
     assert expirer.expire(order(lab)).expired == 1
+
+
+def test_more_snapshots_than_a_commit_may_expire_go_in_several(lab, java, expirer, monkeypatch):
+    snapshots = filled(lab)
+    monkeypatch.setattr(expiry, "MAX_SNAPSHOTS", 2)
+    commits = []
+    counting = dataclasses.replace(expirer, java=Meanwhile(java, lambda: commits.append(left(lab))))
+    result = counting.expire(order(lab))
+    assert (result.expired, left(lab)) == (3, snapshots[-1:])
+    assert commits[:2] == [snapshots, snapshots[2:]]
+    assert lab.rows() == [(9,)]
 
 
 @dataclass(frozen=True)

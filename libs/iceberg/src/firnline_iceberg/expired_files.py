@@ -73,10 +73,8 @@ def clean(table: LoadedTable, expired: ExpiredLists, outside: bool = False) -> C
     lists = [path for path in expired.lists if not retained.has(file_name(path))]
     with ThreadPoolExecutor(READERS) as pool:
         listed = pool.map(lambda path: _if_there(manifest_paths, table, path), lists)
-        manifests = {
-            path for paths in listed for path in paths if not retained.has(file_name(path))
-        }
-
+        named = set(chain.from_iterable(listed))
+    manifests = {path for path in named if not retained.has(file_name(path))}
     removal = ExpiredRemoval(table, outside)
 
     def removed(paths: Iterable[str]) -> int:

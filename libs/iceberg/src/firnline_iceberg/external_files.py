@@ -23,7 +23,7 @@ from pyiceberg.table.snapshots import Snapshot
 from firnline_iceberg.avro import MetadataFileGone
 from firnline_iceberg.files import FileEntry
 from firnline_iceberg.locations import CONTENT_PROPERTIES, address
-from firnline_iceberg.manifests import Detail, ManifestFile
+from firnline_iceberg.retained_names import content_paths, manifest_paths
 from firnline_iceberg.tables import LoadedTable
 
 THREADS = 8  # that read manifest lists: one takes 20 ms from an object store
@@ -80,7 +80,7 @@ class ExternalFiles:
 
     def first(self, table: LoadedTable) -> str | None:
         """The path of some file outside the table's own locations, of any retained snapshot of any
-        ref; None = there is none. In memory: the manifests of the lists that are read at once.
+        ref; None = there is none. In memory: the paths of the table's manifests.
 
         Raises MetadataFileGone (expired meanwhile), RetryLater.
         """
@@ -90,11 +90,14 @@ class ExternalFiles:
             if not places.holds(one.statistics_path):
                 return one.statistics_path
         unread = (one for one in table.snapshots if not self._is_clean(places, one.manifest_list))
+        seen = set[str]()  # manifests without one: lists that follow one another share nearly all
         with ThreadPoolExecutor(THREADS) as pool:
             while some := list(islice(unread, THREADS * 4)):
-                for snapshot, manifests in zip(some, pool.map(table.manifests, some), strict=True):
-                    if found := self._in_snapshot(table, places, snapshot, manifests):
+                listed = pool.map(lambda one: manifest_paths(table, one.manifest_list), some)
+                for snapshot, paths in zip(some, listed, strict=True):
+                    if found := self._in_snapshot(table, places, snapshot, set(paths) - seen):
                         return found
+                    seen.update(paths)
         return None
 
     def keep_back(self, table: LoadedTable) -> bool:
@@ -108,23 +111,20 @@ class ExternalFiles:
             raise RetryLater(f"expired meanwhile: {error}") from error
 
     def _in_snapshot(
-        self,
-        table: LoadedTable,
-        places: OwnLocations,
-        snapshot: Snapshot,
-        manifests: Iterable[ManifestFile],
+        self, table: LoadedTable, places: OwnLocations, snapshot: Snapshot, paths: set[str]
     ) -> str | None:
+        """`paths`: manifests of its list that are to be looked at."""
         if not places.holds(snapshot.manifest_list):
             return snapshot.manifest_list
-        for manifest in manifests:
-            if self._is_clean(places, manifest.path):
+        for manifest in paths:
+            if self._is_clean(places, manifest):
                 continue
-            if not places.holds(manifest.path):
-                return manifest.path
-            for entry in table.entries(manifest, Detail.COUNTS):
-                if not places.holds(entry.path):
-                    return entry.path
-            self._remember(places, manifest.path)
+            if not places.holds(manifest):
+                return manifest
+            for path in content_paths(table, manifest, live_alone=False):
+                if not places.holds(path):
+                    return path
+            self._remember(places, manifest)
         self._remember(places, snapshot.manifest_list)
         return None
 

@@ -43,8 +43,11 @@ from pyiceberg.table.refs import SnapshotRefType
 from firnline_worker.java import JavaTables
 
 # In one commit: a fleet that was adopted has tables with 125,000 of them, and their ids alone are
-# more than a record may hold. The planner orders the next round after its pause.
+# more than a record may hold.
 MAX_SNAPSHOTS = 5_000
+# In one order, which reads the lists of all that stay once: 10 MB of journal. The planner orders
+# the next round after its pause.
+MAX_COMMITS = 10
 
 MOST_LOOKED = 10_000  # tables; of more, some are listed again
 
@@ -123,8 +126,8 @@ class Expirer:
         older_than_ms = min(agreed_ms(order, self.now_ms()), self.now_ms() - retention_ms)
         table, refs = self._without(table, order, refs)
         gone = expiring(table, older_than_ms, order.retain_last, self.now_ms())
-        if len(gone) > MAX_SNAPSHOTS:
-            older_than_ms = min(older_than_ms, gone[MAX_SNAPSHOTS].timestamp_ms)
+        if len(gone) > (most := MAX_COMMITS * MAX_SNAPSHOTS):
+            older_than_ms = min(older_than_ms, gone[most].timestamp_ms)
         cut_off = cut_off_ms(table, older_than_ms, keep)
         deleted = self._clean_up_after_another(table)
         numbers = {"tags_removed": len(refs.tags), "branches_removed": len(refs.branches)}
@@ -188,12 +191,18 @@ class Expirer:
         named = named_by_snapshots(table, ids)
         journal = Journal(order.table.key, ids, named.lists, named.statistics)
         write_journal(table, journal, self.now_ms(), self.keys)
-        change = self.java.load(order.table).java.expireSnapshots().expireOlderThan(cut_off)
-        change.retainLast(max(1, order.retain_last)).cleanExpiredFiles(False).commit()
+        for first in gone[MAX_SNAPSHOTS::MAX_SNAPSHOTS]:
+            self._expire(order, first.timestamp_ms)
+        self._expire(order, cut_off)
         unused = self._clean_metadata(order)
         after = self.tables.load(order.table)
         went = (one.snapshot_id for one in table.snapshots if not after.retains(one.snapshot_id))
         return self._clean(after, named_by_snapshots(table, went)), unused
+
+    def _expire(self, order: ExpireSnapshots, cut_off: int) -> None:
+        """Out of the metadata, in one commit."""
+        change = self.java.load(order.table).java.expireSnapshots().expireOlderThan(cut_off)
+        change.retainLast(max(1, order.retain_last)).cleanExpiredFiles(False).commit()
 
     def _clean_metadata(self, order: ExpireSnapshots) -> Mapping[str, int]:
         """Schemas and specs that no retained snapshot needs, in a commit of their own: a busy table
