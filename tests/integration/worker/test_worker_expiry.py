@@ -7,10 +7,11 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from firnline_domain.errors import TaskRefused
+from firnline_domain.errors import RetryLater, TaskRefused
 from firnline_domain.identity import TableName
 from firnline_domain.times import DAY_MS
 from firnline_domain.values import replace
@@ -175,6 +176,43 @@ class Meanwhile:
     def load(self, table: TableName) -> Any:
         self.happens()
         return self.java.load(table)
+
+
+class Late:
+    """A change of Java's; `happens` between its last word and its commit."""
+
+    def __init__(self, change: Any, happens: Callable[[], object]) -> None:
+        self.change, self.happens = change, happens
+
+    def __getattr__(self, name: str) -> Any:
+        def call(*args: Any) -> Any:
+            if name == "commit":
+                self.happens()
+            found = getattr(self.change, name)(*args)
+            return None if name == "commit" else Late(found, self.happens)
+
+        return call
+
+
+def test_a_commit_that_was_not_made_is_tried_again(lab, java, expirer):
+    """Chaos, seed 22: it was told as an error of the worker."""
+    snapshots = filled(lab)
+
+    def lose() -> None:
+        """As Iceberg says it: of another change, for an expiry meets nearly none."""
+        kind = java.iceberg.types.Types.IntegerType.get()
+        late = java.load(lab.name).java.updateSchema().addColumn("a", kind)
+        lab.sql("ALTER TABLE {t} ADD COLUMN b INT")
+        late.commit()
+
+    class Losing:
+        def load(self, table: TableName) -> Any:
+            return SimpleNamespace(java=Late(java.load(table).java, lose))
+
+    with pytest.raises(RetryLater, match="expiry: Commit failed"):
+        dataclasses.replace(expirer, java=Losing()).expire(order(lab))
+    assert left(lab) == snapshots
+    assert expirer.expire(order(lab)).expired == 3
 
 
 def test_what_another_expiry_has_removed_already_is_no_error(lab, tables, java):

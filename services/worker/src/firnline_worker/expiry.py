@@ -31,6 +31,7 @@ from firnline_iceberg.expired_files import ExpiredLists, clean, named_by_snapsho
 from firnline_iceberg.expiring import expiring, going
 from firnline_iceberg.expiry_journal import Journal, end_journal, read_journal, write_journal
 from firnline_iceberg.external_files import ExternalFiles
+from firnline_iceberg.java_errors import causes
 from firnline_iceberg.old_metadata import differing, remove_unlogged, wanted_settings
 from firnline_iceberg.old_refs import NO_REFS, OldRefs, old_refs, remove_refs
 from firnline_iceberg.output_lists import UNSIGNED
@@ -51,6 +52,7 @@ MAX_COMMITS = 10
 
 MOST_LOOKED = 10_000  # tables; of more, some are listed again
 
+UNDECIDED = ("CommitFailedException", "CommitStateUnknownException")
 NOTHING: Mapping[str, int] = {}
 Protected = Callable[[str], Iterable[int]]
 """table key -> snapshots from which running tasks started. May raise: then nothing expires."""
@@ -200,9 +202,16 @@ class Expirer:
         return self._clean(after, named_by_snapshots(table, went)), unused
 
     def _expire(self, order: ExpireSnapshots, cut_off: int) -> None:
-        """Out of the metadata, in one commit."""
+        """Out of the metadata, in one commit. Raises RetryLater where it was not made, or nobody
+        knows: the journal is there, and the next try looks."""
         change = self.java.load(order.table).java.expireSnapshots().expireOlderThan(cut_off)
-        change.retainLast(max(1, order.retain_last)).cleanExpiredFiles(False).commit()
+        try:
+            change.retainLast(max(1, order.retain_last)).cleanExpiredFiles(False).commit()
+        except Py4JJavaError as error:
+            for name, text in causes(error):
+                if name.rpartition(".")[2] in UNDECIDED:
+                    raise RetryLater(f"{order.table.dotted}: expiry: {text}") from error
+            raise
 
     def _clean_metadata(self, order: ExpireSnapshots) -> Mapping[str, int]:
         """Schemas and specs that no retained snapshot needs, in a commit of their own: a busy table
