@@ -156,7 +156,11 @@ class StatisticsComputer:
             if not self._is(error, UNKNOWN):
                 self._remove(order, paths)
             raise CatalogUnreachable(f"compute_statistics: {_text(error)}") from error
-        except (RetryLater, TaskRefused, CapturedException):
+        except CapturedException:
+            self._remove(order, paths)
+            self._refuse_late(order, table, head, wish)  # Iceberg says `Snapshot not found`
+            raise
+        except (RetryLater, TaskRefused):
             self._remove(order, paths)
             raise
         self._take_back_if_gone(order, head, paths)
