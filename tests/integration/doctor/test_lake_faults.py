@@ -255,7 +255,8 @@ def test_a_bundle_that_is_missing_is_named(
 def test_a_commit_that_no_gateway_has_seen_is_told(healthy: dict[str, str]) -> None:
     """The catalog's own address instead of the gateway's."""
     code, found, _ = asked(healthy, "--write", "--service", "enricher")
-    assert (code, failures(found)) == (1, {"events.lake"})
+    wrong = {name: found[name][0]["found"] for name in failures(found)}
+    assert (code, list(wrong)) == (1, ["events.lake"]), wrong
     assert found["catalog.lake.commit"][0]["status"] == "ok"
     assert "is the gateway's, not the catalog's" in found["events.lake"][0]["remedy"]
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 MAX_NAMES = 200  # tables that are listed
+LISTING_S = 10.0  # for them; a lake may have 10,000 namespaces with no table in them
 MAX_LOADED = 3
 SCRATCH = "firnline_doctor"  # the namespace
 PATIENCE_S = 30.0
@@ -60,16 +61,20 @@ class CatalogChecks:
         client = self._asked(lambda: Tables(self.connection).client)
         if self._given.table:
             self.listed = [tuple(self._given.table.split("."))]
-        spaces = self._asked(client.list_namespaces)
+        spaces = [one for one in self._asked(client.list_namespaces) if one[0] != SCRATCH]
+        end, looked_into = time.monotonic() + LISTING_S, 0
         for space in spaces:
-            if len(self.listed) >= MAX_NAMES:
+            if len(self.listed) >= MAX_NAMES or time.monotonic() > end:
                 break
-            self.listed += self._asked(partial(client.list_tables, space))
-        self.listed = [one for one in self.listed if one[0] != SCRATCH][:MAX_NAMES]
+            self.listed += self._asked(partial(_tables_of, client, space))
+            looked_into += 1
+        self.listed = self.listed[:MAX_NAMES]
         many = f"{len(spaces)} namespaces, {len(self.listed)} tables"
+        if looked_into < len(spaces):
+            many += f" in the first {looked_into}"
         if not self.listed:
             return remark(many, "no table: storage is tried once there is one, or with --write")
-        return many + (" or more" if len(self.listed) == MAX_NAMES else "")
+        return many
 
     def load(self) -> Answer | str:
         """One of each place where tables lie, of the first ones."""
@@ -124,6 +129,16 @@ class CatalogChecks:
         except Exception as error:
             cause = cause_of(error, self.connection)
             raise Failed(cause.text, cause.remedy) from None
+
+
+def _tables_of(client: Any, space: tuple[str, ...]) -> list[tuple[str, ...]]:
+    """None where somebody dropped the namespace since it was listed."""
+    from pyiceberg.exceptions import NoSuchNamespaceError
+
+    try:
+        return list(client.list_tables(space))
+    except NoSuchNamespaceError:
+        return []
 
 
 class ScratchTable:
