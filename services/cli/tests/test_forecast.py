@@ -50,6 +50,14 @@ def test_what_passes_a_threshold_is_ordered_the_deepest_in_debt_first() -> None:
     assert [one.counters.scope for one, _ in found.orders] == [B]
 
 
+def test_a_partition_is_closed_by_its_own_last_change() -> None:
+    parts = (part(A, fragments=3), part(B, fragments=3))
+    frozen = {"firnline.freeze.after-hours": "48"}
+    times = {A: NOW_MS - 3 * DAY_MS, B: NOW_MS - DAY_MS}
+    found = made(*parts, settings=frozen, changed_ms=times)
+    assert reasons(found) == {'["a"]': "closed", '["b"]': "accumulating"}
+
+
 def test_the_tables_settings_and_the_fleets_defaults_hold() -> None:
     parts = (part(A, fragments=7),)
     assert reasons(made(*parts, fleet=Thresholds(min_fragments=7))) == {'["a"]': "fragments"}

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 from firnline_domain.errors import PoisonousRecord
-from firnline_domain.identity import TableName
+from firnline_domain.identity import Scope, TableName
 from firnline_domain.records.events import (
     ChangeKind,
     OutputsSwept,
+    PartitionChange,
 )
 from firnline_domain.records.orders import (
     ExpireSnapshots,
@@ -20,6 +21,7 @@ from firnline_domain.records.orders import (
 )
 from firnline_domain.records.results import RowsCompared
 from firnline_domain.records.slices import Slice
+from firnline_domain.records.tallies import FileTally, Tally
 from firnline_domain.times import DAY_MS
 from firnline_domain.values import replace
 
@@ -110,6 +112,17 @@ def test_a_full_rewrite_that_was_asked_for_goes_on_in_slices(world: PlannerWorld
     found = world.commit(part(A, 1, 1), task_id=order.task_id)
     following = only(found)
     assert (following.after, following.action) == (done, "full")
+
+
+def test_closed_partitions_are_frozen_at_a_persons_word(world: PlannerWorld) -> None:
+    given = {"firnline.freeze.after-hours": "1", "firnline.rewrite.max-age-ms": "86400000"}
+    world.more = {"settings": given}
+    world.commit(part(A, 3))
+    everywhere = FileTally(equality_deletes=Tally(1, 9, 99))  # by which it is closed, and waits
+    world.commit(PartitionChange(Scope(0, "[]"), everywhere, FileTally()))
+    assert rewrites(world.tick(2 * 3_600_000)) == []
+    world.commit(part(B, 3))
+    assert rewrites(world.take(asked("freeze"))) == [(A, "full", "closed")]
 
 
 def test_an_action_on_the_table_is_ordered_once(world: PlannerWorld) -> None:

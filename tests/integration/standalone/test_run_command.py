@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pyarrow as pa
@@ -118,6 +119,61 @@ def test_a_table_becomes_v3_and_its_deletes_vectors(
     assert sorted(spark.table(f"lake.{name}").collect()) == before
     again = firnline("run", name, "upgrade_format", "--dry-run")
     assert "format version 3 already" in again.stdout
+
+
+def aged(lake: RestCatalog, name: str, hours: int) -> None:
+    """The same table, as if all its commits had been so much earlier."""
+    table = lake.load_table(name)
+    text = table.io.new_input(table.metadata_location).open().read().decode()
+    ago = hours * 3_600_000
+    text = re.sub(r'(-ms" *: *)(\d{13})', lambda one: f"{one[1]}{int(one[2]) - ago}", text)
+    place = table.metadata_location.replace(".metadata.json", "-aged.metadata.json")
+    with table.io.new_output(place).create() as file:
+        file.write(text.encode())
+    lake.drop_table(name)
+    lake.register_table(name, place)
+
+
+def test_closed_partitions_are_frozen_once(
+    spark: Any, lake: RestCatalog, namespace: str, firnline: Run
+) -> None:
+    name = f"{namespace}.t"
+    made = "'format-version'='2', 'write.delete.mode'='merge-on-read'"
+    spark.sql(
+        f"CREATE TABLE lake.{name} (id INT, p STRING) USING iceberg PARTITIONED BY (p) "
+        f"TBLPROPERTIES ({made})"
+    )
+    for p in "ab":
+        for begin in (0, 100):
+            rows = f"SELECT /*+ COALESCE(1) */ id, '{p}' FROM range({begin}, {begin + 90})"
+            spark.sql(f"INSERT INTO lake.{name} {rows}")
+    spark.sql(f"DELETE FROM lake.{name} WHERE id = 33 AND p = 'a'")
+    aged(lake, name, hours=100)
+    spark.sql(f"REFRESH TABLE lake.{name}")
+    spark.sql(f"INSERT INTO lake.{name} VALUES (500, 'b')")
+    before = sorted(spark.table(f"lake.{name}").collect())
+    bare = firnline("run", name, "freeze")
+    assert (bare.returncode, "after-hours is not set" in bare.stderr) == (1, True), bare
+    newest = lake.load_table(name).current_snapshot()
+    asked = ("--fleet", "firnline.freeze.after-hours=48")
+    shown = firnline("run", name, "freeze", "--dry-run", "--json", *asked)
+    passed_over, would = map(json.loads, shown.stdout.splitlines())
+    assert (passed_over["partition"], passed_over["reason"]) == ('["b"]', "not_closed"), shown
+    assert (would["partition"], would["action"], would["why"]) == ('["a"]', "full", "closed")
+    assert (would["files"], would["position_deletes"]) == (2, 1)
+    assert lake.load_table(name).current_snapshot() == newest
+
+    done = firnline("run", name, "freeze", "--verify", "--json", *asked)
+    assert done.returncode == 0, done
+    told = {one["event"]: one for one in map(json.loads, done.stdout.splitlines())}
+    assert (told["ended"]["outcome"], told["compared"]["outcome"]) == ("committed", "equal")
+    spark.sql(f"REFRESH TABLE lake.{name}")
+    assert sorted(spark.table(f"lake.{name}").collect()) == before
+    left = spark.table(f"lake.{name}.files").selectExpr("partition.p", "content").collect()
+    assert sorted(map(tuple, left)) == [("a", 0), ("b", 0), ("b", 0), ("b", 0)]
+    again = firnline("run", name, "freeze", "--partition", '["a"]', "--json")
+    reasons = [json.loads(line).get("reason") for line in again.stdout.splitlines()]
+    assert (again.returncode, reasons) == (0, ["frozen", None]), again
 
 
 @pytest.mark.parametrize(

@@ -208,6 +208,11 @@ class Reason(ReasonCode):
         "the last rewrite left exactly this: another one would change nothing",
         "the last rewrite left as much; another would change nothing",
     )
+    NOT_CLOSED = (
+        "not_closed",
+        "asked to be frozen, and a commit has changed it within `firnline.freeze.after-hours`",
+        "a commit has changed it within firnline.freeze.after-hours: it is not closed yet",
+    )
     FROZEN = (
         "frozen",
         "closed, and rewritten for the last time: left alone until a commit changes it",

@@ -22,7 +22,7 @@ from firnline_domain.policy.decisions import (
     Decision,
     Reason,
 )
-from firnline_domain.policy.freezing import freezes_at_ms, is_frozen
+from firnline_domain.policy.freezing import FREEZE, freezes_at_ms, is_frozen
 from firnline_domain.policy.full_rewrites import full_at_ms
 from firnline_domain.policy.heat import hot_until_ms
 from firnline_domain.policy.objectives import endangered_ms
@@ -93,6 +93,8 @@ def _or_sort(wanted: Decision, partition: Partition, limits: Thresholds, now_ms:
 
 def as_requested(action: str) -> Decision:
     """What a person has asked for: whatever the debt, and before all that the policy wants."""
+    if action == FREEZE:
+        return Decision(Reason.CLOSED, rank=FIRST, action=Action.FULL)
     every = action in (Action.COMPACT, Action.FULL)
     ratio = EVERY_FILE if every else NO_FILE
     return Decision(Reason.REQUESTED, rank=FIRST, action=Action(action), min_dead_ratio=ratio)

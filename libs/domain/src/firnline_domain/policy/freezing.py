@@ -13,9 +13,13 @@ from firnline_domain.counters.work import Partition, PartitionWork, RunningTask
 from firnline_domain.policy.cost_benefit import Action
 from firnline_domain.policy.decisions import Reason
 from firnline_domain.policy.full_rewrites import is_worth_a_full_rewrite
+from firnline_domain.records.tallies import FileTally
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_domain.times import HOUR_MS
 from firnline_domain.values import replace
+
+FREEZE = "freeze"  # what a person asks for: see `policy.requested`
+FEWER = 8  # files that one less of them has to be worth a rewrite of
 
 
 def freezes_at_ms(partition: Partition, limits: Thresholds) -> int | None:
@@ -41,6 +45,15 @@ def is_frozen(partition: Partition, global_deletes: int, limits: Thresholds, now
 def _is_as_left(partition: Partition) -> bool:
     seen_ms = partition.work.frozen_seen_ms
     return seen_ms > 0 and seen_ms == partition.counters.changed_ms
+
+
+def is_worth_freezing(holds: FileTally, target_bytes: int) -> bool:
+    """For whoever has no memory of earlier freezes, and asks every night: deletes go, or files are
+    an eighth fewer. Slices leave a small file each, which the same again would leave."""
+    if not is_worth_a_full_rewrite(holds):
+        return False
+    spared = holds.data_files - max(round(holds.data.bytes / target_bytes), 1)
+    return holds.delete_files > 0 or spared * FEWER >= holds.data_files
 
 
 def after_freeze(

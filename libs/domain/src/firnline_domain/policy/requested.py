@@ -8,7 +8,8 @@ from firnline_domain.counters.work import Partition, Table
 from firnline_domain.policy.cost_benefit import Action
 from firnline_domain.policy.decisions import Decision, Reason
 from firnline_domain.policy.demand import as_requested
-from firnline_domain.policy.rewrite import decide
+from firnline_domain.policy.freezing import FREEZE, freezes_at_ms, is_worth_freezing
+from firnline_domain.policy.rewrite import admit, decide
 from firnline_domain.policy.table_actions import TABLE_ACTIONS
 from firnline_domain.records.orders import RewriteFiles, TableOrder
 from firnline_domain.settings.thresholds import Thresholds
@@ -16,7 +17,7 @@ from firnline_domain.values import Value, replace
 
 Order = RewriteFiles | TableOrder
 POLICY = "policy"  # whatever the policy would order
-ACTIONS = (POLICY, *(str(one) for one in Action), *TABLE_ACTIONS)
+ACTIONS = (POLICY, *(str(one) for one in Action), FREEZE, *TABLE_ACTIONS)
 
 
 class Requested(Value):
@@ -60,12 +61,29 @@ def _decision(
     table: Table, partition: Partition, requested: Requested, limits: Thresholds, now_ms: int
 ) -> Decision:
     decision = decide(table, partition, replace(limits, quiet_ms=0, hot_ms=0), now_ms)
+    if requested.action == FREEZE and decision.reason not in _BARS:
+        return _freeze(table, partition, requested, limits, now_ms)
     if requested.chosen and decision.reason not in _BARS:
         action = decision.action if requested.action == POLICY else requested.action
         return replace(as_requested(action), order=True)
     if not decision.order:
         return decision
     return _of(requested.action, decision)
+
+
+def _freeze(
+    table: Table, partition: Partition, requested: Requested, limits: Thresholds, now_ms: int
+) -> Decision:
+    """Where partitions are named, nobody has to have waited. None is rewritten in vain."""
+    at_ms = freezes_at_ms(partition, limits)
+    if not requested.chosen and at_ms is not None and at_ms > now_ms:
+        return Decision(Reason.NOT_CLOSED, until_ms=at_ms)
+    is_as_left = at_ms is None and not requested.chosen
+    if is_as_left or not is_worth_freezing(partition.counters.holds, limits.target_bytes):
+        return Decision(Reason.FROZEN)
+    if requested.chosen:
+        return replace(as_requested(Action.FULL), order=True)
+    return admit(table, partition, as_requested(FREEZE), limits, now_ms)
 
 
 def _of(action: str, decision: Decision) -> Decision:

@@ -12,7 +12,9 @@ from firnline_domain.records.events import PartitionChange
 from firnline_domain.records.tallies import target_bytes_of
 from firnline_domain.settings.in_force import with_namespace
 from firnline_domain.settings.thresholds import Thresholds
+from firnline_domain.values import replace
 from firnline_iceberg.avro import MetadataFileGone
+from firnline_iceberg.last_changes import LastChanges
 from firnline_iceberg.manifests import Detail
 from firnline_iceberg.planning import live_entries
 from firnline_iceberg.tables import LoadedTable, Tables
@@ -64,11 +66,13 @@ class Forecasts:
         head = table.head_id(MAIN)
         own = {**table.properties, **self.more}
         settings = with_namespace(own, self._of_namespace(table.identity.namespace))
+        changes = LastChanges(table)
         entries = () if head is None else live_entries(table, head, Detail.COUNTS)
         manifests = () if head is None else table.manifests(table.snapshot(head))
         size = sum(one.length for one in manifests)
-        partitions = partition_changes(entries, target_bytes_of(settings))
-        return seen_of(table, settings, partitions, len(manifests), size)
+        partitions = partition_changes(changes.noting(entries), target_bytes_of(settings))
+        seen = seen_of(table, settings, partitions, len(manifests), size)
+        return replace(seen, changed_ms={one.scope: changes.of(one.scope) for one in partitions})
 
     def _of_namespace(self, namespace: Name) -> dict[str, str]:
         if namespace not in self._namespaces:

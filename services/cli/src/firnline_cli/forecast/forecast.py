@@ -15,14 +15,14 @@ from firnline_domain.counters.counters import TableCounters
 from firnline_domain.counters.folding import fold
 from firnline_domain.counters.spread import Spread
 from firnline_domain.counters.work import Partition, PartitionWork, Table
-from firnline_domain.identity import MAIN, TableName
+from firnline_domain.identity import MAIN, Scope, TableName
 from firnline_domain.policy.decisions import Decision
 from firnline_domain.policy.expiry import ExpiryDecision, decide_expiry
 from firnline_domain.policy.rewrite import decide, depth, explain
 from firnline_domain.records.events import ChangeKind, FilesChanged, PartitionChange
 from firnline_domain.records.states import TableAdvice
 from firnline_domain.settings.thresholds import Thresholds, thresholds
-from firnline_domain.values import Value, replace
+from firnline_domain.values import Value, field, replace
 
 
 class Seen(Value):
@@ -39,6 +39,7 @@ class Seen(Value):
     partitions: tuple[PartitionChange, ...]  # all that it holds, as added
     manifests: int = 0
     manifest_bytes: int = 0
+    changed_ms: Mapping[Scope, int | None] = field(default_factory=dict)  # where it is known
 
 
 class Forecast(Value):
@@ -80,7 +81,10 @@ def _counted(seen: Seen, now_ms: int) -> tuple[Table, Iterable[Partition]]:
     folded = fold(TableCounters(seen.table, MAIN), {}, _as_change(seen, now_ms), now_ms)
     table = Table(folded.table)
     work = PartitionWork(debt_since_ms=seen.snapshot_ms, undersized_since_ms=seen.snapshot_ms)
-    counted = (replace(one, changed_ms=seen.snapshot_ms) for one in folded.partitions)
+    times = {scope: known or seen.snapshot_ms for scope, known in seen.changed_ms.items()}
+    counted = (
+        replace(one, changed_ms=times.get(one.scope, seen.snapshot_ms)) for one in folded.partitions
+    )
     return table, [Partition(one, work) for one in counted]
 
 

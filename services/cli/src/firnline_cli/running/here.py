@@ -22,6 +22,7 @@ from firnline_domain.commits.lifetimes import Lifetimes
 from firnline_domain.errors import Misconfigured, RetryLater, TaskRefused
 from firnline_domain.identity import TableName
 from firnline_domain.policy.cost_benefit import Action
+from firnline_domain.policy.freezing import FREEZE
 from firnline_domain.policy.requested import Requested
 from firnline_domain.policy.v2_deletes import UPGRADE
 from firnline_domain.records.orders import RewriteFiles
@@ -110,6 +111,8 @@ class Here:
         if not found.limits.enabled:
             text = f"{self.table.dotted} has firnline.enabled=false, or its namespace has"
             raise click.ClickException(f"{text}: its owner wants no maintenance")
+        if self.requested.action == FREEZE and not self.requested.chosen:
+            _refuse_without_hours(found.limits)
         made = self._not_again(chosen(found, self.requested, now_ms))
         self._report.passed_over(made.passed_over)
         if made.missing:
@@ -147,7 +150,7 @@ class Here:
         rewrites = (one for one in made.orders if isinstance(one, RewriteFiles))
         # our own merges leave files that are to be sorted; a sort finds out by itself
         scopes = [one.scope for one in rewrites if one.action != Action.SORT]
-        if self.requested.chosen or not scopes:
+        if self.requested.chosen or self.requested.action == FREEZE or not scopes:
             return made
         try:
             at_rest = rested(self._tables.load(self.table), scopes)
@@ -212,6 +215,14 @@ def _children_apart(path: Path) -> Iterator[None]:
         os.dup2(kept, 2)
         os.close(kept)
         sys.stderr = ours  # the log keeps the other one
+
+
+def _refuse_without_hours(limits: Thresholds) -> None:
+    if limits.freeze_after_h <= 0:
+        raise click.ClickException(
+            "firnline.freeze.after-hours is not set: it says when a partition is closed. Set it, "
+            "give --fleet firnline.freeze.after-hours=48, or name a --partition"
+        )
 
 
 def _only_warnings() -> None:

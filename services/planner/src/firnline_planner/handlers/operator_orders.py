@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 from firnline_domain.counters.work import Partition, Table
 from firnline_domain.errors import PoisonousRecord
+from firnline_domain.policy.decisions import Reason
+from firnline_domain.policy.freezing import FREEZE
 from firnline_domain.policy.outcomes import taken_back, unparked
 from firnline_domain.policy.requested import ACTIONS, Requested, requested_rewrites
 from firnline_domain.policy.table_actions import TABLE_ACTIONS
@@ -79,7 +81,8 @@ def _request_rewrites(order: RunAction, context: TableContext, table: Table) -> 
     decided = list(requested_rewrites(table, partitions, asked, context.limits, now_ms))
     marked = [(partition, decision) for partition, decision in decided if decision.order]
     for partition, decision in marked:
-        work = replace(partition.work, requested=str(decision.action))
+        action = FREEZE if decision.reason == Reason.CLOSED else str(decision.action)
+        work = replace(partition.work, requested=action)
         context.put_partition(table, replace(partition, work=work))
     if marked:
         reconcile(context, table, [partition.counters.scope for partition, _ in marked])
