@@ -36,6 +36,7 @@ class Rules:
     secret: str = SECRET
     given: list[str] = field(default_factory=list)  # tokens, the newest last
     roles: int = 0  # that were assumed
+    assumed: list[tuple[str, str]] = field(default_factory=list)  # by which key, which role
 
 
 class IdentityServer(ThreadingHTTPServer):
@@ -144,6 +145,9 @@ class _Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode()
         asked = {name: values[0] for name, values in parse_qs(body).items()}
         if asked.get("Action") == "AssumeRole":
+            signed = self.headers.get("Authorization") or ""
+            by = signed.partition("Credential=")[2].partition("/")[0]
+            self.server.rules.assumed.append((by, asked.get("RoleArn", "")))
             self._role()
         elif self.path.startswith("/token"):
             self._token(asked)

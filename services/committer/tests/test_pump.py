@@ -66,7 +66,9 @@ class Bench:
         self.broker, self.now, self.handlers = MemoryBroker(8), 0.0, Scripted()
         self.publisher = MemoryPublisher(self.broker)
         self.inbox = MemoryInbox(self.broker, "committer", ["task-results"])
-        self.pump = Pump(self.inbox, self.publisher, self.handlers, Log("t"), lambda: self.now)
+        self.wall_ms = 10_000_000
+        clocks = (lambda: self.now, lambda: self.wall_ms)
+        self.pump = Pump(self.inbox, self.publisher, self.handlers, Log("t"), *clocks)
 
     def send(self, *results: Any) -> None:
         for one in results:
@@ -91,6 +93,22 @@ def test_one_poll_of_a_table_is_one_call(bench, result) -> None:
     bench.pump.step(0)
     assert sorted(bench.handlers.calls) == [["1", "2"], ["3"]]
     assert (bench.offset(A), bench.offset(B)) == (2, 1)
+
+
+def test_a_clock_that_jumps_neither_stops_a_table_nor_ends_its_patience(bench, result) -> None:
+    bench.handlers.failing = {A: RetryLater("catalog")}
+    bench.wall_ms += 7 * 3_600_000  # while it fails
+    bench.send(result(task="1"))
+    bench.pump.step(0)
+    bench.now += FIRST_PAUSE_S
+    bench.wall_ms += 7 * 3_600_000
+    bench.pump.step(0)
+    assert bench.offset(A) == 0
+    assert bench.broker.records("dead-letters") == []
+    bench.handlers.failing, bench.wall_ms = {}, 10_000_000
+    bench.now += 2 * FIRST_PAUSE_S
+    bench.pump.step(0)
+    assert (bench.events(), bench.offset(A)) == (["1"], 1)
 
 
 @pytest.fixture
@@ -230,7 +248,7 @@ def test_a_table_in_trouble_is_swept_after_its_results_are_dealt_with(bench, res
     sweeper = Sweeping(bench)
     sweeps = Sweeps(sweeper, Log("t"), lambda: 7)
     bench.pump = Pump(
-        bench.inbox, bench.publisher, bench.handlers, Log("t"), lambda: bench.now, sweeps
+        bench.inbox, bench.publisher, bench.handlers, Log("t"), lambda: bench.now, sweeps=sweeps
     )
     one = result(task="1")
     bench.send(one, TaskFailed("2", one.table, "main", None, "rewrite", 1, "w", "x", "", True, 1))

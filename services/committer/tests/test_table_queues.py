@@ -90,7 +90,7 @@ class Bench:
             self.handlers,
             Log("t"),
             lambda: self.now,
-            sweeps,
+            sweeps=sweeps,
             pool=pool,
         )
 

@@ -64,7 +64,9 @@ class Bench:
         self.handlers = Scripted()
         self.publisher = MemoryPublisher(self.broker)
         self.inbox = MemoryInbox(self.broker, GROUP, [TOPIC])
-        self.pump = Pump(self.inbox, self.publisher, self.handlers, Log("test"), lambda: self.now)
+        self.wall_ms = 10_000_000
+        clocks = (lambda: self.now, lambda: self.wall_ms)
+        self.pump = Pump(self.inbox, self.publisher, self.handlers, Log("test"), *clocks)
 
     def commits(self, *events: TableCommitted) -> None:
         for event in events:
@@ -117,6 +119,22 @@ def test_a_stuck_partition_waits_alone_and_goes_on_in_order(bench: Bench) -> Non
     bench.now += FIRST_PAUSE_S
     bench.pump.step(0)
     assert (bench.sent(A), bench.offset(A)) == ([1, 2], 2)
+
+
+def test_a_clock_that_jumps_neither_stops_a_table_nor_ends_its_patience(bench: Bench) -> None:
+    bench.handlers.failing[A] = RetryLater("storage is away")
+    bench.wall_ms += 3_600_000  # while it fails
+    bench.commits(commit(A, 1))
+    bench.pump.step(0)
+    bench.now += FIRST_PAUSE_S
+    bench.wall_ms += 3_600_000
+    bench.pump.step(0)
+    assert bench.broker.records("dead-letters") == []
+    bench.handlers.failing.clear()
+    bench.wall_ms = 10_000_000
+    bench.now += 2 * FIRST_PAUSE_S
+    bench.pump.step(0)
+    assert (bench.sent(A), bench.offset(A)) == ([1], 1)
 
 
 def test_patience_ends_with_a_dead_letter_and_a_hint_to_ask_again(bench: Bench) -> None:

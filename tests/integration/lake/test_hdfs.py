@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
+import sys
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -34,9 +37,14 @@ def nodes(servers: Path) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def lake(nodes: str, servers: Path, lake_jvm: IcebergJvm) -> Iterator[Pair]:
+def catalog(nodes: str, servers: Path) -> Iterator[str]:
     with catalog_on(nodes, servers / "hdfs-catalog") as uri:
-        yield pair(lake_jvm, servers / "hdfs-sets", CatalogConnection("lake", {"uri": uri}))
+        yield uri
+
+
+@pytest.fixture(scope="module")
+def lake(catalog: str, servers: Path, lake_jvm: IcebergJvm) -> Pair:
+    return pair(lake_jvm, servers / "hdfs-sets", CatalogConnection("lake", {"uri": catalog}))
 
 
 @pytest.fixture
@@ -80,6 +88,39 @@ def test_outputs_that_nobody_commits_are_swept(lake: Pair, table: LakeTable) -> 
     swept = Sweeper(lake.tables, lambda: later_ms, 3_600_000, lambda _: later_ms).sweep(table.name)
     assert len(swept.lists) == 1, swept
     assert not any(map(table.exists, made))
+
+
+def firnline(catalog: str, jar: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """The command, as cron starts it."""
+    kept = ("PATH", "HOME", "JAVA_HOME", "JAVA_TOOL_OPTIONS", "XDG_CACHE_HOME", "PYTHONPATH")
+    given = {name: os.environ[name] for name in kept if name in os.environ}
+    given |= {"FIRNLINE_CATALOG_URI": catalog, "FIRNLINE_ICEBERG_JAR": str(jar)}
+    argv = [sys.executable, "-m", "firnline_cli", *words]
+    return subprocess.run(argv, capture_output=True, text=True, env=given, timeout=250)
+
+
+def test_one_command_compacts_a_table(catalog: str, table: LakeTable, iceberg_jar: Path) -> None:
+    name, rows = f"{table.name.namespace[0]}.{table.name.name}", table.rows()
+    few = ("--fleet", "firnline.rewrite.min-fragments=2")
+    done = firnline(catalog, iceberg_jar, "run", name, "compact", "--verify", "--json", *few)
+    assert done.returncode == 0, done.stdout + done.stderr
+    told = {one["event"]: one for one in map(json.loads, done.stdout.splitlines())}
+    assert "ended" in told, done.stdout
+    assert (told["ended"]["outcome"], told["compared"]["outcome"]) == ("committed", "equal")
+    summary = table.loaded.head(MAIN).summary
+    assert summary is not None
+    assert int(summary["total-data-files"]) < 5
+    assert summary["total-delete-files"] == "0"
+    assert table.rows() == rows
+
+
+def test_the_doctor_finds_nothing_wrong(catalog: str, table: LakeTable, iceberg_jar: Path) -> None:
+    name = f"{table.name.namespace[0]}.{table.name.name}"
+    words = ("--json", "--table", name, "--service", "enricher", "--service", "committer")
+    done = firnline(catalog, iceberg_jar, "doctor", *words)
+    found = {one["check"]: one for one in json.loads(done.stdout)["findings"]}
+    wanted = ("storage.lake.read", "storage.lake.write", "storage.lake.parts", "java.lake")
+    assert {one: found[one]["status"] for one in wanted} == dict.fromkeys(wanted, "ok"), found
 
 
 def test_an_orphan_has_a_date(nodes: str, table: LakeTable) -> None:

@@ -13,6 +13,9 @@ from typing import Any, Final
 
 from pyarrow.fs import FileSystem, FSSpecHandler, PyFileSystem
 
+# Of this process, and those that it inherited: a client ends with threads that a fork left behind,
+# so a child in which one is freed waits for ever. fsspec's own cache frees all of them there.
+_clients: dict[tuple[int, str, str], FileSystem] = {}
 HADOOP: Final = ("hdfs", "viewfs")
 USER, USER_NAME = "hdfs.user", "HADOOP_USER_NAME"
 MISSING = (
@@ -32,9 +35,13 @@ def hadoop_files(scheme: str, netloc: str | None, properties: Mapping[str, Any])
     if user and user != os.environ.get(USER_NAME):
         text = f"{USER}={user}: set {USER_NAME}={user} in its place, which Java's client knows too"
         raise OSError(text)
-    made = _dated(fsspec.HdfsFileSystem if scheme == "hdfs" else fsspec.ViewfsFileSystem)
-    host, _, port = (netloc or "").partition(":")
-    return PyFileSystem(FSSpecHandler(made(host or None, int(port) if port else None)))
+    key = (os.getpid(), scheme, netloc or "")
+    if key not in _clients:
+        made = _dated(fsspec.HdfsFileSystem if scheme == "hdfs" else fsspec.ViewfsFileSystem)
+        host, _, port = (netloc or "").partition(":")
+        client = made(host or None, int(port) if port else None, skip_instance_cache=True)
+        _clients.setdefault(key, PyFileSystem(FSSpecHandler(client)))
+    return _clients[key]
 
 
 @cache

@@ -58,20 +58,24 @@ class Pump:
         publisher: Publisher,
         handlers: Handlers,
         log: Log,
-        now: Callable[[], float] = time.time,
+        now: Callable[[], float] = time.monotonic,
+        now_ms: Callable[[], int] = lambda: int(time.time() * 1000),
         sweeps: Sweeps | None = None,
         switches: PauseReader | None = None,
         share: float = 0.0,
         gather_s: float = 0.0,
         pool: Pool | None = None,
     ) -> None:
-        """`sweeps`: None = nothing is swept here. `switches`: None = nothing is ever paused.
-        `share` of the commits are read back. `gather_s`: see `TableQueue.gathers`."""
+        """`now`: seconds of a clock that is never set, or a jump would stop a table, or end its
+        patience. `now_ms`: dates what is published. `sweeps`: None = nothing is swept here.
+        `switches`: None = nothing is ever paused. `share` of the commits are read back.
+        `gather_s`: see `TableQueue.gathers`."""
         self._inbox = inbox
         self._publisher = publisher
         self._handlers = handlers
         self._log = log
         self._now = now
+        self._now_ms = now_ms
         self._sweeps = sweeps
         self._switches = switches
         self._share = share
@@ -257,12 +261,12 @@ class Pump:
             self._sweeps.notice(events)
 
     def _sample(self, event: RewriteCommitted) -> None:
-        if order := comparison(event, self._share, int(self._now() * 1000)):
+        if order := comparison(event, self._share, self._now_ms()):
             self._publisher.publish(COMPARISONS, order.table.key, order)
 
     def _give_up(self, delivery: Delivery, error: Exception) -> None:
         """Kept whole for a person; and the planner gets its partition back."""
-        record, at_ms = delivery.record, int(self._now() * 1000)
+        record, at_ms = delivery.record, self._now_ms()
         if isinstance(record, RewriteFinished):
             unreachable = isinstance(error, RetryLater)
             reason = ConflictReason.UNREACHABLE if unreachable else ConflictReason.REJECTED

@@ -30,13 +30,17 @@ class Pump:
         publisher: Publisher,
         handlers: Handlers,
         log: Log,
-        now: Callable[[], float] = time.time,
+        now: Callable[[], float] = time.monotonic,
+        now_ms: Callable[[], int] = lambda: int(time.time() * 1000),
     ) -> None:
+        """`now`: seconds of a clock that is never set, or a jump would stop a table, or end its
+        patience. `now_ms`: dates what is published."""
         self._inbox = inbox
         self._publisher = publisher
         self._handlers = handlers
         self._log = log
         self._now = now
+        self._now_ms = now_ms
         self._failures = FailureLog(log)
         self._queues: dict[tuple[str, int, str], RetryQueue] = {}
 
@@ -58,7 +62,7 @@ class Pump:
 
     def _enqueue(self, delivery: Delivery) -> None:
         if isinstance(delivery.record, TableCommitted):
-            age_s = self._now() - delivery.record.committed_at_ms / 1000
+            age_s = (self._now_ms() - delivery.record.committed_at_ms) / 1000
             metrics.observe("event_lag_seconds", age_s)
         self._handlers.follow(delivery)
         place = (delivery.topic, delivery.partition, _table(delivery))
@@ -120,7 +124,7 @@ class Pump:
 
     def _give_up(self, delivery: Delivery, reason: str, error: Exception) -> None:
         """The record is told without its files; the planner asks again later."""
-        at_ms = int(self._now() * 1000)
+        at_ms = self._now_ms()
         send_to_dead_letters(
             self._publisher, dead_letter_of(delivery, reason, error, "enricher", at_ms)
         )
