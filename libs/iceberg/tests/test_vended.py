@@ -107,6 +107,18 @@ def test_keys_that_are_refused_are_replaced_but_not_young_ones(
     assert ours.credential("s3://b/t", new, lambda *_: pytest.fail("asked again")) is new
 
 
+def test_a_clock_that_was_set_back_since_keeps_no_dead_keys(vended: Callable[..., Vended]) -> None:
+    hour_s = 3600
+    ended = Credential("", keys("ended", -1).config, time.time() + hour_s)
+    assert ended.is_due(time.time())
+    assert not Credential("", keys("k", 20).config, time.time() + hour_s).is_due(time.time())
+    unsaid = Credential("", keys("unsaid").config, time.time() + hour_s)
+    one = vended(unsaid)
+    found = one.credential("s3://b/t/f", unsaid, lambda *_: (keys("new"),))
+    assert found is not None
+    assert found.config["s3.access-key-id"] == "new"
+
+
 def test_while_keys_last_a_catalog_may_be_away(vended: Callable[..., Vended]) -> None:
     def away(*_: object) -> Credentials:
         raise CatalogUnreachable("away")

@@ -51,7 +51,8 @@ class Credential:
         ends_s = self.ends_s
         if ends_s is None:
             return False
-        return ends_s - now_s < min(LONG_S, (ends_s - self.got_s) / 2)
+        known_s = max(ends_s - self.got_s, 0.0)  # 0: a clock that was set back since
+        return ends_s - now_s <= min(LONG_S, known_s / 2)
 
     def lasts(self, now_s: float) -> bool:
         """Whether a file that is opened now can be read or written to its end."""
@@ -122,7 +123,7 @@ class Vended:
 
 
 def _is_stale(known: Credential, refused: Credential | None, now_s: float) -> bool:
-    return known is refused and now_s - known.got_s > AGAIN_S
+    return known is refused and not 0 <= now_s - known.got_s <= AGAIN_S
 
 
 @dataclass
