@@ -291,3 +291,24 @@ def test_an_action_on_the_table_is_told_with_its_price(make: Make) -> None:
     found = told["actions"]["compute_statistics"]
     assert "would read 200 GB, about 4,400 CPU s" in found["words"]
     assert "max-bytes allows 100 GB" in found["words"]
+
+
+def test_an_action_says_what_it_costs_and_spares(make: Make) -> None:
+    numbers = {
+        **{"manifests": 400.0, "full_manifests": 1.0, "min_manifests": 100.0},
+        **{"price_cpu_s": 3.1, "price_requests": 406.0, "price_dollars": 0.000213},
+        **{"gain_cpu_s_a_day": 191.5, "gain_requests_a_day": 19_152.0, "gain_bytes": 0.0},
+        **{"gain_dollars_a_day": 0.0103},
+    }
+    state = make(
+        STATE,
+        actions={"rewrite_manifests": "many_manifests", "create_tags": "healthy"},
+        action_numbers={"rewrite_manifests": numbers},
+    )
+    told = answer(state)["actions"]
+    assert told["rewrite_manifests"]["words"].endswith(
+        "; costs about 3.1 CPU s and 406 requests ($0.00021); "
+        "spares readers 192 CPU s and 19,152 requests a day ($0.01 a day)"
+    )
+    assert told["rewrite_manifests"]["numbers"] == numbers
+    assert told["create_tags"]["words"] == "nothing to do"

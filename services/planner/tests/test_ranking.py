@@ -14,7 +14,7 @@ FRESH = TokenBuckets()
 
 
 def one(key: str, price: float, spared: float, since: int = 0) -> Candidate[str]:
-    return Candidate(key, price, spared, since)
+    return Candidate(key, price, price, spared, since)
 
 
 def bought(

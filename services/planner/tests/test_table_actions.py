@@ -49,7 +49,7 @@ def result(order: TableOrder, refused: str | None = None) -> TableResult:
 
 def test_one_order_at_a_time_and_the_next_after_the_interval(ready: PlannerWorld) -> None:
     order = asked(ready)
-    assert (order.action, order.reason, order.numbers) == (EveryHour.name, "many", {"head": 2})
+    assert (order.action, order.reason, order.numbers["head"]) == (EveryHour.name, "many", 2)
     assert ready.topics[-1] == "table-tasks"
     assert orders(ready.commit(part(A, 1))) == []
     assert ready.state().actions == {EveryHour.name: "in_flight"}

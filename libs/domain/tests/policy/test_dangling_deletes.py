@@ -29,7 +29,7 @@ def test_many_beside_the_data_files(deletes: int, data: int, asked: bool) -> Non
     assert (order is not None) == asked
     if order is not None:
         assert order.reason == "dangling_deletes"
-        assert order.numbers == {"delete_files": deletes, "data_files": data}
+        assert {"delete_files": deletes, "data_files": data}.items() <= order.numbers.items()
 
 
 def test_at_most_once_a_day() -> None:

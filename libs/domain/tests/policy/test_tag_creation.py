@@ -68,9 +68,8 @@ def test_the_clock_orders_it_a_minute_after_the_day_has_ended() -> None:
     assert rests(table, NOON + HOUR_MS) == (Reason.HEALTHY, MIDNIGHT + LATE_MS)
     assert rests(table, MIDNIGHT + LATE_MS - 1)[1] == MIDNIGHT + LATE_MS
     _, order = considered(table, MIDNIGHT + LATE_MS)
-    assert (order.action, order.reason, order.numbers) == (
-        "create_tags", Reason.PERIOD_ENDED, {"tags": 1},
-    )  # fmt: skip
+    told = (order.action, order.reason, order.numbers["tags"])
+    assert told == ("create_tags", Reason.PERIOD_ENDED, 1)
 
 
 def test_it_is_ordered_once_and_for_ten_days_of_rest_not_again() -> None:
@@ -96,7 +95,7 @@ def test_after_weeks_of_downtime_one_order_is_for_the_newest_periods() -> None:
     table = committed(tagged(), MIDNIGHT + 40 * DAY_MS)
     later = MIDNIGHT + 40 * DAY_MS + HOUR_MS
     table, order = considered(table, later, LIMITS)
-    assert order.numbers == {"tags": 2}
+    assert {"tags": 2}.items() <= order.numbers.items()
     assert rests(done(table, order, later), later + HOUR_MS, LIMITS)[0] == Reason.HEALTHY
 
 

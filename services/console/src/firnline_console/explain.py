@@ -17,7 +17,7 @@ from firnline_console.advice import AdviceView, advice_json
 from firnline_console.amounts import counted, in_bytes, scope_label
 from firnline_console.answers import hold_json, holds_json, table_json, task_json
 from firnline_console.catalogs import place_json
-from firnline_console.labels import label_of
+from firnline_console.labels import label_of, priced
 from firnline_console.reads import reads_json
 from firnline_console.table_settings import settings_json
 from firnline_console.tables import TableStates, TableView
@@ -153,8 +153,13 @@ def actions_json(state: TableState | None) -> dict[str, Any]:
     actions = state.actions if state else {}
     numbers = state.action_numbers if state else {}
     told = {
-        name: {"reason": why, "words": label_of(why, numbers.get(name))}
+        name: {
+            "reason": why,
+            "words": "; ".join(filter(None, (label_of(why, known), priced(known)))),
+            "numbers": known,
+        }
         for name, why in actions.items()
+        for known in [numbers.get(name, {})]
     }
     if state is not None and state.v2_partitions is not None:
         known = told.get(UPGRADE, {"reason": ""})

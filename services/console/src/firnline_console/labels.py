@@ -9,6 +9,8 @@ from firnline_domain.policy.decisions import ORDERS, Reason
 from firnline_domain.policy.expiry_reasons import ExpiryReason
 from firnline_domain.records.conflict_reasons import ConflictReason
 
+from firnline_console.amounts import in_bytes
+
 # Of the worker: why a task failed, had nothing to do, or went to Iceberg's own action.
 ENDS = {
     "out_of_memory": "ran out of memory",
@@ -63,6 +65,30 @@ def label_of(code: str, numbers: Mapping[str, float] | None = None) -> str:
     if code in (Reason.FULL_INTERVAL, Reason.CLOSED):
         return f"{text}; full: every file is rewritten"
     return f"{text}; {extent_of(known)}" if code in ORDERS and "min_dead_ratio" in known else text
+
+
+def priced(numbers: Mapping[str, float]) -> str:
+    """What an order on a whole table costs, and what it spares; '' where nobody has weighed it."""
+    if "price_cpu_s" not in numbers:
+        return ""
+    costs = (
+        f"costs about {_shown(numbers['price_cpu_s'])} CPU s and "
+        f"{_shown(numbers['price_requests'])} requests ({dollars(numbers['price_dollars'])})"
+    )
+    spares = []
+    if spared_s := numbers["gain_cpu_s_a_day"]:
+        requests = _shown(numbers["gain_requests_a_day"])
+        spares.append(f"spares readers {_shown(spared_s)} CPU s and {requests} requests a day")
+    if freed := numbers["gain_bytes"]:
+        spares.append(f"frees {in_bytes(freed)}")
+    if not spares:
+        return costs
+    return f"{costs}; {', '.join(spares)} ({dollars(numbers['gain_dollars_a_day'])} a day)"
+
+
+def dollars(amount: float) -> str:
+    """Most are far below a cent."""
+    return f"${amount:.2f}" if amount >= 1 else f"${amount:.2g}"
 
 
 def extent_of(numbers: Mapping[str, float]) -> str:

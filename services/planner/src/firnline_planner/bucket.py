@@ -136,9 +136,10 @@ class Bucket:
     def _pass_time(self, bucket: int, context: TableContext) -> None:
         now_ms = context.now_ms
         self._due = self._schedule.due(now_ms, self._max_reconciles, self.max_publications)
+        on_tick(self._due, context)
+        # After it: what was promised is taken from the budgets, too.
         tokens, budgets = self._state.share.tokens, self._fleet.budgets
         grants = self._budget_queue.grants(tokens, budgets, now_ms)
-        on_tick(self._due, context)
         for grant in grants:
             order_granted(grant, context)
         size_workers(bucket, context)

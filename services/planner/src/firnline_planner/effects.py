@@ -15,8 +15,9 @@ from firnline_domain.records.assignments import is_by_bucket
 from firnline_planner.reconcile.ranking import Candidate
 
 SERVICE = "planner"
-PartitionKey = tuple[bytes, Scope]  # a table's key in the state, and its partition
-BudgetRequest = tuple[str, Candidate[PartitionKey]]  # by the name of the budget that is to pay
+# A table's key in the state, and its partition, or the name of an action on the whole table.
+Place = tuple[bytes, Scope | str]
+BudgetRequest = tuple[str, Candidate[Place]]  # by the name of the budget that is to pay
 TABLE_TASKS = "table-tasks"
 RESYNC_REQUESTS = "resync-requests"
 TABLE_STATES = "table-states"
@@ -69,7 +70,7 @@ class Effects:
     verdicts: list[str] = field(default_factory=list)  # of `folding.Verdict`
     outcomes: list[str] = field(default_factory=list)  # of tasks that ended
     # None = the partition wants nothing now.
-    budget_requests: dict[PartitionKey, BudgetRequest | None] = field(default_factory=dict)
+    budget_requests: dict[Place, BudgetRequest | None] = field(default_factory=dict)
     # Tables of which every partition was decided about: they have no other requests.
     fully_reconciled: set[bytes] = field(default_factory=set)
     spent_gb_hours: float = 0.0  # as estimated, of the budget

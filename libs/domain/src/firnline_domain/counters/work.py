@@ -145,6 +145,9 @@ class ActionWork(Value):
     announced_ms: int | None = None  # since when people know what will go (`partition_expiry`)
     announced_h: float = 0.0  # by which age
     done_ms: int | None = None  # when it was done, of what is done once, or once in a period
+    wanted_ms: int | None = None  # since when it waits for the budget
+    found_files: float | None = None  # that the last one took away, or announced; None = none yet
+    found_bytes: float = 0.0  # of these
     statistics: StatisticsAt = StatisticsAt()
     ordered_statistics: StatisticsAt = StatisticsAt()  # those of the order in flight
 

@@ -56,6 +56,11 @@ class Burden(Value):
         return self.deletes_s(cost) + self.positions_s(cost) + self.files_s(cost)
 
     @property
+    def opens(self) -> float:
+        """Files that a scan opens for it."""
+        return self.files_spared + self.equality_files + self.position_files
+
+    @property
     def amplification(self) -> float:
         """A scan as it is against one of a tidy partition; 1 = there is no debt."""
         return 1 + self.seconds() / self.tidy_s if self.tidy_s > 0 else 1.0

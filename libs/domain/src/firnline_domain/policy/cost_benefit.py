@@ -163,6 +163,7 @@ class CostBenefit(Value):
     since_ms: int = 0  # when the debt began
     paid_ms: int = FAR_MS  # when readers have paid the price
     from_ms: int = 0  # when it may be ordered for other reasons
+    spared_opens: float = 0.0  # files that a scan need not open any more
 
     @property
     def gain(self) -> float:
@@ -197,7 +198,8 @@ def weigh_compaction(
     work = compacting(holds, debt.global_deletes)
     since_ms = partition.work.debt_since_ms
     head_start = partition.work.head_start
-    weighed = weigh_work(since_ms, head_start, limits, work, spared_s, burden.amplification)
+    opens = burden.grown(debt, grown).opens
+    weighed = weigh_work(since_ms, head_start, limits, work, spared_s, burden.amplification, opens)
     return _at_once(weighed) if _is_done_once(holds, limits, debt) else weighed
 
 
@@ -209,9 +211,11 @@ def weigh_minor(partition: Partition, limits: Thresholds, debt: Debt, grown: Deb
     work = _converting(holds, limits)
     price = replace(limits, cost_factor=limits.conversion_factor) if converts else limits
     joined = min(grown.position_deletes, surplus_positions(holds))
-    spared_s = _converted_s(burden.grown(debt, grown)) + joined * READ_COST.open_s
+    came = burden.grown(debt, grown)
+    spared_s = _converted_s(came) + joined * READ_COST.open_s
+    opens = came.files_spared + came.equality_files + joined
     work_since, head_start = partition.work.debt_since_ms, partition.work.head_start
-    weighed = weigh_work(work_since, head_start, price, work, spared_s, burden.amplification)
+    weighed = weigh_work(work_since, head_start, price, work, spared_s, burden.amplification, opens)
     return _at_once(weighed) if _is_done_once(holds, limits, debt) else weighed
 
 
@@ -253,8 +257,8 @@ def weigh_merge(partition: Partition, limits: Thresholds) -> CostBenefit | None:
     if work is None or files < 1 or since_ms is None:
         return None
     amplification = burden_of(holds, target).amplification
-    spared_s = files * READ_COST.open_s
-    return weigh_work(since_ms, partition.work.head_start, limits, work, spared_s, amplification)
+    spared_s, head_start = files * READ_COST.open_s, partition.work.head_start
+    return weigh_work(since_ms, head_start, limits, work, spared_s, amplification, files)
 
 
 def weigh_work(
@@ -264,12 +268,13 @@ def weigh_work(
     work: Work,
     spared_s: float,
     amplification: float,
+    opens: float = 0.0,
 ) -> CostBenefit:
     price_s = FIRNLINE.cpu_s(work) * limits.cost_factor
     if since is None or spared_s <= 0:
-        return CostBenefit(work, price_s, spared_s, amplification)
+        return CostBenefit(work, price_s, spared_s, amplification, spared_opens=opens)
     paid_ms = paid_at_ms(price_s, spared_s, since, limits, head_start)
     cheap = work.bytes_read <= limits.cheap_bytes
     longest_ms = since + int(limits.max_wait_ms * (1 - head_start))
     from_ms = 0 if cheap else min(paid_ms, longest_ms)
-    return CostBenefit(work, price_s, spared_s, amplification, since, paid_ms, from_ms)
+    return CostBenefit(work, price_s, spared_s, amplification, since, paid_ms, from_ms, opens)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from firnline_domain.counters.work import Table
+from firnline_domain.counters.work import ActionWork, Table
 from firnline_domain.policy.decisions import Reason
+from firnline_domain.policy.prices import Gain, Weighed
 from firnline_domain.policy.table_action import NOT_ASKED, Asked, TableAction
+from firnline_domain.policy.table_prices import DELETE_FILE_S, ENTRY_S, look_price, plus
 from firnline_domain.policy.v2_deletes import VECTORS
 from firnline_domain.settings.thresholds import Thresholds
 
@@ -12,6 +14,7 @@ from firnline_domain.settings.thresholds import Thresholds
 # writer that commits every minute has so many waiting for their rewrite only after a working day.
 MIN_DELETE_FILES = 500
 MIN_SHARE = 0.5  # of the data files
+FIRST_SHARE = 0.5  # of the delete files: taken to dangle before anybody has looked
 
 
 class DanglingDeletes(TableAction):
@@ -19,6 +22,7 @@ class DanglingDeletes(TableAction):
     beside the data files, a worker reads the manifests, at most once a day."""
 
     name = "remove_dangling_deletes"
+    found = (("removed_delete_files", "removed_bytes"),)
 
     def asks(self, table: Table, limits: Thresholds, now_ms: int) -> Asked:
         holds = table.counters.totals.holds
@@ -28,6 +32,17 @@ class DanglingDeletes(TableAction):
         if deletes < max(MIN_DELETE_FILES, MIN_SHARE * data):
             return NOT_ASKED
         return Asked(Reason.DANGLING_DELETES, True, numbers=self.numbers(table, limits))
+
+    def weighed(self, table: Table, limits: Thresholds, now_ms: int) -> Weighed:
+        """That as many dangle as the last look has found."""
+        holds, work = table.counters.totals.holds, table.work.actions.get(self.name, ActionWork())
+        deletes = holds.delete_files
+        found = FIRST_SHARE * deletes if work.found_files is None else work.found_files
+        dangling = min(found, deletes)
+        size = holds.equality_deletes.bytes + holds.position_deletes.bytes
+        freed = size / max(deletes, 1) * dangling
+        price = plus(look_price(table, limits), deletes * DELETE_FILE_S, limits)
+        return Weighed(price, Gain(dangling * ENTRY_S, freed_bytes=freed))
 
     def numbers(self, table: Table, limits: Thresholds) -> dict[str, float]:
         holds = table.counters.totals.holds

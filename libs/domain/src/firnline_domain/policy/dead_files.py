@@ -113,7 +113,7 @@ def _weighed(
     since_ms = since(partition)
     head_start = partition.work.head_start
     amplification = burden_of(holds, limits.target_bytes).amplification
-    weighed = weigh_work(since_ms, head_start, limits, work, spared_s, amplification)
+    weighed = weigh_work(since_ms, head_start, limits, work, spared_s, amplification, opened)
     sure = ratio >= max(SURE_RATIO, limits.min_dead_ratio) or work.bytes_read <= limits.cheap_bytes
     return weighed if sure else replace(weighed, from_ms=weighed.paid_ms)
 
@@ -158,4 +158,5 @@ def with_dead_files(
         work=Work(*(sum(getattr(work, name) for work in works) for name in WORK)),
         price_s=sum(one.price_s for one in paid),
         spared_s=sum(one.spared_s for one in paid),
+        spared_opens=sum(one.spared_opens for one in paid),
     )

@@ -344,6 +344,9 @@ ORDERS = frozenset(
 )
 
 
+# Due at a moment that an owner was promised, or asked for by a person: no price delays them.
+PROMISED = frozenset({Reason.EQUALITY_DELETE_AGE, Reason.RECYCLING, Reason.REQUESTED})
+
 EVERY_FILE, NO_FILE = 0.0, 1.0  # that has a dead row; that has a living one
 Assessment = tuple[Debt, Debt, CostBenefit]
 """All debt, what of it has grown since the last rewrite, and what a compaction weighs."""

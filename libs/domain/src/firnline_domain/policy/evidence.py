@@ -9,6 +9,7 @@ from firnline_domain.policy.cost_benefit import CostBenefit
 from firnline_domain.policy.costs import FIRNLINE
 from firnline_domain.policy.dead_files import positional_records
 from firnline_domain.policy.lanes import set_bytes
+from firnline_domain.policy.prices import DAY_H, of_rewrite, significant
 from firnline_domain.policy.v2_deletes import V2_DELETE_FILES, v2_files
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_domain.times import HOUR_MS
@@ -57,6 +58,7 @@ def weights(
 ) -> dict[str, float]:
     """Sizes, what readers pay, what a rewrite costs: estimates from counters."""
     holds, target = partition.counters.holds, limits.target_bytes
+    priced = of_rewrite(weighed, limits)
     return {
         "size_error": round(size_error(holds, target), 3),
         "mendable_size_error": round(mendable_error(holds, target), 3),
@@ -66,6 +68,8 @@ def weights(
         "rewrite_cpu_s": round(weighed.price_s, 3),
         "price_factor": round(weighed.price_s / FIRNLINE.cpu_s(weighed.work), 3),
         "rewrite_gb_hours": round(weighed.gb_hours, 6),
+        "rewrite_dollars": significant(priced.price.dollars(limits)),
+        "spared_dollars_a_day": significant(priced.gain.dollars_an_hour(limits) * DAY_H),
         "rewrite_bytes": weighed.work.bytes_read,
         "paid_back": round(weighed.paid_back(now_ms), 3),
         "cheap_bytes": limits.cheap_bytes,

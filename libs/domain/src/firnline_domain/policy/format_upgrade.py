@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from firnline_domain.counters.work import ActionWork, Table
 from firnline_domain.policy.decisions import Reason
+from firnline_domain.policy.prices import Weighed
 from firnline_domain.policy.table_action import NOT_ASKED, Asked, TableAction
+from firnline_domain.policy.table_prices import look_price
 from firnline_domain.policy.v2_deletes import UPGRADE, VECTORS
 from firnline_domain.records.results import TableResult
 from firnline_domain.settings.thresholds import Thresholds
@@ -24,6 +26,7 @@ class FormatUpgrade(TableAction):
 
     name = UPGRADE
     interval_ms = HOUR_MS
+    is_promised = True
 
     def asks(self, table: Table, limits: Thresholds, now_ms: int) -> Asked:
         version = table.counters.format_version
@@ -41,6 +44,10 @@ class FormatUpgrade(TableAction):
             return Asked(Reason.FORMAT_GRACE, until_ms=begins_ms)
         numbers["announced_ms"] = work.announced_ms
         return Asked(Reason.FORMAT_VERSION, True, numbers=numbers)
+
+    def weighed(self, table: Table, limits: Thresholds, now_ms: int) -> Weighed:
+        """It spares nothing by itself: conversions do, and they are rewrites."""
+        return Weighed(look_price(table, limits))
 
     def numbers(self, table: Table, limits: Thresholds) -> dict[str, float]:
         version = table.counters.format_version

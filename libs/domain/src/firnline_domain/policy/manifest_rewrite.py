@@ -6,7 +6,14 @@ from math import ceil
 
 from firnline_domain.counters.work import Table
 from firnline_domain.policy.decisions import Reason
+from firnline_domain.policy.prices import Gain, Weighed
 from firnline_domain.policy.table_action import NOT_ASKED, Asked, TableAction
+from firnline_domain.policy.table_prices import (
+    MANIFEST_REWRITE_S,
+    commit_price,
+    opened_needlessly,
+    plus,
+)
 from firnline_domain.settings.thresholds import Thresholds
 
 TARGET_BYTES = 8 << 20  # commit.manifest.target-size-bytes, where a table does not say otherwise
@@ -31,6 +38,21 @@ class ManifestRewrite(TableAction):
         if known["manifests"] - known["full_manifests"] < least:
             return NOT_ASKED
         return Asked(Reason.MANY_MANIFESTS, True, numbers=known)
+
+    def weighed(self, table: Table, limits: Thresholds, now_ms: int) -> Weighed:
+        """Upper bounds: full manifests are not rewritten, nor does a filtered scan open all."""
+        counters, full = table.counters, ceil(table.counters.manifest_bytes / TARGET_BYTES)
+        size, needless = float(counters.manifest_bytes), float(max(counters.manifests - full, 0))
+        price = plus(
+            commit_price(limits),
+            counters.manifests * MANIFEST_REWRITE_S,
+            limits,
+            gets=counters.manifests,
+            puts=full,
+            read_bytes=size,
+            written_bytes=size,
+        )
+        return Weighed(price, Gain(opened_needlessly(needless), needless))
 
     def numbers(self, table: Table, limits: Thresholds) -> dict[str, float]:
         counters = table.counters

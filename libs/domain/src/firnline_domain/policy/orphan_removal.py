@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from firnline_domain.counters.work import Table
+from math import ceil
+
+from firnline_domain.counters.work import ActionWork, Table
 from firnline_domain.policy.decisions import Reason
+from firnline_domain.policy.prices import Gain, Weighed
 from firnline_domain.policy.table_action import NOT_ASKED, Asked, TableAction
+from firnline_domain.policy.table_prices import OBJECT_S, OBJECTS_LISTED, look_price, plus
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_domain.times import DAY_MS, HOUR_MS
 
@@ -17,11 +21,27 @@ class OrphanRemoval(TableAction):
 
     name = "remove_orphans"
     interval_ms = 7 * DAY_MS
+    found = (("files_quarantined", "bytes_quarantined"),)
 
     def asks(self, table: Table, limits: Thresholds, now_ms: int) -> Asked:
         if not limits.remove_orphans or not limits.gc_enabled:
             return NOT_ASKED
         return Asked(Reason.ORPHAN_INTERVAL, True, numbers=self.numbers(table, limits))
+
+    def weighed(self, table: Table, limits: Thresholds, now_ms: int) -> Weighed:
+        """That as much is found as a week before. A file of the table is one object; so are a
+        manifest, and the list and the metadata file of each snapshot."""
+        counters, work = table.counters, table.work.actions.get(self.name, ActionWork())
+        holds, snapshots = counters.totals.holds, counters.snapshot_count or 1
+        objects = holds.data_files + holds.delete_files + counters.manifests + 2 * snapshots
+        found = work.found_files or 0.0
+        price = plus(
+            look_price(table, limits),
+            objects * OBJECT_S,
+            limits,
+            puts=ceil(objects / OBJECTS_LISTED) + 2 * found,  # each is copied, and removed
+        )
+        return Weighed(price, Gain(freed_bytes=work.found_bytes))
 
     def numbers(self, table: Table, limits: Thresholds) -> dict[str, float]:
         age_h = max(limits.orphan_age_ms / HOUR_MS, MIN_AGE_H)

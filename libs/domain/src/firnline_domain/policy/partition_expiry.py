@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from firnline_domain.counters.work import ActionWork, Table
 from firnline_domain.policy.decisions import Reason
+from firnline_domain.policy.prices import Gain, Weighed
 from firnline_domain.policy.table_action import Asked, TableAction
+from firnline_domain.policy.table_prices import look_price
 from firnline_domain.records.results import TableResult
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_domain.times import HOUR_MS
@@ -22,6 +24,8 @@ class PartitionExpiry(TableAction):
 
     name = "expire_partitions"
     interval_ms = 6 * HOUR_MS
+    is_promised = True
+    found = (("going_files", "going_bytes"), ("files_removed", "bytes_removed"))
 
     def asks(self, table: Table, limits: Thresholds, now_ms: int) -> Asked:
         if limits.partition_ttl_h <= 0:
@@ -36,6 +40,11 @@ class PartitionExpiry(TableAction):
         return Asked(
             Reason.OLD_PARTITIONS, True, numbers={**numbers, "announced_ms": work.announced_ms or 0}
         )
+
+    def weighed(self, table: Table, limits: Thresholds, now_ms: int) -> Weighed:
+        """What was announced leaves the storage when its snapshots expire."""
+        work = table.work.actions.get(self.name, ActionWork())
+        return Weighed(look_price(table, limits), Gain(freed_bytes=work.found_bytes))
 
     def numbers(self, table: Table, limits: Thresholds) -> dict[str, float]:
         grace_h = limits.partition_grace_ms / HOUR_MS

@@ -15,13 +15,21 @@ from firnline_domain.policy.cost_benefit import (
 )
 from firnline_domain.policy.dead_files import with_dead_files
 from firnline_domain.policy.deadlines import QUEUE_MS, run_ms
-from firnline_domain.policy.decisions import EVERY_FILE, ORDERS, Assessment, Decision, Reason
+from firnline_domain.policy.decisions import (
+    EVERY_FILE,
+    ORDERS,
+    PROMISED,
+    Assessment,
+    Decision,
+    Reason,
+)
 from firnline_domain.policy.demand import demand_of
 from firnline_domain.policy.evidence import counts, dead_rows, weights
 from firnline_domain.policy.full_rewrites import weigh_full
 from firnline_domain.policy.holds import BETWEEN_COMMITS, pause_of, rewrite_hold_of
 from firnline_domain.policy.promises import due_ms, kept
 from firnline_domain.policy.slices import max_bytes, share_of, unfinished_of
+from firnline_domain.policy.sorting import weigh_sort
 from firnline_domain.policy.v2_deletes import or_vectors
 from firnline_domain.records.orders import RewriteFiles
 from firnline_domain.records.pauses import Hold
@@ -72,7 +80,8 @@ def admit(
     cheap = weighed.work.bytes_read <= limits.cheap_bytes
     if not table.work.has_room(slots_of(cheap, weighed.price_s), limits):
         return Decision(Reason.TABLE_BUSY, assessment=wanted.assessment)
-    if limits.spending[1].binds and not limits.paid:
+    is_weighed = wanted.reason not in PROMISED
+    if is_weighed and limits.spending[1].binds and not limits.paid:
         until_ms = now_ms + BUDGET_LOOK_MS
         return replace(wanted, reason=Reason.WAITING_FOR_BUDGET, until_ms=until_ms)
     return replace(wanted, order=True, until_ms=now_ms + QUEUE_MS)
@@ -121,6 +130,8 @@ def cost_benefit_of(
     debt, grown, weighed = assessment
     if decision.action is Action.FULL:
         return weigh_full(partition, limits, debt.global_deletes)
+    if decision.action is Action.SORT:
+        return weigh_sort(table, partition, limits)
     if decision.action is Action.MERGE:
         return weigh_merge(partition, limits) or weighed
     whole = rewrites_everything(partition.counters.holds, limits, debt)

@@ -14,7 +14,16 @@ from firnline_domain.policy.expiry import (
     expiry_order,
 )
 from firnline_domain.policy.expiry_reasons import ExpiryReason
+from firnline_domain.policy.prices import Gain, Weighed
 from firnline_domain.policy.table_action import SHADOW_RECHECK_MS, Asked, TableAction
+from firnline_domain.policy.table_prices import (
+    LIST_ROW_S,
+    MANIFEST_LIST_OF,
+    OBJECTS_LISTED,
+    SNAPSHOT_S,
+    commit_price,
+    plus,
+)
 from firnline_domain.records.orders import TableOrder
 from firnline_domain.records.results import SnapshotsExpired, TableResult
 from firnline_domain.settings.thresholds import Expiry, Thresholds
@@ -25,6 +34,23 @@ class SnapshotExpiry(TableAction):
     """`expire`; the planner keeps an `ExpiryWork` of it."""
 
     name = EXPIRE
+    is_promised = True
+
+    def weighed(self, table: Table, limits: Thresholds, now_ms: int) -> Weighed:
+        """What was announced; else as many snapshots as are too old, if they came at an even pace,
+        and nobody knows of which bytes. Files are deleted a thousand in a request."""
+        counters, going = table.counters, table.work.expiry.going
+        known = counters.snapshot_count or 1
+        snapshots = going.snapshots or _too_old(table, limits, now_ms)
+        rows = known * counters.manifests / MANIFEST_LIST_OF
+        price = plus(
+            commit_price(limits),
+            known * SNAPSHOT_S + rows * LIST_ROW_S,
+            limits,
+            gets=known + counters.manifests,
+            puts=-(-max(going.files, snapshots) // OBJECTS_LISTED),
+        )
+        return Weighed(price, Gain(freed_bytes=float(going.bytes)))
 
     def asks(self, table: Table, limits: Thresholds, now_ms: int) -> Asked:
         decision = decide_expiry(table, limits, now_ms)
@@ -37,6 +63,7 @@ class SnapshotExpiry(TableAction):
         order, expiry = None, table.work.expiry
         if decision.older_than_ms is not None:
             order, expiry = expiry_order(table, decision, limits, now_ms)
+            order = replace(order, numbers=self.weighed(table, limits, now_ms).numbers(limits))
         reason = expiry.refused if expiry.refused and not expiry.task_id else decision.reason
         until_ms = decision.until_ms
         if decision.reason is ExpiryReason.SHADOW:
@@ -54,6 +81,7 @@ class SnapshotExpiry(TableAction):
         older_than_ms = min(now_ms - limits.retention_ms, *begun_ms(table), now_ms)
         decision = ExpiryDecision(Reason.REQUESTED, older_than_ms=older_than_ms)
         order, expiry = expiry_order(table, decision, agreed, now_ms)
+        order = replace(order, numbers=self.weighed(table, agreed, now_ms).numbers(agreed))
         expiry = replace(expiry, reason=decision.reason, due_ms=order.deadline_ms)
         return _with(table, expiry), order
 
@@ -78,6 +106,14 @@ class SnapshotExpiry(TableAction):
         if table.work.expiry.task_id != task:
             return table, ""
         return _with(table, expiry_ended(table.work.expiry, 0, reason, now_ms)), "expiry_failed"
+
+
+def _too_old(table: Table, limits: Thresholds, now_ms: int) -> int:
+    oldest_ms, known = table.counters.oldest_snapshot_ms, table.counters.snapshot_count
+    if oldest_ms is None or known is None or oldest_ms >= now_ms:
+        return 0
+    share = (now_ms - limits.retention_ms - oldest_ms) / (now_ms - oldest_ms)
+    return int(known * max(share, 0.0))
 
 
 def _ended(

@@ -8,9 +8,16 @@ reads; mostly it finds that nothing is to be done (`firnline_worker.clustering`)
 from __future__ import annotations
 
 from firnline_domain.counters.debts import NO_DEBT
-from firnline_domain.counters.work import Partition, PartitionWork
+from firnline_domain.counters.work import Partition, PartitionWork, Table
+from firnline_domain.policy.burden import READ_COST, burden_of
+from firnline_domain.policy.cost_benefit import CostBenefit, weigh_work
+from firnline_domain.policy.costs import Work
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_domain.values import replace
+
+TABLES_OWN = "order"  # of `firnline.sort`: the table's own sort order
+MORE_S = 1.2  # CPU than any rewrite: ten sorts of next to nothing took 15.1 s (`bench/actions`)
+RUNS = 2  # files are sorted with runs of less than twice their size
 
 
 def sort_at_ms(partition: Partition, limits: Thresholds) -> int | None:
@@ -23,6 +30,39 @@ def sort_at_ms(partition: Partition, limits: Thresholds) -> int | None:
     if counters.changed_ms == work.sorted_seen_ms:
         return None
     return work.sorted_ms + limits.sort_interval_ms
+
+
+def weigh_sort(table: Table, partition: Partition, limits: Thresholds) -> CostBenefit:
+    """What a sort takes and spares, if as many files lie over each other as may: all of them the
+    first time, and later the small ones that came since, twice, for they are sorted with runs of
+    their size. Both are upper bounds: mostly there is less to be done. Each byte is written and
+    read once more, by the shuffle."""
+    holds = partition.counters.holds
+    data, small = holds.data, holds.fragments + holds.undersized
+    is_first = partition.work.sorted_ms is None or small.files == 0
+    files = data.files if is_first else min(RUNS * small.files, data.files)
+    size = data.bytes if is_first else min(RUNS * small.bytes, data.bytes)
+    deletes = holds.equality_deletes
+    work = Work(size + deletes.bytes, size, deletes.records, files=files)
+    shuffled = replace(work, bytes_read=work.bytes_read + size, bytes_written=2.0 * size)
+    opens = max(files - limits.sort_depth, 0) * sorted_share(table, limits)
+    each_s = READ_COST.open_s + data.bytes / max(data.files, 1) * READ_COST.scan_s
+    amplification = burden_of(holds, limits.target_bytes).amplification
+    since_ms, spared_s = partition.work.sorted_ms, opens * each_s
+    weighed = weigh_work(since_ms, 0.0, limits, shuffled, spared_s, amplification, opens)
+    price_s = weighed.price_s + MORE_S * limits.cost_factor
+    return replace(weighed, work=work, price_s=price_s)
+
+
+def sorted_share(table: Table, limits: Thresholds) -> float:
+    """Of all scans, those that filter by the first column that files are sorted by; all of them
+    where no reader has said how it filters."""
+    filters = table.work.filters
+    if filters is None or filters.scans <= 0:
+        return 1.0
+    names = filters.layout.ordered_by if limits.sort == TABLES_OWN else limits.sort.split(",")
+    first = names[0].split()[0] if names and names[0].split() else ""
+    return min(filters.use_of(first) / filters.scans, 1.0)
 
 
 def after_sort(

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 from firnline_domain.counters.work import ActionWork, Table
 from firnline_domain.policy.decisions import Reason
+from firnline_domain.policy.prices import Weighed
 from firnline_domain.policy.table_action import NOT_ASKED, Asked, TableAction
+from firnline_domain.policy.table_prices import look_price, plus
 from firnline_domain.records.orders import TableOrder
 from firnline_domain.records.results import TableResult
 from firnline_domain.settings.thresholds import Thresholds
@@ -72,6 +74,18 @@ class Statistics(TableAction):
             "all_columns": float(limits.statistics == ALL),
             "partitions": float(limits.partition_statistics),
         }
+
+    def weighed(self, table: Table, limits: Thresholds, now_ms: int) -> Weighed:
+        """Better joins are worth something, and nothing that is counted here: under a budget it is
+        paid with what is left, or out of the reserve for those that wait longest."""
+        price = look_price(table, limits)
+        if not limits.statistics:
+            return Weighed(price)
+        numbers, holds = self.numbers(table, limits), table.counters.totals.holds
+        files = holds.data_files + holds.delete_files
+        size = numbers["read_gb"] * GB
+        price = plus(price, numbers["read_cpu_s"], limits, gets=files, puts=1, read_bytes=size)
+        return Weighed(price)
 
     def considered(
         self, table: Table, limits: Thresholds, now_ms: int

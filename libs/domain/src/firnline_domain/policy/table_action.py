@@ -10,6 +10,9 @@ from firnline_domain.counters.work import ActionWork, Table
 from firnline_domain.identity import MAIN, task_id
 from firnline_domain.policy.decisions import Reason
 from firnline_domain.policy.holds import hold_of
+from firnline_domain.policy.prices import Weighed
+from firnline_domain.policy.rewrite import BUDGET_LOOK_MS
+from firnline_domain.policy.table_prices import commit_price
 from firnline_domain.records.orders import TableOrder
 from firnline_domain.records.results import TableResult
 from firnline_domain.settings.thresholds import Thresholds
@@ -41,6 +44,10 @@ class TableAction(ABC):
 
     name: str
     interval_ms = DAY_MS  # from one order's end to the next order, where no property says it
+    # Whether it is due at a moment that people were told of, or have told: no price delays it.
+    is_promised = False
+    # Numbers of its results: files that go, and their bytes.
+    found: tuple[tuple[str, str], ...] = ()
 
     @abstractmethod
     def asks(self, table: Table, limits: Thresholds, now_ms: int) -> Asked:
@@ -57,11 +64,27 @@ class TableAction(ABC):
         before = known or ActionWork()
         if asked.reason != Reason.HEALTHY or before.task_id:
             asked = self._barred(table, before, limits, now_ms) or asked
+        if asked.order and not self.is_promised and limits.spending[1].binds and not limits.paid:
+            until_ms = now_ms + BUDGET_LOOK_MS
+            asked = replace(asked, reason=Reason.WAITING_FOR_BUDGET, order=False, until_ms=until_ms)
         if asked.order:
+            asked = self._priced(table, asked, limits, now_ms)
             return self._ordered(table, asked, before, now_ms)
-        work = replace(before, reason=asked.reason, due_ms=asked.until_ms)
+        wanted_ms = None if asked.reason == Reason.HEALTHY else before.wanted_ms
+        if asked.reason == Reason.WAITING_FOR_BUDGET:
+            wanted_ms = now_ms if wanted_ms is None else min(wanted_ms, now_ms)
+        work = replace(before, reason=asked.reason, due_ms=asked.until_ms, wanted_ms=wanted_ms)
         unchanged = work == (NOT_NEEDED if known is None else before)
         return (table if unchanged else self._with(table, work)), None
+
+    def weighed(self, table: Table, limits: Thresholds, now_ms: int) -> Weighed:
+        """What its next order is expected to take, and to spare. `limits` with the rate at which
+        the table is read."""
+        return Weighed(commit_price(limits))
+
+    def _priced(self, table: Table, asked: Asked, limits: Thresholds, now_ms: int) -> Asked:
+        weighs = self.weighed(table, limits, now_ms).numbers(limits)
+        return replace(asked, numbers={**asked.numbers, **weighs})
 
     def pause_ms(self, limits: Thresholds) -> int:
         """From one order's end to the next order, of this table."""
@@ -77,6 +100,7 @@ class TableAction(ABC):
         before = table.work.actions.get(self.name, ActionWork())
         numbers = self.numbers(table, limits)
         asked = Asked(Reason.REQUESTED, order=True, numbers=numbers)
+        asked = self._priced(table, asked, limits, now_ms)
         return self._ordered(table, asked, before, now_ms)
 
     def numbers(self, table: Table, limits: Thresholds) -> dict[str, float]:
@@ -94,13 +118,20 @@ class TableAction(ABC):
             task_id=order.task_id,
             deadline_ms=due_ms,
             due_ms=due_ms,
+            wanted_ms=None,
         )
         return self._with(table, work), order
 
     def ended(self, table: Table, result: TableResult, now_ms: int) -> tuple[Table, str]:
         """The table after an order's result, and the result in one word, for the metrics."""
-        refused = result.refused_reason or ""
-        return self._ended(table, result.task_id, refused, now_ms), "refused" if refused else "done"
+        refused, ours = result.refused_reason or "", table.work.actions.get(self.name, ActionWork())
+        after = self._ended(table, result.task_id, refused, now_ms)
+        seen = [one for one in self.found if one[0] in result.numbers]
+        for files, size in seen if ours.task_id == result.task_id else ():
+            freed, work = result.numbers.get(size, 0.0), after.work.actions[self.name]
+            work = replace(work, found_files=result.numbers[files], found_bytes=freed)
+            after = self._with(after, work)
+        return after, "refused" if refused else "done"
 
     def failed(self, table: Table, task: str, reason: str, now_ms: int) -> tuple[Table, str]:
         """The same where a task came to no result."""

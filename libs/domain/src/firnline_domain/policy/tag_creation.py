@@ -23,6 +23,7 @@ class TagCreation(TableAction):
 
     name = "create_tags"
     interval_ms = 5 * MINUTE_MS
+    is_promised = True
 
     def asks(self, table: Table, limits: Thresholds, now_ms: int) -> Asked:
         if not limits.create_tags:

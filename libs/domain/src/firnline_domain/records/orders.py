@@ -82,7 +82,8 @@ class ExpireSnapshots(TableOrder, kw_only=True):
 
     @property
     def figures(self) -> Mapping[str, float]:
-        return {"older_than_ms": self.older_than_ms, "retain_last": self.retain_last}
+        moment = {"older_than_ms": self.older_than_ms, "retain_last": self.retain_last}
+        return {**moment, **self.numbers}
 
 
 class CompareRows(Value):

@@ -14,6 +14,7 @@ from firnline_domain.settings.property import AGE_MS, FILES, PAUSE, SIZE, Proper
 from firnline_domain.times import DAY_MS, HOUR_MS
 from firnline_domain.values import Value, replace
 
+PRICE = real(0, 1_000_000)  # dollars
 FLEET = "*"  # the budget of all groups without a quota; no group has that name
 EXPIRE_ENABLED = "firnline.expire.enabled"
 KEY_SHARE = 0.15  # of a data file's bytes: its key columns, until a conversion has read some
@@ -112,6 +113,10 @@ class Thresholds(Value, cache_hash=True):  # ninety fields, and `_resolved` asks
     freeze_after_h: float = 0.0  # firnline.freeze.after-hours: without a commit; 0 = never
     window: str = ""  # firnline.window: orders only within; see `windows`
     blackout: str = ""  # firnline.blackout: no orders within
+    price_cpu_hour: float = 0.05  # firnline.price.cpu-hour: dollars; 4 GB of memory with it
+    price_million_gets: float = 0.4  # firnline.price.million-gets: requests that read an object
+    price_million_puts: float = 5.0  # firnline.price.million-puts: that write or list
+    price_gb_month: float = 0.023  # firnline.price.gb-month: of storage
     group: str = ""  # firnline.group: whose workers rewrite it; see `groups`
     groups: tuple[Group, ...] = ()  # all that the fleet has: FIRNLINE_GROUPS alone says so
     cost_factor: float = 1.0  # no property: what rewrites take here was learned (`FleetShare`)
@@ -384,6 +389,16 @@ PROPERTIES = {
     ),
     "firnline.window": Property("window"),
     "firnline.blackout": Property("blackout"),
+    "firnline.price.cpu-hour": Property(
+        "price_cpu_hour", PRICE, "a core costs more than 0.05 dollars an hour, or less"
+    ),
+    "firnline.price.million-gets": Property(
+        "price_million_gets", PRICE, "the storage charges no requests (0), or others than S3 does"
+    ),
+    "firnline.price.million-puts": Property("price_million_puts", PRICE, "the same"),
+    "firnline.price.gb-month": Property(
+        "price_gb_month", PRICE, "the storage costs more than S3 Standard, or less"
+    ),
     "firnline.group": Property("group"),
 }
 RANGES = {one.field: one.range for one in PROPERTIES.values() if one.range is not None}

@@ -70,8 +70,9 @@ def on_run_action(order: RunAction, context: TableContext) -> None:
     if action is None:
         _request_rewrites(order, context, table)
     elif context.limits.enabled and not action.is_under_way(table, context.now_ms):
-        table, sent = action.requested(table, context.limits, context.now_ms)
+        table, sent = action.requested(table, context.limits_of_all(table), context.now_ms)
         context.effects.send([Output(TABLE_TASKS, sent.table.key, sent)])
+        context.charge(sent.numbers.get("price_gb_hours", 0.0))
         reconcile(context, table, ())
 
 

@@ -1,4 +1,5 @@
-"""Rewrites that wait until a budget or a group's quota pays for them, and who is next."""
+"""Rewrites, and actions on tables, that wait until a budget or a group's quota pays for them, and
+who is next."""
 
 from __future__ import annotations
 
@@ -6,12 +7,14 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from firnline_domain.counters.work import Table
 from firnline_domain.identity import Scope
 from firnline_domain.policy.rewrite import decide
+from firnline_domain.policy.table_actions import TABLE_ACTIONS
 from firnline_domain.settings.groups import Budget
 from firnline_domain.values import replace
 
-from firnline_planner.effects import BudgetRequest, Effects, Output, PartitionKey
+from firnline_planner.effects import TABLE_TASKS, BudgetRequest, Effects, Output, Place
 from firnline_planner.reconcile.context import TableContext
 from firnline_planner.reconcile.publishing import with_publication
 from firnline_planner.reconcile.ranking import Candidate, Paid, affordable
@@ -23,10 +26,11 @@ GRANT_INTERVAL_MS = 1_000  # not oftener: it goes over all who wait
 
 @dataclass(frozen=True)
 class Grant:
-    """Partitions that a budget pays for, in the order in which they are to be, and what is left."""
+    """Partitions and actions that a budget pays for, in the order in which they are to be, and what
+    is left."""
 
     budget: str
-    winners: list[Paid[PartitionKey]]
+    winners: list[Paid[Place]]
     left: TokenBuckets
 
 
@@ -34,7 +38,7 @@ class BudgetQueue:
     """In memory alone: after a start every table that waits asks again at its next reconcile."""
 
     def __init__(self) -> None:
-        self._requests: dict[bytes, dict[Scope, BudgetRequest]] = {}  # by the table's key
+        self._requests: dict[bytes, dict[Scope | str, BudgetRequest]] = {}  # by the table's key
         self._granted_ms: int | None = None
         self.oldest_ms: dict[str, int] = {}  # by budget: since when the oldest debt has waited
 
@@ -42,15 +46,13 @@ class BudgetQueue:
         return sum(map(len, self._requests.values()))
 
     def update(self, effects: Effects) -> None:
-        """What partitions ask for now."""
-        for key in effects.fully_reconciled:
-            self.drop(key)
+        """What partitions and actions ask for now."""
+        before = {key: self._requests.pop(key, {}) for key in effects.fully_reconciled}
         for (key, scope), request in effects.budget_requests.items():
             of_table = self._requests.setdefault(key, {})
-            if request is None:
-                of_table.pop(scope, None)
-            else:
-                of_table[scope] = request
+            known = of_table.pop(scope, None) or before.get(key, {}).get(scope)
+            if request is not None:
+                of_table[scope] = _waiting_since(request, known)
             if not of_table:
                 del self._requests[key]
 
@@ -61,7 +63,9 @@ class BudgetQueue:
     def grants(
         self, tokens: Mapping[str, TokenBuckets], budgets: Mapping[str, Budget], now_ms: int
     ) -> list[Grant]:
-        """One for each budget that pays for something."""
+        """One for each budget that pays for something, or is asked for the first time: else its
+        clock would not begin, and nothing be saved up for whatever costs more than an hour's worth.
+        """
         if not self._requests:
             self.oldest_ms = {}
             return []
@@ -71,20 +75,30 @@ class BudgetQueue:
         self.oldest_ms = {name: min(one.since_ms for one in waiting[name]) for name in waiting}
         self._granted_ms, found = now_ms, []
         for name, candidates in waiting.items():
-            budget = budgets.get(name, Budget())
-            winners, left = affordable(candidates, tokens.get(name, TokenBuckets()), budget, now_ms)
-            found.append(Grant(name, winners, left))
-        return [grant for grant in found if grant.winners]
+            budget, known = budgets.get(name, Budget()), tokens.get(name, TokenBuckets())
+            winners, left = affordable(candidates, known, budget, now_ms)
+            if winners or (known.as_of_ms is None and left.as_of_ms is not None):
+                found.append(Grant(name, winners, left))
+        return found
 
     def _is_time(self, now_ms: int) -> bool:
         return self._granted_ms is None or not 0 <= now_ms - self._granted_ms < GRANT_INTERVAL_MS
 
-    def _waiting(self) -> Mapping[str, Collection[Candidate[PartitionKey]]]:
-        found: dict[str, list[Candidate[PartitionKey]]] = defaultdict(list)
+    def _waiting(self) -> Mapping[str, Collection[Candidate[Place]]]:
+        found: dict[str, list[Candidate[Place]]] = defaultdict(list)
         for of_table in self._requests.values():
             for budget, candidate in of_table.values():
                 found[budget].append(candidate)
         return found
+
+
+def _waiting_since(request: BudgetRequest, known: BudgetRequest | None) -> BudgetRequest:
+    """As long as it has waited already: of some work nothing else says since when it is due, and
+    it would never be the oldest."""
+    budget, candidate = request
+    if known is None or known[0] != budget or known[1].since_ms >= candidate.since_ms:
+        return request
+    return budget, replace(candidate, since_ms=known[1].since_ms)
 
 
 def order_granted(grant: Grant, context: TableContext) -> None:
@@ -105,12 +119,14 @@ def order_granted(grant: Grant, context: TableContext) -> None:
     context.state.put_share(replace(share, tokens={**share.tokens, grant.budget: left}))
 
 
-def _ordered(place: PartitionKey, context: TableContext) -> list[Output]:
+def _ordered(place: Place, context: TableContext) -> list[Output]:
     key, scope = place
     table = context.state.table_at(key)
     if table is None:
         return []
     context = context.for_table(table)
+    if isinstance(scope, str):
+        return _on_table(table, scope, context)
     partition = context.partition(table, scope)
     limits = context.limits_of(table, partition)
     decision = decide(table, partition, limits, context.now_ms)
@@ -118,3 +134,12 @@ def _ordered(place: PartitionKey, context: TableContext) -> list[Output]:
     if orders:
         context.state.put_table(with_publication(context, after))
     return orders
+
+
+def _on_table(table: Table, action: str, context: TableContext) -> list[Output]:
+    limits, known = context.limits_of_all(table), TABLE_ACTIONS[action]
+    after, order = known.considered(table, limits, context.now_ms)
+    if order is None:
+        return []
+    context.state.put_table(with_publication(context, after))
+    return [Output(TABLE_TASKS, order.table.key, order)]

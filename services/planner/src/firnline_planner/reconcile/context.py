@@ -17,7 +17,7 @@ from firnline_domain.values import Value, replace
 from firnline_planner.effects import Effects
 from firnline_planner.reconcile.recounting import is_gone
 from firnline_planner.state.bucket_state import BucketState
-from firnline_planner.state.fleet_share import MEASURED
+from firnline_planner.state.fleet_share import MEASURED, TokenBuckets
 
 
 def spread_name(table: Table, scope: Scope) -> str:
@@ -58,6 +58,23 @@ class TableContext(Value):
         age = age_of(partition.counters.scope, reads.clock, self.now_ms)
         place = Place(age, table.counters.totals.partitions)
         return read_by(self.limits, rates.of(place))
+
+    def limits_of_all(self, table: Table) -> Thresholds:
+        """What holds for the table as a whole: it is read as often as what is read most of it."""
+        reads, rates = table.work.reads, self.rates
+        if reads is None or rates is None:
+            return self.limits
+        return read_by(self.limits, rates.of(reads.most_read(table.counters.totals.partitions)))
+
+    def charge(self, gb_hours: float) -> None:
+        """Take what no budget has a say in from the budget all the same: the others wait longer."""
+        name, budget = self.limits.spending
+        if not budget.binds:
+            return
+        share = self.state.share
+        tokens = share.tokens.get(name, TokenBuckets()).without(gb_hours, from_old=False)
+        self.state.put_share(replace(share, tokens={**share.tokens, name: tokens}))
+        self.effects.spent_gb_hours += gb_hours
 
     def partition(self, table: Table, scope: Scope) -> Partition:
         """The partition as it is known, or a fresh one."""

@@ -15,7 +15,7 @@ from firnline_domain.counters.spread import Spread
 from firnline_domain.counters.work import Partition, Promised, Table
 from firnline_domain.policy.burden import burden_of
 from firnline_domain.policy.decisions import Reason
-from firnline_domain.policy.expiry import begins_ms
+from firnline_domain.policy.expiry import EXPIRE, begins_ms
 from firnline_domain.policy.expiry_reasons import ExpiryReason
 from firnline_domain.policy.holds import hold_changes_ms, rewrite_hold_of
 from firnline_domain.policy.objectives import is_missed
@@ -174,12 +174,22 @@ def table_state(
         statuses=dict(statuses),
         expiry_plan=expiry_plan(table, limits, now_ms),
         actions={name: work.reason for name, work in table.work.actions.items()},
-        action_numbers={
-            name: numbers
-            for name in table.work.actions
-            if (known := TABLE_ACTIONS.get(name)) and (numbers := known.numbers(table, limits))
-        },
+        action_numbers=action_numbers(table, context.limits_of_all(table), now_ms),
     )
+
+
+def action_numbers(table: Table, limits: Thresholds, now_ms: int) -> dict[str, dict[str, float]]:
+    """What was decided from about each action on the whole table, and what its next order costs and
+    spares."""
+    kept = {EXPIRE, *table.work.actions}
+    return {
+        name: {
+            **one.numbers(table, limits),
+            **one.weighed(table, limits, now_ms).numbers(limits),
+        }
+        for name, one in TABLE_ACTIONS.items()
+        if name in kept
+    }
 
 
 def expiry_plan(table: Table, limits: Thresholds, now_ms: int) -> ExpiryPlan | None:

@@ -1,4 +1,4 @@
-"""Which rewrites a fleet can afford now: most spared per GB-hour first, and a share for the oldest.
+"""Which orders a fleet can afford now: most spared for its price first, and a share for the oldest.
 
 Two token buckets are filled at an even pace. The first pays for whoever spares readers most for its
 price. The second pays for whoever has waited longest, and nobody before it: it is saved up until it
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Generic, TypeVar
 
-from firnline_domain.policy.cost_benefit import CostBenefit
+from firnline_domain.policy.prices import Weighed
 from firnline_domain.settings.groups import Budget
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_domain.values import Value
@@ -22,28 +22,31 @@ K = TypeVar("K")
 
 
 class Candidate(Value, Generic[K]):
-    """A rewrite that a policy would order. `spared_s`: CPU seconds that readers spare an hour."""
+    """A rewrite, or an action on a table, that a policy would order. Both by the price list:
+    `spared` dollars an hour for `dollars` once; a budget counts its `gb_hours`."""
 
     key: K
     gb_hours: float
-    spared_s: float
+    dollars: float
+    spared: float
     since_ms: int
 
     @property
     def gain(self) -> float:
-        """Spared per GB-hour."""
-        return self.spared_s / self.gb_hours if self.gb_hours > 0 else float("inf")
+        """Spared an hour, for each dollar."""
+        return self.spared / self.dollars if self.dollars > 0 else float("inf")
 
 
 def candidate_of(
-    key: K, weighed: CostBenefit, share: float, limits: Thresholds, now_ms: int
+    key: K, weighed: Weighed, limits: Thresholds, since_ms: int, share: float = 1.0
 ) -> Candidate[K]:
-    """A partition that deserves a rewrite, of which the next order is this share."""
+    """What deserves an order, of which the next one is this share."""
     return Candidate(
         key,
-        gb_hours=weighed.gb_hours * share,
-        spared_s=weighed.spared_s * share * limits.reads_per_hour,
-        since_ms=weighed.since_ms or now_ms,
+        gb_hours=weighed.gb_hours() * share,
+        dollars=weighed.price.dollars(limits) * share,
+        spared=weighed.gain.dollars_an_hour(limits) * share,
+        since_ms=since_ms,
     )
 
 

@@ -12,6 +12,7 @@ from firnline_domain.policy.full_rewrites import with_full_interval
 from firnline_domain.policy.heat import waiting
 from firnline_domain.policy.lanes import lane_of, topic_of
 from firnline_domain.policy.outcomes import ordered, with_debt_ages
+from firnline_domain.policy.prices import of_rewrite
 from firnline_domain.policy.rewrite import (
     admit,
     cost_benefit_of,
@@ -21,14 +22,16 @@ from firnline_domain.policy.rewrite import (
     order_for,
 )
 from firnline_domain.policy.slices import share_of
-from firnline_domain.policy.table_action import SHADOW_RECHECK_MS
+from firnline_domain.policy.table_action import SHADOW_RECHECK_MS, TableAction
 from firnline_domain.policy.table_actions import TABLE_ACTIONS
+from firnline_domain.settings.thresholds import Thresholds
 from firnline_domain.values import replace
 
 from firnline_planner.effects import (
     RESYNC_REQUESTS,
     TABLE_TASKS,
     Output,
+    Place,
 )
 from firnline_planner.reconcile.context import TableContext, spread_name
 from firnline_planner.reconcile.publishing import with_publication
@@ -114,6 +117,9 @@ def _order_all(
         decision = admit(table, partition, decision, limits, context.now_ms)
         table, outputs = order(context, table, partition, decision)
         sent += outputs
+        if outputs:  # under a budget it was promised, else it would wait
+            weighed = cost_benefit_of(table, partition, decision, limits)
+            context.charge(weighed.gb_hours * share_of(weighed.price_s, limits))
     context.effects.send(together(sent))
     return table
 
@@ -137,13 +143,14 @@ def _request_budget(
 ) -> None:
     if not context.fleet.is_bounded:
         return
-    place = (ref_key(table.counters.table.key, table.counters.ref), partition.counters.scope)
+    key = ref_key(table.counters.table.key, table.counters.ref)
+    place: Place = (key, partition.counters.scope)
     context.effects.budget_requests[place] = None
     if decision.reason is Reason.WAITING_FOR_BUDGET:
         limits = context.limits_of(table, partition)
         weighed = cost_benefit_of(table, partition, decision, limits)
-        share = share_of(weighed.price_s, limits)
-        candidate = candidate_of(place, weighed, share, limits, context.now_ms)
+        share, since_ms = share_of(weighed.price_s, limits), weighed.since_ms or context.now_ms
+        candidate = candidate_of(place, of_rewrite(weighed, limits), limits, since_ms, share)
         context.effects.budget_requests[place] = (context.limits.spending[0], candidate)
 
 
@@ -171,8 +178,27 @@ def together(orders: list[Output]) -> list[Output]:
 
 
 def _order_on_table(context: TableContext, table: Table) -> Table:
+    limits = context.limits_of_all(table)
     for action in TABLE_ACTIONS.values():
-        table, order = action.considered(table, context.limits, context.now_ms)
+        table, order = action.considered(table, limits, context.now_ms)
         if order is not None:
             context.effects.send([Output(TABLE_TASKS, order.table.key, order)])
+            context.charge(order.numbers.get("price_gb_hours", 0.0))
+        if context.fleet.is_bounded:
+            _request_budget_of_action(context, table, action, limits)
     return table
+
+
+def _request_budget_of_action(
+    context: TableContext, table: Table, action: TableAction, limits: Thresholds
+) -> None:
+    work = table.work.actions.get(action.name)
+    if work is None:
+        return  # mostly
+    place: Place = (ref_key(table.counters.table.key, table.counters.ref), action.name)
+    context.effects.budget_requests[place] = None
+    if work.reason == Reason.WAITING_FOR_BUDGET:
+        weighed = action.weighed(table, limits, context.now_ms)
+        since_ms = work.wanted_ms or context.now_ms
+        candidate = candidate_of(place, weighed, limits, since_ms)
+        context.effects.budget_requests[place] = (limits.spending[0], candidate)
