@@ -19,7 +19,12 @@ from firnline_domain.errors import StorageUnreachable
 from firnline_iceberg.avro import MetadataFileGone
 from firnline_iceberg.naming import file_name
 from firnline_iceberg.removal import ExpiredRemoval
-from firnline_iceberg.retained_names import RetainedNames, content_paths, manifest_paths
+from firnline_iceberg.retained_names import (
+    ListReader,
+    RetainedNames,
+    content_paths,
+    manifest_paths,
+)
 from firnline_iceberg.tables import LoadedTable
 
 READERS, REMOVERS = 8, 16  # threads; a deletion is one request that waits
@@ -61,7 +66,12 @@ def named_by_snapshots(table: LoadedTable, gone: Iterable[int]) -> ExpiredLists:
     return ExpiredLists(tuple(lists), tuple(statistics))
 
 
-def clean(table: LoadedTable, expired: ExpiredLists, outside: bool = False) -> Cleaned:
+def clean(
+    table: LoadedTable,
+    expired: ExpiredLists,
+    outside: bool = False,
+    manifests_of: ListReader = manifest_paths,
+) -> Cleaned:
     """Removes what no retained snapshot needs. `table`: as it is after the expiry. `outside`: its
     owner has said that files outside its own locations may go.
 
@@ -69,10 +79,10 @@ def clean(table: LoadedTable, expired: ExpiredLists, outside: bool = False) -> C
     for each file that goes. Raises MetadataFileGone (expired by another meanwhile),
     MetadataUnreadable, RetryLater, TaskRefused.
     """
-    retained = RetainedNames(table, live_alone=True)
+    retained = RetainedNames(table, True, manifests_of)
     lists = [path for path in expired.lists if not retained.has(file_name(path))]
     with ThreadPoolExecutor(READERS) as pool:
-        listed = pool.map(lambda path: _if_there(manifest_paths, table, path), lists)
+        listed = pool.map(lambda path: _if_there(manifests_of, table, path), lists)
         named = set(chain.from_iterable(listed))
     manifests = {path for path in named if not retained.has(file_name(path))}
     removal = ExpiredRemoval(table, outside)

@@ -23,7 +23,7 @@ from pyiceberg.table.snapshots import Snapshot
 from firnline_iceberg.avro import MetadataFileGone
 from firnline_iceberg.files import FileEntry
 from firnline_iceberg.locations import CONTENT_PROPERTIES, address
-from firnline_iceberg.retained_names import content_paths, manifest_paths
+from firnline_iceberg.retained_names import ListReader, content_paths, manifest_paths
 from firnline_iceberg.tables import LoadedTable
 
 THREADS = 8  # that read manifest lists: one takes 20 ms from an object store
@@ -78,7 +78,7 @@ class ExternalFiles:
     _clean: OrderedDict[bytes, None] = field(default_factory=OrderedDict)
     _lock: Lock = field(default_factory=Lock)
 
-    def first(self, table: LoadedTable) -> str | None:
+    def first(self, table: LoadedTable, manifests_of: ListReader = manifest_paths) -> str | None:
         """The path of some file outside the table's own locations, of any retained snapshot of any
         ref; None = there is none. In memory: the paths of the table's manifests.
 
@@ -93,20 +93,21 @@ class ExternalFiles:
         seen = set[str]()  # manifests without one: lists that follow one another share nearly all
         with ThreadPoolExecutor(THREADS) as pool:
             while some := list(islice(unread, THREADS * 4)):
-                listed = pool.map(lambda one: manifest_paths(table, one.manifest_list), some)
+                listed = pool.map(lambda one: manifests_of(table, one.manifest_list), some)
                 for snapshot, paths in zip(some, listed, strict=True):
                     if found := self._in_snapshot(table, places, snapshot, set(paths) - seen):
                         return found
                     seen.update(paths)
         return None
 
-    def keep_back(self, table: LoadedTable) -> bool:
+    def keep_back(self, table: LoadedTable, manifests_of: ListReader = manifest_paths) -> bool:
         """Whether nothing of the table is to be deleted: it may share files, and does not say that
         these may go. Raises RetryLater."""
         if owner_agrees(table.properties):
             return False
         try:
-            return may_share_files(table.properties) or self.first(table) is not None
+            shares = may_share_files(table.properties)
+            return shares or self.first(table, manifests_of) is not None
         except MetadataFileGone as error:
             raise RetryLater(f"expired meanwhile: {error}") from error
 

@@ -6,7 +6,7 @@ makes a file look unneeded. Where two files share a name, both are needed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 from typing import Any
@@ -25,12 +25,24 @@ from firnline_iceberg.reachability import metadata_file, named_by_metadata
 from firnline_iceberg.tables import LoadedTable
 
 THREADS = 8  # that read manifests; each holds one at a time
+ListReader = Callable[[LoadedTable, str], list[str]]
+"""table, path of a manifest list -> paths of its manifests"""
+
+
+def manifest_paths(table: LoadedTable, path: str) -> list[str]:
+    """Of a manifest list. Raises MetadataFileGone, MetadataUnreadable, RetryLater."""
+    return [row["path"] for row in records(table.io, path, LIST_NAMES)]
 
 
 class RetainedNames:
     """Hashes are of this process. Two that are equal keep a file that nobody needs."""
 
-    def __init__(self, table: LoadedTable, live_alone: bool = False) -> None:
+    def __init__(
+        self,
+        table: LoadedTable,
+        live_alone: bool = False,
+        manifests_of: ListReader = manifest_paths,
+    ) -> None:
         """Reads the metadata file, every manifest list, and every manifest once. `live_alone`:
         without files that an entry says were taken out.
 
@@ -41,7 +53,7 @@ class RetainedNames:
         known = (*table.metadata.snapshots, *truth.snapshots)
         self.lists = {_list_of(one) for one in {one.snapshot_id: one for one in known}.values()}
         with ThreadPoolExecutor(THREADS) as pool:
-            listed = pool.map(lambda path: manifest_paths(table, path), self.lists)
+            listed = pool.map(lambda path: manifests_of(table, path), self.lists)
             self.manifests = set(chain.from_iterable(listed))
             entries = pool.map(
                 lambda path: _hashes(content_paths(table, path, live_alone)), self.manifests
@@ -57,11 +69,6 @@ class RetainedNames:
     def _has(self, name: str) -> bool:
         at = int(np.searchsorted(self._known, key := hash(name)))
         return at < len(self._known) and int(self._known[at]) == key
-
-
-def manifest_paths(table: LoadedTable, path: str) -> list[str]:
-    """Of a manifest list. Raises MetadataFileGone, MetadataUnreadable, RetryLater."""
-    return [row["path"] for row in records(table.io, path, LIST_NAMES)]
 
 
 def content_paths(table: LoadedTable, path: str, live_alone: bool) -> Iterator[str]:

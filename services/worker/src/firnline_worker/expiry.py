@@ -3,7 +3,7 @@ snapshot reaches is removed (`expired_files`), without Spark.
 
 An order is only an order: what table and namespace say is read again, and every file that the table
 retains is looked at before the first one goes. What was read once is not read again
-(`external_files`).
+(`external_files`, `remembered_lists`).
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from firnline_iceberg.old_metadata import differing, remove_unlogged, wanted_set
 from firnline_iceberg.old_refs import NO_REFS, OldRefs, old_refs, remove_refs
 from firnline_iceberg.output_lists import UNSIGNED
 from firnline_iceberg.reachability import refuse_if_hidden
+from firnline_iceberg.remembered_lists import RememberedLists
 from firnline_iceberg.tables import LoadedTable, Tables
 from firnline_iceberg.unused_metadata import unused_metadata
 from py4j.protocol import Py4JJavaError
@@ -103,6 +104,7 @@ class Expirer:
     worker: str
     now_ms: Callable[[], int]
     external_files: ExternalFiles = field(default_factory=ExternalFiles)
+    lists: RememberedLists = field(default_factory=RememberedLists)
     keys: Keyring = UNSIGNED
     looked: Looked = field(default_factory=Looked)
 
@@ -170,7 +172,8 @@ class Expirer:
 
     def _has_external_files(self, table: LoadedTable) -> str | None:
         """Files of others, unless the table itself says that they may go. Raises RetryLater."""
-        return ExpiryReason.EXTERNAL_FILES if self.external_files.keep_back(table) else None
+        kept = self.external_files.keep_back(table, self.lists.manifests)
+        return ExpiryReason.EXTERNAL_FILES if kept else None
 
     def _announced(
         self, order: ExpireSnapshots, table: LoadedTable, what: Going
@@ -261,11 +264,13 @@ class Expirer:
         """Raises TaskRefused `metadata_file_gone` where another expiry has removed what was
         retained a moment ago: the journal stays for the next one."""
         try:
-            cleaned = clean(table, expired, owner_agrees(table.properties))
+            agreed = owner_agrees(table.properties)
+            cleaned = clean(table, expired, agreed, self.lists.manifests)
         except MetadataFileGone as error:
             text = f"another expiry of the table runs at this moment: {error}"
             raise TaskRefused(error.reason, text, retryable=True) from error
         end_journal(table)
+        self.lists.keep(table, {one.manifest_list for one in table.snapshots})
         return cleaned.files
 
     def _result(

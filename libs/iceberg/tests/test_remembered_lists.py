@@ -1,0 +1,140 @@
+"""What a list names is read once, as long as the memory lasts, and is what the list says."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Thread
+
+import pytest
+from firnline_iceberg import remembered_lists
+from firnline_iceberg.expired_files import clean, named_by_snapshots
+from firnline_iceberg.external_files import ExternalFiles
+from firnline_iceberg.remembered_lists import RememberedLists
+from firnline_iceberg.retained_names import manifest_paths
+from firnline_iceberg.tables import LoadedTable
+
+from .test_expired_files import Site
+
+
+@dataclass
+class Stored:
+    """Lists of tables, by their paths; and what was read of them."""
+
+    lists: dict[str, list[str]] = field(default_factory=dict)
+    read: list[str] = field(default_factory=list)
+
+    def __call__(self, table: LoadedTable, path: str) -> list[str]:
+        self.read.append(path)
+        return list(self.lists[path])
+
+
+@pytest.fixture
+def stored(monkeypatch: pytest.MonkeyPatch) -> Stored:
+    made = Stored()
+    monkeypatch.setattr(remembered_lists, "manifest_paths", made)
+    return made
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> LoadedTable:
+    site = Site(tmp_path)
+    site.append()
+    return site.table()
+
+
+def history(lists: int) -> dict[str, list[str]]:
+    """Some manifests more with each list, and some less; in any order, one of them twice."""
+    chance, alive, made = random.Random(1), list[str](), {}
+    for number in range(lists):
+        alive = [*alive, f"s3://b/m-{number}.avro"]
+        if number % 7 == 6:
+            chance.shuffle(alive)
+            alive = alive[6:]
+        made[f"s3://b/snap-{number}.avro"] = [*alive, alive[0]] if alive else []
+    return made
+
+
+def test_each_list_is_read_once_and_told_of_as_it_is(stored: Stored, table: LoadedTable) -> None:
+    known, stored.lists = RememberedLists(), {**history(60), "empty": []}
+    for _ in range(2):
+        for path, manifests in stored.lists.items():
+            assert known.manifests(table, path) == manifests
+    assert stored.read == list(stored.lists)
+
+
+def test_what_the_table_does_not_retain_is_forgotten(stored: Stored, table: LoadedTable) -> None:
+    known, stored.lists = RememberedLists(), history(100)
+    for path in stored.lists:
+        known.manifests(table, path)
+    full, kept = known.bytes, list(stored.lists)[-20:]
+    known.keep(table, set(kept))
+    assert known.bytes < full / 3
+    for path in kept:
+        assert known.manifests(table, path) == stored.lists[path]
+    assert len(stored.read) == 100
+    known.manifests(table, next(iter(stored.lists)))
+    assert len(stored.read) == 101
+
+
+def test_little_is_remembered(stored: Stored, table: LoadedTable) -> None:
+    known, stored.lists = RememberedLists(max_bytes=20_000), history(200)
+    for _ in range(2):
+        for path, manifests in stored.lists.items():
+            assert known.manifests(table, path) == manifests
+            assert 0 <= known.bytes <= 20_000
+    known.keep(table, ())
+    assert known.bytes == 0
+
+
+def test_threads_do_not_mix_up_lists(stored: Stored, table: LoadedTable) -> None:
+    known, stored.lists = RememberedLists(max_bytes=60_000), history(150)
+    wrong: list[str] = []
+
+    def ask(seed: int) -> None:
+        paths = list(stored.lists)
+        random.Random(seed).shuffle(paths)
+        for path in paths:
+            if known.manifests(table, path) != stored.lists[path]:
+                wrong.append(path)
+            if path.endswith("7.avro"):
+                known.keep(table, set(paths[: len(paths) // 3]))
+
+    threads = [Thread(target=ask, args=(seed,)) for seed in range(6)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    assert not wrong
+    assert known.bytes <= 60_000
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_an_expiry_reads_each_list_once_and_the_next_one_the_new_ones(
+    tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And removes exactly what is not needed: memory of an earlier expiry changes nothing."""
+    site, known, looked = Site(tmp_path, seed), RememberedLists(), ExternalFiles()
+    read: list[str] = []
+
+    def reading(table: LoadedTable, path: str) -> list[str]:
+        read.append(path)
+        return manifest_paths(table, path)
+
+    monkeypatch.setattr(remembered_lists, "manifest_paths", reading)
+    site.append()
+    listed = site.needed()
+    for number in range(30):
+        site.random.choice([site.append, site.append, site.delete, site.refer])()
+        listed |= site.needed()
+        if number % 6 == 5:
+            before = site.table()
+            assert looked.first(before, known.manifests) is None
+            gone = site.expire()
+            after, stored = site.table(), site.stored()
+            cleaned = clean(after, named_by_snapshots(before, gone), False, known.manifests)
+            known.keep(after, {one.manifest_list for one in after.snapshots})
+            assert cleaned.files == len(stored - site.stored())
+            assert site.stored() & listed == site.needed()
+    assert len(read) == len(set(read)) >= 10
