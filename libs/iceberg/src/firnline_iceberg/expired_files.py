@@ -18,6 +18,7 @@ from firnline_domain.errors import StorageUnreachable
 
 from firnline_iceberg.avro import MetadataFileGone
 from firnline_iceberg.naming import file_name
+from firnline_iceberg.reachability import each
 from firnline_iceberg.removal import ExpiredRemoval
 from firnline_iceberg.retained_names import (
     ListReader,
@@ -82,7 +83,7 @@ def clean(
     retained = RetainedNames(table, True, manifests_of)
     lists = [path for path in expired.lists if not retained.has(file_name(path))]
     with ThreadPoolExecutor(READERS) as pool:
-        listed = pool.map(lambda path: _if_there(manifests_of, table, path), lists)
+        listed = each(pool, lambda path: _if_there(manifests_of, table, path), lists)
         named = set(chain.from_iterable(listed))
     manifests = {path for path in named if not retained.has(file_name(path))}
     removal = ExpiredRemoval(table, outside)

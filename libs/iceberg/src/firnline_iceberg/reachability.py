@@ -57,13 +57,13 @@ def reached(
         snapshots = [snapshot for snapshot in snapshots if _number(snapshot) > (since or 0)]
     manifests: set[str] = set()
     with ThreadPoolExecutor(THREADS) as pool:
-        for paths in _each(pool, lambda one: _manifests(table, one, since, numbered), snapshots):
+        for paths in each(pool, lambda one: _manifests(table, one, since, numbered), snapshots):
             manifests |= paths
         found |= set(names) & {file_name(path) for path in manifests}
         if not entries or found >= set(names):
             return frozenset(found)
         wanted = {name.encode() for name in names if name.startswith(PREFIX)}
-        for inside in _each(pool, lambda path: holds_any(table.io, path, wanted), manifests):
+        for inside in each(pool, lambda path: holds_any(table.io, path, wanted), manifests):
             found |= {name.decode() for name in inside}
     return frozenset(found)
 
@@ -127,7 +127,7 @@ def _manifests(
     }
 
 
-def _each(pool: ThreadPoolExecutor, ask: Callable[[T], U], things: Iterable[T]) -> Iterator[U]:
+def each(pool: ThreadPoolExecutor, ask: Callable[[T], U], things: Iterable[T]) -> Iterator[U]:
     """In parallel, no more answers at a time than are being taken."""
     left = iter(things)
     while few := list(islice(left, 2 * THREADS)):

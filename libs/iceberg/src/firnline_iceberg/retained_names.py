@@ -21,7 +21,7 @@ from firnline_iceberg.digests import Hashes
 from firnline_iceberg.fields import ENTRY_PATHS, LIST_NAMES
 from firnline_iceberg.files import Status
 from firnline_iceberg.naming import file_name
-from firnline_iceberg.reachability import metadata_file, named_by_metadata
+from firnline_iceberg.reachability import each, metadata_file, named_by_metadata
 from firnline_iceberg.tables import LoadedTable
 
 THREADS = 8  # that read manifests; each holds one at a time
@@ -53,7 +53,7 @@ class RetainedNames:
         known = (*table.metadata.snapshots, *truth.snapshots)
         self.lists = {_list_of(one) for one in {one.snapshot_id: one for one in known}.values()}
         with ThreadPoolExecutor(THREADS) as pool:
-            listed = pool.map(lambda path: manifests_of(table, path), self.lists)
+            listed = each(pool, lambda path: manifests_of(table, path), self.lists)
             self.manifests = set(chain.from_iterable(listed))
             entries = pool.map(
                 lambda path: _hashes(content_paths(table, path, live_alone)), self.manifests
