@@ -39,11 +39,17 @@ def test_explain_says_why_in_words(site: Site) -> None:
     text = said(site, "explain", "shop.orders")
     assert "1 partition of 1 being rewritten now." in text
     assert "expiry: no snapshot is old enough" in text
+    assert "metadata of" not in text
     assert "read by 2 scans an hour, assumed" in text
     assert "2026-11-21  at work" in text
     assert "12 snapshots expired, 40 files deleted" in text
     assert "firnline.retain.hours  24" in text
     assert "firnline.enabled" not in text
+
+
+def test_explain_says_how_large_the_metadata_is(site: Site) -> None:
+    site.tell(make("table_state/in_flight", metadata_bytes=9_400_000))
+    assert "; metadata of 9.4 MB" in said(site, "explain", "shop.orders")
 
 
 @pytest.mark.parametrize(

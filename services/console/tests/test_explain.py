@@ -258,6 +258,11 @@ def test_a_number_of_snapshots_that_is_unknown_is_not_0(make: Make) -> None:
     assert (found["expiry"]["snapshots"], found["table"]["snapshots"]) == (None, None)
 
 
+@pytest.mark.parametrize("size", [None, 9_400_000])
+def test_the_size_of_the_metadata_is_told_where_it_is_known(make: Make, size: int | None) -> None:
+    assert answer(make(STATE, metadata_bytes=size))["table"]["metadata_bytes"] == size
+
+
 @pytest.mark.parametrize(
     ("ratio", "extent"),
     [(0.0, "full: every"), (1.0, "minor: no larger"), (0.2, "major: larger files")],

@@ -235,6 +235,19 @@ def test_the_manifests_of_the_head_are_counted(lake, rows) -> None:
     assert (whole.manifests, whole.manifest_bytes) == (second.manifests, second.manifest_bytes)
 
 
+def test_the_size_of_the_metadata_is_passed_on(lake, rows) -> None:
+    lake.table.append(rows((1, 1)))
+    (event,) = lake.commits()
+    [delta] = lake.handle(replace(event, metadata_bytes=9_000_000))
+    [noted] = lake.handle(
+        replace(event, snapshots=(), refs=(), metadata_changed=True, metadata_bytes=9_000_001)
+    )
+    assert (delta.kind, delta.metadata_bytes) == (ChangeKind.DELTA, 9_000_000)
+    assert (noted.snapshot_id, noted.metadata_bytes) == (None, 9_000_001)
+    [unknown] = lake.handle(event)
+    assert unknown.metadata_bytes is None
+
+
 def test_the_properties_that_matter() -> None:
     kept = ("firnline.x", "self-optimizing.y", "history.expire.z", "write.delete.mode")
     kept += ("table-expire.enabled", "snapshot.keep.duration")

@@ -14,6 +14,7 @@ from firnline_adapters.records import RecordCodec
 from firnline_domain.errors import CatalogUnreachable, RetryLater
 from firnline_gateway.capture import Capture
 from firnline_gateway.journal import Journal
+from firnline_gateway.metadata_sizes import MetadataSizes
 from firnline_gateway.outbox import Call
 from firnline_gateway.reconciler import GIVE_UP_MS, Reconciler
 from firnline_gateway.sqlite_outbox import SqliteOutbox
@@ -60,7 +61,7 @@ class Scene:
         self.journal = journal
         log = Log("gateway")
         upstream: Any = self.tables
-        capture = Capture(journal, upstream, log, clock)
+        capture = Capture(journal, upstream, log, clock, MetadataSizes())
         self.reconciler = Reconciler(journal, upstream, capture, log, clock)
 
     def doubt(self, *updates: dict[str, Any], call_id: str = "c") -> None:

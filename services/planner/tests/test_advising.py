@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from firnline_domain.advice.snapshots import METADATA_BYTES
 from firnline_domain.advice.sorting import DATA_FILES, SCANS, TARGETS
 from firnline_domain.advice.writers import METADATA_COMMITS, REFUSED
 from firnline_domain.counters.filters import TAU_MS
@@ -266,6 +267,22 @@ def test_readers_who_are_gone_withdraw_it_though_nothing_happens(world: World) -
     assert world.advice_sent(TAU_MS // 5) == []  # 21 scans are 17
     assert world.advice_sent(TAU_MS // 10) == [("missing_sort_order", True)]  # and 15.6
     assert world.advice_sent(TAU_MS) == []
+
+
+def test_large_metadata_is_told_and_withdrawn_when_an_expiry_has_made_it_small(
+    world: World,
+) -> None:
+    world.append()
+    assert (world.advice_sent(), world.published()[-1].metadata_bytes) == ([], None)
+    world.append(metadata_bytes=METADATA_BYTES)
+    assert world.advice_sent() == [("large_metadata", False)]
+    [*_, sent] = [one.record for one in world.sent if isinstance(one.record, TableAdvice)]
+    assert "metadata.json) has 8.39 MB" in sent.finding
+    world.append()
+    assert world.advice_sent() == []
+    assert world.published()[-1].metadata_bytes == METADATA_BYTES
+    world.append(metadata_bytes=METADATA_BYTES // 2)
+    assert world.advice_sent() == [("large_metadata", True)]
 
 
 def test_a_dropped_table_takes_its_advice_along(world: World) -> None:

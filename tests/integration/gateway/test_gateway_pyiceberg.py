@@ -29,6 +29,7 @@ def test_every_change_of_a_table_is_an_event(
     table.manage_snapshots().create_tag(first.snapshot_id, "v1").commit()
     table.manage_snapshots().remove_branch("audit").commit()
     assert table.scan().to_arrow().num_rows == 3
+    stored = len(table.refresh().io.new_input(table.metadata_location))
     through.rename_table(f"{namespace}.t", f"{namespace}.u")
     through.drop_table(f"{namespace}.u")
 
@@ -46,6 +47,8 @@ def test_every_change_of_a_table_is_an_event(
     ]
     assert {event.table.uuid for event in found} == {str(table.metadata.table_uuid)}
     assert all(event.source == "gateway" for event in found)
+    assert [found[0].metadata_bytes, found[-1].metadata_bytes] == [None, None]
+    assert stored / 2 < found[-3].metadata_bytes < stored * 2
     assert all(event.user_agent.startswith("PyIceberg/") for event in found)
 
 

@@ -54,6 +54,7 @@ def test_every_change_of_a_table_is_an_event(through: SparkSession, namespace: s
     assert created.change is TableChange.CREATED
     assert (first.operation, second.parent_snapshot_id) == ("append", first.snapshot_id)
     assert third.parent_snapshot_id == second.snapshot_id
+    assert deleted.metadata_bytes > 1_000
     assert schema.metadata_changed
     assert not schema.snapshots
     assert moved(branch) == [("audit", "branch", first.snapshot_id)]

@@ -14,7 +14,13 @@ from firnline_domain.advice.layout import (
     SKEW_PARTITIONS,
 )
 from firnline_domain.advice.rules import RULES, advise
-from firnline_domain.advice.snapshots import FRUITLESS, MANIFEST_BYTES, MANIFESTS, SNAPSHOTS
+from firnline_domain.advice.snapshots import (
+    FRUITLESS,
+    MANIFEST_BYTES,
+    MANIFESTS,
+    METADATA_BYTES,
+    SNAPSHOTS,
+)
 from firnline_domain.advice.sorting import DATA_FILES, SCANS, TARGETS
 from firnline_domain.advice.workers import SLOW, WAITING_MINUTES
 from firnline_domain.advice.writers import (
@@ -225,6 +231,11 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
         {"manifests": MANIFESTS, "manifest_bytes": MANIFESTS * MANIFEST_BYTES},
     ),
     (
+        "large_metadata",
+        {"metadata_bytes": METADATA_BYTES},
+        {"metadata_bytes": METADATA_BYTES - 1},
+    ),
+    (
         "held_snapshots",
         {"oldest_snapshot_ms": OLD, "expiry": ExpiryWork(fruitless=FRUITLESS)},
         {"oldest_snapshot_ms": OLD + 1, "expiry": ExpiryWork(fruitless=FRUITLESS)},
@@ -319,6 +330,25 @@ def test_what_is_told_has_numbers_that_reach_their_limits_and_says_what_to_do(
     assert advice.remedy
     assert not advice.withdrawn
     assert set(advice.limits) <= set(advice.numbers)
+
+
+@pytest.mark.parametrize(
+    ("snapshots", "settings", "words"),
+    [
+        (METADATA_BYTES // 2_000 + 1, {}, "keep them less long than 120 hours"),
+        (METADATA_BYTES // 2_000 + 1, {"firnline.expire.enabled": "false"}, "let Firnline expire"),
+        (METADATA_BYTES // 2_000 - 1, {}, "write.metadata.previous-versions-max"),
+        (None, {}, "write.metadata.previous-versions-max"),
+    ],
+)
+def test_large_metadata_is_mended_where_it_grows(
+    snapshots: int | None, settings: dict[str, str], words: str
+) -> None:
+    found = RULES["large_metadata"](
+        known(metadata_bytes=METADATA_BYTES, snapshot_count=snapshots, settings=settings), 1.0
+    )
+    assert found is not None
+    assert words in found.remedy
 
 
 def test_every_rule_is_tested_and_has_a_row_in_the_documentation() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from firnline_domain.counters.folding import Verdict
 from firnline_domain.counters.missing_snapshots import ResyncReason, next_held
 from firnline_domain.records.events import ChangeKind, PartitionChange
@@ -254,6 +255,17 @@ def test_the_manifests_of_the_head_are_kept_until_others_are_listed() -> None:
     assert (side.table.manifests, side.table.manifest_bytes) == (3, 100)
     side.take(change(3, 2, manifests=4, manifest_bytes=120))
     assert (side.table.manifests, side.table.manifest_bytes) == (4, 120)
+
+
+@pytest.mark.parametrize("nonsense", [None, -1, 0, (1 << 40) + 1, 2**63 - 1])
+def test_the_size_of_the_metadata_is_kept_until_another_is_told(nonsense: int | None) -> None:
+    side = Side(change(1, None))
+    assert side.table.metadata_bytes is None
+    side.take(change(2, 1, metadata_bytes=9_000_000))
+    side.take(change(3, 2, metadata_bytes=nonsense))
+    assert (side.table.head_snapshot_id, side.table.metadata_bytes) == (3, 9_000_000)
+    side.take(change(4, 3, metadata_bytes=1_000))
+    assert side.table.metadata_bytes == 1_000
 
 
 def test_rows_that_came_or_went_are_counted_and_a_rewrite_changes_none() -> None:

@@ -88,6 +88,8 @@ def figures(answer: dict[str, Any]) -> Text:
         f"{snapshot_count(row['snapshots'])}, the oldest "
         f"{age(row['oldest_snapshot_ms'], now_ms)} old; expiry: {expiry['words']}"
     )
+    if (metadata := row.get("metadata_bytes")) is not None:
+        snapshots += f"; metadata of {size(metadata)}"
     lines = [files, deletes, snapshots]
     lines += [
         f"{name.replace('_', ' ')}: {one['words']}" for name, one in answer["actions"].items()

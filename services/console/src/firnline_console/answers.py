@@ -78,6 +78,7 @@ def _summary_json(view: TableView) -> dict[str, Any]:
         "statuses": summary.statuses,
         "snapshots": summary.snapshot_count,
         "oldest_snapshot_ms": summary.oldest_snapshot_ms,
+        "metadata_bytes": summary.metadata_bytes,
         "waiting_for_resync": summary.waiting_for_resync,
         "updated_at_ms": summary.updated_at_ms,
         "debt_files": summary.debt_files,

@@ -72,6 +72,7 @@ class Summary(Value):
     debt_files: int  # that a rewrite can mend
     hold: Hold | None = None
     advised: tuple[str, ...] = ()  # rules of the advice that holds
+    metadata_bytes: int | None = None  # None = unknown
 
 
 class TableView(Value):
@@ -202,6 +203,7 @@ def _summary(state: TableState) -> Summary:
         debt_files=state.debt_files,
         hold=state.hold,
         advised=state.advised,
+        metadata_bytes=state.metadata_bytes,
     )
 
 

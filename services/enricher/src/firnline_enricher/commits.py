@@ -74,7 +74,11 @@ class Commits:
     def _subject(self, event: TableCommitted, ref: str) -> Subject:
         facts = self._facts.peek(event.table)
         subject = Subject(event.table, ref, event.event_id, self._now_ms())
-        subject = replace(subject, expired_snapshots=event.expired_snapshots)
+        subject = replace(
+            subject,
+            expired_snapshots=event.expired_snapshots,
+            metadata_bytes=event.metadata_bytes,
+        )
         return subject if facts is None else with_facts(subject, facts)
 
     def _moves(self, event: TableCommitted) -> list[FilesChanged]:

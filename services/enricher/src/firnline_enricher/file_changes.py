@@ -35,6 +35,7 @@ class Subject(Value):
     manifests: int | None = None  # of the snapshot that the change is about, where they were listed
     manifest_bytes: int | None = None
     external_files: int = 0  # of those that are told of
+    metadata_bytes: int | None = None  # of the table, as the commit's event says it
 
 
 def delta(
@@ -115,6 +116,7 @@ def _bare(
         manifests=subject.manifests,
         manifest_bytes=subject.manifest_bytes,
         external_files=subject.external_files,
+        metadata_bytes=subject.metadata_bytes,
     )
 
 

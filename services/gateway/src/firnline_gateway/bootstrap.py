@@ -26,6 +26,7 @@ from firnline_gateway.handlers import Gateway
 from firnline_gateway.holds import ReadHolds, commit_holds
 from firnline_gateway.journal import Journal
 from firnline_gateway.memory_budget import MemoryBudget
+from firnline_gateway.metadata_sizes import MetadataSizes
 from firnline_gateway.outbox_sender import OutboxSender
 from firnline_gateway.reconciler import Reconciler
 from firnline_gateway.refused_commits import RefusedCommits
@@ -109,7 +110,8 @@ async def serving(
 ) -> AsyncIterator[Gateway]:
     """Pass on the calls to one catalog while the block runs; then wait for what they leave."""
     name, upstream = catalog.name, Upstream(catalog, settings.upstream_timeout_s)
-    capture = Capture(journal, upstream, log, now_ms, settings.body_bytes)
+    sizes = MetadataSizes()
+    capture = Capture(journal, upstream, log, now_ms, sizes, settings.body_bytes)
     reconciler = Reconciler(journal, upstream, capture, log, now_ms, name)
     wait_ms = settings.commit_wait_s * 1000
     try:
@@ -123,6 +125,7 @@ async def serving(
                 now_ms,
                 budget,
                 settings.body_bytes,
+                sizes,
                 name,
                 name if settings.mounts_catalogs else "",
             )

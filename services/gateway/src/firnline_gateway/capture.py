@@ -27,6 +27,7 @@ from firnline_gateway.commits import (
 )
 from firnline_gateway.journal import Journal
 from firnline_gateway.memory_budget import Reservation
+from firnline_gateway.metadata_sizes import MetadataSizes
 from firnline_gateway.outbox import Call, outgoing
 from firnline_gateway.routes import CallKind, Route
 from firnline_gateway.upstream import Upstream
@@ -60,6 +61,7 @@ class Capture:
         upstream: Upstream,
         log: Log,
         now_ms: Callable[[], int],
+        sizes: MetadataSizes,
         max_bytes: int = MAX_BYTES,
     ) -> None:
         """`max_bytes`: of a request or an answer that is looked into, without its encoding."""
@@ -67,6 +69,7 @@ class Capture:
         self._upstream = upstream
         self._log = log
         self._now_ms = now_ms
+        self._sizes = sizes
         self._uuids: OrderedDict[str, str] = OrderedDict()  # by the table's path
         self._later: set[str] = set()  # calls whose events are recorded after their answer
         self.doubts = 0  # as the reconciler has last seen them
@@ -222,7 +225,8 @@ class Capture:
                 self._log.error("event_without_uuid", path=change.path, change=change.change)
                 continue
             self._remember(change, change.uuid)
-            events.append(event_of(change, call, change.uuid, at_ms, source))
+            event = event_of(change, call, change.uuid, at_ms, source)
+            events.append(replace(event, metadata_bytes=self._metadata_bytes(event)))
         try:
             records = [outgoing(event, at_ms) for event in events]
         except Exception as error:  # numbers too large, texts of other types: whatever was sent
@@ -240,6 +244,13 @@ class Capture:
         """Record what a table says of itself; the call stays remembered."""
         aside = replace(call, call_id=f"{call.call_id}-seen", body=None)
         self.record(aside, [change], self._now_ms(), "reconciled")
+
+    def _metadata_bytes(self, event: TableCommitted) -> int | None:
+        """As the newest answer was seen, which may be the one before this commit's."""
+        names = (event.table.prefix, *event.table.namespace, event.table.name)
+        if event.change is not TableChange.COMMITTED:
+            self._sizes.forget(names)
+        return self._sizes.of(names)
 
     def _announce(self, event: TableCommitted) -> None:
         metrics.count("gateway_commits")

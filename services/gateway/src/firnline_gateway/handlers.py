@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import uuid
 from collections.abc import Callable
+from functools import partial
 
 from aiohttp import ClientResponse, hdrs
 from aiohttp.web import BaseRequest, StreamResponse
@@ -33,6 +34,7 @@ from firnline_gateway.config_response import (
 )
 from firnline_gateway.holds import Holds, ReadHolds
 from firnline_gateway.memory_budget import MemoryBudget
+from firnline_gateway.metadata_sizes import AnswerLength, MetadataSizes
 from firnline_gateway.outbox import Call
 from firnline_gateway.outcomes import Outcome, outcome_of
 from firnline_gateway.principals import MAX_TOKEN, principal_of
@@ -61,6 +63,7 @@ from firnline_gateway.routes import (
     table_loaded,
     table_names,
 )
+from firnline_gateway.scan_counts import Names
 from firnline_gateway.scan_reports import MAX_REPORT_BYTES
 from firnline_gateway.scans import HEARD, Scans
 from firnline_gateway.table_loads import client_of
@@ -71,6 +74,7 @@ MAX_SIGNS = 1024  # of a header that is remembered
 # Frameworks behind a catalog may take a method from these, and read a GET as a commit.
 WRITES = frozenset({CallKind.COMMIT, CallKind.TRANSACTION})
 CONFLICT = 409  # REST spec: a requirement of the commit does not hold any more
+SNAPSHOTS, ALL = "snapshots", "all"  # REST spec: what a load may leave out, and its default
 LOADED = frozenset({200, 304})  # 304: the client has kept the table, and may read it all the same
 OVERRIDES = frozenset({"x-http-method-override", "x-http-method", "x-method-override"})
 
@@ -88,12 +92,13 @@ class Gateway:
         now_ms: Callable[[], int],
         budget: MemoryBudget,
         max_bytes: int,
+        sizes: MetadataSizes,
         catalog: str = CATALOG,
         mount: str = "",
     ) -> None:
         """`catalog`: its name. `mount`: the path below which it is served; "" for none. `scans`:
         None where nobody wants to know how often tables are read. `max_bytes`: of a body that is
-        kept to be looked into, if the `budget` has room for it."""
+        kept to be looked into, if the `budget` has room for it. `sizes`: the `capture`'s, too."""
         self._upstream = upstream
         self._capture = capture
         self._read_holds = read_holds
@@ -102,6 +107,7 @@ class Gateway:
         self._now_ms = now_ms
         self._budget = budget
         self._max_bytes = max_bytes
+        self._sizes = sizes
         self._catalog = catalog
         self._mounts = (mount,)
         self._ways = Ways()
@@ -183,11 +189,11 @@ class Gateway:
         call = self._call(request, body)
         pending = await self._capture.begin(call, route, body, reservation)
         try:
-            return await self._send(request, pending)
+            return await self._send(request, route, pending)
         finally:
             self._capture.end(pending)
 
-    async def _send(self, request: BaseRequest, pending: Pending) -> StreamResponse:
+    async def _send(self, request: BaseRequest, route: Route, pending: Pending) -> StreamResponse:
         headers, body = to_upstream(request.raw_headers), pending.body.sent
         try:
             target = pending.call.path
@@ -210,20 +216,32 @@ class Gateway:
                     return await relay(request, upstream)
                 case Outcome.ACCEPTED:
                     await self._capture.durable(pending)
-                    return await self._record(request, upstream, pending)
+                    length = self._length(route, upstream)
+                    return await self._record(request, upstream, pending, length)
 
     async def _record(
-        self, request: BaseRequest, upstream: ClientResponse, pending: Pending
+        self,
+        request: BaseRequest,
+        upstream: ClientResponse,
+        pending: Pending,
+        length: AnswerLength | None,
     ) -> StreamResponse:
         """What is quickly read is recorded before the client has its answer."""
         if self._capture.record_at_once(pending):
-            return await relay(request, upstream)
+            return await relay(request, upstream, length=length)
         copy = BodyCopy(self._max_bytes, pending.reservation)
         try:
-            return await relay(request, upstream, copy)
+            return await relay(request, upstream, copy, length)
         finally:
             encoding = upstream.headers.get(hdrs.CONTENT_ENCODING, "")
             self._capture.record_later(pending, Body(None, copy.whole, encoding))
+
+    def _length(self, route: Route, upstream: ClientResponse) -> AnswerLength | None:
+        """The answer to a commit has the table's metadata; a transaction's has nothing."""
+        names = self._names(route)
+        if route.kind is not CallKind.COMMIT or names is None or upstream.status != 200:
+            return None
+        return self._sizes.of_answer(names, upstream)
 
     def _call(self, request: BaseRequest, body: Body) -> Call:
         return Call(
@@ -258,6 +276,8 @@ class Gateway:
     async def _load(self, request: BaseRequest, table: tuple[str, ...]) -> StreamResponse:
         """A committer's read may begin or end a hold; any other may have to wait for its end."""
         said = request.headers.get(HEADER)
+        whole = all(one == ALL for one in request.query.getall(SNAPSHOTS, ()))
+        sized = table if whole else None
         if said is None:
             await self._read_holds.read(table, _peer(request))
         elif said == RELEASE:
@@ -265,8 +285,9 @@ class Gateway:
         elif said == HOLD_READS:
             self._read_holds.begin(table)
         elif said == HOLD_COMMITS:
-            return await self._pass(request, accepted=lambda: self._commit_holds.begin(table))
-        return await self._pass(request)
+            begin = partial(self._commit_holds.begin, table)
+            return await self._pass(request, accepted=begin, sized=sized)
+        return await self._pass(request, sized=sized)
 
     def _release(self, table: tuple[str, ...]) -> None:
         self._read_holds.release(table)
@@ -290,8 +311,10 @@ class Gateway:
         request: BaseRequest,
         copy: BodyCopy | None = None,
         accepted: Callable[[], None] | None = None,
+        sized: Names | None = None,
     ) -> StreamResponse:
-        """`accepted`: called where the catalog has answered with what was asked for."""
+        """`accepted`: called where the catalog has answered with what was asked for. `sized`: the
+        table whose whole metadata that is."""
         body = stream_of(request) if request.can_read_body else None
         if body is not None and copy is not None:
             body = copy.passing(body)
@@ -304,7 +327,10 @@ class Gateway:
         async with upstream:
             if accepted is not None and upstream.status == 200:
                 accepted()
-            return await relay(request, upstream)
+            length = None
+            if sized is not None and upstream.status == 200:
+                length = self._sizes.of_answer(sized, upstream)
+            return await relay(request, upstream, length=length)
 
     async def _config(self, request: BaseRequest, base: str) -> StreamResponse:
         """The one answer that is changed: the catalog's own URIs become ours, and a client of ours

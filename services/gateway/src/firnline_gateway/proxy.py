@@ -15,6 +15,7 @@ from firnline_domain.identity import PREFIX_HEADER
 from multidict import CIMultiDict
 
 from firnline_gateway.bodies import BodyCopy
+from firnline_gateway.metadata_sizes import AnswerLength
 
 _HOP_BY_HOP = frozenset(
     {
@@ -84,9 +85,12 @@ def answer_to(upstream: ClientResponse) -> Answer:
 
 
 async def relay(
-    request: BaseRequest, upstream: ClientResponse, copy: BodyCopy | None = None
+    request: BaseRequest,
+    upstream: ClientResponse,
+    copy: BodyCopy | None = None,
+    length: AnswerLength | None = None,
 ) -> StreamResponse:
-    """Pass the catalog's answer on as it arrives.
+    """Pass the catalog's answer on as it arrives. `length` is told of it, if the client stays.
 
     With `copy` the body is read to its end even if the client has gone, and left there. If the
     catalog breaks off, so is the client's connection: half a body must not look whole.
@@ -98,8 +102,12 @@ async def relay(
             if copy is not None:
                 copy.add(piece)
             elif not listening:
-                break
+                return answer
+            if length is not None:
+                length.add(piece)
             listening = listening and await _listens(answer.write(piece))
+        if length is not None:
+            length.end()
     except FAILURES:
         if request.transport is not None:
             request.transport.abort()

@@ -42,6 +42,7 @@ RULES: dict[str, Rule] = {
     "slow_rewrites": workers.slow_rewrites,
     "many_snapshots": snapshots.many_snapshots,
     "many_manifests": snapshots.many_manifests,
+    "large_metadata": snapshots.large_metadata,
     "held_snapshots": snapshots.held_snapshots,
     "expiry_announced": without_limit(snapshots.expiry_announced),
     "external_files": without_limit(snapshots.external_files),

@@ -7,11 +7,14 @@ from datetime import UTC, datetime
 from firnline_domain.advice.finding import UNKNOWN, Finding, Known, size
 from firnline_domain.policy.expiry import begins_ms
 from firnline_domain.policy.expiry_reasons import ExpiryReason
+from firnline_domain.settings.thresholds import Expiry
 from firnline_domain.times import DAY_MS, HOUR_MS
 
 SNAPSHOTS = 1_000  # about 1 MB of metadata file, which is written with every commit
 MANIFESTS = 500
 MANIFEST_BYTES = 1 << 20  # in the mean: an eighth of Iceberg's target for one
+METADATA_BYTES = 8 << 20  # each load of the table reads and parses it, each commit writes it anew
+SNAPSHOT_BYTES = 1_000  # of it, about
 FRUITLESS = 3  # expiries in a row that found nothing to expire
 HELD_RETENTIONS = 2.0  # age of the oldest snapshot
 
@@ -60,6 +63,46 @@ def many_manifests(known: Known, ease: float) -> Finding | None:
         {"manifests": MANIFESTS, "bytes_per_manifest": MANIFEST_BYTES},
         lead=count,
     )
+
+
+def large_metadata(known: Known, ease: float) -> Finding | None:
+    """By the catalog's answers, as the gateway sees them go by."""
+    held, count = known.table.counters.metadata_bytes, known.table.counters.snapshot_count
+    if held is None:
+        return UNKNOWN
+    if held < METADATA_BYTES * ease:
+        return None
+    by_snapshots = 2 * SNAPSHOT_BYTES * (count or 0) >= held
+    return Finding(
+        metadata_words(held, count),
+        _expiry_remedy(known) if by_snapshots else OTHER_METADATA,
+        {"metadata_bytes": held, "snapshots": count or 0},
+        {"metadata_bytes": METADATA_BYTES},
+        lead=held,
+    )
+
+
+def metadata_words(held_bytes: int, snapshots: int | None) -> str:
+    """What `large_metadata` finds."""
+    count = "" if snapshots is None else f"; it has {snapshots:,} snapshots"
+    return (
+        f"its metadata (metadata.json) has {size(held_bytes)}, which each load of the table reads "
+        f"and each commit writes anew{count}"
+    )
+
+
+OTHER_METADATA = (
+    "snapshots are the smaller part: the log of earlier metadata files, old schemas and specs, "
+    "statistics and properties make up the rest. Lower write.metadata.previous-versions-max, with "
+    "write.metadata.delete-after-commit.enabled=true (firnline.metadata.previous-versions-max sets "
+    "both), and let Firnline expire snapshots, which takes unused schemas and specs along"
+)
+
+
+def _expiry_remedy(known: Known) -> str:
+    if known.limits.expire is Expiry.NEVER:
+        return "firnline.expire.enabled=false keeps its snapshots: let Firnline expire them"
+    return _remedy(known)
 
 
 def held_snapshots(known: Known, ease: float) -> Finding | None:

@@ -142,6 +142,7 @@ class TableCounters(Value):
     oldest_snapshot_ms: int | None = None  # a bound; expiry reports the truth
     manifests: int = 0  # of the head; 0 = unknown
     manifest_bytes: int = 0
+    metadata_bytes: int | None = None  # of the table's metadata as JSON; None = unknown
     has_external_files: bool = (
         False  # some file, now or in an older snapshot, is outside its own locations
     )

@@ -31,6 +31,7 @@ from firnline_domain.records.summaries import REPLACE
 from firnline_domain.values import Value, replace
 
 Partitions = Mapping[Scope, PartitionCounters]
+MAX_METADATA_BYTES = 1 << 40  # a terabyte
 
 
 class Verdict(StrEnum):
@@ -316,4 +317,13 @@ def with_facts(table: TableCounters, change: FilesChanged) -> TableCounters:
         manifest_bytes=(
             table.manifest_bytes if change.manifest_bytes is None else change.manifest_bytes
         ),
+        metadata_bytes=_metadata_bytes(table, change),
     )
+
+
+def _metadata_bytes(table: TableCounters, change: FilesChanged) -> int | None:
+    """What cannot be is not believed: the number comes from a header."""
+    told = change.metadata_bytes
+    if told is None or not 0 < told <= MAX_METADATA_BYTES:
+        return table.metadata_bytes
+    return told

@@ -59,6 +59,9 @@ class TableCommitted(Value):
     user_agent: str | None = None
     expired_snapshots: int = 0  # all of them
     principal: str | None = None  # that the call's bearer token names; the catalog accepted it
+    # Of the table's metadata as JSON, by the newest answer to a load or commit that was seen: this
+    # commit's or an earlier one's. None: not known.
+    metadata_bytes: int | None = None
 
 
 class FilteredBy(Value):
@@ -180,6 +183,7 @@ class FilesChanged(Value):
     external_files: int = 0  # of the files in it, how many lie outside the table's own locations
     manifests: int | None = None  # of the snapshot's list; None = not read
     manifest_bytes: int | None = None
+    metadata_bytes: int | None = None  # of the table: see `TableCommitted`
 
 
 class TickPassed(Value):

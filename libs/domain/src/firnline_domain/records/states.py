@@ -104,3 +104,4 @@ class TableState(Value):
     action_numbers: dict[str, dict[str, float]] = field(default_factory=dict)  # behind it
     # That hold delete files of v2, of a table that is to be v3 (`v2_deletes`) and is; else None.
     v2_partitions: int | None = None
+    metadata_bytes: int | None = None  # of the table's metadata as JSON; None = unknown

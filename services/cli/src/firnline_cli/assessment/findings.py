@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
 
-from firnline_domain.advice.finding import size
+from firnline_domain.advice.snapshots import METADATA_BYTES, metadata_words
 from firnline_domain.times import DAY_MS, HOUR_MS
 from firnline_domain.values import Value
 
 from firnline_cli.assessment.facts import TableFacts
 from firnline_cli.forecast.forecast import Forecast
 
-MAX_METADATA_BYTES = 8 << 20  # every load of the table reads and parses it
 MANY_DANGLING = 10
 
 
@@ -158,11 +157,10 @@ def _readers(facts: TableFacts) -> Iterator[Finding]:
 
 
 def _metadata(name: str, facts: TableFacts) -> Iterator[Finding]:
-    if (facts.metadata_bytes or 0) > MAX_METADATA_BYTES:
+    if facts.metadata_bytes is not None and facts.metadata_bytes >= METADATA_BYTES:
         yield Finding(
             Kind.METADATA,
             "large_metadata",
-            f"its metadata file has {size(facts.metadata_bytes or 0)}, which each load of the "
-            f"table reads; {facts.snapshots:,} snapshots",
+            metadata_words(facts.metadata_bytes, facts.snapshots),
             f"expire snapshots: firnline run {name} expire --dry-run",
         )

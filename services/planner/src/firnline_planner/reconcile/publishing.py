@@ -173,6 +173,7 @@ def table_state(
         reads=reads_state(table, limits, now_ms),
         statuses=dict(statuses),
         expiry_plan=expiry_plan(table, limits, now_ms),
+        metadata_bytes=counters.metadata_bytes,
         actions={name: work.reason for name, work in table.work.actions.items()},
         action_numbers=action_numbers(table, context.limits_of_all(table), now_ms),
     )
