@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Thread
 
 import pytest
 from firnline_iceberg import remembered_lists
+from firnline_iceberg.avro import MetadataFileGone
 from firnline_iceberg.expired_files import clean, named_by_snapshots
 from firnline_iceberg.external_files import ExternalFiles
-from firnline_iceberg.remembered_lists import RememberedLists
+from firnline_iceberg.remembered_lists import LIST_BYTES, MANIFEST_BYTES, RememberedLists
 from firnline_iceberg.retained_names import manifest_paths
 from firnline_iceberg.tables import LoadedTable
 
@@ -25,9 +27,17 @@ class Stored:
     lists: dict[str, list[str]] = field(default_factory=dict)
     read: list[str] = field(default_factory=list)
 
-    def __call__(self, table: LoadedTable, path: str) -> list[str]:
-        self.read.append(path)
-        return list(self.lists[path])
+    def __call__(
+        self, table: LoadedTable, paths: Iterable[str], skip_gone: bool = False
+    ) -> Iterator[list[str]]:
+        for path in paths:
+            self.read.append(path)
+            yield list(self.lists[path])
+
+    def told(self, known: RememberedLists, table: LoadedTable) -> bool:
+        """Whether all are told of as they are."""
+        told = known.manifests(table, self.lists)
+        return dict(zip(self.lists, told, strict=True)) == self.lists
 
 
 @pytest.fixture
@@ -57,33 +67,52 @@ def history(lists: int) -> dict[str, list[str]]:
 
 
 def test_each_list_is_read_once_and_told_of_as_it_is(stored: Stored, table: LoadedTable) -> None:
-    known, stored.lists = RememberedLists(), {**history(60), "empty": []}
-    for _ in range(2):
-        for path, manifests in stored.lists.items():
-            assert known.manifests(table, path) == manifests
+    known, stored.lists = RememberedLists(), history(150)
+    assert stored.told(known, table)
+    assert stored.told(known, table)
     assert stored.read == list(stored.lists)
 
 
+def test_a_list_that_is_gone_is_not_remembered_as_empty(table: LoadedTable) -> None:
+    known, real = RememberedLists(), table.snapshots[0].manifest_list
+    gone = real.replace("snap-", "gone-")
+    [nothing, some] = known.manifests(table, [gone, real], skip_gone=True)
+    assert (nothing, len(some)) == ([], 1)
+    with pytest.raises(MetadataFileGone):
+        list(known.manifests(table, [real, gone]))
+
+
+def test_lists_that_follow_one_another_take_little(stored: Stored, table: LoadedTable) -> None:
+    """A hundred manifests each, of which one is new."""
+    known = RememberedLists()
+    stored.lists = {
+        f"snap-{number}": [f"m-{one}" for one in range(number, number + 100)]
+        for number in range(1_000)
+    }
+    list(known.manifests(table, stored.lists))
+    assert known.bytes < 1_000 * (LIST_BYTES + MANIFEST_BYTES + 50) + 100 * MANIFEST_BYTES
+
+
 def test_what_the_table_does_not_retain_is_forgotten(stored: Stored, table: LoadedTable) -> None:
-    known, stored.lists = RememberedLists(), history(100)
-    for path in stored.lists:
-        known.manifests(table, path)
-    full, kept = known.bytes, list(stored.lists)[-20:]
+    known, every = RememberedLists(), history(100)
+    stored.lists = every
+    assert stored.told(known, table)
+    full, kept = known.bytes, list(every)[-20:]
     known.keep(table, set(kept))
     assert known.bytes < full / 3
-    for path in kept:
-        assert known.manifests(table, path) == stored.lists[path]
+    stored.lists = {path: every[path] for path in kept}
+    assert stored.told(known, table)
     assert len(stored.read) == 100
-    known.manifests(table, next(iter(stored.lists)))
+    stored.lists = every
+    list(known.manifests(table, [next(iter(every))]))
     assert len(stored.read) == 101
 
 
 def test_little_is_remembered(stored: Stored, table: LoadedTable) -> None:
     known, stored.lists = RememberedLists(max_bytes=20_000), history(200)
     for _ in range(2):
-        for path, manifests in stored.lists.items():
-            assert known.manifests(table, path) == manifests
-            assert 0 <= known.bytes <= 20_000
+        assert stored.told(known, table)
+        assert 0 <= known.bytes <= 20_000
     known.keep(table, ())
     assert known.bytes == 0
 
@@ -95,8 +124,8 @@ def test_threads_do_not_mix_up_lists(stored: Stored, table: LoadedTable) -> None
     def ask(seed: int) -> None:
         paths = list(stored.lists)
         random.Random(seed).shuffle(paths)
-        for path in paths:
-            if known.manifests(table, path) != stored.lists[path]:
+        for path, told in zip(paths, known.manifests(table, paths), strict=True):
+            if told != stored.lists[path]:
                 wrong.append(path)
             if path.endswith("7.avro"):
                 known.keep(table, set(paths[: len(paths) // 3]))
@@ -118,9 +147,12 @@ def test_an_expiry_reads_each_list_once_and_the_next_one_the_new_ones(
     site, known, looked = Site(tmp_path, seed), RememberedLists(), ExternalFiles()
     read: list[str] = []
 
-    def reading(table: LoadedTable, path: str) -> list[str]:
-        read.append(path)
-        return manifest_paths(table, path)
+    def reading(
+        table: LoadedTable, paths: Iterable[str], skip_gone: bool = False
+    ) -> Iterator[list[str]]:
+        asked = list(paths)
+        read.extend(asked)
+        return manifest_paths(table, asked, skip_gone)
 
     monkeypatch.setattr(remembered_lists, "manifest_paths", reading)
     site.append()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain, islice
@@ -18,7 +18,6 @@ from firnline_domain.errors import StorageUnreachable
 
 from firnline_iceberg.avro import MetadataFileGone
 from firnline_iceberg.naming import file_name
-from firnline_iceberg.reachability import each
 from firnline_iceberg.removal import ExpiredRemoval
 from firnline_iceberg.retained_names import (
     ListReader,
@@ -82,9 +81,7 @@ def clean(
     """
     retained = RetainedNames(table, True, manifests_of)
     lists = [path for path in expired.lists if not retained.has(file_name(path))]
-    with ThreadPoolExecutor(READERS) as pool:
-        listed = each(pool, lambda path: _if_there(manifests_of, table, path), lists)
-        named = set(chain.from_iterable(listed))
+    named = set(chain.from_iterable(manifests_of(table, lists, skip_gone=True)))
     manifests = {path for path in named if not retained.has(file_name(path))}
     removal = ExpiredRemoval(table, outside)
 
@@ -103,7 +100,7 @@ def _unneeded(
     seen = set[int]()
     with ThreadPoolExecutor(READERS) as pool:
         for some in _portions(manifests, 2 * READERS):
-            for paths in pool.map(lambda path: _if_there(_live_paths, table, path), some):
+            for paths in pool.map(lambda path: _live_paths(table, path), some):
                 for path in paths:
                     if not retained.has(file_name(path)) and (key := hash(path)) not in seen:
                         seen.add(key)
@@ -111,15 +108,9 @@ def _unneeded(
 
 
 def _live_paths(table: LoadedTable, path: str) -> list[str]:
-    return list(content_paths(table, path, live_alone=True))
-
-
-def _if_there(
-    read: Callable[[LoadedTable, str], list[str]], table: LoadedTable, path: str
-) -> list[str]:
-    """Nothing where the file has gone: an earlier clean-up has come so far."""
+    """Nothing where the manifest has gone: an earlier clean-up has come so far."""
     try:
-        return read(table, path)
+        return list(content_paths(table, path, live_alone=True))
     except MetadataFileGone:
         return []
 

@@ -9,10 +9,8 @@ from __future__ import annotations
 import re
 from collections import Counter, OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from itertools import islice
 from threading import Lock
 
 from firnline_domain.errors import RetryLater
@@ -26,7 +24,6 @@ from firnline_iceberg.locations import CONTENT_PROPERTIES, address
 from firnline_iceberg.retained_names import ListReader, content_paths, manifest_paths
 from firnline_iceberg.tables import LoadedTable
 
-THREADS = 8  # that read manifest lists: one takes 20 ms from an object store
 REMEMBERED = 200_000  # manifests and lists without an external file; 100 bytes each
 _CLIMBS = re.compile(r"\.\.|%(25)*2e", re.IGNORECASE)  # perhaps: `address` knows
 
@@ -89,15 +86,13 @@ class ExternalFiles:
         for one in statistics:
             if not places.holds(one.statistics_path):
                 return one.statistics_path
-        unread = (one for one in table.snapshots if not self._is_clean(places, one.manifest_list))
+        unread = [one for one in table.snapshots if not self._is_clean(places, one.manifest_list)]
+        listed = manifests_of(table, [one.manifest_list for one in unread])
         seen = set[str]()  # manifests without one: lists that follow one another share nearly all
-        with ThreadPoolExecutor(THREADS) as pool:
-            while some := list(islice(unread, THREADS * 4)):
-                listed = pool.map(lambda one: manifests_of(table, one.manifest_list), some)
-                for snapshot, paths in zip(some, listed, strict=True):
-                    if found := self._in_snapshot(table, places, snapshot, set(paths) - seen):
-                        return found
-                    seen.update(paths)
+        for snapshot, paths in zip(unread, listed, strict=True):
+            if found := self._in_snapshot(table, places, snapshot, set(paths) - seen):
+                return found
+            seen.update(paths)
         return None
 
     def keep_back(self, table: LoadedTable, manifests_of: ListReader = manifest_paths) -> bool:

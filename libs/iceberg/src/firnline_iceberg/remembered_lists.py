@@ -1,4 +1,4 @@
-"""Which manifests the manifest lists of tables name, in about 100 bytes a list.
+"""Which manifests the manifest lists of tables name, in some hundred bytes a list.
 
 A list never changes, and one that follows another names nearly the same manifests. An expiry asks
 of each list twice, and the next expiry of the table once more: decoding costs 4 us a row, and a
@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import zlib
 from collections import OrderedDict
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from threading import Lock
 
 import numpy as np
@@ -19,6 +20,7 @@ from firnline_iceberg.retained_names import manifest_paths
 from firnline_iceberg.tables import LoadedTable
 
 MAX_BYTES = 64_000_000  # of all tables together
+PORTION = 64  # lists that are looked up at a time
 LIST_BYTES, MANIFEST_BYTES = 300, 400  # of memory, beside the numbers: paths and their places
 
 
@@ -78,23 +80,37 @@ class RememberedLists:
     _tables: OrderedDict[str, _TableLists] = field(default_factory=OrderedDict)
     _lock: Lock = field(default_factory=Lock)
 
-    def manifests(self, table: LoadedTable, path: str) -> list[str]:
-        """As `retained_names.manifest_paths`, which is asked where the list is not known; one that
+    def manifests(
+        self, table: LoadedTable, paths: Iterable[str], skip_gone: bool = False
+    ) -> Iterator[list[str]]:
+        """As `retained_names.manifest_paths`, which is asked for lists that are not known; one that
         is known may be gone meanwhile."""
-        with self._lock:
-            known = self._of(table)
-            packed = known.lists.get(path)
-        if packed is not None:
-            return known.manifests(packed)
-        found = manifest_paths(table, path)
+        left = iter(paths)
+        while some := list(islice(left, PORTION)):
+            with self._lock:
+                known = self._of(table)
+                packed = {path: known.lists[path] for path in some if path in known.lists}
+            unread = [path for path in some if path not in packed]
+            read = manifest_paths(table, unread, skip_gone) if unread else iter(())
+            for path in some:
+                if path in packed:
+                    yield known.manifests(packed[path])
+                else:
+                    found = next(read)
+                    self._remember(table, path, found)
+                    yield found
+
+    def _remember(self, table: LoadedTable, path: str, manifests: Sequence[str]) -> None:
+        """In the order of the lists, or their numbers compress badly. Not of one that is gone."""
+        if not manifests:
+            return
         with self._lock:
             known = self._of(table)
             before = known.nbytes
-            known.add(path, found)
+            known.add(path, manifests)
             self.bytes += known.nbytes - before
             while self.bytes > self.max_bytes:
                 self.bytes -= self._tables.popitem(last=False)[1].nbytes
-        return found
 
     def keep(self, table: LoadedTable, lists: Collection[str]) -> None:
         """Forgets all other lists of the table."""

@@ -6,32 +6,51 @@ makes a file look unneeded. Where two files share a name, both are needed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import unquote
 
 import numpy as np
 from firnline_domain.errors import TaskRefused
 from pyiceberg.table.snapshots import Snapshot
 
-from firnline_iceberg.avro import records
+from firnline_iceberg.avro import MetadataFileGone, records
 from firnline_iceberg.digests import Hashes
-from firnline_iceberg.fields import ENTRY_PATHS, LIST_NAMES
+from firnline_iceberg.fields import ENTRY_PATHS, LIST_PATHS
 from firnline_iceberg.files import Status
 from firnline_iceberg.naming import file_name
 from firnline_iceberg.reachability import each, metadata_file, named_by_metadata
 from firnline_iceberg.tables import LoadedTable
 
 THREADS = 8  # that read manifests; each holds one at a time
-ListReader = Callable[[LoadedTable, str], list[str]]
-"""table, path of a manifest list -> paths of its manifests"""
 
 
-def manifest_paths(table: LoadedTable, path: str) -> list[str]:
-    """Of a manifest list. Raises MetadataFileGone, MetadataUnreadable, RetryLater."""
-    return [row["path"] for row in records(table.io, path, LIST_NAMES)]
+class ListReader(Protocol):
+    """`manifest_paths`, or one that remembers."""
+
+    def __call__(
+        self, table: LoadedTable, paths: Iterable[str], skip_gone: bool = False
+    ) -> Iterator[list[str]]: ...
+
+
+def manifest_paths(
+    table: LoadedTable, paths: Iterable[str], skip_gone: bool = False
+) -> Iterator[list[str]]:
+    """Manifests of each of these manifest lists, in their order. `skip_gone`: none of a list that
+    is not there. Raises MetadataFileGone, MetadataUnreadable, RetryLater."""
+
+    def read(path: str) -> list[str]:
+        try:
+            return [row["path"] for row in records(table.io, path, LIST_PATHS)]
+        except MetadataFileGone:
+            if skip_gone:
+                return []
+            raise
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        yield from each(pool, read, paths)
 
 
 class RetainedNames:
@@ -51,10 +70,10 @@ class RetainedNames:
         truth = metadata_file(table)
         self.location = table.metadata_location
         known = (*table.metadata.snapshots, *truth.snapshots)
-        self.lists = {_list_of(one) for one in {one.snapshot_id: one for one in known}.values()}
+        snapshots = {one.snapshot_id: one for one in known}.values()
+        self.lists = tuple(dict.fromkeys(_list_of(one) for one in snapshots))
+        self.manifests = set(chain.from_iterable(manifests_of(table, self.lists)))
         with ThreadPoolExecutor(THREADS) as pool:
-            listed = each(pool, lambda path: manifests_of(table, path), self.lists)
-            self.manifests = set(chain.from_iterable(listed))
             entries = pool.map(
                 lambda path: _hashes(content_paths(table, path, live_alone)), self.manifests
             )
