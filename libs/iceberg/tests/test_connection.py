@@ -170,6 +170,7 @@ def test_another_spelling_is_the_same(alias: str, word: str) -> None:
     value = "basic" if word == "rest.auth.type" else "v"
     rest = {"rest.auth.basic.username": value, "rest.auth.basic.password": value}
     told = {"uri": URI, **(rest if ".basic." in word or value == "basic" else {})}
+    told |= {"client.region": value} if word == "s3.role-arn" else {}
     one, other = ({**told, name: value} for name in (alias, word))
     one.pop(word, None) if alias in one and word in rest else None
     assert CatalogConnection("lake", one).java() == CatalogConnection("lake", other).java()
@@ -224,6 +225,7 @@ def test_a_secret_is_not_shown(name: str) -> None:
         ({"s3.path-style-access": "true", "s3.force-virtual-addressing": "true"}, "contradict"),
         ({"s3.role-arn": "a", "s3.access-key-id": "k"}, "credentials of the environment"),
         ({"client.assume-role.arn": "a", "client.access-key-id": "k"}, "take the keys out"),
+        ({"s3.role-arn": "a"}, "s3.role-arn: client.region is missing"),
     ],
 )
 def test_what_cannot_be_is_refused_by_name(given: dict[str, str], said: str) -> None:

@@ -156,7 +156,7 @@ class CatalogConnection:
         if role := found.pop("s3.role-arn", None):
             found |= {words.FACTORY: words.ASSUME_ROLE, "client.assume-role.arn": role}
             if words.REGION in found:
-                found.setdefault("client.assume-role.region", found[words.REGION])
+                found.setdefault(words.ROLE_REGION, found[words.REGION])
         if session := found.pop("s3.role-session-name", None):
             found["client.assume-role.session-name"] = session
         if found.pop("s3.anonymous", "").lower() == "true":

@@ -24,6 +24,7 @@ CLIENT_KEY: Final = "ssl.client.key"
 DELEGATION: Final = "header.X-Iceberg-Access-Delegation"
 FACTORY: Final = "client.factory"
 ASSUME_ROLE: Final = "org.apache.iceberg.aws.AssumeRoleAwsClientFactory"
+ROLE_REGION: Final = "client.assume-role.region"
 VENDED: Final = "vended-credentials"
 NOT_ASKED: Final = "none"  # for a catalog that refuses who asks for them and may not have them
 REGION: Final = "client.region"
@@ -169,6 +170,8 @@ def _contradictions(found: Mapping[str, str]) -> list[str]:
         wrong.append(f"{PATH_STYLE} and s3.force-virtual-addressing contradict each other")
     if found.get("s3.role-arn") and found.get("s3.access-key-id"):
         wrong.append(_ROLE)  # Arrow refuses both at the first file, Iceberg's Java passes over keys
+    if found.get("s3.role-arn") and not (found.get(REGION) or found.get(ROLE_REGION)):
+        wrong.append(f"s3.role-arn: {REGION} is missing; Iceberg's Java assumes no role without it")
     return wrong
 
 
