@@ -54,6 +54,19 @@ def test_only_what_is_in_the_history_counts() -> None:
     assert lineage.rows(None) == frozenset()
 
 
+def test_what_maintenance_drops_is_of_age_in_a_table_that_has_an_age() -> None:
+    old, young = row(1), row(2, p="b", place=B)
+    for too_old, left in (("a", {young}), (None, {old, young})):
+        lineage = Lineage(too_old)
+        lineage.mean("one", Change(added=(old, young)))
+        replaced, dropped = snapshot(11, 10, task="t"), snapshot(12, 11, task="u")
+        replaced["summary"]["operation"] = "replace"
+        dropped["summary"]["operation"] = "delete"
+        lineage.observe([snapshot(10, None, "one"), replaced, dropped])
+        assert lineage.rows(11) == {old, young}
+        assert lineage.rows(12) == left
+
+
 def test_branches_go_their_own_ways() -> None:
     lineage = Lineage()
     for number, name in enumerate(("base", "left", "right")):

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from firnline_domain.records.summaries import TASK_ID
+from pyiceberg.table.snapshots import Operation
 
 MARKER = "chaos.write"  # snapshot property of every writer's commit
 EVERYTHING = "*"
@@ -66,13 +67,14 @@ class Change:
 
 @dataclass(frozen=True)
 class Node:
-    """A snapshot: `marker` of a writer, or `tasks` of Firnline."""
+    """A snapshot: `marker` of a writer, or `tasks` of Firnline. `drops`: rows, as by a DELETE."""
 
     snapshot_id: int
     parent: int | None
     marker: str | None
     tasks: tuple[str, ...]
     manifest_list: str = ""
+    drops: bool = False
 
 
 class Unseen(Exception):
@@ -80,9 +82,11 @@ class Unseen(Exception):
 
 
 class Lineage:
-    """Every snapshot that a table ever had, as far as anybody saw it. Safe for many threads."""
+    """Every snapshot that a table ever had, as far as anybody saw it. Safe for many threads.
+    `too_old`: the `p` of rows that Firnline has to take out of the table, whenever it looks."""
 
-    def __init__(self) -> None:
+    def __init__(self, too_old: str | None = None) -> None:
+        self._too_old = too_old
         self._lock = threading.Lock()
         self._nodes: dict[int, Node] = {}
         self._changes: dict[str, Change] = {}
@@ -121,7 +125,9 @@ class Lineage:
             summary = left.get("summary") or {}
             tasks = tuple(filter(None, summary.get(TASK_ID, "").split(",")))
             place = left.get("manifest-list", "")
-            self._nodes[number] = Node(number, parent, summary.get(MARKER), tasks, place)
+            drops = summary.get("operation") == Operation.DELETE.value
+            node = Node(number, parent, summary.get(MARKER), tasks, place, drops)
+            self._nodes[number] = node
             left = self._proposed.get(parent) if parent is not None else None
 
     @property
@@ -152,8 +158,10 @@ class Lineage:
             return rows
 
     def _after(self, node: Node, rows: Rows) -> Rows:
+        if node.tasks and node.drops and self._too_old is not None:
+            return Change(cleared=self._too_old).applied(rows)
         if node.tasks:
-            return rows  # maintenance changes no row
+            return rows  # other maintenance changes no row
         if node.marker is None or node.marker not in self._changes:
             raise Unseen(f"snapshot {node.snapshot_id} is of nobody we know ({node.marker})")
         return self._changes[node.marker].applied(rows)

@@ -39,6 +39,7 @@ def figures(run: Run, seed: int, rounds: int, minutes: float) -> dict[str, Any]:
         "faults that this machine does not have": dict(run.storm.skipped),
         "tasks": tasks(run.topics.ledger),
         "committed by action": actions(run.topics.ledger),
+        "snapshots that dropped rows of age": sum(bool(n.tasks) and n.drops for n in snapshots),
         "hostile inputs": dict(run.hostile.book.sent),
         "what the gateway answered them": dict(run.hostile.book.answers),
         "swept at the end": dict(run.swept),

@@ -22,7 +22,7 @@ from firnline_iceberg.sweeping import Sweeper
 from firnline_iceberg.tables import LoadedTable, Tables
 from pyiceberg.catalog.rest import RestCatalog
 
-from firnline_chaos import clocks, invariants
+from firnline_chaos import clocks, described, invariants
 from firnline_chaos.catalog_proxy import Journal
 from firnline_chaos.ground import SWEEP_AGE_S, Ground, ground
 from firnline_chaos.hostile import tenant
@@ -32,7 +32,7 @@ from firnline_chaos.model import Lineage, Unseen
 from firnline_chaos.plan import WRITERS, Plan, Write, draw
 from firnline_chaos.reader import Promise, Reader, reader, recount, shown
 from firnline_chaos.storm import Storm
-from firnline_chaos.tables import BUSY, KINDS, NAMESPACE, Kind, create
+from firnline_chaos.tables import BUSY, KINDS, NAMESPACE, TOO_OLD, Kind, create
 from firnline_chaos.topics import Topics
 from firnline_chaos.writers import Book, Writer
 
@@ -215,10 +215,11 @@ class Run:
             *invariants.one_commit(name, lineage, list(self.ground.journal.sent)),
             *invariants.files(name, self.reader.facts(name, committed, promise, ever)),
             *invariants.counters(name, head, state, recount(table, kind.target_bytes)),
+            *described.findings(table, lineage),
         ]
         for ref in table.metadata.refs:
             found += self._rows(name, table, ref)
-        self.checks += 5 + len(table.metadata.refs)
+        self.checks += 6 + len(table.metadata.refs)
         return found
 
     def _rows(self, name: str, table: LoadedTable, ref: str) -> list[str]:
@@ -262,7 +263,7 @@ def prepared(
 ) -> Iterator[Run]:
     """Everything up, and empty tables. `config`: on that lake, which the hostile tenant has no
     credentials of."""
-    lineages = {kind.name: Lineage() for kind in KINDS}
+    lineages = {kind.name: Lineage(TOO_OLD if kind.ages else None) for kind in KINDS}
 
     def see(name: str, snapshots: Iterable[Any]) -> None:
         if name in lineages:

@@ -10,6 +10,8 @@ from typing import Any
 NAMESPACE = "chaos"
 COLUMNS = ((1, "id", "long"), (2, "v", "long"), (3, "p", "string"), (4, "n", "int"))
 PARTITIONS = ("a", "b", "c")
+TOO_OLD = "2020-01-01"
+DAYS = (TOO_OLD, "2090-01-01", "2090-01-02")
 PROPERTIES = {
     # Small files of a few kB against this target are fragments.
     "write.target-file-size-bytes": str(1024 * 1024),
@@ -35,6 +37,18 @@ SORTING = {
     "firnline.sort.max-depth": "2",
     "firnline.sort.interval-ms": "5000",
 }
+AGEING = {
+    "firnline.partitions.ttl-hours": "24",
+    "firnline.partitions.column": "p",
+    "firnline.partitions.grace-ms": "20000",
+    "firnline.partitions.min-interval-ms": "30000",
+}
+DESCRIBED = {
+    "firnline.statistics": "id",
+    "firnline.statistics.min-interval-ms": "30000",
+    "firnline.partition-statistics": "true",
+}
+UPGRADED = {"firnline.format-version": "3", "firnline.format-version.grace-ms": "45000"}
 ROWS_COME = {"append": 6, "upsert": 6}
 FILES_GO = {"overwrite": 1, "copy_on_write": 2, "remove_file": 1, "expire": 1, "rollback": 1}
 BRANCHES = {"branch_write": 2, "fast_forward": 1, "drop_branch": 1}
@@ -52,12 +66,28 @@ class Kind:
     writes: Mapping[str, int] = field(default_factory=dict)
     converts: bool = False  # its files of some kB are no fragments, and stay
     sorts: bool = False  # its rows by id
+    ages: bool = False  # `p` is a day, and rows of one of them are too old
+    is_described: bool = False  # by statistics
+    rises: bool = False  # from v2 to v3, in the middle of the first storm
 
     @property
     def properties(self) -> dict[str, str]:
         """Those of the table."""
         given = {"format-version": str(self.version), **PROPERTIES}
-        return given | (CONVERTING if self.converts else {}) | (SORTING if self.sorts else {})
+        for wanted, more in (
+            (self.converts, CONVERTING),
+            (self.sorts, SORTING),
+            (self.ages, AGEING),
+            (self.is_described, DESCRIBED),
+            (self.rises, UPGRADED),
+        ):
+            given |= more if wanted else {}
+        return given
+
+    @property
+    def partitions(self) -> tuple[str, ...]:
+        """Values of `p`."""
+        return DAYS if self.ages else PARTITIONS
 
     @property
     def target_bytes(self) -> int:
@@ -72,6 +102,9 @@ class Kind:
 
 CONVERTED = ("orders", "sensors")
 SORTED = ("accounts", "sensors")
+AGES = ("orders", "sensors")
+IS_DESCRIBED = ("accounts", "orders")
+RISES = ("moving",)
 BUSY = Kind("busy", 2, False)
 """One writer appends to it all the time, faster than a commit of ours is made."""
 STEADY = tuple(
@@ -82,6 +115,9 @@ STEADY = tuple(
         {**writes, "vector" if version == 3 else "position_delete": 5},
         name in CONVERTED,
         name in SORTED,
+        name in AGES,
+        name in IS_DESCRIBED,
+        name in RISES,
     )
     for name, version, partitioned, writes in (
         ("accounts", 2, False, {**ROWS_COME, **FILES_GO}),
@@ -98,7 +134,7 @@ def of_nessie(kind: Kind) -> Kind:
     """The same table where a catalog knows v2 alone, and of its history nothing."""
     told = {"vector": "position_delete"}
     writes = {told.get(what, what): n for what, n in kind.writes.items() if what not in OF_HISTORY}
-    return replace(kind, version=2, writes=writes)
+    return replace(kind, version=2, writes=writes, rises=False)
 
 
 def create(jvm: Any, catalog: Any, kind: Kind) -> None:

@@ -17,6 +17,7 @@ from firnline_iceberg.java import rest_catalog
 from firnline_iceberg.jvm import IcebergJvm
 from firnline_iceberg.tables import LoadedTable, Tables
 from py4j.protocol import Py4JJavaError
+from pyiceberg.table.snapshots import Summary
 
 from firnline_chaos.model import Lineage
 from firnline_chaos.plan import Write
@@ -119,10 +120,16 @@ def snapshots_json(table: LoadedTable) -> list[dict[str, Any]]:
             "snapshot-id": one.snapshot_id,
             "parent-snapshot-id": one.parent_snapshot_id,
             "manifest-list": one.manifest_list,
-            "summary": {} if one.summary is None else dict(one.summary.additional_properties),
+            "summary": _summary(one.summary),
         }
         for one in table.snapshots
     ]
+
+
+def _summary(found: Summary | None) -> dict[str, str]:
+    if found is None:
+        return {}
+    return {"operation": found.operation.value, **found.additional_properties}
 
 
 def _outcome(error: Py4JJavaError) -> str:

@@ -19,7 +19,7 @@ from firnline_iceberg.tables import LoadedTable
 
 from firnline_chaos.files import Folder, vector_positions, versions_in
 from firnline_chaos.model import EVERYTHING, MARKER, Change, Lineage, Place, Row
-from firnline_chaos.tables import PARTITIONS, Kind
+from firnline_chaos.tables import Kind
 from tests.kit.table_writer import TableWriter
 
 AUDIT = "audit"
@@ -124,7 +124,7 @@ class Turn:
 def append(turn: Turn, ref: str = MAIN) -> None:
     """One or two files of new rows."""
     texts, added = list[str](), list[Row]()
-    for p in turn.dice.sample(PARTITIONS, turn.dice.randint(1, 2)):
+    for p in turn.dice.sample(turn.kind.partitions, turn.dice.randint(1, 2)):
         keys = [turn.key() for _ in range(turn.dice.randint(1, APPENDED))]
         rows = turn.new_rows(keys, p, turn.place(p))
         texts.append(turn.folder.rows(rows, rows[0].place))
@@ -134,7 +134,7 @@ def append(turn: Turn, ref: str = MAIN) -> None:
 
 def upsert(turn: Turn, ref: str = MAIN) -> None:
     """As a stream does it: equality deletes of some keys, and their new rows; sometimes no rows."""
-    p = turn.dice.choice(PARTITIONS)
+    p = turn.dice.choice(turn.kind.partitions)
     place = turn.place(p)
     keys = {turn.key() for _ in range(turn.dice.randint(1, UPSERTED))}
     rows = turn.new_rows(sorted(keys, key=str), p, place) if turn.dice.random() < 0.85 else []
@@ -144,7 +144,11 @@ def upsert(turn: Turn, ref: str = MAIN) -> None:
 
 
 def position_delete(turn: Turn) -> None:
-    """A DELETE on merge-on-read: of one file, or one delete file for two of a partition."""
+    """A DELETE on merge-on-read: of one file, or one delete file for two of a partition. As an
+    engine does it that loads the table with each statement: of a v3 table it writes vectors."""
+    if turn.table.metadata.format_version > turn.kind.version:
+        vector(turn)
+        return
     file, shown = turn.some_file()
     chosen = {file: {at: shown[at] for at in turn.pick(shown)}}
     others = [one for one in turn.live.data if one.scope == file.scope and one != file]
@@ -161,9 +165,13 @@ def position_delete(turn: Turn) -> None:
 
 
 def vector(turn: Turn) -> None:
-    """The same in a v3 table: a file's new deletion vector holds the old one."""
+    """The same in a v3 table: a file's new deletion vector holds the old one; where it may have
+    position deletes from before it was v3, all that they can have said, for a reader looks at the
+    vector alone."""
     file, shown = turn.some_file()
     chosen, said = turn.pick(shown), set[int]()
+    if turn.table.metadata.format_version > turn.kind.version:
+        said |= set(range(file.records)) - shown.keys()
     replaced = _vectors(turn.live.deletes, file)
     for old in replaced:
         offset, size = old.content_offset or 0, old.content_size or 0
@@ -192,7 +200,7 @@ def _checked(
 
 def overwrite(turn: Turn) -> None:
     """INSERT OVERWRITE of a partition, or of everything where there are none."""
-    p = turn.dice.choice(PARTITIONS)
+    p = turn.dice.choice(turn.kind.partitions)
     place = turn.place(p)
     rows = turn.new_rows([turn.key() for _ in range(turn.dice.randint(1, APPENDED))], p, place)
     make = turn.jvm.org.apache.iceberg.expressions.Expressions

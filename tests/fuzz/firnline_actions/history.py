@@ -1,5 +1,5 @@
 """What the rows of each snapshot are: a writer's commit names what it did to its parent's, a commit
-of maintenance keeps them."""
+of maintenance keeps them, but for rows that were too old to stay."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 
 from firnline_iceberg.rewrites import task_ids
 from firnline_iceberg.tables import LoadedTable
+
+from firnline_actions.ages import went_of_age
 
 MARKER = "test-step"  # in a snapshot's summary: the number of the writer's step
 Rows = Mapping[int, int]  # number of a row -> its key
@@ -53,8 +55,7 @@ class History:
             assert parent is None or parent in self.rows, f"unknown parent of {one.snapshot_id}"
             before = self.rows[parent] if parent is not None else {}
             self.parents[one.snapshot_id] = parent
-            self.rows[one.snapshot_id] = (
-                self.changes[int(marker)].after(before) if marker else before
-            )
+            change = self.changes[int(marker)] if marker else Change(gone=went_of_age(table, one))
+            self.rows[one.snapshot_id] = change.after(before)
             if is_ours:
                 self.ours.add(one.snapshot_id)

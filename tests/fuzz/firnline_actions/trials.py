@@ -16,6 +16,7 @@ from firnline_domain.policy.requested import Requested
 from firnline_domain.times import DAY_MS
 from firnline_fuzz.maker import Maker
 
+from firnline_actions.ages import all_old
 from firnline_actions.checks import Witness, assert_refs_kept
 from firnline_actions.crashes import Catalog, Crash, Fuse
 from firnline_actions.history import History
@@ -30,7 +31,7 @@ STEPS = {
 ACTIONS = {
     "merge": 2, "compact": 3, "convert": 3, "full": 1, "sort": 1, "expire": 4, "remove_orphans": 2,
     "remove_dangling_deletes": 2, "rewrite_manifests": 2, "compute_statistics": 2,
-    "create_tags": 2, "upgrade_format": 1,
+    "create_tags": 2, "upgrade_format": 1, "expire_partitions": 2,
 }  # fmt: skip
 REWRITES = ("merge", "compact", "convert", "full", "sort")
 ENDS = {"whole": 4, "killed": 4, "meddled": 1, "beside": 3}
@@ -65,7 +66,7 @@ class Trial:
         self.most_kept = rng.choice([1, 1, 2, 4])
         table = maker.table(
             COLUMNS,
-            rng.choice([(), (("identity", "p"),), (("bucket[2]", "id"),)]),
+            rng.choice([(), (("identity", "p"),), (("bucket[2]", "id"),), (("day", "d"),)]),
             **{
                 "history.expire.max-snapshot-age-ms": "1",
                 "history.expire.min-snapshots-to-keep": str(self.most_kept),
@@ -74,6 +75,8 @@ class Trial:
                 "firnline.orphans.quarantine-ms": rng.choice(["0", "604800000"]),
                 "firnline.statistics": rng.choice(["all", "u, id", "id"]),
                 "firnline.partition-statistics": "true",
+                "firnline.partitions.ttl-hours": "24",
+                "firnline.partitions.column": "d",
                 "firnline.rewrite.quiet-ms": "0",
                 "firnline.sort": "id",
                 "firnline.sort.max-depth": "2",
@@ -118,6 +121,9 @@ class Trial:
         if fine and action == "create_tags":
             made = f"made{self.tags_wanted}-"
             assert [one for one in after.metadata.refs if one.startswith(made)], "no tag"
+        if fine and action == "expire_partitions" and end != "beside":
+            left = [one.path for one in self.table.live() if one.rows and all_old(one.path)]
+            assert not left, f"every row of them is too old: {left}"
         if fine and action == "remove_orphans":
             left = [one for one in self.orphans if os.path.exists(one)]
             assert not left, f"orphans that were old enough are there: {left}"

@@ -15,12 +15,13 @@ from firnline_domain.identity import MAIN
 from firnline_fuzz.tables import Live, Place, Table, number
 from py4j.protocol import Py4JJavaError
 
+from firnline_actions.ages import day_of, days
 from firnline_actions.history import MARKER, Change, History
 from tests.kit.table_writer import local
 
 KEYS = 40  # different ones: most upserts meet a row
-COLUMNS = {"id": "long", "p": "int", "u": "long", "v": "string"}
-ID, P, U = 1, 2, 3  # field ids
+COLUMNS = {"id": "long", "p": "int", "u": "long", "v": "string", "d": "date"}
+ID, P, U, D = 1, 2, 3, 5  # field ids
 Send = Callable[[], None]
 
 
@@ -135,14 +136,17 @@ class Writer:
         for place, some in places.items():
             names = [one.name for one in self.table.arrow()]
             full = [
-                tuple({"id": k, "p": k % 3, "u": u, "v": f"v{u}"}.get(n) for n in names)
+                tuple(
+                    {"id": k, "p": k % 3, "u": u, "v": f"v{u}", "d": day_of(k)}.get(n)
+                    for n in names
+                )
                 for u, k in some
             ]
             files.append(self.table.data_file(full, place, rng))
         return files, rows
 
     def _place(self, key: int, spec_id: int | None = None) -> Place:
-        return self.table.place({ID: key, P: key % 3}, spec_id)
+        return self.table.place({ID: key, P: key % 3, D: days(day_of(key))}, spec_id)
 
     def _by_key(self, keys: set[int], ref: str) -> list[Any]:
         """Equality deletes, in each partition of each spec that has files."""
@@ -234,11 +238,13 @@ class Writer:
         for one in self.table.spec().fields:
             change = change.removeField(one.name)
         expressions = self.table.jvm.org.apache.iceberg.expressions.Expressions
-        way = rng.randrange(4)
+        way = rng.randrange(5)
         if way == 1:
             change = change.addField("p")
         elif way == 2:
             change = change.addField(expressions.bucket("id", 2))
         elif way == 3:
             change = change.addField(expressions.truncate("id", 20))
+        elif way == 4:
+            change = change.addField(rng.choice([expressions.day, expressions.month])("d"))
         return change.commit

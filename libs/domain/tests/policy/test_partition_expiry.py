@@ -80,3 +80,11 @@ def test_a_clock_that_was_set_back_has_announced_nothing() -> None:
     table = replace(TABLE, work=TableWork(actions={ACTION.name: work}))
     _, order = considered(table, NOW)
     assert order.reason == Reason.PARTITIONS_ANNOUNCED
+
+
+def test_the_owner_says_how_often_it_is_looked() -> None:
+    limits = replace(LIMITS, partition_interval_ms=60_000)
+    table, order = considered(TABLE, NOW)
+    table = answered(table, order, NOW, going_files=0, ttl_h=720)
+    assert why(table, NOW + 59_999, limits) == Reason.COOLING
+    assert considered(table, NOW + 60_000, limits)[1] is not None

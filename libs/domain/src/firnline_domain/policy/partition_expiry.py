@@ -1,9 +1,9 @@
 """When files whose rows are all too old leave a table: by its owner's word alone
 (`firnline.partitions.ttl-hours`), and after an announcement.
 
-How old rows are is in no counter. A worker looks, every six hours at most; the first time that it
-finds something, or a shorter age was set since, it says so and nothing goes before the grace period
-is over.
+How old rows are is in no counter. A worker looks, every six hours by default; the first time that
+it finds something, or where a shorter age was set since, it says so, and nothing goes before the
+grace period is over.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ class PartitionExpiry(TableAction):
     """Metadata alone: files stay on the storage until the snapshots that have them expire."""
 
     name = "expire_partitions"
-    interval_ms = 6 * HOUR_MS
     is_promised = True
     found = (("going_files", "going_bytes"), ("files_removed", "bytes_removed"))
 
@@ -40,6 +39,10 @@ class PartitionExpiry(TableAction):
         return Asked(
             Reason.OLD_PARTITIONS, True, numbers={**numbers, "announced_ms": work.announced_ms or 0}
         )
+
+    def pause_ms(self, limits: Thresholds) -> int:
+        """See `TableAction.pause_ms`."""
+        return limits.partition_interval_ms
 
     def weighed(self, table: Table, limits: Thresholds, now_ms: int) -> Weighed:
         """What was announced leaves the storage when its snapshots expire."""

@@ -87,6 +87,7 @@ class Thresholds(Value, cache_hash=True):  # ninety fields, and `_resolved` asks
     partition_ttl_h: float = 0.0  # firnline.partitions.ttl-hours; 0 = for ever
     partition_column: str = ""  # firnline.partitions.column: that the age is of
     partition_grace_ms: int = DAY_MS  # firnline.partitions.grace-ms: from the announcement
+    partition_interval_ms: int = 6 * HOUR_MS  # firnline.partitions.min-interval-ms
     format_version: int = 2  # firnline.format-version: that the table shall have
     upgrade_grace_ms: int = DAY_MS  # firnline.format-version.grace-ms: from the announcement
     writer_hours: float = 24.0  # firnline.format-version.writer-hours: that writers are looked at
@@ -310,6 +311,9 @@ PROPERTIES = {
     ),
     "firnline.partitions.grace-ms": Property(
         "partition_grace_ms", PAUSE, "owners need longer than a day to object"
+    ),
+    "firnline.partitions.min-interval-ms": Property(
+        "partition_interval_ms", PAUSE, "rows shall leave sooner than six hours after their age"
     ),
     "firnline.format-version": Property(
         "format_version",

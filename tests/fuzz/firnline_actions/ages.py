@@ -1,0 +1,49 @@
+"""A time to each row, by its key: a quarter of them is far older than any row may be, the others
+are younger than any is. So which files may leave the table hangs on what is in them alone."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Any
+
+import pyarrow.parquet as pq
+from firnline_iceberg.tables import LoadedTable
+from pyiceberg.manifest import DataFileContent, ManifestEntryStatus
+from pyiceberg.table.snapshots import Operation
+
+from tests.kit.table_writer import local
+
+OLD, YOUNG = date(2020, 1, 1), date(2090, 1, 1)
+EPOCH = date(1970, 1, 1)
+EVERY = 4  # of the keys is old
+
+
+def day_of(key: int) -> date:
+    return YOUNG if key % EVERY else OLD
+
+
+def days(day: date) -> int:
+    """As a partition has it."""
+    return (day - EPOCH).days
+
+
+def went_of_age(table: LoadedTable, snapshot: Any) -> frozenset[int]:
+    """Numbers of the rows in files that a commit of ours has dropped. Raises AssertionError where
+    one of them was not old, or a delete file went."""
+    if snapshot.summary.operation is not Operation.DELETE:
+        return frozenset()
+    gone: set[int] = set()
+    for manifest in snapshot.manifests(table.io):
+        for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=False):
+            went = entry.status is ManifestEntryStatus.DELETED
+            if not went or entry.snapshot_id != snapshot.snapshot_id:
+                continue
+            path = entry.data_file.file_path
+            assert entry.data_file.content is DataFileContent.DATA, f"{path} is no data file"
+            assert all_old(path), f"{path} has rows that are young, and was dropped"
+            gone |= {*pq.read_table(local(path), columns=["u"])["u"].to_pylist()}
+    return frozenset(gone)
+
+
+def all_old(path: str) -> bool:
+    return {*pq.read_table(local(path), columns=["d"])["d"].to_pylist()} <= {OLD}
