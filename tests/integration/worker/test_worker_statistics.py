@@ -98,6 +98,33 @@ def planned_values(lab: Lab, column: str) -> int | None:
         lab.spark.conf.unset("spark.sql.cbo.enabled")
 
 
+def test_sparks_planner_takes_a_value_of_a_described_column_for_one_that_is_nowhere(lab, computer):
+    """Iceberg gives Spark no bounds beside the distinct values, and Spark takes that for a column
+    of NULLs. Where this turns red the documentation has to change (docs/actions.md)."""
+    filled(lab, 900)
+    assert planned_rows(lab, "id = 1") > 0
+    computer.compute(order(lab.name))
+    assert planned_rows(lab, "id = 1") == 0
+    assert planned_rows(lab, "id IN (1, 2)") == 0
+    assert planned_rows(lab, "id >= 1") > 0
+    lab.spark.conf.set("spark.sql.iceberg.report-column-stats", "false")
+    try:
+        assert planned_rows(lab, "id = 1") > 0
+    finally:
+        lab.spark.conf.unset("spark.sql.iceberg.report-column-stats")
+
+
+def planned_rows(lab: Lab, condition: str) -> int:
+    """That the query has, as Spark's planner thinks. The column is none of the partitions', or
+    Iceberg answers the condition by itself."""
+    lab.spark.conf.set("spark.sql.cbo.enabled", "true")
+    try:
+        frame = lab.sql(f"SELECT * FROM {{t}} WHERE {condition}")
+        return int(str(frame._jdf.queryExecution().optimizedPlan().stats().rowCount().get()))
+    finally:
+        lab.spark.conf.unset("spark.sql.cbo.enabled")
+
+
 def test_partition_statistics_are_of_the_files_of_the_head(lab, computer):
     lab.create("id BIGINT, p INT", "PARTITIONED BY (p)", **BOTH)
     lab.insert("(1, 1), (2, 1), (3, 2)")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 from firnline_domain.counters.counters import TableCounters, Totals
-from firnline_domain.counters.work import Table
+from firnline_domain.counters.work import ActionWork, Table, TableWork
 from firnline_domain.identity import MAIN
 from firnline_domain.policy.dangling_deletes import DanglingDeletes
+from firnline_domain.records.results import TableResult
 from firnline_domain.records.tallies import FileTally, Tally
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_domain.times import DAY_MS, HOUR_MS
+from firnline_domain.values import replace
 
 from tests.kit.names import TABLE
 
@@ -39,3 +41,16 @@ def test_at_most_once_a_day() -> None:
     done, _ = action.failed(held, order.task_id, "", HOUR_MS)
     assert action.considered(done, Thresholds(), DAY_MS)[1] is None
     assert action.considered(done, Thresholds(), HOUR_MS + DAY_MS)[1] is not None
+
+
+def test_a_few_are_looked_for_once_when_rows_have_left_for_their_age() -> None:
+    dropped = ActionWork(done_ms=DAY_MS)
+    held = replace(table(3, 10), work=TableWork(actions={"expire_partitions": dropped}))
+    action = DanglingDeletes()
+    ordered, order = action.considered(held, Thresholds(), DAY_MS)
+    assert order is not None
+    result = TableResult(order.task_id, TABLE, order.action, None, "w", DAY_MS, {})
+    ended, _ = action.ended(ordered, result, DAY_MS)
+    assert action.considered(ended, Thresholds(), 9 * DAY_MS)[1] is None
+    without = replace(held, counters=table(0, 10).counters)
+    assert action.considered(without, Thresholds(), DAY_MS)[1] is None

@@ -52,6 +52,7 @@ def test_it_is_announced_and_begins_when_the_grace_period_is_over() -> None:
     assert (order.reason, order.numbers["announced_ms"]) == (Reason.OLD_PARTITIONS, NOW)
     assert "announces" not in order.numbers
     table = answered(table, order, NOW + DAY_MS, files_removed=3)
+    assert table.work.actions[ACTION.name].done_ms == NOW + DAY_MS
     assert why(table, NOW + DAY_MS + 6 * HOUR_MS - 1) == Reason.COOLING
     _, order = considered(table, NOW + DAY_MS + 6 * HOUR_MS)
     assert order.reason == Reason.OLD_PARTITIONS

@@ -27,13 +27,17 @@ from tests.kit.partitions import (
 
 ORDERED = [
     ("fragments at the threshold", partition(fragments=8), Reason.FRAGMENTS),
-    ("equality deletes at the threshold", partition(equality_deletes=4), Reason.EQUALITY_DELETES),
-    ("position deletes at the threshold", partition(position_deletes=6), Reason.POSITION_DELETES),
-    ("deletion vectors count as well", partition(position_deletes=2, deletion_vectors=4),
+    ("equality deletes at the threshold", partition(on_target=1, equality_deletes=4),
+     Reason.EQUALITY_DELETES),
+    ("position deletes at the threshold", partition(on_target=1, position_deletes=6),
+     Reason.POSITION_DELETES),
+    ("deletion vectors count as well",
+     partition(on_target=1, position_deletes=2, deletion_vectors=4),
      Reason.POSITION_DELETES),
     ("deletes come before fragments", partition(fragments=99, equality_deletes=4),
      Reason.EQUALITY_DELETES),
-    ("one old delete", partition(0, PartitionWork(debt_since_ms=AN_HOUR_AGO), equality_deletes=1),
+    ("one old delete",
+     partition(0, PartitionWork(debt_since_ms=AN_HOUR_AGO), on_target=1, equality_deletes=1),
      Reason.OLD_DEBT),
     ("two old fragments", partition(0, PartitionWork(debt_since_ms=AN_HOUR_AGO), fragments=2),
      Reason.OLD_DEBT),
@@ -48,6 +52,7 @@ ORDERED = [
 ]  # fmt: skip
 SPARED = [
     ("nothing there", partition(), Reason.HEALTHY, None),
+    ("delete files alone", partition(equality_deletes=9, position_deletes=9), Reason.HEALTHY, None),
     ("large files are no debt", partition(on_target=99, undersized=99, oversized=9),
      Reason.HEALTHY, None),
     ("fragments below", partition(fragments=7), Reason.ACCUMULATING, None),
@@ -142,7 +147,7 @@ def test_a_threshold_of_zero_does_not_order_for_nothing() -> None:
     none = replace(LIMITS, min_fragments=0, min_equality_deletes=0, min_position_deletes=0)
     assert not decide(table(), partition(on_target=3), none, NOW).order
     assert not decide(table(), partition(fragments=1), none, NOW).order
-    assert decide(table(), partition(equality_deletes=1), none, NOW).order
+    assert decide(table(), partition(on_target=1, equality_deletes=1), none, NOW).order
 
 
 def test_the_numbers_explain_the_decision() -> None:

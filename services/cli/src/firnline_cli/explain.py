@@ -188,7 +188,7 @@ def result(task: dict[str, Any]) -> str:
     outcome = task["outcome"]
     if outcome is None or task["status"] in ("running", "overdue"):
         return ""
-    numbers = outcome["numbers"]
+    numbers: dict[str, Any] = {name: _whole(amount) for name, amount in outcome["numbers"].items()}
     if task["status"] != "committed":
         return ": ".join(text for text in (outcome["words"], outcome["detail"]) if text)
     if task["kind"] == "expire":
@@ -204,6 +204,11 @@ def result(task: dict[str, Any]) -> str:
         f"{counted(numbers['files_removed'], 'file')}{gone} -> {numbers['files_added']:,}, "
         f"{size(numbers['bytes_before'])} -> {size(numbers['bytes_after'])}{dead}"
     )
+
+
+def _whole(amount: float) -> float:
+    """A count without a fraction: records have all numbers as floating-point ones."""
+    return int(amount) if amount == int(amount) else amount
 
 
 def settings(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from firnline_domain.counters.work import ActionWork, Table
 from firnline_domain.policy.decisions import Reason
+from firnline_domain.policy.partition_expiry import EXPIRE_PARTITIONS
 from firnline_domain.policy.prices import Gain, Weighed
 from firnline_domain.policy.table_action import NOT_ASKED, Asked, TableAction
 from firnline_domain.policy.table_prices import DELETE_FILE_S, ENTRY_S, look_price, plus
@@ -27,7 +28,7 @@ class DanglingDeletes(TableAction):
     def asks(self, table: Table, limits: Thresholds, now_ms: int) -> Asked:
         holds = table.counters.totals.holds
         deletes, data = holds.delete_files, holds.data_files
-        if is_left_of_v2(table, limits):
+        if is_left_of_v2(table, limits) or (deletes > 0 and _is_left_of_age(table, self.name)):
             return Asked(Reason.DANGLING_DELETES, True, numbers=self.numbers(table, limits))
         if deletes < max(MIN_DELETE_FILES, MIN_SHARE * data):
             return NOT_ASKED
@@ -47,6 +48,15 @@ class DanglingDeletes(TableAction):
     def numbers(self, table: Table, limits: Thresholds) -> dict[str, float]:
         holds = table.counters.totals.holds
         return {"delete_files": holds.delete_files, "data_files": holds.data_files}
+
+
+def _is_left_of_age(table: Table, name: str) -> bool:
+    """Whether files have left the table for their age since the last look: what was said of them
+    stays, in partitions where nothing else may be."""
+    actions = table.work.actions
+    dropped_ms = actions.get(EXPIRE_PARTITIONS, ActionWork()).done_ms
+    looked_ms = actions.get(name, ActionWork()).finished_ms
+    return dropped_ms is not None and (looked_ms is None or looked_ms < dropped_ms)
 
 
 def is_left_of_v2(table: Table, limits: Thresholds) -> bool:

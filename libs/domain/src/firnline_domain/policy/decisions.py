@@ -243,7 +243,7 @@ class Reason(ReasonCode):
     COOLING = (
         "cooling",
         "the last rewrite was less than `cool-down-ms` ago",
-        "rests after its last rewrite",
+        "rests after its last order",
     )
     BACKING_OFF = (
         "backing_off",

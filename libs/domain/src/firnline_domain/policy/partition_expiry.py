@@ -18,11 +18,13 @@ from firnline_domain.settings.thresholds import Thresholds
 from firnline_domain.times import HOUR_MS
 from firnline_domain.values import replace
 
+EXPIRE_PARTITIONS = "expire_partitions"
+
 
 class PartitionExpiry(TableAction):
     """Metadata alone: files stay on the storage until the snapshots that have them expire."""
 
-    name = "expire_partitions"
+    name = EXPIRE_PARTITIONS
     is_promised = True
     found = (("going_files", "going_bytes"), ("files_removed", "bytes_removed"))
 
@@ -59,6 +61,9 @@ class PartitionExpiry(TableAction):
         before = table.work.actions.get(self.name, ActionWork())
         after, word = super().ended(table, result, now_ms)
         is_ours = before.task_id == result.task_id and not result.refused_reason
+        if is_ours and result.numbers.get("files_removed"):
+            work = after.work.actions[self.name]
+            return self._with(after, replace(work, done_ms=now_ms)), word
         if not is_ours or not result.numbers.get("going_files"):
             return after, word
         work = replace(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from firnline_domain.counters.debts import Debt, debt_of
+from firnline_domain.counters.debts import NO_DEBT, Debt, debt_of
 from firnline_domain.counters.work import Partition, RunningTask, Table, slots_of
 from firnline_domain.identity import task_id
 from firnline_domain.policy.cost_benefit import (
@@ -168,12 +168,10 @@ def _barred(
 
 def debts(table: Table, partition: Partition, target_bytes: int) -> tuple[Debt, Debt]:
     """(All debt of the partition, what has come since the last rewrite could do nothing more)."""
-    has_data = partition.counters.holds.data_files > 0
-    debt = debt_of(
-        partition.counters.holds,
-        target_bytes,
-        table.counters.global_equality_deletes if has_data else 0,
-    )
+    if partition.counters.holds.data_files <= 0:
+        return NO_DEBT, NO_DEBT  # delete files alone: there is nothing to rewrite
+    deletes = table.counters.global_equality_deletes
+    debt = debt_of(partition.counters.holds, target_bytes, deletes)
     return debt, debt.beyond(partition.work.floor)
 
 

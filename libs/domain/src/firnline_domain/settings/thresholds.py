@@ -341,7 +341,7 @@ PROPERTIES = {
         "sort_interval_ms", PAUSE, "a partition shall be sorted sooner, or more rarely"
     ),
     "firnline.statistics": Property(
-        "statistics", set_where="Trino or Spark join the table, and choose the order by cost"
+        "statistics", set_where="Trino joins the table, and chooses the order by cost"
     ),
     "firnline.partition-statistics": Property(
         "partition_statistics", set_where="a reader plans by partition statistics files"
