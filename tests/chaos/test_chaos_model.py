@@ -59,10 +59,10 @@ def test_what_maintenance_drops_is_of_age_in_a_table_that_has_an_age() -> None:
     for too_old, left in (("a", {young}), (None, {old, young})):
         lineage = Lineage(too_old)
         lineage.mean("one", Change(added=(old, young)))
-        replaced, dropped = snapshot(11, 10, task="t"), snapshot(12, 11, task="u")
-        replaced["summary"]["operation"] = "replace"
-        dropped["summary"]["operation"] = "delete"
-        lineage.observe([snapshot(10, None, "one"), replaced, dropped])
+        converted, dropped = snapshot(11, 10, task="t"), snapshot(12, 11, task="u")
+        converted["summary"] |= {"operation": "delete", "removed-equality-delete-files": "1"}
+        dropped["summary"] |= {"operation": "delete", "deleted-data-files": "1"}
+        lineage.observe([snapshot(10, None, "one"), converted, dropped])
         assert lineage.rows(11) == {old, young}
         assert lineage.rows(12) == left
 

@@ -77,6 +77,12 @@ class Node:
     drops: bool = False
 
 
+def _drops(summary: Mapping[str, str]) -> bool:
+    """A conversion of equality deletes is a `delete`, too, and takes no data file."""
+    is_delete = summary.get("operation") == Operation.DELETE.value
+    return is_delete and int(summary.get("deleted-data-files", 0)) > 0
+
+
 class Unseen(Exception):
     """The model has not seen a snapshot, or not what its commit meant."""
 
@@ -125,7 +131,7 @@ class Lineage:
             summary = left.get("summary") or {}
             tasks = tuple(filter(None, summary.get(TASK_ID, "").split(",")))
             place = left.get("manifest-list", "")
-            drops = summary.get("operation") == Operation.DELETE.value
+            drops = _drops(summary)
             node = Node(number, parent, summary.get(MARKER), tasks, place, drops)
             self._nodes[number] = node
             left = self._proposed.get(parent) if parent is not None else None
