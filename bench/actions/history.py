@@ -4,6 +4,8 @@ their list of snapshots ten thousand times."""
 from __future__ import annotations
 
 import json
+import os
+import time
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -21,6 +23,8 @@ SCHEMA = Schema(NestedField(1, "id", LongType()))
 START_MS, BETWEEN_MS = 1_700_000_000_000, 60_000  # of the first commit, and to the next
 STATUS_EXISTING, STATUS_ADDED, STATUS_DELETED = 0, 1, 2
 RECORDS, BYTES = 1_000, 5  # of a data file; what lies there is five bytes
+MOST_LINKS = 60_000  # to one file: ext4 has 65,000
+AGE_S = 10 * 86_400
 Record = dict[str, Any]
 
 
@@ -53,10 +57,14 @@ class Template:
 @dataclass
 class History:
     """Commits of a table: appends of two files, and after every few of them a rewrite of what they
-    have appended into one file. `root` gets all files."""
+    have appended into one file. `root` gets all files. `address`: of that folder, as readers say
+    it; '': its path. `a_folder`: data files that lie in one, all links to one; 0: they lie side by
+    side."""
 
     root: Path
     every: int = 5
+    address: str = ""
+    a_folder: int = 0
     snapshots: list[Record] = field(default_factory=list)
     files: int = 0
     number: int = 0  # of the last commit
@@ -67,6 +75,7 @@ class History:
         table.append(pa.table({"id": [1]}))
         self.table = catalog.load_table((self.root.name, "t"))
         self.root = Path(self.table.metadata.location.removeprefix("file://"))
+        self.address = f"{self.address}/{self.root.name}" if self.address else f"file://{self.root}"
         first = self.table.metadata.snapshots[0]
         self._list = Template.of(first.manifest_list)
         self._manifest = Template.of(first.manifests(self.table.io)[0].manifest_path)
@@ -109,12 +118,8 @@ class History:
         alive = [path for _, path in self._fresh] or [self._data(number)]
         entries = []
         for at in range(deletes):
-            named = (
-                f"file://{self.root}/data/gone-{at}.parquet" if at % 10 else alive[at % len(alive)]
-            )
-            entry = self._entry(
-                STATUS_ADDED, number, number, f"file://{self.root}/data/d-{at}.parquet"
-            )
+            named = f"{self.address}/data/gone-{at}.parquet" if at % 10 else alive[at % len(alive)]
+            entry = self._entry(STATUS_ADDED, number, number, f"{self.address}/data/d-{at}.parquet")
             bound = [{"key": 2147483546, "value": named.encode()}]
             entry["data_file"] |= {"content": 1, "lower_bounds": bound, "upper_bounds": bound}
             entries.append(entry)
@@ -129,6 +134,7 @@ class History:
         head = self.snapshots[-1]
         body |= {
             "table-uuid": str(uuid.uuid4()),
+            "location": self.address,
             "last-sequence-number": head["sequence-number"],
             "last-updated-ms": head["timestamp-ms"],
             "current-snapshot-id": head["snapshot-id"],
@@ -141,7 +147,10 @@ class History:
             "properties": {"write.metadata.previous-versions-max": "2"},
         }
         path.write_text(json.dumps(body))
-        return f"file://{path}"
+        return self._told(path)
+
+    def _told(self, path: Path) -> str:
+        return f"{self.address}/{path.relative_to(self.root)}"
 
     def _living(self) -> list[Record]:
         """Without manifests that hold nothing but what was taken out."""
@@ -150,10 +159,25 @@ class History:
         ]
 
     def _data(self, number: int) -> str:
+        folder = self.root / "data"
+        if self.a_folder:
+            folder /= f"{self.files // self.a_folder:05d}"
+            folder.mkdir(exist_ok=True)
         self.files += 1
-        path = self.root / "data" / f"{number:08d}-{self.files:08d}.parquet"
-        path.write_bytes(b"x" * BYTES)
-        return f"file://{path}"
+        path = folder / f"{number:08d}-{self.files:08d}.parquet"
+        if self.a_folder:
+            path.hardlink_to(self._like())
+        else:
+            path.write_bytes(b"x" * BYTES)
+        return self._told(path)
+
+    def _like(self) -> Path:
+        """What so many data files are one and the same file of, on the disk; ten days old."""
+        path = self.root.parent / f"like-{self.files // MOST_LINKS}"
+        if not path.exists():
+            path.write_bytes(b"x" * BYTES)
+            os.utime(path, (time.time() - AGE_S,) * 2)
+        return path
 
     def _entry(self, status: int, number: int, sequence: int, path: str) -> Record:
         file = {**self._manifest.record["data_file"], "file_path": path}
@@ -171,7 +195,7 @@ class History:
         counts = [sum(one["status"] == status for one in entries) for status in range(3)]
         return {
             **self._list.record,
-            "manifest_path": f"file://{path}",
+            "manifest_path": self._told(path),
             "manifest_length": size,
             "sequence_number": number,
             "min_sequence_number": min(one["sequence_number"] for one in entries),
@@ -192,7 +216,7 @@ class History:
                 **parent,
                 "sequence-number": number,
                 "timestamp-ms": START_MS + number * BETWEEN_MS,
-                "manifest-list": f"file://{path}",
+                "manifest-list": self._told(path),
                 "summary": {"operation": "append"},
                 "schema-id": 0,
             }

@@ -19,10 +19,10 @@ from typing import Any
 from firnline_domain.identity import MAIN, TableName
 from firnline_domain.policy.dangling_deletes import DanglingDeletes
 from firnline_domain.policy.manifest_rewrite import ManifestRewrite
-from firnline_domain.policy.orphan_removal import OrphanRemoval
 from firnline_domain.records.orders import ExpireSnapshots, TableOrder
 from firnline_domain.values import replace
 from firnline_iceberg.commits import JavaCommits
+from firnline_iceberg.connection import CatalogConnection
 from firnline_iceberg.planning import live_files
 from firnline_iceberg.tables import Tables
 from firnline_local import catalog as catalogs
@@ -33,11 +33,12 @@ from firnline_worker.dangling_deletes import DanglingDeleteRemover
 from firnline_worker.expiry import Expirer
 from firnline_worker.java import JavaTables, SparkJvm
 from firnline_worker.manifests import ManifestRewriter
-from firnline_worker.orphans import OrphanRemover
 from pyiceberg.catalog.rest import RestCatalog
 from pyspark.sql import SparkSession
 
 from bench.actions.history import BETWEEN_MS, START_MS, History, grown, stored
+from bench.actions.orphans import orphans
+from bench.actions.sessions import session
 from bench.actions.sorting import Growing, growing
 from bench.actions.statistics import statistics
 from bench.rewrite.trees import Usage, Watch
@@ -135,31 +136,6 @@ def _stocks(site: Site, table: TableName, cut_off: int) -> Callable[[], None]:
     return run
 
 
-def orphans(site: Site) -> None:
-    """A hundredth of the files are orphans. Ours moves them aside, Iceberg's deletes them."""
-    files = int(1_000_000 * site.scale)
-    for engine in (OURS, STOCK):
-        history = History(site.folder / f"orphans_{engine}", every=1_000)
-        left = files // 100
-        for _ in range(10):
-            history.commit_many((files - left) // 10)
-        for number in range(left):
-            (history.root / "data" / f"left-{number}.parquet").write_bytes(b"x")
-        table = site.table(f"orphans_{engine}", history)
-        for path in stored(history.root):
-            os.utime(path, (time.time() - 10 * DAY_S,) * 2)
-        if engine == OURS:
-            remover = OrphanRemover(site.tables, "bench", now_ms)
-            asked = order(table, OrphanRemoval.name, min_age_h=72.0, quarantine_h=168.0)
-            result = site.measure("orphans", engine, partial(remover.remove, asked), files=files)
-            assert left <= result.numbers["files_quarantined"] <= left + 3, result
-        else:
-            action = site.actions.deleteOrphanFiles(site.java.load(table).java)
-            action.olderThan(now_ms() - 3 * DAY_S * 1000)
-            site.measure("orphans", engine, action.execute, files=files)
-        shutil.rmtree(history.root)
-
-
 def manifests(site: Site) -> None:
     """Commits of two files, none merged; and the same files written at once."""
     commits = int(5_000 * site.scale)
@@ -249,9 +225,9 @@ def describe(site: Site) -> None:
     statistics(site, site.java, site.tables, int(10_000_000 * site.scale), now_ms)
 
 
+ORPHANS = "orphans"  # its sides are processes of their own
 PARTS = {
     "expire": expire,
-    "orphans": orphans,
     "manifests": manifests,
     "dangling": dangling,
     "sort": sort,
@@ -269,47 +245,32 @@ def opened(folder: Path, scale: float) -> Iterator[Site]:
         uri = catalogs.uri(port)
         rest = RestCatalog("lake", uri=uri)
         rest.create_namespace(("bench",))
-        spark = session(uri)
+        spark = session(CatalogConnection("lake", {"uri": uri}).spark(), str(iceberg_jar()))
         yield Site(folder, rest, Tables(uri), spark, uri, scale)
         spark.stop()
 
 
-def session(uri: str) -> SparkSession:
-    builder: Any = SparkSession.builder.master("local[2]").appName("bench")
-    settings = {
-        "spark.driver.extraClassPath": str(iceberg_jar()),
-        "spark.driver.memory": "4g",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.sql.shuffle.partitions": "4",
-        "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
-        "spark.sql.catalog.lake.type": "rest",
-        "spark.sql.catalog.lake.uri": uri,
-        "spark.sql.catalog.lake.cache-enabled": "false",
-    }
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    made: SparkSession = builder.getOrCreate()
-    made.sparkContext.setLogLevel("ERROR")
-    return made
-
-
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--part", choices=[*PARTS, "all"], default="all")
+    parser.add_argument("--part", choices=[ORPHANS, *PARTS, "all"], default="all")
     parser.add_argument("--scale", type=float, default=1.0)
     parser.add_argument("--folder", type=Path, default=Path(".firnline/bench"))
     given = parser.parse_args()
-    chosen = list(PARTS) if given.part == "all" else [given.part]
-    with opened(given.folder.absolute() / "actions", given.scale) as site:
-        for name in chosen:
-            PARTS[name](site)
-        known = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-        rows = {name: [one for one in site.figures if _of(one, name)] for name in chosen}
-        known |= {name: {"scale": given.scale, "rows": rows[name]} for name in chosen}
-        RESULTS.write_text(json.dumps(known, indent=1) + "\n")
+    chosen = [ORPHANS, *PARTS] if given.part == "all" else [given.part]
+    folder = given.folder.absolute() / "actions"
+    rows: dict[str, list[dict[str, Any]]] = {}
+    if ORPHANS in chosen:
+        shutil.rmtree(folder, ignore_errors=True)
+        rows[ORPHANS] = orphans(folder, given.scale)
+        chosen.remove(ORPHANS)
+    if chosen:
+        with opened(folder, given.scale) as site:
+            for name in chosen:
+                PARTS[name](site)
+        rows |= {name: [one for one in site.figures if _of(one, name)] for name in chosen}
+    known = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    known |= {name: {"scale": given.scale, "rows": found} for name, found in rows.items()}
+    RESULTS.write_text(json.dumps(known, indent=1) + "\n")
 
 
 def _of(row: dict[str, Any], part: str) -> bool:

@@ -15,7 +15,7 @@ import subprocess
 import threading
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -173,11 +173,13 @@ def _build(target: Path) -> None:
         made.replace(target)
 
 
-def command(folder: Path, port: int, root: Keys, host: str = LOOPBACK) -> Command:
+def command(
+    folder: Path, port: int, root: Keys, host: str = LOOPBACK, more: Sequence[str] = ()
+) -> Command:
     """A server whose buckets are the folders of `folder`/data. Keys that end are refused at once:
-    it keeps none in memory."""
+    it keeps none in memory. `more`: flags."""
     data, users = folder / "data", folder / "users"
-    flags = ("--port", f"{host}:{port}", "--iam-dir", str(users), "--iam-cache-disable")
+    flags = ("--port", f"{host}:{port}", "--iam-dir", str(users), "--iam-cache-disable", *more)
 
     def prepare() -> None:
         (data / BUCKET).mkdir(parents=True, exist_ok=True)
@@ -199,12 +201,14 @@ def new_root() -> Keys:
 
 
 @contextmanager
-def s3_server(folder: Path, port: int | None = None, host: str = LOOPBACK) -> Iterator[S3Server]:
+def s3_server(
+    folder: Path, port: int | None = None, host: str = LOOPBACK, more: Sequence[str] = ()
+) -> Iterator[S3Server]:
     """A server with one bucket, into which whoever has a key may write. `host`: the address that it
-    listens on, in a network of the test's own."""
+    listens on, in a network of the test's own. `more`: flags."""
     port = port or free_port()
     root = new_root()
-    with serving(command(folder, port, root, host), folder / "s3.log"):
+    with serving(command(folder, port, root, host, more), folder / "s3.log"):
         made = S3Server(f"http://{host}:{port}", root, folder / "data")
         made.let_in_whoever_has_a_key()
         yield made

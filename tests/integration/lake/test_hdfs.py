@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 from firnline_domain.identity import MAIN
+from firnline_iceberg.below_location import Storage
 from firnline_iceberg.connection import CatalogConnection
 from firnline_iceberg.jvm import IcebergJvm
-from firnline_iceberg.orphans import Storage, find_orphans
+from firnline_iceberg.orphans import find_orphans
 from firnline_iceberg.removal import storage_now_ms
 from firnline_iceberg.retained_names import RetainedNames
 from firnline_iceberg.storage import file_io

@@ -15,9 +15,10 @@ import pytest
 from firnline_domain.errors import TaskRefused
 from firnline_domain.identity import TableName
 from firnline_iceberg import orphans as module
+from firnline_iceberg.below_location import Storage
 from firnline_iceberg.connection import CatalogConnection
 from firnline_iceberg.in_memory import MemoryCatalog
-from firnline_iceberg.orphans import Storage, find_orphans
+from firnline_iceberg.orphans import find_orphans
 from firnline_iceberg.retained_names import RetainedNames
 from firnline_iceberg.storage import file_io
 from firnline_iceberg.tables import LoadedTable, loaded
@@ -27,7 +28,7 @@ from pyiceberg.serializers import ToOutputFile
 from pyiceberg.table import Table
 from pyiceberg.types import LongType, NestedField
 
-from tests.kit.s3_server import BUCKET, S3Server
+from tests.kit.s3_server import BUCKET, Keys, S3Server
 
 pytestmark = pytest.mark.stack
 NOW_S = 1_900_000_000  # what is written now is older than that
@@ -52,9 +53,9 @@ class Stored(MemoryCatalog):
 class Site:
     """A table with a live file, and the bucket's inventory."""
 
-    def __init__(self, store: S3Server) -> None:
+    def __init__(self, store: S3Server, keys: Keys | None = None) -> None:
         self.store, self.prefix = store, uuid.uuid4().hex
-        keys = store.new_keys()
+        keys = keys or store.new_keys()
         given = {"uri": "http://g", **store.properties, **keys.properties()}
         settings = CatalogConnection("lake", given).pyiceberg()
         self.catalog = Stored(f"s3://{BUCKET}/{self.prefix}", settings)
@@ -122,7 +123,7 @@ def test_what_the_inventory_names_and_the_table_does_not(
     inventory = site.inventory()
     site.put("data/later.parquet", 10)  # the next inventory has it
     listed = Storage.files
-    monkeypatch.setattr(module.Storage, "files", lambda *_: pytest.fail("it was listed"))
+    monkeypatch.setattr(module.Storage, "files", lambda *_, **__: pytest.fail("it was listed"))
     assert site.orphans(inventory) == ["data/deep/left.parquet", "data/left.parquet"]
     monkeypatch.setattr(module.Storage, "files", listed)
     assert "data/later.parquet" in site.orphans("")

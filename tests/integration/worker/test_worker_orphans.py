@@ -11,8 +11,8 @@ import pytest
 from firnline_domain.identity import MAIN, TableName
 from firnline_domain.policy.orphan_removal import OrphanRemoval
 from firnline_domain.records.orders import TableOrder
+from firnline_iceberg.below_location import Storage
 from firnline_iceberg.java import removal_json
-from firnline_iceberg.orphans import Storage
 from firnline_iceberg.planning import live_files
 from firnline_iceberg.removal import QUARANTINE
 from firnline_standalone.previews import preview
@@ -100,15 +100,15 @@ def test_a_file_that_a_writer_commits_while_it_is_moved_goes_back(lab, remover, 
     data = next(one for one in lab.stored() if one.endswith(".parquet") and "p=x" in one)
     copy = Path(data).with_name("late-0.parquet")
     copy.write_bytes(Path(data).read_bytes())
-    late, moved = entry_of(lab, copy), Storage.move
+    late, moved = entry_of(lab, copy), Storage._move
     age(root(lab))
 
-    def move(storage: Storage, place: str, to: str) -> None:
-        moved(storage, place, to)
-        if to.endswith(copy.name):
+    def move(storage: Storage, move: tuple[str, str]) -> None:
+        moved(storage, move)
+        if move[1].endswith(copy.name):
             lab.writer.append(late)
 
-    monkeypatch.setattr(Storage, "move", move)
+    monkeypatch.setattr(Storage, "_move", move)
     numbers = remover.remove(order(lab.name)).numbers
     assert (numbers["files_quarantined"], numbers["files_restored"]) == (1, 1)
     assert copy.exists()

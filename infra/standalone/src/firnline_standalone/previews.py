@@ -24,11 +24,12 @@ from firnline_domain.settings.in_force import with_namespace
 from firnline_domain.settings.thresholds import Thresholds, thresholds
 from firnline_domain.times import HOUR_MS
 from firnline_domain.values import replace
+from firnline_iceberg.below_location import Storage
 from firnline_iceberg.dangling import dangling_deletes
 from firnline_iceberg.expiring import expiring, going
 from firnline_iceberg.files import DataFileEntry
 from firnline_iceberg.old_refs import old_refs
-from firnline_iceberg.orphans import Storage, find_orphans, refuse_unclear
+from firnline_iceberg.orphans import find_orphans, refuse_unclear
 from firnline_iceberg.planning import live_files
 from firnline_iceberg.retained_names import RetainedNames
 from firnline_iceberg.tables import LoadedTable, Tables

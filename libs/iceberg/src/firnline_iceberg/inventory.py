@@ -26,6 +26,7 @@ from pyiceberg.io import FileIO
 
 from firnline_iceberg.locations import address
 from firnline_iceberg.naming import folder_of
+from firnline_iceberg.s3_pages import Listed
 from firnline_iceberg.storage import file_system
 
 MANIFEST: Final = "manifest.json"
@@ -49,15 +50,6 @@ _CSV_NAMES: Final = {  # S3's names in CSV -> those that it uses in Parquet and 
     "IsLatest": "is_latest",
     "IsDeleteMarker": "is_delete_marker",
 }
-
-
-@dataclass(frozen=True)
-class Listed:
-    """An object, by its key. `stored_at_ms`: by the storage's clock."""
-
-    key: str
-    bytes: int
-    stored_at_ms: int
 
 
 @dataclass(frozen=True)

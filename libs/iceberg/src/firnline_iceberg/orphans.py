@@ -6,19 +6,20 @@ somebody spells otherwise makes no file an orphan. Where two files share a name,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 
-from firnline_domain.errors import StorageUnreachable, TaskRefused
+from firnline_domain.errors import TaskRefused
 from firnline_domain.records.orphans import OrphanRefusal
-from pyarrow.fs import FileInfo, FileSelector, FileType
 
+from firnline_iceberg.below_location import AT_ONCE, Storage, StoredFile
 from firnline_iceberg.inventory import Inventory
 from firnline_iceberg.locations import address, metadata_folders
 from firnline_iceberg.naming import PREFIX, file_name, folder_of
 from firnline_iceberg.removal import QUARANTINE, shares_files
 from firnline_iceberg.retained_names import RetainedNames
-from firnline_iceberg.storage import file_system
+from firnline_iceberg.s3_pages import NotOrdered
 from firnline_iceberg.tables import LoadedTable
 
 # More than half of a table's files are no leftovers: the location is another's, or the metadata
@@ -26,16 +27,6 @@ from firnline_iceberg.tables import LoadedTable
 MAX_SHARE, SURELY_FEW = 0.5, 100
 _METADATA = (".metadata.json", ".metadata.json.gz")
 _HADOOP = "version-hint.text"  # names a Hadoop catalog's newest metadata file
-
-
-@dataclass(frozen=True)
-class StoredFile:
-    """`place`: below the table's location, without a slash in front. `stored_at_ms`: by the
-    storage's clock."""
-
-    place: str
-    bytes: int
-    stored_at_ms: int
 
 
 @dataclass(frozen=True)
@@ -48,81 +39,6 @@ class Orphans:
     @property
     def bytes(self) -> int:
         return sum(one.bytes for one in self.files)
-
-
-class Storage:
-    """What lies below a table's location, through Arrow: PyIceberg's FileIO cannot list.
-
-    Raises StorageUnreachable, everywhere.
-    """
-
-    def __init__(self, table: LoadedTable) -> None:
-        self._files, self._root = file_system(table.io, table.metadata.location.rstrip("/"))
-
-    def files(self, below: str = "") -> Iterator[StoredFile]:
-        """All of them, directory by directory: those of one are in memory. Nothing for a place that
-        is not there."""
-        folders = [below]
-        while folders:
-            for info in self._listed(folders.pop()):
-                place = info.path[len(self._root) :].lstrip("/")
-                if info.type is FileType.Directory:
-                    folders.append(place)
-                elif info.is_file:
-                    yield StoredFile(place, info.size or 0, _stored_at_ms(info))
-
-    def as_they_are(self, files: Sequence[StoredFile]) -> list[StoredFile]:
-        """Those that are there, with size and time of now: a request each."""
-        try:
-            infos = self._files.get_file_info([self._path(one.place) for one in files])
-        except OSError as error:
-            raise StorageUnreachable(f"cannot look at {len(files):,} files: {error}") from error
-        return [
-            StoredFile(one.place, info.size or 0, _stored_at_ms(info))
-            for one, info in zip(files, infos, strict=True)
-            if info.is_file
-        ]
-
-    def folders(self, below: str) -> list[str]:
-        """Names of the directories in one."""
-        found = self._listed(below)
-        return [info.base_name for info in found if info.type is FileType.Directory]
-
-    def move(self, place: str, to: str) -> None:
-        """On an object store a copy, and then a deletion."""
-        try:
-            target = self._path(to)
-            self._files.create_dir(folder_of(target), recursive=True)
-            self._files.move(self._path(place), target)
-        except FileNotFoundError:
-            return  # a writer has cleared it up itself
-        except OSError as error:
-            raise StorageUnreachable(f"cannot move {place}: {error}") from error
-
-    def holds(self, place: str) -> bool:
-        """Whether there is a file."""
-        try:
-            return bool(self._files.get_file_info(self._path(place)).is_file)
-        except OSError as error:
-            raise StorageUnreachable(f"cannot look at {place}: {error}") from error
-
-    def _listed(self, below: str) -> list[FileInfo]:
-        chosen = FileSelector(self._path(below), allow_not_found=True)
-        try:
-            found: list[FileInfo] = self._files.get_file_info(chosen)
-        except OSError as error:
-            raise StorageUnreachable(f"cannot list {below or 'the location'}: {error}") from error
-        return found
-
-    def _path(self, place: str) -> str:
-        return f"{self._root}/{place}" if place else self._root
-
-
-def _stored_at_ms(info: FileInfo) -> int:
-    if info.mtime_ns is None:
-        text = f"the storage does not say when {info.path} was written"
-        raise TaskRefused(OrphanRefusal.NOT_DATED, text)
-    return int(info.mtime_ns) // 1_000_000
 
 
 def find_orphans(
@@ -140,10 +56,16 @@ def find_orphans(
     write-ahead lists (`sweeping`). Raises as `Storage` and `Inventory`, and TaskRefused with an
     `OrphanRefusal`.
     """
+
+    def found(files: Iterable[StoredFile]) -> Orphans:
+        return _found(table, names, files, older_than_ms, forced)
+
     if not inventory:
-        return _found(table, names, storage.files(), older_than_ms, forced)
-    files = _from_inventory(table, Inventory.of(table.io, inventory))
-    told = _found(table, names, files, older_than_ms, forced)
+        try:
+            return found(storage.files(skipped=QUARANTINE))
+        except NotOrdered:
+            return found(storage.files())
+    told = found(_from_inventory(table, Inventory.of(table.io, inventory)))
     there = storage.as_they_are(told.files)
     return Orphans(tuple(one for one in there if one.stored_at_ms < older_than_ms), told.seen)
 
@@ -166,22 +88,26 @@ def _found(
 ) -> Orphans:
     folders = {address(folder) for folder in metadata_folders(table)}
     location = table.metadata.location.rstrip("/")
-    found, seen = [], 0
-    for file in files:
-        name = file_name(file.place)
-        if file.place.startswith(f"{QUARANTINE}/"):
-            continue  # among it the table's own old metadata files
-        if (
-            name.endswith(_METADATA)
-            and address(f"{location}/{folder_of(file.place)}") not in folders
-        ):
-            text = f"another table keeps its metadata below this one's location: {file.place}"
-            raise TaskRefused(OrphanRefusal.SHARED_LOCATION, text)
-        if _is_hidden(file.place) or file.stored_at_ms >= older_than_ms:
-            continue
-        seen += 1
-        if not names.has(name):
-            found.append(file)
+    found: list[StoredFile] = []
+    seen, rest = 0, iter(files)
+    while some := list(islice(rest, AT_ONCE)):
+        old = []
+        for file in some:
+            if file.place.startswith(f"{QUARANTINE}/"):
+                continue  # among it the table's own old metadata files
+            if (
+                file.place.endswith(_METADATA)
+                and address(f"{location}/{folder_of(file.place)}") not in folders
+            ):
+                text = f"another table keeps its metadata below this one's location: {file.place}"
+                raise TaskRefused(OrphanRefusal.SHARED_LOCATION, text)
+            if file.stored_at_ms < older_than_ms and not _is_hidden(file.place):
+                old.append(file)
+        seen += len(old)
+        known = names.known([file_name(file.place) for file in old])
+        unknown = (file for file, is_known in zip(old, known, strict=True) if not is_known)
+        # A key with an empty segment, or one that climbs, is nobody's: no move of it is clear.
+        found += (file for file in unknown if address(f"{location}/{file.place}") is not None)
     if not forced and len(found) > max(SURELY_FEW, MAX_SHARE * seen):
         text = f"{len(found):,} of {seen:,} files would be orphans"
         raise TaskRefused(OrphanRefusal.TOO_MANY, text)
@@ -204,7 +130,9 @@ def refuse_unclear(table: LoadedTable) -> None:
 
 def _is_hidden(place: str) -> bool:
     """Of Firnline, of a Hadoop catalog, or by the convention that Hadoop and Iceberg have."""
-    segments = place.split("/")
-    if segments[-1].startswith(PREFIX) or segments[-1] == _HADOOP:
+    name = file_name(place)
+    if name.startswith(PREFIX) or name == _HADOOP:
         return True
-    return any(one.startswith((".", "_")) and "=" not in one for one in segments)
+    if "/." not in place and "/_" not in place and not place.startswith((".", "_")):
+        return False
+    return any(one.startswith((".", "_")) and "=" not in one for one in place.split("/"))

@@ -3,18 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import partial
 
+from firnline_iceberg.below_location import AT_ONCE, Storage, StoredFile
 from firnline_iceberg.naming import file_name
-from firnline_iceberg.orphans import Storage, StoredFile
 from firnline_iceberg.removal import QUARANTINE, remove_quarantined
 from firnline_iceberg.retained_names import RetainedNames
 from firnline_iceberg.tables import LoadedTable
-
-THREADS = 8  # moves and deletions at once
 
 
 @dataclass(frozen=True)
@@ -28,11 +24,7 @@ class Released:
 
 def move_in(storage: Storage, files: Iterable[StoredFile], at_ms: int) -> None:
     """Raises StorageUnreachable; what was moved by then stays there."""
-    _at_once(partial(_move_in, storage, at_ms), files)
-
-
-def _move_in(storage: Storage, at_ms: int, file: StoredFile) -> None:
-    storage.move(file.place, f"{QUARANTINE}/{at_ms}/{file.place}")
+    storage.move_all((one.place, f"{QUARANTINE}/{at_ms}/{one.place}") for one in files)
 
 
 def quarantined(storage: Storage) -> Iterator[tuple[int, StoredFile]]:
@@ -46,18 +38,17 @@ def release(table: LoadedTable, names: RetainedNames, storage: Storage, before_m
     """Deletes what was put in before `before_ms`; puts back what the table names by now, however
     long it has been there. 0: nothing is deleted. Raises StorageUnreachable, OSError."""
     deleted = deleted_bytes = restored = 0
+    due: list[StoredFile] = []
     for at_ms, file in quarantined(storage):
         if names.has(file_name(file.place)):
             _, _, place = file.place.split("/", 2)
             if not storage.holds(place):
-                storage.move(file.place, place)
+                storage.move_all([(file.place, place)])
                 restored += 1
-        elif at_ms < before_ms and remove_quarantined(table, file.place):
-            deleted, deleted_bytes = deleted + 1, deleted_bytes + file.bytes
+        elif at_ms < before_ms:
+            due.append(file)
+    for at in range(0, len(due), AT_ONCE):
+        some = due[at : at + AT_ONCE]
+        deleted += remove_quarantined(table, [one.place for one in some])
+        deleted_bytes += sum(one.bytes for one in some)
     return Released(deleted, deleted_bytes, restored)
-
-
-def _at_once(ask: Callable[[StoredFile], None], files: Iterable[StoredFile]) -> None:
-    with ThreadPoolExecutor(THREADS) as pool:
-        for _ in pool.map(ask, files):
-            pass

@@ -33,6 +33,7 @@ from firnline_iceberg.naming import (
 from firnline_iceberg.output_lists import OutputList, Place, now_by_storage
 from firnline_iceberg.reachability import reached
 from firnline_iceberg.single_send import WrittenMetadata
+from firnline_iceberg.storage import s3_bucket
 from firnline_iceberg.tables import LoadedTable
 from firnline_iceberg.unfinished_uploads import give_up_all
 
@@ -350,13 +351,21 @@ def remove_statistics(table: LoadedTable, path: str) -> bool:
     return _delete(table.io, path)
 
 
-def remove_quarantined(table: LoadedTable, place: str) -> bool:
-    """An orphan that has lain in the quarantine for its time. `place`: below the table's location.
-    True if it was there. Raises NotRemovable, OSError."""
-    path = f"{table.metadata.location.rstrip('/')}/{place}"
-    if not place.startswith(f"{QUARANTINE}/") or not Locations.of(table).holds(path):
-        raise NotRemovable(f"{path}: {Verdict.OUTSIDE}")
-    return _delete(table.io, path)
+def remove_quarantined(table: LoadedTable, places: Sequence[str]) -> int:
+    """Orphans that have lain in the quarantine for their time, a thousand by one request on S3.
+    `places`: below the table's location. How many; where each is asked for by itself, those that
+    were there. Raises NotRemovable, OSError."""
+    location = table.metadata.location.rstrip("/")
+    paths = [f"{location}/{place}" for place in places]
+    locations = Locations.of(table)
+    for place, path in zip(places, paths, strict=True):
+        if not place.startswith(f"{QUARANTINE}/") or not locations.holds(path):
+            raise NotRemovable(f"{path}: {Verdict.OUTSIDE}")
+    if (found := s3_bucket(table.io, location)) is None:
+        return sum(_delete(table.io, path) for path in paths)
+    bucket, root = found
+    bucket.remove([f"{root}/{place}" for place in places])
+    return len(places)
 
 
 def storage_now_ms(table: LoadedTable) -> int | None:

@@ -1,19 +1,23 @@
-"""Amazon's client, for two things that Arrow's file system has no way to ask of a store: all of a
-small object in one request (its `open_input_file` takes no size and asks for it first), and the
-uploads that nobody has finished. What it cannot do is left to Arrow's, or undone.
+"""Amazon's client, for what Arrow's file system has no way to ask of a store: all of a small object
+in one request (its `open_input_file` takes no size and asks for it first), the uploads that nobody
+has finished, a listing page by page, and the deletion of a thousand objects in one request (its own
+also writes a mark for the folder of each). What it cannot do is left to Arrow's, or undone.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 from urllib.parse import urlsplit
 
 import pyarrow as pa
 from pyiceberg.io import FileIO
 from pyiceberg.io.pyarrow import PyArrowFileIO
+
+from firnline_iceberg.s3_pages import NotAPage, Page, read_pages
 
 SCHEMES = ("s3", "s3a", "s3n")
 # Who asks, and by what way, is told to Arrow alone: a role is assumed for 15 minutes at a time.
@@ -31,12 +35,33 @@ _making = threading.Lock()
 _clients: dict[tuple[tuple[str, str], ...], _Client] = {}
 
 
+ATTEMPTS = 10  # of calls that nobody else makes again; as `lake_files.PatientRetries`
+DELETED = 1_000  # objects by one request
+
+
 @dataclass
 class _Client:
-    """`answers` is False from the first time that it did not reach the store."""
+    """`answers` is False from the first time that it did not reach the store. `given`: what a
+    client is made of."""
 
-    s3: Any
+    given: Mapping[str, Any]
     answers: bool = True
+
+    @cached_property
+    def s3(self) -> Any:
+        return _made(self.given, {"total_max_attempts": 1})
+
+    @cached_property
+    def patient(self) -> Any:
+        """Asks a busy store again, ever more rarely."""
+        return _made(self.given, {"mode": "standard", "total_max_attempts": ATTEMPTS})
+
+    @cached_property
+    def lister(self) -> Any:
+        """As patient."""
+        made = _made(self.given, {"mode": "standard", "total_max_attempts": ATTEMPTS})
+        read_pages(made)
+        return made
 
 
 @dataclass(frozen=True)
@@ -75,6 +100,36 @@ class Bucket:
             return None
         whole = int(str(answer.get("ContentRange", len(found))).rpartition("/")[2])
         return pa.py_buffer(found) if len(found) == whole else None
+
+    def page(self, prefix: str, after: str = "", token: str = "", by_folder: bool = False) -> Page:
+        """Up to a thousand objects whose keys begin so, those behind the key `after`, or what comes
+        after the page that gave the `token`. `by_folder`: what lies deeper is told by the names of
+        folders. Raises as `unfinished`, after `ATTEMPTS` tries."""
+        asked = {"Bucket": self.name, "Prefix": prefix}
+        asked |= {"ContinuationToken": token} if token else {"StartAfter": after} if after else {}
+        asked |= {"Delimiter": "/"} if by_folder else {}
+        try:
+            found: Page = _told(self._client.lister.list_objects_v2, asked)["Page"]
+        except NotAPage as error:
+            raise OSError(f"{self.name} answered a listing with {error}") from error
+        return found
+
+    def remove(self, keys: Sequence[str]) -> None:
+        """Objects, also those that are not there, a thousand a request, or one where a store knows
+        no more. Raises as `unfinished`, after `ATTEMPTS` tries; some are gone then."""
+        for at in range(0, len(keys), DELETED):
+            some = keys[at : at + DELETED]
+            try:
+                self._remove_at_once(some)
+            except OSError:
+                for key in some:
+                    _told(self._client.patient.delete_object, {"Bucket": self.name, "Key": key})
+
+    def _remove_at_once(self, keys: Sequence[str]) -> None:
+        named = {"Objects": [{"Key": key} for key in keys], "Quiet": True}
+        answer = _told(self._client.patient.delete_objects, {"Bucket": self.name, "Delete": named})
+        for one in answer.get("Errors", ()):
+            raise OSError(f"{one.get('Key')}: {one.get('Code')}: {one.get('Message')}")
 
     def unfinished(self, prefix: str, pages: int) -> Iterator[Upload]:
         """Uploads of keys that begin so; a thousand a page. Raises OSError, and PermissionError
@@ -124,33 +179,34 @@ def _client(given: Mapping[str, str]) -> _Client | None:
     key = tuple(sorted({**found, "style": style, "connect": connect, "read": read}.items()))
     with _making:
         if (kept := _clients.pop(key, None)) is None:
-            kept = _made(found, style, float(connect), float(read))
+            times = {"connect": float(connect), "read": float(read)}
+            kept = _Client({**found, "style": style, **times})
         _clients[key] = kept
         while len(_clients) > _KEPT:
             del _clients[next(iter(_clients))]
         return kept
 
 
-def _made(found: Mapping[str, str], style: str, connect_s: float, read_s: float) -> _Client:
+def _made(given: Mapping[str, Any], retries: Mapping[str, Any]) -> Any:
     import boto3  # 0.3 s that tables elsewhere need not pay
     from botocore.config import Config
 
     config = Config(
-        s3={"addressing_style": style},
-        connect_timeout=connect_s,
-        read_timeout=read_s,
-        retries={"total_max_attempts": 1},
+        s3={"addressing_style": given["style"]},
+        connect_timeout=given["connect"],
+        read_timeout=given["read"],
+        retries=retries,
         request_checksum_calculation="when_required",  # other stores know no more
         response_checksum_validation="when_required",
     )
-    given = {name: one for name, one in found.items() if one}
-    return _Client(boto3.Session().client("s3", config=config, **given))
+    known = {name: given[name] for name in _NAMES if given[name]}
+    return boto3.Session().client("s3", config=config, **known)
 
 
 _REFUSED = frozenset({403, 405, 501})
 
 
-def _told(call: Any, asked: Mapping[str, str]) -> Mapping[str, Any]:
+def _told(call: Any, asked: Mapping[str, Any]) -> Mapping[str, Any]:
     from botocore.exceptions import BotoCoreError, ClientError
 
     try:

@@ -15,7 +15,8 @@ from firnline_domain.settings.in_force import with_namespace
 from firnline_domain.settings.thresholds import Thresholds, thresholds
 from firnline_domain.times import HOUR_MS
 from firnline_iceberg.avro import MetadataFileGone
-from firnline_iceberg.orphans import Orphans, Storage, find_orphans, refuse_unclear
+from firnline_iceberg.below_location import Storage
+from firnline_iceberg.orphans import Orphans, find_orphans, refuse_unclear
 from firnline_iceberg.quarantine import Released, move_in, release
 from firnline_iceberg.removal import storage_now_ms
 from firnline_iceberg.retained_names import RetainedNames

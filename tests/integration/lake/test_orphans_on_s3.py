@@ -1,0 +1,171 @@
+"""Orphans on an S3 store: listed from several places at once, moved without marks of folders."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from firnline_domain.errors import StorageUnreachable
+from firnline_iceberg import s3_client
+from firnline_iceberg.below_location import Storage
+from firnline_iceberg.orphans import find_orphans
+from firnline_iceberg.quarantine import move_in, release
+from firnline_iceberg.removal import QUARANTINE
+from firnline_iceberg.retained_names import RetainedNames
+from firnline_iceberg.s3_client import Bucket
+
+from tests.integration.lake.test_orphans_by_inventory import LIMIT_MS, NOW_S, Site
+from tests.kit.s3_server import BUCKET, S3Server, s3_server
+
+pytestmark = pytest.mark.stack
+FOLDERS, EACH = 30, 40  # two pages
+AT_MS = 5_000
+WITHOUT_KEY = ("ListObjectsV2", "DeleteObjects")
+
+
+class Calls:
+    """What the server was asked, by operation."""
+
+    def __init__(self, log: Path) -> None:
+        self.log = log
+
+    def of(self, key: str) -> Counter[str]:
+        """About keys that begin so, and of listings."""
+        lines = (line.split(" ") for line in self.log.read_text().splitlines())
+        asked = ((one[7].removeprefix("s3_"), one[9]) for one in lines if len(one) > 20)
+        return Counter(verb for verb, uri in asked if key in uri or verb in WITHOUT_KEY)
+
+
+@pytest.fixture(scope="module")
+def calls(servers: Path) -> Calls:
+    return Calls(servers / "counted.log")
+
+
+@pytest.fixture(scope="module")
+def counted(servers: Path, calls: Calls) -> Iterator[S3Server]:
+    with s3_server(servers / "counted", more=("--access-log", str(calls.log))) as server:
+        yield server
+
+
+@pytest.fixture
+def site(counted: S3Server) -> Site:
+    return Site(counted, counted.root)  # versitygw lets nobody else copy in a bucket without an ACL
+
+
+def fill(site: Site, orphans: int, name: str = "left-{}.parquet") -> list[str]:
+    """Places of files that nobody names, evenly over the folders."""
+    root = site.store.folder / BUCKET / site.key("data")
+    found = []
+    for number in range(orphans):
+        path = root / f"p={number % FOLDERS:02}" / name.format(number)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"12345")
+        os.utime(path, (NOW_S - 10 * 86_400,) * 2)
+        found.append(f"data/{path.parent.name}/{path.name}")
+    return found
+
+
+def found(site: Site, storage: Storage) -> list[str]:
+    table = site.table()
+    told = find_orphans(table, RetainedNames(table), storage, LIMIT_MS, forced=True)
+    return sorted(one.place for one in told.files)
+
+
+def test_a_few_thousand_are_found_moved_and_deleted_in_few_calls(
+    site: Site, calls: Calls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places = fill(site, FOLDERS * EACH)
+    table = site.table()
+    names, storage = RetainedNames(table), Storage(table)
+    before = calls.of(site.prefix)
+    told = find_orphans(table, names, storage, LIMIT_MS, forced=True)
+    assert sorted(one.place for one in told.files) == sorted(places)
+    move_in(storage, told.files, AT_MS)
+    assert found(site, storage) == []
+    stored = {str(one.relative_to(root(site))) for one in root(site).rglob("*") if one.is_file()}
+    assert {f"{QUARANTINE}/{AT_MS}/{one}" for one in places} <= stored
+    assert release(table, names, storage, AT_MS + 1).deleted == len(places)
+    assert not any(one.startswith(QUARANTINE) for one in map(str, root(site).rglob("*.parquet")))
+    asked = calls.of(site.prefix) - before
+    assert asked["CopyObject"] == len(places)
+    assert asked["DeleteObjects"] == 4
+    assert asked["ListObjectsV2"] <= 40
+    assert asked["PutObject"] + asked["DeleteObject"] <= 4, asked  # the table's own
+
+
+def root(site: Site) -> Path:
+    return site.store.folder / BUCKET / site.key("")
+
+
+def test_names_that_are_spelled_oddly_come_through(site: Site) -> None:
+    names = ("a=b c+d-{}.parquet", "a%3Db-{}.parquet", "ü€-{}.parquet", "x&<y>'\"-{}.parquet")
+    places = sorted(one for name in names for one in fill(site, 2, name))
+    table = site.table()
+    storage = Storage(table)
+    assert found(site, storage) == places
+    told = find_orphans(table, RetainedNames(table), storage, LIMIT_MS, forced=True)
+    move_in(storage, told.files, AT_MS)
+    assert found(site, storage) == []
+    aside = sorted(one.place for one in storage.files(f"{QUARANTINE}/{AT_MS}"))
+    assert aside == [f"{QUARANTINE}/{AT_MS}/{one}" for one in places]
+    storage.move_all((one, one.split("/", 2)[2]) for one in aside)
+    assert found(site, storage) == places
+
+
+def test_a_file_that_its_writer_clears_up_meanwhile_is_no_error(site: Site) -> None:
+    places = fill(site, 3)
+    table = site.table()
+    storage = Storage(table)
+    told = find_orphans(table, RetainedNames(table), storage, LIMIT_MS, forced=True)
+    (root(site) / places[1]).unlink()
+    move_in(storage, told.files, AT_MS)
+    assert len(list(storage.files(QUARANTINE))) == 2
+
+
+def test_what_cannot_be_removed_where_it_was_is_told(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(self: Bucket, keys: list[str]) -> None:
+        raise PermissionError("AccessDenied")
+
+    fill(site, 3)
+    table = site.table()
+    storage = Storage(table)
+    told = find_orphans(table, RetainedNames(table), storage, LIMIT_MS, forced=True)
+    monkeypatch.setattr(Bucket, "remove", refused)
+    with pytest.raises(StorageUnreachable, match="AccessDenied"):
+        move_in(storage, told.files, AT_MS)
+    assert len(found(site, storage)) == 3  # and found again
+
+
+def test_a_store_that_knows_no_deletion_of_many_is_asked_for_each(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unknown(self: Bucket, keys: list[str]) -> None:
+        raise PermissionError("501")
+
+    fill(site, 3)
+    table = site.table()
+    storage = Storage(table)
+    told = find_orphans(table, RetainedNames(table), storage, LIMIT_MS, forced=True)
+    monkeypatch.setattr(Bucket, "_remove_at_once", unknown)
+    move_in(storage, told.files, AT_MS)
+    assert found(site, storage) == []
+
+
+def test_without_amazons_client_arrow_does_the_same(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where a role is assumed."""
+    places = fill(site, 40)
+    monkeypatch.setattr(s3_client, "_OF_ARROW", ("s3.endpoint",))
+    table = site.table()
+    storage = Storage(table)
+    assert found(site, storage) == sorted(places)
+    told = find_orphans(table, RetainedNames(table), storage, LIMIT_MS, forced=True)
+    move_in(storage, told.files, AT_MS)
+    assert found(site, storage) == []
+    assert release(table, RetainedNames(table), storage, AT_MS + 1).deleted == len(places)
