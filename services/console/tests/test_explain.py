@@ -317,3 +317,29 @@ def test_an_action_says_what_it_costs_and_spares(make: Make) -> None:
     )
     assert told["rewrite_manifests"]["numbers"] == numbers
     assert told["create_tags"]["words"] == "nothing to do"
+
+
+def test_an_expiry_that_is_announced_says_its_price(make: Make) -> None:
+    numbers = {
+        **{"price_cpu_s": 86.0, "price_requests": 11_707.0, "price_dollars": 1.5},
+        **{"gain_cpu_s_a_day": 0.0, "gain_requests_a_day": 0.0, "gain_bytes": 3e9},
+        **{"gain_dollars_a_day": 0.0021},
+    }
+    state = make(STATE, expiry_reason="too_few", action_numbers={"expire": numbers})
+    words = answer(state)["expiry"]["words"]
+    assert words.endswith(
+        "; costs about 86 CPU s and 11,707 requests ($1.50); frees 3.0 GB ($0.0021 a day)"
+    )
+    assert not answer(make(STATE, expiry_reason="too_few"))["expiry"]["words"].count("$")
+
+
+def test_what_waits_for_the_budget_says_what_it_is_worth(make: Make) -> None:
+    [part] = make(STATE).partitions
+    part = replace(
+        part,
+        status="idle",
+        reason="waiting_for_budget",
+        numbers={"rewrite_dollars": 0.0064, "spared_dollars_a_day": 0.024},
+    )
+    [told] = answer(make(STATE, partitions=(part,)))["partitions"]
+    assert told["words"].endswith("; costs $0.0064, spares readers $0.024 a day")

@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from firnline_domain.identity import TableName
+from firnline_domain.policy.decisions import Reason
+from firnline_domain.policy.expiry import EXPIRE
 from firnline_domain.policy.expiry_reasons import ExpiryReason
 from firnline_domain.policy.v2_deletes import UPGRADE
 from firnline_domain.records.pauses import Hold, HoldReason
@@ -17,7 +19,7 @@ from firnline_console.advice import AdviceView, advice_json
 from firnline_console.amounts import counted, in_bytes, scope_label
 from firnline_console.answers import hold_json, holds_json, table_json, task_json
 from firnline_console.catalogs import place_json
-from firnline_console.labels import label_of, priced
+from firnline_console.labels import dollars, label_of, priced
 from firnline_console.reads import reads_json
 from firnline_console.table_settings import settings_json
 from firnline_console.tables import TableStates, TableView
@@ -139,13 +141,21 @@ def expiry_json(state: TableState | None) -> dict[str, Any]:
     """The last decision about snapshot expiry."""
     reason = state.expiry_reason if state else ""
     plan = state.expiry_plan if state else None
+    numbers = state.action_numbers.get(EXPIRE, {}) if state else {}
     return {
         "reason": reason,
-        "words": planned(plan) if plan else label_of(reason) if reason else "not decided yet",
+        "words": "; ".join(filter(None, (_expiry_words(plan, reason), priced(numbers)))),
+        "numbers": numbers,
         "plan": to_plain(plan) if plan else None,
         "snapshots": state.snapshot_count if state else None,
         "oldest_snapshot_ms": state.oldest_snapshot_ms if state else None,
     }
+
+
+def _expiry_words(plan: ExpiryPlan | None, reason: str) -> str:
+    if plan:
+        return planned(plan)
+    return label_of(reason) if reason else "not decided yet"
 
 
 def actions_json(state: TableState | None) -> dict[str, Any]:
@@ -187,6 +197,9 @@ def planned(plan: ExpiryPlan) -> str:
 def partition_words(part: PartitionState) -> str:
     """The last decision in words; `reason` of a paused partition is that of its last failure."""
     words = label_of(part.reason, part.numbers)
+    if part.reason == Reason.WAITING_FOR_BUDGET and "rewrite_dollars" in part.numbers:
+        price, spared = part.numbers["rewrite_dollars"], part.numbers["spared_dollars_a_day"]
+        words += f"; costs {dollars(price)}, spares readers {dollars(spared)} a day"
     if part.status not in ("backing_off", "parked") or not part.failures:
         return words
     times = "once" if part.failures == 1 else f"{part.failures:,} times in a row"

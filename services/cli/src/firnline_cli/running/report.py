@@ -15,10 +15,11 @@ from firnline_domain.records.orders import RewriteFiles
 from firnline_domain.records.results import RewriteFinished, RowsCompared, TableResult, TaskFailed
 from rich.console import Console
 
-from firnline_cli._figures import counted, number, plain, size, styled
+from firnline_cli._figures import counted, money, number, plain, size, styled
 from firnline_cli.explain import WIDTH, grid
 from firnline_cli.forecast.report import why
 
+TEN = 10
 MAX_PASSED_OVER = 10  # partitions that a person is told of one by one
 
 
@@ -72,6 +73,24 @@ def words_of(event: Any) -> str:
     figures = getattr(event, "figures", {})
     said = ", ".join(f"{value:,.0f} {name.replace('_', ' ')}" for name, value in figures.items())
     return f"done: {said}" if said else "done"
+
+
+def price_of(orders: Sequence[Order]) -> str:
+    """What they cost together, and what readers and storage are spared; '' where nobody has weighed
+    them."""
+    sums = [
+        sum(order.numbers.get(one, order.numbers.get(other, 0.0)) for order in orders)
+        for one, other in (
+            ("price_cpu_s", "rewrite_cpu_s"),
+            ("price_dollars", "rewrite_dollars"),
+            ("gain_dollars_a_day", "spared_dollars_a_day"),
+        )
+    ]
+    cpu_s, price, gain = sums
+    if not cpu_s:
+        return ""
+    seconds = f"{cpu_s:,.0f}" if cpu_s >= TEN else f"{cpu_s:.2g}"
+    return f"It would cost about {seconds} CPU s, {money(price)}, and spare {money(gain)} a day."
 
 
 class TextReport:
@@ -147,6 +166,8 @@ class TextReport:
             said = "What would go is found out only when it is done"
         if snapshots := sum(one.snapshots for _, one in found):
             said = f"{counted(snapshots, 'snapshot')} and {said}"
+        if price := price_of([order for order, one in found if not one.refused]):
+            self.line(price)
         others = [one.says for _, one in found if one.says]
         self.line("Nothing was done." if others else f"Nothing was done. {said}.")
         if partitions := sum(one.partitions for _, one in found):

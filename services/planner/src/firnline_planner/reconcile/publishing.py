@@ -182,7 +182,8 @@ def table_state(
 def action_numbers(table: Table, limits: Thresholds, now_ms: int) -> dict[str, dict[str, float]]:
     """What was decided from about each action on the whole table, and what its next order costs and
     spares."""
-    kept = {EXPIRE, *table.work.actions}
+    expiry = table.work.expiry
+    kept = {*table.work.actions, *([EXPIRE] if expiry.going.snapshots or expiry.task_id else [])}
     return {
         name: {
             **one.numbers(table, limits),
