@@ -271,8 +271,8 @@ class Reason(ReasonCode):
     SHADOW = HoldReason.SHADOW.entry
     WAITING_FOR_BUDGET = (
         "waiting_for_budget",
-        "other partitions save more for their cost; it waits for the budget",
-        "deserves a rewrite, and others spare more for what they cost: its turn within "
+        "other rewrites and actions spare more for their price; it waits for the budget",
+        "deserves an order, and others spare more for what they cost: its turn within "
         "FIRNLINE_BUDGET_GB_HOURS comes",
     )
     TABLE_BUSY = (
