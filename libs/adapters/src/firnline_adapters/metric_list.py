@@ -147,7 +147,7 @@ GAUGES: Meanings = {
         "tables": "Tables with counters in this planner.",
         "tables_paused": "Tables of this planner that are paused, by themselves or with the fleet.",
         "partitions_waiting": (
-            "Partitions of this planner that wait for their turn within the budget."
+            "Partitions and actions on tables that wait for their turn within the budget."
         ),
         "partitions_off_objective": (
             "Partitions of this planner that miss an objective of their table "
