@@ -187,7 +187,7 @@ PROPERTIES = {
     "firnline.equality-deletes.max-age-ms": Property(
         "max_equality_delete_age_ms",
         PAUSE,
-        "readers cannot apply equality deletes (Snowflake and others) and see what was deleted",
+        "readers cannot apply equality deletes: they refuse the table, or see what was deleted",
     ),
     "firnline.objective.read-amplification": Property(
         "max_read_amplification",
