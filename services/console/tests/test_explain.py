@@ -333,12 +333,15 @@ def test_an_expiry_that_is_announced_says_its_price(make: Make) -> None:
     assert not answer(make(STATE, expiry_reason="too_few"))["expiry"]["words"].count("$")
 
 
-def test_what_waits_for_the_budget_says_what_it_is_worth(make: Make) -> None:
+@pytest.mark.parametrize("reason", ["waiting_for_budget", "unsorted"])
+def test_what_is_ordered_or_waits_for_the_budget_says_what_it_is_worth(
+    make: Make, reason: str
+) -> None:
     [part] = make(STATE).partitions
     part = replace(
         part,
         status="idle",
-        reason="waiting_for_budget",
+        reason=reason,
         numbers={"rewrite_dollars": 0.0064, "spared_dollars_a_day": 0.024},
     )
     [told] = answer(make(STATE, partitions=(part,)))["partitions"]

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from firnline_domain.identity import TableName
-from firnline_domain.policy.decisions import Reason
+from firnline_domain.policy.decisions import ORDERS, Reason
 from firnline_domain.policy.expiry import EXPIRE
 from firnline_domain.policy.expiry_reasons import ExpiryReason
 from firnline_domain.policy.v2_deletes import UPGRADE
@@ -194,10 +194,13 @@ def planned(plan: ExpiryPlan) -> str:
     )
 
 
+PRICED = frozenset({*ORDERS, Reason.WAITING_FOR_BUDGET})
+
+
 def partition_words(part: PartitionState) -> str:
     """The last decision in words; `reason` of a paused partition is that of its last failure."""
     words = label_of(part.reason, part.numbers)
-    if part.reason == Reason.WAITING_FOR_BUDGET and "rewrite_dollars" in part.numbers:
+    if part.reason in PRICED and "rewrite_dollars" in part.numbers:
         price, spared = part.numbers["rewrite_dollars"], part.numbers["spared_dollars_a_day"]
         words += f"; costs {dollars(price)}, spares readers {dollars(spared)} a day"
     if part.status not in ("backing_off", "parked") or not part.failures:
