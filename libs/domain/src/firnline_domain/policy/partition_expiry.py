@@ -11,7 +11,7 @@ from __future__ import annotations
 from firnline_domain.counters.work import ActionWork, Table
 from firnline_domain.policy.decisions import Reason
 from firnline_domain.policy.prices import Gain, Weighed
-from firnline_domain.policy.table_action import Asked, TableAction
+from firnline_domain.policy.table_action import NOT_ASKED, Asked, TableAction
 from firnline_domain.policy.table_prices import look_price
 from firnline_domain.records.results import TableResult
 from firnline_domain.settings.thresholds import Thresholds
@@ -30,7 +30,7 @@ class PartitionExpiry(TableAction):
 
     def asks(self, table: Table, limits: Thresholds, now_ms: int) -> Asked:
         if limits.partition_ttl_h <= 0:
-            return Asked(Reason.HEALTHY)
+            return NOT_ASKED
         numbers = self.numbers(table, limits)
         work = table.work.actions.get(self.name, ActionWork())
         if not _is_announced(work, limits, now_ms):

@@ -178,13 +178,13 @@ def together(orders: list[Output]) -> list[Output]:
 
 
 def _order_on_table(context: TableContext, table: Table) -> Table:
-    limits = context.limits_of_all(table)
+    limits, is_bounded = context.limits_of_all(table), context.fleet.is_bounded
     for action in TABLE_ACTIONS.values():
         table, order = action.considered(table, limits, context.now_ms)
         if order is not None:
             context.effects.send([Output(TABLE_TASKS, order.table.key, order)])
             context.charge(order.numbers.get("price_gb_hours", 0.0))
-        if context.fleet.is_bounded:
+        if is_bounded:
             _request_budget_of_action(context, table, action, limits)
     return table
 
