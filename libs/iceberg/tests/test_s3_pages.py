@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from xml.etree import ElementTree
+from xml.sax.saxutils import escape
 
 import pytest
 from firnline_iceberg.s3_client import Bucket
@@ -22,6 +23,7 @@ from firnline_iceberg.s3_pages import (
     all_below,
     listed_in_turn,
     page_of,
+    plain_page,
 )
 from firnline_iceberg.storage import file_io, s3_bucket
 
@@ -225,3 +227,58 @@ def test_a_page_without_a_time_is_an_error_of_the_storage() -> None:
     wrong = PAGE.replace(b"2026-01-02T03:04:05.000Z", b"")
     with bucket_that_answers([(200, wrong)]) as bucket, pytest.raises(OSError, match="listing"):
         bucket.page("t/")
+
+
+def listing(keys: list[str], coded: bool = False, each: str = "") -> bytes:
+    """As S3 writes it."""
+    found = "".join(
+        f"<Contents><Key>{escape(key)}</Key><LastModified>2026-01-02T03:04:{n % 60:02}.1Z"
+        f'</LastModified><ETag>"x"</ETag><Size>{n}</Size>{each}</Contents>'
+        for n, key in enumerate(keys)
+    )
+    coding = "<EncodingType>url</EncodingType>" if coded else ""
+    return (
+        f'<ListBucketResult xmlns="http://s3"><Name>b</Name>{coding}{found}'
+        "<NextContinuationToken>a&amp;b=</NextContinuationToken></ListBucketResult>"
+    ).encode()
+
+
+ODD = [  # keys
+    "a",
+    "a&b",
+    "a&amp;b",
+    "a&copy;b",
+    "a<b>",
+    "ü€/\U0001f600",
+    "a%3Db",
+    "a+b c",
+    "\"'",
+    " a ",
+    "",
+]
+
+
+@pytest.mark.parametrize("coded", [True, False])
+@pytest.mark.parametrize("keys", [ODD, [], ["x"]])
+def test_a_plain_page_is_read_as_any_reader_of_xml_reads_it(keys: list[str], coded: bool) -> None:
+    body = listing(keys, coded)
+    read = page_of(ElementTree.fromstring(body), "{http://s3}")
+    assert plain_page(body) == read
+    assert (len(read.objects), read.token) == (len(keys), "a&b=")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        listing(["a"])[:-5],
+        listing(["a"]).replace(b"<Size>0</Size>", b""),
+        listing(["a"]).replace(b"<Key>a<", b"<Key>a&#x0D;<"),
+        listing(["a"]).replace(b"<Key>a<", b"<Key><![CDATA[a]]><"),
+        listing(["a"]).replace(b"2026-01", b"someday"),
+        listing(["a"], each="<Owner><Key>b</Key></Owner>"),
+        listing(["a"]).replace(b"<Name>", b"<CommonPrefixes></CommonPrefixes><Name>"),
+        b"<Error><Code>InternalError</Code></Error>",
+    ],
+)
+def test_what_is_no_plain_page_is_left_to_a_reader_of_xml(body: bytes) -> None:
+    assert plain_page(body) is None
