@@ -152,7 +152,7 @@ bench-rewrite-tables: setup ## Only make the tables of the main parts
 	$(BIN)/python -m bench.rewrite.table --folder $(BENCH_FOLDER) main composite
 
 .PHONY: bench-actions
-bench-actions: setup ## Actions on whole tables beside Iceberg's own: PART=all|expire|orphans|manifests|dangling|sort|statistics, SCALE=x
+bench-actions: setup ## Actions on whole tables beside Iceberg's own: PART=all|expire|expire_again|orphans|manifests|dangling|sort|statistics, SCALE=x
 	$(BIN)/python -m bench.actions.run --part $(PART) --scale $(SCALE) --folder $(BENCH_FOLDER)
 
 .PHONY: soak

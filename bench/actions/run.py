@@ -102,7 +102,8 @@ def expire(site: Site) -> None:
         table = site.table(f"expire_{engine}", history)
         cut_off = START_MS + (snapshots - 10) * BETWEEN_MS
         before = sum(1 for _ in stored(history.root))
-        run = _ours(site, table, cut_off) if engine == OURS else _stocks(site, table, cut_off)
+        ours = _ours(_expirer(site), table, cut_off)
+        run = ours if engine == OURS else _stocks(site, table, cut_off)
         manifests = len(history._listed)
         site.measure("expire", engine, run, snapshots=snapshots, manifests=manifests, files=before)
         left[engine] = sum(1 for _ in stored(history.root))
@@ -111,8 +112,29 @@ def expire(site: Site) -> None:
     assert abs(left[OURS] - left[STOCK]) <= 4, left  # of metadata files
 
 
-def _ours(site: Site, table: TableName, cut_off: int) -> Callable[[], None]:
-    expirer = Expirer(site.tables, site.java, lambda _: (), "bench", now_ms)
+def expire_again(site: Site) -> None:
+    """Ten snapshots of a table that retains thousands: by a worker that has expired others of it a
+    while ago, and by one that has just begun."""
+    snapshots = int(3_000 * site.scale)
+    history = grown(site.folder / "expire_again", snapshots)
+    table, known = site.table("expire_again", history), _expirer(site)
+    gone = snapshots // 3
+
+    def until(expirer: Expirer) -> Callable[[], None]:
+        return _ours(expirer, table, START_MS + gone * BETWEEN_MS)
+
+    until(known)()
+    for engine, expirer in ((OURS, known), ("firnline, just begun", _expirer(site))):
+        gone += 10
+        site.measure("expire_again", engine, until(expirer), retained=snapshots - gone)
+    shutil.rmtree(history.root)
+
+
+def _expirer(site: Site) -> Expirer:
+    return Expirer(site.tables, site.java, lambda _: (), "bench", now_ms)
+
+
+def _ours(expirer: Expirer, table: TableName, cut_off: int) -> Callable[[], None]:
     at = now_ms()
     asked = ExpireSnapshots(
         "bench", table, "expire", "old_snapshots", 1, 1, at, at + 3_600_000,
@@ -228,6 +250,7 @@ def describe(site: Site) -> None:
 ORPHANS = "orphans"  # its sides are processes of their own
 PARTS = {
     "expire": expire,
+    "expire_again": expire_again,
     "manifests": manifests,
     "dangling": dangling,
     "sort": sort,

@@ -9,12 +9,14 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
-from firnline_iceberg import remembered_lists
+from firnline_iceberg import remembered_lists, remembered_names
 from firnline_iceberg.avro import MetadataFileGone
+from firnline_iceberg.digests import Hashes
 from firnline_iceberg.expired_files import clean, named_by_snapshots
 from firnline_iceberg.external_files import ExternalFiles
 from firnline_iceberg.remembered_lists import LIST_BYTES, MANIFEST_BYTES, RememberedLists
-from firnline_iceberg.retained_names import manifest_paths
+from firnline_iceberg.remembered_names import RememberedNames
+from firnline_iceberg.retained_names import content_names, manifest_paths
 from firnline_iceberg.tables import LoadedTable
 
 from .test_expired_files import Site
@@ -140,12 +142,12 @@ def test_threads_do_not_mix_up_lists(stored: Stored, table: LoadedTable) -> None
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_an_expiry_reads_each_list_once_and_the_next_one_the_new_ones(
+def test_an_expiry_reads_each_file_once_and_the_next_one_the_new_ones(
     tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And removes exactly what is not needed: memory of an earlier expiry changes nothing."""
     site, known, looked = Site(tmp_path, seed), RememberedLists(), ExternalFiles()
-    read: list[str] = []
+    names, read, opened = RememberedNames(), list[str](), list[str]()
 
     def reading(
         table: LoadedTable, paths: Iterable[str], skip_gone: bool = False
@@ -154,7 +156,12 @@ def test_an_expiry_reads_each_list_once_and_the_next_one_the_new_ones(
         read.extend(asked)
         return manifest_paths(table, asked, skip_gone)
 
+    def opening(table: LoadedTable, path: str, live_alone: bool) -> Hashes:
+        opened.append(path)
+        return content_names(table, path, live_alone)
+
     monkeypatch.setattr(remembered_lists, "manifest_paths", reading)
+    monkeypatch.setattr(remembered_names, "content_names", opening)
     site.append()
     listed = site.needed()
     for number in range(30):
@@ -165,8 +172,22 @@ def test_an_expiry_reads_each_list_once_and_the_next_one_the_new_ones(
             assert looked.first(before, known.manifests) is None
             gone = site.expire()
             after, stored = site.table(), site.stored()
-            cleaned = clean(after, named_by_snapshots(before, gone), False, known.manifests)
+            expired = named_by_snapshots(before, gone)
+            cleaned = clean(after, expired, False, known.manifests, names.names)
             known.keep(after, {one.manifest_list for one in after.snapshots})
             assert cleaned.files == len(stored - site.stored())
             assert site.stored() & listed == site.needed()
     assert len(read) == len(set(read)) >= 10
+    assert len(opened) == len(set(opened)) >= 10
+
+
+def test_what_is_taken_out_counts_for_who_asks_for_all(tmp_path: Path) -> None:
+    """Both kinds of answers are remembered beside each other."""
+    site, names = Site(tmp_path), RememberedNames()
+    site.append()
+    site.made.delete("id < 2")
+    table = site.table()
+    [[taken_out]] = manifest_paths(table, [table.snapshots[-1].manifest_list])
+    for _ in range(2):
+        assert len(names.names(table, taken_out, True)) == 0
+        assert len(names.names(table, taken_out, False)) == 1

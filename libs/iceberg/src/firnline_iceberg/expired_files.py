@@ -21,7 +21,9 @@ from firnline_iceberg.naming import file_name
 from firnline_iceberg.removal import ExpiredRemoval
 from firnline_iceberg.retained_names import (
     ListReader,
+    NamesReader,
     RetainedNames,
+    content_names,
     content_paths,
     manifest_paths,
 )
@@ -71,6 +73,7 @@ def clean(
     expired: ExpiredLists,
     outside: bool = False,
     manifests_of: ListReader = manifest_paths,
+    names_of: NamesReader = content_names,
 ) -> Cleaned:
     """Removes what no retained snapshot needs. `table`: as it is after the expiry. `outside`: its
     owner has said that files outside its own locations may go.
@@ -79,7 +82,7 @@ def clean(
     for each file that goes. Raises MetadataFileGone (expired by another meanwhile),
     MetadataUnreadable, RetryLater, TaskRefused.
     """
-    retained = RetainedNames(table, True, manifests_of)
+    retained = RetainedNames(table, True, manifests_of, names_of)
     lists = [path for path in expired.lists if not retained.has(file_name(path))]
     named = set(chain.from_iterable(manifests_of(table, lists, skip_gone=True)))
     manifests = {path for path in named if not retained.has(file_name(path))}

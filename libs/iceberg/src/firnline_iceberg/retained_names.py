@@ -6,7 +6,7 @@ makes a file look unneeded. Where two files share a name, both are needed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 from typing import Any, Protocol
@@ -53,6 +53,14 @@ def manifest_paths(
         yield from each(pool, read, paths)
 
 
+NamesReader = Callable[[LoadedTable, str, bool], Hashes]  # as `content_names`
+
+
+def content_names(table: LoadedTable, path: str, live_alone: bool) -> Hashes:
+    """Of the data and delete files of a manifest. Raises as `manifest_paths`."""
+    return _hashes(content_paths(table, path, live_alone))
+
+
 class RetainedNames:
     """Hashes are of this process. Two that are equal keep a file that nobody needs."""
 
@@ -61,6 +69,7 @@ class RetainedNames:
         table: LoadedTable,
         live_alone: bool = False,
         manifests_of: ListReader = manifest_paths,
+        names_of: NamesReader = content_names,
     ) -> None:
         """Reads the metadata file, every manifest list, and every manifest once. `live_alone`:
         without files that an entry says were taken out.
@@ -74,9 +83,7 @@ class RetainedNames:
         self.lists = tuple(dict.fromkeys(_list_of(one) for one in snapshots))
         self.manifests = set(chain.from_iterable(manifests_of(table, self.lists)))
         with ThreadPoolExecutor(THREADS) as pool:
-            entries = pool.map(
-                lambda path: _hashes(content_paths(table, path, live_alone)), self.manifests
-            )
+            entries = pool.map(lambda path: names_of(table, path, live_alone), self.manifests)
             own = chain(named_by_metadata(table, truth), self.lists, self.manifests)
             parts = [_hashes(own), *entries]
         self._known: Hashes = np.unique(np.concatenate(parts))

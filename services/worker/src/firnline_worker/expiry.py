@@ -3,7 +3,7 @@ snapshot reaches is removed (`expired_files`), without Spark.
 
 An order is only an order: what table and namespace say is read again, and every file that the table
 retains is looked at before the first one goes. What was read once is not read again
-(`external_files`, `remembered_lists`).
+(`external_files`, `remembered_lists`, `remembered_names`).
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from firnline_iceberg.old_refs import NO_REFS, OldRefs, old_refs, remove_refs
 from firnline_iceberg.output_lists import UNSIGNED
 from firnline_iceberg.reachability import refuse_if_hidden
 from firnline_iceberg.remembered_lists import RememberedLists
+from firnline_iceberg.remembered_names import RememberedNames
 from firnline_iceberg.tables import LoadedTable, Tables
 from firnline_iceberg.unused_metadata import unused_metadata
 from py4j.protocol import Py4JJavaError
@@ -105,6 +106,7 @@ class Expirer:
     now_ms: Callable[[], int]
     external_files: ExternalFiles = field(default_factory=ExternalFiles)
     lists: RememberedLists = field(default_factory=RememberedLists)
+    names: RememberedNames = field(default_factory=RememberedNames)
     keys: Keyring = UNSIGNED
     looked: Looked = field(default_factory=Looked)
 
@@ -265,7 +267,8 @@ class Expirer:
         retained a moment ago: the journal stays for the next one."""
         try:
             agreed = owner_agrees(table.properties)
-            cleaned = clean(table, expired, agreed, self.lists.manifests)
+            known = self.lists.manifests, self.names.names
+            cleaned = clean(table, expired, agreed, *known)
         except MetadataFileGone as error:
             text = f"another expiry of the table runs at this moment: {error}"
             raise TaskRefused(error.reason, text, retryable=True) from error
