@@ -50,7 +50,7 @@ class MetadataUnreadable(TaskRefused):
         super().__init__("metadata_unreadable", f"{path}: {why!r}")
 
 
-_BROKEN = (ValueError, IndexError, EOFError, KeyError, TypeError, zlib.error, struct.error)
+BROKEN = (ValueError, IndexError, EOFError, KeyError, TypeError, zlib.error, struct.error)
 """What fastavro raises where bytes and schema do not agree."""
 
 
@@ -100,10 +100,10 @@ def records(io: FileIO, path: str, wanted: Wanted) -> Iterator[Record]:
     Raises MetadataFileGone, RetryLater (storage unreachable), MetadataUnreadable: Iceberg 1.12.0
     for one writes `fixed` partition values as `bytes`, against the schema in the same file.
     """
-    content = _content(io, path)
+    content = content_of(io, path)
     try:
         yield from _decoded(content, wanted)
-    except _BROKEN as error:
+    except BROKEN as error:
         raise MetadataUnreadable(path, error) from error
 
 
@@ -120,7 +120,7 @@ def _decoded(content: bytes, wanted: Wanted) -> Iterator[Record]:
 def holds_any(io: FileIO, path: str, names: Collection[bytes]) -> set[bytes]:
     """Those of `names`, all of which begin with `firnline-`, that stand anywhere in the blocks of
     an Avro file: in a path of an entry, or in a bound. Raises as `records`."""
-    content = _content(io, path)
+    content = content_of(io, path)
     lengths = {len(name) for name in names}
     found: set[bytes] = set()
     try:
@@ -131,7 +131,7 @@ def holds_any(io: FileIO, path: str, names: Collection[bytes]) -> set[bytes]:
                 found.update(raw[at : at + length] for length in lengths)
                 at = raw.find(_OURS, at + 1)
             found.intersection_update(names)
-    except _BROKEN as error:
+    except BROKEN as error:
         raise MetadataUnreadable(path, error) from error
     return found
 
@@ -141,7 +141,7 @@ def _narrowed(wanted: Wanted, schema: bytes) -> Schema:
     return wanted.narrow(json.loads(schema))
 
 
-def _content(io: FileIO, path: str) -> bytes:
+def content_of(io: FileIO, path: str) -> bytes:
     try:
         with io.new_input(path).open() as stream:
             return stream.read()

@@ -27,7 +27,7 @@ LIST = Wanted(
     }
 )
 LIST_NAMES = Wanted({500: "path", 515: "sequence_number"})
-LIST_PATHS = Wanted({500: "path"})  # a seventh of the time less
+LIST_PATHS = Wanted({500: "path"})
 _FILE = {
     100: "path",
     101: "format",

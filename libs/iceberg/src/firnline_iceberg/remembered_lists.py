@@ -1,8 +1,7 @@
 """Which manifests the manifest lists of tables name, in some hundred bytes a list.
 
 A list never changes, and one that follows another names nearly the same manifests. An expiry asks
-of each list twice, and the next expiry of the table once more: decoding costs 4 us a row, and a
-thousand lists of a thousand rows are a million.
+of each list two or three times, and the next expiry of the table once more.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ import zlib
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from threading import Lock
 
 import numpy as np
@@ -20,7 +18,6 @@ from firnline_iceberg.retained_names import manifest_paths
 from firnline_iceberg.tables import LoadedTable
 
 MAX_BYTES = 64_000_000  # of all tables together
-PORTION = 64  # lists that are looked up at a time
 LIST_BYTES, MANIFEST_BYTES = 300, 400  # of memory, beside the numbers: paths and their places
 
 
@@ -85,20 +82,18 @@ class RememberedLists:
     ) -> Iterator[list[str]]:
         """As `retained_names.manifest_paths`, which is asked for lists that are not known; one that
         is known may be gone meanwhile."""
-        left = iter(paths)
-        while some := list(islice(left, PORTION)):
-            with self._lock:
-                known = self._of(table)
-                packed = {path: known.lists[path] for path in some if path in known.lists}
-            unread = [path for path in some if path not in packed]
-            read = manifest_paths(table, unread, skip_gone) if unread else iter(())
-            for path in some:
-                if path in packed:
-                    yield known.manifests(packed[path])
-                else:
-                    found = next(read)
-                    self._remember(table, path, found)
-                    yield found
+        paths = tuple(paths)
+        with self._lock:
+            known = self._of(table)
+            packed = {path: known.lists[path] for path in paths if path in known.lists}
+        read = manifest_paths(table, [one for one in paths if one not in packed], skip_gone)
+        for path in paths:
+            if path in packed:
+                yield known.manifests(packed[path])
+            else:
+                found = next(read)
+                self._remember(table, path, found)
+                yield found
 
     def _remember(self, table: LoadedTable, path: str, manifests: Sequence[str]) -> None:
         """In the order of the lists, or their numbers compress badly. Not of one that is gone."""

@@ -18,10 +18,11 @@ from pyiceberg.table.snapshots import Snapshot
 
 from firnline_iceberg.avro import MetadataFileGone, records
 from firnline_iceberg.digests import Hashes
-from firnline_iceberg.fields import ENTRY_PATHS, LIST_PATHS
+from firnline_iceberg.fields import ENTRY_PATHS
 from firnline_iceberg.files import Status
 from firnline_iceberg.naming import file_name
 from firnline_iceberg.reachability import each, metadata_file, named_by_metadata
+from firnline_iceberg.repeated_rows import RepeatedRows
 from firnline_iceberg.tables import LoadedTable
 
 THREADS = 8  # that read manifests; each holds one at a time
@@ -41,9 +42,11 @@ def manifest_paths(
     """Manifests of each of these manifest lists, in their order. `skip_gone`: none of a list that
     is not there. Raises MetadataFileGone, MetadataUnreadable, RetryLater."""
 
+    rows = RepeatedRows()
+
     def read(path: str) -> list[str]:
         try:
-            return [row["path"] for row in records(table.io, path, LIST_PATHS)]
+            return rows.paths(table.io, path)
         except MetadataFileGone:
             if skip_gone:
                 return []
