@@ -12,6 +12,7 @@ from firnline_domain.policy.expiry import configured_ref_rules, configured_reten
 from firnline_domain.policy.format_upgrade import FormatUpgrade
 from firnline_domain.policy.manifest_rewrite import ManifestRewrite
 from firnline_domain.policy.orphan_removal import OrphanRemoval
+from firnline_domain.policy.partition_archiving import PartitionArchiving
 from firnline_domain.policy.partition_expiry import PartitionExpiry
 from firnline_domain.policy.requested import Order
 from firnline_domain.policy.statistics import Statistics
@@ -33,6 +34,7 @@ from firnline_iceberg.orphans import find_orphans, refuse_unclear
 from firnline_iceberg.planning import live_files
 from firnline_iceberg.retained_names import RetainedNames
 from firnline_iceberg.tables import LoadedTable, Tables
+from firnline_worker.archiving import preview as archive_preview
 from firnline_worker.eligibility import reasons
 from firnline_worker.format_upgrade import refusal as refusal_of_upgrade
 from firnline_worker.format_upgrade import unfit, v2_deletes
@@ -84,6 +86,8 @@ def preview(tables: Tables, order: Order, now_ms: int) -> Preview:
             return _manifests(table)
         case OrphanRemoval.name:
             return _orphans(tables, table, order, now_ms)
+        case PartitionArchiving.name:
+            return _archiving(tables, table, order, now_ms)
         case PartitionExpiry.name:
             return _partitions(tables, table, order, now_ms)
         case FormatUpgrade.name:
@@ -155,6 +159,19 @@ def _partitions(tables: Tables, table: LoadedTable, order: TableOrder, now_ms: i
     before_ms = now_ms - int(ttl_h(order, limits) * HOUR_MS)
     found = old_files(table, table.head(MAIN).snapshot_id, limits, before_ms)
     return Preview(files=len(found.files), bytes=_bytes(found.files), partitions=len(found.scopes))
+
+
+def _archiving(tables: Tables, table: LoadedTable, order: TableOrder, now_ms: int) -> Preview:
+    seen = archive_preview(tables, table, order, now_ms)
+    if isinstance(seen, str):
+        return Preview(refused=seen)
+    waiting = f" {seen.waiting} files wait until their deletes are applied." * bool(seen.waiting)
+    return Preview(
+        files=len(seen.files),
+        bytes=sum(one.bytes for one in seen.files),
+        partitions=len({one.scope for one in seen.files}),
+        says=f"They would move to {seen.archive}, {seen.state}.{waiting}",
+    )
 
 
 def _tags(tables: Tables, table: LoadedTable, order: TableOrder, now_ms: int) -> Preview:

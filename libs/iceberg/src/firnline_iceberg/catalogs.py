@@ -106,6 +106,10 @@ class CatalogTables(Tables):
 
         self._each = Catalogs(connections, make)
 
+    def of(self, table: TableName) -> Tables:
+        """Raises UnknownCatalog."""
+        return self._each.of(table)
+
     def load(self, table: TableName) -> LoadedTable:
         """Raises UnknownCatalog, and as `Tables.load`."""
         return self._each.of(table).load(table)
@@ -141,6 +145,14 @@ class CatalogCommits(JavaCommits):
     def commit(self, table: TableName, *how: Any, **more: Any) -> Outcome:
         """Raises UnknownCatalog, and as `JavaCommits.commit`."""
         return self._of(table).commit(table, *how, **more)
+
+    def begin(self, table: TableName) -> None:
+        """Raises UnknownCatalog, and as `JavaCommits.begin`."""
+        self._of(table).begin(table)
+
+    def forget(self, table: TableName) -> None:
+        """Raises UnknownCatalog, and as `JavaCommits.forget`."""
+        self._of(table).forget(table)
 
     def abandon(self, table: TableName) -> None:
         """As `JavaCommits.abandon`."""

@@ -189,6 +189,12 @@ class JavaCommits:
             except StorageRefused:  # nothing was sent; its keys may be those of a moment ago
                 return attempt(self._read(table))
 
+    def forget(self, table: TableName) -> None:
+        """Load it anew for the next commit: it has another spec by now, and Spark hides the error
+        that would tell."""
+        with self._lock:
+            self._known.pop(table, None)
+
     def abandon(self, table: TableName) -> None:
         """Nothing that was written for a table's last try serves again: it may be removed."""
         with self._lock:
@@ -302,11 +308,10 @@ class JavaCommits:
     def _add(
         self, transaction: Any, rewrite: Rewrite, files: _Files, ref: str, pin: Pin | None
     ) -> None:
-        make = self._row_delta if rewrite.kept else _deletion if rewrite.drops else _rewrite
-        change = make(transaction, rewrite, files)
+        change = self._kind(rewrite)(transaction, rewrite, files)
         if ref != MAIN:
             change.toBranch(ref)
-        if not rewrite.drops:
+        if not rewrite.drops and not rewrite.appends:
             change.validateFromSnapshot(rewrite.start_snapshot_id)
         change.set(TASK_ID, ",".join(rewrite.task_ids))
         change.set(BY_VERSION, VERSION)
@@ -315,6 +320,18 @@ class JavaCommits:
         if pin is not None:
             change.validateWith(pin)
         change.commit()
+        if rewrite.properties:
+            wanted = transaction.updateProperties()
+            for name, value in rewrite.properties.items():
+                wanted.set(name, value)
+            wanted.commit()
+
+    def _kind(self, rewrite: Rewrite) -> Callable[[Any, Rewrite, _Files], Any]:
+        if rewrite.kept:
+            return self._row_delta
+        if rewrite.appends:
+            return _append
+        return _deletion if rewrite.drops else _rewrite
 
     def _row_delta(self, transaction: Any, rewrite: Rewrite, files: _Files) -> Any:
         change = transaction.newRowDelta()
@@ -357,6 +374,17 @@ class JavaCommits:
             return replace(_refused(error), written=written)
         return Unknown(_text(error), written)
 
+    def begin(self, table: TableName) -> None:
+        """Give a table that has never had a snapshot an empty one: a commit is pinned to a head.
+        Raises RetryLater, JvmEnded."""
+        with self._iceberg.watched():
+            try:
+                found = self._load(table)
+                if found.currentSnapshot() is None:
+                    found.newFastAppend().set(BY_VERSION, VERSION).commit()
+            except Py4JJavaError as error:
+                raise java_errors.unreachable(error, self._name) from error
+
     def undo(self, table: TableName, ref: str, ours: int, parent: int) -> bool:
         """Set `ref` back from `ours` to `parent`; False where another commit has landed since.
 
@@ -391,6 +419,13 @@ def _deletion(transaction: Any, _: Rewrite, files: _Files) -> Any:
     for file in files.removed:
         change.deleteFile(file)
     return change.validateFilesExist()
+
+
+def _append(transaction: Any, _: Rewrite, files: _Files) -> Any:
+    change = transaction.newAppend()
+    for file in files.added:
+        change.appendFile(file)
+    return change
 
 
 def _rewrite(transaction: Any, rewrite: Rewrite, files: _Files) -> Any:

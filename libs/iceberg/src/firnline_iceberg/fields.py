@@ -44,6 +44,7 @@ _FILE = {
     145: "content_size",
 }
 _BOUNDS = {125: "lower", 128: "upper"}
+_SIZES = {108: "column_sizes", 132: "split_offsets"}
 _STATS = {109: "value_counts", 110: "null_counts", 137: "nan_counts"}
 
 
@@ -61,4 +62,5 @@ ENTRY_OF_DIGEST = Wanted(
     {2: Wanted({100: "path", 102: "partition"}, {102: Wanted(every=PARTITION)})},
 )
 ENTRY_WITH_BOUNDS = _entry(_FILE | _BOUNDS)
+ENTRY_WHOLE = _entry(_FILE | _BOUNDS | _STATS | _SIZES)
 ENTRY_WITH_STATS = _entry(_FILE | _BOUNDS | _STATS)

@@ -28,6 +28,14 @@ class FileStats:
     upper: dict[int, bytes]
 
 
+@dataclass(frozen=True, slots=True)
+class FileLayout:
+    """What is where in a file, for who describes a copy of it."""
+
+    column_sizes: dict[int, int]  # bytes, per field id
+    split_offsets: tuple[int, ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileEntry:
     """A manifest entry with its inherited numbers filled in.
@@ -50,7 +58,8 @@ class FileEntry:
     bytes: int
     sort_order_id: int | None = None
     encrypted: bool = False  # `key_metadata` is set
-    stats: FileStats | None = None  # only where it was asked for
+    stats: FileStats | None = None  # only where it was asked for, as the next one
+    layout: FileLayout | None = None
 
     @property
     def scope(self) -> Scope:

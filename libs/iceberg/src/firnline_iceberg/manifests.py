@@ -21,12 +21,20 @@ from pyiceberg.types import StringType
 from firnline_iceberg.avro import MetadataUnreadable, Record, Wanted, records
 from firnline_iceberg.fields import (
     ENTRY,
+    ENTRY_WHOLE,
     ENTRY_WITH_BOUNDS,
     ENTRY_WITH_STATS,
     LIST,
     PARTITION,
 )
-from firnline_iceberg.files import DataFileEntry, DeleteFileEntry, FileEntry, FileStats, Status
+from firnline_iceberg.files import (
+    DataFileEntry,
+    DeleteFileEntry,
+    FileEntry,
+    FileLayout,
+    FileStats,
+    Status,
+)
 from firnline_iceberg.partitions import PartitionText
 
 _PATH_COLUMN = 2147483546  # `file_path` of a position-delete file
@@ -38,6 +46,7 @@ class Detail(IntEnum):
     COUNTS = 0  # no bounds: position deletes do not know their `referenced_data_file`
     REFERENCES = 1  # bounds of delete files, for that; the default
     STATS = 2  # `FileEntry.stats` of every file
+    WHOLE = 3  # `FileEntry.layout` of every file
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,8 +157,8 @@ class PartitionTexts:
 
 
 def _wanted(manifest: ManifestFile, detail: Detail) -> Wanted:
-    if detail is Detail.STATS:
-        return ENTRY_WITH_STATS
+    if detail >= Detail.STATS:
+        return ENTRY_WHOLE if detail is Detail.WHOLE else ENTRY_WITH_STATS
     bounds = manifest.holds_deletes and detail is Detail.REFERENCES
     return ENTRY_WITH_BOUNDS if bounds else ENTRY
 
@@ -173,7 +182,8 @@ def _common(
         "bytes": file["bytes"],
         "sort_order_id": file.get("sort_order_id"),
         "encrypted": file.get("key_metadata") is not None,
-        "stats": _stats(file) if detail is Detail.STATS else None,
+        "stats": _stats(file) if detail >= Detail.STATS else None,
+        "layout": _layout(file) if detail is Detail.WHOLE else None,
     }
 
 
@@ -221,6 +231,10 @@ def _stats(file: Record) -> FileStats:
         lower=_map(file.get("lower")),
         upper=_map(file.get("upper")),
     )
+
+
+def _layout(file: Record) -> FileLayout:
+    return FileLayout(_map(file.get("column_sizes")), tuple(file.get("split_offsets") or ()))
 
 
 def _map(pairs: list[Record] | None) -> dict[int, Any]:

@@ -17,7 +17,13 @@ _DIGEST = 24  # hexadecimal digits: 96 bits, which nobody finds a second task fo
 _TASK = re.compile(r"[0-9A-Za-z_-]{1,64}")
 _RUN = re.compile(r"[0-9a-f]{8}")
 _TAIL = re.compile(r"(\d{1,9})-([0-9a-f]{8})(\D.*)", re.ASCII)
-_CONTENT = re.compile(r"-\d{5,9}-(\d{5,9}\.parquet|deletes\.(parquet|puffin)|set)", re.ASCII)
+_COPIED = r"[0-9a-f]{32}\.(?:parquet|avro|orc)"
+_CONTENT = re.compile(
+    rf"-\d{{5,9}}-(\d{{5,9}}\.parquet|deletes\.(parquet|puffin)|set|{_COPIED})", re.ASCII
+)
+_COPY = re.compile(
+    rf"(?P<stem>{PREFIX}\S+-\d{{1,9}}-[0-9a-f]{{8}})-\d{{5,9}}-(?P<file>{_COPIED})", re.ASCII
+)
 _SET = re.compile(r"-\d{5,9}-set", re.ASCII)
 
 
@@ -75,6 +81,10 @@ class Run:
         """A delete file."""
         return f"{self.stem}-{number:05d}-deletes.{'puffin' if vectored else 'parquet'}"
 
+    def copy_name(self, number: int, key: str, file_format: str) -> str:
+        """A copy of another table's data file; `key`: 32 hexadecimal digits, of which one."""
+        return f"{self.stem}-{number:05d}-{key}.{file_format.lower()}"
+
     def set_name(self, number: int) -> str:
         """A file of a delete set, for the executors of the run."""
         return f"{self.stem}-{number:05d}-set"
@@ -92,6 +102,12 @@ def stem_of(table_key: str, task_id: str) -> str:
     """What the names of all runs of a task begin with."""
     digest = hashlib.sha256(f"{table_key}\x1f{task_id}".encode("utf-8", "replace")).hexdigest()
     return f"{PREFIX}{task_id[:_SHOWN]}-{digest[:_DIGEST]}-"
+
+
+def copied(name: str) -> tuple[str, str] | None:
+    """(Stem of its run, key) of the name of a copy; None: it is none."""
+    found = _COPY.fullmatch(name)
+    return None if found is None else (found["stem"], found["file"].partition(".")[0])
 
 
 def run_of(table_key: str, task_id: str, name: str) -> Run | None:

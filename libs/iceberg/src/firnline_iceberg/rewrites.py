@@ -36,6 +36,8 @@ class Rewrite:
     notes: Mapping[str, str] = field(default_factory=dict)
     kept: tuple[str, ...] = ()
     drops: bool = False  # rows go with their files: readers of changes see a delete, no rewrite
+    appends: bool = False  # rows come with `added`, which may be none: then only the head moves
+    properties: Mapping[str, str] = field(default_factory=dict)  # of the table, set with it
 
 
 @dataclass(frozen=True)

@@ -260,6 +260,10 @@ class Tables:
         configuration."""
         return self._catalog
 
+    def of(self, table: TableName) -> Tables:
+        """Those of the catalog and the prefix that a table is in."""
+        return self
+
     def load(self, table: TableName) -> LoadedTable:
         """The table as it is now.
 

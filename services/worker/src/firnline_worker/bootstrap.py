@@ -26,6 +26,7 @@ from firnline_domain.policy.format_upgrade import FormatUpgrade
 from firnline_domain.policy.lanes import Lane, LaneRotation, topic_of
 from firnline_domain.policy.manifest_rewrite import ManifestRewrite
 from firnline_domain.policy.orphan_removal import OrphanRemoval
+from firnline_domain.policy.partition_archiving import PartitionArchiving
 from firnline_domain.policy.partition_expiry import PartitionExpiry
 from firnline_domain.policy.statistics import Statistics
 from firnline_domain.policy.tag_creation import TagCreation
@@ -43,6 +44,7 @@ from firnline_iceberg.tables import Tables
 from pyspark.sql import SparkSession
 
 from firnline_worker import executor_check
+from firnline_worker.archiving import Archiver
 from firnline_worker.comparing import Comparer
 from firnline_worker.dangling_deletes import DanglingDeleteRemover
 from firnline_worker.delete_set_cache import DeleteSetCache
@@ -244,6 +246,7 @@ def table_actions(
         ManifestRewrite.name: ManifestRewriter(tables, java, name, now_ms).rewrite,
         OrphanRemoval.name: OrphanRemover(tables, name, now_ms).remove,
         PartitionExpiry.name: PartitionExpirer(tables, commits, name, now_ms).expire,
+        PartitionArchiving.name: Archiver(tables, commits, name, now_ms, keys).archive,
         TagCreation.name: TagCreator(tables, name, now_ms).create,
         FormatUpgrade.name: FormatUpgrader(tables, java, name, now_ms).upgrade,
         Statistics.name: StatisticsComputer(tables, java, name, now_ms).compute,

@@ -115,6 +115,8 @@ def refusal(order: TableOrder, limits: Thresholds, now_ms: int) -> tuple[str, st
         return "disabled", "firnline.enabled=false"
     if limits.partition_ttl_h <= 0:
         return "no_ttl", "firnline.partitions.ttl-hours is not set: it says at which age rows go"
+    if limits.archive_after_h > 0:
+        return "archived_instead", "firnline.archive.after-hours is set: what is old is archived"
     if order.numbers.get("announces") or order.reason == Reason.REQUESTED:
         return None
     announced_ms = order.numbers.get("announced_ms", 0.0)

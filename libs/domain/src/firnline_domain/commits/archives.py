@@ -16,13 +16,8 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate, takewhile
 
 from firnline_domain.identity import Scope
+from firnline_domain.records.archive_marks import ROUND
 from firnline_domain.values import Value
-
-ARCHIVE_OF = "firnline.archive-of"  # property of an archive: uuid of the table that it is of
-ROUND = "firnline.archive-round"  # of both: the last round that came in, or left
-FILES = "firnline.archive-files"  # of an archive: how many copies that round has
-GIVEN_UP = "firnline.archive-given-up"  # of the table: the last round that will not leave
-MARKS = (ARCHIVE_OF, ROUND, FILES, GIVEN_UP)
 
 
 class SourceFile(Value):
@@ -62,7 +57,7 @@ class Archive(Value):
 
     round: str
     files: int = 0
-    copies: Mapping[str, CopiedFile] = {}  # noqa: RUF012  a Value's fields are frozen
+    copies: Mapping[str, CopiedFile] = {}
     foreign: frozenset[Scope] = frozenset()
 
 

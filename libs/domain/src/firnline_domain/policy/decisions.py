@@ -129,6 +129,17 @@ class Reason(ReasonCode):
         "files whose rows are all older than {ttl_h} h (firnline.partitions.ttl-hours) leave the "
         "table",
     )
+    ARCHIVE_ANNOUNCED = (
+        "archive_announced",
+        "a worker counts which files are older than `firnline.archive.after-hours`",
+        "which files are older than {archive_h} h is being found out, to be announced",
+    )
+    ARCHIVE_DUE = (
+        "archive_due",
+        "files whose rows are all older than `firnline.archive.after-hours` move to the archive",
+        "files whose rows are all older than {archive_h} h (firnline.archive.after-hours) move to "
+        "the archive",
+    )
     FORMAT_ANNOUNCED = (
         "format_announced",
         "a worker looks who writes the table, before `firnline.format-version` is carried out",
@@ -174,6 +185,13 @@ class Reason(ReasonCode):
         " over",
         "old partitions were announced; they leave the table when firnline.partitions.grace-ms is "
         "over (firnline.partitions.ttl-hours=0 stops it)",
+    )
+    ARCHIVE_GRACE = (
+        "archive_grace_period",
+        "what is to be archived was announced, and moves when `firnline.partitions.grace-ms` is "
+        "over",
+        "what is to be archived was announced; it moves when firnline.partitions.grace-ms is over "
+        "(firnline.archive.after-hours=0 stops it)",
     )
     FORMAT_GRACE = (
         "format_grace_period",
@@ -333,6 +351,8 @@ ORDERS = frozenset(
         Reason.MANY_MANIFESTS,
         Reason.PARTITIONS_ANNOUNCED,
         Reason.OLD_PARTITIONS,
+        Reason.ARCHIVE_ANNOUNCED,
+        Reason.ARCHIVE_DUE,
         Reason.FORMAT_ANNOUNCED,
         Reason.FORMAT_VERSION,
         Reason.STALE_STATISTICS,

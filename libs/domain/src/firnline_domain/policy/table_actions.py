@@ -6,6 +6,7 @@ from firnline_domain.policy.dangling_deletes import DanglingDeletes
 from firnline_domain.policy.format_upgrade import FormatUpgrade
 from firnline_domain.policy.manifest_rewrite import ManifestRewrite
 from firnline_domain.policy.orphan_removal import OrphanRemoval
+from firnline_domain.policy.partition_archiving import PartitionArchiving
 from firnline_domain.policy.partition_expiry import PartitionExpiry
 from firnline_domain.policy.snapshot_expiry import SnapshotExpiry
 from firnline_domain.policy.statistics import Statistics
@@ -18,6 +19,7 @@ ACTIONS: tuple[TableAction, ...] = (
     ManifestRewrite(),
     OrphanRemoval(),
     PartitionExpiry(),
+    PartitionArchiving(),
     FormatUpgrade(),
     Statistics(),
     TagCreation(),

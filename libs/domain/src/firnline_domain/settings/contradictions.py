@@ -22,6 +22,11 @@ def contradictions(
     yield from _numbers(limits)
     yield from _expiry(settings, limits, fleet)
     yield from _tags(limits, now_ms)
+    if limits.archive_after_h > 0 and limits.partition_ttl_h > 0:
+        yield (
+            f"firnline.partitions.ttl-hours={limits.partition_ttl_h:g} has no effect: old rows are "
+            "archived (firnline.archive.after-hours); a TTL of the archive is a property of its own"
+        )
     try:
         yield from _periods(limits, now_ms)
     except UnreadablePeriod:

@@ -8,6 +8,7 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Any
 
+from firnline_domain.records.archive_marks import MARKS
 from firnline_domain.records.states import SettingInForce
 from firnline_domain.settings.amoro import NO_DIFFERENCE, PREFIX, UNDERSTOOD
 from firnline_domain.settings.groups import unserved
@@ -151,7 +152,7 @@ def _by(origin: str) -> str:
 
 def unknown(settings: Mapping[str, str]) -> Iterator[str]:
     """Names that mean nothing, each with the one that comes nearest."""
-    known = (*PROPERTIES, *READ_ELSEWHERE)
+    known = (*PROPERTIES, *READ_ELSEWHERE, *MARKS)
     for key in sorted(settings):
         name = key.removeprefix(NAMESPACE)
         if name.startswith(OURS) and name not in known:

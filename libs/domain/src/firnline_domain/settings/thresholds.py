@@ -88,6 +88,9 @@ class Thresholds(Value, cache_hash=True):  # ninety fields, and `_resolved` asks
     partition_column: str = ""  # firnline.partitions.column: that the age is of
     partition_grace_ms: int = DAY_MS  # firnline.partitions.grace-ms: from the announcement
     partition_interval_ms: int = 6 * HOUR_MS  # firnline.partitions.min-interval-ms
+    archive_after_h: float = 0.0  # firnline.archive.after-hours: of rows; 0 = never
+    archive_table: str = ""  # firnline.archive.table; '' = NAME_archive beside the table
+    archive_location: str = ""  # firnline.archive.location: where it is made
     format_version: int = 2  # firnline.format-version: that the table shall have
     upgrade_grace_ms: int = DAY_MS  # firnline.format-version.grace-ms: from the announcement
     writer_hours: float = 24.0  # firnline.format-version.writer-hours: that writers are looked at
@@ -314,6 +317,17 @@ PROPERTIES = {
     ),
     "firnline.partitions.min-interval-ms": Property(
         "partition_interval_ms", PAUSE, "rows shall leave sooner than six hours after their age"
+    ),
+    "firnline.archive.after-hours": Property(
+        "archive_after_h",
+        real(0, AGE_MS / HOUR_MS),
+        "rows of an age shall leave the table, and be kept elsewhere",
+    ),
+    "firnline.archive.table": Property(
+        "archive_table", set_where="the archive shall have another name, or namespace"
+    ),
+    "firnline.archive.location": Property(
+        "archive_location", set_where="the archive shall lie in another bucket or storage class"
     ),
     "firnline.format-version": Property(
         "format_version",

@@ -1,0 +1,333 @@
+"""Old files move to an archive: each row is in one of two tables, whoever is killed when."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from firnline_domain.errors import TaskRefused
+from firnline_domain.policy.decisions import Reason
+from firnline_domain.policy.partition_archiving import PartitionArchiving
+from firnline_domain.records.archive_marks import ARCHIVE_OF, ROUND
+from firnline_domain.records.orders import TableOrder
+from firnline_domain.records.results import TableResult
+from firnline_iceberg.commits import JavaCommits
+from firnline_iceberg.files import DataFileEntry
+from firnline_iceberg.java import load_table
+from firnline_iceberg.jvm import IcebergJvm
+from firnline_iceberg.planning import live_files
+from firnline_iceberg.tables import LoadedTable, Tables
+from firnline_worker.archiving import Archiver, preview
+from pyiceberg.catalog.rest import RestCatalog
+from pyiceberg.expressions import EqualTo
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.transforms import IdentityTransform
+from pyiceberg.types import DateType, LongType, NestedField
+
+from tests.kit.meddled_commits import Killed, MeddledCommits, die
+from tests.kit.table_writer import FileWriter, TableWriter
+
+pytestmark = pytest.mark.stack
+SCHEMA = Schema(NestedField(1, "d", LongType()), NestedField(2, "at", DateType()))
+BY_DAY = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "at"))
+ARROW = pa.schema([("d", pa.int64()), ("at", pa.date32())])
+TODAY = datetime.now(UTC).date()
+ALL = [1, 30, 40, 400]
+
+
+def now_ms() -> int:
+    return int(datetime.now(UTC).timestamp() * 1000)
+
+
+class World:
+    """A table with rows of 1, 30, 40 and 400 days ago, each in a file and a partition of its own;
+    those older than ten days are to be archived."""
+
+    def __init__(
+        self, lake: RestCatalog, namespace: str, uri: str, jvm: Any, java: Any, **properties: str
+    ) -> None:
+        self.lake, self.namespace, self.jvm, self.java = lake, namespace, jvm, java
+        self.tables = Tables(uri)
+        given = {"format-version": "2", "firnline.archive.after-hours": "240", **properties}
+        lake.create_table(f"{namespace}.t", SCHEMA, partition_spec=BY_DAY, properties=given)
+        for ago in ALL:
+            self.insert(ago)
+        self.commits = MeddledCommits(JavaCommits(IcebergOf(jvm), uri))
+        self.archiver = Archiver(self.tables, self.commits, "w1", now_ms)  # type: ignore[arg-type]
+
+    def insert(self, day: int, ago: int | None = None, **more: int) -> None:
+        at = TODAY - timedelta(days=day if ago is None else ago)
+        schema = ARROW
+        for name in more:
+            schema = schema.append(pa.field(name, pa.int64()))
+        row = pa.Table.from_pylist([{"d": day, "at": at, **more}], schema=schema)
+        self.lake.load_table(f"{self.namespace}.t").append(row)
+
+    def set(self, **properties: str) -> None:
+        with self.lake.load_table(f"{self.namespace}.t").transaction() as change:
+            change.set_properties(properties)
+
+    def order(self, reason: str = Reason.REQUESTED, **numbers: float) -> TableOrder:
+        at, given = now_ms(), {"archive_h": 240.0, **numbers}
+        name, task = PartitionArchiving.name, f"{self.namespace}-{at}"
+        table = self.table().identity
+        return TableOrder(task, table, name, reason, 1, 1, at, at + 3_600_000, given)
+
+    def archive(self) -> TableResult:
+        return self.archiver.archive(self.order())
+
+    def table(self, name: str = "t") -> LoadedTable:
+        return self.tables.named((self.namespace,), name)
+
+    def days(self, name: str = "t") -> list[int]:
+        """Of the rows, as PyIceberg reads them."""
+        found = self.lake.load_table(f"{self.namespace}.{name}").scan().to_arrow()
+        return sorted(found["d"].to_pylist())
+
+    def kept(self) -> list[int]:
+        return self.days("t_archive")
+
+    def entry(self, day: int) -> DataFileEntry:
+        """The file of a row, by its partition."""
+        text = f'["{TODAY - timedelta(days=day)}"]'
+        table = self.table()
+        live = live_files(table, table.head("main").snapshot_id)
+        return next(one for one in live.data if one.partition == text)
+
+    def delete(self, day: int) -> None:
+        """By position, of the first row of a file."""
+        entry = self.entry(day)
+        path = f"{self.table().metadata.location}/data/deletes-{now_ms()}.parquet"
+        place = (entry.spec_id, entry.partition)
+        made = FileWriter().position_deletes(path, [(entry.path, 0)], place)
+        writer = TableWriter(
+            self.jvm, lambda: load_table(self.jvm, self.java, self.table().identity)
+        )
+        writer.row_delta(deletes=[made])
+
+    def rewrite(self, day: int) -> None:
+        """The same rows in another file."""
+        table = self.lake.load_table(f"{self.namespace}.t")
+        found = EqualTo("at", (TODAY - timedelta(days=day)).isoformat())
+        table.overwrite(table.scan(row_filter=found).to_arrow(), overwrite_filter=found)
+
+    def is_settled(self) -> bool:
+        ends = [self.table(name).properties.get(ROUND, "") for name in ("t", "t_archive")]
+        return ends[0] == ends[1]
+
+
+class IcebergOf:
+    """As `IcebergJvm` is for `JavaCommits`."""
+
+    def __init__(self, jvm: Any) -> None:
+        self.jvm = jvm
+
+    def watched(self) -> Any:
+        from contextlib import nullcontext
+
+        return nullcontext()
+
+
+Make = Callable[..., World]
+
+
+@pytest.fixture
+def make(
+    lake: RestCatalog, namespace: str, catalog_uri: str, iceberg: IcebergJvm, java_catalog: Any
+) -> Make:
+    def made(**properties: str) -> World:
+        return World(lake, namespace, catalog_uri, iceberg.jvm, java_catalog, **properties)
+
+    return made
+
+
+@pytest.fixture
+def world(make: Make) -> World:
+    return make()
+
+
+def leftovers(table: LoadedTable) -> list[str]:
+    folder = Path(table.metadata.location.removeprefix("file:")) / "metadata"
+    return [one.name for one in folder.glob("firnline-*")]
+
+
+def test_old_files_move_and_are_read_there(world: World) -> None:
+    seen = preview(world.tables, world.table(), world.order(), now_ms())
+    assert not isinstance(seen, str)
+    assert sum(one.records for one in seen.files) == 3
+    result = world.archive()
+    assert result.numbers["files_archived"] == result.numbers["rows_archived"] == 3
+    assert (world.days(), world.kept()) == ([1], [30, 40, 400])
+    archive = world.table("t_archive")
+    assert archive.properties[ARCHIVE_OF] == world.table().identity.uuid
+    assert archive.properties["firnline.enabled"] == "false"
+    assert world.is_settled()
+    assert leftovers(archive) == []
+    heads = world.table().head("main"), archive.head("main")
+    assert world.archive().numbers == {}
+    assert (world.table().head("main"), world.table("t_archive").head("main")) == heads
+    world.insert(50)
+    assert world.archive().numbers["rounds"] == 1
+    assert (world.days(), world.kept()) == ([1], [30, 40, 50, 400])
+
+
+def test_columns_and_partitions_change_and_the_archive_follows(world: World) -> None:
+    """Under the table's field ids, which no `CREATE TABLE` would give."""
+    table = world.lake.load_table(f"{world.namespace}.t")
+    with table.update_schema() as change:
+        change.add_column("gone", LongType())
+    with table.update_schema() as change:
+        change.delete_column("gone")
+        change.add_column("late", LongType())
+    world.insert(50, late=5)
+    world.archive()
+    assert world.table("t_archive").schema.as_struct() == world.table().schema.as_struct()
+    assert world.table("t_archive").schema.find_field("late").field_id == 4
+    with table.update_schema() as change:
+        change.rename_column("late", "later")
+    with table.update_spec() as spec:
+        spec.add_identity("d")
+    world.insert(60, later=6)
+    world.archive()
+    found = world.lake.load_table(f"{world.namespace}.t_archive").scan().to_arrow().to_pylist()
+    late = {one["d"]: one["later"] for one in found}
+    assert late == {30: None, 40: None, 50: 5, 60: 6, 400: None}
+    assert world.days() == [1]
+
+
+def test_files_with_deletes_wait(world: World) -> None:
+    world.delete(40)
+    result = world.archive()
+    assert result.numbers["files_with_deletes"] == 1
+    assert (world.days(), world.kept()) == ([1], [30, 400])
+
+
+@pytest.mark.parametrize("meanwhile", ["", "rewrite", "delete"])
+@pytest.mark.parametrize("commit", [0, 1])
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_killed_worker_leaves_no_row_out_and_none_twice(
+    world: World, when: str, commit: int, meanwhile: str
+) -> None:
+    getattr(world.commits, when)[commit] = die
+    with pytest.raises(Killed):
+        world.archive()
+    left, alive = world.days(), set(ALL)
+    assert {*left, *world.kept()} == alive
+    if meanwhile and 40 in left:
+        getattr(world, meanwhile)(40)
+    if meanwhile == "delete" and 40 in left:
+        alive.remove(40)
+    result = world.archive()
+    assert world.is_settled()
+    assert sorted(world.days() + world.kept()) == sorted(alive)
+    assert world.days() == [1]
+    unsettled = (when, commit) in (("after", 0), ("before", 1))
+    assert result.numbers.get("rounds_given_up", 0) == (unsettled and meanwhile != "")
+
+
+def test_a_round_that_was_given_up_is_withdrawn_by_who_comes_next(world: World) -> None:
+    world.commits.after[0] = die
+    with pytest.raises(Killed):
+        world.archive()
+    world.rewrite(40)
+    for when in (world.commits.after, world.commits.before, world.commits.after):
+        when[world.commits.count] = die  # the round is given up, withdrawn, and the next one begun
+        with pytest.raises(Killed):
+            world.archive()
+        assert {*world.days(), *world.kept()} == set(ALL)
+    world.archive()
+    assert (world.days(), world.kept()) == ([1], [30, 40, 400])
+
+
+def test_writers_that_come_first_are_looked_at_again(world: World) -> None:
+    """Beside the removal a writer's commit: one of something young, then one that deletes a row of
+    what was copied."""
+    world.commits.before[1] = lambda: world.insert(2)
+    world.commits.before[2] = lambda: world.delete(40)
+    result = world.archive()
+    assert result.numbers["rounds_given_up"] == 1
+    assert (world.days(), world.kept()) == ([1, 2], [30, 400])
+
+
+def test_two_at_once(world: World) -> None:
+    """Another one begins and ends while the first one has copied and not committed, and while it
+    has committed and not removed."""
+    other = Archiver(world.tables, world.commits.commits, "w2", now_ms)
+    world.commits.before[0] = lambda: other.archive(world.order())
+    world.archive()
+    assert (world.days(), world.kept()) == ([1], [30, 40, 400])
+    world.insert(50)
+    world.commits.after[world.commits.count] = lambda: other.archive(world.order())
+    world.archive()
+    assert (world.days(), world.kept()) == ([1], [30, 40, 50, 400])
+    assert world.is_settled()
+    assert leftovers(world.table("t_archive")) == []
+
+
+def test_a_table_that_is_not_its_archive_is_left_alone(make: Make) -> None:
+    world = make(**{"firnline.archive.table": "theirs"})
+    world.lake.create_table(f"{world.namespace}.theirs", SCHEMA)
+    with pytest.raises(TaskRefused) as refused:
+        world.archive()
+    assert refused.value.reason == "not_an_archive"
+    assert world.days() == ALL
+
+
+def test_it_is_made_where_the_owner_says_and_not_below_the_table(
+    world: World, tmp_path: Path
+) -> None:
+    world.set(**{"firnline.archive.location": f"{world.table().metadata.location}/cold"})
+    with pytest.raises(TaskRefused) as refused:
+        world.archive()
+    assert refused.value.reason == "archive_location"
+    world.set(**{"firnline.archive.location": f"file://{tmp_path}/cold"})
+    world.archive()
+    archive = world.table("t_archive")
+    live = live_files(archive, archive.head("main").snapshot_id)
+    assert len(live.data) == 3
+    assert all(one.path.startswith(f"file://{tmp_path}/cold/data/") for one in live.data)
+    assert world.kept() == [30, 40, 400]
+
+
+def test_what_only_a_person_can_tell_is_refused(world: World) -> None:
+    before = world.table().head("main").snapshot_id
+    world.archive()
+    with world.lake.load_table(f"{world.namespace}.t").manage_snapshots() as change:
+        change.rollback_to_snapshot(before)
+    with pytest.raises(TaskRefused) as refused:
+        world.archive()
+    assert refused.value.reason == "archive_undone"
+    world.lake.drop_table(f"{world.namespace}.t_archive")
+    with pytest.raises(TaskRefused) as refused:
+        world.archive()
+    assert refused.value.reason == "archive_gone"
+    assert world.days() == ALL
+
+
+def test_a_partition_that_was_written_in_the_archive_gets_no_more(world: World) -> None:
+    world.archive()
+    row = pa.Table.from_pylist([{"d": 39, "at": TODAY - timedelta(days=40)}], schema=ARROW)
+    world.lake.load_table(f"{world.namespace}.t_archive").append(row)
+    world.insert(45, ago=40)
+    world.insert(405, ago=400)
+    assert world.archive().numbers["files_held_back"] == 1
+    assert (world.days(), world.kept()) == ([1, 45], [30, 39, 40, 400, 405])
+
+
+def test_an_announcement_takes_nothing_and_without_one_nothing_goes(world: World) -> None:
+    head = world.table().head("main")
+    told = world.archiver.archive(world.order(Reason.ARCHIVE_ANNOUNCED, announces=1.0))
+    assert (told.numbers["going_files"], told.numbers["going_rows"]) == (3, 3)
+    with pytest.raises(TaskRefused) as refused:
+        world.archiver.archive(world.order(Reason.ARCHIVE_DUE, announced_ms=now_ms()))
+    assert refused.value.reason == "grace_period"
+    world.set(**{"firnline.archive.after-hours": "0"})
+    with pytest.raises(TaskRefused) as refused:
+        world.archive()
+    assert refused.value.reason == "no_archive_age"
+    assert world.table().head("main") == head
