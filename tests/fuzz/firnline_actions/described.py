@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
+from datetime import date
 from itertools import chain
 from typing import Any
 
 import pyarrow.parquet as pq
 from firnline_iceberg.tables import LoadedTable
-from pyiceberg.manifest import DataFileContent
+from pyiceberg.manifest import DataFileContent, FileFormat
 
+from firnline_actions.ages import days
 from firnline_actions.history import History
 from tests.kit.table_writer import local
 
 ID, U = 1, 3  # field ids
+KINDS = {
+    DataFileContent.DATA: "data",
+    DataFileContent.POSITION_DELETES: "position_delete",
+    DataFileContent.EQUALITY_DELETES: "equality_delete",
+}
+FIGURES = [f"{kind}_{what}_count" for kind in KINDS.values() for what in ("file", "record")]
 
 
 def statistics_of(table: LoadedTable) -> list[Any]:
@@ -54,14 +63,31 @@ class Described:
 
 
 def _partitions(table: LoadedTable, one: Any) -> None:
-    """Files and records of all partitions together."""
-    files = records = 0
+    """Files and records of each partition, of data and of both kinds of deletes."""
+    exact: Counter[tuple[Any, ...]] = Counter()
     for manifest in table.snapshot(one.snapshot_id).manifests(table.io):
         for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
-            if entry.data_file.content == DataFileContent.DATA:
-                files, records = files + 1, records + entry.data_file.record_count
-    told = pq.read_table(local(one.statistics_path), partitioning=None)
-    found = tuple(
-        sum(told.column(name).to_pylist()) for name in ("data_file_count", "data_record_count")
-    )
-    assert found == (files, records), f"{one.statistics_path}: {found}, not {(files, records)}"
+            file = entry.data_file
+            is_vector = file.file_format == FileFormat.PUFFIN
+            kind = "dv" if is_vector else KINDS[file.content]
+            place = (manifest.partition_spec_id, _values(file.partition))
+            exact[*place, f"{kind}_count" if is_vector else f"{kind}_file_count"] += 1
+            if is_vector:
+                kind = KINDS[file.content]
+            exact[*place, f"{kind}_record_count"] += file.record_count
+    found: Counter[tuple[Any, ...]] = Counter()
+    for row in pq.read_table(local(one.statistics_path), partitioning=None).to_pylist():
+        values = _values((row["partition"] or {}).values())
+        for name in (*FIGURES, "dv_count"):
+            found[row["spec_id"], values, name] += row.get(name) or 0
+    wrong = {key: (found[key], exact[key]) for key in found | exact if found[key] != exact[key]}
+    assert not wrong, f"{one.statistics_path}: {wrong}"
+
+
+def _values(partition: Any) -> str:
+    """Without fields that its own spec does not have: in the file they are NULL."""
+    return str(sorted(str(_plain(one)) for one in partition if one is not None))
+
+
+def _plain(value: Any) -> Any:
+    return days(value) if isinstance(value, date) else value

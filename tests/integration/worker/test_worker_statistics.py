@@ -140,6 +140,36 @@ def test_partition_statistics_are_of_the_files_of_the_head(lab, computer):
     assert len(described_partitions(lab.table())) == 2
 
 
+@pytest.mark.parametrize("evolved", [False, True])
+def test_partition_statistics_are_made_from_the_last_ones_where_that_is_right(
+    lab, computer, monkeypatch, evolved
+):
+    """Of a table of several specs Iceberg 1.12 loses partitions that way (docs/decisions/0081)."""
+    whole = []
+    undescribed = StatisticsComputer._undescribed
+    monkeypatch.setattr(
+        StatisticsComputer,
+        "_undescribed",
+        lambda self, java: whole.append(java) or undescribed(self, java),
+    )
+    lab.create("id BIGINT, p INT", "PARTITIONED BY (p)", **BOTH)
+    lab.insert("(1, 1), (2, 2), (3, 3)")
+    if evolved:
+        lab.sql("ALTER TABLE {t} REPLACE PARTITION FIELD p WITH bucket(4, id)")
+        lab.insert("(1, 1), (2, 2), (3, 3), (4, 1), (5, 2)")
+    computer.compute(order(lab.name))
+    lab.insert("(6, 1)")
+    computer.compute(order(lab.name))
+    assert len(whole) == (2 if evolved else 0)
+    table = lab.table()
+    head = table.head(MAIN).snapshot_id
+    [entry] = [one for one in table.metadata.partition_statistics if one.snapshot_id == head]
+    told = "SUM(data_file_count), SUM(data_record_count)"
+    frame = lab.spark.read.parquet(entry.statistics_path).selectExpr(*told.split(", "))
+    exact = lab.sql("SELECT COUNT(*), SUM(record_count) FROM {t}.files").collect()
+    assert frame.collect() == exact
+
+
 def test_nothing_is_done_where_they_are_fresh(lab, computer):
     lab.create("id BIGINT", **{"firnline.statistics": "id"})
     lab.sql("INSERT INTO {t} SELECT id FROM range(100)")

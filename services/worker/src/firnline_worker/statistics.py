@@ -175,15 +175,17 @@ class StatisticsComputer:
             paths.append(made.of_columns.path())
         if wish.partitions:
             handler = self.java.iceberg.PartitionStatsHandler
-            found = handler.computeAndWriteStatsFile(self._undescribed(java), head)
+            seen = java if java.specs().size() == 1 else self._undescribed(java)
+            found = handler.computeAndWriteStatsFile(seen, head)
             if found is not None:  # the head has no file
                 made = Made(made.of_columns, found)
                 paths.append(found.path())
         return made
 
     def _undescribed(self, java: Any) -> Any:
-        """The table without partition statistics, so that none are made from earlier ones: what
-        Iceberg 1.12 makes of those may miss files (docs/decisions/0081)."""
+        """The table without partition statistics, so that none are made from earlier ones: of a
+        table that was partitioned in several ways Iceberg 1.12 makes a file from those that misses
+        partitions (docs/decisions/0081)."""
         unsent = java.newTransaction()
         for one in java.partitionStatisticsFiles():
             change = unsent.updatePartitionStatistics()
