@@ -103,9 +103,16 @@ class History:
 
     def commit_many(self, files: int) -> None:
         """One commit of so many data files, in one manifest."""
+        self.commit_these([self._data(self.number + 1) for _ in range(files)])
+
+    def waiting(self, files: int) -> list[str]:
+        """Data files of a writer that has not committed yet."""
+        return [self._data(self.number) for _ in range(files)]
+
+    def commit_these(self, paths: list[str]) -> None:
+        """One commit of files that are there."""
         self.number += 1
         number = self.number
-        paths = [self._data(number) for _ in range(files)]
         entries = [self._entry(STATUS_ADDED, number, number, path) for path in paths]
         self._listed = [*self._living(), self._written(number, entries)]
         self._snapshot(number)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +66,7 @@ def orphans(folder: Path, scale: float) -> list[Row]:
     rows: list[Row] = []
     for opened in (on_s3, on_files):
         with opened(folder / opened.__name__) as ground:
-            for row in [*_measured(ground, files), *_inner(ground)]:
+            for row in chain(_measured(ground, files), _inner(ground), _late(ground)):
                 rows.append({"part": "orphans", "store": ground.store, **row})
                 print(rows[-1], flush=True)
         shutil.rmtree(folder / opened.__name__)
@@ -97,7 +98,7 @@ def _run(
     ground: Ground, history: History, engine: str, left: int, by: str, listed: Path | None = None
 ) -> Row:
     leave_behind(history, left)
-    question = {"table": "many", "by_prefix": ground.store == "s3", "listed": str(listed or "")}
+    question = {**_asked(ground, "many"), "listed": str(listed or "")}
     with _side(ground, engine) as side:
         ground.calls()
         server = _server_cpu_s()
@@ -156,7 +157,7 @@ def _inventory(ground: Ground, history: History, left: int) -> Path:
 
 
 def _inner(ground: Ground) -> Iterator[Row]:
-    """Another table whose location is below the first one's (#4194): which of its files go."""
+    """Another table whose location is below the first one's: which of its files go."""
     for engine in (OURS, STOCK):
         name = f"outer_{engine}"
         outer = History(ground.folder / name, address=f"{ground.address}/{name}", a_folder=A_FOLDER)
@@ -166,12 +167,10 @@ def _inner(ground: Ground) -> Iterator[Row]:
         inner.commit_many(A_FOLDER)
         ground.table(name, outer)
         ground.table(f"inner_{engine}", inner)
-        for path in (one for one in outer.root.rglob("*") if one.is_file()):
-            os.utime(path, (time.time() - AGE_S,) * 2)
+        _grow_old(outer)
         before = {one for one in inner.root.rglob("*") if one.is_file()}
         with _side(ground, engine) as side:
-            question = {"table": name, "by_prefix": ground.store == "s3", "listed": ""}
-            answer = side.ask(LIMIT_S, **question)
+            answer = side.ask(LIMIT_S, **_asked(ground, name))
         lost = sum(not one.exists() for one in before)
         yield {
             "engine": engine,
@@ -180,6 +179,42 @@ def _inner(ground: Ground) -> Iterator[Row]:
             "lost": lost,
             "refused": answer["refused"],
         }
+
+
+def _late(ground: Ground) -> Iterator[Row]:
+    """Files that a slow writer has written ten days ago and commits after the removal
+    (apache/iceberg #4194): which of them the table names, and has not, after the next removal."""
+    for engine in (OURS, STOCK):
+        name = f"late_{engine}"
+        history = History(
+            ground.folder / name, address=f"{ground.address}/{name}", a_folder=A_FOLDER
+        )
+        history.commit_many(A_FOLDER)
+        waiting = history.waiting(A_FOLDER // 10)
+        ground.table(name, history)
+        _grow_old(history)
+        with _side(ground, engine) as side:
+            side.ask(LIMIT_S, **_asked(ground, name))
+            history.commit_these(waiting)
+            ground.table(f"{name}_after", history)
+            answer = side.ask(LIMIT_S, **_asked(ground, f"{name}_after"))
+        paths = [history.root / one.removeprefix(f"{history.address}/") for one in waiting]
+        yield {
+            "engine": engine,
+            "by": "files that are committed after the removal",
+            "files": len(waiting),
+            "lost": sum(not one.exists() for one in paths),
+            "refused": answer["refused"],
+        }
+
+
+def _grow_old(history: History) -> None:
+    for path in (one for one in history.root.rglob("*") if one.is_file()):
+        os.utime(path, (time.time() - AGE_S,) * 2)
+
+
+def _asked(ground: Ground, table: str) -> dict[str, Any]:
+    return {"table": table, "by_prefix": ground.store == "s3", "listed": ""}
 
 
 @contextmanager

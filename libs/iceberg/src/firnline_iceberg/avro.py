@@ -117,6 +117,25 @@ def _decoded(content: bytes, wanted: Wanted) -> Iterator[Record]:
     return fastavro.reader(BytesIO(plain), reader_schema=schema)  # type: ignore[no-any-return]
 
 
+def blocks(io: FileIO, path: str) -> tuple[bytes, Iterator[tuple[int, bytes]]]:
+    """The writer's schema of an Avro file, and of each block how many records it has, and their
+    bytes, unpacked. Raises as `records`, also while it is read."""
+    content = content_of(io, path)
+    try:
+        header: Any = fastavro.schemaless_reader(BytesIO(content), _HEADER, None)
+        return header["meta"]["avro.schema"], _unpacked(path, content)
+    except BROKEN as error:
+        raise MetadataUnreadable(path, error) from error
+
+
+def _unpacked(path: str, content: bytes) -> Iterator[tuple[int, bytes]]:
+    try:
+        for block in fastavro.block_reader(BytesIO(content)):
+            yield block.num_records, block.bytes_.getvalue()
+    except BROKEN as error:
+        raise MetadataUnreadable(path, error) from error
+
+
 def holds_any(io: FileIO, path: str, names: Collection[bytes]) -> set[bytes]:
     """Those of `names`, all of which begin with `firnline-`, that stand anywhere in the blocks of
     an Avro file: in a path of an entry, or in a bound. Raises as `records`."""

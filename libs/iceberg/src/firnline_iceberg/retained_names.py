@@ -20,6 +20,7 @@ from firnline_iceberg.avro import MetadataFileGone, records
 from firnline_iceberg.digests import Hashes
 from firnline_iceberg.fields import ENTRY_PATHS
 from firnline_iceberg.files import Status
+from firnline_iceberg.manifest_names import names_in
 from firnline_iceberg.naming import file_name
 from firnline_iceberg.reachability import each, metadata_file, named_by_metadata
 from firnline_iceberg.repeated_rows import RepeatedRows
@@ -61,7 +62,9 @@ NamesReader = Callable[[LoadedTable, str, bool], Hashes]  # as `content_names`
 
 def content_names(table: LoadedTable, path: str, live_alone: bool) -> Hashes:
     """Of the data and delete files of a manifest. Raises as `manifest_paths`."""
-    return _hashes(content_paths(table, path, live_alone))
+    if live_alone:
+        return _hashes(content_paths(table, path, live_alone))
+    return _hashes(names_in(table.io, path))
 
 
 class RetainedNames:
