@@ -275,6 +275,7 @@ def test_a_record_without_a_partition_is_seen() -> None:
 REMOVER = ROOT / "libs/iceberg/src/firnline_iceberg/removal.py"
 OWN_FILES = {  # deletions that are of no file of a table
     "libs/deletes/src/firnline_deletes/building.py": "a temporary file",
+    "libs/deletes/src/firnline_deletes/curve.py": "a run in the task's own directory",
     "libs/iceberg/src/firnline_iceberg/commits.py": "Java's `deleteFile`: out of a snapshot",
     "services/cli/src/firnline_cli/checks/catalog.py": "the doctor's own scratch table",
     "services/cli/src/firnline_cli/running/here.py": "the directory of a run",

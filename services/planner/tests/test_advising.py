@@ -229,6 +229,7 @@ def test_readers_who_miss_an_order_are_heard_though_nothing_else_happens(world: 
     assert world.advice_sent() == [("missing_sort_order", False)]
     [told] = [one.record for one in world.sent if isinstance(one.record, TableAdvice)]
     assert "ALTER TABLE `db`.`t` WRITE ORDERED BY `id` (Spark" in told.remedy
+    assert "SET TBLPROPERTIES ('firnline.sort' = 'id')" in told.remedy
     shown = len(world.sent)
     for _ in range(10):
         world.scanned(1)

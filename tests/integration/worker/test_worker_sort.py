@@ -73,6 +73,44 @@ def test_rows_are_sorted_with_deletes_applied_and_a_reader_of_one_key_opens_one_
     assert {one.sort_order_id for one in found} == {0}  # the table itself has no order
 
 
+def test_along_a_curve_readers_of_either_column_open_fewer_files(
+    lab: Lab, rewritten: Rewritten, rewriter: Rewriter
+) -> None:
+    given = {"format-version": "2", "write.target-file-size-bytes": "400000"}
+    given |= {"firnline.sort": "zorder(k, v)", "write.delete.mode": "merge-on-read"}
+    lab.create("k BIGINT, v STRING", **given)
+    for number in range(9):  # of all keys, which say nothing about the texts
+        lab.sql(
+            "INSERT INTO {t} SELECT /*+ COALESCE(1) */ "
+            f"CAST(pmod(hash(id, {number}), 100000) AS BIGINT), "
+            f"concat('customer-', lpad(pmod(xxhash64(id, {number}), 100000), 6, '0')) "
+            "FROM range(3000)"
+        )
+    lab.sql("DELETE FROM {t} WHERE k = (SELECT min(k) FROM {t})")
+    lab.sql("ALTER TABLE {t} SET TBLPROPERTIES ('write.target-file-size-bytes' = '8000')")
+    rows = lab.sql("SELECT k, v FROM {t} ORDER BY k, v").collect()
+    asked = [("k", 1_000 + 12_000 * n) for n in range(9)]
+    asked += [("v", f"customer-{1_000 + 12_000 * n:06}") for n in range(9)]
+    assert {opened(lab, *one) for one in asked} == {9}
+    result = rewritten(action="sort", min_dead_ratio=1.0)
+    assert (result.measures["overlap_depth"], result.row_map) == (9, None)
+    assert sum(group.rows_masked for group in result.groups) >= 1
+    assert lab.sql("SELECT k, v FROM {t} ORDER BY k, v").collect() == rows
+    found = files(lab)
+    assert len(found) >= 16
+    shares = [opened(lab, *one) / len(found) for one in asked]
+    assert max(sum(shares[:9]), sum(shares[9:])) / 9 < 0.4, shares
+    assert {one.sort_order_id for one in found} == {0}  # no order that Iceberg has a name for
+    assert rewriter.rewrite(sort(lab), lambda _: None).groups == ()
+
+
+def opened(lab: Lab, column: str, value: Any) -> int:
+    """Files that Iceberg plans for a reader of one value."""
+    equal = lab.java.iceberg.expressions.Expressions.equal(column, value)
+    found = lab.java.load(lab.name).java.newScan().filter(equal).planFiles()
+    return int(lab.java.iceberg.relocated.com.google.common.collect.Iterables.size(found))
+
+
 def test_files_in_the_tables_own_order_say_so(lab: Lab, rewritten: Rewritten) -> None:
     lab.create("k BIGINT, v STRING", **{"firnline.sort": "order"})
     lab.sql("ALTER TABLE {t} WRITE LOCALLY ORDERED BY k NULLS LAST")
@@ -119,6 +157,11 @@ def test_a_delete_by_position_that_comes_meanwhile_is_a_conflict(
         ({"firnline.sort": "nothing"}, "unsortable_column"),
         ({"firnline.sort": "v, f"}, "unsortable_column"),
         ({"firnline.sort": "k; v"}, "unsortable_column"),
+        ({"firnline.sort": "zorder(k)"}, "unsortable_column"),
+        ({"firnline.sort": "zorder(k, k)"}, "unsortable_column"),
+        ({"firnline.sort": "zorder(k, v desc)"}, "unsortable_column"),
+        ({"firnline.sort": "zorder(k, f)"}, "unsortable_column"),
+        ({"firnline.sort": "v, zorder(k, v)"}, "unsortable_column"),
     ],
 )
 def test_who_asks_for_what_cannot_be_sorted_is_told_and_a_policy_is_not_parked(

@@ -105,6 +105,7 @@ def test_a_table_is_sorted_by_what_most_scans_filter_by() -> None:
         "50% of all scans, 40 in a day, filter by a`b.c and read 100% of 16 data files nevertheless"
     )
     assert "ALTER TABLE `db`.`t` WRITE ORDERED BY `a``b`.`c` (Spark) orders" in advice.remedy
+    assert "firnline.sort" not in advice.remedy  # which names columns at the top level
     [advice] = advise(known(**filtering(ordered_by=("ts", "day")))).changed
     assert "BY `id` (Spark; it replaces the order by ts, day) orders" in advice.remedy
 

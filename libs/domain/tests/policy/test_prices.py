@@ -193,3 +193,19 @@ def test_a_sort_spares_those_that_filter_by_its_column(scans: float, opens: floa
     held = replace(held, work=replace(held.work, filters=filters))
     assert weigh_sort(held, partition(0), LIMITS).spared_opens == opens
     assert weigh_sort(table(), partition(0), LIMITS).spared_opens == 95.0  # nobody has said
+
+
+@pytest.mark.parametrize(
+    ("sort", "opens"),
+    [("zorder(id, day)", 88.0), ("Hilbert (day,id)", 88.0), ("zorder(at, day)", 44.0),
+     ("zorder(id, day, at)", 100 - 1.2 * 100 ** (2 / 3))],
+)  # fmt: skip
+def test_along_a_curve_readers_of_each_column_are_spared_all_but_the_root(
+    sort: str, opens: float
+) -> None:
+    """Of 100 files."""
+    held = table()
+    filters = Filters(NOW, 10.0, (Use("id", 5.0, 5.0), Use("day", 5.0, 5.0)))
+    held = replace(held, work=replace(held.work, filters=filters))
+    limits = replace(LIMITS, sort=sort)
+    assert weigh_sort(held, partition(0), limits).spared_opens == pytest.approx(opens)

@@ -85,6 +85,7 @@ class Plan:
     target_bytes: int = DEFAULT_TARGET_BYTES  # that outputs are to have
     left: Left = NOTHING_LEFT
     sort_keys: tuple[SortKey, ...] = ()  # that rows of a group are sorted by; () = as they come
+    along_curve: bool = False  # by all keys alike, in place of one after the other
     sort_order_id: int = 0  # of the table, that rows are in then; 0 = none of its own
 
     @property

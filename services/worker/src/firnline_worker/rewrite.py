@@ -299,7 +299,8 @@ def _group_orders(
         names = outputs.count(group, chosen.target_bytes) * tries
         wanted = [run.output_name(index, number) for number in range(names)]
         paths = tuple(java.locations(task.order.scope, wanted))
-        orders.append(GroupOrder(index, sequenced(group), paths, sort_keys=chosen.sort_keys))
+        keys, along = chosen.sort_keys, chosen.along_curve
+        orders.append(GroupOrder(index, sequenced(group), paths, sort_keys=keys, along_curve=along))
     first = len(orders)
     orders += [
         GroupOrder(first + number, sequenced([file]), (), converts=True)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from firnline_deletes.curve import MAX_COLUMNS
 from firnline_deletes.sorting import SortKey
 from firnline_domain.errors import TaskRefused
+from firnline_domain.policy.sorting import curve_columns
 from firnline_domain.records.orders import RewriteFiles
 from firnline_domain.settings.thresholds import thresholds
 from firnline_domain.values import Value
@@ -32,12 +34,16 @@ from pyiceberg.types import (
     TimeType,
 )
 
+from firnline_worker.box_clustering import Box, box_clusters
 from firnline_worker.clustering import MAX_BYTES, Depth, Spread, clusters
 from firnline_worker.planning import NOTHING, Plan, raised
 from firnline_worker.slices import Left, slice_limit
 
 OWN_ORDER = "order"  # of `firnline.sort`: the table's sort order
-FORM = "write 'order' for the table's own sort order, or columns: 'customer, at desc'"
+FORM = (
+    "write 'order' for the table's own sort order, columns: 'customer, at desc', or columns that "
+    "weigh the same: 'zorder(customer, at)'"
+)
 _COLUMN = re.compile(r"(?P<name>[^,]+?)(?: +(?P<way>asc|desc))?", re.IGNORECASE)
 _SORTABLE = (
     *(BooleanType, DateType, DecimalType, IntegerType, LongType, StringType),
@@ -55,10 +61,12 @@ class SortWish(Value):
 
 
 class Sorting(Value):
-    """`order_id`: of the table; 0 = its rows are not in any order that it has."""
+    """`along_curve`: through all keys; `order_id`: of the table; 0 = its rows are not in any order
+    that it has. No sort order of Iceberg's is a curve."""
 
     keys: tuple[SortKey, ...]
     order_id: int = 0
+    along_curve: bool = False
 
 
 def sort_wish(settings: Mapping[str, str]) -> SortWish:
@@ -70,6 +78,10 @@ def sort_wish(settings: Mapping[str, str]) -> SortWish:
 def sorting_of(table: LoadedTable, columns: str) -> Sorting:
     """Raises TaskRefused: no_sort_order, unsortable_column."""
     wanted = columns.strip()
+    if (along := curve_columns(wanted)) is not None:
+        return _curve(table, along)
+    if "(" in wanted:
+        raise TaskRefused("unsortable_column", f"'{wanted}' is neither; {FORM}")
     if wanted and wanted.lower() != OWN_ORDER:
         return Sorting(tuple(_key(table, part.strip()) for part in wanted.split(",")))
     order = table.metadata.sort_order_by_id(table.metadata.default_sort_order_id)
@@ -86,6 +98,14 @@ def sorting_of(table: LoadedTable, columns: str) -> Sorting:
         descending = field.direction is SortDirection.DESC
         keys.append(SortKey(_column(table, name).name, descending, first))
     return Sorting(tuple(keys), order.order_id)
+
+
+def _curve(table: LoadedTable, columns: Sequence[str]) -> Sorting:
+    if not 2 <= len(columns) <= MAX_COLUMNS or len(set(columns)) < len(columns):
+        text = f"zorder takes 2 to {MAX_COLUMNS} columns, each once, not {', '.join(columns)}"
+        raise TaskRefused("unsortable_column", text)
+    keys = tuple(SortKey(_column(table, name).name) for name in columns)
+    return Sorting(keys, along_curve=True)
 
 
 def _key(table: LoadedTable, text: str) -> SortKey:
@@ -114,9 +134,14 @@ def sort_plan(
     sorting = sorting_of(table, wish.columns)
     limit, planned = slice_limit(order), live.files_of_scope(order.scope)
     known = {one.data.normal: one for one in planned if limit.is_of_pass(one.data)}
-    spreads = list(_spreads(table, live, known, sorting.keys[0]))
+    keys = sorting.keys if sorting.along_curve else sorting.keys[:1]
+    boxes = list(_boxes(table, live, known, keys))
     most = min(limit.max_bytes or MAX_BYTES, MAX_BYTES)
-    found = clusters(spreads, wish.max_depth, most)
+    found = (
+        box_clusters(boxes, wish.max_depth, most)
+        if sorting.along_curve
+        else clusters([box.sides[0] for box in boxes], wish.max_depth, most)
+    )
     if not found.groups:
         return NOTHING, found.depth
     files = [file for group in found.groups for file in group]
@@ -127,6 +152,7 @@ def sort_plan(
         target_bytes=raised(target_bytes, files),
         left=Left(len(found.left), sum(one.bytes for one in found.left)),
         sort_keys=sorting.keys,
+        along_curve=sorting.along_curve,
         sort_order_id=sorting.order_id,
     )
     return chosen, found.depth
@@ -136,11 +162,11 @@ def _by_age(file: DataFileEntry) -> tuple[int, str]:
     return file.sequence_number, file.normal
 
 
-def _spreads(
-    table: LoadedTable, live: LiveFiles, known: Mapping[str, Any], key: SortKey
-) -> Iterator[Spread]:
+def _boxes(
+    table: LoadedTable, live: LiveFiles, known: Mapping[str, Any], keys: Sequence[SortKey]
+) -> Iterator[Box]:
     """With the live files' own entries, so that what is planned is what `live` has."""
-    field = _column(table, key.column)
+    fields = [(_column(table, key.column), key) for key in keys]
     paths = {one.data.manifest_path for one in known.values()}
     head = table.snapshot(live.snapshot_id or 0)
     for manifest in table.manifests(head):
@@ -149,7 +175,9 @@ def _spreads(
         for entry in table.entries(manifest, Detail.STATS):
             planned = known.get(entry.normal)
             if planned is not None and entry.live:
-                yield Spread(planned.data, *_bounds(field, entry.stats, key))
+                file, stats = planned.data, entry.stats
+                sides = (Spread(file, *_bounds(field, stats, key)) for field, key in fields)
+                yield Box(file, tuple(sides))
 
 
 def _bounds(

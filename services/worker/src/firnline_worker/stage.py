@@ -17,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 from firnline_deletes import delete_set, positions
 from firnline_deletes.apply import RowWriter, Tally, find_dead_rows, write_live_rows
+from firnline_deletes.curve import CurveWriter
 from firnline_deletes.files import WHOLE_BYTES, SequencedFile
 from firnline_deletes.masks import Deletes
 from firnline_deletes.output import RollingWriter, WrittenFile
@@ -59,6 +60,7 @@ class GroupOrder:
     output_paths: tuple[str, ...]  # as many for each try
     converts: bool = False  # its files stay: only the masked rows are wanted
     sort_keys: tuple[SortKey, ...] = ()  # () = rows stay in the order of the inputs
+    along_curve: bool = False  # through all of these columns
 
     def names(self, tried: int, tries: int) -> tuple[str, ...]:
         """Of a try, counted from 0: one that was given up may still be writing to its own. Raises
@@ -150,7 +152,7 @@ def _write_outputs(
         target.written, order.properties, order.target_bytes, paths, creator(io), target.proved
     )
     try:
-        with _in_order(writer, group.sort_keys) as into:
+        with _in_order(writer, group) as into:
             tally = write_live_rows(
                 group.files,
                 deletes,
@@ -166,14 +168,20 @@ def _write_outputs(
 
 
 @contextmanager
-def _in_order(writer: RollingWriter, keys: tuple[SortKey, ...]) -> Iterator[RowWriter]:
+def _in_order(writer: RollingWriter, group: GroupOrder) -> Iterator[RowWriter]:
     """Where rows are written to: as they come, or sorted by way of this host's disk."""
+    keys = group.sort_keys
     if not keys:
         yield writer
         return
     scratch = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0] or None
     with TemporaryDirectory(prefix="firnline-sort-", dir=scratch) as folder:
-        sorting = SortingWriter(writer, keys, Path(folder))
+        place, columns = Path(folder), [key.column for key in keys]
+        sorting: SortingWriter | CurveWriter = (
+            CurveWriter(writer, columns, place)
+            if group.along_curve
+            else SortingWriter(writer, keys, place)
+        )
         yield sorting
         sorting.finish()
 

@@ -85,11 +85,17 @@ def _misses_order(filters: Filters, use: Use, ease: float) -> bool:
 
 def _remedy(table: TableName, column: str, ordered_by: tuple[str, ...]) -> str:
     name, by = quoted(*table.namespace, table.name), quoted(*column.split("."))
+    if column.isidentifier():  # at the top level, and not in need of quotes
+        there = (
+            f"ALTER TABLE {name} SET TBLPROPERTIES ('firnline.sort' = '{column}') (or "
+            f"'zorder({column}, ...)' with others that readers filter by): Firnline sorts what is "
+            "there and what comes, where files overlap"
+        )
+    else:
+        there = "rewrite_data_files(strategy => 'sort', options => map('rewrite-all', 'true'))"
     return (
         f"ALTER TABLE {name} WRITE ORDERED BY {by} (Spark"
         + (f"; it replaces the order by {', '.join(ordered_by)}" if ordered_by else "")
         + ") orders what is written from then on, by a shuffle with each write; what is there, by "
-        "rewrite_data_files(strategy => 'sort', options => map('rewrite-all', 'true')). Firnline "
-        "sorts nothing: where it merges small files they stand one after another, and have to be "
-        "sorted again"
+        + there
     )

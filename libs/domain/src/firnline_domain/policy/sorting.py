@@ -7,6 +7,9 @@ reads; mostly it finds that nothing is to be done (`firnline_worker.clustering`)
 
 from __future__ import annotations
 
+import math
+import re
+
 from firnline_domain.counters.debts import NO_DEBT
 from firnline_domain.counters.work import Partition, PartitionWork, Table
 from firnline_domain.policy.burden import READ_COST, burden_of
@@ -17,6 +20,8 @@ from firnline_domain.values import replace
 
 TABLES_OWN = "order"  # of `firnline.sort`: the table's own sort order
 MORE_S = 1.2  # CPU than any rewrite: ten sorts of next to nothing took 15.1 s (`bench/actions`)
+CURVES_ROOT = 1.2  # measured: `firnline_deletes.curve`
+_CURVE = re.compile(r"(?:zorder|hilbert)\s*\((?P<columns>[^()]*)\)", re.IGNORECASE)
 RUNS = 2  # files are sorted with runs of less than twice their size
 
 
@@ -45,7 +50,7 @@ def weigh_sort(table: Table, partition: Partition, limits: Thresholds) -> CostBe
     deletes = holds.equality_deletes
     work = Work(size + deletes.bytes, size, deletes.records, files=files)
     shuffled = replace(work, bytes_read=work.bytes_read + size, bytes_written=2.0 * size)
-    opens = max(files - limits.sort_depth, 0) * sorted_share(table, limits)
+    opens = max(files - _opened(files, limits), 0) * sorted_share(table, limits)
     each_s = READ_COST.open_s + data.bytes / max(data.files, 1) * READ_COST.scan_s
     amplification = burden_of(holds, limits.target_bytes).amplification
     since_ms, spared_s = partition.work.sorted_ms, opens * each_s
@@ -56,13 +61,31 @@ def weigh_sort(table: Table, partition: Partition, limits: Thresholds) -> CostBe
 
 def sorted_share(table: Table, limits: Thresholds) -> float:
     """Of all scans, those that filter by the first column that files are sorted by; all of them
-    where no reader has said how it filters."""
+    where no reader has said how it filters. Along a curve by any of its columns."""
     filters = table.work.filters
     if filters is None or filters.scans <= 0:
         return 1.0
+    if (columns := curve_columns(limits.sort)) is not None:
+        return min(sum(map(filters.use_of, columns)) / filters.scans, 1.0)
     names = filters.layout.ordered_by if limits.sort == TABLES_OWN else limits.sort.split(",")
     first = names[0].split()[0] if names and names[0].split() else ""
     return min(filters.use_of(first) / filters.scans, 1.0)
+
+
+def curve_columns(text: str) -> tuple[str, ...] | None:
+    """Of `zorder(a, b)`, as `firnline.sort` may have it; None: it is something else."""
+    found = _CURVE.fullmatch(text.strip())
+    return None if found is None else tuple(one.strip() for one in found["columns"].split(","))
+
+
+def _opened(files: int, limits: Thresholds) -> float:
+    """By a reader of one column, when they are sorted; along a curve the root of them, or more (of
+    100 files 12 for two columns, 27 for three)."""
+    columns = curve_columns(limits.sort)
+    if columns is None:
+        return float(limits.sort_depth)
+    root = math.pow(files, 1 - 1 / len(columns))
+    return max(CURVES_ROOT * root, float(limits.sort_depth))
 
 
 def after_sort(
