@@ -26,6 +26,7 @@ from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.expressions import EqualTo
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
+from pyiceberg.table.update import RemoveSnapshotsUpdate
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import DateType, LongType, NestedField
 
@@ -307,6 +308,24 @@ def test_what_only_a_person_can_tell_is_refused(world: World) -> None:
         world.archive()
     assert refused.value.reason == "archive_gone"
     assert world.days() == ALL
+
+
+def test_a_tagged_round_behind_expired_snapshots_was_not_undone(world: World) -> None:
+    world.archive()
+    table = world.lake.load_table(f"{world.namespace}.t")
+    removed = table.current_snapshot()
+    assert removed is not None
+    with table.manage_snapshots() as change:
+        change.create_tag(removed.snapshot_id, "kept")
+    for ago in (2, 3):
+        world.insert(ago)
+    table.refresh()
+    between = table.snapshots()[-2].snapshot_id
+    update = RemoveSnapshotsUpdate.model_validate({"snapshot-ids": [between]})
+    world.tables.commit(world.table().identity, (), (update,))
+    world.insert(50)
+    assert world.archive().numbers["files_archived"] == 1
+    assert (world.days(), world.kept()) == ([1, 2, 3], [30, 40, 50, 400])
 
 
 def test_a_partition_that_was_written_in_the_archive_gets_no_more(world: World) -> None:

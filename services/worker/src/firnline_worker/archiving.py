@@ -70,6 +70,7 @@ MAX_FILES = 1_000  # of a round
 MAX_BYTES = 16 << 30  # of a round: what a killed one has copied in vain
 MAX_MS = 30 * MINUTE_MS  # then no other round is begun: an order is lost after an hour
 COPIES_AT_ONCE = 4
+MAX_KEPT = 30_000  # entries of manifests between two looks, with all bounds: 100 MB
 TRIES = 6  # of commits that lose to others', one after the other
 WAIT_S = 0.5
 
@@ -98,7 +99,7 @@ class Archiver:
 
     def archive(self, order: TableOrder) -> TableResult:
         """Raises TaskRefused, RetryLater."""
-        run = _Running(self, order, FileCache())
+        run = _Running(self, order, FileCache(MAX_KEPT))
         if order.numbers.get("announces"):
             return run.result(run.going())
         return run.result(run.to_the_end())
