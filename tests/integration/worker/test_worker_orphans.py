@@ -13,8 +13,11 @@ from firnline_domain.policy.orphan_removal import OrphanRemoval
 from firnline_domain.records.orders import TableOrder
 from firnline_iceberg.below_location import Storage
 from firnline_iceberg.java import removal_json
+from firnline_iceberg.manifest_names import _plain_names
+from firnline_iceberg.naming import file_name
 from firnline_iceberg.planning import live_files
 from firnline_iceberg.removal import QUARANTINE
+from firnline_iceberg.retained_names import RetainedNames, content_paths
 from firnline_standalone.previews import preview
 from firnline_worker.orphans import OrphanRemover
 
@@ -92,6 +95,17 @@ def test_an_orphan_goes_through_the_quarantine_and_all_else_stays(lab, remover, 
     assert history == [
         lab.sql(f"SELECT * FROM {{t}} VERSION AS OF {one}").count() for one in snapshots
     ]
+
+
+def test_names_in_manifests_of_icebergs_java_are_those_that_it_wrote(lab):
+    """Of data files, deletion vectors, and what was taken out; none of them decoded."""
+    filled(lab)
+    table = lab.table()
+    manifests = RetainedNames(table).manifests
+    assert len(manifests) >= 4
+    for path in manifests:
+        names = {file_name(one) for one in content_paths(table, path, live_alone=False)}
+        assert _plain_names(table.io, path) == names
 
 
 def test_a_file_that_a_writer_commits_while_it_is_moved_goes_back(lab, remover, monkeypatch):
