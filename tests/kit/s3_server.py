@@ -15,7 +15,7 @@ import subprocess
 import threading
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -36,11 +36,6 @@ CHECKSUM = "h1:au+wI+aybno/STsQiSm35Uu6Q6iK5MWReQxgO6SEMFc="
 REGION = "us-east-1"
 AGAIN_S = 1.0  # until keys are taken away once more from a server that did not answer
 BUCKET = "lake"
-ANYBODY = {  # with a key; which one it is does not matter
-    "Version": "2012-10-17",
-    "Statement": [{"Effect": "Allow", "Principal": "*", "Action": "s3:*",
-                   "Resource": ["arn:aws:s3:::{bucket}", "arn:aws:s3:::{bucket}/*"]}],
-}  # fmt: skip
 
 
 class NoGo(RuntimeError):
@@ -113,9 +108,12 @@ class S3Server:
                 timer.cancel()
             self.drop(access)
 
-    def let_in_whoever_has_a_key(self) -> None:
-        """Into the bucket."""
-        self._call("PUT", f"/{self.bucket}?policy", json.dumps(_policy(self.bucket)).encode())
+    def allow(self, *actions: str) -> None:
+        """To whoever has a key, in the bucket; nothing else."""
+        places = [f"arn:aws:s3:::{self.bucket}", f"arn:aws:s3:::{self.bucket}/*"]
+        rule = {"Effect": "Allow", "Principal": "*", "Action": [*actions], "Resource": places}
+        body = json.dumps({"Version": "2012-10-17", "Statement": [rule]}).encode()
+        self._call("PUT", f"/{self.bucket}?policy", body)
 
     def close(self) -> None:
         """Keys that are alive stay so."""
@@ -210,12 +208,6 @@ def s3_server(
     root = new_root()
     with serving(command(folder, port, root, host, more), folder / "s3.log"):
         made = S3Server(f"http://{host}:{port}", root, folder / "data")
-        made.let_in_whoever_has_a_key()
+        made.allow("s3:*")
         yield made
         made.close()
-
-
-def _policy(bucket: str) -> Mapping[str, object]:
-    text = json.dumps(ANYBODY).replace("{bucket}", bucket)
-    found: dict[str, object] = json.loads(text)
-    return found

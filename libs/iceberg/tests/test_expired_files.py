@@ -134,9 +134,9 @@ def test_files_outside_the_tables_locations_stay_unless_their_owner_agrees(tmp_p
     other = tmp_path / "others" / "x.parquet"
     other.parent.mkdir()
     other.write_bytes(b"x")
-    assert not ExpiredRemoval(site.table(), outside=False).remove(f"file://{other}")
+    assert not ExpiredRemoval(site.table(), outside=False).remove([f"file://{other}"])
     assert other.exists()
-    assert ExpiredRemoval(site.table(), outside=True).remove(f"file://{other}")
+    assert ExpiredRemoval(site.table(), outside=True).remove([f"file://{other}"])
     assert not other.exists()
 
 

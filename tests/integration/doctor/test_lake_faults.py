@@ -154,20 +154,13 @@ def wrong_secret_key(given: Properties, lake: Lake) -> Properties:
 
 def read_only(given: Properties, lake: Lake) -> Properties:
     """A right to read and list alone."""
-    policy(lake.store, ["s3:GetObject", "s3:ListBucket"])
+    lake.store.allow("s3:GetObject", "s3:ListBucket")
     return given
 
 
 def no_delete(given: Properties, lake: Lake) -> Properties:
-    policy(lake.store, ["s3:GetObject", "s3:ListBucket", "s3:PutObject"])
+    lake.store.allow("s3:GetObject", "s3:ListBucket", "s3:PutObject")
     return given
-
-
-def policy(store: S3Server, actions: list[str]) -> None:
-    resource = [f"arn:aws:s3:::{store.bucket}", f"arn:aws:s3:::{store.bucket}/*"]
-    allow = {"Effect": "Allow", "Principal": "*", "Action": actions, "Resource": resource}
-    body = json.dumps({"Version": "2012-10-17", "Statement": [allow]}).encode()
-    store._call("PUT", f"/{store.bucket}?policy", body)
 
 
 def bucket_missing(given: Properties, lake: Lake) -> Properties:
@@ -231,7 +224,7 @@ def test_a_fault_of_the_lake_is_found(
     try:
         code, found, printed = asked(environment | given, *OF)
     finally:
-        policy(remote.store, ["s3:*"])
+        remote.store.allow("s3:*")
     assert (code, failures(found)) == (1, set(fault.fails))
     lines = [one for check in fault.fails for one in found[check] if one["status"] == "failed"]
     assert any(fault.found in one["found"] for one in lines), lines

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -28,7 +28,7 @@ from pyiceberg.serializers import ToOutputFile
 from pyiceberg.table import Table
 from pyiceberg.types import LongType, NestedField
 
-from tests.kit.s3_server import ANYBODY, BUCKET, S3Server
+from tests.kit.s3_server import BUCKET, S3Server
 
 pytestmark = pytest.mark.stack
 WRITER = """
@@ -127,15 +127,11 @@ class Left:
 @contextmanager
 def allowing(store: S3Server, actions: tuple[str, ...]) -> Iterator[None]:
     """Those of the users, for a while."""
-    text = json.dumps(ANYBODY).replace("{bucket}", BUCKET)
-    everything: Mapping[str, Any] = json.loads(text)
-    (statement,) = everything["Statement"]
-    less = {**everything, "Statement": [{**statement, "Action": list(actions)}]}
-    store._call("PUT", f"/{BUCKET}?policy", json.dumps(less).encode())
+    store.allow(*actions)
     try:
         yield
     finally:
-        store._call("PUT", f"/{BUCKET}?policy", text.encode())
+        store.allow("s3:*")
 
 
 @pytest.mark.parametrize("vends", [False, True])

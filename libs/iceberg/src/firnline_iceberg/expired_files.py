@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain, islice
 
 from firnline_domain.errors import StorageUnreachable
@@ -30,7 +31,8 @@ from firnline_iceberg.retained_names import (
 from firnline_iceberg.tables import LoadedTable
 
 READERS, REMOVERS = 8, 16  # threads; a deletion is one request that waits
-PORTION = 1_000  # files that are being removed at a time
+BULK_REMOVERS = 4  # where one request removes a thousand: S3 counts each of them
+PORTION = 4_000  # files that are being removed at a time
 TRIES, WAIT_S = 4, 0.5  # of one deletion; a store that is asked too often says 503
 
 
@@ -44,7 +46,7 @@ class ExpiredLists:
 
 @dataclass(frozen=True)
 class Cleaned:
-    """Files that were removed; those that were gone already are not counted."""
+    """Files that were removed; those that were gone already count where a store does not say."""
 
     content: int = 0
     manifests: int = 0
@@ -119,20 +121,22 @@ def _live_paths(table: LoadedTable, path: str) -> list[str]:
 
 
 def _removed(removal: ExpiredRemoval, paths: Iterable[str]) -> int:
-    with ThreadPoolExecutor(REMOVERS) as pool:
+    at_once = removal.at_once
+    with ThreadPoolExecutor(REMOVERS if at_once == 1 else BULK_REMOVERS) as pool:
         return sum(
-            sum(pool.map(lambda path: _patiently(removal, path), some))
+            sum(pool.map(partial(_patiently, removal), _portions(some, at_once)))
             for some in _portions(paths, PORTION)
         )
 
 
-def _patiently(removal: ExpiredRemoval, path: str) -> bool:
+def _patiently(removal: ExpiredRemoval, paths: list[str]) -> int:
     for attempt in range(TRIES):
         try:
-            return removal.remove(path)
+            return removal.remove(paths)
         except OSError as error:
             if attempt == TRIES - 1:
-                raise StorageUnreachable(f"cannot remove {path}: {error}") from error
+                text = f"cannot remove {paths[0]}, or one of {len(paths)}: {error}"
+                raise StorageUnreachable(text) from error
             time.sleep(random.uniform(0, WAIT_S * 2**attempt))
     raise AssertionError
 

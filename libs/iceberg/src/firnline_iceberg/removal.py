@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
-from itertools import chain
+from itertools import chain, groupby
 
 from pyiceberg.io import FileIO
 
@@ -32,6 +32,7 @@ from firnline_iceberg.naming import (
 )
 from firnline_iceberg.output_lists import OutputList, Place, now_by_storage
 from firnline_iceberg.reachability import reached
+from firnline_iceberg.s3_client import DELETED, Bucket
 from firnline_iceberg.single_send import WrittenMetadata
 from firnline_iceberg.storage import s3_bucket
 from firnline_iceberg.tables import LoadedTable
@@ -310,10 +311,19 @@ class ExpiredRemoval:
     table: LoadedTable
     outside: bool
 
-    def remove(self, path: str) -> bool:
-        """True if it was there, and may go. Raises OSError."""
+    @cached_property
+    def at_once(self) -> int:
+        """Files by one request."""
+        found = s3_bucket(self.table.io, self.table.metadata.location)
+        return 1 if found is None else DELETED
+
+    def remove(self, paths: Sequence[str]) -> int:
+        """Those that may go, counted as by `_delete_some`. Raises OSError; some are gone then."""
+        return _delete_some(self.table.io, [path for path in paths if self._may_go(path)])
+
+    def _may_go(self, path: str) -> bool:
         own = self._locations.holds(path) or self._locations.beside_metadata(path)
-        return (self.outside or own) and _delete(self.table.io, path)
+        return self.outside or own
 
     @cached_property
     def _locations(self) -> Locations:
@@ -361,11 +371,7 @@ def remove_quarantined(table: LoadedTable, places: Sequence[str]) -> int:
     for place, path in zip(places, paths, strict=True):
         if not place.startswith(f"{QUARANTINE}/") or not locations.holds(path):
             raise NotRemovable(f"{path}: {Verdict.OUTSIDE}")
-    if (found := s3_bucket(table.io, location)) is None:
-        return sum(_delete(table.io, path) for path in paths)
-    bucket, root = found
-    bucket.remove([f"{root}/{place}" for place in places])
-    return len(places)
+    return _delete_some(table.io, paths)
 
 
 def storage_now_ms(table: LoadedTable) -> int | None:
@@ -394,3 +400,26 @@ def _delete(io: FileIO, path: str) -> bool:
     except FileNotFoundError:
         return False
     return True
+
+
+def _delete_some(io: FileIO, paths: Sequence[str]) -> int:
+    """On S3 a thousand by one request, which does not say what was there, so that all count; else
+    those that were there. Raises OSError; some are gone then."""
+    alone, together = list[str](), list[tuple[Bucket, dict[str, str]]]()
+    for folder, some in groupby(paths, folder_of):
+        found = s3_bucket(io, f"{folder}/")  # keys that are handed out are had for the folder
+        if found is None:
+            alone += some
+            continue
+        bucket, prefix = found
+        keys = next((keys for one, keys in together if one == bucket), None)
+        if keys is None:
+            together.append((bucket, keys := {}))
+        keys |= {prefix + file_name(path): path for path in some}
+    for bucket, keys in together:
+        try:
+            bucket.remove([*keys])
+        except OSError:  # Arrow's way knows keys that have ended, and says what is wrong
+            for path in keys.values():
+                _delete(io, path)
+    return sum(_delete(io, path) for path in alone) + sum(len(keys) for _, keys in together)
