@@ -239,10 +239,7 @@ class _Running:
         archive = look.archive
         if archive is None:
             archive = create(of.tables, look.table, limits.archive_table, limits.archive_location)
-        before = archive
         archive = synced(of.tables, look.table, archive, {one.scope.spec_id for one in files})
-        if archive is not before:
-            of.commits.forget(archive.identity)
         if archive.head_id(MAIN) is None:
             of.commits.begin(archive.identity)
             archive = of.tables.of(archive.identity).load(archive.identity)
@@ -291,6 +288,7 @@ class _Running:
         head = table.head(MAIN).snapshot_id
         number = table.last_sequence_number
         given = {"removed": (), "added": (), **what}
+        self.of.commits.forget(table.identity)  # either table may have got a spec since
         rewrite = Rewrite((self.order.task_id,), number, head, **given)
         return self.of.commits.commit(table.identity, MAIN, head, (rewrite,), merges=False)
 
