@@ -38,7 +38,3 @@ class MeddledCommits:
     def begin(self, table: TableName) -> None:
         """See `JavaCommits.begin`."""
         self.commits.begin(table)
-
-    def forget(self, table: TableName) -> None:
-        """See `JavaCommits.forget`."""
-        self.commits.forget(table)

@@ -93,7 +93,7 @@ def test_or_one_partition_once_it_has_rested(world: PlannerWorld) -> None:
 
 
 def test_or_what_the_policy_chooses_by_the_action_that_is_asked_for(world: PlannerWorld) -> None:
-    world.more = {"settings": {"firnline.window": "daily 00:00-00:01"}}
+    world.more = {"settings": {"firnline.window": "00:00-00:01"}}
     world.now_ms = 12 * 3_600_000
     world.commit(part(A, 9), part(B, 2))
     assert rewrites(world.take(asked("compact"))) == []  # a window is a window

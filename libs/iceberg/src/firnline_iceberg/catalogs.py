@@ -150,10 +150,6 @@ class CatalogCommits(JavaCommits):
         """Raises UnknownCatalog, and as `JavaCommits.begin`."""
         self._of(table).begin(table)
 
-    def forget(self, table: TableName) -> None:
-        """Raises UnknownCatalog, and as `JavaCommits.forget`."""
-        self._of(table).forget(table)
-
     def abandon(self, table: TableName) -> None:
         """As `JavaCommits.abandon`."""
         with suppress(TaskRefused, CatalogUnreachable):  # then nothing was ever written for it

@@ -189,12 +189,6 @@ class JavaCommits:
             except StorageRefused:  # nothing was sent; its keys may be those of a moment ago
                 return attempt(self._read(table))
 
-    def forget(self, table: TableName) -> None:
-        """Load it anew for the next commit: it has another spec by now, and Spark hides the error
-        that would tell."""
-        with self._lock:
-            self._known.pop(table, None)
-
     def abandon(self, table: TableName) -> None:
         """Nothing that was written for a table's last try serves again: it may be removed."""
         with self._lock:
@@ -250,7 +244,7 @@ class JavaCommits:
         """Raises RetryLater."""
         try:
             return known, self._all_files(known, rewrites)
-        except Py4JJavaError:  # as it was a moment ago, it had no such spec
+        except Exception:  # as it was a moment ago, it had no such spec; Spark has names of its own
             known = self._read(table)
         try:
             return known, self._all_files(known, rewrites)

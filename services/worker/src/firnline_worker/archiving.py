@@ -288,7 +288,6 @@ class _Running:
         head = table.head(MAIN).snapshot_id
         number = table.last_sequence_number
         given = {"removed": (), "added": (), **what}
-        self.of.commits.forget(table.identity)  # either table may have got a spec since
         rewrite = Rewrite((self.order.task_id,), number, head, **given)
         return self.of.commits.commit(table.identity, MAIN, head, (rewrite,), merges=False)
 
