@@ -9,6 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from firnline_cli.purge import archive_of
+from firnline_cli.purging.report import Archived, Found, look
 from firnline_domain.errors import TaskRefused
 from firnline_domain.policy.decisions import Reason
 from firnline_domain.policy.partition_archiving import PartitionArchiving
@@ -199,6 +201,27 @@ def test_columns_and_partitions_change_and_the_archive_follows(world: World) -> 
     late = {one["d"]: one["later"] for one in found}
     assert late == {30: None, 40: None, 50: 5, 60: 6, 400: None}
     assert world.days() == [1]
+
+
+def test_a_purge_of_the_table_looks_into_its_archive(world: World) -> None:
+    def seen(where: str) -> Found:
+        table = world.table()
+        return look(table, archive_of(world.tables, table), where, {}, now_ms())
+
+    assert seen("d = 40").archived is None
+    world.archive()
+    found = seen("d = 40")
+    assert found.archived == Archived(f"{world.namespace}.t_archive", 1)
+    assert "1 file may have such rows; firnline purge" in [*found.steps()][-1]
+    assert not found.proved
+    absent = seen("d = 12345")
+    assert (absent.proved, absent.archived and absent.archived.files) == (True, 0)
+    with world.lake.load_table(f"{world.namespace}.t").update_schema() as schema:
+        schema.add_column("late", LongType())
+    unknown = seen("late = 5")
+    assert unknown.archived is not None
+    assert (unknown.archived.files, unknown.proved) == (None, False)
+    assert "late" in unknown.archived.reason
 
 
 def test_files_with_deletes_wait(world: World) -> None:

@@ -70,7 +70,9 @@ def looked(fleet: Fleet, name: TableName, condition: str, path: Path | None) -> 
 
     try:
         before = earlier(path, name, condition)
-        found = look(Tables(fleet.of(name)).load(name), condition, before, int(time.time() * 1000))
+        tables, now_ms = Tables(fleet.of(name)), int(time.time() * 1000)
+        table = tables.load(name)
+        found = look(table, archive_of(tables, table), condition, before, now_ms)
     except (RetryLater, TaskRefused, MetadataFileGone, UnusableReport) as error:
         raise click.ClickException(str(error)) from None
     except OSError as error:
@@ -78,6 +80,16 @@ def looked(fleet: Fleet, name: TableName, condition: str, path: Path | None) -> 
     if path is not None:
         path.write_text(found.json() + "\n")
     return found
+
+
+def archive_of(tables: Any, table: Any) -> Any:
+    """None where it has none. Raises RetryLater, TaskRefused."""
+    from firnline_iceberg.archive_tables import NoArchive, find
+
+    try:
+        return find(tables, table, table.properties.get("firnline.archive.table", ""))
+    except NoArchive:  # a table of this name that is another's
+        return None
 
 
 def carry_out(

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from firnline_domain.errors import TaskRefused
 from firnline_domain.identity import MAIN, TableName
 from firnline_iceberg.held_rows import Holder, holders, wanted_rows
 from firnline_iceberg.tables import LoadedTable
@@ -32,6 +33,23 @@ class Seen:
 
 
 @dataclass(frozen=True)
+class Archived:
+    """The table's archive, another table to which its old partitions have moved. `files` of it may
+    hold such rows; None: that cannot be told, for the `reason`."""
+
+    table: str
+    files: int | None
+    reason: str = ""
+
+    def step(self, where: str) -> str:
+        """'' where it holds none."""
+        if self.files == 0:
+            return ""
+        what = self.reason or f"{counted(self.files or 0, 'file')} may have such rows"
+        return f"the archive {self.table}: {what}; firnline purge {self.table} --where '{where}'"
+
+
+@dataclass(frozen=True)
 class Found:
     """One look. `holders`: files that the table retains; `left`: those of earlier looks that it
     does not retain, and that are on the storage all the same."""
@@ -42,6 +60,7 @@ class Found:
     looked_ms: int
     holders: tuple[Holder, ...]
     known: Mapping[str, Seen]
+    archived: Archived | None = None
 
     @property
     def left(self) -> list[str]:
@@ -52,8 +71,9 @@ class Found:
 
     @property
     def proved(self) -> bool:
-        """No file that may hold such a row is there."""
-        return not self.holders and not self.left
+        """No file that may hold such a row is there, nor in the archive."""
+        archive_holds = self.archived is not None and self.archived.files != 0
+        return not self.holders and not self.left and not archive_holds
 
     @property
     def partitions(self) -> list[str]:
@@ -80,12 +100,15 @@ class Found:
             yield "expire: older snapshots still have such files (or will, after a compaction)"
         for path in self.left:
             yield f"{path} is on the storage, and no snapshot has it: remove_orphans, or by hand"
+        if self.archived and (step := self.archived.step(self.where)):
+            yield step
 
     def json(self) -> str:
         body = {
             **{name: getattr(self, name) for name in ("table", "table_key", "where", "looked_ms")},
             "proved": self.proved,
             "steps": list(self.steps()),
+            "archive": self.archived and asdict(self.archived),
             "holders": [asdict(one) for one in self.holders],
             "files": {path: asdict(one) for path, one in sorted(self.known.items())},
         }
@@ -110,7 +133,13 @@ def earlier(path: Path | None, table: TableName, where: str) -> Mapping[str, See
     return known
 
 
-def look(table: LoadedTable, where: str, before: Mapping[str, Seen], now_ms: int) -> Found:
+def look(
+    table: LoadedTable,
+    archive: LoadedTable | None,
+    where: str,
+    before: Mapping[str, Seen],
+    now_ms: int,
+) -> Found:
     """Raises TaskRefused, MetadataFileGone, RetryLater, OSError."""
     held = holders(table, wanted_rows(table, where))
     known = dict(before)
@@ -122,7 +151,16 @@ def look(table: LoadedTable, where: str, before: Mapping[str, Seen], now_ms: int
             known[path] = replace(one, gone_ms=now_ms)
     known |= {one.path: Seen(one.rows, now_ms) for one in held}
     name = table.identity
-    return Found(name.dotted, name.key, where, now_ms, tuple(held), known)
+    archived = None if archive is None else _archived(archive, where)
+    return Found(name.dotted, name.key, where, now_ms, tuple(held), known, archived)
+
+
+def _archived(archive: LoadedTable, where: str) -> Archived:
+    name = archive.identity.dotted
+    try:
+        return Archived(name, len(holders(archive, wanted_rows(archive, where))))
+    except TaskRefused as error:  # a column that it does not have yet
+        return Archived(name, None, str(error))
 
 
 def text_of(found: Found) -> str:
@@ -139,7 +177,8 @@ def text_of(found: Found) -> str:
     if steps:
         return "\n".join([*lines, "not off the storage yet:", *steps])
     gone = [one.gone_ms for one in found.known.values() if one.gone_ms is not None]
-    lines.append("proved: no file that the table retains holds such a row.")
+    and_archive = f", or its archive {found.archived.table}," if found.archived else ""
+    lines.append(f"proved: no file that the table{and_archive} retains holds such a row.")
     if gone:
         last = f"{datetime.fromtimestamp(max(gone) / 1000, UTC):%Y-%m-%d %H:%M:%SZ}"
         lines.append(f"Of {counted(len(gone), 'file')} that did, the last was gone at {last}.")
