@@ -39,7 +39,10 @@ WITHHOLD = {
     name for name, one in PROPERTIES.items() if one.field in (*PERIODS, *REF_RULES, "create_tags")
 }
 # any text is a name: who looks for the group, the column or the place tells
-NAMES = ("group", "sort", "partition_column", "orphan_inventory", "statistics")
+NAMES = (
+    *("group", "sort", "partition_column", "orphan_inventory", "statistics"),
+    *("archive_table", "archive_location"),
+)
 
 
 @pytest.mark.parametrize("name", sorted(PROPERTIES))

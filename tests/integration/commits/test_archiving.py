@@ -208,10 +208,12 @@ def test_a_purge_of_the_table_looks_into_its_archive(world: World) -> None:
         table = world.table()
         return look(table, archive_of(world.tables, table), where, {}, now_ms())
 
+    said = {"firnline.archive.table": "cold"}  # of the namespace
+    world.lake.update_namespace_properties(world.namespace, updates=said)
     assert seen("d = 40").archived is None
     world.archive()
     found = seen("d = 40")
-    assert found.archived == Archived(f"{world.namespace}.t_archive", 1)
+    assert found.archived == Archived(f"{world.namespace}.cold", 1)
     assert "1 file may have such rows; firnline purge" in [*found.steps()][-1]
     assert not found.proved
     absent = seen("d = 12345")

@@ -84,10 +84,13 @@ def looked(fleet: Fleet, name: TableName, condition: str, path: Path | None) -> 
 
 def archive_of(tables: Any, table: Any) -> Any:
     """None where it has none. Raises RetryLater, TaskRefused."""
+    from firnline_domain.settings.in_force import with_namespace
+    from firnline_domain.settings.thresholds import thresholds
     from firnline_iceberg.archive_tables import NoArchive, find
 
+    settings = with_namespace(table.properties, tables.namespace_properties(table.identity))
     try:
-        return find(tables, table, table.properties.get("firnline.archive.table", ""))
+        return find(tables, table, thresholds(settings).archive_table)
     except NoArchive:  # a table of this name that is another's
         return None
 
