@@ -107,4 +107,4 @@ def test_one_key_of_which_there_is_more_than_memory_is_never_sorted_at_once(
     assert out == sorted(out)
     assert (len(out), out.count(7)) == (40_000, 38_050)
     assert max(seen) <= 2_000  # of 40,000
-    assert sorter.spilled_bytes == 40_000 * 8
+    assert sorter.runs.spilled_bytes == 40_000 * 8

@@ -20,8 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from firnline_deletes.output import RollingWriter
-from firnline_deletes.packing import plain
-from firnline_deletes.sorting import RUN_BYTES, SortingWriter, SortKey
+from firnline_deletes.sorting import RUN_BYTES, Runs, SortingWriter, SortKey
 
 BITS: Final = 10  # of a rank; a million cells for two columns
 MAX_COLUMNS: Final = 4  # 40 bits of a key; a fifth column narrows nothing below 10,000 files
@@ -39,11 +38,12 @@ class CurveWriter:
     columns: Sequence[str]
     folder: Path
     run_bytes: int = RUN_BYTES
-    _batches: list[pa.RecordBatch] = field(default_factory=list)
-    _bytes: int = 0
-    _runs: list[Path] = field(default_factory=list)
+    _runs: Runs = field(init=False)
     _samples: list[pa.Table] = field(default_factory=list)
     _stride: int = 0
+
+    def __post_init__(self) -> None:
+        self._runs = Runs(self.writer.schema, self.folder, "unsorted")
 
     def expect(self, rows: float) -> None:
         """See `RollingWriter.expect`."""
@@ -51,18 +51,15 @@ class CurveWriter:
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Take rows; text may be dictionaries."""
-        if not batch.num_rows:
-            return
-        columns = [plain(column) for column in batch.columns]
-        self._batches.append(pa.RecordBatch.from_arrays(columns, schema=self.writer.schema))
-        self._bytes += self._batches[-1].nbytes
-        if self._bytes >= self.run_bytes:
-            self._spill()
+        if self._runs.add(batch) >= self.run_bytes:
+            run = self._runs.taken()
+            self._samples.append(self._sampled(run))
+            self._runs.spill(run)
 
     def finish(self) -> None:
         """Hand all rows on; the writer is still to be closed. Raises OSError where the disk is
         full."""
-        rest = self._taken()
+        rest = self._runs.taken()
         if rest.num_rows:
             self._samples.append(self._sampled(rest))
         if not self._samples:
@@ -71,7 +68,7 @@ class CurveWriter:
         cuts = [cuts_of(seen.column(name)) for name in self.columns]
         into: Any = _WithoutKey(self.writer)
         sorter = SortingWriter(into, [SortKey(KEY)], self.folder, self.run_bytes)
-        for path in self._runs:
+        for path in self._runs.paths:
             with pa.memory_map(str(path)) as source:
                 self._hand_on(pa.ipc.open_file(source).read_all(), cuts, sorter)
             path.unlink()
@@ -88,19 +85,6 @@ class CurveWriter:
             sorter.write(
                 pa.RecordBatch.from_arrays([*batch.columns, key], sorter.writer.schema.names)
             )
-
-    def _spill(self) -> None:
-        path = self.folder / f"unsorted-{len(self._runs)}.arrow"
-        run = self._taken()
-        self._samples.append(self._sampled(run))
-        with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, run.schema) as out:
-            out.write_table(run)
-        self._runs.append(path)
-
-    def _taken(self) -> pa.Table:
-        table = pa.Table.from_batches(self._batches, schema=self.writer.schema)
-        self._batches, self._bytes = [], 0
-        return table
 
     def _sampled(self, rows: pa.Table) -> pa.Table:
         """Every so many rows, of each run the same."""

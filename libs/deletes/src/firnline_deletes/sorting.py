@@ -36,6 +36,42 @@ class SortKey:
 
 
 @dataclass
+class Runs:
+    """Gathers rows of one schema. What its owner takes and spills lies in `folder`, as plain Arrow
+    files that begin with `name`."""
+
+    schema: pa.Schema
+    folder: Path
+    name: str
+    paths: list[Path] = field(default_factory=list)
+    spilled_bytes: int = 0
+    _batches: list[pa.RecordBatch] = field(default_factory=list)
+    _bytes: int = 0
+
+    def add(self, batch: pa.RecordBatch) -> int:
+        """Bytes that are gathered by now; text may be dictionaries."""
+        if batch.num_rows:
+            columns = [plain(column) for column in batch.columns]
+            self._batches.append(pa.RecordBatch.from_arrays(columns, schema=self.schema))
+            self._bytes += self._batches[-1].nbytes
+        return self._bytes
+
+    def taken(self) -> pa.Table:
+        """All that is gathered, and no more."""
+        table = pa.Table.from_batches(self._batches, schema=self.schema)
+        self._batches, self._bytes = [], 0
+        return table
+
+    def spill(self, run: pa.Table) -> None:
+        """Raises OSError where the disk is full."""
+        path = self.folder / f"{self.name}-{len(self.paths)}.arrow"
+        with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, run.schema) as out:
+            out.write_table(run)
+            self.spilled_bytes += run.nbytes
+        self.paths.append(path)
+
+
+@dataclass
 class SortingWriter:
     """Takes the rows of a `RollingWriter`, and hands them on in order when it is closed. Runs lie
     in `folder`, which its owner removes."""
@@ -44,10 +80,10 @@ class SortingWriter:
     keys: Sequence[SortKey]
     folder: Path
     run_bytes: int = RUN_BYTES
-    spilled_bytes: int = 0
-    _batches: list[pa.RecordBatch] = field(default_factory=list)
-    _bytes: int = 0
-    _runs: list[Path] = field(default_factory=list)
+    runs: Runs = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.runs = Runs(self.writer.schema, self.folder, "run")
 
     def expect(self, rows: float) -> None:
         """See `RollingWriter.expect`."""
@@ -55,37 +91,24 @@ class SortingWriter:
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Take rows; text may be dictionaries."""
-        if not batch.num_rows:
-            return
-        columns = [plain(column) for column in batch.columns]
-        self._batches.append(pa.RecordBatch.from_arrays(columns, schema=self.writer.schema))
-        self._bytes += self._batches[-1].nbytes
-        if self._bytes >= self.run_bytes:
-            self._spill()
+        if self.runs.add(batch) >= self.run_bytes:
+            self.runs.spill(self._sorted_run())
 
     def finish(self) -> None:
         """Hand all rows on; the writer is still to be closed. Raises OSError where the disk is
         full."""
-        if not self._runs:
-            self._hand_on(self._sorted_run())
+        rest = self._sorted_run()
+        if not self.runs.paths:
+            self._hand_on(rest)
             return
-        if self._batches:
-            self._spill()
-        for piece in _merged([_mapped(path) for path in self._runs], self.keys, self.run_bytes):
+        if rest.num_rows:
+            self.runs.spill(rest)
+        runs = [_mapped(path) for path in self.runs.paths]
+        for piece in _merged(runs, self.keys, self.run_bytes):
             self._hand_on(piece)
 
-    def _spill(self) -> None:
-        path = self.folder / f"run-{len(self._runs)}.arrow"
-        run = self._sorted_run()
-        with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, run.schema) as out:
-            out.write_table(run)
-            self.spilled_bytes += run.nbytes
-        self._runs.append(path)
-
     def _sorted_run(self) -> pa.Table:
-        table = pa.Table.from_batches(self._batches, schema=self.writer.schema)
-        self._batches, self._bytes = [], 0
-        return _sorted(table, self.keys)
+        return _sorted(self.runs.taken(), self.keys)
 
     def _hand_on(self, table: pa.Table) -> None:
         for batch in table.to_batches(max_chunksize=_PIECE_ROWS):
