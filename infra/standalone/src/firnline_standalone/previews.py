@@ -21,7 +21,6 @@ from firnline_domain.policy.v2_deletes import VECTORS
 from firnline_domain.records.orders import ExpireSnapshots, RewriteFiles, TableOrder
 from firnline_domain.records.results import DeleteKind
 from firnline_domain.records.tallies import target_bytes_of
-from firnline_domain.settings.in_force import with_namespace
 from firnline_domain.settings.thresholds import Thresholds, thresholds
 from firnline_domain.times import HOUR_MS
 from firnline_domain.values import replace
@@ -33,7 +32,7 @@ from firnline_iceberg.old_refs import old_refs
 from firnline_iceberg.orphans import find_orphans, refuse_unclear
 from firnline_iceberg.planning import live_files
 from firnline_iceberg.retained_names import RetainedNames
-from firnline_iceberg.tables import LoadedTable, Tables
+from firnline_iceberg.tables import LoadedTable, Tables, settings_of
 from firnline_worker.archiving import preview as archive_preview
 from firnline_worker.eligibility import reasons
 from firnline_worker.format_upgrade import refusal as refusal_of_upgrade
@@ -105,7 +104,7 @@ def _rewrite(tables: Tables, table: LoadedTable, order: RewriteFiles, now_ms: in
     refuse_duplicates(live)
     target, limit = target_bytes_of(table.properties), time_span_limit(table)
     if order.action == Action.SORT:
-        wish = sort_wish(with_namespace(table.properties, tables.namespace_properties(order.table)))
+        wish = sort_wish(settings_of(tables, table))
         chosen, _ = sort_plan(table, live, replace(order, max_bytes=0), wish, target)
     else:
         vectors = table.format_version >= VECTORS
@@ -124,7 +123,7 @@ def _rewrite(tables: Tables, table: LoadedTable, order: RewriteFiles, now_ms: in
 
 
 def _expiry(tables: Tables, table: LoadedTable, order: ExpireSnapshots, now_ms: int) -> Preview:
-    settings = with_namespace(table.properties, tables.namespace_properties(order.table))
+    settings = settings_of(tables, table)
     if why := refusal(order, settings, now_ms):
         return Preview(refused=why)
     retention_ms, least = configured_retention(settings)
@@ -152,7 +151,7 @@ def _manifests(table: LoadedTable) -> Preview:
 
 
 def _partitions(tables: Tables, table: LoadedTable, order: TableOrder, now_ms: int) -> Preview:
-    settings = with_namespace(table.properties, tables.namespace_properties(order.table))
+    settings = settings_of(tables, table)
     limits = thresholds(settings, Thresholds(partition_ttl_h=order.numbers["ttl_h"]))
     if why := refusal_of_partitions(order, limits, now_ms):
         return Preview(refused=": ".join(why))
@@ -175,7 +174,7 @@ def _archiving(tables: Tables, table: LoadedTable, order: TableOrder, now_ms: in
 
 
 def _tags(tables: Tables, table: LoadedTable, order: TableOrder, now_ms: int) -> Preview:
-    limits = thresholds(with_namespace(table.properties, tables.namespace_properties(order.table)))
+    limits = thresholds(settings_of(tables, table))
     if why := refusal_of_tags(limits, order.ordered_at_ms, now_ms):
         return Preview(refused=": ".join(why))
     wanted = wanted_tags(table, limits, now_ms)
@@ -189,7 +188,7 @@ def _tags(tables: Tables, table: LoadedTable, order: TableOrder, now_ms: int) ->
 
 def _upgrade(tables: Tables, table: LoadedTable, order: TableOrder, now_ms: int) -> Preview:
     """Of the delete files that are to be vectors afterwards."""
-    limits = thresholds(with_namespace(table.properties, tables.namespace_properties(order.table)))
+    limits = thresholds(settings_of(tables, table))
     if why := refusal_of_upgrade(order, limits, now_ms):
         return Preview(refused=": ".join(why))
     held = v2_deletes(table, table.head(MAIN).snapshot_id)
@@ -230,7 +229,7 @@ def _orphans(tables: Tables, table: LoadedTable, order: TableOrder, now_ms: int)
     """By our clock: to ask the storage's a file would have to be written."""
     refuse_unclear(table)
     older_than_ms = now_ms - int(order.numbers["min_age_h"] * HOUR_MS)
-    inventory = inventory_of(tables, table, order)
+    inventory = inventory_of(tables, table)
     found = find_orphans(table, RetainedNames(table), Storage(table), older_than_ms, inventory)
     return Preview(files=len(found.files), bytes=found.bytes)
 

@@ -14,6 +14,7 @@ import requests
 from firnline_domain.errors import CatalogRefused, CatalogUnreachable, RetryLater, TaskRefused
 from firnline_domain.identity import TableName, canonical_prefix
 from firnline_domain.records.results import TableForm
+from firnline_domain.settings.in_force import with_namespace
 from pyiceberg.catalog.rest import (
     SNAPSHOT_LOADING_MODE,
     Capability,
@@ -379,6 +380,11 @@ def refuse_remote_signing(settings: Mapping[str, Any], table: str) -> None:
             f"{table}: its catalog signs each request to S3 itself, which Firnline does not do; "
             "have it hand out credentials (vended-credentials), or give static ones",
         )
+
+
+def settings_of(tables: Tables, table: LoadedTable) -> dict[str, str]:
+    """What the owners of a table and of its namespace say now. Raises RetryLater."""
+    return with_namespace(table.properties, tables.namespace_properties(table.identity))
 
 
 def loaded(table: TableName, found: Table, cache: FileCache | None = None) -> LoadedTable:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from firnline_domain.identity import TableName
 
 from firnline_cli._fleet import Fleet, Where, fleet_options, named
+
+if TYPE_CHECKING:
+    from firnline_iceberg.tables import LoadedTable, Tables
 
 NOT_YET = 1
 
@@ -82,15 +85,14 @@ def looked(fleet: Fleet, name: TableName, condition: str, path: Path | None) -> 
     return found
 
 
-def archive_of(tables: Any, table: Any) -> Any:
+def archive_of(tables: Tables, table: LoadedTable) -> LoadedTable | None:
     """None where it has none. Raises RetryLater, TaskRefused."""
-    from firnline_domain.settings.in_force import with_namespace
     from firnline_domain.settings.thresholds import thresholds
     from firnline_iceberg.archive_tables import NoArchive, find
+    from firnline_iceberg.tables import settings_of
 
-    settings = with_namespace(table.properties, tables.namespace_properties(table.identity))
     try:
-        return find(tables, table, thresholds(settings).archive_table)
+        return find(tables, table, thresholds(settings_of(tables, table)).archive_table)
     except NoArchive:  # a table of this name that is another's
         return None
 

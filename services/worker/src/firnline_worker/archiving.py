@@ -31,12 +31,10 @@ from firnline_domain.commits.archives import (
 from firnline_domain.commits.lifetimes import Lifetimes
 from firnline_domain.errors import CatalogUnreachable, TaskRefused
 from firnline_domain.identity import MAIN
-from firnline_domain.policy.decisions import Reason
 from firnline_domain.records.archive_marks import FILES, GIVEN_UP, ROUND
 from firnline_domain.records.orders import TableOrder
 from firnline_domain.records.results import TableResult
 from firnline_domain.records.signing import Keyring
-from firnline_domain.settings.in_force import with_namespace
 from firnline_domain.settings.thresholds import Thresholds, thresholds
 from firnline_domain.times import HOUR_MS, MINUTE_MS
 from firnline_domain.values import Value
@@ -61,10 +59,10 @@ from firnline_iceberg.output_lists import OutputList
 from firnline_iceberg.rewrites import Landed, Outcome, Rewrite, Unknown
 from firnline_iceberg.rewrites import Refused as CommitRefused
 from firnline_iceberg.sweeping import Sweeper
-from firnline_iceberg.tables import LoadedTable, Tables
+from firnline_iceberg.tables import LoadedTable, Tables, settings_of
 
 from firnline_worker.archive_states import Held, IsOld, archive_of, source_of
-from firnline_worker.preconditions import yield_to_writers
+from firnline_worker.preconditions import in_grace_period, yield_to_writers
 
 MAX_FILES = 1_000  # of a round
 MAX_BYTES = 16 << 30  # of a round: what a killed one has copied in vain
@@ -73,6 +71,7 @@ COPIES_AT_ONCE = 4
 MAX_KEPT = 30_000  # entries of manifests between two looks, with all bounds: 100 MB
 TRIES = 6  # of commits that lose to others', one after the other
 WAIT_S = 0.5
+GRACE = "firnline.partitions.grace-ms"
 
 
 @dataclass(frozen=True)
@@ -175,16 +174,14 @@ class _Running:
         archive = archive and replace(archive, cache=self.cache)
         state, copies = archive_of(table, archive)
         mine = {key for key, one in state.copies.items() if one.round == state.round}
-        is_old = old_by(table, limits, of.now_ms() - int(archive_h(order, limits) * HOUR_MS))
+        is_old = old_by(table, limits, order, of.now_ms())
         held = source_of(table, head, is_old, mine)
         return Look(table, head, archive, held, state, copies)
 
     def limits(self, table: LoadedTable) -> Thresholds:
         """By what the owner says now. Raises TaskRefused where that is something else."""
-        order, of = self.order, self.of
-        settings = with_namespace(table.properties, of.tables.namespace_properties(order.table))
-        limits = thresholds(settings, Thresholds(archive_after_h=order.numbers["archive_h"]))
-        if refused := refusal(order, limits, of.now_ms()):
+        limits = limits_of(self.of.tables, table, self.order)
+        if refused := refusal(self.order, limits, self.of.now_ms()):
             raise TaskRefused(*refused)
         return limits
 
@@ -315,14 +312,13 @@ class Seen(Value):
 
 def preview(tables: Tables, table: LoadedTable, order: TableOrder, now_ms: int) -> Seen | str:
     """Or why not. Raises TaskRefused, RetryLater, MetadataFileGone."""
-    settings = with_namespace(table.properties, tables.namespace_properties(order.table))
-    limits = thresholds(settings, Thresholds(archive_after_h=order.numbers["archive_h"]))
+    limits = limits_of(tables, table, order)
     if why := refusal(order, limits, now_ms):
         return ": ".join(why)
     refuse_unfit(table)
     archive = find(tables, table, limits.archive_table)
     state, _ = archive_of(table, archive)
-    is_old = old_by(table, limits, now_ms - int(archive_h(order, limits) * HOUR_MS))
+    is_old = old_by(table, limits, order, now_ms)
     source = source_of(table, table.head(MAIN).snapshot_id, is_old).source
     step = next_step(source, state, MAX_FILES, MAX_BYTES)
     if isinstance(step, Refused):
@@ -357,9 +353,16 @@ def _copy_all(
             raise
 
 
-def old_by(table: LoadedTable, limits: Thresholds, before_ms: int) -> IsOld:
+def limits_of(tables: Tables, table: LoadedTable, order: TableOrder) -> Thresholds:
+    """By what the owner says now; what the fleet says is in the order."""
+    fleets = Thresholds(archive_after_h=order.numbers["archive_h"])
+    return thresholds(settings_of(tables, table), fleets)
+
+
+def old_by(table: LoadedTable, limits: Thresholds, order: TableOrder, now_ms: int) -> IsOld:
     """Raises TaskRefused where nobody knows the time of a row."""
     column = time_column(table, limits.partition_column.strip())
+    before_ms = now_ms - int(archive_h(order, limits) * HOUR_MS)
     return lambda entry: is_older(entry, table.spec(entry.spec_id), column, before_ms)
 
 
@@ -375,9 +378,4 @@ def refusal(order: TableOrder, limits: Thresholds, now_ms: int) -> tuple[str, st
     if limits.archive_after_h <= 0:
         text = "firnline.archive.after-hours is not set: it says at which age rows are archived"
         return "no_archive_age", text
-    if order.numbers.get("announces") or order.reason == Reason.REQUESTED:
-        return None
-    announced_ms = order.numbers.get("announced_ms", 0.0)
-    if not 0 < announced_ms <= now_ms - limits.partition_grace_ms:
-        return "grace_period", "it was not announced so long ago (firnline.partitions.grace-ms)"
-    return None
+    return in_grace_period(order, limits.partition_grace_ms, GRACE, now_ms)

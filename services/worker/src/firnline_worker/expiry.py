@@ -23,7 +23,6 @@ from firnline_domain.policy.expiry_reasons import ExpiryReason
 from firnline_domain.records.orders import ExpireSnapshots
 from firnline_domain.records.results import Going, SnapshotsExpired
 from firnline_domain.records.signing import Keyring
-from firnline_domain.settings.in_force import with_namespace
 from firnline_domain.times import DAY_MS
 from firnline_domain.values import replace
 from firnline_iceberg.avro import MetadataFileGone
@@ -38,7 +37,7 @@ from firnline_iceberg.output_lists import UNSIGNED
 from firnline_iceberg.reachability import refuse_if_hidden
 from firnline_iceberg.remembered_lists import RememberedLists
 from firnline_iceberg.remembered_names import RememberedNames
-from firnline_iceberg.tables import LoadedTable, Tables
+from firnline_iceberg.tables import LoadedTable, Tables, settings_of
 from firnline_iceberg.unused_metadata import unused_metadata
 from py4j.protocol import Py4JJavaError
 from pyiceberg.table.refs import SnapshotRefType
@@ -118,7 +117,7 @@ class Expirer:
         """
         table = self.tables.load(order.table)
         self._refuse_if_hidden(table)
-        settings = with_namespace(table.properties, self.tables.namespace_properties(order.table))
+        settings = settings_of(self.tables, table)
         if reason := refusal(order, settings, self.now_ms()) or self._has_external_files(table):
             return self._result(order, table, table, 0, reason)
         retention_ms, least = configured_retention(settings)

@@ -21,7 +21,6 @@ from firnline_domain.policy.v2_deletes import VECTORS
 from firnline_domain.records.orders import TableOrder
 from firnline_domain.records.results import DeleteKind, TableResult
 from firnline_domain.records.summaries import BY_VERSION, TASK_ID
-from firnline_domain.settings.in_force import with_namespace
 from firnline_domain.settings.thresholds import Thresholds, thresholds
 from firnline_domain.times import HOUR_MS
 from firnline_domain.version import VERSION
@@ -29,7 +28,7 @@ from firnline_iceberg.files import DeleteFileEntry
 from firnline_iceberg.manifests import Detail
 from firnline_iceberg.planning import live_entries
 from firnline_iceberg.rewrites import task_ids
-from firnline_iceberg.tables import LoadedTable, Tables
+from firnline_iceberg.tables import LoadedTable, Tables, settings_of
 from py4j.protocol import Py4JJavaError
 from pyiceberg.table.update import (
     AssertRefSnapshotId,
@@ -38,10 +37,11 @@ from pyiceberg.table.update import (
 )
 
 from firnline_worker.java import JavaTables
-from firnline_worker.preconditions import yield_to_writers
+from firnline_worker.preconditions import in_grace_period, yield_to_writers
 
 TRIES = 6  # a writer that commits every second is between two of them by then
 WAIT_S = 0.5  # at the most before the second try, twice as long before each other
+GRACE = "firnline.format-version.grace-ms"
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class FormatUpgrader:
 
     def _limits(self, table: LoadedTable, order: TableOrder) -> Thresholds:
         """By what the owner says now. Raises TaskRefused where that is something else."""
-        settings = with_namespace(table.properties, self.tables.namespace_properties(order.table))
+        settings = settings_of(self.tables, table)
         limits = thresholds(settings)
         if refused := refusal(order, limits, self.now_ms()):
             raise TaskRefused(*refused)
@@ -134,12 +134,9 @@ def refusal(order: TableOrder, limits: Thresholds, now_ms: int) -> tuple[str, st
         return None
     if limits.format_version < VECTORS:
         return "not_wanted", "firnline.format-version=3 is not set: it asks for the upgrade"
-    if order.numbers.get("announces") or order.numbers.get("format_version", 0) >= VECTORS:
+    if order.numbers.get("format_version", 0) >= VECTORS:
         return None
-    announced_ms = order.numbers.get("announced_ms", 0.0)
-    if not 0 < announced_ms <= now_ms - limits.upgrade_grace_ms:
-        return "grace_period", "it was not announced so long ago (firnline.format-version.grace-ms)"
-    return None
+    return in_grace_period(order, limits.upgrade_grace_ms, GRACE, now_ms)
 
 
 def unfit(table: LoadedTable, limits: Thresholds, now_ms: int) -> tuple[str, str] | None:

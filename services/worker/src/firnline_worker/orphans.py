@@ -11,7 +11,6 @@ from firnline_domain.policy.orphan_removal import MIN_AGE_H
 from firnline_domain.records.orders import TableOrder
 from firnline_domain.records.orphans import OrphanRefusal
 from firnline_domain.records.results import TableResult
-from firnline_domain.settings.in_force import with_namespace
 from firnline_domain.settings.thresholds import Thresholds, thresholds
 from firnline_domain.times import HOUR_MS
 from firnline_iceberg.avro import MetadataFileGone
@@ -20,7 +19,7 @@ from firnline_iceberg.orphans import Orphans, find_orphans, refuse_unclear
 from firnline_iceberg.quarantine import Released, move_in, release
 from firnline_iceberg.removal import storage_now_ms
 from firnline_iceberg.retained_names import RetainedNames
-from firnline_iceberg.tables import LoadedTable, Tables
+from firnline_iceberg.tables import LoadedTable, Tables, settings_of
 
 
 @dataclass(frozen=True)
@@ -53,7 +52,7 @@ class OrphanRemover:
         age_ms = int(max(order.numbers["min_age_h"], MIN_AGE_H) * HOUR_MS)
         wait_ms = int(order.numbers["quarantine_h"] * HOUR_MS)
         names, storage = RetainedNames(table), Storage(table)
-        inventory = inventory_of(self.tables, table, order)
+        inventory = inventory_of(self.tables, table)
         found = find_orphans(table, names, storage, now_ms - age_ms, inventory)
         released = release(table, names, storage, now_ms - wait_ms)
         try:
@@ -77,9 +76,9 @@ class OrphanRemover:
         )
 
 
-def inventory_of(tables: Tables, table: LoadedTable, order: TableOrder) -> str:
+def inventory_of(tables: Tables, table: LoadedTable) -> str:
     """`firnline.orphans.inventory` as it is now; '': the location is listed."""
-    settings = with_namespace(table.properties, tables.namespace_properties(order.table))
+    settings = settings_of(tables, table)
     return thresholds(settings, Thresholds()).orphan_inventory.strip()
 
 

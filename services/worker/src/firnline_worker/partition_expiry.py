@@ -8,10 +8,8 @@ from dataclasses import dataclass
 
 from firnline_domain.errors import TaskRefused
 from firnline_domain.identity import MAIN, Scope
-from firnline_domain.policy.decisions import Reason
 from firnline_domain.records.orders import TableOrder
 from firnline_domain.records.results import TableResult
-from firnline_domain.settings.in_force import with_namespace
 from firnline_domain.settings.thresholds import Thresholds, thresholds
 from firnline_domain.times import HOUR_MS
 from firnline_domain.values import Value
@@ -20,12 +18,13 @@ from firnline_iceberg.file_ages import is_older, time_column
 from firnline_iceberg.files import DataFileEntry
 from firnline_iceberg.manifests import Detail
 from firnline_iceberg.planning import live_entries
-from firnline_iceberg.tables import LoadedTable, Tables
+from firnline_iceberg.tables import LoadedTable, Tables, settings_of
 
-from firnline_worker.preconditions import yield_to_writers
+from firnline_worker.preconditions import in_grace_period, yield_to_writers
 from firnline_worker.removals import Removal, remove
 
 MAX_FILES = 50_000  # in one commit: 0.4 ms each to Java, and the rest follows six hours later
+GRACE = "firnline.partitions.grace-ms"
 
 
 class OldFiles(Value):
@@ -91,7 +90,7 @@ class PartitionExpirer:
 
     def _limits(self, table: LoadedTable, order: TableOrder) -> Thresholds:
         """By what the owner says now. Raises TaskRefused where that is something else."""
-        settings = with_namespace(table.properties, self.tables.namespace_properties(order.table))
+        settings = settings_of(self.tables, table)
         fleets = Thresholds(partition_ttl_h=order.numbers["ttl_h"])
         limits = thresholds(settings, fleets)
         if refused := refusal(order, limits, self.now_ms()):
@@ -117,9 +116,4 @@ def refusal(order: TableOrder, limits: Thresholds, now_ms: int) -> tuple[str, st
         return "no_ttl", "firnline.partitions.ttl-hours is not set: it says at which age rows go"
     if limits.archive_after_h > 0:
         return "archived_instead", "firnline.archive.after-hours is set: what is old is archived"
-    if order.numbers.get("announces") or order.reason == Reason.REQUESTED:
-        return None
-    announced_ms = order.numbers.get("announced_ms", 0.0)
-    if not 0 < announced_ms <= now_ms - limits.partition_grace_ms:
-        return "grace_period", "it was not announced so long ago (firnline.partitions.grace-ms)"
-    return None
+    return in_grace_period(order, limits.partition_grace_ms, GRACE, now_ms)

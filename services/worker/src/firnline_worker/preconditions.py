@@ -19,7 +19,8 @@ from collections.abc import Callable
 
 from firnline_domain.errors import TaskRefused
 from firnline_domain.identity import MAIN
-from firnline_domain.records.orders import RewriteFiles
+from firnline_domain.policy.decisions import Reason
+from firnline_domain.records.orders import RewriteFiles, TableOrder
 from firnline_domain.records.results import ALREADY_COMMITTED
 from firnline_iceberg.lineages import Lineages, hides_history, traces
 from firnline_iceberg.naming import file_name, run_of
@@ -32,6 +33,19 @@ from pyiceberg.table.snapshots import Snapshot
 from firnline_worker.table_settings import milliseconds
 
 Live = Callable[[], LiveFiles]
+
+
+def in_grace_period(
+    order: TableOrder, grace_ms: int, name: str, now_ms: int
+) -> tuple[str, str] | None:
+    """Why what an owner wants is not to be done yet: it was announced too short a time ago, or
+    never. An announcement does not wait, and a person who asks for it has said so. `name`: of the
+    property that sets the time."""
+    if order.numbers.get("announces") or order.reason == Reason.REQUESTED:
+        return None
+    if not 0 < order.numbers.get("announced_ms", 0.0) <= now_ms - grace_ms:
+        return "grace_period", f"it was not announced so long ago ({name})"
+    return None
 
 
 def refuse_stale(

@@ -23,7 +23,6 @@ from firnline_domain.records.results import RewriteFinished, RewriteGroup
 from firnline_domain.records.signing import Keyring
 from firnline_domain.records.slices import Slice
 from firnline_domain.records.tallies import target_bytes_of
-from firnline_domain.settings.in_force import with_namespace
 from firnline_domain.settings.parquet import readable
 from firnline_iceberg import mark_files, output_lists, removal
 from firnline_iceberg.lineages import Lineages
@@ -32,7 +31,7 @@ from firnline_iceberg.naming import Run
 from firnline_iceberg.output_lists import OutputList
 from firnline_iceberg.planning import LiveFiles
 from firnline_iceberg.storage import TableStorage
-from firnline_iceberg.tables import LoadedTable, Tables
+from firnline_iceberg.tables import LoadedTable, Tables, settings_of
 
 from firnline_worker import outputs, pass_marks, report, set_files, set_sending
 from firnline_worker.columns import proving_ids, target_schema
@@ -146,7 +145,7 @@ class Rewriter:
         cannot be, and the result says why. Iceberg's own action is not asked: it would sort all.
         Raises TaskRefused instead where a person has asked for it."""
         order, table = task.order, task.table
-        settings = with_namespace(table.properties, self.tables.namespace_properties(order.table))
+        settings = settings_of(self.tables, table)
         wanted = sort_wish(settings)
         try:
             chosen, depth = sort_plan(table, live, order, wanted, target_bytes(table))

@@ -20,7 +20,6 @@ from firnline_domain.policy.decisions import Reason
 from firnline_domain.policy.statistics import ALL
 from firnline_domain.records.orders import TableOrder
 from firnline_domain.records.results import TableResult
-from firnline_domain.settings.in_force import with_namespace
 from firnline_domain.settings.thresholds import Thresholds, thresholds
 from firnline_domain.values import Value
 from firnline_iceberg.removal import NotRemovable, remove_statistics
@@ -31,7 +30,7 @@ from firnline_iceberg.table_statistics import (
     latest_described,
     stale_snapshots,
 )
-from firnline_iceberg.tables import LoadedTable, Tables
+from firnline_iceberg.tables import LoadedTable, Tables, settings_of
 from py4j.protocol import Py4JJavaError
 from pyiceberg.types import PrimitiveType
 from pyspark.errors.exceptions.captured import CapturedException
@@ -74,7 +73,7 @@ def wish_of(table: LoadedTable, order: TableOrder, limits: Thresholds) -> Wish:
 
 def limits_of(tables: Tables, table: LoadedTable, order: TableOrder) -> Thresholds:
     """By what the owner says now; what the fleet says is in the order."""
-    settings = with_namespace(table.properties, tables.namespace_properties(order.table))
+    settings = settings_of(tables, table)
     fleets = Thresholds(
         statistics=ALL if order.numbers["all_columns"] else "",
         partition_statistics=bool(order.numbers["partitions"]),

@@ -11,13 +11,12 @@ from firnline_domain.identity import MAIN
 from firnline_domain.policy.tag_creation import TAG_EXISTS
 from firnline_domain.records.orders import TableOrder
 from firnline_domain.records.results import TableResult
-from firnline_domain.settings.in_force import with_namespace
 from firnline_domain.settings.ref_rules import NamedRef, expired_refs, rule_problem
 from firnline_domain.settings.tag_rules import Period, periods_ended, tags_problem
 from firnline_domain.settings.thresholds import Thresholds, thresholds
 from firnline_domain.values import Value
 from firnline_iceberg.old_refs import tags_of
-from firnline_iceberg.tables import LoadedTable, Tables
+from firnline_iceberg.tables import LoadedTable, Tables, settings_of
 from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.update import AssertRefSnapshotId, AssertTableUUID, SetSnapshotRefUpdate
 
@@ -114,7 +113,7 @@ class TagCreator:
         raise CatalogUnreachable(f"{TRIES} tries to commit came to nothing")
 
     def _wanted(self, table: LoadedTable, order: TableOrder) -> list[WantedTag]:
-        settings = with_namespace(table.properties, self.tables.namespace_properties(order.table))
+        settings = settings_of(self.tables, table)
         limits, now_ms = thresholds(settings), self.now_ms()
         if refused := refusal(limits, order.ordered_at_ms, now_ms):
             raise TaskRefused(*refused, retryable=refused[0] == "clocks_differ")
