@@ -416,10 +416,12 @@ def _delete_some(io: FileIO, paths: Sequence[str]) -> int:
         if keys is None:
             together.append((bucket, keys := {}))
         keys |= {prefix + file_name(path): path for path in some}
+    gone = 0
     for bucket, keys in together:
         try:
             bucket.remove([*keys])
-        except OSError:  # Arrow's way knows keys that have ended, and says what is wrong
-            for path in keys.values():
-                _delete(io, path)
-    return sum(_delete(io, path) for path in alone) + sum(len(keys) for _, keys in together)
+        except PermissionError:  # Arrow's way knows keys that have ended, and says what is wrong
+            alone += keys.values()
+        else:
+            gone += len(keys)
+    return gone + sum(_delete(io, path) for path in alone)

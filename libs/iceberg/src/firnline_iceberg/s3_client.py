@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 from urllib.parse import urlsplit
@@ -42,9 +42,9 @@ DELETED = 1_000  # objects by one request
 @dataclass
 class _Client:
     """`answers` is False from the first time that it did not reach the store. `given`: what a
-    client is made of."""
+    client is made of, keys included."""
 
-    given: Mapping[str, Any]
+    given: Mapping[str, Any] = field(repr=False)
     answers: bool = True
 
     @cached_property

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from shlex import quote
 
 from firnline_domain.errors import TaskRefused
 from firnline_domain.identity import MAIN, TableName
@@ -46,7 +47,7 @@ class Archived:
         if self.files == 0:
             return ""
         what = self.reason or f"{counted(self.files or 0, 'file')} may have such rows"
-        return f"the archive {self.table}: {what}; firnline purge {self.table} --where '{where}'"
+        return f"the archive {self.table}: {what}; firnline purge {self.table} --where {quote(where)}"
 
 
 @dataclass(frozen=True)
