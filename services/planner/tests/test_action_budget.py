@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from firnline_domain.identity import Scope, TableName
-from firnline_domain.records.events import ChangeKind, FilesChanged, PartitionChange, TickPassed
+from firnline_domain.records.events import ChangeKind, PartitionChange, TickPassed
 from firnline_domain.records.orders import RewriteFiles, RunAction, TableOrder
 from firnline_domain.records.results import SnapshotsExpired, TableResult
 from firnline_domain.records.states import TableState
@@ -20,6 +20,8 @@ from firnline_planner.bucket import Bucket
 from firnline_planner.state.stores import MemoryStore
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from tests.kit.changes import change
 
 MB = 1 << 20
 SCOPE = Scope(0, "[]")
@@ -73,22 +75,17 @@ class Fleet:
         self.heads[name] = head + 1
         self.now_ms += 1
         size = Tally(files, files * 1_000, files * 100 * MB)
-        values: dict[str, Any] = {
+        facts: dict[str, Any] = {
             "event_id": f"{name}{head}",
             "table": TableName(f"u{name}", ("db",), name),
-            "ref": "main",
-            "kind": ChangeKind.DELTA,
-            "snapshot_id": head + 1,
-            "parent_snapshot_id": head or None,
             "sequence_number": head + 1,
             "timestamp_ms": self.now_ms,
-            "operation": "append",
             "partitions": (PartitionChange(SCOPE, FileTally(on_target=size), FileTally()),),
             "format_version": 2,
             "observed_at_ms": self.now_ms,
             **more,
         }
-        return self.take(FilesChanged(**values))
+        return self.take(change(head + 1, head or None, **facts))
 
     def done(self, **numbers: float) -> list[tuple[str, str, float]]:
         """The last order has ended."""

@@ -9,7 +9,7 @@ import pytest
 from firnline_domain.errors import Misconfigured
 from firnline_domain.identity import Scope, TableName
 from firnline_domain.policy.rewrite import BUDGET_LOOK_MS
-from firnline_domain.records.events import ChangeKind, FilesChanged, PartitionChange, TickPassed
+from firnline_domain.records.events import ChangeKind, PartitionChange, TickPassed
 from firnline_domain.records.orders import RewriteFiles
 from firnline_domain.records.states import PartitionState, TableState
 from firnline_domain.records.tallies import FileTally, Tally
@@ -22,6 +22,8 @@ from firnline_planner.bucket import Bucket
 from firnline_planner.settings import Settings
 from firnline_planner.state.stores import MemoryStore
 from prometheus_client import REGISTRY
+
+from tests.kit.changes import change
 
 SCOPE = Scope(0, "[]")
 MB = 1 << 20
@@ -80,22 +82,17 @@ class Fleet:
         head = self.heads.get(name, 0)
         self.heads[name] = head + 1
         self.now_ms += 1
-        values: dict[str, Any] = {
+        facts: dict[str, Any] = {
             "event_id": f"{name}{head}",
             "table": TableName(f"u{name}", ("db",), name),
-            "ref": "main",
-            "kind": ChangeKind.DELTA,
-            "snapshot_id": head + 1,
-            "parent_snapshot_id": head or None,
             "sequence_number": head + 1,
             "timestamp_ms": self.now_ms,
-            "operation": "append",
             "partitions": (part(SCOPE, files, bytes_each),),
             "format_version": 2,
             "observed_at_ms": self.now_ms,
             **more,
         }
-        return self.take(FilesChanged(**values))
+        return self.take(change(head + 1, head or None, **facts))
 
     def shows(self, name: str) -> PartitionState:
         self.tick(2_000)
