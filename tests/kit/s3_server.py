@@ -15,6 +15,7 @@ import subprocess
 import threading
 import urllib.error
 import urllib.request
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -143,6 +144,22 @@ class S3Server:
                 return found
         except urllib.error.HTTPError as error:
             raise RuntimeError(f"{method} {path}: {error.code} {error.read()[:300]!r}") from None
+
+
+_WITHOUT_KEY = ("ListObjectsV2", "DeleteObjects")
+
+
+class Calls:
+    """What the server was asked, by operation."""
+
+    def __init__(self, log: Path) -> None:
+        self.log = log
+
+    def of(self, key: str) -> Counter[str]:
+        """About keys that begin so, and of listings."""
+        lines = (line.split(" ") for line in self.log.read_text().splitlines())
+        asked = ((one[7].removeprefix("s3_"), one[9]) for one in lines if len(one) > 20)
+        return Counter(verb for verb, uri in asked if key in uri or verb in _WITHOUT_KEY)
 
 
 @lru_cache(maxsize=1)

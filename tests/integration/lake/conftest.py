@@ -13,12 +13,26 @@ from firnline_local.process import serving
 
 from tests.kit.lake_pair import Pair, pair
 from tests.kit.nessie import Nessie
-from tests.kit.s3_server import S3Server, s3_server
+from tests.kit.s3_server import Calls, S3Server, s3_server
 
 
 @pytest.fixture(scope="session")
 def store(servers: Path) -> Iterator[S3Server]:
     with s3_server(servers / "store") as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def calls(servers: Path, request: pytest.FixtureRequest) -> Calls:
+    """Of `counted`."""
+    return Calls(servers / f"{request.module.__name__}.log")
+
+
+@pytest.fixture(scope="module")
+def counted(servers: Path, request: pytest.FixtureRequest, calls: Calls) -> Iterator[S3Server]:
+    """A server of this module's own that writes down what it is asked."""
+    more = ("--access-log", str(calls.log))
+    with s3_server(servers / request.module.__name__, more=more) as server:
         yield server
 
 

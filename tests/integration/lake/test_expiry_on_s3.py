@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pyarrow as pa
 import pytest
 from firnline_domain.errors import StorageUnreachable
@@ -14,22 +11,10 @@ from firnline_iceberg.s3_client import Bucket
 from firnline_iceberg.tables import LoadedTable
 
 from tests.integration.lake.test_orphans_by_inventory import Site
-from tests.integration.lake.test_orphans_on_s3 import Calls
-from tests.kit.s3_server import BUCKET, S3Server, s3_server
+from tests.kit.s3_server import BUCKET, Calls, S3Server
 
 pytestmark = pytest.mark.stack
 COMMITS = 12
-
-
-@pytest.fixture(scope="module")
-def calls(servers: Path) -> Calls:
-    return Calls(servers / "expiry.log")
-
-
-@pytest.fixture(scope="module")
-def counted(servers: Path, calls: Calls) -> Iterator[S3Server]:
-    with s3_server(servers / "expiry", more=("--access-log", str(calls.log))) as server:
-        yield server
 
 
 @pytest.fixture

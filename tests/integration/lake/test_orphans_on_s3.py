@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,36 +16,11 @@ from firnline_iceberg.retained_names import RetainedNames
 from firnline_iceberg.s3_client import Bucket
 
 from tests.integration.lake.test_orphans_by_inventory import LIMIT_MS, NOW_S, Site
-from tests.kit.s3_server import BUCKET, S3Server, s3_server
+from tests.kit.s3_server import BUCKET, Calls, S3Server
 
 pytestmark = pytest.mark.stack
 FOLDERS, EACH = 30, 40  # two pages
 AT_MS = 5_000
-WITHOUT_KEY = ("ListObjectsV2", "DeleteObjects")
-
-
-class Calls:
-    """What the server was asked, by operation."""
-
-    def __init__(self, log: Path) -> None:
-        self.log = log
-
-    def of(self, key: str) -> Counter[str]:
-        """About keys that begin so, and of listings."""
-        lines = (line.split(" ") for line in self.log.read_text().splitlines())
-        asked = ((one[7].removeprefix("s3_"), one[9]) for one in lines if len(one) > 20)
-        return Counter(verb for verb, uri in asked if key in uri or verb in WITHOUT_KEY)
-
-
-@pytest.fixture(scope="module")
-def calls(servers: Path) -> Calls:
-    return Calls(servers / "counted.log")
-
-
-@pytest.fixture(scope="module")
-def counted(servers: Path, calls: Calls) -> Iterator[S3Server]:
-    with s3_server(servers / "counted", more=("--access-log", str(calls.log))) as server:
-        yield server
 
 
 @pytest.fixture

@@ -47,7 +47,9 @@ class Archived:
         if self.files == 0:
             return ""
         what = self.reason or f"{counted(self.files or 0, 'file')} may have such rows"
-        return f"the archive {self.table}: {what}; firnline purge {self.table} --where {quote(where)}"
+        return (
+            f"the archive {self.table}: {what}; firnline purge {self.table} --where {quote(where)}"
+        )
 
 
 @dataclass(frozen=True)
