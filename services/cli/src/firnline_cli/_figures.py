@@ -44,11 +44,6 @@ COLOURS = {  # of tables, partitions and tasks
 }
 
 
-def money(dollars: float) -> str:
-    """Most is far below a cent."""
-    return f"${dollars:,.2f}" if dollars >= 1 else f"${dollars:.2g}"
-
-
 def age(at_ms: int | None, now_ms: int) -> str:
     """`now`, `45 s`, `3 min`, `2 h`, `4 d`; `-` where it is not known."""
     if at_ms is None:

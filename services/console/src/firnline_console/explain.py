@@ -10,6 +10,7 @@ from firnline_domain.identity import TableName
 from firnline_domain.policy.decisions import ORDERS, Reason
 from firnline_domain.policy.expiry import EXPIRE
 from firnline_domain.policy.expiry_reasons import ExpiryReason
+from firnline_domain.policy.prices import in_dollars
 from firnline_domain.policy.v2_deletes import UPGRADE
 from firnline_domain.records.pauses import Hold, HoldReason
 from firnline_domain.records.states import ExpiryPlan, PartitionState, TableState
@@ -19,7 +20,7 @@ from firnline_console.advice import AdviceView, advice_json
 from firnline_console.amounts import counted, in_bytes, scope_label
 from firnline_console.answers import hold_json, holds_json, table_json, task_json
 from firnline_console.catalogs import place_json
-from firnline_console.labels import dollars, label_of, priced
+from firnline_console.labels import label_of, priced
 from firnline_console.reads import reads_json
 from firnline_console.table_settings import settings_json
 from firnline_console.tables import TableStates, TableView
@@ -202,7 +203,7 @@ def partition_words(part: PartitionState) -> str:
     words = label_of(part.reason, part.numbers)
     if part.reason in PRICED and "rewrite_dollars" in part.numbers:
         price, spared = part.numbers["rewrite_dollars"], part.numbers["spared_dollars_a_day"]
-        words += f"; costs {dollars(price)}, spares readers {dollars(spared)} a day"
+        words += f"; costs {in_dollars(price)}, spares readers {in_dollars(spared)} a day"
     if part.status not in ("backing_off", "parked") or not part.failures:
         return words
     times = "once" if part.failures == 1 else f"{part.failures:,} times in a row"

@@ -7,6 +7,7 @@ from string import Formatter
 
 from firnline_domain.policy.decisions import ORDERS, Reason
 from firnline_domain.policy.expiry_reasons import ExpiryReason
+from firnline_domain.policy.prices import in_dollars
 from firnline_domain.records.conflict_reasons import ConflictReason
 
 from firnline_console.amounts import in_bytes
@@ -73,7 +74,7 @@ def priced(numbers: Mapping[str, float]) -> str:
         return ""
     costs = (
         f"costs about {_shown(numbers['price_cpu_s'])} CPU s and "
-        f"{_shown(numbers['price_requests'])} requests ({dollars(numbers['price_dollars'])})"
+        f"{_shown(numbers['price_requests'])} requests ({in_dollars(numbers['price_dollars'])})"
     )
     spares = []
     if spared_s := numbers["gain_cpu_s_a_day"]:
@@ -83,12 +84,7 @@ def priced(numbers: Mapping[str, float]) -> str:
         spares.append(f"frees {in_bytes(freed)}")
     if not spares:
         return costs
-    return f"{costs}; {', '.join(spares)} ({dollars(numbers['gain_dollars_a_day'])} a day)"
-
-
-def dollars(amount: float) -> str:
-    """Most are far below a cent."""
-    return f"${amount:.2f}" if amount >= 1 else f"${amount:.2g}"
+    return f"{costs}; {', '.join(spares)} ({in_dollars(numbers['gain_dollars_a_day'])} a day)"
 
 
 def extent_of(numbers: Mapping[str, float]) -> str:

@@ -92,3 +92,8 @@ def of_rewrite(weighed: CostBenefit, limits: Thresholds) -> Weighed:
 def significant(number: float) -> float:
     """With three digits that count: a price is mostly far below a cent."""
     return float(f"{number:.3g}")
+
+
+def in_dollars(amount: float) -> str:
+    """For people: most prices are far below a cent."""
+    return f"${amount:,.2f}" if amount >= 1 else f"${amount:.2g}"

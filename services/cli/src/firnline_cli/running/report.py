@@ -9,13 +9,14 @@ from typing import Any
 import click
 from firnline_domain.counters.work import Partition
 from firnline_domain.policy.decisions import Decision
+from firnline_domain.policy.prices import in_dollars
 from firnline_domain.policy.requested import Order
 from firnline_domain.records.events import RewriteCommitted, RewriteConflicted, RewriteSkipped
 from firnline_domain.records.orders import RewriteFiles
 from firnline_domain.records.results import RewriteFinished, RowsCompared, TableResult, TaskFailed
 from rich.console import Console
 
-from firnline_cli._figures import counted, money, number, plain, size, styled
+from firnline_cli._figures import counted, number, plain, size, styled
 from firnline_cli.explain import WIDTH, grid
 from firnline_cli.forecast.report import why
 
@@ -90,7 +91,8 @@ def price_of(orders: Sequence[Order]) -> str:
     if not cpu_s:
         return ""
     seconds = f"{cpu_s:,.0f}" if cpu_s >= TEN else f"{cpu_s:.2g}"
-    return f"It would cost about {seconds} CPU s, {money(price)}, and spare {money(gain)} a day."
+    costs, spares = in_dollars(price), in_dollars(gain)
+    return f"It would cost about {seconds} CPU s, {costs}, and spare {spares} a day."
 
 
 class TextReport:
