@@ -99,11 +99,11 @@ def send(listener: Listener, part: list[FilesChanged]) -> None:
     listener.publisher.flush()
 
 
-def listen_to_the_end(listener: Listener) -> None:
-    for _ in range(120):
+def listen_to_the_end(listener: Listener, planner: Process) -> None:
+    deadline_s = time.monotonic() + 180
+    while not listener.at_the_end():
+        assert time.monotonic() < deadline_s, planner.log_tail(200)
         listener.listen()
-        if listener.at_the_end():
-            return
 
 
 @pytest.mark.parametrize("driver", ["faust", "kafka"])
@@ -113,9 +113,9 @@ def test_counters_and_orders_survive_two_kills(
     third = len(script.stream) // 3
     killed_while_reading(members.serving(driver, "a"), listener, script.stream[:third])
     killed_while_reading(members.serving(driver, "a"), listener, script.stream[third : 2 * third])
-    with members.serving(driver, "a"):
+    with members.serving(driver, "a") as planner:
         send(listener, script.stream[2 * third :])
-        listen_to_the_end(listener)
+        listen_to_the_end(listener, planner)
     assert_all_counted(listener.heard, script)
     if driver == "faust":
         assert members.log("a").read_text().count("action=restoring") == 2
@@ -215,9 +215,9 @@ def test_a_change_of_drivers_heals_by_itself(
             listener.listen()
     if gone:
         forget(members.kafka, "file-changes")
-    with members.serving(then, "a"):
+    with members.serving(then, "a") as planner:
         send(listener, script.stream[half:])
-        listen_to_the_end(listener)
+        listen_to_the_end(listener, planner)
     assert_all_counted(listener.heard, script)
     assert bool(listener.heard.requests) >= (gone and then == "kafka")
 

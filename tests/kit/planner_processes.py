@@ -192,9 +192,11 @@ class Listener:
         self.publisher.flush()
 
     def at_the_end(self) -> bool:
-        states = self.heard.states
+        """A state may name the last snapshot and still wait for what came before it."""
+        states = [self.heard.states.get(writer.table.uuid) for writer in self.script.writers]
         return all(
-            writer.table.uuid in states
-            and states[writer.table.uuid].head_snapshot_id == writer.head
-            for writer in self.script.writers
+            state is not None
+            and state.head_snapshot_id == writer.head
+            and not state.waiting_for_resync
+            for state, writer in zip(states, self.script.writers, strict=True)
         )
