@@ -152,8 +152,8 @@ bench-rewrite-tables: setup ## Only make the tables of the main parts
 	$(BIN)/python -m bench.rewrite.table --folder $(BENCH_FOLDER) main composite
 
 .PHONY: bench-actions
-bench-actions: setup ## Actions on whole tables beside Iceberg's own: PART=all|expire|expire_again|orphans|manifests|dangling|sort|statistics, SCALE=x
-	$(BIN)/python -m bench.actions.run --part $(PART) --scale $(SCALE) --folder $(BENCH_FOLDER)
+bench-actions: setup ## Actions on whole tables beside Iceberg's own: PART=all|expire|expire_again|orphans|manifests|dangling|sort|statistics, SCALE=x; of sort DAYS=n, COMMITS=n a day
+	$(BIN)/python -m bench.actions.run --part $(PART) --scale $(SCALE) $(if $(filter-out file,$(origin DAYS)),--days $(DAYS)) $(if $(COMMITS),--commits $(COMMITS)) --folder $(BENCH_FOLDER)
 
 .PHONY: soak
 soak: setup ## Tables under writers at several paces, with Firnline and without; what grows: MINUTES=n (30), TABLES=n (50), STORE=s3|files

@@ -58,6 +58,8 @@ class Site:
     spark: SparkSession
     uri: str
     scale: float
+    days: int
+    commits_a_day: int
     figures: list[dict[str, Any]] = field(default_factory=list)
 
     @property
@@ -221,25 +223,40 @@ def dangling(site: Site) -> None:
 
 
 def sort(site: Site) -> None:
-    """Ours, full sorts every day, and some less often, which leave out about as many files."""
-    days = max(int(60 * site.scale), 5)
-    with growing(site.spark, site.uri, site.folder, now_ms) as made:
-        for engine, every in ((OURS, 0), (STOCK, 1), (STOCK, 3)):
-            table = made(f"sorted_{every}", every)
-
-            def grow(table: Growing = table) -> None:
-                for number in range(1, days + 1):
-                    table.day(number)
-
-            site.measure("sort", engine, grow, every=every, days=days)
-            site.figures[-1] |= {
-                "written_mb": round(table.written() / 1e6, 2),
-                "left_out": round(table.left_out / days, 4),
-                "opened": round(table.opened / days, 2),
-                "rows": table.rows(),
-            }
-            print(site.figures[-1], flush=True)
+    """Ours; a full sort every day; and full sorts at the rarest pace at which readers open no more
+    files than with ours, and a commit less often."""
+    per_day = site.commits_a_day
+    with growing(site.spark, site.uri, site.folder, now_ms, per_day) as made:
+        ours = _sorted(site, made, 0)
+        opened = sum(ours.opened) / len(ours.opened)
+        rarest = max(int(2 * opened - 1), 1)  # n commits between two sorts: (n + 1) / 2 files
+        for every in sorted({per_day, rarest, rarest + 1}):
+            _sorted(site, made, every)
     assert len({row["rows"] for row in site.figures}) == 1
+
+
+def _sorted(site: Site, made: Callable[[str, int], Growing], every: int) -> Growing:
+    table, days = made(f"sorted_{every}", every), site.days
+
+    def grow() -> None:
+        for number in range(1, days + 1):
+            table.day(number)
+
+    who = STOCK if every else OURS
+    site.measure("sort", who, grow, every=every, days=days, commits_a_day=site.commits_a_day)
+    site.figures[-1] |= {
+        "written_mb": round(table.written() / 1e6, 2),
+        "left_out": round(sum(table.left_out) / len(table.left_out), 4),
+        "opened": round(sum(table.opened) / len(table.opened), 2),
+        "files": table.files,
+        "rows": table.rows(),
+        "ordered": dict(table.policy.ordered),
+        "done": dict(table.policy.done),
+        "opened_by_commit": [round(one, 1) for one in table.opened],
+        "left_out_by_commit": [round(one, 4) for one in table.left_out],
+    }
+    print(site.figures[-1], flush=True)
+    return table
 
 
 def describe(site: Site) -> None:
@@ -259,7 +276,7 @@ PARTS = {
 
 
 @contextmanager
-def opened(folder: Path, scale: float) -> Iterator[Site]:
+def opened(folder: Path, scale: float, days: int, commits_a_day: int) -> Iterator[Site]:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     port = free_port()
@@ -269,7 +286,7 @@ def opened(folder: Path, scale: float) -> Iterator[Site]:
         rest = RestCatalog("lake", uri=uri)
         rest.create_namespace(("bench",))
         spark = session(CatalogConnection("lake", {"uri": uri}).spark(), str(iceberg_jar()))
-        yield Site(folder, rest, Tables(uri), spark, uri, scale)
+        yield Site(folder, rest, Tables(uri), spark, uri, scale, days, commits_a_day)
         spark.stop()
 
 
@@ -277,6 +294,8 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--part", choices=[ORPHANS, *PARTS, "all"], default="all")
     parser.add_argument("--scale", type=float, default=1.0)
+    parser.add_argument("--days", type=int, default=60, help="of the sorts")
+    parser.add_argument("--commits", type=int, default=1, help="a day, of the sorts")
     parser.add_argument("--folder", type=Path, default=Path(".firnline/bench"))
     given = parser.parse_args()
     chosen = [ORPHANS, *PARTS] if given.part == "all" else [given.part]
@@ -287,7 +306,7 @@ def main() -> None:
         rows[ORPHANS] = orphans(folder, given.scale)
         chosen.remove(ORPHANS)
     if chosen:
-        with opened(folder, given.scale) as site:
+        with opened(folder, given.scale, given.days, given.commits) as site:
             for name in chosen:
                 PARTS[name](site)
         rows |= {name: [one for one in site.figures if _of(one, name)] for name in chosen}

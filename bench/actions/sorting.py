@@ -1,12 +1,17 @@
-"""A table that grows by a hundredth a day, with rows of all keys: sorted where it overlaps, and as
-a whole by Iceberg's own action every day, and less often. What is written, and which share of files
-a reader of one key leaves out."""
+"""A table that grows by a hundredth a day, with rows of all keys: sorted where the planner's
+policy orders it, and as a whole by Iceberg's own action every day, and less often. What is written,
+and how many files a reader of one key opens.
+
+Files are not compressed: Iceberg's writer ends a file by the size of what it holds in memory, which
+for files of one row group is before compression, so its files would be half as large as ours, and
+the same files that are opened a half of the share.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +19,7 @@ from firnline_adapters.logs import Log
 from firnline_committer.catalog import without_gateway
 from firnline_committer.committer import Committer
 from firnline_domain.identity import MAIN
-from firnline_domain.records.orders import RewriteFiles
-from firnline_domain.times import HOUR_MS
+from firnline_domain.times import HOUR_MS, MINUTE_MS
 from firnline_iceberg.commits import JavaCommits
 from firnline_iceberg.planning import live_files
 from firnline_iceberg.tables import Tables
@@ -26,6 +30,8 @@ from firnline_worker.rewrite import Rewriter
 from firnline_worker.spark import SparkStage
 from pyspark.sql import SparkSession
 
+from bench.actions.policy import Policy
+
 KEYS = 1_000_000_000
 FILES, ROWS = 100, 4_000  # of the table at first; rows of each file
 ONE_FILE = ("target-file-size-bytes", str(1 << 30))  # a day: rows in no order take more room
@@ -34,18 +40,21 @@ ASKED = 20  # keys of which the files are counted, evenly over all
 
 @dataclass
 class Growing:
-    """One table, and who sorts it. `every`: days between two sorts of all of it; 0 = it is ours."""
+    """One table, and who sorts it. `every`: commits between two sorts of all of it; 0 = it is ours.
+    `opened`: files that a reader of one key opens, after each commit and what it led to.
+    `left_out`: the share of all files that it does not."""
 
     name: str
     every: int
+    commits_a_day: int
     spark: SparkSession
     tables: Tables
     java: JavaTables
-    rewriter: Rewriter
-    committer: Committer
-    now_ms: Callable[[], int]
-    left_out: float = 0.0
-    opened: float = 0.0
+    policy: Policy
+    pass_ms: Callable[[int], None]
+    opened: list[float] = field(default_factory=list)
+    left_out: list[float] = field(default_factory=list)
+    files: int = 0
 
     @property
     def sql(self) -> str:
@@ -55,7 +64,8 @@ class Growing:
         """Sorted files beside each other."""
         self.spark.sql(
             f"CREATE TABLE {self.sql} (k BIGINT, v STRING) USING iceberg TBLPROPERTIES "
-            "('format-version'='2', 'firnline.sort'='k', 'write.distribution-mode'='none')"
+            "('format-version'='2', 'firnline.sort'='k', 'write.distribution-mode'='none', "
+            "'write.parquet.compression-codec'='uncompressed')"
         )
         rows = _rows(self.spark, 0, FILES * ROWS)
         frame = rows.repartitionByRange(FILES, "k").sortWithinPartitions("k")
@@ -68,27 +78,25 @@ class Growing:
 
     def day(self, number: int) -> None:
         """Rows come, and whoever sorts does."""
-        table = self._loaded()
-        rows = sum(one.records for one in live_files(table, table.head_id(MAIN)).data) // 100
-        _rows(self.spark, number, rows).coalesce(1).writeTo(self.sql).option(*ONE_FILE).append()
-        if not self.every:
-            self._sort_ours(number)
-        elif number % self.every == 0:
-            self._sort_all()
-        self._ask()
+        files = live_files(table := self._loaded(), table.head_id(MAIN)).data
+        rows = sum(one.records for one in files) // 100 // self.commits_a_day
+        for commit in range((number - 1) * self.commits_a_day, number * self.commits_a_day):
+            new = _rows(self.spark, commit + 1, rows).coalesce(1)
+            new.writeTo(self.sql).option(*ONE_FILE).append()
+            if not self.every:
+                self._follow_policy()
+            elif (commit + 1) % self.every == 0:
+                self._sort_all()
+            self._ask()
 
-    def _sort_ours(self, number: int) -> None:
-        table, at = self._loaded(), self.now_ms()
-        head = table.head_id(MAIN) or 0
-        scope = live_files(table, head).scopes[0]
-        order = RewriteFiles(
-            f"{number:032x}", table.identity, MAIN, scope, "sort", "unsorted", head, 1, at,
-            at + HOUR_MS, min_dead_ratio=1.0, run_ms=HOUR_MS,
-        )  # fmt: skip
-        result = self.rewriter.rewrite(order, lambda _: None)
-        if result.groups:
-            [event] = self.committer.commit_all([result])
-            assert type(event).__name__ == "RewriteCommitted", event
+    def _follow_policy(self) -> None:
+        """A look a minute later, and once an hour until the next commit."""
+        self.policy.committed(self._loaded().identity)
+        self.pass_ms(MINUTE_MS)
+        self.policy.tick()
+        for _ in range(24 // self.commits_a_day):
+            self.pass_ms(HOUR_MS)
+            self.policy.tick()
 
     def _sort_all(self) -> None:
         actions = self.java.iceberg.spark.actions.SparkActions.get(self.java.session)
@@ -101,11 +109,11 @@ class Growing:
         java = self.java.load(self._loaded().identity).java
         size = self.java.iceberg.relocated.com.google.common.collect.Iterables.size
         equal = self.java.iceberg.expressions.Expressions.equal
-        total = size(java.newScan().planFiles())
+        self.files = size(java.newScan().planFiles())
         keys = (KEYS * (2 * number + 1) // (2 * ASKED) for number in range(ASKED))
         opened = sum(size(java.newScan().filter(equal("k", key)).planFiles()) for key in keys)
-        self.opened += opened / ASKED
-        self.left_out += 1 - opened / ASKED / total
+        self.opened.append(opened / ASKED)
+        self.left_out.append(1 - opened / ASKED / self.files)
 
     def written(self) -> int:
         """Bytes of the files that sorts have added."""
@@ -133,9 +141,17 @@ def _rows(spark: SparkSession, seed: int, count: int) -> Any:
 
 @contextmanager
 def growing(
-    spark: SparkSession, uri: str, folder: Path, now_ms: Callable[[], int]
+    spark: SparkSession, uri: str, folder: Path, real_ms: Callable[[], int], commits_a_day: int
 ) -> Iterator[Callable[[str, int], Growing]]:
-    """Makes tables: (name, every) -> `Growing`."""
+    """Makes tables: (name, every) -> `Growing`. Days pass on a clock that runs ahead."""
+    passed = [0]
+
+    def now_ms() -> int:
+        return real_ms() + passed[0]
+
+    def pass_ms(more: int) -> None:
+        passed[0] += more
+
     tables, java = Tables(uri), JavaTables(spark, "lake")
     cache = DeleteSetCache(folder / "worker")
     guard = Handover(java, tables, lambda _: nullcontext())
@@ -144,7 +160,8 @@ def growing(
     committer = Committer(without_gateway(tables), commits, Log("bench"), now_ms)
 
     def made(name: str, every: int) -> Growing:
-        one = Growing(name, every, spark, tables, java, rewriter, committer, now_ms)
+        policy = Policy(tables, rewriter, committer, now_ms)
+        one = Growing(name, every, commits_a_day, spark, tables, java, policy, pass_ms)
         one.make()
         return one
 

@@ -3,11 +3,13 @@
 A reader that asks for one key opens every file whose bounds hold it: the depth at that key. Sorted
 files lie beside each other, and new ones, which hold all keys, on top of them. All files that hold
 a key are a stack; where a stack is deeper than it may be, its least runs are sorted together, and
-those that follow as long as they are less than twice as large. So a byte is written again only when
-its run has grown by a multiple (universal compaction), and the whole is never sorted at once.
+those that follow as long as they are less than 1.5 times as large. So a byte is written again only
+when its run has grown by a multiple (universal compaction), and the whole is never sorted at once.
 
 A run is what was sorted together. No file says which it is of: a file of 1 % of the rows that spans
-1 % of the keys is of a run of all rows, one that spans all keys is a run of itself. Pure.
+1 % of the keys is of a run of all rows, one that spans all keys is a run of itself. Runs are taken
+as wholes: one that is cut here and there makes stacks that differ from key to key, and each is then
+too deep on a day of its own. Pure.
 """
 
 from __future__ import annotations
@@ -21,7 +23,10 @@ import numpy.typing as npt
 from firnline_iceberg.files import DataFileEntry
 
 MAX_DEPTH = 5
-GROWTH = 2.0  # a run that is larger than so many times those above it is left alone
+# A run that is larger than so many times those above it is left alone. Of 1.25 to 2.5 this writes
+# least over half a year, for files that readers leave out.
+GROWTH = 1.5
+SAME_RUN = 1.25  # sizes of one run's files differ by so much, for they are reckoned from bounds
 MAX_BYTES = 8 << 30  # sorted by one Spark task, on a disk with room for five times as much
 MOST_LOOKS = 2_000  # keys whose stacks are examined, the deepest first
 _TRUNCATED = 16  # characters of a bound of text, by default
@@ -72,9 +77,9 @@ class _Stacks:
         place = {key: number for number, key in enumerate(keys)}
         self.first = np.array([place[one.low] for one in spreads], dtype=np.int64)
         self.last = np.array([place[one.high] for one in spreads], dtype=np.int64)
-        bytes_ = np.array([one.file.bytes for one in spreads], dtype=np.float64)
+        self.bytes = np.array([one.file.bytes for one in spreads], dtype=np.float64)
         self.depths = np.cumsum(self._laid(np.ones(len(spreads)), len(keys)))[:-1]
-        self.sizes = self._run_sizes(bytes_, len(keys))
+        self.sizes = self._run_sizes(self.bytes, len(keys))
 
     def _laid(self, amounts: npt.NDArray[np.float64], keys: int) -> npt.NDArray[np.float64]:
         steps = np.zeros(keys + 1)
@@ -97,6 +102,21 @@ class _Stacks:
         found = np.flatnonzero((self.first <= key) & (self.last >= key))
         return found[np.argsort(self.sizes[found], kind="stable")]
 
+    def apart(self, numbers: npt.NDArray[np.int64]) -> Sequence[npt.NDArray[np.int64]]:
+        """Files that lie over each other, directly or by others."""
+        in_turn = numbers[np.argsort(self.first[numbers], kind="stable")]
+        ends = np.maximum.accumulate(self.last[in_turn])
+        return np.split(in_turn, np.flatnonzero(self.first[in_turn][1:] > ends[:-1]) + 1)
+
+    def rest_of_runs(
+        self, group: npt.NDArray[np.int64], taken: npt.NDArray[np.bool_]
+    ) -> npt.NDArray[np.int64]:
+        """Files between the group's keys that are of its largest run or of a smaller one."""
+        within = self.first <= self.last[group].max()
+        within &= self.last >= self.first[group].min()
+        within &= self.sizes <= SAME_RUN * self.sizes[group].max()
+        return np.flatnonzero(within & ~taken)
+
 
 def depth_of(spreads: Sequence[Spread]) -> Depth:
     """Of all files, those of one key as well."""
@@ -115,7 +135,7 @@ def clusters(
     if not known:
         return Clusters((), (), depth)
     stacks = _Stacks(known)
-    chosen = _chosen(stacks, max_depth)
+    chosen = _whole_runs(stacks, _chosen(stacks, max_depth))
     tiers = {number: round(np.log2(max(stacks.sizes[number], 1.0))) for number in chosen}
     by_need = sorted(chosen, key=lambda one: (tiers[one], known[one].low, known[one].high))
     taken, size = list[int](), 0
@@ -140,6 +160,19 @@ def _chosen(stacks: _Stacks, max_depth: int) -> set[int]:
             count += 1
         found.update(int(one) for one in stack[:count])
     return found
+
+
+def _whole_runs(stacks: _Stacks, chosen: set[int]) -> set[int]:
+    """With what is left of a run that is chosen over a part of its keys, where that is less than
+    what is chosen. Without it twice as much is written in the end."""
+    taken = np.isin(np.arange(len(stacks.bytes)), list(chosen))
+    before = -1
+    while before != (before := int(taken.sum())):
+        for group in stacks.apart(np.flatnonzero(taken)) if before else ():
+            rest = stacks.rest_of_runs(group, taken)
+            if stacks.bytes[rest].sum() <= stacks.bytes[group].sum():
+                taken[rest] = True
+    return set(np.flatnonzero(taken).tolist())
 
 
 def _apart(spreads: Iterable[Spread]) -> Iterator[tuple[DataFileEntry, ...]]:
