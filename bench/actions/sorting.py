@@ -88,6 +88,7 @@ class Growing:
             elif (commit + 1) % self.every == 0:
                 self._sort_all()
             self._ask()
+        print(self.name, number, round(self.opened[-1], 2), flush=True)
 
     def _follow_policy(self) -> None:
         """A look a minute later, and once an hour until the next commit."""

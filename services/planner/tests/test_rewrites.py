@@ -198,6 +198,16 @@ def test_each_groups_workers_have_prices_of_their_own() -> None:
     assert state.share.prices_of("") == Prices()
 
 
+def test_a_sort_teaches_what_sorts_take_and_nothing_else(world: PlannerWorld) -> None:
+    full = PartitionChange(A, FileTally(on_target=Tally(8, 10**6, 4 * GB)), FileTally())
+    order = only(world.commit(full, settings={"firnline.sort": "k"}))
+    took = replace(committed(order, 9), bytes_read=10**9, bytes_after=10**9, worked_ms=1_000_000)
+    assert order.action == "sort"
+    world.take(took)
+    prices = world.bucket._state.share.prices_of("")
+    assert (prices.rewrites, prices.sorts) == (1.0, pytest.approx(1.149, abs=0.001))
+
+
 def test_a_failed_task_is_tried_again_after_a_pause_as_the_same_task(world: PlannerWorld) -> None:
     order = only(world.commit(part(A, 8)))
     world.take(failed(order, retryable=True))

@@ -11,6 +11,7 @@ from firnline_domain.records.orders import PauseMaintenance, TableOrder
 from firnline_domain.records.results import TableResult, TaskFailed
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_domain.times import HOUR_MS
+from firnline_domain.values import replace
 
 from tests.kit.planner_world import TABLE, A, PlannerWorld, part
 
@@ -102,3 +103,17 @@ def test_a_pause_keeps_it_back(ready: PlannerWorld) -> None:
 def test_an_action_that_nobody_knows_is_poison(ready: PlannerWorld) -> None:
     with pytest.raises(PoisonousRecord, match="vacuum"):
         ready.take(TableResult("t", TABLE, "vacuum", None, "w", 0))
+
+
+def test_what_orders_take_is_learned_once_of_each_that_was_carried_out(ready: PlannerWorld) -> None:
+    order = asked(ready)
+    assert order.numbers["price_pace"] == 1.0
+    took = replace(result(order), worked_ms=4_000_000, expected_s=1.0)
+    ready.take(replace(took, task_id="another"))
+    ready.take(took)
+    ready.take(took)
+    [again] = orders(ready.tick(HOUR_MS))
+    assert again.numbers["price_pace"] == pytest.approx(1.149, abs=0.001)
+    assert again.numbers["price_cpu_s"] == pytest.approx(1.149 * order.numbers["price_cpu_s"], 0.01)
+    ready.take(replace(result(again, "not_now"), worked_ms=4_000_000, expected_s=1.0))
+    assert ready.bucket._state.share.actions == {EveryHour.name: pytest.approx(1.149, abs=0.001)}

@@ -107,16 +107,17 @@ def sorted_anew(spreads: list[Spread]) -> list[Spread]:
     return [*made, spread(start, at[-1], held)]
 
 
-def after_days(days: int, every: int = 0) -> tuple[float, float]:
+def after_days(days: int, every: int = 0, in_one: bool = False) -> tuple[float, float]:
     """Of a table of 100 files that grows by 1 % a day, all new rows having any key: files' worth
     written, and the share of files that a reader of one key leaves out. `every`: days after which
-    all is sorted, in the place of ours."""
+    all is sorted, in the place of ours. `in_one`: a day's rows are one file, of whatever size."""
     chance, files, written, left_out = random.Random(1), run(100), 0.0, 0.0
     for day in range(1, days + 1):
         new = sum(one.file.bytes for one in files) / 100 / UNIT
         while new > 0:
-            files.append(spread(chance.random() * 99, KEYS - chance.random() * 99, min(new, 1)))
-            new -= 1
+            size = new if in_one else min(new, 1)
+            files.append(spread(chance.random() * 99, KEYS - chance.random() * 99, size))
+            new -= size
         groups = clusters(files).groups if not every else () if day % every else (
             tuple(one.file for one in files),
         )  # fmt: skip
@@ -131,14 +132,35 @@ def after_days(days: int, every: int = 0) -> tuple[float, float]:
     return written, left_out / days
 
 
-def test_a_fifth_is_written_of_what_full_sorts_write_that_leave_out_as_many_files() -> None:
-    """Full sorts every third day leave out more files than ours, every fourth day fewer."""
+def test_an_eighth_is_written_of_what_full_sorts_write_that_leave_out_as_many_files() -> None:
+    """Full sorts every third day leave out more files than ours, every fifth day fewer."""
     ours, left_out = after_days(60)
     third, more = after_days(60, every=3)
-    fourth, fewer = after_days(60, every=4)
+    fifth, fewer = after_days(60, every=5)
     assert fewer < left_out < more
-    as_many = fourth + (third - fourth) * (left_out - fewer) / (more - fewer)
-    assert as_many / ours > 5
+    as_many = fifth + (third - fifth) * (left_out - fewer) / (more - fewer)
+    assert as_many / ours > 8
     daily, most = after_days(60, every=1)
-    assert most - left_out < 0.02
-    assert daily / ours > 15
+    assert most - left_out < 0.025
+    assert daily / ours > 30
+
+
+def test_the_fewer_files_come_the_less_there_is_to_spare() -> None:
+    """One file a day: full sorts every sixth day leave out as many."""
+    ours, left_out = after_days(60, in_one=True)
+    sixth, more = after_days(60, every=6, in_one=True)
+    assert 0 < more - left_out < 0.003
+    assert sixth / ours > 4
+
+
+def test_a_run_that_is_chosen_over_a_part_of_its_keys_goes_along_as_a_whole() -> None:
+    """Else what is left of it is a run of its own, and too deep on another day."""
+    new = [spread(number, KEYS * 0.8 - number) for number in range(4)]
+    assert sorted(chosen(run(50) + run(5) + new, max_depth=4)) == list(range(50, 59))
+
+
+def test_of_a_run_that_is_larger_than_what_is_chosen_nothing_more_is_taken() -> None:
+    """Five files over a tenth of the keys, and four of them over all: not all the others."""
+    wide = [spread(number, KEYS - number) for number in range(4)]
+    narrow = [spread(n, KEYS * 0.1 - n, 0.1) for n in range(5)]
+    assert len(chosen(run(50) + wide + narrow)) < 20

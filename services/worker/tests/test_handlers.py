@@ -103,7 +103,15 @@ def raising(error: BaseException) -> Any:
 def test_results_go_to_their_topic(bench):
     bench.worker().handle(ORDER)
     bench.worker().handle(EXPIRE)
-    assert bench.results == [DONE, EXPIRED]
+    assert bench.results == [DONE, replace(EXPIRED, worked_ms=0)]
+
+
+def test_a_tables_result_says_how_long_it_took_and_what_was_expected(bench):
+    """Without what was learned before: the order's price was twice what was measured."""
+    worker = dataclasses.replace(bench.worker(), now_ms=iter(range(0, 10**6, 250)).__next__)
+    worker.handle(replace(EXPIRE, numbers={"price_cpu_s": 3.0, "price_pace": 2.0}))
+    [result] = bench.results
+    assert (result.worked_ms, result.expected_s) == (250, 1.5)
 
 
 @pytest.mark.parametrize(

@@ -56,6 +56,8 @@ def test_every_threshold_has_a_property() -> None:
         "groups",
         "cost_factor",
         "conversion_factor",
+        "sort_factor",
+        "action_factors",
         "key_share",
         "budget",
         "paid",

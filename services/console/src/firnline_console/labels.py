@@ -8,6 +8,7 @@ from string import Formatter
 from firnline_domain.policy.decisions import ORDERS, Reason
 from firnline_domain.policy.expiry_reasons import ExpiryReason
 from firnline_domain.policy.prices import in_dollars
+from firnline_domain.policy.table_prices import PACE
 from firnline_domain.records.conflict_reasons import ConflictReason
 
 from firnline_console.amounts import in_bytes
@@ -73,7 +74,7 @@ def priced(numbers: Mapping[str, float]) -> str:
     if "price_cpu_s" not in numbers:
         return ""
     costs = (
-        f"costs about {_shown(numbers['price_cpu_s'])} CPU s and "
+        f"costs about {_shown(numbers['price_cpu_s'])} CPU s{_pace(numbers)} and "
         f"{_shown(numbers['price_requests'])} requests ({in_dollars(numbers['price_dollars'])})"
     )
     spares = []
@@ -85,6 +86,12 @@ def priced(numbers: Mapping[str, float]) -> str:
     if not spares:
         return costs
     return f"{costs}; {', '.join(spares)} ({in_dollars(numbers['gain_dollars_a_day'])} a day)"
+
+
+def _pace(numbers: Mapping[str, float]) -> str:
+    """What earlier orders have shown of it here."""
+    pace = numbers.get(PACE, 1.0)
+    return "" if pace == 1 else f" ({pace:.2g} times what was measured, by earlier results)"
 
 
 def extent_of(numbers: Mapping[str, float]) -> str:

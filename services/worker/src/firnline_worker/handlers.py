@@ -14,6 +14,7 @@ from firnline_adapters.logs import Log
 from firnline_adapters.record_sizes import TOO_LARGE
 from firnline_domain.errors import PoisonousRecord, Refused, RetryLater, TaskRefused
 from firnline_domain.policy.lanes import Lane, topic_of
+from firnline_domain.policy.table_prices import expected_s
 from firnline_domain.ports import Delivery, Publisher
 from firnline_domain.records.orders import CompareRows, RewriteFiles, TableOrder, TaskOrder
 from firnline_domain.records.pauses import Pause
@@ -130,7 +131,10 @@ class Handlers:
     def _on_table(self, order: TableOrder) -> TableResult:
         if (action := self.table_actions.get(order.action)) is None:
             raise TaskRefused("unknown_action", f"{order.action}; upgrade this worker")
-        return action(order)
+        began_ms = self.now_ms()
+        result = action(order)
+        worked_ms = max(self.now_ms() - began_ms, 0)
+        return replace(result, worked_ms=worked_ms, expected_s=expected_s(order.numbers))
 
     def _given_up(self, order: TaskOrder) -> Result:
         """Each start of this attempt ended its worker or Spark's JVM; another start would, too."""

@@ -63,12 +63,16 @@ class SnapshotExpiry(TableAction):
         order, expiry = None, table.work.expiry
         if decision.older_than_ms is not None:
             order, expiry = expiry_order(table, decision, limits, now_ms)
-            order = replace(order, numbers=self.weighed(table, limits, now_ms).numbers(limits))
+            order = replace(order, numbers=self.weights(table, limits, now_ms))
         reason = expiry.refused if expiry.refused and not expiry.task_id else decision.reason
         until_ms = decision.until_ms
         if decision.reason is ExpiryReason.SHADOW:
             until_ms = now_ms + SHADOW_RECHECK_MS
         return _with(table, replace(expiry, reason=reason, due_ms=until_ms)), order
+
+    def work_of(self, table: Table) -> ExpiryWork:
+        """See `TableAction.work_of`."""
+        return table.work.expiry
 
     def is_under_way(self, table: Table, now_ms: int) -> bool:
         """See `TableAction.is_under_way`."""
@@ -81,7 +85,7 @@ class SnapshotExpiry(TableAction):
         older_than_ms = min(now_ms - limits.retention_ms, *begun_ms(table), now_ms)
         decision = ExpiryDecision(Reason.REQUESTED, older_than_ms=older_than_ms)
         order, expiry = expiry_order(table, decision, agreed, now_ms)
-        order = replace(order, numbers=self.weighed(table, agreed, now_ms).numbers(agreed))
+        order = replace(order, numbers=self.weights(table, agreed, now_ms))
         expiry = replace(expiry, reason=decision.reason, due_ms=order.deadline_ms)
         return _with(table, expiry), order
 

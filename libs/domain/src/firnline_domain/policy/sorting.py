@@ -14,7 +14,7 @@ from firnline_domain.counters.debts import NO_DEBT
 from firnline_domain.counters.work import Partition, PartitionWork, Table
 from firnline_domain.policy.burden import READ_COST, burden_of
 from firnline_domain.policy.cost_benefit import CostBenefit, weigh_work
-from firnline_domain.policy.costs import Work
+from firnline_domain.policy.costs import FIRNLINE, Work
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_domain.values import replace
 
@@ -44,12 +44,13 @@ def weigh_sort(table: Table, partition: Partition, limits: Thresholds) -> CostBe
     read once more, by the shuffle."""
     holds = partition.counters.holds
     data, small = holds.data, holds.fragments + holds.undersized
+    limits = _at_own_pace(limits)
     is_first = partition.work.sorted_ms is None or small.files == 0
     files = data.files if is_first else min(RUNS * small.files, data.files)
     size = data.bytes if is_first else min(RUNS * small.bytes, data.bytes)
     deletes = holds.equality_deletes
     work = Work(size + deletes.bytes, size, deletes.records, files=files)
-    shuffled = replace(work, bytes_read=work.bytes_read + size, bytes_written=2.0 * size)
+    shuffled = _shuffled(work)
     opens = max(files - _opened(files, limits), 0) * sorted_share(table, limits)
     each_s = READ_COST.open_s + data.bytes / max(data.files, 1) * READ_COST.scan_s
     amplification = burden_of(holds, limits.target_bytes).amplification
@@ -57,6 +58,22 @@ def weigh_sort(table: Table, partition: Partition, limits: Thresholds) -> CostBe
     weighed = weigh_work(since_ms, 0.0, limits, shuffled, spared_s, amplification, opens)
     price_s = weighed.price_s + MORE_S * limits.cost_factor
     return replace(weighed, work=work, price_s=price_s)
+
+
+def sort_wall_s(work: Work) -> float:
+    """As measured, of a sort that did so much."""
+    return FIRNLINE.wall_s(_shuffled(work)) + MORE_S / FIRNLINE.cores
+
+
+def _shuffled(work: Work) -> Work:
+    """Each byte that is written goes to a disk and back before."""
+    size = work.bytes_written
+    return replace(work, bytes_read=work.bytes_read + size, bytes_written=2.0 * size)
+
+
+def _at_own_pace(limits: Thresholds) -> Thresholds:
+    """What sorts have taken here; before there was one, what rewrites have."""
+    return limits if limits.sort_factor is None else replace(limits, cost_factor=limits.sort_factor)
 
 
 def sorted_share(table: Table, limits: Thresholds) -> float:

@@ -12,7 +12,7 @@ from firnline_domain.policy.decisions import Reason
 from firnline_domain.policy.holds import hold_of
 from firnline_domain.policy.prices import Weighed
 from firnline_domain.policy.rewrite import BUDGET_LOOK_MS
-from firnline_domain.policy.table_prices import commit_price
+from firnline_domain.policy.table_prices import PACE, commit_price, pace_of
 from firnline_domain.records.orders import TableOrder
 from firnline_domain.records.results import TableResult
 from firnline_domain.settings.thresholds import Thresholds
@@ -82,13 +82,27 @@ class TableAction(ABC):
         the table is read."""
         return Weighed(commit_price(limits))
 
+    def weighed_here(self, table: Table, limits: Thresholds, now_ms: int) -> Weighed:
+        """The same at the pace that its own orders have shown."""
+        paced = replace(limits, cost_factor=pace_of(self.name, limits))
+        return self.weighed(table, paced, now_ms)
+
+    def weights(self, table: Table, limits: Thresholds, now_ms: int) -> dict[str, float]:
+        """Price and gain for people, and for who learns from the order's result."""
+        numbers = self.weighed_here(table, limits, now_ms).numbers(limits)
+        return {**numbers, PACE: round(pace_of(self.name, limits), 3)}
+
     def _priced(self, table: Table, asked: Asked, limits: Thresholds, now_ms: int) -> Asked:
-        weighs = self.weighed(table, limits, now_ms).numbers(limits)
+        weighs = self.weights(table, limits, now_ms)
         return replace(asked, numbers={**asked.numbers, **weighs})
 
     def pause_ms(self, limits: Thresholds) -> int:
         """From one order's end to the next order, of this table."""
         return self.interval_ms
+
+    def work_of(self, table: Table) -> ActionWork:
+        """What the planner keeps of it."""
+        return table.work.actions.get(self.name, ActionWork())
 
     def is_under_way(self, table: Table, now_ms: int) -> bool:
         """Whether an order of it is out."""

@@ -1,14 +1,17 @@
 """What actions on a whole table cost and spare: from counters alone, by what was measured.
 
-CPU of the worker as in `bench/results/actions.json` (one JVM, local files), at the learned pace of
-this fleet's workers. Readers pay for a file of metadata what they pay for any other (`burden`).
+CPU of the worker as in `bench/results/actions.json` (one JVM, local files), times what this action
+has taken here against it (`pace_of`); before it has, times what rewrites have. Readers pay for a
+file of metadata what they pay for any other (`burden`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from firnline_domain.counters.work import Table
 from firnline_domain.policy.burden import READ_COST
-from firnline_domain.policy.costs import FIRNLINE
+from firnline_domain.policy.costs import FIRNLINE, learned
 from firnline_domain.policy.prices import Price
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_domain.values import replace
@@ -25,7 +28,24 @@ OBJECTS_LISTED = 1_000  # a request
 # A plan of 5,000 files in one manifest takes 16 ms.
 ENTRY_S = 0.016 / 5_000
 COMMIT_GETS, COMMIT_PUTS = 2, 3  # metadata and manifest list; those two again, and a manifest
+PACE = "price_pace"  # of an order's numbers: what its CPU seconds were multiplied by
 MANIFEST_LIST_OF = 2  # half of today's manifests stood in the list of a snapshot, on average
+
+
+def pace_of(action: str, limits: Thresholds) -> float:
+    """Seconds that it takes here, for each that was measured."""
+    return dict(limits.action_factors).get(action, limits.cost_factor)
+
+
+def pace_after(pace: float, expected_s: float, worked_ms: int) -> float:
+    """After one more order, which moves it by 15 % at most. `expected_s`: at a pace of 1."""
+    return learned(pace, pace * expected_s, worked_ms / 1000)
+
+
+def expected_s(numbers: Mapping[str, float]) -> float | None:
+    """Of an order: its price in CPU seconds at a pace of 1; None = nobody has weighed it."""
+    pace = numbers.get(PACE, 0.0)
+    return numbers.get("price_cpu_s", 0.0) / pace if pace > 0 else None
 
 
 def commit_price(limits: Thresholds) -> Price:

@@ -222,6 +222,8 @@ class TableResult(Value):
     worker: str
     finished_at_ms: int
     numbers: dict[str, float] = field(default_factory=dict)  # of what was done
+    worked_ms: int | None = None  # by the worker, from start to end
+    expected_s: float | None = None  # the order's price in CPU, by what was measured once
 
     @property
     def put_off(self) -> str:

@@ -125,6 +125,8 @@ class Thresholds(Value, cache_hash=True):  # ninety fields, and `_resolved` asks
     groups: tuple[Group, ...] = ()  # all that the fleet has: FIRNLINE_GROUPS alone says so
     cost_factor: float = 1.0  # no property: what rewrites take here was learned (`FleetShare`)
     conversion_factor: float = 1.0  # no property: the same of conversions, which read keys
+    sort_factor: float | None = None  # no property: the same of sorts; None = none was made yet
+    action_factors: tuple[tuple[str, float], ...] = ()  # no property: of actions on whole tables
     key_share: float = KEY_SHARE  # no property: of a data file's bytes, as conversions have shown
     budget: Budget = Budget()  # no property: the bucket's part of the fleet's
     paid: bool = False  # no property: its turn within the budget has come

@@ -5,11 +5,14 @@ from __future__ import annotations
 from firnline_domain.counters.work import RunningTask, Table
 from firnline_domain.errors import PoisonousRecord
 from firnline_domain.identity import MAIN, Scope
+from firnline_domain.policy.cost_benefit import Action
 from firnline_domain.policy.costs import Work, key_share
 from firnline_domain.policy.deadlines import after_commit, after_heartbeat, awaiting_counters
 from firnline_domain.policy.outcomes import after_late_report, committed_late, rows_differed
 from firnline_domain.policy.promises import turnaround_after
+from firnline_domain.policy.table_action import TableAction
 from firnline_domain.policy.table_actions import TABLE_ACTIONS
+from firnline_domain.policy.table_prices import pace_after, pace_of
 from firnline_domain.records.conflict_reasons import ConflictReason
 from firnline_domain.records.events import RewriteCommitted, RewriteConflicted, RewriteSkipped
 from firnline_domain.records.results import (
@@ -65,7 +68,21 @@ def on_table_result(event: TableResult, context: TableContext) -> None:
     if table is None:
         return
     context = context.for_table(table)
+    _learn_pace(context, table, action, event)
     _keep(context, table, *action.ended(table, event, context.now_ms))
+
+
+def _learn_pace(
+    context: TableContext, table: Table, action: TableAction, event: TableResult
+) -> None:
+    """Of the order that is out alone, and if it was carried out: a record that comes twice, and a
+    look that ends at once, say nothing of what it takes."""
+    if event.put_off or event.worked_ms is None or event.expected_s is None:
+        return
+    if action.work_of(table).task_id != event.task_id:
+        return
+    pace = pace_after(pace_of(action.name, context.limits), event.expected_s, event.worked_ms)
+    context.state.put_share(context.state.share.with_action(action.name, pace))
 
 
 def _keep(context: TableContext, table: Table, after: Table, outcome: str = "") -> None:
@@ -175,7 +192,11 @@ def _with_prices(context: TableContext, table: Table, event: RewriteCommitted) -
     task, share = table.work.task(event.task_id), context.state.share
     group = task.group if task else context.limits.served_by
     work = _work_done(context, table, event)
-    prices = share.prices_of(group).after(work, event.key_bytes > 0, event.worked_ms / 1000)
+    prices, took_s = share.prices_of(group), event.worked_ms / 1000
+    if task is not None and task.action == Action.SORT:
+        prices = prices.after_sort(work, took_s)
+    else:
+        prices = prices.after(work, event.key_bytes > 0, took_s)
     context.state.put_share(share.with_prices(group, prices))
     if event.converted_bytes <= 0:
         return table

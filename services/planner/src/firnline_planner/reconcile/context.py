@@ -38,12 +38,15 @@ class TableContext(Value):
     def for_table(self, table: Table) -> TableContext:
         """Under the table's own settings, with prices as they were learned here."""
         limits = thresholds(table.counters.settings, self.fleet)
-        prices, keys = self.state.share.prices_of(limits.served_by), table.work.key_share
-        if (prices, keys) != (MEASURED, limits.key_share):
+        share, keys = self.state.share, table.work.key_share
+        prices = share.prices_of(limits.served_by)
+        if share.actions or (prices, keys) != (MEASURED, limits.key_share):
             limits = replace(
                 limits,
                 cost_factor=prices.rewrites,
                 conversion_factor=prices.conversions,
+                sort_factor=prices.sorts,
+                action_factors=tuple(share.actions.items()),
                 key_share=keys,
             )
         reads = table.work.reads

@@ -187,7 +187,7 @@ def action_numbers(table: Table, limits: Thresholds, now_ms: int) -> dict[str, d
     return {
         name: {
             **one.numbers(table, limits),
-            **one.weighed(table, limits, now_ms).numbers(limits),
+            **one.weights(table, limits, now_ms),
         }
         for name, one in TABLE_ACTIONS.items()
         if name in kept

@@ -198,7 +198,7 @@ def _request_budget_of_action(
     place: Place = (ref_key(table.counters.table.key, table.counters.ref), action.name)
     context.effects.budget_requests[place] = None
     if work.reason == Reason.WAITING_FOR_BUDGET:
-        weighed = action.weighed(table, limits, context.now_ms)
+        weighed = action.weighed_here(table, limits, context.now_ms)
         since_ms = work.wanted_ms or context.now_ms
         candidate = candidate_of(place, weighed, limits, since_ms)
         context.effects.budget_requests[place] = (limits.spending[0], candidate)

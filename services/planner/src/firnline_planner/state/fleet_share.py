@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from firnline_domain.policy.costs import FIRNLINE, Work, learned
 from firnline_domain.policy.memory_tuning import MemoryTuning
+from firnline_domain.policy.sorting import sort_wall_s
 from firnline_domain.settings.groups import DEFAULT, Budget
 from firnline_domain.times import HOUR_MS
 from firnline_domain.values import Value, field, replace
@@ -52,12 +53,18 @@ class Prices(Value):
 
     rewrites: float = 1.0
     conversions: float = 1.0
+    sorts: float | None = None  # none was made yet
 
     def after(self, work: Work, converts: bool, took_s: float) -> Prices:
         """A task with so much work has taken so long."""
         factor = self.conversions if converts else self.rewrites
         factor = learned(factor, factor * FIRNLINE.wall_s(work), took_s)
         return replace(self, conversions=factor) if converts else replace(self, rewrites=factor)
+
+    def after_sort(self, work: Work, took_s: float) -> Prices:
+        """The same of a sort: it takes longer for its bytes, and says nothing of the others."""
+        factor = self.rewrites if self.sorts is None else self.sorts
+        return replace(self, sorts=learned(factor, factor * sort_wall_s(work), took_s))
 
 
 MEASURED = Prices()
@@ -66,7 +73,8 @@ MEASURED = Prices()
 class FleetShare(Value):
     """The value of a bucket's one key beside those of its tables.
 
-    `prices`: what tasks have taken here, by group. `tokens`: what is left of its parts of the
+    `prices`: what tasks have taken here, by group. `actions`: what actions on whole tables have, by
+    name; the default group's workers carry them out. `tokens`: what is left of its parts of the
     budget and of groups' quotas. `memory`: what the default group's heavy orders have shown of
     their workers' memory; `memories`: other groups', by name.
     `buckets`: how many there were when the fleet's pause was last sent to those that were added.
@@ -77,6 +85,7 @@ class FleetShare(Value):
     memory: MemoryTuning = UNTRIED
     memories: dict[str, MemoryTuning] = field(default_factory=dict)
     buckets: int = 0
+    actions: dict[str, float] = field(default_factory=dict)
 
     def memory_of(self, group: str) -> MemoryTuning:
         """What a group's heavy orders have shown."""
@@ -95,3 +104,7 @@ class FleetShare(Value):
     def with_prices(self, group: str, prices: Prices) -> FleetShare:
         """With what they take now."""
         return replace(self, prices={**self.prices, group: prices})
+
+    def with_action(self, action: str, pace: float) -> FleetShare:
+        """With what one on whole tables takes now."""
+        return replace(self, actions={**self.actions, action: pace})
