@@ -39,15 +39,17 @@ class GatewayThread:
 
 
 @contextmanager
-def gateway_before(upstreams: Mapping[str, str], folder: Path) -> Iterator[GatewayThread]:
-    """`upstreams`: URI of each catalog by its name."""
+def gateway_before(
+    upstreams: Mapping[str, str], folder: Path, more: Mapping[str, str] = {}
+) -> Iterator[GatewayThread]:
+    """`upstreams`: URI of each catalog by its name. `more`: what else is said of each."""
     port, broker = free_port(), MemoryBroker()
     uri = f"http://127.0.0.1:{port}"
     settings = Settings(
         kafka="-", listen_address=Address("127.0.0.1", port), state_dir=str(folder / "gateway")
     )
     catalogs = {
-        name: {"uri": f"{uri}/{name}", "firnline.upstream-uri": one}
+        name: {"uri": f"{uri}/{name}", "firnline.upstream-uri": one, **more}
         for name, one in upstreams.items()
     }
     vars(settings)["file"] = ConfigFile("firnline.toml", catalogs)  # as if it had been read

@@ -147,6 +147,9 @@ CASES: list[tuple[dict[str, str], dict[str, Any], dict[str, str]]] = [
 ]  # fmt: skip
 
 
+SIGNS = {"firnline.upstream.rest.sigv4-enabled": "true"}
+
+
 @pytest.mark.parametrize(("given", "python", "java"), CASES)
 def test_all_clients_are_told_the_same(
     given: dict[str, str], python: dict[str, Any], java: dict[str, str]
@@ -193,11 +196,12 @@ def test_a_user_in_the_uri_is_a_header() -> None:
     "name",
     ["credential", "token", "s3.secret-access-key", "s3.session-token", "header.X-Api-Key",
      "rest.auth.basic.password", "adls.account-key", "gcs.oauth2.token", "rest.secret-access-key",
-     "adls.sas-token"],
+     "adls.sas-token", "firnline.upstream.rest.secret-access-key", "firnline.callers"],
 )  # fmt: skip
 def test_a_secret_is_not_shown(name: str) -> None:
     rest = {"rest.auth.basic.username": "u"} if "basic" in name else {}
-    found = CatalogConnection("lake", {"uri": URI, name: "cAnAry", **rest})
+    signs = {**SIGNS, "firnline.callers": "spark 1"} if name.startswith("firnline.") else {}
+    found = CatalogConnection("lake", {"uri": URI, **signs, name: "cAnAry", **rest})
     assert "cAnAry" not in f"{found!r} {found}"
     assert name in str(found)
 
@@ -226,12 +230,39 @@ def test_a_secret_is_not_shown(name: str) -> None:
         ({"s3.role-arn": "a", "s3.access-key-id": "k"}, "credentials of the environment"),
         ({"client.assume-role.arn": "a", "client.access-key-id": "k"}, "take the keys out"),
         ({"s3.role-arn": "a"}, "s3.role-arn: client.region is missing"),
+        (SIGNS, "firnline.callers is missing"),
+        ({**SIGNS, "firnline.callers": "a 1", "rest.sigv4-enabled": "true"}, "ends at the gateway"),
+        ({"firnline.callers": "a 1"}, "goes with firnline.upstream.rest.sigv4-enabled = true"),
+        ({"firnline.upstream.rest.signing-name": "glue"}, "goes with firnline.upstream.rest.sigv4"),
+        ({"firnline.upstream.rest.sigv4-enabled": "yes"}, "say true or false"),
+        ({"firnline.upstream.token": "t"}, "there is no such one"),
     ],
 )
 def test_what_cannot_be_is_refused_by_name(given: dict[str, str], said: str) -> None:
     with pytest.raises(Misconfigured) as caught:
         CatalogConnection("lake", {"uri": URI, **given})
     assert said in str(caught.value)
+
+
+def test_a_gateway_that_signs_says_to_the_catalog_what_is_its_own() -> None:
+    services = {"header.Authorization": "Bearer t", "ssl.cabundle": "/gateway.pem"}
+    gateways = {**SIGNS, "firnline.callers": "spark 1", "firnline.upstream.client.region": "eu"}
+    given = {"uri": URI, "warehouse": "w", "header.X-Tenant": "a", **services, **gateways}
+    found = CatalogConnection("lake", given).behind_gateway("https://glue")
+    assert found.properties == {
+        "uri": "https://glue",
+        "warehouse": "w",
+        "header.X-Tenant": "a",
+        "rest.sigv4-enabled": "true",
+        "client.region": "eu",
+    }
+    assert found.auth == "sigv4"
+
+
+def test_before_any_other_gateway_both_are_told_the_same() -> None:
+    given = {"uri": URI, "credential": "a:b", "ssl.cabundle": "/ca"}
+    found = CatalogConnection("lake", given).behind_gateway("https://catalog")
+    assert found.properties == {**given, "uri": "https://catalog"}
 
 
 def test_a_connection_without_a_uri_is_refused() -> None:

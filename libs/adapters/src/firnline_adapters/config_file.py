@@ -111,6 +111,8 @@ def learn_properties(properties: Properties) -> None:
             learn([value, value.rpartition(" ")[2]])  # also without `Basic` or `Bearer`
         if name == "credential":
             learn([value.partition(":")[2]])  # a client's id and its secret
+        if name == "firnline.callers":
+            learn(line.rpartition(" ")[2] for line in value.splitlines())
 
 
 def _parsed(path: str) -> dict[str, Any]:

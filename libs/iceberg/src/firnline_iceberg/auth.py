@@ -204,6 +204,7 @@ class SigV4:
         import boto3  # 0.3 s that only this identity needs
         from botocore.auth import SigV4Auth
         from botocore.awsrequest import AWSRequest
+        from botocore.exceptions import BotoCoreError
 
         given = connection.properties
         session = boto3.Session(
@@ -217,13 +218,17 @@ class SigV4:
         self._region = given.get("rest.signing-region") or session.region_name or "us-east-1"
         self._service = given.get("rest.signing-name") or "execute-api"
         self._auth, self._request = SigV4Auth, AWSRequest
+        self._error: type[Exception] = BotoCoreError
 
     def headers(self, method: str, url: str, body: bytes | str | None = None) -> Mapping[str, str]:
         if self._credentials is None:
             text = f"catalog {self._name}: no AWS credentials to sign with: set rest.access-key-id"
             raise CatalogRefused(text, self._name)
         request = self._request(method=method, url=url, data=body or b"")
-        frozen = self._credentials.get_frozen_credentials()
+        try:
+            frozen = self._credentials.get_frozen_credentials()
+        except self._error as error:  # those of an instance or a pod cannot be renewed now
+            raise CatalogUnreachable(f"catalog {self._name}: no AWS credentials: {error}") from None
         self._auth(frozen, self._service, self._region).add_auth(request)
         found: dict[str, str] = {name: str(one) for name, one in request.headers.items()}
         return found

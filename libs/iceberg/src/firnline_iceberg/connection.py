@@ -32,6 +32,7 @@ _JAVA_NAMES = {
     "adls.account-key": "adls.auth.shared-key.account.key",
     "s3.proxy-uri": "http-client.proxy-endpoint",
 }
+_OF_SERVICE = ("ssl.", "rest.auth.", "header.authorization", "firnline.")
 _PYTHON_ALONE = ("ssl.", "py-io-impl", "hdfs.", "s3.resolve-region", "s3.request-timeout")
 
 
@@ -96,6 +97,24 @@ class CatalogConnection:
     def at(self, uri: str) -> CatalogConnection:
         """The same catalog by another way to it."""
         return replace(self, properties={**self.properties, "uri": uri})
+
+    def behind_gateway(self, uri: str) -> CatalogConnection:
+        """The same catalog as the gateway reaches it: at this URI, and where the gateway signs, as
+        the gateway alone says who it is."""
+        if not self.signs_upstream:
+            return self.at(uri)
+        given = {name: one for name, one in self.properties.items() if not _is_of_service(name)}
+        own = {
+            name.removeprefix(words.OF_UPSTREAM): one
+            for name, one in self.properties.items()
+            if name.startswith(words.OF_UPSTREAM)
+        }
+        return CatalogConnection(self.name, {**given, **own, "uri": uri})
+
+    @property
+    def signs_upstream(self) -> bool:
+        """Whether the gateway signs what it passes on to this catalog (decision 0100)."""
+        return self.properties.get(words.UPSTREAM_SIGNS) == "true"
 
     def headers(self) -> dict[str, str]:
         """HTTP headers of every request, besides those of an identity (`auth`)."""
@@ -212,7 +231,12 @@ def _basic(user: str) -> str:
     return f"Basic {base64.b64encode(user.encode()).decode()}"
 
 
+def _is_of_service(name: str) -> bool:
+    """What services say to a gateway that signs, and what is ours and not the catalog's."""
+    return name in words.OF_OAUTH2 or name.lower().startswith(_OF_SERVICE)
+
+
 def _shown(name: str, value: str) -> str:
-    if SECRET_NAME.search(name) or name.startswith("header."):
+    if SECRET_NAME.search(name) or name.startswith("header.") or name == words.CALLERS:
         return MASK
     return redacted(value)

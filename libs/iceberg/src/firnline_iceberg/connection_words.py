@@ -30,6 +30,9 @@ NOT_ASKED: Final = "none"  # for a catalog that refuses who asks for them and ma
 REGION: Final = "client.region"
 PATH_STYLE: Final = "s3.path-style-access"
 UPSTREAM: Final = "firnline.upstream-uri"
+OF_UPSTREAM: Final = "firnline.upstream."  # before what the gateway alone says to the catalog
+UPSTREAM_SIGNS: Final = f"{OF_UPSTREAM}{SIGV4}"
+CALLERS: Final = "firnline.callers"  # whom a gateway that signs serves: lines of name and token
 
 ALIASES: Final = {
     "auth.type": AUTH_TYPE,
@@ -50,20 +53,26 @@ ALIASES: Final = {
     "adls.auth.shared-key.account.key": "adls.account-key",
     "http-client.proxy-endpoint": "s3.proxy-uri",
 }
-# Names without a dot are few, so a misspelt one is found; below these anything may be given.
-NAMES: Final = frozenset(
+OF_OAUTH2: Final = frozenset(
     {
-        *("type", "uri", "warehouse", "prefix", "credential", "token", "oauth2-server-uri"),
-        *("scope", "audience", "resource", "token-expires-in-ms", "token-refresh-enabled"),
-        *("token-exchange-enabled", "snapshot-loading-mode", "namespace-separator", "io-impl"),
-        *("py-io-impl", "rest-page-size", "view-endpoints-supported"),
+        *("credential", "token", "oauth2-server-uri", "scope", "audience", "resource"),
+        *("token-expires-in-ms", "token-refresh-enabled", "token-exchange-enabled"),
     }
 )
+# Names without a dot are few, so a misspelt one is found; below these anything may be given.
+NAMES: Final = OF_OAUTH2 | {
+    *("type", "uri", "warehouse", "prefix", "snapshot-loading-mode", "namespace-separator"),
+    *("io-impl", "py-io-impl", "rest-page-size", "view-endpoints-supported"),
+}
 PREFIXES: Final = (
     *("header.", "rest.", "ssl.", "auth.", "s3.", "adls.", "gcs.", "client.", "hdfs."),
     *("http-client.", "io.", "kms.", "firnline."),
 )
-OURS: Final = frozenset({UPSTREAM})
+_OF_SIGNING = (
+    *(SIGV4, "rest.signing-region", "rest.signing-name", "rest.access-key-id"),
+    *("rest.secret-access-key", "rest.session-token", REGION, CA_BUNDLE),
+)
+OURS: Final = frozenset({UPSTREAM, CALLERS, *(f"{OF_UPSTREAM}{one}" for one in _OF_SIGNING)})
 AUTH_TYPES: Final = ("none", "basic", "oauth2", "sigv4")
 _SIGN = "Firnline reads and writes with credentials that the catalog hands out, or with static ones"
 REFUSED: Final = {
@@ -136,7 +145,7 @@ def _refused(name: str, value: str) -> str:
         return f"Firnline speaks to REST catalogs, not to {value}"
     if name == AUTH_TYPE and value not in AUTH_TYPES:
         return f"write one of {', '.join(AUTH_TYPES)}"
-    if name == SIGV4 and value not in _TRUE:
+    if name in (SIGV4, UPSTREAM_SIGNS) and value not in _TRUE:
         return "say true or false"
     if name in NAMES or name.startswith(PREFIXES):
         return "" if not name.startswith("firnline.") or name in OURS else "there is no such one"
@@ -165,6 +174,7 @@ def _contradictions(found: Mapping[str, str]) -> list[str]:
         wrong.append(f"{USERNAME} and {PASSWORD} go together")
     if found.get(CLIENT_KEY) and not found.get(CLIENT_CERT):
         wrong.append(f"{CLIENT_KEY} goes with {CLIENT_CERT}")
+    wrong += _of_signing(found)
     virtual = found.get("s3.force-virtual-addressing")
     if virtual is not None and found.get(PATH_STYLE, "").lower() == virtual.lower():
         wrong.append(f"{PATH_STYLE} and s3.force-virtual-addressing contradict each other")
@@ -172,6 +182,26 @@ def _contradictions(found: Mapping[str, str]) -> list[str]:
         wrong.append(_ROLE)  # Arrow refuses both at the first file, Iceberg's Java passes over keys
     if found.get("s3.role-arn") and not (found.get(REGION) or found.get(ROLE_REGION)):
         wrong.append(f"s3.role-arn: {REGION} is missing; Iceberg's Java assumes no role without it")
+    return wrong
+
+
+def _of_signing(found: Mapping[str, str]) -> list[str]:
+    """Of a gateway that signs what it passes on."""
+    if found.get(UPSTREAM_SIGNS) != "true":
+        needless = [name for name in found if name == CALLERS or name.startswith(OF_UPSTREAM)]
+        needless = [name for name in needless if name != UPSTREAM_SIGNS]
+        return [f"{name} goes with {UPSTREAM_SIGNS} = true" for name in needless]
+    wrong = []
+    if not found.get(CALLERS):
+        wrong.append(
+            f"{CALLERS} is missing: a gateway that signs lends its rights to whoever calls; "
+            "write a line for each, a name and a token"
+        )
+    if found.get(SIGV4) == "true":
+        wrong.append(
+            f"{SIGV4} and {UPSTREAM_SIGNS}: a signature ends at the gateway; services say who "
+            "they are to it by header.Authorization"
+        )
     return wrong
 
 

@@ -26,6 +26,13 @@ class ClientGone(ConnectionError):
     """The client broke off within its body, fell silent, or sent it in no form that HTTP knows."""
 
 
+class NotWhole(ValueError):
+    """A body that has to be signed is longer than what is kept, or there is no room for it now."""
+
+    def __init__(self) -> None:
+        super().__init__("a body that the gateway signs may have 8 MiB, and there must be room")
+
+
 @dataclass(frozen=True)
 class Body:
     """`kept`: the whole of it, as it was sent; None where it was too long, so that `sent` passes it

@@ -90,6 +90,7 @@ async def running(
                         for name, catalog in settings.upstreams.items()
                     },
                     settings.mounts_catalogs,
+                    settings.callers,
                 )
                 await stack.enter_async_context(listening(gateways, settings))
                 yield gateways
@@ -109,7 +110,8 @@ async def serving(
     log: Log,
 ) -> AsyncIterator[Gateway]:
     """Pass on the calls to one catalog while the block runs; then wait for what they leave."""
-    name, upstream = catalog.name, Upstream(catalog, settings.upstream_timeout_s)
+    name, callers = catalog.name, settings.callers.get(catalog.name)
+    upstream = Upstream(catalog, settings.upstream_timeout_s, signs=callers is not None)
     sizes = MetadataSizes()
     capture = Capture(journal, upstream, log, now_ms, sizes, settings.body_bytes)
     reconciler = Reconciler(journal, upstream, capture, log, now_ms, name)
@@ -128,6 +130,7 @@ async def serving(
                 sizes,
                 name,
                 name if settings.mounts_catalogs else "",
+                callers,
             )
             async with doing(gateway.learn(), reconciler.run()):
                 yield gateway

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import uuid
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from functools import partial
 
 from aiohttp import ClientResponse, hdrs
@@ -19,11 +19,13 @@ from firnline_gateway.bodies import (
     Body,
     BodyCopy,
     ClientGone,
+    NotWhole,
     body_of,
     decoded,
     encoded,
     stream_of,
 )
+from firnline_gateway.callers import Callers
 from firnline_gateway.capture import Capture, Pending
 from firnline_gateway.config_response import (
     Ways,
@@ -33,14 +35,15 @@ from firnline_gateway.config_response import (
     with_prefix,
 )
 from firnline_gateway.holds import Holds, ReadHolds
-from firnline_gateway.memory_budget import MemoryBudget
+from firnline_gateway.memory_budget import MemoryBudget, Reservation
 from firnline_gateway.metadata_sizes import AnswerLength, MetadataSizes
 from firnline_gateway.outbox import Call
 from firnline_gateway.outcomes import Outcome, outcome_of
-from firnline_gateway.principals import MAX_TOKEN, principal_of
+from firnline_gateway.principals import principal_of
 from firnline_gateway.proxy import (
     FAILURES,
     NOTHING_SENT,
+    authorization_of,
     header,
     refusal,
     refusal_for,
@@ -95,10 +98,13 @@ class Gateway:
         sizes: MetadataSizes,
         catalog: str = CATALOG,
         mount: str = "",
+        callers: Callers | None = None,
     ) -> None:
         """`catalog`: its name. `mount`: the path below which it is served; "" for none. `scans`:
         None where nobody wants to know how often tables are read. `max_bytes`: of a body that is
-        kept to be looked into, if the `budget` has room for it. `sizes`: the `capture`'s, too."""
+        kept to be looked into, if the `budget` has room for it. `sizes`: the `capture`'s, too.
+        `callers`: of whom a call is, where it is signed; then a body that is not kept is refused
+        with NotWhole."""
         self._upstream = upstream
         self._capture = capture
         self._read_holds = read_holds
@@ -110,6 +116,7 @@ class Gateway:
         self._sizes = sizes
         self._catalog = catalog
         self._mounts = (mount,)
+        self._callers = callers
         self._ways = Ways()
         self.separator = SPEC_SEPARATOR
 
@@ -183,9 +190,10 @@ class Gateway:
             body = await body_of(request, self._max_bytes, reservation)
         except ClientGone as gone:
             reservation.release()
-            answer = refusal(400, f"the request broke off {gone}; nothing was sent to the catalog")
-            answer.force_close()
-            return answer
+            return _broken_off(gone)
+        if self._callers is not None and body.kept is None:
+            reservation.release()
+            raise NotWhole
         call = self._call(request, body)
         pending = await self._capture.begin(call, route, body, reservation)
         try:
@@ -253,9 +261,13 @@ class Gateway:
             received_ms=self._now_ms(),
             separator=self.separator,
             user_agent=header(request.raw_headers, hdrs.USER_AGENT, MAX_SIGNS),
-            principal=principal_of(header(request.raw_headers, hdrs.AUTHORIZATION, MAX_TOKEN)),
+            principal=self._principal(request),
             idempotency_key=header(request.raw_headers, "Idempotency-Key", MAX_SIGNS),
         )
+
+    def _principal(self, request: BaseRequest) -> str | None:
+        said = authorization_of(request)
+        return self._callers.name_of(said) if self._callers else principal_of(said)
 
     def _names(self, route: Route) -> tuple[str, ...] | None:
         """Of the one table that a call is about."""
@@ -315,9 +327,36 @@ class Gateway:
     ) -> StreamResponse:
         """`accepted`: called where the catalog has answered with what was asked for. `sized`: the
         table whose whole metadata that is."""
-        body = stream_of(request) if request.can_read_body else None
-        if body is not None and copy is not None:
-            body = copy.passing(body)
+        with self._budget.reservation() as reservation:
+            try:
+                body = await self._body_to_pass(request, copy, reservation)
+            except ClientGone as gone:
+                return _broken_off(gone)
+            return await self._sent_on(request, body, accepted, sized)
+
+    async def _body_to_pass(
+        self, request: BaseRequest, copy: BodyCopy | None, reservation: Reservation
+    ) -> bytes | AsyncIterator[bytes] | None:
+        """In pieces as they come; whole where it is signed. Raises NotWhole, ClientGone."""
+        if not request.can_read_body:
+            return None
+        if self._callers is None:
+            pieces = stream_of(request)
+            return pieces if copy is None else copy.passing(pieces)
+        body = await body_of(request, self._max_bytes, reservation)
+        if body.kept is None:
+            raise NotWhole
+        if copy is not None:
+            copy.add(body.kept)
+        return body.kept
+
+    async def _sent_on(
+        self,
+        request: BaseRequest,
+        body: bytes | AsyncIterator[bytes] | None,
+        accepted: Callable[[], None] | None,
+        sized: Names | None,
+    ) -> StreamResponse:
         headers = to_upstream(request.raw_headers)
         try:
             target = self._path(request)
@@ -364,6 +403,12 @@ class Gateway:
     def _path(self, request: BaseRequest) -> str:
         """The request's target as the catalog knows it."""
         return request.raw_path.removeprefix(mount_in(request.raw_path, self._mounts))
+
+
+def _broken_off(gone: ClientGone) -> StreamResponse:
+    answer = refusal(400, f"the request broke off {gone}; nothing was sent to the catalog")
+    answer.force_close()
+    return answer
 
 
 def _peer(request: BaseRequest) -> object:

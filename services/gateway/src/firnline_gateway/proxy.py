@@ -16,6 +16,8 @@ from multidict import CIMultiDict
 
 from firnline_gateway.bodies import BodyCopy
 from firnline_gateway.metadata_sizes import AnswerLength
+from firnline_gateway.principals import MAX_TOKEN
+from firnline_gateway.upstream import NotSigned
 
 _HOP_BY_HOP = frozenset(
     {
@@ -32,7 +34,7 @@ _HOP_BY_HOP = frozenset(
 )
 # We answer `Expect: 100-continue` ourselves, and questions for a prefix.
 _OURS_ALONE = frozenset({"host", "expect", PREFIX_HEADER.lower()})
-NOTHING_SENT = (ClientConnectorError, ConnectionTimeoutError)
+NOTHING_SENT = (ClientConnectorError, ConnectionTimeoutError, NotSigned)
 FAILURES = (ClientError, OSError, TimeoutError)
 
 
@@ -63,6 +65,11 @@ def header(raw: RawHeaders, name: str, max_signs: int) -> str | None:
     wanted = name.lower().encode()
     found = next((value for spelt, value in raw if spelt.lower() == wanted), None)
     return None if found is None else _text(found[: 4 * max_signs])[:max_signs]
+
+
+def authorization_of(request: BaseRequest) -> str | None:
+    """What a call says of who calls."""
+    return header(request.raw_headers, hdrs.AUTHORIZATION, MAX_TOKEN)
 
 
 class Answer(StreamResponse):
@@ -146,6 +153,8 @@ def refusal(status: int, why: str) -> Response:
 
 def refusal_for(failure: BaseException) -> Response:
     """What the client is told when the catalog could not be asked, or did not answer."""
+    if isinstance(failure, NotSigned):
+        return refusal(503, f"{failure}; nothing was sent to it")
     if isinstance(failure, NOTHING_SENT):
         return refusal(503, "the catalog cannot be reached; nothing was sent to it")
     if isinstance(failure, TimeoutError):

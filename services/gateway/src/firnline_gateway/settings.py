@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -15,8 +15,10 @@ from firnline_adapters.settings import Address, setting, shared
 from firnline_adapters.tls import TLS_CERTIFICATE, TLS_KEY
 from firnline_domain.errors import Misconfigured
 from firnline_iceberg.connection import NAME, CatalogConnection
-from firnline_iceberg.connection_words import UPSTREAM
+from firnline_iceberg.connection_words import CALLERS, UPSTREAM
 from firnline_iceberg.connections import Connections, connections, the_one
+
+from firnline_gateway.callers import Callers
 
 _ASKED = "FIRNLINE_UPSTREAM_URI"
 
@@ -72,11 +74,25 @@ class Settings(ServiceSettings):
                     f"{UPSTREAM} is in none of {_sections(named)}: the URI of each catalog that "
                     f"is behind this gateway, or {_ASKED} for one"
                 )
-            return {name: one.at(one.properties[UPSTREAM]) for name, one in behind.items()}
+            return {
+                name: one.behind_gateway(one.properties[UPSTREAM]) for name, one in behind.items()
+            }
         found = next(iter(behind.values())) if behind else the_one(named)
         if found.properties.get(UPSTREAM, self.upstream_uri) != self.upstream_uri:
             raise Misconfigured(f"{_ASKED} and {UPSTREAM} differ: take one of them out")
-        return {found.name: found.at(self.upstream_uri)}
+        return {found.name: found.behind_gateway(self.upstream_uri)}
+
+    @cached_property
+    def callers(self) -> Mapping[str, Callers]:
+        """Whom we serve, by the name of each catalog to which we sign; to any other one the catalog
+        says who may call. Raises Misconfigured."""
+        named = connections(self.file)
+        found = {name: named[name] for name in self.upstreams if name in named}
+        return {
+            name: Callers(one.properties[CALLERS])
+            for name, one in found.items()
+            if one.signs_upstream
+        }
 
     @cached_property
     def mounts_catalogs(self) -> bool:

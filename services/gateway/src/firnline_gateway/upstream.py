@@ -17,9 +17,8 @@ from aiohttp import (
     TCPConnector,
     TraceConfig,
 )
-from aiohttp.client import _RequestContextManager
 from firnline_domain.errors import CatalogRefused, CatalogUnreachable, RetryLater
-from firnline_iceberg.auth import identity_of, tls_context
+from firnline_iceberg.auth import Static, identity_of, tls_context
 from firnline_iceberg.catalog_calls import count_call, declare_catalogs
 from firnline_iceberg.connection import CatalogConnection
 from multidict import CIMultiDict
@@ -27,6 +26,7 @@ from yarl import URL
 
 from firnline_gateway.rest_spec import UNREADABLE, Listing, LoadedTable, read
 from firnline_gateway.routes import OutsideCatalog, check
+from firnline_gateway.signing import RequestSigner
 from firnline_gateway.table_layouts import Loaded, loaded_table
 
 CONNECT_S = 10.0
@@ -61,15 +61,22 @@ class TooLong(RetryLater):
     """The catalog has answered with more than we read of one answer."""
 
 
+class NotSigned(OSError):
+    """There are no keys to sign with, so nothing was sent."""
+
+
 class Upstream:
     """One catalog. Reads may be tried twice on a connection that just closed, as any client
     would; whatever may change something is sent once."""
 
-    def __init__(self, catalog: CatalogConnection, timeout_s: float) -> None:
+    def __init__(self, catalog: CatalogConnection, timeout_s: float, signs: bool = False) -> None:
+        """`signs`: every call goes out as our own, so whoever calls must have been judged before,
+        and every body must be whole."""
         self.base = catalog.uri.rstrip("/")
         self._headers = own_headers(catalog)
         self._name, self._warehouse = catalog.name, catalog.warehouse
-        self._identity = identity_of(catalog)
+        self._identity = Static() if signs else identity_of(catalog)
+        self._signer = RequestSigner(identity_of(catalog)) if signs else None
         # No limit: a queue here would slow the writers.
         self._connector = TCPConnector(
             limit=0,
@@ -101,29 +108,49 @@ class Upstream:
         await self._writes.close()
         await self._connector.close()
 
-    def call(
+    async def call(
         self,
         method: str,
         path: str,
         headers: Mapping[str, str],
         body: bytes | AsyncIterator[bytes] | None,
-    ) -> _RequestContextManager:
-        """Pass one call on; `path` is raw. Headers are sent as given, plus Host.
+    ) -> ClientResponse:
+        """Pass one call on; `path` is raw. Headers are sent as given, plus Host, and signed where
+        we sign.
 
-        Raises aiohttp.ClientConnectorError and ConnectionTimeoutError where nothing was sent,
-        other ClientError, OSError or TimeoutError where nobody knows; OutsideCatalog where the
-        path could lead away from the base, and nothing was sent.
+        Raises aiohttp.ClientConnectorError, ConnectionTimeoutError and NotSigned where nothing was
+        sent, other ClientError, OSError or TimeoutError where nobody knows; OutsideCatalog where
+        the path could lead away from the base, and nothing was sent.
         """
         session = self._reads if method in ("GET", "HEAD", "OPTIONS") else self._writes
-        return session.request(
+        url = self._below(path)
+        in_pieces = body is not None and "Content-Length" not in headers
+        if self._signer is not None:
+            headers = await self._signed(self._signer, method, str(url), headers, body)
+            in_pieces = False
+        return await session.request(
             method,
-            self._below(path),
+            url,
             headers=headers,
             data=body,
-            chunked=True if body is not None and "Content-Length" not in headers else None,
+            chunked=True if in_pieces else None,
             allow_redirects=False,
             skip_auto_headers=_NOTHING_ADDED,
         )
+
+    async def _signed(
+        self,
+        signer: RequestSigner,
+        method: str,
+        url: str,
+        headers: Mapping[str, str],
+        body: bytes | AsyncIterator[bytes] | None,
+    ) -> Mapping[str, str]:
+        assert body is None or isinstance(body, bytes)
+        try:
+            return await signer.signed(method, url, headers, body)
+        except RetryLater as error:
+            raise NotSigned(str(error)) from error
 
     def _below(self, path: str) -> URL:
         """Whoever named the path, a client's target or its body: no credential, and least of all
@@ -218,7 +245,7 @@ class Upstream:
         try:
             async with (
                 asyncio.timeout(OWN_READ_S),
-                self.call("GET", path, headers, None) as answer,
+                await self.call("GET", path, headers, None) as answer,
             ):
                 return answer.status, await read_whole(answer, ANSWER_BYTES)
         except OutsideCatalog as error:  # its name leads elsewhere, so no catalog has that table
