@@ -40,7 +40,7 @@ class Lake:
         if file is not None and file.kafka:
             raise Misconfigured(f"{config}: the demo has a broker of its own: take [kafka] out")
         found = the_one(connections(file))
-        upstream = found.at(found.properties.get(UPSTREAM) or found.uri)
+        upstream = found.behind_gateway(found.properties.get(UPSTREAM) or found.uri)
         told = RestCatalog(found.name, **upstream.pyiceberg()).properties
         s3 = str(told.get("warehouse", "")).startswith("s3") or "s3.endpoint" in told
         return cls(upstream, config.absolute(), f"demo_{uuid.uuid4().hex[:6]}", s3)
