@@ -11,7 +11,7 @@ import fastavro
 import pytest
 from firnline_domain.errors import StorageUnreachable
 from firnline_domain.records.results import DeleteKind
-from firnline_iceberg.avro import MetadataFileGone, MetadataUnreadable
+from firnline_iceberg.avro import MetadataFileGone, MetadataUnreadable, Wanted, records
 from firnline_iceberg.files import DataFileEntry, DeleteFileEntry, FileEntry, Status
 from firnline_iceberg.manifests import Detail, ManifestFile, read_manifest, read_manifest_list
 from firnline_iceberg.partitions import PartitionText
@@ -184,6 +184,24 @@ def test_a_partition_value_may_lie_outside_python_and_its_name_does_not_matter(
     path = write_manifest(2, [entry(1, partition=value) for value in values], fields)
     found = read_manifest(io, manifest_of(path), PartitionText(spec, [schema]))
     assert [one.partition for one in found] == ['["+10000-01-01","a"]', '["2026-01-01",null]']
+
+
+@pytest.mark.parametrize("most", [False, True])
+def test_a_field_that_is_not_wanted_takes_nobodys_name(
+    io: FileIO, tmp_path: Path, most: bool
+) -> None:
+    """A writer's field of its own is called as we call the path, and comes after it."""
+    fields = [
+        {"name": "file_path", "type": "string", "field-id": 100},
+        {"name": "path", "type": {"type": "int", "logicalType": "date"}, "field-id": 9_999},
+        {"name": "day", "type": {"type": "int", "logicalType": "date"}, "field-id": 9_998},
+    ]
+    schema = fastavro.parse_schema({"type": "record", "name": "r", "fields": fields})
+    with (tmp_path / "m.avro").open("wb") as out:
+        fastavro.writer(out, schema, [{"file_path": "f", "path": 7, "day": 8}])
+    wanted = Wanted({100: "path", 9_998: "at"}, most=most)
+    [found] = records(io, str(tmp_path / "m.avro"), wanted)
+    assert (found["path"], found["at"]) == ("f", 8)
 
 
 def test_a_partition_tuple_may_be_optional(io: FileIO, write_manifest: WriteManifest) -> None:

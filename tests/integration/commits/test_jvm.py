@@ -14,6 +14,7 @@ import pytest
 from firnline_domain.errors import Misconfigured
 from firnline_domain.identity import TableName
 from firnline_iceberg.java import content_file, content_file_json, load_table, rest_catalog
+from firnline_iceberg.java_loops import CHUNK, JavaLoops
 from firnline_iceberg.jvm import IcebergJvm, JvmEnded
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.partitioning import PartitionField, PartitionSpec
@@ -72,6 +73,35 @@ def test_a_table_and_its_content_files(
     back = content_file(iceberg.jvm, java, text)
     assert back.partition().toString() == "PartitionData{day=20454, id=3}"
     assert '"record-count":1' in content_file_json(iceberg.jvm, java, back)
+
+
+def test_many_files_become_java_objects_in_loops_of_javas(
+    iceberg: IcebergJvm, lake: RestCatalog, catalog_uri: str, namespace: str
+) -> None:
+    """More than go to Java at once, of both kinds; the last one is alone in its text."""
+    made = lake.create_table((namespace, "t"), Schema(NestedField(1, "id", LongType())))
+    table = TableName(str(made.metadata.table_uuid), (namespace,), "t")
+    java = load_table(iceberg.jvm, rest_catalog(iceberg.jvm, catalog_uri), table)
+    kinds = [("data", "equality-deletes")[number % 3 == 0] for number in range(CHUNK + 1)]
+    texts = [
+        f'{{"spec-id":0,"content":"{kind}","file-path":"file:///{number}","file-format":"parquet",'
+        '"partition":[],"equality-ids":[1],"file-size-in-bytes":10,"record-count":1}'
+        for number, kind in enumerate(kinds)
+    ]
+    loops = JavaLoops(iceberg.jvm)
+    files = loops.content_files(java.specs(), texts)
+    assert [one.location() for one in files] == [f"file:///{number}" for number in range(CHUNK + 1)]
+    again = [content_file_json(iceberg.jvm, java, one) for one in (files[0], files[CHUNK])]
+    first, last = (content_file(iceberg.jvm, java, texts[at]) for at in (0, CHUNK))
+    assert again == [content_file_json(iceberg.jvm, java, one) for one in (first, last)]
+    change = java.newRowDelta()
+    loops.call(change, "RowDelta", "addRows", files, "DataFile")
+    loops.call(change, "RowDelta", "addDeletes", files, "DeleteFile")
+    change.commit()
+    summary = lake.load_table((namespace, "t")).metadata.snapshots[-1].summary
+    assert summary is not None
+    counts = [summary["added-data-files"], summary["added-equality-delete-files"]]
+    assert counts == [str(sum(one == kind for one in kinds)) for kind in sorted({*kinds})]
 
 
 def test_it_ends_with_its_parent(iceberg_jar: Path) -> None:

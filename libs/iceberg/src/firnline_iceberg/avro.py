@@ -58,7 +58,8 @@ class Wanted:
     """Field ids to read of a record, with the names to give them.
 
     `nested` goes on into records; `every` (for a partition tuple) takes all fields, each
-    under `every` + its field id.
+    under `every` + its field id. `most`: nearly all of a record's bytes are wanted. Then what is
+    not is decoded, too, which takes fastavro a third to a half of the time of skipping it.
     """
 
     def __init__(
@@ -66,21 +67,32 @@ class Wanted:
         names: Mapping[int, str] | None = None,
         nested: Mapping[int, Wanted] | None = None,
         every: str | None = None,
+        most: bool = False,
     ) -> None:
         self._names = names or {}
         self._nested = nested or {}
         self._every = every
+        self.most = most
 
     def narrow(self, schema: Schema) -> Schema:
         """A reader's schema for the writer's `schema`: the wanted fields, renamed."""
-        fields = [self._field(f) for f in schema["fields"] if self._name(f) is not None]
-        return {**schema, "fields": fields}
+        return self._record(schema, narrowed=True)
 
-    def within(self, kind: Any) -> Any:
-        """As `narrow`, for a record that is optional too: Sail 0.7.2 writes partitions so."""
+    def rename(self, schema: Schema) -> Schema:
+        """The writer's schema, with names that we give: bytes are without names."""
+        return self._record(schema, narrowed=False)
+
+    def _record(self, schema: Schema, narrowed: bool) -> Schema:
+        fields = schema["fields"]
+        if narrowed:
+            fields = [one for one in fields if self._name(one) is not None]
+        return {**schema, "fields": [self._field(one, narrowed) for one in fields]}
+
+    def _within(self, kind: Any, narrowed: bool) -> Any:
+        """Of a record that is optional too: Sail 0.7.2 writes partitions so."""
         if isinstance(kind, list):
-            return [one if one == "null" else self.narrow(one) for one in kind]
-        return self.narrow(kind)
+            return [one if one == "null" else self._record(one, narrowed) for one in kind]
+        return self._record(kind, narrowed)
 
     def _name(self, field: Schema) -> str | None:
         key = field.get("field-id")
@@ -88,10 +100,13 @@ class Wanted:
             return f"{self._every}{key}"
         return self._names.get(key) if key is not None else None
 
-    def _field(self, field: Schema) -> Schema:
+    def _field(self, field: Schema, narrowed: bool) -> Schema:
+        name = self._name(field)
+        if name is None:  # no name of ours has a blank
+            return {**field, "name": f"not wanted: {field['name']}"}
         inner = self._nested.get(field["field-id"])
-        kind = inner.within(field["type"]) if inner else field["type"]
-        return {**field, "name": self._name(field), "aliases": [field["name"]], "type": kind}
+        kind = inner._within(field["type"], narrowed) if inner else field["type"]
+        return {**field, "name": name, "aliases": [field["name"]], "type": kind}
 
 
 def records(io: FileIO, path: str, wanted: Wanted) -> Iterator[Record]:
@@ -111,10 +126,13 @@ def _decoded(content: bytes, wanted: Wanted) -> Iterator[Record]:
     stream = BytesIO(content)
     header: Any = fastavro.schemaless_reader(stream, _HEADER, None)
     end = stream.tell()
-    # fastavro converts by the writer's schema; a name that it does not know leaves raw values
-    plain = content[:end].replace(b'"logicalType"', b'"logicalName"') + content[end:]
-    schema = _narrowed(wanted, header["meta"]["avro.schema"])
-    return fastavro.reader(BytesIO(plain), reader_schema=schema)  # type: ignore[no-any-return]
+    writers, readers = _schemas(wanted, header["meta"]["avro.schema"])
+    header["meta"]["avro.schema"] = writers
+    plain = BytesIO()
+    fastavro.schemaless_writer(plain, _HEADER, header)
+    plain.write(content[end:])
+    plain.seek(0)
+    return fastavro.reader(plain, reader_schema=readers)  # type: ignore[no-any-return]
 
 
 def blocks(io: FileIO, path: str) -> tuple[bytes, Iterator[tuple[int, bytes]]]:
@@ -156,8 +174,13 @@ def holds_any(io: FileIO, path: str, names: Collection[bytes]) -> set[bytes]:
 
 
 @lru_cache(maxsize=256)  # writers' schemas repeat: one per spec, version and writer
-def _narrowed(wanted: Wanted, schema: bytes) -> Schema:
-    return wanted.narrow(json.loads(schema))
+def _schemas(wanted: Wanted, schema: bytes) -> tuple[bytes, Schema | None]:
+    """The writer's schema as fastavro is told it, and the reader's, None: the same. It converts by
+    the writer's; a name that it does not know leaves raw values."""
+    plain = schema.replace(b'"logicalType"', b'"logicalName"')
+    if wanted.most:
+        return json.dumps(wanted.rename(json.loads(plain))).encode(), None
+    return plain, wanted.narrow(json.loads(schema))
 
 
 def content_of(io: FileIO, path: str) -> bytes:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -26,7 +26,8 @@ from py4j.protocol import Py4JJavaError
 from firnline_iceberg import java_errors
 from firnline_iceberg.catalog_calls import count_call
 from firnline_iceberg.connection import Catalog, connection_of
-from firnline_iceberg.java import ContentFiles, load_table, rest_catalog
+from firnline_iceberg.java import load_table, rest_catalog
+from firnline_iceberg.java_loops import JavaLoops
 from firnline_iceberg.jvm import Jvm
 from firnline_iceberg.rewrites import (
     Landed,
@@ -66,11 +67,11 @@ _REASONS = {
 
 @dataclass(frozen=True)
 class _Files:
-    """A rewrite's files as Java objects."""
+    """A rewrite's files as Java lists."""
 
-    removed: list[Any]
-    added: list[Any]
-    added_deletes: list[tuple[Any, int | None]]
+    removed: Any
+    added: Any
+    added_deletes: Any
 
 
 @dataclass
@@ -110,11 +111,10 @@ class _Prepared:
 
 @dataclass
 class _Known:
-    """A table as its last try had it, and that try's files by their JSON."""
+    """A table as its last try had it."""
 
     java: Any
     since_s: float
-    made: dict[str, Any] = field(default_factory=dict)
     prepared: _Prepared | None = None
 
 
@@ -134,7 +134,7 @@ class JavaCommits:
         self._make = partial(rest_catalog, self._jvm, catalog, **settings)
         self._catalog = self._make()
         self._transactions = self._jvm.org.apache.iceberg.Transactions
-        self._content = ContentFiles(self._jvm)
+        self._loops = JavaLoops(self._jvm)
         self._known: dict[TableName, _Known] = {}  # the last ones, the newest at the end
         self._lock = threading.Lock()
 
@@ -287,17 +287,17 @@ class JavaCommits:
         return load_table(self._jvm, self._catalog, table)
 
     def _all_files(self, known: _Known, rewrites: tuple[Rewrite, ...]) -> list[_Files]:
-        """A next try has most of its files in common with the one before, and 0.4 ms a file is
-        half of the time that a busy table leaves to a commit."""
-        before, known.made = known.made, {}
         specs = known.java.specs()
 
-        def made(text: str) -> Any:
-            if text not in known.made:
-                known.made[text] = before[text] if text in before else self._content.of(specs, text)
-            return known.made[text]
+        def made(texts: Sequence[str]) -> Any:
+            return self._loops.content_files(specs, texts)
 
-        return [_files(made, rewrite) for rewrite in rewrites]
+        return [
+            _Files(
+                made(one.removed), made(one.added), made([text for text, _ in one.added_deletes])
+            )
+            for one in rewrites
+        ]
 
     def _add(
         self, transaction: Any, rewrite: Rewrite, files: _Files, ref: str, pin: Pin | None
@@ -324,20 +324,38 @@ class JavaCommits:
         if rewrite.kept:
             return self._row_delta
         if rewrite.appends:
-            return _append
-        return _deletion if rewrite.drops else _rewrite
+            return self._append
+        return self._deletion if rewrite.drops else self._rewrite
 
     def _row_delta(self, transaction: Any, rewrite: Rewrite, files: _Files) -> Any:
         change = transaction.newRowDelta()
-        for file in files.removed:
-            change.removeDeletes(file)
-        for file, _ in files.added_deletes:
-            change.addDeletes(file)
+        self._loops.call(change, "RowDelta", "removeDeletes", files.removed, "DeleteFile")
+        self._loops.call(change, "RowDelta", "addDeletes", files.added_deletes, "DeleteFile")
         kept = self._jvm.java.util.ArrayList(len(rewrite.kept))
         for path in rewrite.kept:
             kept.add(path)
         change.validateDataFilesExist(kept)
         change.validateDeletedFiles()
+        return change
+
+    def _deletion(self, transaction: Any, _: Rewrite, files: _Files) -> Any:
+        change = transaction.newDelete()
+        self._loops.call(change, "DeleteFiles", "deleteFile", files.removed, "DataFile")
+        return change.validateFilesExist()
+
+    def _append(self, transaction: Any, _: Rewrite, files: _Files) -> Any:
+        change = transaction.newAppend()
+        self._loops.call(change, "AppendFiles", "appendFile", files.added, "DataFile")
+        return change
+
+    def _rewrite(self, transaction: Any, rewrite: Rewrite, files: _Files) -> Any:
+        change = transaction.newRewrite()
+        for kind in ("DataFile", "DeleteFile"):
+            self._loops.call(change, "RewriteFiles", "deleteFile", files.removed, kind)
+        self._loops.call(change, "RewriteFiles", "addFile", files.added, "DataFile")
+        for file, (_, number) in zip(files.added_deletes, rewrite.added_deletes, strict=True):
+            change.addFile(file) if number is None else change.addFile(file, number)
+        change.dataSequenceNumber(rewrite.data_sequence_number)
         return change
 
     def _count_commit(self, seconds: float, error: Py4JJavaError | None) -> None:
@@ -406,40 +424,6 @@ class JavaCommits:
 
     def _is(self, error: Py4JJavaError, name: str) -> bool:
         return bool(self._jvm.java.lang.Class.forName(name).isInstance(error.java_exception))
-
-
-def _deletion(transaction: Any, _: Rewrite, files: _Files) -> Any:
-    change = transaction.newDelete()
-    for file in files.removed:
-        change.deleteFile(file)
-    return change.validateFilesExist()
-
-
-def _append(transaction: Any, _: Rewrite, files: _Files) -> Any:
-    change = transaction.newAppend()
-    for file in files.added:
-        change.appendFile(file)
-    return change
-
-
-def _rewrite(transaction: Any, rewrite: Rewrite, files: _Files) -> Any:
-    change = transaction.newRewrite()
-    for file in files.removed:
-        change.deleteFile(file)
-    for file in files.added:
-        change.addFile(file)
-    for file, number in files.added_deletes:
-        change.addFile(file) if number is None else change.addFile(file, number)
-    change.dataSequenceNumber(rewrite.data_sequence_number)
-    return change
-
-
-def _files(made: Callable[[str], Any], rewrite: Rewrite) -> _Files:
-    return _Files(
-        [made(text) for text in rewrite.removed],
-        [made(text) for text in rewrite.added],
-        [(made(text), number) for text, number in rewrite.added_deletes],
-    )
 
 
 def _refused(error: Py4JJavaError) -> Refused:

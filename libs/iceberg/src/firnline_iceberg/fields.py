@@ -48,14 +48,15 @@ _SIZES = {108: "column_sizes", 132: "split_offsets"}
 _STATS = {109: "value_counts", 110: "null_counts", 137: "nan_counts"}
 
 
-def _entry(file_fields: dict[int, str]) -> Wanted:
+def _entry(file_fields: dict[int, str], most: bool = True) -> Wanted:
     return Wanted(
         {0: "status", 1: "snapshot_id", 2: "file", 3: "sequence_number", 4: "file_sequence_number"},
         {2: Wanted(file_fields, {102: Wanted(every=PARTITION)})},
+        most=most,
     )
 
 
-ENTRY = _entry(_FILE)
+ENTRY = _entry(_FILE, most=False)  # statistics are left out
 ENTRY_PATHS = Wanted({0: "status", 2: "file"}, {2: Wanted({100: "path"})})
 ENTRY_OF_DIGEST = Wanted(
     {0: "status", 2: "file", 3: "sequence_number"},

@@ -14,9 +14,7 @@ from typing import Any
 
 from firnline_domain.identity import normal_path
 from firnline_domain.records.results import DeleteKind
-from pyiceberg.conversions import from_bytes
 from pyiceberg.io import FileIO
-from pyiceberg.types import StringType
 
 from firnline_iceberg.avro import MetadataUnreadable, Record, Wanted, records
 from firnline_iceberg.fields import (
@@ -217,10 +215,15 @@ def _delete_kind(content: int, file_format: str) -> DeleteKind:
 def _referenced(file: Record) -> str | None:
     if (path := file.get("referenced_data_file")) is not None:
         return normal_path(path)
-    lower = _map(file.get("lower")).get(_PATH_COLUMN)
-    if lower is None or lower != _map(file.get("upper")).get(_PATH_COLUMN):
+    lower = _path_bound(file.get("lower"))
+    if lower is None or lower != _path_bound(file.get("upper")):
         return None
-    return normal_path(str(from_bytes(StringType(), lower)))
+    return normal_path(lower.decode())
+
+
+def _path_bound(pairs: list[Record] | None) -> bytes | None:
+    found = (pair["value"] for pair in pairs or () if pair["key"] == _PATH_COLUMN)
+    return next(found, None)
 
 
 def _stats(file: Record) -> FileStats:

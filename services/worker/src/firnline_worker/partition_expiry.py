@@ -23,7 +23,7 @@ from firnline_iceberg.tables import LoadedTable, Tables, settings_of
 from firnline_worker.preconditions import in_grace_period, yield_to_writers
 from firnline_worker.removals import Removal, remove
 
-MAX_FILES = 50_000  # in one commit: 0.4 ms each to Java, and the rest follows six hours later
+MAX_FILES = 50_000  # in one commit, all of them in memory; the rest follows six hours later
 GRACE = "firnline.partitions.grace-ms"
 
 
