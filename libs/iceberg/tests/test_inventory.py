@@ -13,7 +13,8 @@ from urllib.parse import quote_plus
 import pyarrow as pa
 import pytest
 from firnline_domain.errors import StorageUnreachable, TaskRefused
-from firnline_iceberg.inventory import Inventory, Listed
+from firnline_iceberg.inventory import Inventory
+from firnline_iceberg.stored_files import StoredFile
 from pyarrow import orc
 from pyarrow import parquet as pq
 from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
@@ -43,8 +44,8 @@ ROWS = [
     row("wh/db/t/data/undated.parquet", last_modified_date=None),
 ]
 SEEN = [
-    Listed("wh/db/t/data/a.parquet", 7, AT_MS),
-    Listed("wh/db/t/data/p=a b+c/ä.parquet", 0, AT_MS),
+    StoredFile("wh/db/t/data/a.parquet", 7, AT_MS),
+    StoredFile("wh/db/t/data/p=a b+c/ä.parquet", 0, AT_MS),
 ]
 
 
@@ -76,8 +77,8 @@ class Bucket:
         self.put(path, gzip.compress("".join(map(line, rows)).encode()))
         return path
 
-    def seen(self, path: str, table: str = TABLE) -> list[Listed]:
-        return list(Inventory.at(self.files, path).below(table))
+    def seen(self, path: str, table: str = TABLE) -> list[StoredFile]:
+        return [one for some in Inventory.at(self.files, path).below(table) for one in some]
 
 
 def line(one: Row) -> str:
@@ -119,14 +120,14 @@ def test_the_newest_of_a_folder_whose_manifest_is_there(bucket: Bucket) -> None:
         bucket.manifest(time, [bucket.csv(name, rows)], "CSV")
     bucket.put(f"{FOLDER}/2026-03-03T01-00Z/manifest.checksum", b"")  # is being written
     bucket.put(f"{FOLDER}/hive/dt=2026-03-04-01-00/symlink.txt", b"")
-    assert [one.key for one in bucket.seen(FOLDER)] == ["wh/db/t/second"]
+    assert [one.place for one in bucket.seen(FOLDER)] == ["wh/db/t/second"]
 
 
 def test_a_csv_of_ones_own_has_a_header_and_keys_as_they_are(bucket: Bucket) -> None:
     path = "lists/mine.csv"
     text = "key,size,last_modified_date,owner\nwh/db/t/a+b%20c,7,2026-03-01T12:30:00Z,me\n"
     bucket.put(path, text.encode())
-    assert bucket.seen(path) == [Listed("wh/db/t/a+b%20c", 7, AT_MS)]
+    assert bucket.seen(path) == [StoredFile("wh/db/t/a+b%20c", 7, AT_MS)]
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from firnline_domain.errors import TaskRefused
 from firnline_domain.identity import TableName
 from firnline_iceberg import retained_names as module
 from firnline_iceberg.below_location import Storage
+from firnline_iceberg.moving import Move, Mover
 from firnline_iceberg.orphans import find_orphans, refuse_unclear
 from firnline_iceberg.quarantine import move_in, release
 from firnline_iceberg.removal import QUARANTINE, NotRemovable, remove_quarantined
@@ -196,10 +197,10 @@ def test_what_the_table_names_after_all_goes_back(site: Site) -> None:
     live = next(one for one in site.stored() if one.startswith("data/") and "y" in one)
     table = site.table()
     names, storage = RetainedNames(table), Storage(table)
-    storage.move_all([(live, f"{QUARANTINE}/5000/{live}")])
+    Mover(storage).move_all([Move(live, f"{QUARANTINE}/5000/{live}")])
     assert release(table, names, storage, before_ms=9_000).restored == 1
     assert live in site.stored()
-    storage.move_all([(live, f"{QUARANTINE}/5000/{live}")])
+    Mover(storage).move_all([Move(live, f"{QUARANTINE}/5000/{live}")])
     site.put(live, NOW_S)  # somebody has put it there again
     assert release(table, names, storage, before_ms=9_000).restored == 0
 

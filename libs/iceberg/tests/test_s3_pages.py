@@ -16,7 +16,6 @@ from firnline_iceberg.s3_pages import (
     FOLDER_PAGES,
     MAX_CUT,
     RANGES,
-    Listed,
     NotAPage,
     NotOrdered,
     Page,
@@ -26,6 +25,7 @@ from firnline_iceberg.s3_pages import (
     plain_page,
 )
 from firnline_iceberg.storage import file_io, s3_bucket
+from firnline_iceberg.stored_files import StoredFile, StoredFiles
 
 PER_PAGE = 10
 
@@ -51,7 +51,7 @@ class Store:
         if by_folder:
             return self._by_folder(prefix, found)
         more = f"t:{found[PER_PAGE - 1]}" if len(found) > PER_PAGE else ""
-        return Page([Listed(one, 1, 0) for one in found[:PER_PAGE]], [], more)
+        return Page(StoredFiles.of([StoredFile(one, 1, 0) for one in found[:PER_PAGE]]), [], more)
 
     def _by_folder(self, prefix: str, found: list[str]) -> Page:
         folders: dict[str, str] = {}
@@ -61,11 +61,11 @@ class Store:
                 folders[f"{prefix}{name}/"] = key
         some = list(folders)[:PER_PAGE]
         more = f"t:{folders[some[-1]]}" if len(folders) > PER_PAGE else ""
-        return Page([], some, more)
+        return Page(StoredFiles.of([]), some, more)
 
 
 def keys_of(store: Store, skipped: str = "") -> list[str]:
-    return [one.key for page in all_below(store.page, "t/", skipped) for one in page]
+    return [one.place for page in all_below(store.page, "t/", skipped) for one in page]
 
 
 LAYOUTS = {
@@ -106,7 +106,7 @@ def test_ranges_are_listed_side_by_side() -> None:
             begun.append(after)
         return store.page(prefix, after, token, by_folder)
 
-    found = [one.key for page in all_below(noted, "t/") for one in page]
+    found = [one.place for page in all_below(noted, "t/") for one in page]
     assert sorted(found) == sorted(store.keys)
     starts = sorted(begun[1:])
     counts = [
@@ -130,7 +130,7 @@ def test_a_store_without_order_is_told_and_listed_in_turn() -> None:
     store = Store([f"t/data/{n:03}" for n in range(95)], shuffled=True)
     with pytest.raises(NotOrdered):
         keys_of(store)
-    found = [one.key for page in listed_in_turn(store.page, "t/") for one in page]
+    found = [one.place for page in listed_in_turn(store.page, "t/") for one in page]
     assert sorted(found) == store.keys
 
 
@@ -146,6 +146,10 @@ def test_an_error_in_a_range_ends_the_listing() -> None:
         list(all_below(failing, "t/"))
 
 
+def told(page: Page) -> tuple[list[StoredFile], list[str], str]:
+    return list(page.objects), page.folders, page.token
+
+
 def read(text: str) -> Page:
     return page_of(ElementTree.fromstring(f"<ListBucketResult>{text}</ListBucketResult>"), "")
 
@@ -157,8 +161,8 @@ def test_a_page_as_a_store_writes_it() -> None:
         "<NextContinuationToken>x</NextContinuationToken>"
         "<CommonPrefixes><Prefix>p%2F</Prefix></CommonPrefixes>"
     )
-    assert found == Page([Listed("a=b c", 7, 1767323045678)], ["p/"], "x")
-    assert read(f"<Contents>{one}</Contents>").objects[0].key == "a%3Db+c"
+    assert told(found) == ([StoredFile("a=b c", 7, 1767323045678)], ["p/"], "x")
+    assert read(f"<Contents>{one}</Contents>").objects.places == ["a%3Db+c"]
 
 
 @pytest.mark.parametrize("one", ["<Key>a</Key>", "<Key>a</Key><LastModified>x</LastModified>"])
@@ -211,7 +215,7 @@ def bucket_that_answers(answers: list[tuple[int, bytes]]) -> Iterator[Bucket]:
 def test_a_page_that_did_not_come_is_asked_for_again(trouble: str) -> None:
     answers = [TROUBLE[trouble], (200, PAGE)]
     with bucket_that_answers(answers) as bucket:
-        assert bucket.page("t/") == Page([Listed("t/a", 7, 1767323045000)])
+        assert told(bucket.page("t/")) == ([StoredFile("t/a", 7, 1767323045000)], [], "")
     assert not answers
 
 
@@ -263,7 +267,9 @@ ODD = [  # keys
 def test_a_plain_page_is_read_as_any_reader_of_xml_reads_it(keys: list[str], coded: bool) -> None:
     body = listing(keys, coded)
     read = page_of(ElementTree.fromstring(body), "{http://s3}")
-    assert plain_page(body) == read
+    plain = plain_page(body)
+    assert plain is not None
+    assert told(plain) == told(read)
     assert (len(read.objects), read.token) == (len(keys), "a&b=")
 
 

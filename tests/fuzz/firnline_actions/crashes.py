@@ -12,6 +12,7 @@ from typing import Any
 from firnline_iceberg.below_location import Storage
 from firnline_iceberg.commits import JavaCommits
 from firnline_iceberg.lake_files import LakeFileIO
+from firnline_iceberg.moving import Mover
 from firnline_iceberg.tables import Tables
 from firnline_worker.java import JavaTables
 from firnline_worker.spark import SparkStage
@@ -20,7 +21,8 @@ from tests.meddling import Meddler, Meddling
 
 CALLS: tuple[tuple[type, tuple[str, ...]], ...] = (
     (LakeFileIO, ("new_input", "new_output", "delete")),
-    (Storage, ("_listed", "_move", "holds")),
+    (Storage, ("_listed", "holds")),
+    (Mover, ("_move",)),
     (Tables, ("load", "named")),
     (JavaTables, ("load",)),
     (JavaCommits, ("commit",)),

@@ -122,10 +122,10 @@ def test_what_the_inventory_names_and_the_table_does_not(
     site.put("data/young.parquet", 1)
     inventory = site.inventory()
     site.put("data/later.parquet", 10)  # the next inventory has it
-    listed = Storage.files
-    monkeypatch.setattr(module.Storage, "files", lambda *_, **__: pytest.fail("it was listed"))
+    listed = Storage.pages
+    monkeypatch.setattr(module.Storage, "pages", lambda *_, **__: pytest.fail("it was listed"))
     assert site.orphans(inventory) == ["data/deep/left.parquet", "data/left.parquet"]
-    monkeypatch.setattr(module.Storage, "files", listed)
+    monkeypatch.setattr(module.Storage, "pages", listed)
     assert "data/later.parquet" in site.orphans("")
 
 

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from firnline_domain.errors import StorageUnreachable
 from firnline_iceberg import s3_client
 from firnline_iceberg.below_location import Storage
+from firnline_iceberg.moving import MAX_LEFT, Move, Mover
 from firnline_iceberg.orphans import find_orphans
 from firnline_iceberg.quarantine import move_in, release
 from firnline_iceberg.removal import QUARANTINE
 from firnline_iceberg.retained_names import RetainedNames
-from firnline_iceberg.s3_client import Bucket
+from firnline_iceberg.s3_client import Bucket, StoredObject
 
 from tests.integration.lake.test_orphans_by_inventory import LIMIT_MS, NOW_S, Site
 from tests.kit.s3_server import BUCKET, Calls, S3Server
@@ -84,7 +86,7 @@ def test_names_that_are_spelled_oddly_come_through(site: Site) -> None:
     assert found(site, storage) == []
     aside = sorted(one.place for one in storage.files(f"{QUARANTINE}/{AT_MS}"))
     assert aside == [f"{QUARANTINE}/{AT_MS}/{one}" for one in places]
-    storage.move_all((one, one.split("/", 2)[2]) for one in aside)
+    Mover(storage).move_all(Move(one, one.split("/", 2)[2]) for one in aside)
     assert found(site, storage) == places
 
 
@@ -142,3 +144,80 @@ def test_without_amazons_client_arrow_does_the_same(
     move_in(storage, told.files, AT_MS)
     assert found(site, storage) == []
     assert release(table, RetainedNames(table), storage, AT_MS + 1).deleted == len(places)
+
+
+LARGE = 11 << 20  # three parts, of which S3 asks that all but the last have 5 MiB
+PART = 5 << 20
+
+
+def large(site: Site, name: str) -> tuple[str, bytes]:
+    """An object that is no page of zeros, with metadata of its own."""
+    place, body = f"data/{name}", os.urandom(LARGE)
+    bucket, prefix = Storage(site.table()).bucket()
+    assert bucket is not None
+    told = {"Metadata": {"who": "a writer"}}
+    bucket._client.s3.put_object(Bucket=BUCKET, Key=f"{prefix}{place}", Body=body, **told)
+    return place, body
+
+
+def test_what_is_too_large_for_one_copy_is_copied_by_parts(site: Site, calls: Calls) -> None:
+    place, body = large(site, "large.parquet")
+    small = fill(site, 1)[0]
+    storage = Storage(site.table())
+    moves = [Move(place, "aside/large.parquet", LARGE), Move(small, "aside/small.parquet", 5)]
+    before = calls.of(site.prefix)
+    moved = Mover(storage, LARGE - 1, PART).move_all(moves)
+    assert (moved.files, moved.bytes, moved.left) == (2, LARGE + 5, {})
+    assert not storage.holds(place)
+    assert (root(site) / "aside/large.parquet").read_bytes() == body
+    bucket, prefix = storage.bucket()
+    assert bucket is not None
+    copy = bucket.about(f"{prefix}aside/large.parquet")
+    assert copy is not None
+    assert copy.told["Metadata"] == {"who": "a writer"}
+    asked = calls.of(site.prefix) - before
+    assert (asked["UploadPartCopy"], asked["CopyObject"]) == (3, 1)
+    assert site.store.uploads() == []
+
+
+def test_one_that_cannot_be_copied_stays_and_the_others_go(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The store refuses a copy whose object was written again since it was looked at."""
+    place, _ = large(site, "large.parquet")
+    small = fill(site, 3)
+    copied = Bucket.copy_part
+
+    def overtaken(self: Bucket, source: StoredObject, *more: Any) -> str:
+        if (root(site) / place).stat().st_size == LARGE:
+            site.store.put(site.key(place), b"another")
+        return copied(self, source, *more)
+
+    monkeypatch.setattr(Bucket, "copy_part", overtaken)
+    storage = Storage(site.table())
+    moves = [Move(place, f"aside/{place}", LARGE)]
+    moves += [Move(one, f"aside/{one}", 5) for one in small]
+    moved = Mover(storage, LARGE - 1, PART).move_all(moves)
+    assert (moved.files, [*moved.left]) == (3, [place])
+    assert (root(site) / place).read_bytes() == b"another"
+    assert not storage.holds(f"aside/{place}")
+    assert site.store.uploads() == []
+
+
+def test_a_large_one_that_is_gone_is_no_error(site: Site) -> None:
+    moved = Mover(Storage(site.table()), 1, PART).move_all([Move("data/none", "aside/none", LARGE)])
+    assert (moved.files, moved.left) == (0, {})
+
+
+def test_more_than_a_hundred_that_stay_are_the_stores_fault(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(self: Mover, move: Move) -> bool:
+        raise OSError("no")
+
+    monkeypatch.setattr(Mover, "_copy", refused)
+    mover = Mover(Storage(site.table()))
+    some = [Move(one, f"aside/{one}") for one in fill(site, MAX_LEFT)]
+    assert len(mover.move_all(some).left) == MAX_LEFT
+    with pytest.raises(StorageUnreachable, match="no"):
+        mover.move_all([*some, Move("data/x", "aside/x")])

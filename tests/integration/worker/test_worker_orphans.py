@@ -11,9 +11,9 @@ import pytest
 from firnline_domain.identity import MAIN, TableName
 from firnline_domain.policy.orphan_removal import OrphanRemoval
 from firnline_domain.records.orders import TableOrder
-from firnline_iceberg.below_location import Storage
 from firnline_iceberg.java import removal_json
 from firnline_iceberg.manifest_names import _plain_names
+from firnline_iceberg.moving import Move, Mover
 from firnline_iceberg.naming import file_name
 from firnline_iceberg.planning import live_files
 from firnline_iceberg.removal import QUARANTINE
@@ -114,15 +114,16 @@ def test_a_file_that_a_writer_commits_while_it_is_moved_goes_back(lab, remover, 
     data = next(one for one in lab.stored() if one.endswith(".parquet") and "p=x" in one)
     copy = Path(data).with_name("late-0.parquet")
     copy.write_bytes(Path(data).read_bytes())
-    late, moved = entry_of(lab, copy), Storage._move
+    late, moved = entry_of(lab, copy), Mover._move
     age(root(lab))
 
-    def move(storage: Storage, move: tuple[str, str]) -> None:
-        moved(storage, move)
-        if move[1].endswith(copy.name):
+    def move(mover: Mover, move: Move) -> bool:
+        found = moved(mover, move)
+        if move.to.endswith(copy.name):
             lab.writer.append(late)
+        return found
 
-    monkeypatch.setattr(Storage, "_move", move)
+    monkeypatch.setattr(Mover, "_move", move)
     numbers = remover.remove(order(lab.name)).numbers
     assert (numbers["files_quarantined"], numbers["files_restored"]) == (1, 1)
     assert copy.exists()

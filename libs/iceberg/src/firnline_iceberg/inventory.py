@@ -26,8 +26,8 @@ from pyiceberg.io import FileIO
 
 from firnline_iceberg.locations import address
 from firnline_iceberg.naming import folder_of
-from firnline_iceberg.s3_pages import Listed
 from firnline_iceberg.storage import file_system
+from firnline_iceberg.stored_files import StoredFiles
 
 MANIFEST: Final = "manifest.json"
 MAX_MANIFEST_BYTES: Final = 64 << 20  # of S3's own: 150 bytes for each of its files
@@ -101,9 +101,9 @@ class Inventory:
         columns = tuple(_CSV_NAMES.get(one.strip(), one.strip()) for one in schema.split(","))
         return cls(files, paths, columns, encoded=True, source=source)
 
-    def below(self, location: str) -> Iterator[Listed]:
-        """The newest versions of objects below a table's location, a batch of rows in memory.
-        Raises TaskRefused, StorageUnreachable."""
+    def below(self, location: str) -> Iterator[StoredFiles]:
+        """The newest versions of objects below a table's location, by their keys, a batch of rows
+        in memory. Raises TaskRefused, StorageUnreachable."""
         root = address(location)
         if root is None or not root.authority:
             raise _refused(f"{location} is in no bucket")
@@ -113,11 +113,11 @@ class Inventory:
         for path in self.paths:
             try:
                 for batch in self._batches(path):
-                    yield from self._rows(batch, root.authority, prefix)
+                    yield self._rows(batch, root.authority, prefix)
             except (OSError, pa.ArrowException) as error:
                 raise StorageUnreachable(f"cannot read the inventory {path}: {error}") from error
 
-    def _rows(self, batch: pa.RecordBatch, bucket: str, prefix: str) -> Iterator[Listed]:
+    def _rows(self, batch: pa.RecordBatch, bucket: str, prefix: str) -> StoredFiles:
         keys = batch["key"]
         if self.encoded:
             keys = pa.array([unquote_plus(key) for key in keys.to_pylist()], pa.string())
@@ -132,10 +132,10 @@ class Inventory:
             pa.int64()
         )
         columns = (keys, batch["size"].cast(pa.int64()), times)
-        some = pa.table(list(columns), names=list(NEEDED)).filter(wanted)
-        for key, size, at_ms in zip(*(one.to_pylist() for one in some.columns), strict=True):
-            if at_ms is not None:  # who has no date is nobody's orphan
-                yield Listed(key, size or 0, at_ms)
+        dated = pc.and_(wanted, pc.is_valid(times))  # who has no date is nobody's orphan
+        some = pa.table(list(columns), names=list(NEEDED)).filter(dated)
+        sizes = pc.fill_null(some["size"], 0).to_pylist()
+        return StoredFiles(some["key"].to_pylist(), sizes, some["last_modified_date"].to_numpy())
 
     def _batches(self, path: str) -> Iterator[pa.RecordBatch]:
         known = (*NEEDED, *TRUTHS, *_OTHERS)

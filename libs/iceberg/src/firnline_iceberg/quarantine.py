@@ -4,51 +4,58 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from firnline_iceberg.below_location import AT_ONCE, Storage, StoredFile
+from firnline_iceberg.below_location import AT_ONCE, Storage
+from firnline_iceberg.moving import Move, Moved, Mover
 from firnline_iceberg.naming import file_name
 from firnline_iceberg.removal import QUARANTINE, remove_quarantined
 from firnline_iceberg.retained_names import RetainedNames
+from firnline_iceberg.stored_files import StoredFile
 from firnline_iceberg.tables import LoadedTable
 
 
 @dataclass(frozen=True)
 class Released:
-    """What came of files whose time in the quarantine is over, and of those that were missed."""
+    """What came of files whose time in the quarantine is over, and of those that were missed.
+    `left`: why some of these could not be put back, by where they are."""
 
     deleted: int = 0
     deleted_bytes: int = 0
     restored: int = 0
+    left: dict[str, str] = field(default_factory=dict)
 
 
-def move_in(storage: Storage, files: Iterable[StoredFile], at_ms: int) -> None:
+def move_in(storage: Storage, files: Iterable[StoredFile], at_ms: int) -> Moved:
     """Raises StorageUnreachable; what was moved by then stays there."""
-    storage.move_all((one.place, f"{QUARANTINE}/{at_ms}/{one.place}") for one in files)
+    return Mover(storage).move_all(
+        Move(one.place, f"{QUARANTINE}/{at_ms}/{one.place}", one.bytes) for one in files
+    )
 
 
 def quarantined(storage: Storage) -> Iterator[tuple[int, StoredFile]]:
     """Each file with the time from which it is there. Folders of other names are nobody's."""
-    for name in sorted(storage.folders(QUARANTINE)):
-        if name.isascii() and name.isdigit():
-            yield from ((int(name), file) for file in storage.files(f"{QUARANTINE}/{name}"))
+    for file in storage.files(QUARANTINE):
+        _, name, *place = file.place.split("/", 2)
+        if place and name.isascii() and name.isdigit():
+            yield int(name), file
 
 
 def release(table: LoadedTable, names: RetainedNames, storage: Storage, before_ms: int) -> Released:
     """Deletes what was put in before `before_ms`; puts back what the table names by now, however
     long it has been there. 0: nothing is deleted. Raises StorageUnreachable, OSError."""
-    deleted = deleted_bytes = restored = 0
-    due: list[StoredFile] = []
+    deleted = deleted_bytes = 0
+    due, missed = list[StoredFile](), list[Move]()
     for at_ms, file in quarantined(storage):
         if names.has(file_name(file.place)):
             _, _, place = file.place.split("/", 2)
             if not storage.holds(place):
-                storage.move_all([(file.place, place)])
-                restored += 1
+                missed.append(Move(file.place, place, file.bytes))
         elif at_ms < before_ms:
             due.append(file)
+    moved = Mover(storage).move_all(missed)
     for at in range(0, len(due), AT_ONCE):
         some = due[at : at + AT_ONCE]
         deleted += remove_quarantined(table, [one.place for one in some])
         deleted_bytes += sum(one.bytes for one in some)
-    return Released(deleted, deleted_bytes, restored)
+    return Released(deleted, deleted_bytes, moved.files, moved.left)

@@ -32,7 +32,7 @@ from firnline_iceberg.naming import (
 )
 from firnline_iceberg.output_lists import OutputList, Place, now_by_storage
 from firnline_iceberg.reachability import reached
-from firnline_iceberg.s3_client import DELETED, Bucket
+from firnline_iceberg.s3_client import DELETED, Bucket, NotRemoved
 from firnline_iceberg.single_send import WrittenMetadata
 from firnline_iceberg.storage import s3_bucket
 from firnline_iceberg.tables import LoadedTable
@@ -420,6 +420,9 @@ def _delete_some(io: FileIO, paths: Sequence[str]) -> int:
     for bucket, keys in together:
         try:
             bucket.remove([*keys])
+        except NotRemoved as error:  # Arrow's way says why
+            alone += [keys[one] for one in error.keys]
+            gone += len(keys) - len(error.keys)
         except PermissionError:  # Arrow's way knows keys that have ended, and says what is wrong
             alone += keys.values()
         else:

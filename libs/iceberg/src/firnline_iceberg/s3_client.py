@@ -1,7 +1,8 @@
 """Amazon's client, for what Arrow's file system has no way to ask of a store: all of a small object
 in one request (its `open_input_file` takes no size and asks for it first), the uploads that nobody
-has finished, a listing page by page, and the deletion of a thousand objects in one request (its own
-also writes a mark for the folder of each). What it cannot do is left to Arrow's, or undone.
+has finished, a listing page by page, the deletion of a thousand objects in one request (its own
+also writes a mark for the folder of each), and copies of parts of an object. What it cannot do is
+left to Arrow's, or undone.
 """
 
 from __future__ import annotations
@@ -37,6 +38,14 @@ _clients: dict[tuple[tuple[str, str], ...], _Client] = {}
 
 ATTEMPTS = 10  # of calls that nobody else makes again; as `lake_files.PatientRetries`
 DELETED = 1_000  # objects by one request
+MAX_KEPT = (
+    100  # objects that a store may refuse to remove, each for its reason; then it is asked no more
+)
+# What `CopyObject` takes along, and an upload has to be told.
+_CARRIED = (
+    "CacheControl", "ContentDisposition", "ContentEncoding", "ContentLanguage", "ContentType",
+    "Metadata",
+)  # fmt: skip
 
 
 @dataclass
@@ -70,6 +79,25 @@ class Upload:
 
     key: str
     id: str
+
+
+@dataclass(frozen=True)
+class StoredObject:
+    """`etag`: of this version. `told`: its metadata, as an upload is told of them."""
+
+    key: str
+    bytes: int
+    etag: str
+    told: Mapping[str, Any]
+
+
+class NotRemoved(OSError):
+    """Objects that the store refuses to remove, also one by one, and why; all others are gone."""
+
+    def __init__(self, keys: Mapping[str, str]) -> None:
+        key, why = next(iter(keys.items()))
+        super().__init__(f"{len(keys):,} objects were not removed, {key}: {why}")
+        self.keys = dict(keys)
 
 
 @dataclass(frozen=True)
@@ -116,20 +144,37 @@ class Bucket:
 
     def remove(self, keys: Sequence[str]) -> None:
         """Objects, also those that are not there, a thousand a request, or one where a store knows
-        no more. Raises as `unfinished`, after `ATTEMPTS` tries; some are gone then."""
+        no more. Raises as `unfinished`, after `ATTEMPTS` tries; some are gone then. Raises
+        NotRemoved where only some, up to `MAX_KEPT`, are not."""
+        kept = dict[str, str]()
         for at in range(0, len(keys), DELETED):
             some = keys[at : at + DELETED]
             try:
-                self._remove_at_once(some)
+                kept |= self._remove_at_once(some)
             except OSError:
                 for key in some:
-                    _told(self._client.patient.delete_object, {"Bucket": self.name, "Key": key})
+                    self._remove_one(key)
+            if len(kept) > MAX_KEPT:
+                raise OSError(str(NotRemoved(kept)))
+        if kept:
+            raise NotRemoved(kept)
 
-    def _remove_at_once(self, keys: Sequence[str]) -> None:
+    def _remove_at_once(self, keys: Sequence[str]) -> dict[str, str]:
+        """Why some were not."""
         named = {"Objects": [{"Key": key} for key in keys], "Quiet": True}
         answer = _told(self._client.patient.delete_objects, {"Bucket": self.name, "Delete": named})
+        found = dict[str, str]()
         for one in answer.get("Errors", ()):
-            raise OSError(f"{one.get('Key')}: {one.get('Code')}: {one.get('Message')}")
+            try:
+                self._remove_one(one["Key"])
+            except OSError as error:
+                found[one["Key"]] = str(error)
+                if len(found) > MAX_KEPT:
+                    break
+        return found
+
+    def _remove_one(self, key: str) -> None:
+        _told(self._client.patient.delete_object, {"Bucket": self.name, "Key": key})
 
     def unfinished(self, prefix: str, pages: int) -> Iterator[Upload]:
         """Uploads of keys that begin so; a thousand a page. Raises OSError, and PermissionError
@@ -148,6 +193,52 @@ class Bucket:
         """Its parts are removed. Raises as `unfinished`; not where it has ended meanwhile."""
         asked = {"Bucket": self.name, "Key": upload.key, "UploadId": upload.id}
         _told(self._client.s3.abort_multipart_upload, asked)
+
+    def about(self, key: str) -> StoredObject | None:
+        """None: it is not there. Raises as `unfinished`, after `ATTEMPTS` tries, as all below."""
+        try:
+            found = _told(self._client.patient.head_object, {"Bucket": self.name, "Key": key})
+        except FileNotFoundError:
+            return None
+        told = {name: found[name] for name in _CARRIED if found.get(name)}
+        return StoredObject(key, found["ContentLength"], found["ETag"], told)
+
+    def begin(self, key: str, like: StoredObject) -> Upload:
+        """With the metadata of another object."""
+        asked = {"Bucket": self.name, "Key": key, **like.told}
+        return Upload(key, _told(self._client.patient.create_multipart_upload, asked)["UploadId"])
+
+    def copy_part(
+        self, source: StoredObject, upload: Upload, number: int, at: int, until: int
+    ) -> str:
+        """Bytes of `source` from `at` and before `until`, as part `number` (from 1); its tag. An
+        object that was written again meanwhile is refused."""
+        asked = {
+            "Bucket": self.name,
+            "Key": upload.key,
+            "UploadId": upload.id,
+            "PartNumber": number,
+            "CopySource": {"Bucket": self.name, "Key": source.key},
+            "CopySourceIfMatch": source.etag,
+            "CopySourceRange": f"bytes={at}-{until - 1}",
+        }
+        answer = _told(self._client.patient.upload_part_copy, asked)
+        if "CopyPartResult" not in answer:
+            raise OSError(f"the upload of {upload.key} was given up meanwhile")
+        tag: str = answer["CopyPartResult"]["ETag"]
+        return tag
+
+    def finish(self, upload: Upload, tags: Sequence[str]) -> None:
+        """Of all parts in their order. That it has ended is no error: an answer may have been lost,
+        so look at the object."""
+        parts = [{"PartNumber": number, "ETag": tag} for number, tag in enumerate(tags, 1)]
+        asked = {
+            "Bucket": self.name,
+            "Key": upload.key,
+            "UploadId": upload.id,
+            "MultipartUpload": {"Parts": parts},
+        }
+        _told(self._client.patient.complete_multipart_upload, asked)
 
 
 def bucket_of(io: FileIO, settings: Mapping[str, Any], location: str) -> tuple[Bucket, str] | None:
@@ -203,7 +294,7 @@ def _made(given: Mapping[str, Any], retries: Mapping[str, Any]) -> Any:
     return boto3.Session().client("s3", config=config, **known)
 
 
-_REFUSED = frozenset({403, 405, 501})
+_GONE, _REFUSED = 404, frozenset({403, 405, 501})
 
 
 def _told(call: Any, asked: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -215,6 +306,8 @@ def _told(call: Any, asked: Mapping[str, Any]) -> Mapping[str, Any]:
         status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode")
         if error.response.get("Error", {}).get("Code") == "NoSuchUpload":
             return {}
+        if status == _GONE:
+            raise FileNotFoundError(str(error)) from error
         if status in _REFUSED:
             raise PermissionError(str(error)) from error
         raise OSError(str(error)) from error

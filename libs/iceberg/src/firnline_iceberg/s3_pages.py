@@ -1,6 +1,6 @@
 """Pages of a listing on S3, and all of them below a prefix, from several places at once.
 
-Botocore takes 53 ms of CPU to read a page of a thousand objects, this 2 ms. A page names the next,
+Botocore takes 53 ms of CPU to read a page of a thousand objects, this 1 ms. A page names the next,
 so a million objects are a thousand requests one after another: the keys are cut where folders
 begin, and each range is listed by itself.
 """
@@ -9,25 +9,28 @@ from __future__ import annotations
 
 import html
 import re
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final, NamedTuple, Protocol
+from itertools import pairwise
+from typing import Any, Final, Protocol
 from urllib.parse import unquote_plus
 from xml.etree import ElementTree
 
 import numpy as np
 
+from firnline_iceberg.stored_files import StoredFiles, Times
+
 RANGES: Final = 8  # that are listed at once
 MAX_CUT: Final = 16  # folders that are looked into to see where others begin
 FOLDER_PAGES: Final = 4  # of each; 4,000 partitions
-_NOT_PLAIN: Final = (b"<![CDATA[", b"<!--", b"&#", b"<CommonPrefixes>")
-_KEY = re.compile(rb"<Key>([^<]*)</Key>")
-_SIZE = re.compile(rb"<Size>([0-9]+)</Size>")
-_TIME = re.compile(rb"<LastModified>([^<]*)</LastModified>")
-_TOKEN = re.compile(rb"<NextContinuationToken>([^<]*)</NextContinuationToken>")
+_KEY = re.compile(r"<Key>([^<]*)</Key>")
+_SIZE = re.compile(r"<Size>([0-9]+)</Size>")
+_TIME = re.compile(r"<LastModified>([^<]*)</LastModified>")
+_TOKEN = re.compile(r"<NextContinuationToken>([^<]*)</NextContinuationToken>")
 
 
 class NotAPage(ValueError):
@@ -38,21 +41,12 @@ class NotOrdered(OSError):
     """The store does not list keys in their order, so no listing can begin at a key."""
 
 
-class Listed(NamedTuple):
-    """An object, by its key. `stored_at_ms`: by the storage's clock. (A frozen data class takes
-    4 us to make.)"""
-
-    key: str
-    bytes: int
-    stored_at_ms: int
-
-
 @dataclass(frozen=True)
 class Page:
-    """`folders`: keys up to a slash, where it was asked for by folder. `token`: of the next page;
-    '': there is none."""
+    """`objects`: by their keys. `folders`: keys up to a slash, where it was asked for by folder.
+    `token`: of the next page; '': there is none."""
 
-    objects: list[Listed]
+    objects: StoredFiles
     folders: list[str] = field(default_factory=list)
     token: str = ""
 
@@ -100,29 +94,32 @@ def _replace(
 
 
 def plain_page(body: bytes) -> Page | None:
-    """A page as all known stores write it, in 1.6 ms: each object has a key, a size and a time, as
+    """A page as all known stores write it, in 1 ms: each object has a key, a size and a time, as
     plain text, and nothing else by these names. None: it is not such a page, or not all of it."""
-    if not body.rstrip().endswith(b"</ListBucketResult>") or any(one in body for one in _NOT_PLAIN):
-        return None
-    count = body.count(b"<Contents>")
-    fields = [one.findall(body) for one in (_KEY, _SIZE, _TIME)]
-    if any(len(one) != count for one in fields):
-        return None
-    keys, sizes, times = fields
-    text = [_unescaped(one.decode()) for one in keys]
-    if b"<EncodingType>url</EncodingType>" in body:
-        text = [unquote_plus(one) for one in text]
     try:
-        stored = _ms([one.decode() for one in times])
+        text = body.decode()
+    except UnicodeDecodeError:
+        return None
+    if not text.rstrip().endswith("</ListBucketResult>") or "<CommonPrefixes>" in text:
+        return None
+    if "!" in text and "<!" in text:  # a comment, or text that is not read as it stands
+        return None
+    count = text.count("<Contents>")
+    keys, sizes, times = (one.findall(text) for one in (_KEY, _SIZE, _TIME))
+    if not len(keys) == len(sizes) == len(times) == count:
+        return None
+    if "&" in (joined := "".join(keys)):
+        if "&#" in joined:  # of which HTML and XML differ
+            return None
+        keys = [html.unescape(one) for one in keys]
+    if "<EncodingType>url</EncodingType>" in text:
+        keys = [unquote_plus(one) for one in keys]
+    try:
+        objects = StoredFiles(keys, [*map(int, sizes)], _ms(times))
     except ValueError:
         return None
-    token = _TOKEN.search(body)
-    objects = [Listed(*one) for one in zip(text, map(int, sizes), stored, strict=True)]
-    return Page(objects, [], _unescaped(token[1].decode()) if token else "")
-
-
-def _unescaped(text: str) -> str:
-    return html.unescape(text) if "&" in text else text
+    token = _TOKEN.search(text)
+    return Page(objects, [], html.unescape(token[1]) if token else "")
 
 
 def page_of(root: ElementTree.Element, space: str) -> Page:
@@ -141,22 +138,22 @@ def page_of(root: ElementTree.Element, space: str) -> Page:
         times = _ms([one[f"{space}LastModified"] for one in found])
     except (KeyError, ValueError) as error:
         raise NotAPage(f"an object without {error}") from error
-    objects = [Listed(*one) for one in zip(keys, sizes, times, strict=True)]
     prefixes = root.iter(f"{space}CommonPrefixes")
     folders = [plain(one.findtext(f"{space}Prefix") or "") for one in prefixes]
-    return Page(objects, folders, root.findtext(f"{space}NextContinuationToken") or "")
+    token = root.findtext(f"{space}NextContinuationToken") or ""
+    return Page(StoredFiles(keys, sizes, times), folders, token)
 
 
-def _ms(texts: Sequence[str]) -> list[int]:
-    """Of times in UTC; 0.3 us each, one after another 5 us. Raises ValueError."""
-    plain = np.array([one.removesuffix("Z") for one in texts], dtype="datetime64[ms]")
-    if np.isnat(plain).any():
+def _ms(texts: Sequence[str]) -> Times:
+    """Of times in UTC; 0.1 us each, one after another 5 us. Raises ValueError."""
+    plain = "\n".join(texts).replace("Z", "").split("\n") if texts else []
+    found = np.array(plain, dtype="datetime64[ms]")
+    if np.isnat(found).any():
         raise ValueError("a time")
-    found: list[int] = plain.astype(np.int64).tolist()
-    return found
+    return found.astype(np.int64)
 
 
-def all_below(ask: AskPage, prefix: str, skipped: str = "") -> Iterator[list[Listed]]:
+def all_below(ask: AskPage, prefix: str, skipped: str = "") -> Iterator[StoredFiles]:
     """Pages of all objects whose keys begin so, in no order. `skipped`: a folder below it that is
     left out, its key with the slash; some of it may come.
 
@@ -176,7 +173,7 @@ def all_below(ask: AskPage, prefix: str, skipped: str = "") -> Iterator[list[Lis
     yield from _at_once(ranges)
 
 
-def listed_in_turn(ask: AskPage, prefix: str) -> Iterator[list[Listed]]:
+def listed_in_turn(ask: AskPage, prefix: str) -> Iterator[StoredFiles]:
     """The same, one page after another, of a store that keeps no order."""
     token, more = "", True
     while more:
@@ -208,14 +205,14 @@ def _folders(ask: AskPage, prefix: str) -> list[str]:
 
 def _range(
     ask: AskPage, prefix: str, after: str, until: str, skipped: str
-) -> Iterator[list[Listed]]:
+) -> Iterator[StoredFiles]:
     """Behind `after` and before `until`; '': to the end."""
     token = ""
     while True:
         page = ask(prefix, after, token)
         last = _last(page.objects, after)
         if until and last >= until:
-            yield [one for one in page.objects if one.key < until]
+            yield page.objects.first(bisect_left(page.objects.places, until))
             return
         yield page.objects
         if not page.token:
@@ -227,20 +224,21 @@ def _range(
                 return
 
 
-def _last(objects: Sequence[Listed], after: str) -> str:
+def _last(objects: StoredFiles, after: str) -> str:
     """The last key. Raises NotOrdered where one does not come behind the one before."""
-    for one in objects:
-        if one.key <= after:
-            raise NotOrdered(f"{one.key} is listed after {after}")
-        after = one.key
-    return after
+    keys = objects.places
+    if not keys:
+        return after
+    if keys[0] <= after or not all(one < behind for one, behind in pairwise(keys)):
+        raise NotOrdered(f"{keys[0]} ... {keys[-1]} are listed after {after}")
+    return keys[-1]
 
 
-def _at_once(ranges: Sequence[Iterator[list[Listed]]]) -> Iterator[list[Listed]]:
+def _at_once(ranges: Sequence[Iterator[StoredFiles]]) -> Iterator[StoredFiles]:
     """A page of each range is on its way, and no more: memory is bounded."""
     with ThreadPoolExecutor(len(ranges)) as pool:
 
-        def next_of(one: Iterator[list[Listed]]) -> Callable[[], list[Listed] | None]:
+        def next_of(one: Iterator[StoredFiles]) -> Callable[[], StoredFiles | None]:
             return pool.submit(partial(next, one, None)).result
 
         waiting = deque((one, next_of(one)) for one in ranges)

@@ -3,9 +3,12 @@ lain there for their time. A file that the table names after all goes back to it
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Final
 
+from firnline_adapters.logs import Log
 from firnline_domain.errors import RetryLater, StorageUnreachable, TaskRefused
 from firnline_domain.policy.orphan_removal import MIN_AGE_H
 from firnline_domain.records.orders import TableOrder
@@ -15,11 +18,14 @@ from firnline_domain.settings.thresholds import Thresholds, thresholds
 from firnline_domain.times import HOUR_MS
 from firnline_iceberg.avro import MetadataFileGone
 from firnline_iceberg.below_location import Storage
+from firnline_iceberg.moving import Moved
 from firnline_iceberg.orphans import Orphans, find_orphans, refuse_unclear
 from firnline_iceberg.quarantine import Released, move_in, release
 from firnline_iceberg.removal import storage_now_ms
 from firnline_iceberg.retained_names import RetainedNames
 from firnline_iceberg.tables import LoadedTable, Tables, settings_of
+
+SHOWN: Final = 20  # lines of a run's log about files that could not be moved
 
 
 @dataclass(frozen=True)
@@ -30,6 +36,7 @@ class OrphanRemover:
     tables: Tables
     worker: str
     now_ms: Callable[[], int]
+    log: Log = field(default_factory=lambda: Log("worker"))
 
     def remove(self, order: TableOrder) -> TableResult:
         """Raises TaskRefused, RetryLater."""
@@ -56,17 +63,20 @@ class OrphanRemover:
         found = find_orphans(table, names, storage, now_ms - age_ms, inventory)
         released = release(table, names, storage, now_ms - wait_ms)
         try:
-            move_in(storage, found.files, now_ms)
+            moved = move_in(storage, found.files, now_ms)
         finally:
             missed = self._missed(order, names, storage)
-        return self._result(order, None, _numbers(found, released, missed))
+        left = {**moved.left, **released.left, **missed.left}
+        for place, why in islice(left.items(), SHOWN):
+            self.log.warning("file_not_moved", table=order.table.dotted, place=place, why=why)
+        return self._result(order, None, _numbers(found, moved, [released, missed], len(left)))
 
-    def _missed(self, order: TableOrder, names: RetainedNames, storage: Storage) -> int:
+    def _missed(self, order: TableOrder, names: RetainedNames, storage: Storage) -> Released:
         """A writer may have committed an old file while it was moved."""
         table = self.tables.load(order.table)
         if table.metadata_location == names.location:
-            return 0
-        return release(table, RetainedNames(table), storage, before_ms=0).restored
+            return Released()
+        return release(table, RetainedNames(table), storage, before_ms=0)
 
     def _result(
         self, order: TableOrder, refused: str | None, numbers: dict[str, float]
@@ -82,12 +92,15 @@ def inventory_of(tables: Tables, table: LoadedTable) -> str:
     return thresholds(settings, Thresholds()).orphan_inventory.strip()
 
 
-def _numbers(found: Orphans, released: Released, missed: int) -> dict[str, float]:
+def _numbers(
+    found: Orphans, moved: Moved, released: Sequence[Released], left: int
+) -> dict[str, float]:
     return {
         "files_seen": float(found.seen),
-        "files_quarantined": float(len(found.files)),
-        "bytes_quarantined": float(found.bytes),
-        "files_deleted": float(released.deleted),
-        "bytes_deleted": float(released.deleted_bytes),
-        "files_restored": float(released.restored + missed),
+        "files_quarantined": float(moved.files),
+        "bytes_quarantined": float(moved.bytes),
+        "files_deleted": float(sum(one.deleted for one in released)),
+        "bytes_deleted": float(sum(one.deleted_bytes for one in released)),
+        "files_restored": float(sum(one.restored for one in released)),
+        "files_left": float(left),
     }
