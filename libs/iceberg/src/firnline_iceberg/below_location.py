@@ -27,7 +27,7 @@ class Storage:
     """Of one table. Raises StorageUnreachable, everywhere."""
 
     def __init__(self, table: LoadedTable) -> None:
-        self._io, self._location = table.io, table.metadata.location.rstrip("/")
+        self.io, self.location = table.io, table.metadata.location.rstrip("/")
         self._ordered = True
 
     def files(self, below: str = "") -> Iterator[StoredFile]:
@@ -71,7 +71,7 @@ class Storage:
     def bucket(self) -> tuple[Bucket | None, str]:
         """With the keys of now, and what the keys of all files begin with. None: Arrow's file
         system is the only way."""
-        found = s3_bucket(self._io, self._location)
+        found = s3_bucket(self.io, self.location)
         return (None, "") if found is None else (found[0], f"{found[1]}/" if found[1] else "")
 
     def _by_arrow(self, below: str) -> Iterator[StoredFiles]:
@@ -128,11 +128,11 @@ class Storage:
     @property
     def arrow(self) -> FileSystem:
         """With the keys of now."""
-        return file_system(self._io, self._location)[0]
+        return file_system(self.io, self.location)[0]
 
     @cached_property
     def _root(self) -> str:
-        return file_system(self._io, self._location)[1]
+        return file_system(self.io, self.location)[1]
 
     def path(self, place: str) -> str:
         """For `arrow`."""

@@ -20,6 +20,7 @@ from pyarrow.fs import AzureFileSystem, GcsFileSystem
 
 from firnline_iceberg.below_location import Storage
 from firnline_iceberg.naming import folder_of
+from firnline_iceberg.removal import remove_copied
 from firnline_iceberg.s3_client import Bucket, NotRemoved
 from firnline_iceberg.s3_copies import MAX_COPY, PART_BYTES, copy_in_parts
 
@@ -119,7 +120,7 @@ class Mover:
             if self._copies:
                 if not self._copy(move):
                     return False
-                files.delete_file(source)
+                remove_copied(self.storage.io, f"{self.storage.location}/{move.place}")
             else:
                 files.create_dir(folder_of(target), recursive=True)
                 files.move(source, target)

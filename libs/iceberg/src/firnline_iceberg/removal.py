@@ -374,6 +374,11 @@ def remove_quarantined(table: LoadedTable, places: Sequence[str]) -> int:
     return _delete_some(table.io, paths)
 
 
+def remove_copied(io: FileIO, path: str) -> None:
+    """What was moved by a copy, which is there. Raises OSError."""
+    _delete(io, path)
+
+
 def storage_now_ms(table: LoadedTable) -> int | None:
     """The storage's clock, which also dates the lists; None where it dates nothing. Writes an
     empty file, looks at its time, and removes it; always the same file, so that killed sweeps
