@@ -165,7 +165,18 @@ def test_a_page_as_a_store_writes_it() -> None:
     assert read(f"<Contents>{one}</Contents>").objects.places == ["a%3Db+c"]
 
 
-@pytest.mark.parametrize("one", ["<Key>a</Key>", "<Key>a</Key><LastModified>x</LastModified>"])
+TWO_TIMES = "2026-01-02T03:04:05Z\n2026-01-02T03:04:06Z"
+
+
+@pytest.mark.parametrize(
+    "one",
+    [
+        "<Key>a</Key>",
+        "<Key>a</Key><LastModified>x</LastModified>",
+        "<Key>a</Key><LastModified>x</LastModified><Size>1</Size>",
+        f"<Key>a</Key><LastModified>{TWO_TIMES}</LastModified><Size>1</Size>",
+    ],
+)
 def test_an_object_without_size_or_time_is_no_object(one: str) -> None:
     with pytest.raises(NotAPage):
         read(f"<Contents>{one}</Contents>")

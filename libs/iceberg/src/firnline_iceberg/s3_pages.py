@@ -148,7 +148,7 @@ def _ms(texts: Sequence[str]) -> Times:
     """Of times in UTC; 0.1 us each, one after another 5 us. Raises ValueError."""
     plain = "\n".join(texts).replace("Z", "").split("\n") if texts else []
     found = np.array(plain, dtype="datetime64[ms]")
-    if np.isnat(found).any():
+    if len(found) != len(texts) or np.isnat(found).any():
         raise ValueError("a time")
     return found.astype(np.int64)
 
