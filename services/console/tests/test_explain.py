@@ -316,6 +316,9 @@ def test_an_action_says_what_it_costs_and_spares(make: Make) -> None:
         "spares readers 192 CPU s and 19,152 requests a day ($0.01 a day)"
     )
     assert told["rewrite_manifests"]["numbers"] == numbers
+    paced = replace(state, action_numbers={"rewrite_manifests": {**numbers, "price_pace": 2.345}})
+    words = answer(paced)["actions"]["rewrite_manifests"]["words"]
+    assert "costs about 3.1 CPU s (2.3 times the benchmark, by earlier results) and 406" in words
     assert told["create_tags"]["words"] == "nothing to do"
 
 

@@ -171,8 +171,8 @@ def test_conversions_as_dear_as_the_model_says_move_no_price() -> None:
     plain = priced(world, replace(took, worked_ms=None))
     assert priced(world, took) == pytest.approx(plain, 0.02)
     assert priced(world, replace(took, worked_ms=3 * took.worked_ms)) == pytest.approx(plain, 0.02)
-    [prices] = world.bucket.prices
-    assert (prices.rewrites, prices.conversions) == (1.0, pytest.approx(3.0, 0.02))
+    factors = dict(world.bucket.price_factors)
+    assert factors == {"rewrites": 1.0, "conversions": pytest.approx(3.0, 0.02)}
 
 
 def test_the_share_of_a_tables_keys_is_what_conversions_have_read() -> None:

@@ -12,6 +12,8 @@ from firnline_domain.records.results import TableResult, TaskFailed
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_domain.times import HOUR_MS
 from firnline_domain.values import replace
+from firnline_planner import meters
+from prometheus_client import REGISTRY
 
 from tests.kit.planner_world import TABLE, A, PlannerWorld, part
 
@@ -116,4 +118,12 @@ def test_what_orders_take_is_learned_once_of_each_that_was_carried_out(ready: Pl
     assert again.numbers["price_pace"] == pytest.approx(1.149, abs=0.001)
     assert again.numbers["price_cpu_s"] == pytest.approx(1.149 * order.numbers["price_cpu_s"], 0.01)
     ready.take(replace(result(again, "not_now"), worked_ms=4_000_000, expected_s=1.0))
-    assert ready.bucket._state.share.actions == {EveryHour.name: pytest.approx(1.149, abs=0.001)}
+    assert dict(ready.bucket.price_factors) == {EveryHour.name: pytest.approx(1.149, abs=0.001)}
+
+    def shown() -> float | None:
+        return REGISTRY.get_sample_value("firnline_price_factor", {"of": EveryHour.name})
+
+    meters.show([ready.bucket])
+    assert shown() == pytest.approx(1.149, abs=0.001)
+    meters.show([])
+    assert shown() == 1.0

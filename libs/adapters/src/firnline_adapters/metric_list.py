@@ -237,7 +237,7 @@ LABELS: dict[str, dict[str, Iterable[str]]] = {
     "orders": {"reason": sorted(ORDERS), "lane": Lane},
     "advice": {"rule": (), "word": ("given", "withdrawn")},
     "orders_ended": {"outcome": ENDS},
-    "price_factor": {"of": ("rewrites", "conversions")},
+    "price_factor": {"of": ("rewrites", "conversions", "sorts", *TABLE_ACTIONS)},
     "tasks_finished": {"outcome": ("rewritten", "handed_over", *TABLE_ACTIONS, "refused")},
     "delete_sets": {"had": ("built", "shared", "rebuilt")},
     "rows_compared": {"outcome": ("equal", "differ", "skipped")},

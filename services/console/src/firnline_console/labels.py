@@ -91,7 +91,7 @@ def priced(numbers: Mapping[str, float]) -> str:
 def _pace(numbers: Mapping[str, float]) -> str:
     """What earlier orders have shown of it here."""
     pace = numbers.get(PACE, 1.0)
-    return "" if pace == 1 else f" ({pace:.2g} times what was measured, by earlier results)"
+    return "" if pace == 1 else f" ({pace:.2g} times the benchmark, by earlier results)"
 
 
 def extent_of(numbers: Mapping[str, float]) -> str:

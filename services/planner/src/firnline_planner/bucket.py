@@ -17,7 +17,6 @@ from firnline_planner.reconcile.context import TableContext, context_of
 from firnline_planner.reconcile.schedule import NOTHING, TableSchedule
 from firnline_planner.reconcile.worker_memory import size_workers
 from firnline_planner.state.bucket_state import BucketState
-from firnline_planner.state.fleet_share import Prices
 from firnline_planner.state.stores import KeyValueStore, keys_needed
 
 
@@ -107,9 +106,9 @@ class Bucket:
         return sum(self._in_flight.values())
 
     @property
-    def prices(self) -> Iterable[Prices]:
-        """What tasks take here, of every group that had some."""
-        return self._state.share.prices.values()
+    def price_factors(self) -> Iterable[tuple[str, float]]:
+        """See `FleetShare.factors`."""
+        return self._state.share.factors()
 
     @property
     def load(self) -> int:

@@ -17,7 +17,6 @@ from firnline_domain.settings.thresholds import FLEET
 
 from firnline_planner.bucket import Bucket
 from firnline_planner.effects import RESYNC_REQUESTS, Effects, Output
-from firnline_planner.state.fleet_share import MEASURED
 
 LOG = Log("planner")
 # A counter is asked once for a batch: asked with every record, it took a twenty-fifth of its time.
@@ -30,6 +29,7 @@ COUNTED: dict[str, str] = {
 }
 
 _budgets: set[str] = set()  # shown before: at 0 where this planner has lost its last bucket
+_priced = {"rewrites", "conversions"}  # the same, at 1; these two from the start
 
 
 def count_read(topics: Iterable[str]) -> None:
@@ -109,10 +109,13 @@ def show(buckets: Iterable[Bucket]) -> None:
     loads = [bucket.load for bucket in owned]
     metrics.gauge("load", sum(loads))
     metrics.gauge("hottest_bucket_load", max(loads, default=0))
-    prices = [one for bucket in owned for one in (MEASURED, *bucket.prices)]
-    for of in ("rewrites", "conversions"):
-        factors = [getattr(one, of) for one in prices]
-        metrics.gauge("price_factor", max(factors, key=_off, default=1.0), of=of)
+    furthest = dict.fromkeys(_priced, 1.0)
+    for bucket in owned:
+        for of, factor in bucket.price_factors:
+            furthest[of] = max(furthest.get(of, 1.0), factor, key=_off)
+    for of, factor in furthest.items():
+        metrics.gauge("price_factor", factor, of=of)
+    _priced.update(furthest)
 
 
 def _off(factor: float) -> float:

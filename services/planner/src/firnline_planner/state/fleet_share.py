@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from firnline_domain.policy.costs import FIRNLINE, Work, learned
 from firnline_domain.policy.memory_tuning import MemoryTuning
 from firnline_domain.policy.sorting import sort_wall_s
@@ -104,6 +106,15 @@ class FleetShare(Value):
     def with_prices(self, group: str, prices: Prices) -> FleetShare:
         """With what they take now."""
         return replace(self, prices={**self.prices, group: prices})
+
+    def factors(self) -> Iterator[tuple[str, float]]:
+        """All that was learned: of what, and seconds for each that was measured."""
+        for prices in self.prices.values():
+            yield "rewrites", prices.rewrites
+            yield "conversions", prices.conversions
+            if prices.sorts is not None:
+                yield "sorts", prices.sorts
+        yield from self.actions.items()
 
     def with_action(self, action: str, pace: float) -> FleetShare:
         """With what one on whole tables takes now."""
