@@ -33,7 +33,7 @@ from firnline_domain.errors import CatalogUnreachable, TaskRefused
 from firnline_domain.identity import MAIN
 from firnline_domain.records.archive_marks import FILES, GIVEN_UP, ROUND
 from firnline_domain.records.orders import TableOrder
-from firnline_domain.records.results import TableResult
+from firnline_domain.records.results import TableResult, table_result
 from firnline_domain.records.signing import Keyring
 from firnline_domain.settings.thresholds import Thresholds, thresholds
 from firnline_domain.times import HOUR_MS, MINUTE_MS
@@ -115,9 +115,7 @@ class _Running:
     def result(self, numbers: Mapping[str, float]) -> TableResult:
         order, of = self.order, self.of
         found = {name: number for name, number in numbers.items() if number}
-        return TableResult(
-            order.task_id, order.table, order.action, None, of.worker, of.now_ms(), found
-        )
+        return table_result(order, of.worker, of.now_ms(), found)
 
     def going(self) -> dict[str, float]:
         """What would go, for the announcement."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from firnline_domain.records.orders import TableOrder
-from firnline_domain.records.results import TableResult
+from firnline_domain.records.results import TableResult, table_result
 from firnline_iceberg.commits import JavaCommits
 from firnline_iceberg.dangling import dangling_deletes
 from firnline_iceberg.files import DeleteFileEntry
@@ -41,6 +41,4 @@ class DanglingDeleteRemover:
             "removed_deletes": float(sum(one.records for one in found)),
             "removed_bytes": float(sum(one.bytes for one in found)),
         }
-        return TableResult(
-            order.task_id, order.table, order.action, None, self.worker, self.now_ms(), numbers
-        )
+        return table_result(order, self.worker, self.now_ms(), numbers)

@@ -19,7 +19,7 @@ from firnline_domain.identity import MAIN
 from firnline_domain.policy.decisions import Reason
 from firnline_domain.policy.v2_deletes import VECTORS
 from firnline_domain.records.orders import TableOrder
-from firnline_domain.records.results import DeleteKind, TableResult
+from firnline_domain.records.results import DeleteKind, TableResult, table_result
 from firnline_domain.records.summaries import BY_VERSION, TASK_ID
 from firnline_domain.settings.thresholds import Thresholds, thresholds
 from firnline_domain.times import HOUR_MS
@@ -121,9 +121,7 @@ class FormatUpgrader:
         return float(sum(counts))
 
     def _result(self, order: TableOrder, numbers: dict[str, float]) -> TableResult:
-        return TableResult(
-            order.task_id, order.table, order.action, None, self.worker, self.now_ms(), numbers
-        )
+        return table_result(order, self.worker, self.now_ms(), numbers)
 
 
 def refusal(order: TableOrder, limits: Thresholds, now_ms: int) -> tuple[str, str] | None:

@@ -13,7 +13,7 @@ from firnline_domain.errors import CatalogUnreachable
 from firnline_domain.identity import MAIN
 from firnline_domain.numbers import whole
 from firnline_domain.records.orders import TableOrder
-from firnline_domain.records.results import TableResult
+from firnline_domain.records.results import TableResult, table_result
 from firnline_domain.records.summaries import BY_VERSION, TASK_ID
 from firnline_domain.version import VERSION
 from firnline_iceberg.avro import MetadataFileGone
@@ -59,9 +59,7 @@ class ManifestRewriter:
             "manifests_rewritten": float(len(rewritten)),
             "manifest_bytes_rewritten": float(sum(one.length for one in rewritten)),
         }
-        return TableResult(
-            order.task_id, order.table, order.action, None, self.worker, self.now_ms(), numbers
-        )
+        return table_result(order, self.worker, self.now_ms(), numbers)
 
     def _run(self, order: TableOrder, small: Sequence[ManifestFile]) -> None:
         actions = self.java.iceberg.spark.actions.SparkActions.get(self.java.session)

@@ -13,7 +13,7 @@ from firnline_domain.errors import RetryLater, StorageUnreachable, TaskRefused
 from firnline_domain.policy.orphan_removal import MIN_AGE_H
 from firnline_domain.records.orders import TableOrder
 from firnline_domain.records.orphans import OrphanRefusal
-from firnline_domain.records.results import TableResult
+from firnline_domain.records.results import TableResult, table_result
 from firnline_domain.settings.thresholds import Thresholds, thresholds
 from firnline_domain.times import HOUR_MS
 from firnline_iceberg.avro import MetadataFileGone
@@ -81,9 +81,7 @@ class OrphanRemover:
     def _result(
         self, order: TableOrder, refused: str | None, numbers: dict[str, float]
     ) -> TableResult:
-        return TableResult(
-            order.task_id, order.table, order.action, refused, self.worker, self.now_ms(), numbers
-        )
+        return table_result(order, self.worker, self.now_ms(), numbers, refused)
 
 
 def inventory_of(tables: Tables, table: LoadedTable) -> str:

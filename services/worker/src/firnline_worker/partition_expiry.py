@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from firnline_domain.errors import TaskRefused
 from firnline_domain.identity import MAIN, Scope
 from firnline_domain.records.orders import TableOrder
-from firnline_domain.records.results import TableResult
+from firnline_domain.records.results import TableResult, table_result
 from firnline_domain.settings.thresholds import Thresholds, thresholds
 from firnline_domain.times import HOUR_MS
 from firnline_domain.values import Value
@@ -98,9 +98,7 @@ class PartitionExpirer:
         return limits
 
     def _result(self, order: TableOrder, numbers: dict[str, float]) -> TableResult:
-        return TableResult(
-            order.task_id, order.table, order.action, None, self.worker, self.now_ms(), numbers
-        )
+        return table_result(order, self.worker, self.now_ms(), numbers)
 
 
 def ttl_h(order: TableOrder, limits: Thresholds) -> float:

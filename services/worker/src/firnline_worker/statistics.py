@@ -19,7 +19,7 @@ from firnline_domain.identity import MAIN
 from firnline_domain.policy.decisions import Reason
 from firnline_domain.policy.statistics import ALL
 from firnline_domain.records.orders import TableOrder
-from firnline_domain.records.results import TableResult
+from firnline_domain.records.results import TableResult, table_result
 from firnline_domain.settings.thresholds import Thresholds, thresholds
 from firnline_domain.values import Value
 from firnline_iceberg.removal import NotRemovable, remove_statistics
@@ -240,9 +240,7 @@ class StatisticsComputer:
         return bool(self.java.jvm.java.lang.Class.forName(name).isInstance(error.java_exception))
 
     def _result(self, order: TableOrder, numbers: dict[str, float]) -> TableResult:
-        return TableResult(
-            order.task_id, order.table, order.action, None, self.worker, self.now_ms(), numbers
-        )
+        return table_result(order, self.worker, self.now_ms(), numbers)
 
 
 def stale_paths(table: LoadedTable, stale: Iterable[int]) -> Iterator[str]:

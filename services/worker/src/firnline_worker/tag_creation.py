@@ -10,7 +10,7 @@ from firnline_domain.errors import CatalogUnreachable, TaskRefused
 from firnline_domain.identity import MAIN
 from firnline_domain.policy.tag_creation import TAG_EXISTS
 from firnline_domain.records.orders import TableOrder
-from firnline_domain.records.results import TableResult
+from firnline_domain.records.results import TableResult, table_result
 from firnline_domain.settings.ref_rules import NamedRef, expired_refs, rule_problem
 from firnline_domain.settings.tag_rules import Period, periods_ended, tags_problem
 from firnline_domain.settings.thresholds import Thresholds, thresholds
@@ -107,9 +107,7 @@ class TagCreator:
             if others := [one for one in wanted if one.is_another]:
                 raise TaskRefused(TAG_EXISTS, _told(others))
             numbers = {"tags_created": float(made)}
-            return TableResult(
-                order.task_id, order.table, order.action, None, self.worker, self.now_ms(), numbers
-            )
+            return table_result(order, self.worker, self.now_ms(), numbers)
         raise CatalogUnreachable(f"{TRIES} tries to commit came to nothing")
 
     def _wanted(self, table: LoadedTable, order: TableOrder) -> list[WantedTag]:

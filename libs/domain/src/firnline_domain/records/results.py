@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from firnline_domain.identity import Scope, TableName
 from firnline_domain.records.dead_rows import DeadRows
+from firnline_domain.records.orders import TableOrder
 from firnline_domain.records.slices import Slice
 from firnline_domain.values import Value, field
 
@@ -234,6 +235,18 @@ class TableResult(Value):
     def figures(self) -> Mapping[str, float]:
         """What people are shown of it."""
         return self.numbers
+
+
+def table_result(
+    order: TableOrder,
+    worker: str,
+    finished_at_ms: int,
+    numbers: Mapping[str, float],
+    refused_reason: str | None = None,
+) -> TableResult:
+    """Of an order that was carried out, or of which nothing was done (`refused_reason`)."""
+    of = (order.task_id, order.table, order.action)
+    return TableResult(*of, refused_reason, worker, finished_at_ms, dict(numbers))
 
 
 class SnapshotsExpired(TableResult, kw_only=True):
