@@ -60,7 +60,7 @@ def committed(
             GroupProof(group.rows_in, group.rows_masked, group.rows_out, group.keys)
             for group in result.groups
         ),
-        worked_ms=result.finished_at_ms - result.started_at_ms,
+        worked_ms=_worked_ms(result),
         slice=_slice(result, commit),
         bytes_read=whole.bytes_read,
         key_bytes=whole.key_bytes,
@@ -130,7 +130,7 @@ def handed_over(result: RewriteFinished, table: LoadedTable | None, at_ms: int) 
         committed_at_ms=at_ms,
         reason=result.handover_reason,
         ordered_at_ms=result.ordered_at_ms,
-        worked_ms=result.finished_at_ms - result.started_at_ms,
+        worked_ms=_worked_ms(result),
     )
 
 
@@ -180,6 +180,13 @@ def _own_summaries(
 def _positional(summaries: Iterable[Summary | None]) -> int:
     kept = list(summaries)
     return _sum(kept, "removed-position-delete-files") + _sum(kept, "removed-dvs")
+
+
+def _worked_ms(result: RewriteFinished) -> int | None:
+    """None where the result's two moments are no work: a forged pair may lie more than a `long`
+    apart, which no record can hold."""
+    worked_ms = result.finished_at_ms - result.started_at_ms
+    return worked_ms if 0 <= worked_ms < 1 << 53 else None
 
 
 def _sum(summaries: Iterable[Summary | None], name: str) -> int:
