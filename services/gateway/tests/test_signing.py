@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
+from firnline_adapters.config_file import learn_properties
 from firnline_adapters.logs import Log
+from firnline_adapters.redaction import redacted
 from firnline_domain.errors import Misconfigured
 from firnline_gateway import bootstrap
 from firnline_gateway.callers import Callers
@@ -121,6 +124,7 @@ async def test_a_body_that_cannot_be_signed_is_refused(
     status, text = await post(client, signing, b"x" * (LIMIT + 1), path, **FLINK)
     assert status == 413
     assert b"nothing was sent" in text
+    assert f"{LIMIT:,} bytes".encode() in text
     assert len(signing.catalog.seen) == seen
     assert signing.gateway is not None
     assert signing.gateway._budget.taken == 0
@@ -165,6 +169,13 @@ def test_what_is_wrong_with_the_callers_is_said_without_a_token(text: str, why: 
     with pytest.raises(Misconfigured, match=why) as caught:
         Callers(text)
     assert TOKEN not in str(caught.value)
+
+
+@pytest.mark.parametrize("blank", [" ", "\t", "  "])
+def test_tokens_are_masked_from_the_start(blank: str) -> None:
+    token = f"{uuid.uuid4().hex}-masked"
+    learn_properties({"firnline.callers": f"# a writer\n\nflink{blank}{token}  "})
+    assert redacted(f"a writer may got {token}") == "a writer may got ***"
 
 
 def test_a_caller_may_have_two_tokens_while_one_is_replaced() -> None:

@@ -112,7 +112,8 @@ def learn_properties(properties: Properties) -> None:
         if name == "credential":
             learn([value.partition(":")[2]])  # a client's id and its secret
         if name == "firnline.callers":
-            learn(line.rpartition(" ")[2] for line in value.splitlines())
+            lines = (line.split() for line in value.splitlines())
+            learn(one for who, *rest in filter(None, lines) if who[0] != "#" for one in rest)
 
 
 def _parsed(path: str) -> dict[str, Any]:

@@ -29,8 +29,11 @@ class ClientGone(ConnectionError):
 class NotWhole(ValueError):
     """A body that has to be signed is longer than what is kept, or there is no room for it now."""
 
-    def __init__(self) -> None:
-        super().__init__("a body that the gateway signs may have 8 MiB, and there must be room")
+    def __init__(self, max_bytes: int) -> None:
+        super().__init__(
+            f"the body is longer than the {max_bytes:,} bytes that the gateway signs, "
+            "or it has no room for it now"
+        )
 
 
 @dataclass(frozen=True)

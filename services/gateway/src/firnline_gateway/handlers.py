@@ -193,7 +193,7 @@ class Gateway:
             return _broken_off(gone)
         if self._callers is not None and body.kept is None:
             reservation.release()
-            raise NotWhole
+            raise NotWhole(self._max_bytes)
         call = self._call(request, body)
         pending = await self._capture.begin(call, route, body, reservation)
         try:
@@ -345,7 +345,7 @@ class Gateway:
             return pieces if copy is None else copy.passing(pieces)
         body = await body_of(request, self._max_bytes, reservation)
         if body.kept is None:
-            raise NotWhole
+            raise NotWhole(self._max_bytes)
         if copy is not None:
             copy.add(body.kept)
         return body.kept
