@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, Generic, TypeVar
@@ -109,6 +109,13 @@ class CatalogTables(Tables):
     def of(self, table: TableName) -> Tables:
         """Raises UnknownCatalog."""
         return self._each.of(table)
+
+    def catalogs(self, table: TableName) -> Sequence[Tables]:
+        """All connections, each where its own words lead, and the table's own prefix. Raises
+        UnknownCatalog."""
+        own = self._each.of(table)
+        others = [self._each.of(TableName("", (), "", name)) for name in self._each.connections]
+        return (own, *(one for one in others if one.catalog_path != own.catalog_path))
 
     def load(self, table: TableName) -> LoadedTable:
         """Raises UnknownCatalog, and as `Tables.load`."""

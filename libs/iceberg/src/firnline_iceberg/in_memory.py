@@ -5,9 +5,11 @@ It writes no metadata files; manifests and data files are PyIceberg's own, on a 
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from firnline_domain.identity import TableName
+from firnline_domain.identity import CATALOG, TableName
 from pyiceberg.catalog.noop import NoopCatalog
 from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionSpec
@@ -81,6 +83,10 @@ class MemoryCatalog(NoopCatalog):
         location = {"metadata-location": _metadata_file(base.location)}
         return CommitTableResponse(metadata=self._tables[key], **location)
 
+    def names(self) -> list[Identifier]:
+        """Of all tables."""
+        return [*self._tables]
+
     def drop_table(self, identifier: str | Identifier) -> None:
         """Forget the table, keep its files."""
         del self._tables[self.identifier_to_tuple(identifier)]
@@ -114,6 +120,22 @@ class MemoryTables:
         """As `Tables.named`."""
         found = self._found(TableName("", namespace, name))
         return loaded(_name((*namespace, name), found.metadata), found)
+
+    catalog_path = CATALOG
+    address = ("memory:", "")
+
+    def catalogs(self, table: TableName) -> Sequence[MemoryTables]:
+        """As `Tables.catalogs`."""
+        return (self,)
+
+    def names(self) -> Iterator[Identifier]:
+        """As `Tables.names`, of all."""
+        yield from self._catalog.names()
+
+    def metadata_json(self, name: Identifier) -> tuple[str, dict[str, Any]]:
+        """As `Tables.metadata_json`."""
+        found = self._found(TableName("", name[:-1], name[-1]))
+        return found.metadata_location, found.metadata.model_dump(mode="json", by_alias=True)
 
     def namespace_properties(self, table: TableName) -> dict[str, str]:
         """As `Tables.namespace_properties`."""

@@ -51,6 +51,7 @@ from firnline_iceberg.auth import RequestsAuth, identity_of
 from firnline_iceberg.catalog_calls import count_call
 from firnline_iceberg.catalog_prefixes import OtherPrefix
 from firnline_iceberg.connection import Catalog, CatalogConnection, connection_of
+from firnline_iceberg.connection_words import DELEGATION
 from firnline_iceberg.digests import Digest, read_digest
 from firnline_iceberg.file_cache import ENTRY_BYTES, FileCache
 from firnline_iceberg.files import FileEntry
@@ -62,6 +63,7 @@ from firnline_iceberg.vended import Credentials, Vended, credentials_of
 
 ALL_SNAPSHOTS = "all"  # `snapshot-loading-mode`; the other one is `refs`
 _OF_IDENTITY = frozenset({"auth", "credential", "token", "rest.sigv4-enabled"})
+_DELEGATION = DELEGATION.removeprefix("header.")
 CATALOG_TIMEOUT_S = 30.0  # PyIceberg sets none: a hung catalog would hold a service for ever
 
 
@@ -234,9 +236,13 @@ class Tables:
 
     @property
     def _catalog(self) -> RestCatalog:
+        return self._client
+
+    @property
+    def _client(self) -> _Catalog:
         if not hasattr(self._clients, "catalog"):
             self._clients.catalog = _Catalog(self._connection, self._properties)
-        found: RestCatalog = self._clients.catalog
+        found: _Catalog = self._clients.catalog
         return found
 
     @property
@@ -256,6 +262,11 @@ class Tables:
         return TableName(uuid, namespace, name, self._connection.name, self.prefix)
 
     @property
+    def address(self) -> tuple[str, str]:
+        """The catalog's URI and prefix: where one name is one table. Raises RetryLater."""
+        return self._connection.uri, self.prefix
+
+    @property
     def client(self) -> RestCatalog:
         """PyIceberg's own, of this thread, for what is not done here; asks the catalog for its
         configuration."""
@@ -264,6 +275,10 @@ class Tables:
     def of(self, table: TableName) -> Tables:
         """Those of the catalog and the prefix that a table is in."""
         return self
+
+    def catalogs(self, table: TableName) -> Sequence[Tables]:
+        """All that are known here, the one that a table is in among them."""
+        return (self,)
 
     def load(self, table: TableName) -> LoadedTable:
         """The table as it is now.
@@ -283,6 +298,17 @@ class Tables:
         uuid = str(found.metadata.table_uuid)
         identity = TableName(uuid, namespace, name, asked.catalog, asked.prefix)
         return loaded(identity, found, self._cache)
+
+    def metadata_json(self, name: tuple[str, ...]) -> tuple[str, dict[str, Any]]:
+        """Path of the metadata file of `namespace.name`, and the metadata as the catalog answers
+        it: also of a table that PyIceberg cannot read. Asks for no keys to its storage. Raises
+        TableGone, RetryLater, and ValueError for an answer that is none."""
+        try:
+            return self._client.metadata_json(name)
+        except (NoSuchTableError, NoSuchNamespaceError) as error:
+            raise TableGone(self._name("", name[:-1], name[-1])) from error
+        except (RESTError, requests.RequestException) as error:
+            raise told(self._connection, error, ".".join(name)) from error
 
     def commit(
         self,
@@ -436,17 +462,36 @@ class _Catalog(RestCatalog):
         has_endpoint = Capability.V1_LOAD_CREDENTIALS in self._supported_endpoints
         what = Endpoints.load_credentials if has_endpoint else Endpoints.load_table
         path = self.url(what, prefixed=True, **self._split_identifier_for_path(identifier))
-        parameters = {} if has_endpoint else {"snapshots": "refs"}
-        answer = self._session.get(path, params=parameters)
+        body = self._answer(path, {} if has_endpoint else {"snapshots": "refs"})
+        given = [StorageCredential(**one) for one in body.get("storage-credentials") or ()]
+        return _credentials(body.get("config") or {}, given)
+
+    def metadata_json(self, identifier: Identifier) -> tuple[str, dict[str, Any]]:
+        """Path and content of a table's metadata file. Raises ValueError for an answer that is
+        none, and what PyIceberg raises."""
+        name = self._split_identifier_for_path(identifier)
+        path = self.url(Endpoints.load_table, prefixed=True, **name)
+        body = self._answer(path, {"snapshots": ALL_SNAPSHOTS}, {_DELEGATION: None})
+        metadata = body.get("metadata")
+        if not isinstance(metadata, dict):
+            raise ValueError("the catalog's answer has no metadata")
+        return str(body.get("metadata-location") or ""), metadata
+
+    def _answer(
+        self,
+        path: str,
+        parameters: Mapping[str, str],
+        headers: Any = None,  # a name with None: not that of the session either
+    ) -> dict[str, Any]:
+        answer = self._session.get(path, params=parameters, headers=headers)
         if answer.status_code == 401 and self._auth.renew():
-            answer = self._session.get(path, params=parameters)
+            answer = self._session.get(path, params=parameters, headers=headers)
         try:
             answer.raise_for_status()
         except requests.HTTPError as error:
             _handle_non_200_response(error, {404: NoSuchTableError})
-        body = answer.json()
-        given = [StorageCredential(**one) for one in body.get("storage-credentials") or ()]
-        return _credentials(body.get("config") or {}, given)
+        body: dict[str, Any] = answer.json()
+        return body
 
     def _create_session(self) -> requests.Session:
         """PyIceberg's own asks for a token for each client, twice, and never before it ends."""

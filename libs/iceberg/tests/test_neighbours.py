@@ -1,0 +1,354 @@
+"""Tables that may have the files of another one: by a catalog that answers over HTTP."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
+from uuid import UUID
+
+import pytest
+from firnline_domain.errors import RetryLater, TaskRefused
+from firnline_domain.identity import TableName
+from firnline_iceberg.catalogs import CatalogTables
+from firnline_iceberg.connection import CatalogConnection
+from firnline_iceberg.neighbours import (
+    FACTS_AGE_S,
+    NAMES_AGE_S,
+    Neighbours,
+    places_of,
+    refuse_shared,
+)
+from firnline_iceberg.tables import Tables
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.table.metadata import new_table_metadata
+from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
+from pyiceberg.types import LongType, NestedField
+
+Name = tuple[str, ...]
+SCHEMA = Schema(NestedField(1, "id", LongType()))
+OURS = ("shop", "orders")
+
+
+class RestCatalog(ThreadingHTTPServer):
+    """Tables by name, `answers` by path where it says something else."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.tables: dict[Name, dict[str, Any]] = {}
+        self.answers: dict[str, int] = {}  # path below /v1 -> status
+        self.calls: list[str] = []
+        self.delegated = 0  # calls that asked for keys of the storage
+        self.prefix = ""
+
+    @property
+    def uri(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
+
+    def put(self, name: Name, location: str, uuid: int = 0, **properties: str) -> dict[str, Any]:
+        """A table; `uuid`: 0 = of its own."""
+        number = uuid or len(self.tables) + 100
+        made = new_table_metadata(
+            SCHEMA, PartitionSpec(), UNSORTED_SORT_ORDER, location, properties, UUID(int=number)
+        )
+        found: dict[str, Any] = made.model_dump(mode="json", by_alias=True)
+        self.tables[name] = found
+        return found
+
+    def answer(self, path: str, asked: dict[str, list[str]]) -> tuple[int, object]:
+        path = path.removeprefix(f"{self.prefix}/") if self.prefix else path
+        if path in self.answers:
+            return self.answers[path], {"error": {"message": "no", "type": "E", "code": 1}}
+        if path == "config":
+            return 200, {"defaults": {}, "overrides": {"prefix": self.prefix}}
+        if path == "namespaces":
+            parent = tuple(asked.get("parent", [""])[0].split("\x1f")) if "parent" in asked else ()
+            depth = len(parent)
+            found = {one[: depth + 1] for one in self.tables if len(one) > depth + 1}
+            below = sorted(one for one in found if one[:depth] == parent)
+            return 200, {"namespaces": below}
+        _, namespace, _, *name = path.split("/")
+        levels = tuple(unquote(namespace).split("\x1f"))
+        if not name:
+            found = {one for one in self.tables if one[:-1] == levels}
+            named = [{"namespace": one[:-1], "name": one[-1]} for one in sorted(found)]
+            return 200, {"identifiers": named}
+        if (made := self.tables.get((*levels, unquote(name[0])))) is None:
+            return 404, {"error": {"message": "no", "type": "NoSuchTable", "code": 404}}
+        place = f"{made['location']}/metadata/00001-x.metadata.json"
+        return 200, {"metadata-location": place, "metadata": made}
+
+    def loads(self) -> int:
+        return sum("/tables/" in one for one in self.calls)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: RestCatalog
+
+    def do_GET(self) -> None:
+        parts = urlsplit(self.path)
+        path = parts.path.removeprefix("/v1/")
+        self.server.calls.append(path)
+        self.server.delegated += "X-Iceberg-Access-Delegation" in self.headers
+        status, body = self.server.answer(path, parse_qs(parts.query))
+        self.send_response(status)
+        self.end_headers()
+        self.wfile.write(json.dumps(body).encode())
+
+    def log_message(self, *_: object) -> None:
+        """Quiet."""
+
+
+@pytest.fixture
+def catalog() -> Iterator[RestCatalog]:
+    yield from _serving()
+
+
+@pytest.fixture
+def other_catalog() -> Iterator[RestCatalog]:
+    yield from _serving()
+
+
+def _serving() -> Iterator[RestCatalog]:
+    server = RestCatalog()
+    Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    server.put(OURS, "s3://lake/shop/orders", uuid=1)
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+def refused(catalog: RestCatalog, name: Name = OURS) -> str:
+    """The reason and the neighbours' names; '' where nothing speaks against a removal."""
+    tables = Tables(catalog.uri)
+    table = tables.named(name[:-1], name[-1])
+    try:
+        refuse_shared(tables, table)
+    except TaskRefused as why:
+        return f"{why.reason} {why}"
+    return ""
+
+
+def test_tables_of_their_own_are_no_neighbours(catalog: RestCatalog) -> None:
+    for at, location in enumerate(
+        (
+            "s3://lake/shop/orders2",
+            "s3://lake/shop/order",
+            "s3://other/shop/orders",
+            "gs://lake/shop",
+        )
+    ):
+        catalog.put(("shop", f"t{at}"), location)
+    assert refused(catalog) == ""
+
+
+@pytest.mark.parametrize("name", [("shop", "copy"), ("dev", "orders"), ("a", "b", "c", "d", "t")])
+def test_another_table_of_the_uuid_is_refused_wherever_it_is(
+    catalog: RestCatalog, name: Name
+) -> None:
+    catalog.put(name, "gs://elsewhere/t", uuid=1)
+    said = refused(catalog)
+    assert said.startswith("shared_identity")
+    assert f"lake:{'.'.join(name)}" in said
+    assert refused(catalog, name).startswith("shared_identity")
+
+
+@pytest.mark.parametrize(
+    "location",
+    [
+        "s3://lake/shop/orders",
+        "s3://lake/shop/orders/",
+        "s3a://lake/shop/orders",
+        "S3N://lake//shop/orders//",
+        "s3://lake/shop/orders/data/cold",
+        "s3://lake/shop",
+        "s3://lake",
+        "s3://lake/x/../shop/orders",
+        "s3://lake/./shop/./orders/data",
+    ],
+)
+def test_a_location_equal_above_or_below_is_refused(catalog: RestCatalog, location: str) -> None:
+    catalog.put(("dev", "t"), location)
+    assert refused(catalog).startswith("shared_location")
+    assert refused(catalog, ("dev", "t")).startswith("shared_location")
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "write.data.path",
+        "write.metadata.path",
+        "write.object-storage.path",
+        "write.folder-storage.path",
+        "write.of-the-future.path",
+    ],
+)
+def test_paths_in_properties_count_on_both_sides(catalog: RestCatalog, key: str) -> None:
+    catalog.put(("dev", "theirs"), "s3://lake/theirs", **{key: "s3://lake/shop/orders/data"})
+    assert refused(catalog).startswith("shared_location")
+    catalog.put(("dev", "theirs"), "s3://lake/theirs")
+    catalog.put(OURS, "s3://lake/shop/orders", uuid=1, **{key: "s3://lake/theirs"})
+    assert refused(catalog).startswith("shared_location")
+
+
+def test_single_files_that_the_metadata_names_count(catalog: RestCatalog) -> None:
+    theirs = catalog.put(("dev", "theirs"), "s3://lake/theirs")
+    file = "s3://lake/shop/orders/metadata/x"
+    snapshot = {"snapshot-id": 1, "timestamp-ms": 1, "manifest-list": file}
+    statistics = {"snapshot-id": 1, "statistics-path": file}
+    for key, value in (
+        ("metadata-log", {"timestamp-ms": 1, "metadata-file": file}),
+        ("snapshots", snapshot),
+        ("snapshots", {**snapshot, "manifest-list": None, "manifests": [file]}),
+        ("statistics", statistics),
+        ("partition-statistics", statistics),
+    ):
+        before, theirs[key] = theirs.get(key), [value]
+        assert refused(catalog).startswith("shared_location"), key
+        theirs[key] = before
+    assert refused(catalog) == ""
+
+
+def test_links_of_local_files_are_followed(catalog: RestCatalog, tmp_path: Path) -> None:
+    (tmp_path / "lake" / "t").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "lake")
+    catalog.put(OURS, f"file://{tmp_path}/lake/t", uuid=1)
+    for location in (
+        f"file:{tmp_path}/link/t/data",
+        f"{tmp_path}/link",
+        f"file://localhost{tmp_path}/lake/x/../t",
+        f"FILE:///{tmp_path}/l%61ke/t",
+    ):
+        catalog.put(("dev", "t"), location)
+        assert refused(catalog).startswith("shared_location"), location
+
+
+def test_no_location_is_too_odd_to_be_compared() -> None:
+    for text in (
+        "",
+        "s3:",
+        "s3://",
+        "file:",
+        "x",
+        "\0",
+        "\ud800",
+        "file:///\ud800\0",
+        "a" * 9_000,
+        "::",
+        "s3:///x",
+    ):
+        assert places_of(text)
+
+
+def test_stores_that_have_several_names_are_one() -> None:
+    assert places_of("abfss://c@acc.dfs.core.windows.net/t") & places_of(
+        "wasbs://c@ACC.blob.core.windows.net/t/"
+    )
+    assert places_of("hdfs://nn:8020/w/t") & places_of("hdfs:///w/t")
+    assert places_of("gcs://b/t") & places_of("gs://b/t")
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["namespaces/shop/tables", "namespaces/dev/tables", "namespaces/dev/tables/t", "namespaces"],
+)
+@pytest.mark.parametrize("status", [403, 500])
+def test_what_the_catalog_does_not_show_is_refused(
+    catalog: RestCatalog, path: str, status: int
+) -> None:
+    catalog.put(("dev", "t"), "s3://lake/dev/t")
+    catalog.answers[path] = status
+    tables = Tables(catalog.uri)
+    table = tables.named(("shop",), "orders")
+    with pytest.raises((TaskRefused, RetryLater)) as why:
+        refuse_shared(tables, table)
+    if status == 403:
+        assert isinstance(why.value, TaskRefused)
+        assert why.value.reason == "neighbours_unknown"
+    if path.endswith("/t"):
+        assert "lake:dev.t" in str(why.value)
+
+
+def test_a_table_that_the_catalog_lists_and_does_not_have_stops_nobody(
+    catalog: RestCatalog,
+) -> None:
+    catalog.put(("dev", "t"), "s3://lake/dev/t")
+    catalog.answers["namespaces/dev/tables/t"] = 404
+    assert refused(catalog) == ""
+
+
+def test_all_connections_are_asked(catalog: RestCatalog, other_catalog: RestCatalog) -> None:
+    connections = {
+        "lake": CatalogConnection("lake", {"uri": catalog.uri}),
+        "other": CatalogConnection("other", {"uri": other_catalog.uri}),
+    }
+    tables = CatalogTables(connections)
+    table = tables.named(("shop",), "orders")
+    with pytest.raises(TaskRefused, match=r"other:shop\.orders") as why:
+        refuse_shared(tables, table)
+    assert why.value.reason == "shared_identity"
+    del other_catalog.tables[OURS]
+    assert Neighbours(tables).of(table) == []
+    other_catalog.put(("db", "t"), "s3://lake/shop/orders/x")
+    assert [one.name for one in Neighbours(tables).of(table)] == ["other:db.t"]
+
+
+def test_two_connections_to_one_place_see_one_table(catalog: RestCatalog) -> None:
+    """Not a copy of itself; what only the second one may see counts."""
+    connections = {name: CatalogConnection(name, {"uri": catalog.uri}) for name in ("lake", "two")}
+    tables = CatalogTables(connections)
+    table = tables.named(("shop",), "orders")
+    assert Neighbours(tables).of(table) == []
+
+
+def test_calls_are_bounded_by_age_and_shared(catalog: RestCatalog) -> None:
+    """However many tasks ask: one listing a minute, one load per table an hour; a new name is
+    loaded at once."""
+    for at in range(20):
+        catalog.put(("many", f"t{at}"), f"s3://lake/many/t{at}")
+    now = [1_000.0]
+    tables = Tables(catalog.uri)
+    table, known = tables.named(("shop",), "orders"), Neighbours(tables, lambda: now[0])
+    catalog.calls.clear()
+    asked = catalog.delegated
+    for _ in range(10):
+        assert known.of(table) == []
+    listings = [one for one in catalog.calls if "/tables/" not in one and one != "config"]
+    assert catalog.loads() == 21
+    assert len(listings) == 5  # of the namespaces at the top, and two for each of two
+    assert catalog.delegated - asked <= len(listings) + 10  # no load asks for keys
+    now[0] += NAMES_AGE_S + 1
+    catalog.put(("many", "clone"), "s3://lake/clone", uuid=1)
+    assert [one.name for one in known.of(table)] == ["lake:many.clone"]
+    assert catalog.loads() == 22
+    catalog.put(("many", "clone"), "s3://lake/clone")
+    now[0] += FACTS_AGE_S + 1
+    assert known.of(table) == []
+    assert catalog.loads() == 22 + 22
+
+
+def test_a_table_that_was_dropped_is_forgotten(catalog: RestCatalog) -> None:
+    now = [0.0]
+    tables = Tables(catalog.uri)
+    table, known = tables.named(("shop",), "orders"), Neighbours(tables, lambda: now[0])
+    catalog.put(("dev", "t"), "s3://lake/shop/orders/x")
+    assert known.of(table)
+    del catalog.tables["dev", "t"]
+    now[0] += NAMES_AGE_S + 1
+    assert known.of(table) == []
+
+
+def test_a_prefix_that_no_connection_names_is_looked_through(catalog: RestCatalog) -> None:
+    catalog.prefix = "dev"
+    catalog.put(("db", "t"), "s3://lake/shop/orders/x")
+    tables = CatalogTables(CatalogConnection("lake", {"uri": catalog.uri}))
+    uuid = str(UUID(int=1))
+    table = tables.load(TableName(uuid, ("shop",), "orders", "lake", "dev"))
+    assert [one.name for one in Neighbours(tables).of(table)] == ["lake/dev:db.t"]
