@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from firnline_schemas import codec
 
@@ -51,3 +53,54 @@ EXAMPLE = {
     "at_ms": 1,
     "dead_rows": [],
 }
+
+
+def _record(name: str, *fields: object) -> dict[str, object]:
+    listed = [{"name": f"f{number}", "type": one} for number, one in enumerate(fields)]
+    return {"type": "record", "name": name, "fields": listed}
+
+
+def _doubled(levels: int) -> dict[str, object]:
+    """A few hundred bytes that name 2 ** levels values."""
+    inner: object = _record("R0", "null")
+    for level in range(1, levels):
+        inner = _record(f"R{level}", inner, f"R{level - 1}")
+    return _record("TickPassed", inner)
+
+
+HARMFUL = {
+    "within itself": _record("TickPassed", "TickPassed"),
+    "optionally within itself": _record("TickPassed", ["null", "TickPassed"]),
+    "in an array within itself": _record("TickPassed", {"type": "array", "items": "TickPassed"}),
+    "items of nothing": _record("TickPassed", {"type": "array", "items": "null"}),
+    "items of an empty record": _record("TickPassed", {"type": "array", "items": _record("E")}),
+    "items of no bytes": _record(
+        "TickPassed", {"type": "array", "items": {"type": "fixed", "name": "F", "size": 0}}
+    ),
+    "doubled": _doubled(40),
+    "said to be checked": {**_record("TickPassed", "nobody"), "__fastavro_parsed__": True},
+    "no name": {"type": "record", "fields": []},
+    "a list": [],
+    "a text": "null",
+    "a number": 5,
+    "a type that is none": _record("TickPassed", "nobody"),
+}
+
+
+@pytest.mark.parametrize("how", HARMFUL)
+def test_a_schema_that_a_stranger_wrote_ends_no_process(how: str) -> None:
+    """fastavro reads the first one until the stack ends, and the process with it."""
+    schema: Any = HARMFUL[how]
+    try:
+        mark = codec.fingerprint(schema).hex()
+    except Exception:
+        mark = "00" * 8
+    with pytest.raises(Exception):  # noqa: B017, PT011: each library has its own
+        codec.demand_harmless(schema, mark)
+
+
+def test_our_own_schemas_are_harmless_under_their_own_fingerprints_alone() -> None:
+    for mark, schema in codec.all_schemas():
+        codec.demand_harmless(schema, mark)
+        with pytest.raises(ValueError, match="its fingerprint is"):
+            codec.demand_harmless(schema, "0" * 16)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import subprocess
 import sys
@@ -25,6 +26,7 @@ from firnline_domain.ports import Delivery, Inbox, Publisher
 from firnline_domain.records.events import DeadLettered, RewriteSkipped
 from firnline_domain.records.results import InputFile, Mode, RewriteFinished, RewriteGroup
 from firnline_domain.records.signing import Keyring, SigningKey
+from firnline_schemas import codec
 
 BUCKETS = 8
 TOPIC = "maintenance-events"
@@ -365,3 +367,31 @@ raise SystemExit(7)
 def test_a_process_that_fails_at_its_start_ends(kafka: str) -> None:
     asked = [sys.executable, "-c", STARTED_AND_FAILED, kafka, uuid.uuid4().hex]
     assert subprocess.run(asked, timeout=30).returncode == 7
+
+
+@pytest.mark.stack
+def test_odd_schemas_and_records_of_unknown_ones_hold_nobody(kafka: str) -> None:
+    """An entry of `schemas` that is none, below the fingerprint of a record that came; and many
+    records whose fingerprints nobody knows. A new client for each would take a minute."""
+    mark, key = os.urandom(8), uuid.uuid4().hex
+    producer = Producer({"bootstrap.servers": kafka})
+    place = (TOPIC, bucket_of(key, BUCKETS))
+    for value in (b"{}", b"[]", b"5", b"no JSON"):
+        producer.produce("schemas", value, mark.hex().encode(), partition=0)
+    for number in range(300):
+        value = codec.MARKER + (mark if number < 100 else os.urandom(8)) + b"x"
+        signed = list[Header](SIGNER.headers(*place, key.encode(), value))
+        producer.produce(TOPIC, value, key.encode(), partition=place[1], headers=signed)
+    producer.flush(10)
+    publisher = KafkaPublisher(kafka, BUCKETS, "contract")
+    true = RewriteSkipped("task", TableName(key, ("db",), "t"), "main", None, "none", 1)
+    publisher.publish(TOPIC, key, true)
+    publisher.flush()
+    inbox = KafkaInbox(kafka, uuid.uuid4().hex, [TOPIC], publisher, Log("contract"))
+    found: list[str | None] = []
+    began = time.monotonic()
+    while key not in found and time.monotonic() - began < 60:
+        found += [one.key for one in inbox.poll(0.5)]
+    inbox.close()
+    assert key in found
+    assert time.monotonic() - began < 30

@@ -22,6 +22,8 @@ MARKER = b"\xc3\x01"
 HEADER_BYTES = len(MARKER) + 8
 _FILE = re.compile(r"(?P<record>[a-z_]+)\.v(?P<version>\d+)\.avsc")
 
+MAX_VALUES = 10_000  # that a schema names; ours names 200 at the most
+
 Schema = dict[str, Any]
 
 
@@ -130,6 +132,65 @@ class Codec:
         except Exception as broken:  # fastavro raises EOFError, IndexError, struct.error ...
             raise ValueError(f"{name} body does not fit its schema: {broken!r}") from broken
         return name, value
+
+
+def demand_harmless(schema: Any, mark: str) -> None:
+    """Return if bytes can be read with a schema that a stranger may have written.
+
+    Raises ValueError if `mark` is not its fingerprint in hexadecimal, or if a few bytes would
+    become more values than memory holds: fastavro's C code reads a record within itself until the
+    stack ends, and 2**60 items of no bytes each until the memory does.
+    """
+    if not isinstance(schema, dict) or not isinstance(schema.get("name"), str):
+        raise ValueError(f"a schema is an object with a name, not {type(schema).__name__}")
+    if "__fastavro_parsed__" in json.dumps(schema):
+        raise ValueError("__fastavro_parsed__: it says that it was checked")
+    if (own := fingerprint(schema).hex()) != mark:
+        raise ValueError(f"its fingerprint is {own}, its key {mark[:40]!r}")
+    _Expansion().add(fastavro.parse_schema(schema))
+
+
+class _Expansion:
+    """How many values a schema names, each reference counted like what it refers to."""
+
+    def __init__(self) -> None:
+        self._named: dict[str, tuple[int, int] | None] = {}  # None: it has begun and not ended
+
+    def add(self, schema: Any) -> tuple[int, int]:
+        """(values, the fewest bytes that they take). Raises ValueError."""
+        if isinstance(schema, str):
+            return self._referred(schema)
+        if isinstance(schema, list):
+            parts = [self.add(one) for one in schema]
+            return 1 + sum(values for values, _ in parts), 1
+        kind = schema["type"]
+        if kind in ("array", "map"):
+            values, size = self.add(schema["items" if kind == "array" else "values"])
+            if size == 0 and kind == "array":
+                raise ValueError("items of an array that take no bytes")
+            return 1 + values, 1
+        if kind in ("record", "error"):
+            return self._record(schema)
+        if kind in ("enum", "fixed"):
+            self._named[schema["name"]] = (1, schema.get("size", 1))
+            return 1, schema.get("size", 1)
+        return self.add(kind)
+
+    def _referred(self, name: str) -> tuple[int, int]:
+        if name not in self._named:
+            return 1, 0 if name == "null" else 1
+        if (found := self._named[name]) is None:
+            raise ValueError(f"{name} is within itself")
+        return found
+
+    def _record(self, schema: Schema) -> tuple[int, int]:
+        self._named[schema["name"]] = None
+        parts = [self.add(field["type"]) for field in schema["fields"]]
+        values = 1 + sum(values for values, _ in parts)
+        if values > MAX_VALUES:
+            raise ValueError(f"{schema['name']} names more than {MAX_VALUES:,} values")
+        self._named[schema["name"]] = found = values, sum(size for _, size in parts)
+        return found
 
 
 def all_schemas() -> Iterator[tuple[str, Schema]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
 
 from confluent_kafka import (
@@ -15,7 +14,7 @@ from confluent_kafka import (
     Message,
     TopicPartition,
 )
-from firnline_domain.errors import PoisonousRecord, RetryLater
+from firnline_domain.errors import RetryLater
 from firnline_domain.records.signing import SignatureRefused
 
 from firnline_adapters import metrics
@@ -93,9 +92,12 @@ class FullTopicReader:
             _LOG.warning("not_believed", topic=self._topic, offset=message.offset(), why=refused)
             return
         text = key.decode(errors="replace") if isinstance(key, bytes) else key or ""
-        with suppress(PoisonousRecord):
+        try:
             record = self._codec.decode(value) if isinstance(value, bytes) else None
             self._take(text, record, partition)
+        except Exception as error:  # the service would end at it again in each of its lives
+            metrics.count("dead_letters", reason="not_taken")
+            _LOG.warning("not_taken", topic=self._topic, offset=message.offset(), why=error)
 
     def catch_up(self) -> None:
         """Take in what has come since; never waits for more."""

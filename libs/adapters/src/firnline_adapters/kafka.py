@@ -271,17 +271,18 @@ class KafkaInbox:
             check_size(topic, message.value())
             self._signer.verify(topic, partition, key, message.value(), message.headers())
             record = expected(topic, self._codec.decode(message.value()))
-        except PoisonousRecord as poison:
-            self.reject_raw(message, poison)
+        except Exception as error:  # of this record: the process would end at it in each life
+            self.reject_raw(message, error)
             mark.done(offset)
             return None
         text = key.decode(errors="replace") if isinstance(key, bytes) else key
         return Delivery(topic, partition, offset, text, record)
 
-    def reject_raw(self, message: Message, poison: PoisonousRecord) -> None:
+    def reject_raw(self, message: Message, error: Exception) -> None:
         """Put an undecodable message on `dead-letters`; it is there before its offset commits."""
-        letter = dead_letter_of_message(message, poison.reason, str(poison), self._group)
-        self._log.warning("dead_letter", topic=letter.topic, offset=letter.offset, why=poison)
+        reason = error.reason if isinstance(error, PoisonousRecord) else "bad_body"
+        letter = dead_letter_of_message(message, reason, str(error), self._group)
+        self._log.warning("dead_letter", topic=letter.topic, offset=letter.offset, why=error)
         send_to_dead_letters(self._publisher, letter)
 
     def done(self, delivery: Delivery) -> None:

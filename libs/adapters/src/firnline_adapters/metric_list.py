@@ -18,7 +18,7 @@ DEAD = (
     *("bad_body", "too_large", "unsigned", "unknown_key", "bad_signature", "stale"),
     *("signed_in_the_future", "out_of_patience", "unreadable", "unusable", "no_such_bucket"),
     *("state_too_large", "not_assigned", "not_folded", "unknown_action"),
-    *("unknown_catalog", "unknown_prefix"),
+    *("unknown_catalog", "unknown_prefix", "not_taken", "ended_the_process"),
 )
 STATUSES = ("200", "204", "400", "401", "403", "404", "409", "500", "502", "503", "504")
 CATALOG_ERRORS = ("401", "403", "429", "500", "502", "503", "504", "none")

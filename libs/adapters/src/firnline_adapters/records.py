@@ -85,7 +85,8 @@ class RecordCodec:
         self._lookup = lookup
 
     def decode(self, data: bytes | None) -> Any:
-        """A value of `firnline_domain`. Raises PoisonousRecord with a reason code."""
+        """A value of `firnline_domain`. Raises PoisonousRecord with a reason code, whatever the
+        bytes are, and nothing else."""
         if data is None:
             raise PoisonousRecord("empty_record", "the record has no value")
         try:
@@ -98,8 +99,8 @@ class RecordCodec:
             raise PoisonousRecord("unknown_schema", hint) from error
         except msgspec.ValidationError as error:
             raise PoisonousRecord("bad_value", str(error)) from error
-        except ValueError as error:
-            raise PoisonousRecord("bad_body", str(error)) from error
+        except Exception as error:  # a schema that was learned may break any library's rules
+            raise PoisonousRecord("bad_body", f"{type(error).__name__}: {error}") from error
 
     def _learned(self, data: bytes) -> bytes:
         mark = data[len(codec.MARKER) : codec.HEADER_BYTES]
