@@ -181,3 +181,39 @@ async def test_only_so_many_readers_are_remembered(monkeypatch: pytest.MonkeyPat
         await holds.read("t", peer)
     holds.begin("t")
     assert [await held(holds, peer) for peer in "abc"] == [True, False, False]
+
+
+@pytest.mark.parametrize("status", ["401 No", "403 No", "404 None", "500 Oops"])
+async def test_a_stranger_neither_begins_nor_ends_a_hold(
+    made: Bench, client: Client, status: str
+) -> None:
+    """The header alone is anybody's: what counts is whether the catalog lets the caller read."""
+    let_in, refused = said(b"{}"), said(b"", status)
+    async with bootstrap.running(made.settings, made.publisher, Log("gateway")):
+        made.catalog.script[f"GET {TABLE}"] = refused
+        await read(client, made, **HELD)
+        made.catalog.script[f"GET {TABLE}"] = let_in
+        async with aiohttp.ClientSession() as other:
+            assert await asyncio.wait_for(read(other, made), 5) == 200
+        await read(client, made, **HELD)  # the committer's
+        made.catalog.script[f"GET {TABLE}"] = refused
+        await read(client, made, **{HEADER: RELEASE})
+        async with aiohttp.ClientSession() as other:
+            reader = asyncio.create_task(read(other, made))
+            assert await waits(reader)
+            made.catalog.script[f"GET {TABLE}"] = let_in
+            await read(client, made, **{HEADER: RELEASE})
+            assert await asyncio.wait_for(reader, 5) == 200
+
+
+async def test_a_commit_that_the_catalog_does_not_let_in_ends_no_hold(
+    made: Bench, client: Client
+) -> None:
+    made.catalog.script[f"POST {TABLE}"] = said(b"", "403 No")
+    async with bootstrap.running(made.settings, made.publisher, Log("gateway")):
+        await read(client, made, **HELD)
+        async with client.post(made.uri + TABLE, data=b"{}", headers={HEADER: PASS}) as answer:
+            assert answer.status == 403
+        reader = asyncio.create_task(read(client, made))
+        assert await waits(reader)
+        reader.cancel()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from collections.abc import AsyncIterator, Callable
 from typing import Any
@@ -13,6 +14,7 @@ from firnline_adapters.redaction import redacted
 from firnline_domain.errors import Misconfigured
 from firnline_gateway import bootstrap
 from firnline_gateway.callers import Callers
+from firnline_gateway.memory_budget import MemoryBudget
 from firnline_iceberg.auth import SigV4
 
 from services.gateway.tests.conftest import (
@@ -182,3 +184,67 @@ def test_a_caller_may_have_two_tokens_while_one_is_replaced() -> None:
     callers = Callers(f"flink {TOKEN}\nflink new-{TOKEN}")
     assert callers.name_of(f"Bearer {TOKEN}") == "flink"
     assert callers.name_of(f"bearer new-{TOKEN}") == "flink"
+
+
+SPARK = {"Authorization": f"Bearer another-{TOKEN}"}
+
+
+async def uploads(made: Bench, count: int, size: int, headers: dict[str, str]) -> list[Any]:
+    """Bodies of which all but the last byte has come."""
+    writers = []
+    for _ in range(count):
+        _, writer = await asyncio.open_connection(*made.address)
+        lines = [f"POST {TABLE} HTTP/1.1", "Host: x", f"Content-Length: {size}"]
+        lines += [f"{name}: {text}" for name, text in headers.items()]
+        writer.write("\r\n".join(lines).encode() + b"\r\n\r\n" + b" " * (size - 1))
+        await writer.drain()
+        writers.append(writer)
+    return writers
+
+
+async def test_slow_uploads_of_one_caller_leave_room_for_the_commits_of_the_others(
+    signing: Bench, client: Client
+) -> None:
+    assert signing.gateway is not None
+    budget = signing.gateway._budget
+    signing.catalog.script[f"POST {TABLE}"] = said(b"{}")
+    signing.catalog.script[f"GET {TABLE}"] = head()
+    writers = await uploads(signing, 8, LIMIT, FLINK)  # of a budget of 4
+    await in_time(lambda: budget.taken >= LIMIT - 1)  # a second one finds no room
+    status, text = await post(client, signing, b" " * LIMIT, **FLINK)
+    assert status == 503  # it may come again
+    assert b"send the call again; nothing was sent" in text
+    async with client.post(signing.uri + TABLE, data=b" " * LIMIT, headers=FLINK) as answer:
+        assert answer.headers["Retry-After"] == "1"
+    assert (await post(client, signing, append(), **SPARK))[0] == 200
+    assert (await post(client, signing, append() + b" " * (LIMIT // 2), **SPARK))[0] == 200
+    assert (await post(client, signing, append(), **FLINK))[0] == 200  # small ones have their own
+    for writer in writers:
+        writer.transport.abort()
+    await in_time(lambda: budget.taken == 0)
+
+
+async def test_many_small_slow_uploads_take_no_more_than_a_large_one(
+    signing: Bench, client: Client
+) -> None:
+    assert signing.gateway is not None
+    signing.catalog.script[f"POST {TABLE}"] = said(b"{}")
+    size = 60 * 1024
+    writers = await uploads(signing, 4 * LIMIT // size, size, FLINK)
+    await in_time(lambda: signing.gateway is not None and signing.gateway._budget.taken > LIMIT)
+    assert (await post(client, signing, append() + b" " * size, **SPARK))[0] == 200
+    for writer in writers:
+        writer.transport.abort()
+
+
+def test_each_of_many_callers_finds_half_of_what_is_left() -> None:
+    budget = MemoryBudget(1_000_000)
+    sizes = []
+    for number in range(50):
+        held = budget.reservation(f"caller-{number}")
+        while held.grow(1_000):
+            pass
+        sizes.append(held._size)
+    assert sizes[0] == 375_000
+    assert min(sizes[:5]) >= 1_000_000 // 64
+    assert budget.taken < 1_000_000

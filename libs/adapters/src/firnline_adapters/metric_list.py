@@ -20,7 +20,7 @@ DEAD = (
     *("state_too_large", "not_assigned", "not_folded", "unknown_action"),
     *("unknown_catalog", "unknown_prefix", "not_taken", "ended_the_process"),
 )
-STATUSES = ("200", "204", "400", "401", "403", "404", "409", "500", "502", "503", "504")
+STATUSES = (*("200", "204", "400", "401", "403", "404", "409", "413", "500", "502", "503", "504"),)
 CATALOG_ERRORS = ("401", "403", "429", "500", "502", "503", "504", "none")
 ENDS = (
     *("finished", "finished_late", "failed", "failed_for_good", "lost", "waited_in_vain"),

@@ -26,14 +26,12 @@ class ClientGone(ConnectionError):
     """The client broke off within its body, fell silent, or sent it in no form that HTTP knows."""
 
 
-class NotWhole(ValueError):
-    """A body that has to be signed is longer than what is kept, or there is no room for it now."""
+class BodyTooLong(ValueError):
+    """A body that has to be signed is longer than what is kept: it will never be sent."""
 
-    def __init__(self, max_bytes: int) -> None:
-        super().__init__(
-            f"the body is longer than the {max_bytes:,} bytes that the gateway signs, "
-            "or it has no room for it now"
-        )
+
+class NoRoom(Exception):
+    """For a body that has to be signed there is no room now; the call may come again."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +74,16 @@ async def body_of(request: BaseRequest, max_bytes: int, reservation: Reservation
             return Body(_all_of(kept, pieces, reservation), None, encoding)
     whole = b"".join(kept)
     return Body(whole, whole, encoding)
+
+
+def whole_of(body: Body, reservation: Reservation, max_bytes: int) -> bytes:
+    """The body, to be signed. Raises NoRoom where the reservation found none for it, BodyTooLong
+    where it has more than `max_bytes`."""
+    if body.kept is not None:
+        return body.kept
+    if reservation.is_refused:
+        raise NoRoom("the gateway has no memory for the body now: send the call again")
+    raise BodyTooLong(f"the body is longer than the {max_bytes:,} bytes that the gateway signs")
 
 
 async def _all_of(

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from aiohttp.web import BaseRequest, StreamResponse
 from firnline_adapters import metrics
 
-from firnline_gateway.bodies import NotWhole
+from firnline_gateway.bodies import BodyTooLong, NoRoom
 from firnline_gateway.callers import Callers
 from firnline_gateway.handlers import Gateway
 from firnline_gateway.proxy import authorization_of, refusal
@@ -49,6 +49,12 @@ class Gateways:
             return refusal(401, UNKNOWN_CALLER)
         try:
             return await self.catalogs[name](request)
-        except NotWhole as error:
-            metrics.count("gateway_calls", status="413")
-            return refusal(413, f"{error}; nothing was sent to the catalog")
+        except BodyTooLong as error:
+            return _refused(413, error)
+        except NoRoom as error:
+            return _refused(503, error)
+
+
+def _refused(status: int, error: Exception) -> StreamResponse:
+    metrics.count("gateway_calls", status=str(status))
+    return refusal(status, f"{error}; nothing was sent to the catalog")

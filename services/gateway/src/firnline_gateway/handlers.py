@@ -18,12 +18,14 @@ from firnline_domain.identity import CATALOG, PREFIX_HEADER, canonical_prefix
 from firnline_gateway.bodies import (
     Body,
     BodyCopy,
+    BodyTooLong,
     ClientGone,
-    NotWhole,
+    NoRoom,
     body_of,
     decoded,
     encoded,
     stream_of,
+    whole_of,
 )
 from firnline_gateway.callers import Callers
 from firnline_gateway.capture import Capture, Pending
@@ -79,6 +81,7 @@ WRITES = frozenset({CallKind.COMMIT, CallKind.TRANSACTION})
 CONFLICT = 409  # REST spec: a requirement of the commit does not hold any more
 SNAPSHOTS, ALL = "snapshots", "all"  # REST spec: what a load may leave out, and its default
 LOADED = frozenset({200, 304})  # 304: the client has kept the table, and may read it all the same
+STRANGERS = frozenset({401, 403})  # the catalog's answer to who may not do what they asked for
 OVERRIDES = frozenset({"x-http-method-override", "x-http-method", "x-method-override"})
 
 
@@ -104,7 +107,7 @@ class Gateway:
         None where nobody wants to know how often tables are read. `max_bytes`: of a body that is
         kept to be looked into, if the `budget` has room for it. `sizes`: the `capture`'s, too.
         `callers`: of whom a call is, where it is signed; then a body that is not kept is refused
-        with NotWhole."""
+        with BodyTooLong or NoRoom."""
         self._upstream = upstream
         self._capture = capture
         self._read_holds = read_holds
@@ -154,11 +157,12 @@ class Gateway:
     # A call that may change a table: kept, sent, and recorded when the catalog has answered.
 
     async def _change(self, request: BaseRequest, route: Route) -> StreamResponse:
-        """A committer's commit ends what it held, whatever the catalog answers; a writer's commit
-        ends its statement."""
+        """A committer's commit ends what it held, whatever the catalog answers but that it does not
+        let the caller in; a writer's commit ends its statement."""
         table, by_committer = self._names(route), HEADER in request.headers
         if route.kind is CallKind.COMMIT and not by_committer:
             await self._commit_holds.wait(table)
+        answer: StreamResponse | None = None
         try:
             answer = await self._keep_and_send(request, route)
             if answer.status == CONFLICT and route.kind is CallKind.COMMIT:
@@ -171,7 +175,8 @@ class Gateway:
                 if self._scans and route.kind is not CallKind.COMMIT:
                     self._scans.forget(table)
                 if by_committer:
-                    self._release(table)
+                    if answer is None or answer.status not in STRANGERS:
+                        self._release(table)
                 else:
                     self._read_holds.committed(table, _peer(request))
 
@@ -185,15 +190,17 @@ class Gateway:
     async def _keep_and_send(self, request: BaseRequest, route: Route) -> StreamResponse:
         """A body that can be kept is read whole before any of it is sent: a client that hangs up
         half-way then leaves the catalog untouched."""
-        reservation = self._budget.reservation()
+        reservation = self._budget.reservation(self._caller(request))
         try:
             body = await body_of(request, self._max_bytes, reservation)
+            if self._callers is not None:
+                whole_of(body, reservation, self._max_bytes)
         except ClientGone as gone:
             reservation.release()
             return _broken_off(gone)
-        if self._callers is not None and body.kept is None:
+        except (BodyTooLong, NoRoom):
             reservation.release()
-            raise NotWhole(self._max_bytes)
+            raise
         call = self._call(request, body)
         pending = await self._capture.begin(call, route, body, reservation)
         try:
@@ -266,8 +273,11 @@ class Gateway:
         )
 
     def _principal(self, request: BaseRequest) -> str | None:
-        said = authorization_of(request)
-        return self._callers.name_of(said) if self._callers else principal_of(said)
+        return self._caller(request) if self._callers else principal_of(authorization_of(request))
+
+    def _caller(self, request: BaseRequest) -> str | None:
+        """Whose share of the memory a body takes; None where the gateway knows nobody."""
+        return self._callers.name_of(authorization_of(request)) if self._callers else None
 
     def _names(self, route: Route) -> tuple[str, ...] | None:
         """Of the one table that a call is about."""
@@ -286,20 +296,20 @@ class Gateway:
         return answer
 
     async def _load(self, request: BaseRequest, table: tuple[str, ...]) -> StreamResponse:
-        """A committer's read may begin or end a hold; any other may have to wait for its end."""
+        """A committer's read may begin or end a hold, once the catalog has let it read the table:
+        the header alone anybody may send. Any other may have to wait for its end."""
         said = request.headers.get(HEADER)
         whole = all(one == ALL for one in request.query.getall(SNAPSHOTS, ()))
         sized = table if whole else None
         if said is None:
             await self._read_holds.read(table, _peer(request))
-        elif said == RELEASE:
-            self._release(table)
-        elif said == HOLD_READS:
-            self._read_holds.begin(table)
-        elif said == HOLD_COMMITS:
-            begin = partial(self._commit_holds.begin, table)
-            return await self._pass(request, accepted=begin, sized=sized)
-        return await self._pass(request, sized=sized)
+        ways: dict[str | None, Callable[[tuple[str, ...]], None]] = {
+            RELEASE: self._release,
+            HOLD_READS: self._read_holds.begin,
+            HOLD_COMMITS: self._commit_holds.begin,
+        }
+        accepted = partial(ways[said], table) if said in ways else None
+        return await self._pass(request, accepted=accepted, sized=sized)
 
     def _release(self, table: tuple[str, ...]) -> None:
         self._read_holds.release(table)
@@ -310,7 +320,7 @@ class Gateway:
     ) -> StreamResponse:
         """What a client did with a table, of which we take a copy."""
         headers = to_upstream(request.raw_headers)
-        with self._budget.reservation() as reservation:
+        with self._budget.reservation(self._caller(request)) as reservation:
             copy = BodyCopy(MAX_REPORT_BYTES, reservation)
             answer = await self._pass(request, copy)
             if answer.status in HEARD:
@@ -327,7 +337,7 @@ class Gateway:
     ) -> StreamResponse:
         """`accepted`: called where the catalog has answered with what was asked for. `sized`: the
         table whose whole metadata that is."""
-        with self._budget.reservation() as reservation:
+        with self._budget.reservation(self._caller(request)) as reservation:
             try:
                 body = await self._body_to_pass(request, copy, reservation)
             except ClientGone as gone:
@@ -337,18 +347,18 @@ class Gateway:
     async def _body_to_pass(
         self, request: BaseRequest, copy: BodyCopy | None, reservation: Reservation
     ) -> bytes | AsyncIterator[bytes] | None:
-        """In pieces as they come; whole where it is signed. Raises NotWhole, ClientGone."""
+        """In pieces as they come; whole where it is signed. Raises BodyTooLong, NoRoom,
+        ClientGone."""
         if not request.can_read_body:
             return None
         if self._callers is None:
             pieces = stream_of(request)
             return pieces if copy is None else copy.passing(pieces)
         body = await body_of(request, self._max_bytes, reservation)
-        if body.kept is None:
-            raise NotWhole(self._max_bytes)
+        whole = whole_of(body, reservation, self._max_bytes)
         if copy is not None:
-            copy.add(body.kept)
-        return body.kept
+            copy.add(whole)
+        return whole
 
     async def _sent_on(
         self,
@@ -364,7 +374,7 @@ class Gateway:
         except FAILURES as failure:
             return refusal_for(failure)
         async with upstream:
-            if accepted is not None and upstream.status == 200:
+            if accepted is not None and upstream.status in LOADED:
                 accepted()
             length = None
             if sized is not None and upstream.status == 200:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from types import TracebackType
 
 SMALL_BYTES = 64 * 1024  # nearly every commit; its request is also kept on the disk meanwhile
@@ -9,41 +10,62 @@ LARGE_SHARE = 0.75  # of the budget: what is above it is for small bodies alone
 
 
 class MemoryBudget:
-    """Counts bytes and waits for nobody: a body that finds no room is passed on and not kept."""
+    """Counts bytes and waits for nobody: a body that finds no room is passed on and not kept.
+
+    A caller that is known by name holds no more than what it leaves for the others: the first one
+    half, the next one half of what is left. So five callers that hold all they can leave 8 MB of
+    256 MB, and small bodies have a quarter in which the same holds.
+    """
 
     def __init__(self, max_bytes: int) -> None:
         self._max = max_bytes
         self.taken = 0  # bytes that are held now
+        self._of_caller: Counter[str] = Counter()  # of these
 
-    def reservation(self) -> Reservation:
-        """An empty one; it can grow."""
-        return Reservation(self)
+    def reservation(self, caller: str | None = None) -> Reservation:
+        """An empty one; it can grow. `caller`: None = nobody's in particular."""
+        return Reservation(self, caller)
 
-    def take(self, size: int, large: bool) -> bool:
+    def take(self, size: int, large: bool, caller: str | None) -> bool:
         """False if there is no room for so many bytes more."""
-        if self.taken + size > self._max * (LARGE_SHARE if large else 1.0):
+        most = self._max * (LARGE_SHARE if large else 1.0)
+        left = most - self.taken - size
+        if left < 0 or (caller is not None and self._of_caller[caller] + size > left):
             return False
-        self.taken += size
+        self._move(size, caller)
         return True
+
+    def give_back(self, size: int, caller: str | None) -> None:
+        """So many bytes are held no more."""
+        self._move(-size, caller)
+
+    def _move(self, size: int, caller: str | None) -> None:
+        self.taken += size
+        if caller is not None:
+            self._of_caller[caller] += size
 
 
 class Reservation:
     """What one call holds of the budget, until `release`."""
 
-    def __init__(self, budget: MemoryBudget) -> None:
+    def __init__(self, budget: MemoryBudget, caller: str | None) -> None:
         self._budget = budget
+        self._caller = caller
         self._size = 0
+        self.is_refused = False  # there was no room when it was to grow
 
     def grow(self, size: int) -> bool:
         """Hold so many bytes more; False if there is no room for them."""
-        if not self._budget.take(size, large=self._size + size > SMALL_BYTES):
+        large = self._size + size > SMALL_BYTES
+        if not self._budget.take(size, large, self._caller):
+            self.is_refused = True
             return False
         self._size += size
         return True
 
     def release(self) -> None:
         """Give all of it back; again does nothing."""
-        self._budget.taken -= self._size
+        self._budget.give_back(self._size, self._caller)
         self._size = 0
 
     def __enter__(self) -> Reservation:
