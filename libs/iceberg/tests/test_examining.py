@@ -291,6 +291,21 @@ def test_other_partitions_manifests_are_not_opened(table: Table) -> None:
     assert (rest.lowest, rest.as_listed, rest.by_scope) == (3, 3, {})
 
 
+def test_bounds_of_a_manifest_list_that_leave_out_a_partition_keep_its_deletes(
+    table: Table,
+) -> None:
+    """A delete is spent only where no older file of its partition is left."""
+    table.listed[1] = replace(table.listed[1], partitions=(FieldSummary(False, b"a", b"b"),))
+    table.write(Manifest(1, False, [File(0, 8, "c")]))
+    subject = Subject(frozenset({"file:///w/4"}), frozenset({Scope(1, '["c"]')}))
+    assert table.of(subject)[1].by_scope == {}
+    table.write(Manifest(1, True, [File(2, 7, "c")]))
+    assert table.of(subject)[1].by_scope == {Scope(1, '["c"]'): 4}
+    Path(table.listed[1].path.removeprefix("file://")).unlink()
+    table.listed[1] = replace(table.listed[1], min_sequence_number=8)
+    assert table.of(subject)[1].by_scope == {}  # all of it is younger than the delete
+
+
 def test_a_delete_that_names_a_file_is_found_wherever_it_lies(table: Table) -> None:
     table.write(Manifest(1, True, [File(1, 7, "z", about="file:///w/0")]))
     part, _ = table.of(Subject(frozenset({"file:///w/0"}), frozenset({Scope(1, '["a"]')})))
@@ -309,6 +324,10 @@ def test_a_delete_that_names_a_file_is_found_wherever_it_lies(table: Table) -> N
         (DateType(), "1970-01-04", (1).to_bytes(4, "little"), (2).to_bytes(4, "little"), False),
         (DateType(), "+12970-01-04", (1).to_bytes(4, "little"), (2).to_bytes(4, "little"), True),
         (BooleanType(), True, b"\0", b"\0", True),
+        (StringType(), "b", b"c", b"a", True),  # swapped
+        (StringType(), "b", b"c\xe2", b"d", True),  # cut inside a character
+        (StringType(), "customer-7", b"a", b"custo", True),  # cut, and not raised
+        (LongType(), 5, b"\1", b"\2", True),
         (None, "d", b"a", b"c", True),
     ],
 )

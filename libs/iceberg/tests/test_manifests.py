@@ -131,6 +131,8 @@ def bounds(lower: bytes, upper: bytes) -> dict[str, Any]:
         ({"content": 1}, None),
         ({"content": 1, **bounds(b"file:/w/a", b"file:/w/a")}, "file:///w/a"),
         ({"content": 1, **bounds(b"file:/w/a", b"file:/w/b")}, None),
+        ({"content": 1, **bounds(b"file:/w/\xe2", b"file:/w/\xe2")}, None),  # cut in a character
+        ({"content": 1, **bounds(b"\xff\xfe", b"\0")}, None),
         ({"content": 1, "referenced_data_file": "file:/w/c"}, "file:///w/c"),
         ({"content": 2, "equality_ids": [2, 1], **bounds(b"x", b"x")}, None),
     ],
@@ -142,6 +144,7 @@ def test_the_one_data_file_of_a_position_delete(
     (found,) = read(io, manifest)
     assert isinstance(found, DeleteFileEntry)
     assert found.referenced_data_file == expected
+    assert found.named_by_bounds is (expected == "file:///w/a")
     assert found.equality_ids == ((1, 2) if more["content"] == 2 else ())
 
 

@@ -8,19 +8,24 @@ same. Taking one out of the metadata changes no row.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 from firnline_domain.identity import Scope
 from firnline_domain.records.results import DeleteKind
 from pyiceberg.schema import Schema
+from pyiceberg.types import NestedField
 
+from firnline_iceberg.bounds import UNKNOWN
+from firnline_iceberg.column_spans import AT_ONCE, Footers, Spans, read_paths
 from firnline_iceberg.files import DataFileEntry, DeleteFileEntry
 from firnline_iceberg.manifests import Detail
 from firnline_iceberg.partitions import source_is_dropped
 from firnline_iceberg.planning import live_entries
-from firnline_iceberg.pruning import may_match
+from firnline_iceberg.pruning import excludes, key_fields, may_match
 from firnline_iceberg.tables import LoadedTable
 
 MAX_PAIRS = 1_000_000  # of a data file and an equality delete, that bounds are compared of: 2 s
+MAX_FILES_READ = 5_000  # in one look, eight at once: a minute of S3. Deletes that need more stay
 
 
 class LiveData:
@@ -77,6 +82,10 @@ def dangling_deletes(table: LoadedTable, snapshot_id: int) -> tuple[DeleteFileEn
     """Those of a snapshot. All manifests are read once; those of data files once more, with bounds,
     where few enough equality deletes are left to compare.
 
+    Bounds choose which of these may go, and the files' own footers decide. Iceberg's readers prune
+    by bounds as well: where these are too narrow they do not apply a delete, which stays all the
+    same. A position delete that is of one file by its bounds is read.
+
     Raises SnapshotGone, MetadataFileGone, MetadataUnreadable, RetryLater.
     """
     deletes = tuple(_live_deletes(table, snapshot_id, Detail.REFERENCES))
@@ -85,15 +94,17 @@ def dangling_deletes(table: LoadedTable, snapshot_id: int) -> tuple[DeleteFileEn
     live = LiveData(deletes)
     for file in _live_data(table, snapshot_id, Detail.COUNTS):
         live.add(file)
-    found = by_number(deletes, live)
-    known = {one.key for one in found}
+    unnamed = by_number(deletes, live)
+    found = tuple(one for one in unnamed if not one.named_by_bounds)
+    found += _naming_none(table, snapshot_id, [one for one in unnamed if one.named_by_bounds])
+    known = {one.key for one in unnamed}
     equality = [one for one in deletes if _is_equality(one) and one.key not in known]
     if equality and len(equality) * live.files <= MAX_PAIRS:
         kept = {one.key for one in equality}
         exact = _live_deletes(table, snapshot_id, Detail.STATS)
         data = tuple(_live_data(table, snapshot_id, Detail.STATS))
         candidates = [one for one in exact if _is_equality(one) and one.key in kept]
-        found += by_bounds(candidates, data, table.schema)
+        found += by_footers(table, by_bounds(candidates, data, table.schema), data)
     return found
 
 
@@ -109,25 +120,76 @@ def by_number(deletes: Iterable[DeleteFileEntry], live: LiveData) -> tuple[Delet
     return tuple(one for one in deletes if _without_target(one, live))
 
 
+class _Reached:
+    """Which data files an equality delete may be about."""
+
+    def __init__(self, data: Sequence[DataFileEntry]) -> None:
+        self._data, self._scopes = data, dict[Scope, list[DataFileEntry]]()
+        for file in data:
+            self._scopes.setdefault(file.scope, []).append(file)
+
+    def by(self, delete: DeleteFileEntry) -> Iterator[DataFileEntry]:
+        """Those of its scope that are older than it."""
+        reached = self._data if delete.is_global else self._scopes.get(delete.scope, ())
+        return (one for one in reached if (one.sequence_number or 0) < delete.sequence_number)
+
+
 def by_bounds(
     deletes: Iterable[DeleteFileEntry], data: Sequence[DataFileEntry], schema: Schema
 ) -> tuple[DeleteFileEntry, ...]:
     """Equality deletes that match no row of any data file they reach, by bounds and null counts;
-    all have `stats`."""
-    scopes: dict[Scope, list[DataFileEntry]] = {}
-    for file in data:
-        scopes.setdefault(file.scope, []).append(file)
+    all have `stats`. One whose number a broken writer left out may reach anything."""
+    reached = _Reached(data)
+    return tuple(
+        delete
+        for delete in deletes
+        if delete.sequence_number is not None
+        and not any(may_match(file, delete, schema) for file in reached.by(delete))
+    )
 
-    def matches(delete: DeleteFileEntry) -> bool:
-        if delete.sequence_number is None:  # of a broken writer: it may reach anything
-            return True
-        reached = data if delete.is_global else scopes.get(delete.scope, ())
-        return any(
-            (file.sequence_number or 0) < delete.sequence_number and may_match(file, delete, schema)
-            for file in reached
-        )
 
-    return tuple(delete for delete in deletes if not matches(delete))
+def by_footers(
+    table: LoadedTable, deletes: Iterable[DeleteFileEntry], data: Sequence[DataFileEntry]
+) -> tuple[DeleteFileEntry, ...]:
+    """Those of which their own footers, and those of all data files that they reach, say the same.
+    Raises StorageUnreachable."""
+    reached, footers, found = _Reached(data), Footers(), list[DeleteFileEntry]()
+    for delete in deletes:
+        files, fields = (delete, *reached.by(delete)), tuple(key_fields(delete, table.schema))
+        if len(footers.known) + len(footers.unread(files, fields)) > MAX_FILES_READ:
+            continue
+        own, *theirs = footers.read_all(table.io, files, fields)
+        if all(_exclude(fields, one, own) for one in theirs):
+            found.append(delete)
+    return tuple(found)
+
+
+def _exclude(fields: Iterable[NestedField], data: Spans, delete: Spans) -> bool:
+    ids = [one.field_id for one in fields]
+    return any(excludes(data.get(one, UNKNOWN), delete.get(one, UNKNOWN)) for one in ids)
+
+
+def _naming_none(
+    table: LoadedTable, snapshot_id: int, deletes: Sequence[DeleteFileEntry]
+) -> tuple[DeleteFileEntry, ...]:
+    """Position deletes that name no live data file that is old enough, by what they hold."""
+    few = deletes[:MAX_FILES_READ]
+    if not few:
+        return ()
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        named = list(pool.map(lambda one: read_paths(table.io, one), few))
+    by_path: dict[str, list[DeleteFileEntry]] = {}
+    for delete, paths in zip(few, named, strict=True):
+        for path in paths or ():
+            by_path.setdefault(path, []).append(delete)
+    about = {
+        delete.key
+        for file in _live_data(table, snapshot_id, Detail.COUNTS)
+        for delete in by_path.get(file.normal, ())
+        if (file.sequence_number or 0) <= delete.sequence_number
+    }
+    pairs = zip(few, named, strict=True)
+    return tuple(one for one, paths in pairs if paths is not None and one.key not in about)
 
 
 def _without_target(delete: DeleteFileEntry, live: LiveData) -> bool:

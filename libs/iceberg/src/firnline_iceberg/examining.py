@@ -48,6 +48,7 @@ def examined(table: LoadedTable, snapshot_id: int, about: Subject) -> tuple[Live
     for manifest in table.manifests(table.snapshot(snapshot_id)):
         if not manifest.holds_no_live:
             look.take(manifest)
+    look.count_left_out()
     return LiveFiles(snapshot_id, tuple(look.data), tuple(look.deletes)), look.rest
 
 
@@ -62,6 +63,7 @@ class _Look:
     _lowest: list[int] = field(default_factory=list)
     _as_listed: list[int] = field(default_factory=list)
     _by_scope: dict[Scope, int] = field(default_factory=dict)
+    _left_out: list[ManifestFile] = field(default_factory=list)
 
     @property
     def rest(self) -> Rest:
@@ -76,10 +78,21 @@ class _Look:
             self._take_deletes(manifest)
         elif not self._may_hold(manifest):
             self._others(manifest.min_sequence_number, manifest.min_sequence_number)
+            self._left_out.append(manifest)
         elif _is_small(manifest) or (digest := self.table.digest(manifest)).names(self.paths):
             self._take_entries(manifest)
         else:
             self._take_digest(manifest, digest)
+
+    def count_left_out(self) -> None:
+        """Look for older files of the partitions in the manifests that the list's bounds rule out,
+        if there are deletes that such a file needs: what seems spent is removed, and bounds may be
+        wrong. Reads digests, which are kept."""
+        partial = (one for one in self.deletes if one.referenced_data_file is None)
+        newest = max((one.sequence_number or 0 for one in partial if not one.is_global), default=0)
+        for manifest in self._left_out:
+            if manifest.min_sequence_number <= newest:
+                self._count_scopes(self.table.digest(manifest))
 
     def _may_hold(self, manifest: ManifestFile) -> bool:
         types = self.table.partition_types(manifest.spec_id)
@@ -119,6 +132,9 @@ class _Look:
         if (lowest := digest.lowest_of_all) is not None:
             listed = manifest.min_sequence_number
             self._others(min(lowest, listed), max(lowest, listed))
+        self._count_scopes(digest)
+
+    def _count_scopes(self, digest: Digest) -> None:
         for scope in self.about.scopes:
             if (number := digest.lowest_of(scope)) is not None:
                 self._of_scope(scope, number)

@@ -1,15 +1,16 @@
-"""How old the youngest row of a data file can be, by its partition value or by its bounds. Pure."""
+"""How old the youngest row of a data file can be: by its partition value, or by its own footer."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from enum import Enum
 from typing import Any
 
 from firnline_domain.errors import TaskRefused
-from pyiceberg.conversions import from_bytes
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.transforms import (
     DayTransform,
@@ -22,7 +23,6 @@ from pyiceberg.types import (
     DateType,
     IcebergType,
     NestedField,
-    PrimitiveType,
     StringType,
     TimestampNanoType,
     TimestampType,
@@ -30,11 +30,15 @@ from pyiceberg.types import (
     TimestamptzType,
 )
 
-from firnline_iceberg.files import DataFileEntry, FileStats
+from firnline_iceberg.bounds import UNKNOWN, Range, Span, span_of
+from firnline_iceberg.column_spans import Footers
+from firnline_iceberg.files import DataFileEntry
 from firnline_iceberg.tables import LoadedTable
 
 HOUR_MS, DAY_MS = 3_600_000, 86_400_000
+FOOTERS_TOGETHER = 1_000
 _EPOCH_YEAR = 1970
+_400_YEARS_DAYS = 146_097
 _NANOSECONDS = re.compile(r"(\.\d{6})\d+")  # Python has six digits
 _PER_MS: dict[type, int] = {TimestampType: 1_000, TimestamptzType: 1_000}
 _NANOS: dict[type, int] = {TimestampNanoType: 1_000_000, TimestamptzNanoType: 1_000_000}
@@ -68,22 +72,134 @@ def _is_of_time(table: LoadedTable, field: PartitionField) -> bool:
     return isinstance(kind, _TIMES) and (identity or isinstance(field.transform, _OF_TIME))
 
 
-def is_older(file: DataFileEntry, spec: PartitionSpec, column: NestedField, before_ms: int) -> bool:
-    """Whether every row of it is older than that moment, without doubt: a row without a time, or a
-    partition that is not understood, keeps its file."""
-    ends = list(_ends_ms(file, spec, column))
-    return bool(ends) and min(ends) <= before_ms
+@dataclass(frozen=True)
+class FileAges:
+    """Finds files whose rows are all before a moment: by the partition value, if the file's own
+    footer does not say otherwise, else by that footer. Bounds of the manifest only choose which
+    footers are read: they are not believed, for rows would go."""
+
+    table: LoadedTable
+    column: NestedField
+    footers: Footers
+
+    def decided(
+        self, files: Iterable[DataFileEntry], before_ms: int
+    ) -> Iterator[tuple[DataFileEntry, bool]]:
+        """Decide for each file, in any order, whether it is old. Raises StorageUnreachable."""
+        asked = list[tuple[DataFileEntry, Age]]()
+        for file in files:
+            guess = guess_age(file, self.table.spec(file.spec_id), self.column, before_ms)
+            if guess is Age.YOUNG:
+                yield file, False
+                continue
+            asked.append((file, guess))
+            if len(asked) == FOOTERS_TOGETHER:
+                yield from self._ask(asked, before_ms)
+                asked = []
+        yield from self._ask(asked, before_ms)
+
+    def _ask(
+        self, files: Sequence[tuple[DataFileEntry, Age]], before_ms: int
+    ) -> Iterator[tuple[DataFileEntry, bool]]:
+        some = [file for file, _ in files]
+        found = self.footers.read_all(self.table.io, some, (self.column,))
+        for (file, guess), spans in zip(files, found, strict=True):
+            span = spans.get(self.column.field_id, UNKNOWN)
+            if span.range is None and (span.none_null or not span.all_null):
+                yield file, guess is Age.OLD  # Avro, or a column that is the partition's alone
+                continue
+            within = _partition_span(file, self.table.spec(file.spec_id), self.column)
+            rows = _rows_span(span, self.column)
+            yield file, rows is not None and rows[1] <= before_ms and _lies_in(rows, within)
 
 
-def _ends_ms(file: DataFileEntry, spec: PartitionSpec, column: NestedField) -> Iterable[int]:
-    """Moments before which all of its rows are."""
-    for field, value in zip(spec.fields, json.loads(file.partition), strict=False):
-        if field.source_id == column.field_id and value is not None:
-            end_ms = _partition_end_ms(field.transform, value, column.field_type)
-            if end_ms is not None:
-                yield end_ms
-    if file.stats is not None and (end_ms := _bound_ms(file.stats, column)) is not None:
-        yield end_ms
+class Age(Enum):
+    """What manifests say of a file's age."""
+
+    YOUNG = "young"  # or not known
+    OLD = "old"  # by its partition value
+    ASK_FILE = "ask_file"  # its bounds say that it is old, and no partition value does
+
+
+def guess_age(file: DataFileEntry, spec: PartitionSpec, column: NestedField, before_ms: int) -> Age:
+    """Tell from the manifest whether all rows of a file may be before a moment. Readers go by the
+    partition value, so it is believed, unless it contradicts another one or the bounds."""
+    within = _partition_span(file, spec, column)
+    bounds = span_of(column, file.stats)
+    rows = _rows_span(bounds, column)
+    known = bounds.range and _moments(bounds.range, column)
+    if within == CONTRADICTORY or (known and not _lies_in(known, within)):
+        return Age.YOUNG
+    if within is not None and within[1] <= before_ms:
+        return Age.OLD
+    return Age.ASK_FILE if rows is not None and rows[1] <= before_ms else Age.YOUNG
+
+
+Moments = tuple[int, int]
+"""From, and before, in milliseconds since 1970."""
+CONTRADICTORY: Moments = (0, 0)  # no moment is in it
+ANY_TIME: Moments = (-(10**18), 10**18)
+
+
+def _lies_in(rows: Moments, within: Moments | None) -> bool:
+    return within is None or (within[0] <= rows[0] and rows[1] <= within[1])
+
+
+def _partition_span(
+    file: DataFileEntry, spec: PartitionSpec, column: NestedField
+) -> Moments | None:
+    """Between which moments its rows are by all partition values that are of the column; None:
+    none is. They have to have a moment in common."""
+    spans = [
+        span
+        for one, value in zip(spec.fields, json.loads(file.partition), strict=False)
+        if one.source_id == column.field_id
+        and value is not None
+        and (span := _moments_of_value(one.transform, value, column.field_type)) is not None
+    ]
+    if not spans:
+        return None
+    first, last = max(start for start, _ in spans), min(end for _, end in spans)
+    return (first, last) if first < last else CONTRADICTORY
+
+
+def _moments_of_value(transform: Any, value: Any, kind: IcebergType) -> Moments | None:
+    end_ms = _partition_end_ms(transform, value, kind)
+    if end_ms is None:
+        return None
+    match transform:
+        case HourTransform():
+            return end_ms - HOUR_MS, end_ms
+        case MonthTransform():
+            return _month_ms(int(value)), end_ms
+        case YearTransform():
+            return _month_ms(int(value) * 12), end_ms
+        case IdentityTransform() if isinstance(kind, (*_PER_MS, *_NANOS)):
+            return end_ms - 1, end_ms
+    return end_ms - DAY_MS, end_ms
+
+
+def _rows_span(span: Span, column: NestedField) -> Moments | None:
+    """Between which moments its rows are; None where one may have no time. Between two texts there
+    are others that are no days."""
+    if span.range is None or not span.none_null:
+        return None
+    if isinstance(column.field_type, StringType) and span.range[0] != span.range[1]:
+        return None
+    return _moments(span.range, column)
+
+
+def _moments(found: Range, column: NestedField) -> Moments:
+    kind, (low, high) = column.field_type, found
+    try:
+        if isinstance(kind, StringType):
+            return _day_end_ms(low) - DAY_MS, _day_end_ms(high)
+        if isinstance(kind, DateType):
+            return low * DAY_MS, (high + 1) * DAY_MS
+        per_ms = _PER_MS.get(type(kind)) or _NANOS[type(kind)]
+        return low // per_ms, high // per_ms + 1
+    except (ValueError, OverflowError):  # text that is no day
+        return ANY_TIME
 
 
 def _partition_end_ms(transform: Any, value: Any, kind: IcebergType) -> int | None:
@@ -119,19 +235,8 @@ def _moment_ms(text: str) -> int:
 
 
 def _month_ms(months: int) -> int:
+    """When a month since 1970 begins, of any year: Python's dates end with the year 9999."""
     years, month = divmod(months, 12)
-    return _moment_ms(date(_EPOCH_YEAR + years, month + 1, 1).isoformat())
-
-
-def _bound_ms(stats: FileStats, column: NestedField) -> int | None:
-    """The upper bound of the column, where no row lacks it."""
-    number, kind = column.field_id, column.field_type
-    upper, nulls = stats.upper.get(number), stats.null_counts.get(number)
-    if upper is None or (nulls != 0 and not column.required) or isinstance(kind, StringType):
-        return None
-    assert isinstance(kind, PrimitiveType)
-    value: Any = from_bytes(kind, upper)
-    if isinstance(kind, DateType):
-        return (int(value) + 1) * DAY_MS
-    per_ms = _PER_MS.get(type(kind)) or _NANOS[type(kind)]
-    return int(value) // per_ms + 1
+    cycles, year = divmod(_EPOCH_YEAR + years - 2000, 400)
+    first = _moment_ms(date(2000 + year, month + 1, 1).isoformat())
+    return first + cycles * _400_YEARS_DAYS * DAY_MS

@@ -8,6 +8,8 @@ from enum import IntEnum
 from firnline_domain.identity import Scope, normal_path
 from firnline_domain.records.results import DeleteKind
 
+PATH_ID = 2147483546  # of `file_path`, the column of a position-delete file
+
 
 class Status(IntEnum):
     """`status` of a manifest entry."""
@@ -101,6 +103,7 @@ class DeleteFileEntry(FileEntry):
     kind: DeleteKind
     equality_ids: tuple[int, ...] = ()  # ascending
     referenced_data_file: str | None = None
+    named_by_bounds: bool = False  # it is so by bounds, which are perhaps wrong
     content_offset: int | None = None  # of a DV, in the Puffin file
     content_size: int | None = None  # of a DV, bytes
 

@@ -15,8 +15,10 @@ from typing import Any
 from firnline_domain.identity import normal_path
 from firnline_domain.records.results import DeleteKind
 from pyiceberg.io import FileIO
+from pyiceberg.types import StringType
 
 from firnline_iceberg.avro import MetadataUnreadable, Record, Wanted, records
+from firnline_iceberg.bounds import read_range
 from firnline_iceberg.fields import (
     ENTRY,
     ENTRY_WHOLE,
@@ -26,6 +28,7 @@ from firnline_iceberg.fields import (
     PARTITION,
 )
 from firnline_iceberg.files import (
+    PATH_ID,
     DataFileEntry,
     DeleteFileEntry,
     FileEntry,
@@ -34,8 +37,6 @@ from firnline_iceberg.files import (
     Status,
 )
 from firnline_iceberg.partitions import PartitionText
-
-_PATH_COLUMN = 2147483546  # `file_path` of a position-delete file
 
 
 class Detail(IntEnum):
@@ -195,12 +196,15 @@ def inherited(number: int | None, status: Status, manifest: ManifestFile) -> int
 
 def _delete_file(file: Record, common: dict[str, Any]) -> DeleteFileEntry:
     kind = _delete_kind(file["content"], common["format"])
-    reference = None if kind is DeleteKind.EQUALITY else _referenced(file)
+    named = None if kind is DeleteKind.EQUALITY else file.get("referenced_data_file")
+    bound = _path_of_bounds(file) if kind is DeleteKind.POSITION and named is None else None
+    path = named if bound is None else bound
     return DeleteFileEntry(
         **common,
         kind=kind,
         equality_ids=tuple(sorted(file.get("equality_ids") or ())),
-        referenced_data_file=reference,
+        referenced_data_file=None if path is None else normal_path(path),
+        named_by_bounds=bound is not None,
         content_offset=file.get("content_offset"),
         content_size=file.get("content_size"),
     )
@@ -212,18 +216,13 @@ def _delete_kind(content: int, file_format: str) -> DeleteKind:
     return DeleteKind.DELETION_VECTOR if file_format == "PUFFIN" else DeleteKind.POSITION
 
 
-def _referenced(file: Record) -> str | None:
-    if (path := file.get("referenced_data_file")) is not None:
-        return normal_path(path)
-    lower = _path_bound(file.get("lower"))
-    if lower is None or lower != _path_bound(file.get("upper")):
-        return None
-    return normal_path(lower.decode())
-
-
-def _path_bound(pairs: list[Record] | None) -> bytes | None:
-    found = (pair["value"] for pair in pairs or () if pair["key"] == _PATH_COLUMN)
-    return next(found, None)
+def _path_of_bounds(file: Record) -> str | None:
+    """Read the one data file that the bounds name, as Iceberg's readers do
+    (`ContentFileUtil.referencedDataFile`). Bounds that are no text name none: the file may be about
+    its whole partition."""
+    lower, upper = (_map(file.get(side)).get(PATH_ID) for side in ("lower", "upper"))
+    found = read_range(StringType(), lower, upper)
+    return found[0] if found and found[0] == found[1] else None
 
 
 def _stats(file: Record) -> FileStats:

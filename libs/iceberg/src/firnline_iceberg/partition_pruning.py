@@ -13,7 +13,9 @@ from typing import Any
 from firnline_domain.identity import Scope
 from pyiceberg.types import DateType, IcebergType, IntegerType, LongType, StringType
 
+from firnline_iceberg.bounds import read_range
 from firnline_iceberg.manifests import FieldSummary, ManifestFile
+from firnline_iceberg.pruning import is_below
 
 _EPOCH = date(1970, 1, 1)
 
@@ -38,20 +40,14 @@ def _may_hold(manifest: ManifestFile, scope: Scope, types: Sequence[IcebergType 
 def _excludes(value: Any, summary: FieldSummary, kind: IcebergType | None) -> bool:
     if value is None:
         return summary.contains_null is False
-    read = _READERS.get(type(kind))
-    if read is None or summary.lower is None or summary.upper is None:
+    if (read := _VALUES.get(type(kind))) is None:
         return False
-    decoded, written = read
+    found = read_range(kind, summary.lower, summary.upper)
     try:
-        low, high, own = decoded(summary.lower), decoded(summary.upper), written(value)
-        return bool(own < low or high < own)
+        own = read(value)
     except (ValueError, TypeError, OverflowError):
         return False
-
-
-def _integer(bound: bytes) -> int:
-    """Of 4 or 8 bytes: a field may have been widened since."""
-    return int.from_bytes(bound, "little", signed=True)
+    return found is not None and bool(own < found[0] or is_below(found[1], own))
 
 
 def _as_it_is(kind: type) -> Callable[[Any], Any]:
@@ -67,9 +63,9 @@ def _days(value: Any) -> int:
     return (date.fromisoformat(value) - _EPOCH).days
 
 
-_READERS: dict[type, tuple[Callable[[bytes], Any], Callable[[Any], Any]]] = {
-    IntegerType: (_integer, _as_it_is(int)),
-    LongType: (_integer, _as_it_is(int)),
-    DateType: (_integer, _days),
-    StringType: (bytes.decode, _as_it_is(str)),
+_VALUES: dict[type, Callable[[Any], Any]] = {
+    IntegerType: _as_it_is(int),
+    LongType: _as_it_is(int),
+    DateType: _days,
+    StringType: _as_it_is(str),
 }

@@ -1,9 +1,9 @@
 """What a table and its archive hold, for `firnline_domain.commits.archives`: read from manifests,
-no file is opened."""
+and from footers where `file_ages` asks for them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from firnline_domain.commits.archives import Archive, CopiedFile, Source, SourceFile
@@ -19,7 +19,7 @@ from firnline_iceberg.naming import copied, file_name
 from firnline_iceberg.planning import DeleteIndex, live_entries
 from firnline_iceberg.tables import LoadedTable
 
-IsOld = Callable[[DataFileEntry], bool]
+AreOld = Callable[[Iterable[DataFileEntry]], Iterator[tuple[DataFileEntry, bool]]]
 NO_ARCHIVE = Archive("")
 
 
@@ -31,15 +31,15 @@ class Held:
     entries: dict[str, DataFileEntry]
 
 
-def source_of(table: LoadedTable, head: int, is_old: IsOld, wanted: Collection[str] = ()) -> Held:
+def source_of(table: LoadedTable, head: int, are_old: AreOld, wanted: Collection[str] = ()) -> Held:
     """`wanted`: keys of files that are looked for, whatever their age. Raises TaskRefused where a
     file is listed twice, MetadataFileGone, RetryLater."""
     found = live_entries(table, head, Detail.REFERENCES, deletes=True)
     index = DeleteIndex(one for one in found if isinstance(one, DeleteFileEntry))
     entries, live, old = dict[str, DataFileEntry](), dict[str, SourceFile](), list[SourceFile]()
-    for entry in live_entries(table, head, Detail.WHOLE, deletes=False):
-        assert isinstance(entry, DataFileEntry)
-        key, is_due = key_of(table.identity.uuid, entry.normal), is_old(entry)
+    whole = live_entries(table, head, Detail.WHOLE, deletes=False)
+    for entry, is_due in are_old(one for one in whole if isinstance(one, DataFileEntry)):
+        key = key_of(table.identity.uuid, entry.normal)
         if not is_due and key not in wanted:
             continue
         if key in entries:

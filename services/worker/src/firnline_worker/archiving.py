@@ -14,6 +14,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from firnline_domain.commits.archives import (
@@ -48,9 +49,10 @@ from firnline_iceberg.archive_tables import (
     synced,
 )
 from firnline_iceberg.avro import MetadataFileGone
+from firnline_iceberg.column_spans import Footers
 from firnline_iceberg.commits import JavaCommits
 from firnline_iceberg.copies import copy, copy_json
-from firnline_iceberg.file_ages import is_older, time_column
+from firnline_iceberg.file_ages import FileAges, time_column
 from firnline_iceberg.file_cache import FileCache
 from firnline_iceberg.files import DataFileEntry
 from firnline_iceberg.java import removal_json
@@ -61,7 +63,7 @@ from firnline_iceberg.rewrites import Refused as CommitRefused
 from firnline_iceberg.sweeping import Sweeper
 from firnline_iceberg.tables import LoadedTable, Tables, settings_of
 
-from firnline_worker.archive_states import Held, IsOld, archive_of, source_of
+from firnline_worker.archive_states import AreOld, Held, archive_of, source_of
 from firnline_worker.preconditions import in_grace_period, yield_to_writers
 
 MAX_FILES = 1_000  # of a round
@@ -109,6 +111,7 @@ class _Running:
 
     def __init__(self, of: Archiver, order: TableOrder, cache: FileCache) -> None:
         self.of, self.order, self.cache = of, order, cache
+        self.footers = Footers()
         self.begun_ms = of.now_ms()
         self.done = dict.fromkeys(("files", "rows", "bytes", "rounds", "rounds_given_up"), 0.0)
 
@@ -172,8 +175,8 @@ class _Running:
         archive = archive and replace(archive, cache=self.cache)
         state, copies = archive_of(table, archive)
         mine = {key for key, one in state.copies.items() if one.round == state.round}
-        is_old = old_by(table, limits, order, of.now_ms())
-        held = source_of(table, head, is_old, mine)
+        are_old = old_by(table, limits, order, of.now_ms(), self.footers)
+        held = source_of(table, head, are_old, mine)
         return Look(table, head, archive, held, state, copies)
 
     def limits(self, table: LoadedTable) -> Thresholds:
@@ -316,8 +319,8 @@ def preview(tables: Tables, table: LoadedTable, order: TableOrder, now_ms: int) 
     refuse_unfit(table)
     archive = find(tables, table, limits.archive_table)
     state, _ = archive_of(table, archive)
-    is_old = old_by(table, limits, order, now_ms)
-    source = source_of(table, table.head(MAIN).snapshot_id, is_old).source
+    are_old = old_by(table, limits, order, now_ms, Footers())
+    source = source_of(table, table.head(MAIN).snapshot_id, are_old).source
     step = next_step(source, state, MAX_FILES, MAX_BYTES)
     if isinstance(step, Refused):
         return f"{step.reason}: {step.detail}"
@@ -357,11 +360,13 @@ def limits_of(tables: Tables, table: LoadedTable, order: TableOrder) -> Threshol
     return thresholds(settings_of(tables, table), fleets)
 
 
-def old_by(table: LoadedTable, limits: Thresholds, order: TableOrder, now_ms: int) -> IsOld:
-    """Raises TaskRefused where nobody knows the time of a row."""
-    column = time_column(table, limits.partition_column.strip())
+def old_by(
+    table: LoadedTable, limits: Thresholds, order: TableOrder, now_ms: int, footers: Footers
+) -> AreOld:
+    """`footers`: what is known of them. Raises TaskRefused where nobody knows the time of a row."""
+    ages = FileAges(table, time_column(table, limits.partition_column.strip()), footers)
     before_ms = now_ms - int(archive_h(order, limits) * HOUR_MS)
-    return lambda entry: is_older(entry, table.spec(entry.spec_id), column, before_ms)
+    return partial(ages.decided, before_ms=before_ms)
 
 
 def archive_h(order: TableOrder, limits: Thresholds) -> float:

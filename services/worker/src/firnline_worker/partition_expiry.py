@@ -1,9 +1,10 @@
 """Takes files whose rows are all older than the owner wants out of a table, by metadata alone: no
-file is read or written. Or only counts them, to be announced."""
+file is written, and of those without a partition value of time the footers are read. Or only counts
+them, to be announced."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from firnline_domain.errors import TaskRefused
@@ -13,8 +14,9 @@ from firnline_domain.records.results import TableResult, table_result
 from firnline_domain.settings.thresholds import Thresholds, thresholds
 from firnline_domain.times import HOUR_MS
 from firnline_domain.values import Value
+from firnline_iceberg.column_spans import Footers
 from firnline_iceberg.commits import JavaCommits
-from firnline_iceberg.file_ages import is_older, time_column
+from firnline_iceberg.file_ages import FileAges, time_column
 from firnline_iceberg.files import DataFileEntry
 from firnline_iceberg.manifests import Detail
 from firnline_iceberg.planning import live_entries
@@ -48,16 +50,11 @@ class OldFiles(Value):
 
 def old_files(table: LoadedTable, head: int, limits: Thresholds, before_ms: int) -> OldFiles:
     """Raises TaskRefused, MetadataFileGone, RetryLater."""
-    column = time_column(table, limits.partition_column.strip())
-    found = sorted(_old(table, head, column, before_ms), key=lambda one: (one.scope, one.normal))
-    return OldFiles(tuple(found[:MAX_FILES]))
-
-
-def _old(table: LoadedTable, head: int, column: object, before_ms: int) -> Iterator[DataFileEntry]:
-    for entry in live_entries(table, head, Detail.STATS, deletes=False):
-        assert isinstance(entry, DataFileEntry)
-        if is_older(entry, table.spec(entry.spec_id), column, before_ms):  # type: ignore[arg-type]
-            yield entry
+    ages = FileAges(table, time_column(table, limits.partition_column.strip()), Footers())
+    live = live_entries(table, head, Detail.STATS, deletes=False)
+    files = (one for one in live if isinstance(one, DataFileEntry))
+    old = (one for one, is_old in ages.decided(files, before_ms) if is_old)
+    return OldFiles(tuple(sorted(old, key=lambda one: (one.scope, one.normal))[:MAX_FILES]))
 
 
 @dataclass(frozen=True)

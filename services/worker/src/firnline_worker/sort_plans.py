@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import struct
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -14,11 +13,11 @@ from firnline_domain.policy.sorting import curve_columns
 from firnline_domain.records.orders import RewriteFiles
 from firnline_domain.settings.thresholds import thresholds
 from firnline_domain.values import Value
+from firnline_iceberg.bounds import span_of
 from firnline_iceberg.files import DataFileEntry, FileStats
 from firnline_iceberg.manifests import Detail
 from firnline_iceberg.planning import LiveFiles
 from firnline_iceberg.tables import LoadedTable
-from pyiceberg.conversions import from_bytes
 from pyiceberg.table.sorting import NullOrder, SortDirection
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import (
@@ -186,19 +185,13 @@ def _bounds(
     """Ascending, whichever way the rows are sorted. Missing ones reach everywhere."""
     if stats is None:
         return NO_KEY_KNOWN
-    number = field.field_id
-    values, nulls = stats.value_counts.get(number), stats.null_counts.get(number)
+    span = span_of(field, stats)
     side = _NULLS if key.nulls_first is not key.descending else _NULLS_LAST
-    if values is not None and values == nulls:
+    if span.all_null:
         return (side,), (side,)
-    low, high = stats.lower.get(number), stats.upper.get(number)
-    if low is None or high is None:
+    if span.range is None:
         return NO_KEY_KNOWN
-    try:
-        kind: Any = field.field_type
-        least, most = (_VALUE, from_bytes(kind, low)), (_VALUE, from_bytes(kind, high))
-    except (ValueError, OverflowError, ArithmeticError, struct.error):  # of a narrower type
-        return NO_KEY_KNOWN
-    if nulls == 0 or field.required:
+    least, most = ((_VALUE, value) for value in span.range)
+    if span.none_null:
         return least, most
     return ((side,), most) if side == _NULLS else (least, (side,))
