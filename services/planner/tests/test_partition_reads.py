@@ -21,6 +21,7 @@ from firnline_domain.records.tallies import FileTally, Tally
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_domain.values import replace
 from firnline_planner.reconcile.context import context_of
+from firnline_planner.reconcile.failing_tables import FailingTables
 from firnline_planner.state.bucket_state import BucketState
 from firnline_planner.state.encoding import to_bytes
 
@@ -81,7 +82,7 @@ class World(PlannerWorld):
         state = BucketState(self.store)
         table = state.table(TABLE.uuid, MAIN)
         assert table is not None
-        context = context_of(state, LIMITS, self.now_ms).for_table(table)
+        context = context_of(state, LIMITS, self.now_ms, FailingTables()).for_table(table)
         return context.limits_of(table, context.partition(table, scope(age, key))).reads_per_hour
 
     def shown(self) -> TableState:
@@ -152,7 +153,7 @@ def test_partitions_that_tell_no_time_get_their_share(partition: str) -> None:
     state = BucketState(world.store)
     table = state.table(TABLE.uuid, MAIN)
     assert table is not None
-    context = context_of(state, LIMITS, world.now_ms).for_table(table)
+    context = context_of(state, LIMITS, world.now_ms, FailingTables()).for_table(table)
     known = context.partition(table, Scope(0, partition))
     assert context.limits_of(table, known).reads_per_hour == about(12_000 / DAYS)
     other = context.partition(table, Scope(1, scope(0).partition))  # of another spec

@@ -24,6 +24,7 @@ from firnline_domain.records.tallies import FileTally, Tally
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_domain.values import replace
 from firnline_planner.reconcile.context import context_of
+from firnline_planner.reconcile.failing_tables import FailingTables
 from firnline_planner.state.bucket_state import BucketState
 from firnline_planner.state.encoding import reconcile_ms, table_from, to_bytes
 
@@ -77,7 +78,9 @@ class World(PlannerWorld):
         return found
 
     def rate(self, partition: str = '["a"]') -> float:
-        context = context_of(BucketState(self.store), LIMITS, self.now_ms).for_table(self.table)
+        context = context_of(
+            BucketState(self.store), LIMITS, self.now_ms, FailingTables()
+        ).for_table(self.table)
         known = context.partition(self.table, Scope(0, partition))
         return context.limits_of(self.table, known).reads_per_hour
 

@@ -50,22 +50,41 @@ def test_what_is_staged_is_seen_and_not_kept_before_its_commit() -> None:
     assert again.next_offset("topic") == 42
 
 
-def test_going_back_to_a_mark_forgets_what_came_after_it_and_nothing_else() -> None:
+def test_an_attempt_that_fails_is_undone_and_nothing_else() -> None:
     state = BucketState(MemoryStore())
     for part in PARTS:
         state.put_partition(NAME.uuid, MAIN, part)
     state.commit()
     state.put_partition(NAME.uuid, MAIN, changed(PARTS[0]))
     state.put_pause(NAME.uuid, OURS)
-    mark = state.savepoint()
-    for _ in range(2):  # a mark serves again
-        state.put_partition(NAME.uuid, MAIN, changed(PARTS[1]))
-        state.put_route(NAME.uuid, Route(5, 2))
-        state.put_pause(NAME.uuid, None)
-        state.roll_back(mark)
+
+    def fail() -> None:
+        with state.attempt():
+            with state.attempt():
+                state.put_partition(NAME.uuid, MAIN, changed(PARTS[1]))
+            state.put_route(NAME.uuid, Route(5, 2))
+            state.put_pause(NAME.uuid, None)
+            raise ZeroDivisionError
+
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError):
+            fail()
         assert {*parts(state)} == {changed(PARTS[0]), PARTS[1]}
         assert state.route(NAME.uuid) is None
         assert state.pause_of(NAME.uuid) == OURS
+    state.commit()
+    assert {*parts(state)} == {changed(PARTS[0]), PARTS[1]}
+
+
+def test_an_attempt_whose_value_cannot_be_written_is_undone() -> None:
+    """Found out only at the commit, it would take along all that was handled with it."""
+    state = BucketState(MemoryStore())
+    state.put_table(TABLE)
+    huge = replace(TABLE, work=replace(TABLE.work, published_ms=2**70))
+    with pytest.raises(OverflowError), state.attempt():
+        state.put_table(huge)
+    assert state.table(NAME.uuid, MAIN) == TABLE
+    state.commit()
 
 
 def test_the_fleets_switch_holds_for_all_and_leaves_a_tables_own_as_it_is() -> None:

@@ -18,7 +18,7 @@ DEAD = (
     *("bad_body", "too_large", "unsigned", "unknown_key", "bad_signature", "stale"),
     *("signed_in_the_future", "out_of_patience", "unreadable", "unusable", "no_such_bucket"),
     *("state_too_large", "not_assigned", "not_folded", "unknown_action"),
-    *("unknown_catalog", "unknown_prefix", "not_taken", "ended_the_process"),
+    *("unknown_catalog", "unknown_prefix", "not_taken", "ended_the_process", "table_failing"),
 )
 STATUSES = (*("200", "204", "400", "401", "403", "404", "409", "413", "500", "502", "503", "504"),)
 CATALOG_ERRORS = ("401", "403", "429", "500", "502", "503", "504", "none")
@@ -146,6 +146,11 @@ GAUGES: Meanings = {
     ("planner",): {
         "tables": "Tables with counters in this planner.",
         "tables_paused": "Tables of this planner that are paused, by themselves or with the fleet.",
+        "tables_failing": (
+            "Tables of this planner of which a step fails (a decision, a published state, an "
+            "order); each has one letter in dead-letters (`table_failing`) and is tried again. "
+            "What a bucket does for none of its tables counts as one."
+        ),
         "partitions_waiting": (
             "Partitions and actions on tables that wait for their turn within the budget."
         ),

@@ -86,6 +86,7 @@ def checks(asked: Given) -> Iterator[Check]:
     from firnline_cli.checks.lake import lake_checks
     from firnline_cli.checks.redis import redis_checks
     from firnline_cli.checks.signatures import Signatures
+    from firnline_cli.checks.tables import table_checks
 
     kafka = KafkaChecks(asked)
     signatures = Signatures(asked, kafka)
@@ -94,12 +95,14 @@ def checks(asked: Given) -> Iterator[Check]:
     yield from signatures.checks()
     yield from redis_checks(asked)
     yield from clock_checks(asked, signatures)
+    yield from table_checks(asked)
     yield from lake_checks(asked, kafka)
 
 
 def surroundings(state: Path | None, config: str | None) -> Mapping[str, str]:
     """This environment; where it names no Kafka, that of the embedded stack that runs here."""
     from firnline_local.parts import Addresses, environment
+    from firnline_local.ports import LOOPBACK
     from firnline_local.state import StateDir
 
     here = {**os.environ, **({"FIRNLINE_CONFIG": config} if config else {})}
@@ -107,7 +110,9 @@ def surroundings(state: Path | None, config: str | None) -> Mapping[str, str]:
         return here
     for place in (StateDir.at(path) for path in ([state] if state else STATES)):
         if place.is_running():
-            return {**here, **environment("worker", place, Addresses(place.read().ports))}
+            ports = place.read().ports
+            console = {"FIRNLINE_CONSOLE_URI": f"http://{LOOPBACK}:{ports['console']}"}
+            return {**here, **environment("worker", place, Addresses(ports)), **console}
     return here
 
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 
 import click
 from firnline_domain.settings.in_force import unknown, unreadable
 from firnline_domain.settings.thresholds import Thresholds, thresholds
 
 from firnline_cli._fleet import Where, fleet_options, named
-from firnline_cli.forecast.catalog import Forecasts
+from firnline_cli.forecast.catalog import Forecasts, Unread
+from firnline_cli.forecast.forecast import Forecast
 from firnline_cli.forecast.report import TextReport, as_json
 
 
@@ -46,11 +48,26 @@ def command(
     now_ms = int(time.time() * 1000)
     names = forecasts.names(one.dotted if one else None, namespace)
     show = as_json if json_wanted else TextReport(whole=table is not None)
-    found = (show(forecasts.of(name, now_ms), now_ms) for name in names)
+    found = (show_apart(show, name, forecasts.of(name, now_ms), now_ms) for name in names)
     unread = sum(not was_read for was_read in [*found])
     if isinstance(show, TextReport):
         show.sum_up()
     sys.exit(1 if unread else 0)
+
+
+def show_apart(
+    show: Callable[[Forecast | Unread, int], bool],
+    name: tuple[str, ...],
+    forecast: Forecast | Unread,
+    now_ms: int,
+) -> bool:
+    """Show one table; if that raises, show that it was not read. False if it was not."""
+    try:
+        return show(forecast, now_ms)
+    except BrokenPipeError:
+        raise
+    except Exception as error:
+        return show(Unread(".".join(name), f"{type(error).__name__}: {error}"), now_ms)
 
 
 def pairs(texts: tuple[str, ...]) -> dict[str, str]:

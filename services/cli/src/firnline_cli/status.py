@@ -30,26 +30,46 @@ def command(state: Path, json_wanted: bool) -> None:
     problems = probes(place.read()) if is_running else {}
     buckets = buckets_of(place) if is_running else None
     if json_wanted:
-        more = {"probes": problems, "pauses": pauses(state), "buckets": buckets}
+        fleet = fleet_at(state)
+        more = {
+            "probes": problems,
+            "pauses": list(fleet.get("pauses", [])),
+            "buckets": buckets,
+            "tables_failing": failing(fleet),
+        }
         click.echo(json.dumps({**json.loads(as_json(place)), **more}, indent=1))
     elif is_running:
         show(place.read(), Console(), problems)
         for line in lines(buckets) if buckets else ():
             click.echo(line)
-        for one in pauses(state):
+        fleet = fleet_at(state)
+        for one in fleet.get("pauses", []):
             click.secho(pause_text(one, int(time.time() * 1000)), fg="red", bold=True)
+        if count := failing(fleet):
+            click.secho(failing_text(count), fg="red", bold=True)
     else:
         click.echo(f"no stack runs in {place.root}")
     sys.exit(0 if is_running else 1)
 
 
-def pauses(state: Path) -> list[dict[str, Any]]:
-    """What people have paused, the fleet first; nothing where no console answers."""
+def fleet_at(state: Path) -> dict[str, Any]:
+    """Ask the console of the fleet: its totals, and what people have paused; {} if none answers."""
     try:
-        found = console_at(state, None).get("/api/fleet").get("pauses", [])
+        found: dict[str, Any] = console_at(state, None).get("/api/fleet")
     except click.ClickException:
-        return []
-    return list(found)
+        return {}
+    return found
+
+
+def failing(fleet: dict[str, Any]) -> int:
+    """Count the tables at which the planner fails."""
+    return int(fleet.get("totals", {}).get("tables_failing", 0))
+
+
+def failing_text(count: int) -> str:
+    """Say so in a line, with the command that says more."""
+    tables = f"{count} table" if count == 1 else f"{count} tables"
+    return f"PLANNER ERROR at {tables}: `firnline tables --status stuck` lists them."
 
 
 def pause_text(pause: dict[str, Any], now_ms: int) -> str:

@@ -27,7 +27,9 @@ class DeadLetterView(Value):
 
 def letter_key(fact: DeadLettered) -> str:
     """The same record rejected by two services is two letters."""
-    offset = fact.offset if fact.offset >= 0 else f"unsent-{fact.at_ms}"
+    # Several tables may fail at one tick, which is no record.
+    key = (fact.key or b"").decode(errors="replace")
+    offset = fact.offset if fact.offset >= 0 else f"unsent-{fact.at_ms}-{key}"
     return f"{fact.topic}/{fact.partition}/{offset} {service_of(fact)}"
 
 

@@ -82,6 +82,8 @@ def verdict(view: TableView, state: TableState | None) -> str:
         return "The table no longer exists."
     if state is None:
         return "The planner has not counted this table yet."
+    if state.hold is not None and state.hold.reason == HoldReason.FAILING:
+        return f"Held back: {_hold_words(state.hold)}."
     if state.waiting_for_resync:
         return "Commits are missing from the counters; nothing is ordered until they are read."
     if state.hold is not None and state.hold.reason == HoldReason.SHADOW:

@@ -43,9 +43,11 @@ NOT_COUNTED = TableStatus("not_counted", "not counted yet")
 
 def status_of(state: TableState) -> TableStatus:
     """Of the newest state, the most urgent first."""
+    hold = state.hold.reason if state.hold else ""
+    if hold == HoldReason.FAILING:
+        return TableStatus("stuck", "planner error")
     if state.waiting_for_resync:
         return TableStatus("resync", "waiting for commits")
-    hold = state.hold.reason if state.hold else ""
     if hold == HoldReason.UNREADABLE_WINDOW:
         return TableStatus("stuck", "unreadable window")
     if any(part.reason == Reason.DISABLED for part in state.partitions):

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from firnline_domain.identity import MAIN, TableName
 from firnline_domain.records.events import FilesChanged, TableChange, TableCommitted
-from firnline_domain.records.pauses import Hold
+from firnline_domain.records.pauses import Hold, HoldReason
 from firnline_domain.records.states import TableState
 from firnline_domain.records.summaries import TASK_ID
 from firnline_domain.records.tallies import FileTally
@@ -228,6 +228,7 @@ def totals_of(view: TableView) -> Counter[str]:
         **home,
         tables=1,
         tables_waiting=int(summary.waiting_for_resync),
+        tables_failing=int(bool(summary.hold and summary.hold.reason == HoldReason.FAILING)),
         partitions=summary.partition_count,
         partitions_parked=summary.statuses.get("parked", 0),
         snapshots=summary.snapshot_count or 0,  # those that are known of

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 from firnline_domain.counters.work import Promised, Table
@@ -12,8 +13,10 @@ from firnline_domain.settings.thresholds import Thresholds
 from firnline_planner.effects import Effects
 from firnline_planner.handlers.dispatch import on_record, on_tick
 from firnline_planner.placement.routing import Routing
-from firnline_planner.reconcile.budget_queue import BudgetQueue, order_granted
+from firnline_planner.reconcile.budget_queue import BudgetQueue, Grant, order_granted
 from firnline_planner.reconcile.context import TableContext, context_of
+from firnline_planner.reconcile.failing_tables import PUBLISH, RECONCILE, FailingTables
+from firnline_planner.reconcile.isolation import NO_TABLE, TickSteps
 from firnline_planner.reconcile.schedule import NOTHING, TableSchedule
 from firnline_planner.reconcile.worker_memory import size_workers
 from firnline_planner.state.bucket_state import BucketState
@@ -49,6 +52,7 @@ class Bucket:
         self._schedule = TableSchedule()
         self._due = NOTHING
         self._budget_queue = BudgetQueue()
+        self._failing = FailingTables()
         self._effects = Effects()
         self._now_ms = 0
         self._tables: set[bytes] = set()
@@ -73,6 +77,11 @@ class Bucket:
     def paused(self) -> int:
         """Tables that people have paused."""
         return len(self._paused)
+
+    @property
+    def failing(self) -> int:
+        """Tables of which a step fails, by an error of ours."""
+        return len(self._failing)
 
     @property
     def waiting(self) -> int:
@@ -122,7 +131,7 @@ class Bucket:
     def handle(self, record: Any, now_ms: int) -> Effects:
         """The effects of a record. Raises PoisonousRecord; nothing is kept then."""
         self._now_ms = now_ms
-        context = context_of(self._state, self._fleet, now_ms)
+        context = context_of(self._state, self._fleet, now_ms, self._failing)
         self._effects = context.effects
         if isinstance(record, TickPassed):
             self._pass_time(record.bucket, context)
@@ -133,18 +142,21 @@ class Bucket:
         return self._effects
 
     def _pass_time(self, bucket: int, context: TableContext) -> None:
-        now_ms = context.now_ms
+        now_ms, steps = context.now_ms, TickSteps(bucket, context)
+        self._failing.drop_old(now_ms)
         self._due = self._schedule.due(now_ms, self._max_reconciles, self.max_publications)
-        on_tick(self._due, context)
+        on_tick(self._due, steps)
         # After it: what was promised is taken from the budgets, too.
-        tokens, budgets = self._state.share.tokens, self._fleet.budgets
-        grants = self._budget_queue.grants(tokens, budgets, now_ms)
-        for grant in grants:
-            order_granted(grant, context)
-        size_workers(bucket, context)
+        for grant in steps.run(NO_TABLE, "budget", self._grants) or ():
+            order_granted(grant, context, steps)
+        steps.run(NO_TABLE, "worker memory", partial(size_workers, bucket))
         if self._routing:
-            self._routing.on_tick(self._due, self.tables, context)
+            self._routing.on_tick(self._due, self.tables, context, steps)
             self._divide(self._routing.growth)
+
+    def _grants(self, context: TableContext) -> list[Grant]:
+        tokens, budgets = context.state.share.tokens, self._fleet.budgets
+        return self._budget_queue.grants(tokens, budgets, context.now_ms)
 
     def _divide(self, growth: float) -> None:
         """Buckets that were added have a part of the budgets, too."""
@@ -177,6 +189,8 @@ class Bucket:
         self._budget_queue.update(self._effects)
         for key, table in self._state.commit().items():
             self._follow(key, table)
+        for key in self._failing.take_noted():
+            self._delay_failing(key)
         self._due = NOTHING
 
     def discard(self) -> None:
@@ -186,8 +200,16 @@ class Bucket:
         self._schedule.put_back(self._due, self._now_ms)
         self._due = NOTHING
 
+    def _delay_failing(self, key: bytes) -> None:
+        moments = [
+            None if failure is None else failure.again_ms
+            for failure in (self._failing.failure(key, step) for step in (RECONCILE, PUBLISH))
+        ]
+        self._schedule.delay(key, *moments)
+
     def _follow(self, key: bytes, table: Table | None) -> None:
         self._schedule.update(key, table)
+        self._delay_failing(key)
         (self._tables.discard if table is None else self._tables.add)(key)
         self._in_flight.pop(key, None)
         self._promised.pop(key, None)
@@ -195,6 +217,8 @@ class Bucket:
         self._paused.discard(key)
         if table is None or table.counters.removed:
             self._budget_queue.drop(key)
+        if table is None:
+            self._failing.drop(key)
         if table is not None:
             if (off := table.work.service.off_objective) and not table.counters.removed:
                 self._off_objective[key] = off

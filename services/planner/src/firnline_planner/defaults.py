@@ -18,7 +18,8 @@ VARIABLE = "FIRNLINE_DEFAULTS"
 def with_defaults(text: str, limits: Thresholds, now_ms: int) -> Thresholds:
     """`limits` with the settings of a JSON object, property name to value; '' = none.
 
-    Raises Misconfigured: nobody would see advice about a fleet.
+    Raises Misconfigured, and nothing else whatever the text is: nobody would see advice about a
+    fleet. A default has the range of the table's property.
     """
     settings = _settings(text)
     found = thresholds(settings, limits)
@@ -30,7 +31,7 @@ def with_defaults(text: str, limits: Thresholds, now_ms: int) -> Thresholds:
 def _settings(text: str) -> Mapping[str, str]:
     try:
         found = json.loads(text or "{}")
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise Misconfigured(f"{VARIABLE} is no JSON: {error}") from None
     if not isinstance(found, dict) or not all(isinstance(one, str) for one in found.values()):
         form = '{"firnline.retain.hours": "48"}'

@@ -93,6 +93,7 @@ def show(buckets: Iterable[Bucket]) -> None:
     owned = list(buckets)
     metrics.gauge("tables", sum(bucket.tables for bucket in owned))
     metrics.gauge("tables_paused", sum(bucket.paused for bucket in owned))
+    metrics.gauge("tables_failing", sum(bucket.failing for bucket in owned))
     metrics.gauge("partitions_waiting", sum(bucket.waiting for bucket in owned))
     used = max((bucket.promise_used for bucket in owned), default=0.0)
     metrics.gauge("equality_delete_age_of_promise", used)

@@ -38,7 +38,8 @@ def _finding(said: Iterable[str], remedy: str) -> Finding | None:
     if not found:
         return None
     text = "; ".join(found)
-    return Finding(text, remedy, {"settings": len(found)}, mark=zlib.crc32(text.encode()))
+    mark = zlib.crc32(text.encode(errors="surrogatepass"))  # JSON of a catalog may have halves
+    return Finding(text, remedy, {"settings": len(found)}, mark=mark)
 
 
 def unknown_settings(known: Known) -> Finding | None:

@@ -283,6 +283,7 @@ class Reason(ReasonCode):
     BLACKOUT = HoldReason.BLACKOUT.entry
     OUTSIDE_WINDOW = HoldReason.OUTSIDE_WINDOW.entry
     UNREADABLE_WINDOW = HoldReason.UNREADABLE_WINDOW.entry
+    FAILING = HoldReason.FAILING.entry
     OTHER_MAINTAINER = HoldReason.OTHER_MAINTAINER.entry
     COMMIT_CEILING = HoldReason.COMMIT_CEILING.entry
     BATCHING = HoldReason.BATCHING.entry

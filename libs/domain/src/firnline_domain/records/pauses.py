@@ -36,6 +36,12 @@ class HoldReason(ReasonCode):
         "the window or blackout cannot be parsed; nothing is ordered until it is corrected",
         "nothing is ordered while firnline.window or firnline.blackout cannot be read",
     )
+    FAILING = (
+        "failing",
+        "a step of the planner fails at this table, by an error of its own; it is tried again "
+        "after a pause of 10 s that doubles up to 10 minutes, and stops no other table",
+        "the planner fails at this table and tries again by itself (see `dead-letters`)",
+    )
     OTHER_MAINTAINER = (
         "other_maintainer",
         "another maintainer rewrote the table recently",

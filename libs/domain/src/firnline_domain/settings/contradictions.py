@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
-from itertools import chain
 
 from firnline_domain.settings.in_force import effective
 from firnline_domain.settings.ref_rules import ref_rules, rule_problem
 from firnline_domain.settings.tag_rules import periods_ended, tags_problem
 from firnline_domain.settings.thresholds import Thresholds
-from firnline_domain.settings.windows import UnreadablePeriod, inside_until, opens_ms
+from firnline_domain.settings.windows import Span, UnreadablePeriod, openings, opens_ms
 
 DAYS_AHEAD_MS = 8 * 24 * 3_600_000  # whatever recurs has come once by then
 
@@ -85,34 +85,22 @@ def _tags(limits: Thresholds, now_ms: int) -> Iterator[str]:
 def _periods(limits: Thresholds, now_ms: int) -> Iterator[str]:
     if not limits.window:
         return
-    openings = _openings(limits.window, now_ms)  # walked only as far as the first that is free
-    first = next(openings, None)
-    if first is None:
+    until_ms = now_ms + DAYS_AHEAD_MS
+    found = openings(limits.window, now_ms, until_ms)
+    if not found:
         if opens_ms(limits.window, now_ms) is None:
             yield f"firnline.window={limits.window} is over for good: nothing is ordered any more"
-    elif not any(_is_free(limits.blackout, *opening) for opening in chain([first], openings)):
+    elif _is_within(found, openings(limits.blackout, now_ms, until_ms)):
         yield (
             f"firnline.window={limits.window} opens only within "
             f"firnline.blackout={limits.blackout}: nothing is ordered for a week at least"
         )
 
 
-def _openings(window: str, now_ms: int) -> Iterator[tuple[int, int]]:
-    """(start, end) of the times that the window is open from now on, for a week at least."""
-    at_ms: int | None = now_ms
-    while at_ms is not None and at_ms < now_ms + DAYS_AHEAD_MS:
-        until = inside_until(window, at_ms)
-        if until is not None:
-            yield at_ms, until
-        at_ms = opens_ms(window, at_ms if until is None else until - 1)
-
-
-def _is_free(blackout: str, start_ms: int, end_ms: int) -> bool:
-    """True if some moment of the span is in no blackout."""
-    at_ms = start_ms
-    while at_ms < end_ms:
-        until = inside_until(blackout, at_ms)
-        if until is None:
-            return True
-        at_ms = until
-    return False
+def _is_within(spans: Sequence[Span], others: Sequence[Span]) -> bool:
+    """True if each span lies in one of the others; both are in order and merged."""
+    starts = [one.start_ms for one in others]
+    places = [bisect_right(starts, one.start_ms) - 1 for one in spans]
+    return all(
+        at >= 0 and span.end_ms <= others[at].end_ms for span, at in zip(spans, places, strict=True)
+    )

@@ -5,20 +5,28 @@
 
 Several are separated by `;`. Without days every day is meant, without a zone UTC. A window that
 ends before it begins ends on the next day. Times are those of the zone's clocks: a window from
-22:00 to 06:00 is an hour shorter or longer in the nights when they are moved.
+22:00 to 06:00 is an hour shorter or longer in the nights when they are moved. People write the year
+9999 for "for ever": what lies beyond the calendar, in UTC, is moved to its end.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import date, datetime, time, timedelta
 from functools import lru_cache
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from firnline_domain.times import DAY_MS
 from firnline_domain.values import Value
 
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+# A table's owner may write what he likes, and every tick evaluates it: 400 periods take 20 ms.
+MAX_PERIODS = 400
+MAX_PERIOD_CHARS = 200
+FIRST_MS, LAST_MS = 0, 253_402_300_799_999  # 1970-01-01T00:00Z to 9999-12-31T23:59:59.999Z
+# Of the moments at which weekly periods are looked for: a fortnight from the calendar's ends.
+FIRST_NOW_MS, LAST_NOW_MS = FIRST_MS + 14 * DAY_MS, LAST_MS - 14 * DAY_MS
 AHEAD_DAYS = 8  # a week and a day: the next beginning of anything that recurs is within it
 _ZONE = r"(?: +(?P<zone>\S+))?"
 _WEEKLY = re.compile(
@@ -53,7 +61,8 @@ class Weekly(Value):
     def around(self, now_ms: int) -> Iterator[Span]:
         """Those that are not over for longer than a day, and those of the next week."""
         zone = ZoneInfo(self.zone)
-        today = datetime.fromtimestamp(now_ms / 1000, zone).date()
+        at_ms = min(max(now_ms, FIRST_NOW_MS), LAST_NOW_MS)
+        today = datetime.fromtimestamp(at_ms / 1000, zone).date()
         over_night = self.end_minute <= self.start_minute
         for number in range(-2, AHEAD_DAYS + 1):
             day = today + timedelta(days=number)
@@ -81,8 +90,18 @@ Period = Weekly | Once
 
 @lru_cache(maxsize=512)
 def periods(text: str) -> tuple[Period, ...]:
-    """What a setting says; nothing where it is empty. Raises UnreadablePeriod."""
-    return tuple(_period(part.strip()) for part in text.split(";") if part.strip())
+    """Read a setting; nothing where it is empty. Raises UnreadablePeriod, and nothing else whatever
+    the text is: a table's owner writes it, and all tables of a bucket would wait for the end."""
+    try:
+        parts = [part.strip() for part in text.split(";") if part.strip()]
+        if len(parts) > MAX_PERIODS:
+            raise UnreadablePeriod(f"{len(parts)} periods: write {MAX_PERIODS} at the most")
+        return tuple(_period(part) for part in parts)
+    except UnreadablePeriod:
+        raise
+    except Exception as error:  # of a library: calendars and zones have odd corners
+        name = type(error).__name__
+        raise UnreadablePeriod(f"'{text[:80]}' cannot be read ({name}): {FORM}") from error
 
 
 def problem(text: str) -> str | None:
@@ -109,15 +128,28 @@ def opens_ms(text: str, now_ms: int) -> int | None:
 
 
 def _inside_until(every: Iterable[Period], now_ms: int) -> int | None:
-    spans = sorted(
-        (span for period in every for span in period.around(now_ms)), key=lambda one: one.start_ms
-    )
-    until_ms = None
-    for span in spans:
-        reached = now_ms if until_ms is None else until_ms
-        if span.start_ms <= reached < span.end_ms:
-            until_ms = span.end_ms
-    return until_ms
+    spans = _merged(span for period in every for span in period.around(now_ms))
+    return next((one.end_ms for one in spans if one.start_ms <= now_ms < one.end_ms), None)
+
+
+def _merged(spans: Iterable[Span]) -> list[Span]:
+    """In their order; those that overlap or touch are one."""
+    found: list[Span] = []
+    for span in sorted(spans, key=lambda one: one.start_ms):
+        if found and span.start_ms <= found[-1].end_ms:
+            end_ms = max(found[-1].end_ms, span.end_ms)
+            found[-1] = Span(found[-1].start_ms, end_ms)
+        else:
+            found.append(span)
+    return found
+
+
+def openings(text: str, now_ms: int, until_ms: int) -> list[Span]:
+    """List when periods are on between two moments, at most AHEAD_DAYS apart. Raises
+    UnreadablePeriod."""
+    spans = _merged(span for period in periods(text) for span in period.around(now_ms))
+    clipped = (Span(max(one.start_ms, now_ms), min(one.end_ms, until_ms)) for one in spans)
+    return [one for one in clipped if one.start_ms < one.end_ms]
 
 
 def _moment_ms(day: date, minute: int, zone: ZoneInfo) -> int:
@@ -128,6 +160,8 @@ def _moment_ms(day: date, minute: int, zone: ZoneInfo) -> int:
 
 
 def _period(text: str) -> Period:
+    if len(text) > MAX_PERIOD_CHARS:
+        raise UnreadablePeriod(f"'{text[:80]}...' is longer than {MAX_PERIOD_CHARS} characters")
     if match := _ONCE.fullmatch(text):
         return _once(text, match["start"], match["end"], _zone(text, match["zone"]))
     if match := _WEEKLY.fullmatch(text):
@@ -188,4 +222,5 @@ def _instant_ms(text: str, moment: str, zone: str) -> int:
                 "behind the period"
             )
         instant = instant.replace(tzinfo=ZoneInfo(zone))
-    return int(instant.astimezone(UTC).timestamp() * 1000)
+    # By arithmetic: `astimezone` raises where UTC has no such year.
+    return min(max(int(instant.timestamp() * 1000), FIRST_MS), LAST_MS)

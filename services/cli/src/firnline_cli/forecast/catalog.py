@@ -61,6 +61,8 @@ class Forecasts:
             return forecast(self._seen(self.tables.named(name[:-1], name[-1])), self.fleet, now_ms)
         except (RetryLater, TaskRefused, MetadataFileGone) as error:
             return Unread(".".join(name), str(error))
+        except Exception as error:  # what is odd about one table is said of it alone
+            return Unread(".".join(name), f"{type(error).__name__}: {error}")
 
     def _seen(self, table: LoadedTable) -> Seen:
         head = table.head_id(MAIN)

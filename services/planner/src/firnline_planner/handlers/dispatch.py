@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Any
 
-from firnline_domain.counters.work import Table
 from firnline_domain.errors import PoisonousRecord
 from firnline_domain.records.events import (
     CommitsRefused,
@@ -36,10 +35,11 @@ from firnline_planner.handlers.task_results import (
     on_task_result,
 )
 from firnline_planner.reconcile.context import TableContext
-from firnline_planner.reconcile.publishing import publish_or_forget
+from firnline_planner.reconcile.failing_tables import PUBLISH, RECONCILE
+from firnline_planner.reconcile.isolation import TickSteps
+from firnline_planner.reconcile.publishing import publish_at
 from firnline_planner.reconcile.schedule import Due
-from firnline_planner.reconcile.table import reconcile
-from firnline_planner.state.bucket_state import BucketState
+from firnline_planner.reconcile.table import reconcile_at
 
 FACTS = ("file-changes", "maintenance-events", "operator-orders", "table-scans")
 """Topics whose records are handled here. Those that move tables between buckets: `routing`."""
@@ -77,13 +77,9 @@ def on_record(record: Any, context: TableContext) -> None:
             raise PoisonousRecord("unexpected_record", f"the planner does not read {name}")
 
 
-def on_tick(due: Due, context: TableContext) -> None:
-    """Time has come for these tables."""
-    for table in _tables(due.reconciles, context.state):
-        reconcile(context.for_table(table), table, ())
-    for table in _tables(due.publications, context.state):
-        publish_or_forget(context.for_table(table), table)
-
-
-def _tables(keys: Iterable[bytes], state: BucketState) -> Iterator[Table]:
-    return (table for key in keys if (table := state.table_at(key)) is not None)
+def on_tick(due: Due, steps: TickSteps) -> None:
+    """Reconcile and publish the tables whose time has come; one that fails stops no other."""
+    for key in due.reconciles:
+        steps.run(key, RECONCILE, partial(reconcile_at, key=key))
+    for key in due.publications:
+        steps.run(key, PUBLISH, partial(publish_at, key=key))

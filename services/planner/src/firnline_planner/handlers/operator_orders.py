@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 from firnline_domain.counters.work import Partition, Table
 from firnline_domain.errors import PoisonousRecord
@@ -24,7 +25,7 @@ from firnline_domain.values import replace
 from firnline_planner.effects import TABLE_TASKS, Output
 from firnline_planner.reconcile.context import TableContext
 from firnline_planner.reconcile.table import reconcile
-from firnline_planner.state.bucket_state import BucketState
+from firnline_planner.state.encoding import UnreadableValue, table_key_in
 
 
 def on_partition_order(order: UnparkTable | HoldPartitions, context: TableContext) -> None:
@@ -95,19 +96,25 @@ def on_pause(order: PauseMaintenance | ResumeMaintenance, context: TableContext)
     What is wanted meanwhile is not remembered: a resume decides about every partition.
     """
     context.state.put_pause(order.table.key if order.table else None, _pause(order))
-    for table in list(_tables_of(order, context.state)):
-        if isinstance(order, ResumeMaintenance):
-            table = replace(table, work=table.work.reconciled_by(context.now_ms))
-        reconcile(context.for_table(table), table, ())
+    for key in context.state.table_keys():
+        if order.table is None or table_key_in(key) == order.table.key:
+            # A table that cannot be read must not keep the pause from the others.
+            with suppress(UnreadableValue):
+                _reconcile_paused(order, context, key)
+
+
+def _reconcile_paused(
+    order: PauseMaintenance | ResumeMaintenance, context: TableContext, key: bytes
+) -> None:
+    table = context.state.table_at(key)
+    if table is None:
+        return
+    if isinstance(order, ResumeMaintenance):
+        table = replace(table, work=table.work.reconciled_by(context.now_ms))
+    reconcile(context.for_table(table), table, ())
 
 
 def _pause(order: PauseMaintenance | ResumeMaintenance) -> Pause | None:
     if isinstance(order, ResumeMaintenance):
         return None
     return Pause(order.requested_at_ms, order.requested_by, order.reason)
-
-
-def _tables_of(order: PauseMaintenance | ResumeMaintenance, state: BucketState) -> Iterator[Table]:
-    for _, table in state.tables():
-        if order.table is None or table.counters.table.key == order.table.key:
-            yield table

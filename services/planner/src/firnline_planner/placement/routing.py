@@ -8,6 +8,7 @@ on its way between its home and another, and never in two, unless state is lost.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from firnline_adapters.dead_letters import DEAD_LETTERS
@@ -36,9 +37,11 @@ from firnline_planner.handlers.dispatch import on_record
 from firnline_planner.placement.load import BucketLoad
 from firnline_planner.placement.transfers import Transfers
 from firnline_planner.reconcile.context import TableContext
+from firnline_planner.reconcile.failing_tables import FORGET, MOVE
+from firnline_planner.reconcile.isolation import NO_TABLE, TickSteps, attempt
 from firnline_planner.reconcile.schedule import Due
 from firnline_planner.state.bucket_state import BucketState
-from firnline_planner.state.encoding import table_key_in
+from firnline_planner.state.encoding import ref_key, table_key_in
 
 
 @dataclass(frozen=True)
@@ -104,16 +107,18 @@ class Routing:
                 self._route(record.table.key, record, 0, context)
         self._address(context.effects)
 
-    def on_tick(self, due: Due, tables: int, context: TableContext) -> None:
+    def on_tick(self, due: Due, tables: int, context: TableContext, steps: TickSteps) -> None:
         """After a tick with these due: announce which tables are forgotten and what the bucket
         costs, and hand tables over where that is too much. `tables`: how many it has."""
         for table_key in context.state.dropped_tables():
-            self._transfers.forgotten(table_key, context)
+            forget = partial(self._transfers.forgotten, table_key)
+            steps.run(ref_key(table_key, MAIN), FORGET, forget)
         for key in (*due.reconciles, *due.publications):
             self._load.count(table_key_in(key))
-        for order in self._load.pass_time(tables, context):
-            self._route(order.table.key, order, 0, context)
-        self._tell_new_buckets(context)
+        for order in steps.run(NO_TABLE, "load", partial(self._load.pass_time, tables)) or ():
+            move = partial(self._route, order.table.key, order, 0)
+            steps.run(ref_key(order.table.key, MAIN), MOVE, move)
+        steps.run(NO_TABLE, "new buckets", self._tell_new_buckets)
         self._address(context.effects)
 
     def _tell_added(self, order: Any, context: TableContext) -> None:
@@ -217,12 +222,10 @@ class Routing:
 
     def _route_apart(self, table_key: str, value: bytes, context: TableContext) -> None:
         """A record that has waited: where it fails, it alone is put aside."""
-        savepoint, inner = context.state.savepoint(), replace(context, effects=Effects())
         try:
-            self._route(table_key, self._fleet.codec.decode(value), 0, inner)
-            context.effects.add(inner.effects)
+            record = self._fleet.codec.decode(value)
+            attempt(context, partial(self._route, table_key, record, 0))
         except Exception as why:  # a bug of ours, or poison: as `Reader` does with each record
-            context.state.roll_back(savepoint)
             reason = why.reason if isinstance(why, PoisonousRecord) else "handler_failed"
             letter = DeadLettered(
                 topic=HANDOVERS,

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from firnline_domain.counters.work import Table
 from firnline_domain.identity import Scope
@@ -16,6 +17,8 @@ from firnline_domain.values import replace
 
 from firnline_planner.effects import TABLE_TASKS, BudgetRequest, Effects, Output, Place
 from firnline_planner.reconcile.context import TableContext
+from firnline_planner.reconcile.failing_tables import ORDER
+from firnline_planner.reconcile.isolation import TickSteps
 from firnline_planner.reconcile.publishing import with_publication
 from firnline_planner.reconcile.ranking import Candidate, Paid, affordable
 from firnline_planner.reconcile.table import order, together
@@ -101,14 +104,14 @@ def _waiting_since(request: BudgetRequest, known: BudgetRequest | None) -> Budge
     return budget, replace(candidate, since_ms=known[1].since_ms)
 
 
-def order_granted(grant: Grant, context: TableContext) -> None:
-    """Order what still deserves it, and take the money for that alone."""
+def order_granted(grant: Grant, context: TableContext, steps: TickSteps) -> None:
+    """Order what still deserves it, and take the money for that alone. `steps`: of the tick that
+    `context` is of."""
     effects, left = context.effects, grant.left
-    paid_for = replace(context, fleet=replace(context.fleet, paid=True))
     sent: dict[bytes, list[Output]] = defaultdict(list)  # by the table's key
     for winner in grant.winners:
         effects.budget_requests[winner.key] = None
-        if orders := _ordered(winner.key, paid_for):
+        if orders := steps.run(winner.key[0], ORDER, partial(_ordered, winner.key)):
             sent[winner.key[0]] += orders
             effects.spent_gb_hours += winner.gb_hours
         else:
@@ -120,6 +123,7 @@ def order_granted(grant: Grant, context: TableContext) -> None:
 
 
 def _ordered(place: Place, context: TableContext) -> list[Output]:
+    context = replace(context, fleet=replace(context.fleet, paid=True))
     key, scope = place
     table = context.state.table_at(key)
     if table is None:

@@ -15,6 +15,7 @@ from firnline_domain.settings.thresholds import Thresholds, thresholds
 from firnline_domain.values import Value, replace
 
 from firnline_planner.effects import Effects
+from firnline_planner.reconcile.failing_tables import FailingTables
 from firnline_planner.reconcile.recounting import is_gone
 from firnline_planner.state.bucket_state import BucketState
 from firnline_planner.state.fleet_share import MEASURED, TokenBuckets
@@ -33,6 +34,7 @@ class TableContext(Value):
     limits: Thresholds  # what holds for the table; the fleet's before there is one
     now_ms: int
     effects: Effects
+    failing: FailingTables  # of the bucket
     rates: Rates | None = None  # how often the table's partitions are read, if that is known
 
     def for_table(self, table: Table) -> TableContext:
@@ -51,7 +53,7 @@ class TableContext(Value):
             )
         reads = table.work.reads
         rates = reads.rates(self.now_ms) if reads else None
-        return TableContext(self.state, self.fleet, limits, self.now_ms, self.effects, rates)
+        return replace(self, limits=limits, rates=rates)
 
     def limits_of(self, table: Table, partition: Partition) -> Thresholds:
         """What holds for one partition of the context's table: some are read oftener."""
@@ -100,6 +102,8 @@ class TableContext(Value):
                 yield partition
 
 
-def context_of(state: BucketState, fleet: Thresholds, now_ms: int) -> TableContext:
+def context_of(
+    state: BucketState, fleet: Thresholds, now_ms: int, failing: FailingTables
+) -> TableContext:
     """For a record that has come now."""
-    return TableContext(state, fleet, fleet, now_ms, Effects())
+    return TableContext(state, fleet, fleet, now_ms, Effects(), failing)

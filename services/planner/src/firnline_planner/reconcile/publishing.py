@@ -21,6 +21,7 @@ from firnline_domain.policy.holds import hold_changes_ms, rewrite_hold_of
 from firnline_domain.policy.objectives import is_missed
 from firnline_domain.policy.rewrite import admit, decide, explain, mendable, status_of
 from firnline_domain.policy.table_actions import TABLE_ACTIONS
+from firnline_domain.records.pauses import Hold
 from firnline_domain.records.states import (
     ExpiryPlan,
     PartitionState,
@@ -36,8 +37,10 @@ from firnline_domain.values import replace
 from firnline_planner.effects import TABLE_STATES, Output
 from firnline_planner.reconcile.advice import advised, stale_ms
 from firnline_planner.reconcile.context import TableContext
+from firnline_planner.reconcile.failing_tables import PUBLISH
 from firnline_planner.reconcile.recounting import Recount, is_gone
 from firnline_planner.reconcile.v2_partitions import V2Partitions
+from firnline_planner.state.encoding import ref_key
 
 PUBLISHED_PARTITIONS = 100
 WOULD_ORDER = "would_order"  # a partition's status in shadow
@@ -55,6 +58,12 @@ def with_publication(context: TableContext, table: Table) -> Table:
     if planned is not None and (planned <= publish_ms or table.counters.removed):
         return table
     return replace(table, work=replace(work, publish_ms=publish_ms))
+
+
+def publish_at(context: TableContext, key: bytes) -> None:
+    """Publish the table of a key, or forget it. Raises what its state raises."""
+    if (table := context.state.table_at(key)) is not None:
+        publish_or_forget(context.for_table(table), table)
 
 
 def publish_or_forget(context: TableContext, table: Table) -> None:
@@ -167,7 +176,7 @@ def table_state(
         expiry_reason=table.work.expiry.reason,
         removed=counters.removed,
         updated_at_ms=now_ms,
-        hold=rewrite_hold_of(table, limits, now_ms),
+        hold=_hold(context, table),
         in_force=in_force(table, context.fleet),
         advised=tuple(table.work.advice),
         reads=reads_state(table, limits, now_ms),
@@ -177,6 +186,12 @@ def table_state(
         actions={name: work.reason for name, work in table.work.actions.items()},
         action_numbers=action_numbers(table, context.limits_of_all(table), now_ms),
     )
+
+
+def _hold(context: TableContext, table: Table) -> Hold | None:
+    key = ref_key(table.counters.table.key, table.counters.ref)
+    failing = context.failing.hold_of(key, doing=PUBLISH)
+    return failing or rewrite_hold_of(table, context.limits, context.now_ms)
 
 
 def action_numbers(table: Table, limits: Thresholds, now_ms: int) -> dict[str, dict[str, float]]:

@@ -72,6 +72,13 @@ class TableSchedule:
         self._reconciles.plan(key, None if table is None else reconcile_ms(table))
         self._publications.plan(key, None if table is None else table.work.publish_ms)
 
+    def delay(self, key: bytes, reconcile_ms: int | None, publish_ms: int | None) -> None:
+        """Put off what failed until these moments; None = as it is planned."""
+        if reconcile_ms is not None:
+            self._reconciles.plan(key, reconcile_ms)
+        if publish_ms is not None:
+            self._publications.plan(key, publish_ms)
+
     def due(self, now_ms: int, reconciles: int | None, publications: int | None) -> Due:
         """At most so many of each, those that have waited longest; they are taken off."""
         return Due(

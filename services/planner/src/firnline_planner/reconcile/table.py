@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 
 from firnline_domain.counters.missing_snapshots import resync_request
 from firnline_domain.counters.work import Partition, Table
+from firnline_domain.errors import PoisonousRecord
 from firnline_domain.identity import Scope
 from firnline_domain.policy.decisions import Decision, Reason
 from firnline_domain.policy.full_rewrites import with_full_interval
@@ -34,21 +36,45 @@ from firnline_planner.effects import (
     Place,
 )
 from firnline_planner.reconcile.context import TableContext, spread_name
+from firnline_planner.reconcile.failing_tables import RECONCILE
+from firnline_planner.reconcile.isolation import attempt
 from firnline_planner.reconcile.publishing import with_publication
 from firnline_planner.reconcile.ranking import candidate_of
 from firnline_planner.reconcile.tasks import end_failed, end_waiting
-from firnline_planner.state.encoding import ref_key
+from firnline_planner.state.encoding import UnknownVersion, ref_key
 
 
-def reconcile(context: TableContext, table: Table, touched: Iterable[Scope]) -> Table:
-    """Decide about the touched partitions, or about all where that is due; keep the table."""
+def reconcile(context: TableContext, table: Table, touched: Iterable[Scope]) -> None:
+    """Decide about the touched partitions, or about all where that is due; keep the table.
+
+    If that raises, keep the table all the same: what a record has told of it is not lost, and the
+    next tick decides about every partition.
+    """
+    key = ref_key(table.counters.table.key, table.counters.ref)
+    try:
+        attempt(context, partial(decide_table, table=table, touched=touched))
+    except (UnknownVersion, PoisonousRecord):
+        raise
+    except Exception:  # the tick tells of it, with a pause between two tries
+        due = table.work.reconciled_by(context.now_ms)
+        context.state.put_table(replace(table, work=due))
+        return
+    context.failing.forget(key, RECONCILE)
+
+
+def reconcile_at(context: TableContext, key: bytes) -> None:
+    """Decide about the table of a key, whose time has come. Raises what the decision raises."""
+    if (table := context.state.table_at(key)) is not None:
+        decide_table(context.for_table(table), table, ())
+
+
+def decide_table(context: TableContext, table: Table, touched: Iterable[Scope]) -> None:
+    """Decide as `reconcile` does. Raises what the decision raises."""
     table, lost = _without_lost_tasks(context, table)
     table = _ask_for_missing(context, table)
     table = _decide_all(context, table, {*touched, *lost})
     table = _order_on_table(context, table)
-    table = with_publication(context, table)
-    context.state.put_table(table)
-    return table
+    context.state.put_table(with_publication(context, table))
 
 
 def _without_lost_tasks(context: TableContext, table: Table) -> tuple[Table, list[Scope]]:

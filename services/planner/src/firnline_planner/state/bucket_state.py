@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from contextlib import contextmanager
 from operator import itemgetter
 
 from firnline_domain.counters.work import Partition, Table
@@ -16,12 +16,14 @@ from firnline_domain.values import replace
 
 from firnline_planner.state.encoding import (
     CURSOR,
+    PARTITION,
     PAUSE,
     ROUTE,
     SHARE,
     TABLE,
     Head,
     cursor_key,
+    group_of,
     head_of,
     partition_from,
     partition_key,
@@ -44,19 +46,16 @@ from firnline_planner.state.stores import KeyValueStore
 # memory that is in no processor cache when it is freed.
 REMEMBERED = 500
 MAX_SHOWN = 200
-MEASURED = (Table, Partition)  # that a record can make larger than any that is kept
-
-
+PACKED = (Table, Partition, FleetShare, Pause, Route)  # kept as `to_bytes` writes them
 Value = Table | Partition | FleetShare | Pause | Route | bytes | int | None  # None = deleted
 Staged = dict[bytes, Value]
 
 
-@dataclass(frozen=True)
-class Savepoint:
-    """Changes as they were at one moment."""
+class _Unchanged:
+    """Stands for a key that was not staged."""
 
-    staged: Staged
-    scopes: dict[bytes, set[bytes]]
+
+UNCHANGED = _Unchanged()
 
 
 class BucketState:
@@ -71,6 +70,8 @@ class BucketState:
         self._store = store
         self._staged: Staged = {}
         self._scopes: dict[bytes, set[bytes]] = {}  # changed partitions' keys by their prefix
+        # Of each attempt that is under way: what the keys that it has staged had before.
+        self._undo: list[dict[bytes, Value | _Unchanged]] = []
         self._known: OrderedDict[bytes, Table | Partition] = OrderedDict()  # the newest last
         self._packed: dict[bytes, tuple[Value, bytes]] = {}  # staged values that were measured
         self._pauses = {key: pause_from(data) for key, data in store.scan(PAUSE)}
@@ -106,11 +107,9 @@ class BucketState:
         pause = self.pause_in_force(table.counters.table.key)
         return table if pause == table.pause else replace(table, pause=pause)
 
-    def tables(self) -> Iterator[tuple[bytes, Table]]:
-        """Every table with its key, in no order."""
-        for key in self._keys(TABLE):
-            if table := self.table_at(key):
-                yield key, table
+    def table_keys(self) -> list[bytes]:
+        """Keys of every table, in no order."""
+        return self._keys(TABLE)
 
     def heads(self) -> Iterator[tuple[bytes, Head, bool]]:
         """What to follow of every table that is kept, by key, and whether it is paused."""
@@ -119,11 +118,11 @@ class BucketState:
 
     def put_table(self, table: Table) -> None:
         """Keep a table."""
-        self._staged[ref_key(table.counters.table.key, table.counters.ref)] = table
+        self._stage(ref_key(table.counters.table.key, table.counters.ref), table)
 
     def drop_table(self, table: Table) -> None:
         """Forget a table."""
-        self._staged[ref_key(table.counters.table.key, table.counters.ref)] = None
+        self._stage(ref_key(table.counters.table.key, table.counters.ref), None)
         self.put_pause(table.counters.table.key, None)
 
     def partition(self, table_key: str, ref: str, scope: Scope) -> Partition | None:
@@ -158,7 +157,7 @@ class BucketState:
 
     def _change(self, table_key: str, ref: str, scope: Scope, value: Partition | None) -> None:
         key = partition_key(table_key, ref, scope)
-        self._staged[key] = value
+        self._stage(key, value)
         self._scopes.setdefault(partition_prefix(table_key, ref), set()).add(key)
 
     def drop_partition(self, table_key: str, ref: str, scope: Scope) -> None:
@@ -170,15 +169,39 @@ class BucketState:
         gone = (key for key, value in self._staged.items() if value is None)
         return [table_key_in(key) for key in gone if key.startswith(TABLE)]
 
-    def savepoint(self) -> Savepoint:
-        """What was changed so far, to `roll_back` to."""
-        return Savepoint(dict(self._staged), {key: set(one) for key, one in self._scopes.items()})
+    def _stage(self, key: bytes, value: Value) -> None:
+        if self._undo:
+            self._undo[-1].setdefault(key, self._staged.get(key, UNCHANGED))
+        self._staged[key] = value
 
-    def roll_back(self, to: Savepoint) -> None:
-        """Forget what was changed since."""
-        self.discard()
-        self._staged.update(to.staged)
-        self._scopes.update({key: set(keys) for key, keys in to.scopes.items()})
+    @contextmanager
+    def attempt(self) -> Iterator[None]:
+        """Undo what the body stages if the body raises, or if a staged value cannot be kept.
+
+        Whatever was staged before stays, so one table that fails takes no other along. Raises what
+        the body raises, PoisonousRecord `state_too_large`, and what `to_bytes` raises.
+        """
+        before: dict[bytes, Value | _Unchanged] = {}
+        self._undo.append(before)
+        try:
+            yield
+            self._pack(before)
+        except BaseException:
+            self._undo.pop()
+            for key, value in before.items():
+                self._unstage(key, value)
+            raise
+        self._undo.pop()
+        for key, value in before.items() if self._undo else ():
+            self._undo[-1].setdefault(key, value)
+
+    def _unstage(self, key: bytes, value: Value | _Unchanged) -> None:
+        if not isinstance(value, _Unchanged):
+            self._staged[key] = value
+            return
+        del self._staged[key]
+        if key.startswith(PARTITION):
+            self._scopes[group_of(key)].discard(key)
 
     @property
     def share(self) -> FleetShare:
@@ -188,7 +211,7 @@ class BucketState:
 
     def put_share(self, share: FleetShare) -> None:
         """Keep it."""
-        self._staged[SHARE] = share
+        self._stage(SHARE, share)
 
     def next_offset(self, topic: str) -> int:
         """The first offset of the topic that is not in the state."""
@@ -202,7 +225,7 @@ class BucketState:
         """The record at that offset is in the state with this commit; a repeated one moves nothing
         back."""
         if offset >= self.next_offset(topic):
-            self._staged[cursor_key(topic)] = offset + 1
+            self._stage(cursor_key(topic), offset + 1)
 
     @property
     def has_read_nothing(self) -> bool:
@@ -225,7 +248,7 @@ class BucketState:
 
     def put_pause(self, table_key: str | None, pause: Pause | None) -> None:
         """Begin a pause of a table (or, None, of the fleet); None = it has ended."""
-        self._staged[pause_key(table_key)] = pause
+        self._stage(pause_key(table_key), pause)
 
     def route(self, table_key: str) -> Route | None:
         """The bucket that a table is assigned to; None = it was never moved from its home."""
@@ -239,11 +262,11 @@ class BucketState:
 
     def put_route(self, table_key: str, route: Route) -> None:
         """Keep where a table is."""
-        self._staged[route_key(table_key)] = route
+        self._stage(route_key(table_key), route)
 
     def drop_route(self, table_key: str) -> None:
         """A table is at home, or no more."""
-        self._staged[route_key(table_key)] = None
+        self._stage(route_key(table_key), None)
 
     def routes(self) -> Iterator[Route]:
         """All that are kept, without what is staged."""
@@ -251,27 +274,35 @@ class BucketState:
 
     def put_waiting(self, table_key: str, number: int, record: bytes) -> None:
         """Keep a record until its table is back."""
-        self._staged[waiting_key(table_key, number)] = record
+        self._stage(waiting_key(table_key, number), record)
 
     def take_waiting(self, table_key: str, count: int) -> list[bytes]:
         """The records kept so, the first one first; they are no longer kept."""
         keys = [waiting_key(table_key, number) for number in range(count)]
         staged = self._staged
         records = [staged[key] if key in staged else self._store.get(key) for key in keys]
-        staged.update(dict.fromkeys(keys))
+        for key in keys:
+            self._stage(key, None)
         return [record for record in records if isinstance(record, bytes)]
 
     def demand_small(self) -> None:
         """Raises PoisonousRecord where a changed value is larger than any that is kept: its
         transaction would fail, and with it all that was read beside it, for ever."""
-        self._packed.clear()
-        for key, value in self._staged.items():
-            if isinstance(value, MEASURED) and self._known.get(key) is not value:
-                data = to_bytes(value)
-                if len(key) + len(data) > self._store.max_value_bytes:
-                    name = key[:MAX_SHOWN].decode(errors="replace")
-                    raise PoisonousRecord("state_too_large", f"{len(data)} bytes of {name}")
-                self._packed[key] = value, data
+        self._pack(self._staged)
+
+    def _pack(self, keys: Iterable[bytes]) -> None:
+        for key in keys:
+            value = self._staged.get(key)
+            if not isinstance(value, PACKED) or self._known.get(key) is value:
+                continue
+            packed, _ = self._packed.get(key, (None, b""))
+            if packed is value:
+                continue
+            data = to_bytes(value)
+            if len(key) + len(data) > self._store.max_value_bytes:
+                name = key[:MAX_SHOWN].decode(errors="replace")
+                raise PoisonousRecord("state_too_large", f"{len(data)} bytes of {name}")
+            self._packed[key] = value, data
 
     def commit(self) -> dict[bytes, Table | None]:
         """Keep everything changed since, in the order of the keys; the tables among it by key,
@@ -288,8 +319,7 @@ class BucketState:
         match value:
             case Table() | Partition():  # first: most are
                 if self._known.get(key) is not value:
-                    packed, data = self._packed.get(key, (None, b""))
-                    self._store.put(key, data if packed is value else to_bytes(value))
+                    self._put_packed(key, value)
                 self._remember(key, value)
             case None:
                 self._known.pop(key, None)
@@ -302,15 +332,21 @@ class BucketState:
                 self._store.put(key, str(value).encode())
             case Pause():
                 self._pauses[key] = value
-                self._store.put(key, to_bytes(value))
+                self._put_packed(key, value)
             case FleetShare():
                 self._share = value
-                self._store.put(key, to_bytes(value))
+                self._put_packed(key, value)
             case Route():
                 self._routes[key] = value
-                self._store.put(key, to_bytes(value))
+                self._put_packed(key, value)
             case bytes():
                 self._store.put(key, value)
+
+    def _put_packed(
+        self, key: bytes, value: Table | Partition | FleetShare | Pause | Route
+    ) -> None:
+        packed, data = self._packed.get(key, (None, b""))
+        self._store.put(key, data if packed is value else to_bytes(value))
 
     def _remember(self, key: bytes, value: Table | Partition) -> None:
         self._known[key] = value

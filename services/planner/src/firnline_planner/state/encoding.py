@@ -37,6 +37,10 @@ class UnknownVersion(ValueError):
     """The state was written by a newer planner; start that one, or remove its directory."""
 
 
+class UnreadableValue(ValueError):
+    """A value of the state is damaged."""
+
+
 @dataclass(frozen=True)
 class Head:
     """What a bucket follows of a table without reading it."""
@@ -66,14 +70,19 @@ def _table_to_bytes(table: Table) -> bytes:
 
 
 def head_of(data: bytes) -> Head:
-    """Of a table. Raises UnknownVersion."""
-    _, due, in_flight = HEAD.unpack_from(_checked(data))
+    """Of a table; one that is damaged is due, so that a tick tells of it. Raises UnknownVersion."""
+    if len(_checked(data)) < HEAD.size:
+        return Head(0, 0)
+    _, due, in_flight = HEAD.unpack_from(data)
     return Head(None if due == NEVER else due, in_flight)
 
 
 def table_from(data: bytes) -> Table:
-    """Raises UnknownVersion, as all that read do."""
-    return _table(memoryview(_checked(data))[HEAD.size :])
+    """Raises UnknownVersion, as all that read do, and UnreadableValue."""
+    try:
+        return _table(memoryview(_checked(data))[HEAD.size :])
+    except msgspec.MsgspecError as error:
+        raise UnreadableValue(f"a table of {len(data)} bytes: {error}") from error
 
 
 def partition_from(data: bytes) -> Partition:
