@@ -19,6 +19,7 @@ from firnline_domain.policy.decisions import ORDERS, Reason
 from firnline_domain.policy.expiry_reasons import ExpiryReason
 from firnline_domain.reason_code import ReasonCode
 from firnline_domain.records.conflict_reasons import ConflictReason
+from firnline_domain.records.sharing import SharingRefusal
 from firnline_domain.settings.parquet import PARQUET, PARQUET_COLUMNS
 from firnline_domain.settings.property import WHY_OF_WORKERS, WORKERS
 from firnline_domain.settings.thresholds import PROPERTIES, RANGES, Thresholds
@@ -161,6 +162,7 @@ BLOCKS: dict[str, Callable[[Mapping[str, str]], str]] = {
     "kept-back": reasons([one for one in Reason if one not in ORDERS]),
     "expiry": reasons(ExpiryReason),
     "refused": reasons(ConflictReason),
+    "shared": reasons(SharingRefusal),
 }
 
 

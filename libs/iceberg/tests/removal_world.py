@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -113,7 +114,7 @@ class World:
         return {path for path in self.content if not path.exists()}
 
 
-@dataclass
+@dataclass(eq=False)
 class CatalogView:
     """Tables as a catalog tells of them: whole, or less the snapshots that no ref points at, or
     less all; and with what the table's owner has set."""
@@ -122,6 +123,7 @@ class CatalogView:
     snapshots: str = "all"
     properties: dict[str, str] = field(default_factory=dict)
     location: str | None = None
+    known: Sequence[Any] | None = None  # catalogs; None = the world's
 
     def load(self, _: TableName) -> LoadedTable:
         table = self.world.load()
@@ -139,6 +141,9 @@ class CatalogView:
             }
         )
         return replace(table, metadata=metadata)
+
+    def catalogs(self, table: TableName) -> Sequence[Any]:
+        return self.world.tables.catalogs(table) if self.known is None else self.known
 
     def sweep(self) -> Swept:
         sweeper = Sweeper(self, lambda: NOW_MS, AGE_MS, lambda _: NOW_MS)

@@ -93,6 +93,8 @@ def test_a_neighbours_files_are_not_named_by_ones_own_task(world: World) -> None
     body = {**honest(world), "outputs": theirs}
     put(world.mine.root / "metadata", world.mine.run(KILLED).list_name, body)
     catalog = CatalogView(world, properties={"write.data.path": f"file://{world.other.root}/data"})
+    assert catalog.sweep().reasons == {"shared_location": 1}
+    catalog.known = ()  # the neighbour is in a catalog that nobody knows
     assert catalog.sweep().reasons == {"invalid_outputs": 1}
     assert world.gone() == set()
 

@@ -106,6 +106,25 @@ def test_the_storage_tells_the_time_and_nothing_is_left(made: Made) -> None:
     assert made.left == set()
 
 
+def test_a_clones_sweep_leaves_the_outputs_of_its_source(
+    made: Made, catalog: MemoryCatalog
+) -> None:
+    """A list of the source lies in the folder of both, and only the source has its outputs."""
+    made.listed()
+    catalog.clone("dev.copy", "ns.t")
+    name = TableName(made.name.uuid, ("dev",), "copy")
+    later = int(time.time() * 1000)
+    sweeper = Sweeper(made.tables, lambda: later, AGE, lambda _: later)
+    for one in (name, made.name):
+        swept = sweeper.sweep(one)
+        assert swept.reasons == {"shared_identity": 1}
+        assert swept.removed == []
+        assert made.output.exists()
+    catalog.drop_table("dev.copy")
+    made.tables = MemoryTables(catalog)
+    assert made.sweep().removed == [f"file://{made.output}"]
+
+
 def test_a_file_that_is_no_list_is_told_of_and_stays(made: Made) -> None:
     made.listed()
     torn = made.folder / "firnline-torn.json"

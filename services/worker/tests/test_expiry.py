@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from firnline_domain.errors import TaskRefused
 from firnline_domain.identity import TableName
+from firnline_domain.values import replace
 from firnline_iceberg.in_memory import MemoryCatalog, MemoryTables
 from firnline_iceberg.reachability import refuse_if_hidden
 from firnline_iceberg.tables import LoadedTable
@@ -66,6 +67,37 @@ def test_nothing_is_expired_where_the_catalog_leaves_snapshots_out(tmp_path: Pat
     with pytest.raises(TaskRefused) as refused:
         expirer.expire(order)
     assert refused.value.reason == "snapshots_hidden"
+
+
+class Stored(MemoryTables):
+    """A catalog whose metadata files are in the storage."""
+
+    def load(self, table: TableName) -> LoadedTable:
+        found = super().load(table)
+        place = found.io.new_output(found.metadata_location)
+        ToOutputFile.table_metadata(found.metadata, place, overwrite=True)
+        return found
+
+
+@pytest.mark.parametrize("announces", [True, False])
+def test_nothing_is_expired_while_another_table_has_the_uuid(
+    tmp_path: Path, announces: bool
+) -> None:
+    """Of either of the two; when one is dropped, the other is its own again."""
+    catalog = MemoryCatalog(f"file://{tmp_path}")
+    table = catalog.make("db.t", Schema(NestedField(1, "id", LongType())))
+    table.append(pa.table({"id": [1]}))
+    catalog.clone("dev.copy", "db.t")
+    uuid = str(table.metadata.table_uuid)
+    unused: Any = None
+    for name, other in ((("db", "t"), "dev.copy"), (("dev", "copy"), "db.t")):
+        order = expire("t", TableName(uuid, name[:1], name[1]), NOW, NOW)
+        order = replace(order, begins_at_ms=NOW if announces else None, agreed=True)
+        tables: Any = Stored(catalog)
+        expirer = Expirer(tables, unused, lambda _: (), "w", lambda: NOW)
+        with pytest.raises(TaskRefused, match=other) as refused:
+            expirer.expire(order)
+        assert refused.value.reason == "shared_identity"
 
 
 class NamesAnothers(MemoryTables):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,129 +13,28 @@ from firnline_cli.purge import archive_of
 from firnline_cli.purging.report import Archived, Found, look
 from firnline_domain.errors import TaskRefused
 from firnline_domain.policy.decisions import Reason
-from firnline_domain.policy.partition_archiving import PartitionArchiving
-from firnline_domain.records.archive_marks import ARCHIVE_OF, ROUND
-from firnline_domain.records.orders import TableOrder
-from firnline_domain.records.results import TableResult
-from firnline_iceberg.commits import JavaCommits
-from firnline_iceberg.files import DataFileEntry
-from firnline_iceberg.java import load_table
+from firnline_domain.records.archive_marks import ARCHIVE_OF
 from firnline_iceberg.jvm import IcebergJvm
 from firnline_iceberg.planning import live_files
-from firnline_iceberg.tables import LoadedTable, Tables
+from firnline_iceberg.tables import LoadedTable
 from firnline_worker.archiving import Archiver, preview
 from pyiceberg.catalog.rest import RestCatalog
-from pyiceberg.expressions import EqualTo
-from pyiceberg.partitioning import PartitionField, PartitionSpec
-from pyiceberg.schema import Schema
 from pyiceberg.table.update import RemoveSnapshotsUpdate
-from pyiceberg.transforms import IdentityTransform
-from pyiceberg.types import DateType, LongType, NestedField
+from pyiceberg.types import LongType
 
-from tests.kit.meddled_commits import Killed, MeddledCommits, die
-from tests.kit.table_writer import FileWriter, TableWriter
+from tests.kit.archive_world import (
+    ALL,
+    ARROW,
+    KEYS,
+    SCHEMA,
+    TODAY,
+    World,
+    now_ms,
+    refused_by,
+)
+from tests.kit.meddled_commits import Killed, die
 
 pytestmark = pytest.mark.stack
-SCHEMA = Schema(NestedField(1, "d", LongType()), NestedField(2, "at", DateType()))
-BY_DAY = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "at"))
-ARROW = pa.schema([("d", pa.int64()), ("at", pa.date32())])
-TODAY = datetime.now(UTC).date()
-ALL = [1, 30, 40, 400]
-
-
-def now_ms() -> int:
-    return int(datetime.now(UTC).timestamp() * 1000)
-
-
-class World:
-    """A table with rows of 1, 30, 40 and 400 days ago, each in a file and a partition of its own;
-    those older than ten days are to be archived."""
-
-    def __init__(
-        self, lake: RestCatalog, namespace: str, uri: str, jvm: Any, java: Any, **properties: str
-    ) -> None:
-        self.lake, self.namespace, self.jvm, self.java = lake, namespace, jvm, java
-        self.tables = Tables(uri)
-        given = {"format-version": "2", "firnline.archive.after-hours": "240", **properties}
-        lake.create_table(f"{namespace}.t", SCHEMA, partition_spec=BY_DAY, properties=given)
-        for ago in ALL:
-            self.insert(ago)
-        self.commits = MeddledCommits(JavaCommits(IcebergOf(jvm), uri))
-        self.archiver = Archiver(self.tables, self.commits, "w1", now_ms)  # type: ignore[arg-type]
-
-    def insert(self, day: int, ago: int | None = None, **more: int) -> None:
-        at = TODAY - timedelta(days=day if ago is None else ago)
-        schema = ARROW
-        for name in more:
-            schema = schema.append(pa.field(name, pa.int64()))
-        row = pa.Table.from_pylist([{"d": day, "at": at, **more}], schema=schema)
-        self.lake.load_table(f"{self.namespace}.t").append(row)
-
-    def set(self, **properties: str) -> None:
-        with self.lake.load_table(f"{self.namespace}.t").transaction() as change:
-            change.set_properties(properties)
-
-    def order(self, reason: str = Reason.REQUESTED, **numbers: float) -> TableOrder:
-        at, given = now_ms(), {"archive_h": 240.0, **numbers}
-        name, task = PartitionArchiving.name, f"{self.namespace}-{at}"
-        table = self.table().identity
-        return TableOrder(task, table, name, reason, 1, 1, at, at + 3_600_000, given)
-
-    def archive(self) -> TableResult:
-        return self.archiver.archive(self.order())
-
-    def table(self, name: str = "t") -> LoadedTable:
-        return self.tables.named((self.namespace,), name)
-
-    def days(self, name: str = "t") -> list[int]:
-        """Of the rows, as PyIceberg reads them."""
-        found = self.lake.load_table(f"{self.namespace}.{name}").scan().to_arrow()
-        return sorted(found["d"].to_pylist())
-
-    def kept(self) -> list[int]:
-        return self.days("t_archive")
-
-    def entry(self, day: int) -> DataFileEntry:
-        """The file of a row, by its partition."""
-        text = f'["{TODAY - timedelta(days=day)}"]'
-        table = self.table()
-        live = live_files(table, table.head("main").snapshot_id)
-        return next(one for one in live.data if one.partition == text)
-
-    def delete(self, day: int) -> None:
-        """By position, of the first row of a file."""
-        entry = self.entry(day)
-        path = f"{self.table().metadata.location}/data/deletes-{now_ms()}.parquet"
-        place = (entry.spec_id, entry.partition)
-        made = FileWriter().position_deletes(path, [(entry.path, 0)], place)
-        writer = TableWriter(
-            self.jvm, lambda: load_table(self.jvm, self.java, self.table().identity)
-        )
-        writer.row_delta(deletes=[made])
-
-    def rewrite(self, day: int) -> None:
-        """The same rows in another file."""
-        table = self.lake.load_table(f"{self.namespace}.t")
-        found = EqualTo("at", (TODAY - timedelta(days=day)).isoformat())
-        table.overwrite(table.scan(row_filter=found).to_arrow(), overwrite_filter=found)
-
-    def is_settled(self) -> bool:
-        ends = [self.table(name).properties.get(ROUND, "") for name in ("t", "t_archive")]
-        return ends[0] == ends[1]
-
-
-class IcebergOf:
-    """As `IcebergJvm` is for `JavaCommits`."""
-
-    def __init__(self, jvm: Any) -> None:
-        self.jvm = jvm
-
-    def watched(self) -> Any:
-        from contextlib import nullcontext
-
-        return nullcontext()
-
-
 Make = Callable[..., World]
 
 
@@ -167,7 +66,8 @@ def test_old_files_move_and_are_read_there(world: World) -> None:
     assert result.numbers["files_archived"] == result.numbers["rows_archived"] == 3
     assert (world.days(), world.kept()) == ([1], [30, 40, 400])
     archive = world.table("t_archive")
-    assert archive.properties[ARCHIVE_OF] == world.table().identity.uuid
+    source = world.table().identity
+    assert archive.properties[ARCHIVE_OF] == f"{source.key}/{source.dotted}"
     assert archive.properties["firnline.enabled"] == "false"
     assert world.is_settled()
     assert leftovers(archive) == []
@@ -283,7 +183,7 @@ def test_writers_that_come_first_are_looked_at_again(world: World) -> None:
 def test_two_at_once(world: World) -> None:
     """Another one begins and ends while the first one has copied and not committed, and while it
     has committed and not removed."""
-    other = Archiver(world.tables, world.commits.commits, "w2", now_ms)
+    other = Archiver(world.tables, world.commits.commits, "w2", now_ms, KEYS)
     world.commits.before[0] = lambda: other.archive(world.order())
     world.archive()
     assert (world.days(), world.kept()) == ([1], [30, 40, 400])
@@ -312,6 +212,10 @@ def test_it_is_made_where_the_owner_says_and_not_below_the_table(
         world.archive()
     assert refused.value.reason == "archive_location"
     world.set(**{"firnline.archive.location": f"file://{tmp_path}/cold"})
+    assert refused_by(world) == "archive_location"
+    world.allow(f"s3://elsewhere, file://{tmp_path}/col, file://{tmp_path}/cold")
+    assert refused_by(world) == "archive_location"  # the place itself is for many
+    world.allow(f"s3://elsewhere, file://{tmp_path}")
     world.archive()
     archive = world.table("t_archive")
     live = live_files(archive, archive.head("main").snapshot_id)

@@ -68,6 +68,16 @@ def test_what_a_writer_has_changed_is_given_up_and_then_withdrawn(
     assert step(given_up, came) == Withdraw(tuple(came.copies.values()), "r1")
 
 
+@pytest.mark.parametrize("given_up", ["", "r2"])
+def test_a_round_that_has_left_is_never_withdrawn(given_up: str) -> None:
+    """Whatever a writer of the table has set its marks to; rows that came back leave again."""
+    left = replace(archive("r2", "1"), settled="r2")
+    denied = step(source(round_="r1", given_up=given_up), left)
+    assert isinstance(denied, Refused)
+    assert denied.reason == "archive_changed"
+    assert step(source(ONE, round_="r1", given_up=given_up), left) == Remove((ONE,), "r2")
+
+
 def test_rounds_are_bounded_by_files_and_bytes_but_for_one_file() -> None:
     large = [source_file(str(number), size=600) for number in range(3)]
     assert step(source(*large), archive()) == Copy((large[0],))

@@ -8,12 +8,14 @@ not asked for them: the schema goes in as an update, as it is.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import requests
 from firnline_domain.errors import CatalogUnreachable, TaskRefused
 from firnline_domain.identity import TableName
-from firnline_domain.records.archive_marks import ARCHIVE_OF
+from firnline_domain.records.archive_marks import ARCHIVE_OF, SEAL
+from firnline_domain.records.signing import Keyring, Signature, SignatureRefused
 from pyiceberg.exceptions import (
     CommitFailedException,
     NoSuchNamespaceError,
@@ -56,7 +58,10 @@ from pyiceberg.types import (
     UnknownType,
 )
 
+from firnline_iceberg.connection_words import ARCHIVES
 from firnline_iceberg.locations import address
+from firnline_iceberg.neighbours import places_of
+from firnline_iceberg.output_lists import UNSIGNED
 from firnline_iceberg.partitions import source_is_dropped
 from firnline_iceberg.storage import file_io
 from firnline_iceberg.tables import LoadedTable, TableGone, Tables
@@ -80,27 +85,119 @@ def archive_name(table: TableName, asked: str) -> tuple[str, ...]:
     return found if len(found) > 1 else (*table.namespace, *found)
 
 
-def find(tables: Tables, table: LoadedTable, asked: str) -> LoadedTable | None:
-    """The archive as it is now; None: there is no table of that name. Raises NoArchive where that
-    is another's, RetryLater."""
+def find(
+    tables: Tables, table: LoadedTable, asked: str, keys: Keyring = UNSIGNED
+) -> LoadedTable | None:
+    """The archive as it is now; None: there is no table of that name. `keys`: of the fleet, for who
+    writes to it. Raises NoArchive where that is another's, or may not be one; RetryLater."""
     *namespace, name = archive_name(table.identity, asked)
+    places = Places.of(tables.of(table.identity).archives)
+    places.refuse_namespace(table.identity, tuple(namespace))
     try:
         found = tables.of(table.identity).named(tuple(namespace), name)
     except TableGone:
         return None
-    if found.properties.get(ARCHIVE_OF) != table.identity.uuid:
-        text = f"{found.identity.dotted} is there, and its property {ARCHIVE_OF} is not "
-        raise NoArchive("not_an_archive", f"{text}{table.identity.uuid}: nothing is written to it")
+    source = source_of(table.identity)
+    if (said := found.properties.get(ARCHIVE_OF)) != source:
+        text = f"{found.identity.dotted} is there, and its property {ARCHIVE_OF} is {said!r:.200}"
+        raise NoArchive("not_an_archive", f"{text}, not {source}: nothing is written to it")
     _refuse_nested(table, found.metadata.location)
+    if not is_sealed(found, source, keys):
+        text = f"{found.identity.dotted} at {found.metadata.location} was not made by this fleet"
+        remedy = f"or its {SEAL} was made with a key that is not known any more"
+        raise NoArchive("not_an_archive", f"{text}, {remedy}: nothing is written to it")
     return found
 
 
-def create(tables: Tables, table: LoadedTable, asked: str, location: str) -> LoadedTable:
+def source_of(table: TableName) -> str:
+    """What the archives of a table are marked with. Another table of its uuid, and one that has got
+    its name, has another mark; so has the table itself once it is renamed."""
+    return f"{table.key}/{table.dotted}"
+
+
+def seal(uuid: str, location: str, source: str, keys: Keyring, at_ms: int) -> str:
+    """The property `SEAL` of an archive; '' where the fleet does not sign."""
+    made = keys.sign(at_ms, *_sealed_parts(uuid, location, source))
+    return "" if made is None else f"{made.key_id} {made.at_ms} {made.mac.hex()}"
+
+
+def is_sealed(archive: LoadedTable, source: str, keys: Keyring) -> bool:
+    """Whether the fleet has made it for this source, at this place."""
+    text = archive.properties.get(SEAL, "").split(" ")
+    try:
+        found = Signature(text[0], int(text[1]), bytes.fromhex(text[2]))
+    except (ValueError, IndexError):
+        return not keys.signs
+    uuid, location = archive.identity.uuid, archive.metadata.location
+    try:
+        keys.verify(found, found.at_ms, None, *_sealed_parts(uuid, location, source))
+    except SignatureRefused:
+        return False
+    return True
+
+
+def _sealed_parts(uuid: str, location: str, source: str) -> tuple[bytes, ...]:
+    texts = ("archive", uuid, location.rstrip("/"), source)
+    return tuple(one.encode(errors="surrogatepass") for one in texts)
+
+
+def set_properties(tables: Tables, archive: LoadedTable, **texts: str) -> None:
+    """Of an archive, without a snapshot. Raises TableGone, RetryLater."""
+    uuid = {"type": "assert-table-uuid", "uuid": archive.identity.uuid}
+    asserts = (AssertTableUUID.model_validate(uuid),)
+    updates = (SetPropertiesUpdate(updates=texts),)
+    tables.of(archive.identity).commit(archive.identity, asserts, updates)
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where the operator lets archives be: below these locations, and of which namespace in which
+    other one. An owner says which he wants, and Firnline has rights that he may not have."""
+
+    locations: tuple[str, ...]
+    pairs: frozenset[tuple[str, str]]
+
+    @classmethod
+    def of(cls, text: str) -> Places:
+        """Of `firnline.archives`."""
+        words = [one.strip() for one in text.split(",")]
+        pairs = (one.partition(">") for one in words if ">" in one)
+        return cls(
+            tuple(one for one in words if one and ">" not in one),
+            frozenset((own.strip(), other.strip()) for own, _, other in pairs),
+        )
+
+    def refuse_namespace(self, table: TableName, namespace: tuple[str, ...]) -> None:
+        """Raises NoArchive."""
+        own, other = ".".join(table.namespace), ".".join(namespace)
+        if namespace != table.namespace and (own, other) not in self.pairs:
+            text = f"{table.dotted}: its archive would be in the namespace {other}"
+            remedy = f"name it in {own}, or have the operator add {own}>{other} to {ARCHIVES}"
+            raise NoArchive("archive_namespace", f"{text}: {remedy}")
+
+    def refuse_location(self, table: TableName, location: str) -> None:
+        """Raises NoArchive."""
+        asked = places_of(location)
+        for one in self.locations:
+            roots = places_of(one)
+            if all(any(root.holds(place) and root != place for root in roots) for place in asked):
+                return
+        text = f"{table.dotted}: its archive would lie at {location[:200]}"
+        remedy = f"unset firnline.archive.location, or have the operator add a prefix to {ARCHIVES}"
+        raise NoArchive("archive_location", f"{text}: {remedy}")
+
+
+def create(
+    tables: Tables, table: LoadedTable, asked: str, location: str, keys: Keyring, at_ms: int
+) -> LoadedTable:
     """`location`: of the owner's; '' = the catalog chooses. Raises NoArchive, RetryLater."""
     refuse_unfit(table)
-    if location:
-        _refuse_nested(table, location)
     name, of = archive_name(table.identity, asked), tables.of(table.identity)
+    places = Places.of(of.archives)
+    places.refuse_namespace(table.identity, name[:-1])
+    if location:
+        places.refuse_location(table.identity, location)
+        _refuse_nested(table, location)
     properties = {"format-version": str(FORMAT), **_properties(table)}
     client: Any = of.client
     try:
@@ -110,7 +207,10 @@ def create(tables: Tables, table: LoadedTable, asked: str, location: str) -> Loa
         _refuse_nested(table, staged.location)
         io = file_io({}, staged.location)
         found = Table(name, staged, "", io, client, {})
-        client.commit_table(found, (AssertCreate(),), tuple(_of_new(table, staged)))
+        source = source_of(table.identity)
+        sealed = seal(str(staged.table_uuid), staged.location, source, keys, at_ms)
+        ours = {ARCHIVE_OF: source, **({SEAL: sealed} if sealed else {})}
+        client.commit_table(found, (AssertCreate(),), tuple(_of_new(table, staged, ours)))
     except (TableAlreadyExistsError, CommitFailedException):
         pass  # somebody was faster: whose it is will be seen
     except NoSuchNamespaceError as error:
@@ -118,12 +218,14 @@ def create(tables: Tables, table: LoadedTable, asked: str, location: str) -> Loa
         raise NoArchive("archive_gone", text) from error
     except (RESTError, requests.RequestException) as error:
         raise CatalogUnreachable(f"cannot make {'.'.join(name)}: {error}") from error
-    if (made := find(tables, table, asked)) is None:
+    if (made := find(tables, table, asked, keys)) is None:
         raise NoArchive("archive_gone", f"{'.'.join(name)} went as soon as it was made")
     return made
 
 
-def _of_new(table: LoadedTable, staged: TableMetadata) -> Iterator[TableUpdate]:
+def _of_new(
+    table: LoadedTable, staged: TableMetadata, ours: dict[str, str]
+) -> Iterator[TableUpdate]:
     spec = table.spec(table.metadata.default_spec_id)
     yield AssignUUIDUpdate(uuid=staged.table_uuid)
     yield UpgradeFormatVersionUpdate.model_validate({"format-version": FORMAT})
@@ -135,7 +237,7 @@ def _of_new(table: LoadedTable, staged: TableMetadata) -> Iterator[TableUpdate]:
     yield SetDefaultSortOrderUpdate.model_validate({"sort-order-id": -1})
     yield SetLocationUpdate(location=staged.location)
     # it is left alone: by the names of its files is known what is there
-    ours = {ARCHIVE_OF: table.identity.uuid, "firnline.enabled": "false"}
+    ours |= {"firnline.enabled": "false"}
     yield SetPropertiesUpdate(updates={**_properties(table), **ours})
 
 

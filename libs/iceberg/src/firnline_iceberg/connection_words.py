@@ -32,6 +32,9 @@ PATH_STYLE: Final = "s3.path-style-access"
 UPSTREAM: Final = "firnline.upstream-uri"
 OF_UPSTREAM: Final = "firnline.upstream."  # before what the gateway alone says to the catalog
 UPSTREAM_SIGNS: Final = f"{OF_UPSTREAM}{SIGV4}"
+ARCHIVES: Final = "firnline.archives"
+"""Where archives may be besides their table's namespace and the catalog's default place: locations
+below which they may lie, and pairs of namespaces `shop>cold`; comma-separated."""
 CALLERS: Final = "firnline.callers"  # whom a gateway that signs serves: lines of name and token
 
 ALIASES: Final = {
@@ -72,7 +75,9 @@ _OF_SIGNING = (
     *(SIGV4, "rest.signing-region", "rest.signing-name", "rest.access-key-id"),
     *("rest.secret-access-key", "rest.session-token", REGION, CA_BUNDLE),
 )
-OURS: Final = frozenset({UPSTREAM, CALLERS, *(f"{OF_UPSTREAM}{one}" for one in _OF_SIGNING)})
+OURS: Final = frozenset(
+    {UPSTREAM, CALLERS, ARCHIVES, *(f"{OF_UPSTREAM}{one}" for one in _OF_SIGNING)}
+)
 AUTH_TYPES: Final = ("none", "basic", "oauth2", "sigv4")
 _SIGN = "Firnline reads and writes with credentials that the catalog hands out, or with static ones"
 REFUSED: Final = {

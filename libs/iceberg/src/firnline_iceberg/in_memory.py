@@ -59,6 +59,10 @@ class MemoryCatalog(NoopCatalog):
         )
         return self.load_table(identifier)
 
+    def clone(self, name: str, of: str) -> None:
+        """Another name for the same metadata, as `register_table` gives one."""
+        self._tables[self.identifier_to_tuple(name)] = self._tables[self.identifier_to_tuple(of)]
+
     def load_table(self, identifier: str | Identifier) -> Table:
         """Raises NoSuchTableError."""
         key = self.identifier_to_tuple(identifier)

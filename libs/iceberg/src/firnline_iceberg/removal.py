@@ -16,6 +16,7 @@ from enum import StrEnum
 from functools import cached_property
 from itertools import chain, groupby
 
+from firnline_domain.records.sharing import SharingRefusal
 from pyiceberg.io import FileIO
 
 from firnline_iceberg.avro import MetadataFileGone
@@ -72,6 +73,9 @@ class Reason(StrEnum):
         "external_files"  # the table may share files, and does not say that they may go
     )
     NOT_REMOVED = "not_removed"
+    SHARED_IDENTITY = SharingRefusal.SHARED_IDENTITY.value
+    SHARED_LOCATION = SharingRefusal.SHARED_LOCATION.value
+    NEIGHBOURS_UNKNOWN = SharingRefusal.NEIGHBOURS_UNKNOWN.value
 
 
 class NotRemovable(Exception):

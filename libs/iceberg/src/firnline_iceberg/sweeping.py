@@ -11,14 +11,17 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
+from firnline_domain.errors import TaskRefused
 from firnline_domain.identity import TableName
 from firnline_domain.records.events import OutputsSwept
+from firnline_domain.records.sharing import SharingRefusal
 from firnline_domain.records.signing import Keyring, SignatureRefused
 
 from firnline_iceberg import output_lists, removal
 from firnline_iceberg.avro import MetadataFileGone
 from firnline_iceberg.external_files import ExternalFiles
 from firnline_iceberg.locations import metadata_folders
+from firnline_iceberg.neighbours import Catalogs, refuse_shared
 from firnline_iceberg.output_lists import Place
 from firnline_iceberg.refused_storage import unreachable
 from firnline_iceberg.removal import Reason, Removal, StoredList, Verdict
@@ -30,7 +33,7 @@ MAX_LISTS = 1_000  # read in one sweep; the next one reads more
 MAX_READ_BYTES = 64_000_000  # of lists, in one sweep
 
 
-class Loads(Protocol):
+class Loads(Catalogs, Protocol):
     """`tables.Tables`."""
 
     def load(self, table: TableName) -> LoadedTable:
@@ -108,6 +111,9 @@ class Sweeper:
         if due and self.external_files.keep_back(table):
             swept.left += [Left(one.path, Reason.EXTERNAL_FILES) for one in due]
             return swept
+        if due and (shared := self._shared(table)):
+            swept.left += [Left(one.path, *shared) for one in due]
+            return swept
         if due and not dry_run:
             due = self._due_by_storage(table, due, swept)
         if removal.shares_files(table):
@@ -115,6 +121,15 @@ class Sweeper:
         if due:
             self._clear(name, due, swept, dry_run)
         return swept
+
+    def _shared(self, table: LoadedTable) -> tuple[Reason, str] | None:
+        try:
+            refuse_shared(self.tables, table)
+        except TaskRefused as refused:
+            if refused.reason not in list(SharingRefusal):
+                raise
+            return Reason(refused.reason), str(refused)
+        return None
 
     def _due(self, table: LoadedTable, swept: Swept, now_ms: int) -> list[StoredList]:
         """The oldest lists first; those that are young by the storage's word are not read."""

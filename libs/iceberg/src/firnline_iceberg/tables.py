@@ -51,7 +51,7 @@ from firnline_iceberg.auth import RequestsAuth, identity_of
 from firnline_iceberg.catalog_calls import count_call
 from firnline_iceberg.catalog_prefixes import OtherPrefix
 from firnline_iceberg.connection import Catalog, CatalogConnection, connection_of
-from firnline_iceberg.connection_words import DELEGATION
+from firnline_iceberg.connection_words import ARCHIVES, DELEGATION
 from firnline_iceberg.digests import Digest, read_digest
 from firnline_iceberg.file_cache import ENTRY_BYTES, FileCache
 from firnline_iceberg.files import FileEntry
@@ -265,6 +265,11 @@ class Tables:
     def address(self) -> tuple[str, str]:
         """The catalog's URI and prefix: where one name is one table. Raises RetryLater."""
         return self._connection.uri, self.prefix
+
+    @property
+    def archives(self) -> str:
+        """`firnline.archives` of the connection."""
+        return self._connection.properties.get(ARCHIVES, "")
 
     @property
     def client(self) -> RestCatalog:

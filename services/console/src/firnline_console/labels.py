@@ -10,6 +10,7 @@ from firnline_domain.policy.expiry_reasons import ExpiryReason
 from firnline_domain.policy.prices import in_dollars
 from firnline_domain.policy.table_prices import PACE
 from firnline_domain.records.conflict_reasons import ConflictReason
+from firnline_domain.records.sharing import SharingRefusal
 
 from firnline_console.amounts import in_bytes
 
@@ -47,7 +48,7 @@ ENDS = {
     "unknown_catalog": "its catalog is not configured there",
     "unknown_prefix": "the catalog led to another prefix",
 }
-CODES = (*Reason, *ExpiryReason, *ConflictReason)
+CODES = (*Reason, *ExpiryReason, *ConflictReason, *SharingRefusal)
 WORDS: dict[str, str] = {**ENDS, **{code.value: code.words for code in CODES}}
 
 

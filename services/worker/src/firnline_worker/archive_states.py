@@ -10,7 +10,7 @@ from firnline_domain.commits.archives import Archive, CopiedFile, Source, Source
 from firnline_domain.errors import TaskRefused
 from firnline_domain.identity import MAIN, Scope
 from firnline_domain.numbers import number
-from firnline_domain.records.archive_marks import FILES, GIVEN_UP, ROUND
+from firnline_domain.records.archive_marks import FILES, GIVEN_UP, ROUND, SETTLED
 from firnline_iceberg.archive_tables import spec_map
 from firnline_iceberg.copies import key_of
 from firnline_iceberg.files import DataFileEntry, DeleteFileEntry
@@ -98,7 +98,8 @@ def archive_of(
     copies = {key: _copied(key, one) for key, one in entries.items()}
     properties = archive.properties
     count = int(number(properties.get(FILES, "")) or 0)
-    state = Archive(properties.get(ROUND, ""), count, copies, frozenset(foreign))
+    settled = properties.get(SETTLED, "")
+    state = Archive(properties.get(ROUND, ""), count, copies, frozenset(foreign), settled)
     return state, entries
 
 

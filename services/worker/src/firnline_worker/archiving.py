@@ -32,7 +32,7 @@ from firnline_domain.commits.archives import (
 from firnline_domain.commits.lifetimes import Lifetimes
 from firnline_domain.errors import CatalogUnreachable, TaskRefused
 from firnline_domain.identity import MAIN
-from firnline_domain.records.archive_marks import FILES, GIVEN_UP, ROUND
+from firnline_domain.records.archive_marks import FILES, GIVEN_UP, ROUND, SEAL, SETTLED
 from firnline_domain.records.orders import TableOrder
 from firnline_domain.records.results import TableResult, table_result
 from firnline_domain.records.signing import Keyring
@@ -45,9 +45,12 @@ from firnline_iceberg.archive_tables import (
     create,
     find,
     refuse_unfit,
+    seal,
+    set_properties,
     spec_map,
     synced,
 )
+from firnline_iceberg.archive_tables import source_of as source_of_archive
 from firnline_iceberg.avro import MetadataFileGone
 from firnline_iceberg.column_spans import Footers
 from firnline_iceberg.commits import JavaCommits
@@ -57,6 +60,7 @@ from firnline_iceberg.file_cache import FileCache
 from firnline_iceberg.files import DataFileEntry
 from firnline_iceberg.java import removal_json
 from firnline_iceberg.naming import Run, folder_of
+from firnline_iceberg.neighbours import refuse_shared
 from firnline_iceberg.output_lists import OutputList
 from firnline_iceberg.rewrites import Landed, Outcome, Rewrite, Unknown
 from firnline_iceberg.rewrites import Refused as CommitRefused
@@ -140,6 +144,7 @@ class _Running:
                 time.sleep(random.uniform(0, WAIT_S * 2 ** (lost - 1)))
             try:
                 look = self.look()
+                self._note_settled(look)
                 step = next_step(look.held.source, look.state, MAX_FILES, MAX_BYTES)
                 if isinstance(step, Settled):
                     return self._figures(step)
@@ -171,13 +176,21 @@ class _Running:
         table = replace(of.tables.load(order.table), cache=self.cache)
         limits = self.limits(table)
         head = table.head(MAIN).snapshot_id
-        archive = find(of.tables, table, limits.archive_table)
+        archive = find(of.tables, table, limits.archive_table, of.keys)
         archive = archive and replace(archive, cache=self.cache)
         state, copies = archive_of(table, archive)
         mine = {key for key, one in state.copies.items() if one.round == state.round}
         are_old = old_by(table, limits, order, of.now_ms(), self.footers)
         held = source_of(table, head, are_old, mine)
         return Look(table, head, archive, held, state, copies)
+
+    def _note_settled(self, look: Look) -> None:
+        """In the archive, which the table's writers may have no rights to: whatever they set the
+        table's own marks to, a round that has left is never withdrawn."""
+        archive, name = look.archive, look.state.round
+        is_new = look.held.source.round == name != look.state.settled
+        if archive is not None and is_new:
+            set_properties(self.of.tables, archive, **{SETTLED: name})
 
     def limits(self, table: LoadedTable) -> Thresholds:
         """By what the owner says now. Raises TaskRefused where that is something else."""
@@ -236,7 +249,8 @@ class _Running:
         of, limits = self.of, self.limits(look.table)
         archive = look.archive
         if archive is None:
-            archive = create(of.tables, look.table, limits.archive_table, limits.archive_location)
+            asked = limits.archive_table, limits.archive_location
+            archive = create(of.tables, look.table, *asked, of.keys, of.now_ms())
         archive = synced(of.tables, look.table, archive, {one.scope.spec_id for one in files})
         if archive.head_id(MAIN) is None:
             of.commits.begin(archive.identity)
@@ -296,10 +310,21 @@ class _Running:
     def _sweep(self) -> None:
         """What killed rounds have left in the archive, once it is old enough. Raises RetryLater."""
         of, table = self.of, self.of.tables.load(self.order.table)
-        archive = find(of.tables, table, self.limits(table).archive_table)
+        refuse_shared(of.tables, table)
+        archive = find(of.tables, table, self.limits(table).archive_table, of.keys)
         if archive is not None:
+            refuse_shared(of.tables, archive)
+            self._seal_again(table, archive)
             sweeper = Sweeper(of.tables, of.now_ms, Lifetimes().sweep_ms, keys=of.keys)
             sweeper.sweep(archive.identity)
+
+    def _seal_again(self, table: LoadedTable, archive: LoadedTable) -> None:
+        """With the newest key: the one that the seal was made with will be taken out some day."""
+        of, source = self.of, source_of_archive(table.identity)
+        where = archive.identity.uuid, archive.metadata.location
+        sealed = seal(*where, source, of.keys, of.now_ms())
+        if sealed.partition(" ")[0] != archive.properties.get(SEAL, "").partition(" ")[0]:
+            set_properties(of.tables, archive, **{SEAL: sealed})
 
 
 class Seen(Value):

@@ -31,6 +31,7 @@ from firnline_iceberg.expiring import expiring, going
 from firnline_iceberg.expiry_journal import Journal, end_journal, read_journal, write_journal
 from firnline_iceberg.external_files import ExternalFiles
 from firnline_iceberg.java_errors import causes
+from firnline_iceberg.neighbours import refuse_shared
 from firnline_iceberg.old_metadata import differing, remove_unlogged, wanted_settings
 from firnline_iceberg.old_refs import NO_REFS, OldRefs, old_refs, remove_refs
 from firnline_iceberg.output_lists import UNSIGNED
@@ -120,6 +121,7 @@ class Expirer:
         settings = settings_of(self.tables, table)
         if reason := refusal(order, settings, self.now_ms()) or self._has_external_files(table):
             return self._result(order, table, table, 0, reason)
+        refuse_shared(self.tables, table)
         retention_ms, least = configured_retention(settings)
         order = replace(order, retain_last=max(order.retain_last, least))
         refs = old_refs(table, configured_ref_rules(settings), self._asked_ms(order))

@@ -53,12 +53,14 @@ class Source(Value):
 
 class Archive(Value):
     """`foreign`: partitions with files that are no copies of ours, by the table's spec ids: what
-    was copied there may have been rewritten, and nobody could tell whether a row is there."""
+    was copied there may have been rewritten, and nobody could tell whether a row is there.
+    `settled`: the last round whose sources are known to have left the table."""
 
     round: str
     files: int = 0
     copies: Mapping[str, CopiedFile] = {}
     foreign: frozenset[Scope] = frozenset()
+    settled: str = ""
 
 
 class Refused(Value):
@@ -132,10 +134,14 @@ def _settle(source: Source, archive: Archive) -> Step:
     if len(mine) != archive.files:
         text = f"{archive.files} copies came in {archive.round}, and {len(mine)} are there"
         return Refused("archive_changed", text)
-    if archive.round == source.given_up:
+    has_left = archive.round == archive.settled  # a writer has set the table's marks back since
+    if archive.round == source.given_up and not has_left:
         return Withdraw(tuple(mine), source.round)
     found = [source.live.get(one.key) for one in mine]
     clean = [one for one in found if one is not None and not one.has_deletes]
+    if len(clean) < len(mine) and has_left:
+        text = f"{archive.round} has left the table, and {ROUND}={source.round} denies it"
+        return Refused("archive_changed", text)
     if len(clean) < len(mine):
         return GiveUp(archive.round, len(mine) - len(clean))
     return _remove(tuple(clean), archive, archive.round)

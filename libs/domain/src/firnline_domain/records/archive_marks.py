@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-ARCHIVE_OF = "firnline.archive-of"  # property of an archive: uuid of the table that it is of
+ARCHIVE_OF = "firnline.archive-of"  # property of an archive: key and name of its source
+SEAL = "firnline.archive-seal"  # of an archive: the fleet's signature that this archive is of it
 ROUND = "firnline.archive-round"  # of both: the last round that came in, or left
 FILES = "firnline.archive-files"  # of an archive: how many copies that round has
 GIVEN_UP = "firnline.archive-given-up"  # of the table: the last round that will not leave
-MARKS = (ARCHIVE_OF, ROUND, FILES, GIVEN_UP)
+SETTLED = "firnline.archive-settled"  # of an archive: the last round whose sources have left
+MARKS = (ARCHIVE_OF, SEAL, ROUND, FILES, GIVEN_UP, SETTLED)
