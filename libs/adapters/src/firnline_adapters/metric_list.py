@@ -94,6 +94,10 @@ COUNTERS: Meanings = {
         "changes_held": "FilesChanged that wait because their parent is not the head.",
         "resyncs": "ResyncTable requests sent.",
         "orders": "Orders sent; records_written has them by topic, hence by resource group.",
+        "stores_removed": (
+            "State of a bucket on this planner's disk that was removed and read anew from the "
+            "changelog, because it was damaged, or stood elsewhere."
+        ),
         "advice": "Advice about tables that was given (or repeated) or withdrawn.",
         "orders_ended": (
             "Orders that the planner has closed. Finished: the commit is in its counters; lost: "

@@ -40,6 +40,7 @@ from firnline_planner.faust_security import aiokafka_options, credentials
 from firnline_planner.handlers.dispatch import FACTS
 from firnline_planner.inputs import TICKS, TOPICS, Input, Reader, wall_ms
 from firnline_planner.kafka.clients import KafkaClients
+from firnline_planner.kafka.store_check import find_damage, read_pairs
 from firnline_planner.settings import Settings
 from firnline_planner.state.encoding import pause_key
 
@@ -172,11 +173,7 @@ class FaustStore:
 
     def scan(self, prefix: bytes) -> Any:
         """See `KeyValueStore.scan`."""
-        for key, value in self._rocksdb.items(from_key=prefix):
-            if not key.startswith(prefix):
-                return
-            if value:
-                yield key, value
+        yield from (pair for pair in read_pairs(self._rocksdb, prefix) if pair[1])
 
 
 class LocalState:
@@ -196,9 +193,10 @@ class LocalState:
         self._mark = Path(state_dir) / STOPPED_IN_ORDER
 
     def open(self) -> bool:
-        """Make the directory usable; False where files of an unfinished life, or of another's, were
-        removed."""
+        """Make the directory usable; False where files of an unfinished life, of another's, or
+        damaged ones were removed."""
         whole = not self.directory.exists() or self._left_by() == self._whose
+        whole = whole and not find_damage(one.parent for one in self.directory.rglob("CURRENT"))
         if not whole:
             shutil.rmtree(self.directory)
         self._mark.unlink(missing_ok=True)

@@ -20,7 +20,7 @@ from firnline_domain.records.signing import Keyring
 from firnline_planner.bucket import Bucket
 from firnline_planner.effects import SERVICE, Effects, Output
 from firnline_planner.handlers.dispatch import FACTS
-from firnline_planner.state.encoding import UnknownVersion
+from firnline_planner.state.encoding import UnusableState
 
 FILE_CHANGES = "file-changes"
 OPERATOR_ORDERS = "operator-orders"
@@ -106,8 +106,8 @@ class Reader:
             effects = bucket.handle(record, now_ms)
             bucket.demand_small()
             return effects
-        except UnknownVersion:
-            raise  # a newer planner has handed it over: as a dead letter it would be lost
+        except UnusableState:
+            raise  # what a newer planner has handed over, say: as a dead letter it would be lost
         except PoisonousRecord as poison:
             return self._dead_letter(came, bucket, poison.reason, poison, now_ms)
         except Exception as bug:

@@ -23,6 +23,7 @@ from firnline_adapters.logs import Log
 from firnline_planner import meters
 from firnline_planner.effects import Effects
 from firnline_planner.inputs import Input, Reader, chunks, wall_ms
+from firnline_planner.kafka.local_store import DamagedStore
 from firnline_planner.kafka.ownership import Membership, OwnedBucket, OwnedBuckets
 from firnline_planner.kafka.transactions import Batch, NotCommitted, Send, Transactions
 
@@ -77,6 +78,10 @@ class KafkaDriver:
             with metrics.measured("consumer_lag_records", self._lag.measure):
                 while not self._ending:
                     self._round()
+        except DamagedStore as error:
+            # The next life removes it; what was handled and not committed comes again.
+            self._log.error("stopped", error, why="the state on disk is damaged")
+            self._stop("damaged_state")
         finally:
             self._consumer.close()
             self._assignments.close()

@@ -2,15 +2,18 @@
 
 Entries and position are written in one batch, so what a kill leaves is always the changelog up to
 some record of it, and the next planner here reads only what came after (measured: docs/planner.md).
+What a disk has damaged is no more than a cache of the changelog: it is removed, and read anew.
 """
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from firnline_adapters import metrics
+from firnline_adapters.logs import Log
 from rocksdict import (
     AccessType,
     BlockBasedOptions,
@@ -23,11 +26,17 @@ from rocksdict import (
 )
 from rocksdict import WriteBatch as RocksBatch
 
+from firnline_planner.kafka.store_check import find_damage, read_pairs
+from firnline_planner.state.encoding import UnusableState
+
 CACHE_BYTES = 64 * 1024 * 1024  # of uncompressed blocks, for all buckets of a process
 WRITE_BUFFER_BYTES = 16 * 1024 * 1024  # per bucket; as much again while it is written out
 # Files of changes until they are merged: twice as many as RocksDB would have.
 RUNS = 8
 BLOOM_BITS = 10.0  # a new table's key is looked for in no block
+CORRUPTION = "Corruption"  # what RocksDB's errors of it begin with
+LOG = Log("planner")
+DAMAGED = "DAMAGED"  # a file of a store that is to be removed when it is opened next
 MARK = b"\x00mark"  # the state's own keys start with a digit
 DAY_MS = 86_400_000
 # A compacted changelog forgets deletions after a day (`delete.retention.ms`): a store that was away
@@ -56,8 +65,15 @@ class Mark:
         return Mark(topic_id, int(position), int(at_ms))
 
 
+class DamagedStore(UnusableState):
+    """A store cannot be read. The next planner that opens it removes it first."""
+
+
 class LocalStore:
-    """The pairs of one bucket on disk. See `pairs.Store`; written by `keep` only."""
+    """The pairs of one bucket on disk. See `pairs.Store`; written by `keep` only.
+
+    Whatever reads or writes it raises DamagedStore where RocksDB says so.
+    """
 
     def __init__(self, directory: Path, cache: Cache) -> None:
         self._directory = directory
@@ -68,6 +84,15 @@ class LocalStore:
         self._passing.fill_cache(False)
 
     def _opened(self) -> Rdict:
+        if (self._directory / DAMAGED).exists():
+            remove_store(self._directory, "what was read of it did not verify")
+        try:
+            return self._open()
+        except Exception as error:
+            remove_store(self._directory, str(error))
+            return self._open()
+
+    def _open(self) -> Rdict:
         self._directory.mkdir(parents=True, exist_ok=True)
         return Rdict(
             str(self._directory), _options(self._cache), access_type=AccessType.read_write()
@@ -75,26 +100,40 @@ class LocalStore:
 
     def get(self, key: bytes) -> bytes | None:
         """See `Store.get`."""
-        value: bytes | None = self._rocks.get(key)
+        try:
+            value: bytes | None = self._rocks.get(key)
+        except Exception as error:
+            raise self._damaged(error) from error
         return value
 
     def get_all(self, keys: list[bytes]) -> list[bytes | None]:
         """See `Store.get_all`."""
-        values: list[bytes | None] = self._rocks.get(keys, read_opt=self._passing)
+        try:
+            values: list[bytes | None] = self._rocks.get(keys, read_opt=self._passing)
+        except Exception as error:
+            raise self._damaged(error) from error
         return values
 
     def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
         """See `Store.scan`."""
-        for key, value in self._rocks.items(from_key=prefix):
-            if not key.startswith(prefix):
-                return
-            yield key, value
+        try:
+            yield from read_pairs(self._rocks, prefix)
+        except Exception as error:
+            raise self._damaged(error) from error
+
+    def _damaged(self, error: Exception) -> DamagedStore:
+        (self._directory / DAMAGED).touch()
+        return DamagedStore(f"{self._directory}: {error}")
 
     def position(self, topic_id: str, end: int, now_ms: int) -> int:
         """The first record of the changelog that is not in the store; what cannot be gone on from
         is thrown away, and the store begins at 0."""
-        data = self._rocks.get(MARK)
-        mark = None if data is None else Mark.of(data)
+        try:
+            data = self._rocks.get(MARK)
+            mark = None if data is None else Mark.of(data)
+        except Exception as error:
+            self.start_anew(str(error))
+            return 0
         if mark is None:
             usable = next(self._rocks.keys(), None) is None
             at = 0
@@ -104,7 +143,7 @@ class LocalStore:
             at = mark.position
         if usable:
             return at
-        self._empty()
+        self.start_anew("it stands elsewhere than the changelog")
         return 0
 
     def keep(self, changes: Changes, mark: Mark) -> None:
@@ -116,16 +155,22 @@ class LocalStore:
             else:
                 batch.put(key, value)
         batch.put(MARK, mark.to_bytes())
-        self._rocks.write(batch)
+        try:
+            self._rocks.write(batch)
+        except Exception as error:
+            if CORRUPTION in str(error):
+                raise self._damaged(error) from error
+            raise  # a full disk, say: what is there is whole
 
     def close(self) -> None:
         """Let go of the files, so that a later life of the bucket may open them."""
         self._rocks.close()
 
-    def _empty(self) -> None:
+    def start_anew(self, why: str) -> None:
+        """Remove all that is here."""
         self._rocks.close()
-        shutil.rmtree(self._directory)
-        self._rocks = self._opened()
+        remove_store(self._directory, why)
+        self._rocks = self._open()
 
 
 def _options(cache: Cache) -> Options:
@@ -144,6 +189,21 @@ def _options(cache: Cache) -> Options:
     blocks.set_bloom_filter(BLOOM_BITS, False)
     options.set_block_based_table_factory(blocks)
     return options
+
+
+def open_stores(directories: Mapping[int, Path], cache: Cache) -> dict[int, LocalStore]:
+    """Open the stores of buckets; those that are damaged are removed first. Takes as long as
+    `store_check.CHECK_S` at the most, and what RocksDB takes for a whole store."""
+    for directory, why in find_damage(directories.values()).items():
+        remove_store(directory, why)
+    return {number: LocalStore(one, cache) for number, one in directories.items()}
+
+
+def remove_store(directory: Path, why: str) -> None:
+    """Remove a store that cannot be gone on from: all that it had is in the changelog."""
+    LOG.warning("state_removed", bucket=directory.name, why=why, then="the changelog is read anew")
+    metrics.count("stores_removed")
+    shutil.rmtree(directory, ignore_errors=True)
 
 
 def shared_cache() -> Cache:

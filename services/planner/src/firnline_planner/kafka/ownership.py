@@ -19,7 +19,13 @@ from firnline_planner.bucket import Bucket
 from firnline_planner.inputs import BY_BUCKET, FILE_CHANGES, WITH_HANDOVERS
 from firnline_planner.kafka.changelog import Changelog
 from firnline_planner.kafka.clients import TIMEOUT_S
-from firnline_planner.kafka.local_store import Changes, LocalStore, Mark
+from firnline_planner.kafka.local_store import (
+    Changes,
+    DamagedStore,
+    LocalStore,
+    Mark,
+    open_stores,
+)
 from firnline_planner.kafka.standby import Standby
 from firnline_planner.placement.routing import Fleet
 from firnline_planner.state.stores import WriteBuffer
@@ -86,11 +92,10 @@ class OwnedBuckets:
         new = [one for one in partitions if one not in self._owned]
         self._standby.release(new)
         self._changelog.widen(max(new, default=-1) + 1)
-        stores = {one: LocalStore(self._directory / str(one), self._cache) for one in new}
+        stores = open_stores({one: self._directory / str(one) for one in new}, self._cache)
         read = self._changelog.catch_up(stores, self._now())
         for one, store in stores.items():
-            buffer = WriteBuffer(store)
-            self._owned[one] = OwnedBucket(store, buffer, self._bucket(one, buffer))
+            self._owned[one] = self._opened(one, store)
         if new:
             self._log.info("restored", buckets=len(new), records=read)
 
@@ -115,6 +120,18 @@ class OwnedBuckets:
         for one, owned in self._owned.items():
             owned.buffer.discard()
             owned.bucket = self._bucket(one, owned.buffer)
+
+    def _opened(self, number: int, store: LocalStore) -> OwnedBucket:
+        """The bucket over its store; from the changelog alone if the store is damaged."""
+        buffer = WriteBuffer(store)
+        try:
+            return OwnedBucket(store, buffer, self._bucket(number, buffer))
+        except DamagedStore as error:
+            why = str(error)
+        # Behind the `except`: the error's traceback holds iterators, and these hold the files.
+        store.start_anew(why)
+        self._changelog.catch_up({number: store}, self._now())
+        return OwnedBucket(store, buffer, self._bucket(number, buffer))
 
     def _bucket(self, number: int, buffer: WriteBuffer) -> Bucket:
         bucket = Bucket(buffer, self._defaults, MAX_RECONCILES, self._fleet.routing(number))

@@ -17,7 +17,7 @@ from firnline_adapters.logs import Log
 from rocksdict import Cache
 
 from firnline_planner.kafka.changelog import Changelog
-from firnline_planner.kafka.local_store import FRESH_MS, LocalStore
+from firnline_planner.kafka.local_store import FRESH_MS, LocalStore, open_stores
 
 AGAIN_S = 5.0  # after a broker that does not answer
 
@@ -161,7 +161,7 @@ class ChangelogFollower:
         self._log.info("standing_by", buckets=len(self._followed))
 
     def _opened(self, partition: int, end: int, now_ms: int) -> Followed:
-        store = LocalStore(self._directory / str(partition), self._cache)
+        store = open_stores({partition: self._directory / str(partition)}, self._cache)[partition]
         try:
             place = store.position(self._changelog.topic_id, end, now_ms)
         except BaseException:

@@ -41,7 +41,7 @@ from firnline_planner.reconcile.failing_tables import FORGET, MOVE
 from firnline_planner.reconcile.isolation import NO_TABLE, TickSteps, attempt
 from firnline_planner.reconcile.schedule import Due
 from firnline_planner.state.bucket_state import BucketState
-from firnline_planner.state.encoding import ref_key, table_key_in
+from firnline_planner.state.encoding import UnusableState, ref_key, table_key_in
 
 
 @dataclass(frozen=True)
@@ -225,6 +225,8 @@ class Routing:
         try:
             record = self._fleet.codec.decode(value)
             attempt(context, partial(self._route, table_key, record, 0))
+        except UnusableState:
+            raise
         except Exception as why:  # a bug of ours, or poison: as `Reader` does with each record
             reason = why.reason if isinstance(why, PoisonousRecord) else "handler_failed"
             letter = DeadLettered(

@@ -19,7 +19,7 @@ from firnline_domain.values import replace
 
 from firnline_planner.effects import SERVICE, TABLE_STATES, Effects, Output
 from firnline_planner.reconcile.context import TableContext
-from firnline_planner.state.encoding import UnknownVersion, table_key_in
+from firnline_planner.state.encoding import UnusableState, table_key_in
 
 TICKS = "ticks"  # the topic that a letter about a table names: the failure has no record of its own
 NO_OFFSET = -1
@@ -51,12 +51,12 @@ class TickSteps:
     def run(self, key: bytes, step: str, do: Callable[[TableContext], T]) -> T | None:
         """Do a step of the table with that key; None if it fails.
 
-        Raises UnknownVersion: what a newer planner has written is no failure of the table's.
+        Raises UnusableState: that is no failure of the table's.
         """
         context = self._context
         try:
             done = attempt(context, do)
-        except UnknownVersion:
+        except UnusableState:
             raise
         except Exception as error:
             self._tell(key, step, error)
@@ -96,6 +96,8 @@ def _read_table(context: TableContext, key: bytes) -> Table | None:
     """None also where the table itself is what cannot be read."""
     try:
         return context.state.table_at(key) if key else None
+    except UnusableState:
+        raise
     except Exception:
         return None
 

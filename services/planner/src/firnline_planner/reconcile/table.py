@@ -41,7 +41,7 @@ from firnline_planner.reconcile.isolation import attempt
 from firnline_planner.reconcile.publishing import with_publication
 from firnline_planner.reconcile.ranking import candidate_of
 from firnline_planner.reconcile.tasks import end_failed, end_waiting
-from firnline_planner.state.encoding import UnknownVersion, ref_key
+from firnline_planner.state.encoding import UnusableState, ref_key
 
 
 def reconcile(context: TableContext, table: Table, touched: Iterable[Scope]) -> None:
@@ -53,7 +53,7 @@ def reconcile(context: TableContext, table: Table, touched: Iterable[Scope]) -> 
     key = ref_key(table.counters.table.key, table.counters.ref)
     try:
         attempt(context, partial(decide_table, table=table, touched=touched))
-    except (UnknownVersion, PoisonousRecord):
+    except (UnusableState, PoisonousRecord):
         raise
     except Exception:  # the tick tells of it, with a pause between two tries
         due = table.work.reconciled_by(context.now_ms)

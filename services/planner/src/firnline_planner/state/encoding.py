@@ -33,7 +33,11 @@ SHARE, PAUSE, PARTITION, TABLE, CURSOR = b"!", b"0", b"1", b"2", b"3"
 ROUTE, WAITING = b"#", b"$"  # of tables that were assigned
 
 
-class UnknownVersion(ValueError):
+class UnusableState(Exception):
+    """The state of a whole bucket: no record, and no table alone, is put aside for it."""
+
+
+class UnknownVersion(UnusableState):
     """The state was written by a newer planner; start that one, or remove its directory."""
 
 
