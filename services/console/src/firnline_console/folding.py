@@ -14,7 +14,7 @@ from firnline_domain.records.events import (
 )
 from firnline_domain.records.orders import PauseMaintenance, ResumeMaintenance, RewriteFiles
 from firnline_domain.records.states import TableAdvice, TableState
-from firnline_domain.values import Value
+from firnline_domain.values import MAX_AMOUNT, Value
 
 from firnline_console import tables, tasks
 from firnline_console.advice import AdviceView, fold_advice
@@ -136,9 +136,10 @@ def catalogs_in(totals: Mapping[str, int]) -> list[str]:
 
 
 def sums_in(totals: Mapping[str, int]) -> dict[str, int]:
-    """The others, as far as they are not 0."""
+    """The others, as far as they are not 0; one that no reader of JSON could hold is the highest
+    that each can."""
     return {
-        name: count
+        name: min(count, MAX_AMOUNT)
         for name, count in totals.items()
         if count and not name.startswith(tables.IN_CATALOG)
     }

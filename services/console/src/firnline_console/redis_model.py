@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar, cast
 
@@ -20,7 +20,15 @@ from redis.client import Pipeline
 from firnline_console.advice import AdviceView, in_force, most_advised
 from firnline_console.dead_letters import DeadLetterView
 from firnline_console.event_text import EventView
-from firnline_console.folding import Doc, Key, catalogs_in, fold, sums_in, touched
+from firnline_console.folding import (
+    Doc,
+    Key,
+    catalogs_in,
+    fold,
+    sums_in,
+    totals_moved,
+    touched,
+)
 from firnline_console.keys import Keys
 from firnline_console.listing import Page, Query, TableRow, page_of, row_of
 from firnline_console.pauses import PauseView, active_pauses
@@ -52,13 +60,16 @@ class RedisReadModel:
     @contextmanager
     def _reachable(self) -> Iterator[None]:
         """Raises RetryLater where Redis is away. Within REST_S after a failure nobody asks: calls
-        that wait for a frozen Redis would keep all others, and the page, waiting too."""
+        that wait for a frozen Redis would keep all others, and the page, waiting too. Raises
+        ValueError where Redis does not take a value: the next try would fail as well."""
         until, why = self._away
         if time.monotonic() < until:
             raise RetryLater(why)
         try:
             yield
         except redis.RedisError as error:
+            if _refuses_value(error):
+                raise ValueError(f"its Redis does not take a value: {error}") from error
             why = f"its Redis does not answer ({error})"
             self._away = time.monotonic() + REST_S, why
             raise RetryLater(why) from error
@@ -98,9 +109,10 @@ class RedisReadModel:
             version = int(pipe.get(self._keys["version"]) or 0) + 1  # watched: nobody takes it
             old = self._load(pipe, keys)
             new = fold(old, facts)
+            totals = self._moved_totals(pipe, totals_moved(old, new.docs))
             pipe.multi()
             pipe.incr(self._keys["version"])
-            Writer(pipe, self._keys, self._limits, version).write(old, new)
+            Writer(pipe, self._keys, self._limits, version).write(old, new, totals)
 
         with self._reachable():
             self._transaction(change)
@@ -115,6 +127,16 @@ class RedisReadModel:
                 except redis.WatchError:
                     continue  # another console was faster; its batch is in, so this ends
                 return result
+
+    def _moved_totals(self, pipe: Pipeline, moved: Mapping[str, int]) -> dict[str, int]:
+        """Return the totals that a batch moves, as they are after it."""
+        if not moved:
+            return {}
+        found = cast("list[str | None]", pipe.hmget(self._keys["totals"], list(moved)))
+        return {
+            name: int(text or 0) + more
+            for (name, more), text in zip(moved.items(), found, strict=True)
+        }
 
     def _load(self, pipe: Pipeline, keys: Sequence[Key]) -> dict[Key, Doc | None]:
         old: dict[Key, Doc | None] = {}
@@ -286,6 +308,13 @@ class RedisReadModel:
         texts = self._client.hmget(self._keys[f"{kind}-docs"], ids)
         found = [text for text in cast("list[str | None]", texts) if text is not None]
         return [msgspec.json.decode(text, type=DOCS[kind]) for text in found]
+
+
+def _refuses_value(error: redis.RedisError) -> bool:
+    """Whether Redis answers that a command cannot be carried out with these arguments (`ERR`, which
+    the client leaves out), and not how Redis itself is: `MISCONF`, `NOREPLICAS`, out of memory."""
+    first = str(error).rpartition("caused error: ")[2].split(" ", 1)[0]
+    return type(error) is redis.ResponseError and not first.isupper()
 
 
 def _totals(fields: Any) -> dict[str, int]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal, cast
+from collections.abc import Mapping
+from typing import Any, Literal, cast
 
 import msgspec
 from redis.client import Pipeline
@@ -10,7 +11,7 @@ from redis.client import Pipeline
 from firnline_console.advice import AdviceView
 from firnline_console.dead_letters import DeadLetterView
 from firnline_console.event_text import EventView
-from firnline_console.folding import Doc, Docs, Folded, totals_moved
+from firnline_console.folding import Doc, Docs, Folded
 from firnline_console.keys import Keys
 from firnline_console.pauses import PauseView
 from firnline_console.readmodel import Limits
@@ -85,10 +86,13 @@ class Writer:
         self._keys = keys
         self._limits = limits
 
-    def write(self, old: Docs, new: Folded) -> None:
-        """Everything that differs between `old` and `new`."""
-        for name, amount in totals_moved(old, new.docs).items():
-            self._pipe.hincrby(self._keys["totals"], name, amount)
+    def write(self, old: Docs, new: Folded, totals: Mapping[str, int]) -> None:
+        """Everything that differs between `old` and `new`; `totals`: those that moved, as they are
+        now. Redis does not add them up: a sum above its 64 bits would fail after the rest of the
+        batch was written."""
+        if totals:
+            sums: dict[Any, Any] = {name: str(total) for name, total in totals.items()}
+            self._pipe.hset(self._keys["totals"], mapping=sums)
         for key, doc in new.docs.items():
             if doc is not None and doc != old.get(key):
                 text = msgspec.json.encode(doc)
