@@ -125,6 +125,40 @@ def test_what_cannot_be_read_goes_to_dead_letters_and_blocks_nothing(
     )
 
 
+@pytest.mark.parametrize("claimed", [2**53, 2**62])
+def test_whatever_files_claim_to_hold_other_tables_go_on(
+    drive: Drive, table: TableName, claimed: int
+) -> None:
+    """Sums, and products of rows and bytes, are above what Avro and the state can hold; what no
+    file can hold is a dead letter."""
+    while bucket_of((other := TableName(str(uuid.uuid4()), ("db",), "t")).uuid, BUCKETS) != (
+        bucket_of(table.uuid, BUCKETS)
+    ):
+        pass
+    full = FileTally(
+        fragments=Tally(9, claimed, claimed),
+        on_target=Tally(2, claimed, claimed),
+        equality_deletes=Tally(40, claimed, claimed),
+        position_deletes=Tally(40, claimed, claimed),
+    )
+    for snapshot in (1, 2, 3):
+        part = PartitionChange(SCOPE, full, FileTally())
+        more = {"metadata_bytes": claimed, "manifests": claimed, "manifest_bytes": claimed}
+        drive.put("file-changes", change(table, snapshot, partitions=(part,), **more))
+    drive.put("file-changes", change(other, 1, added=8))
+    found = until(drive, other, lambda records: bool(of(RewriteFiles, records)))
+    if claimed > 2**53:
+        drive.put("file-changes", change(table, 4))
+        found = until(drive, table, lambda records: bool(of(DeadLettered, records)))
+        assert {one.reason for one in of(DeadLettered, found)} == {"bad_value"}
+        return
+    found = until(drive, table, lambda records: shown(records, 3))
+    assert of(TableState, found)[-1].holds.equality_deletes.records == 2**53
+    assert of(DeadLettered, found) == []
+    drive.put("file-changes", change(other, 2, added=8))
+    until(drive, other, lambda records: shown(records, 2))
+
+
 def test_what_no_state_can_hold_goes_to_dead_letters_and_the_table_is_asked_for(
     drive: Drive, table: TableName
 ) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from firnline_domain.ports import Delivery, Publisher
 from firnline_domain.records.events import DeadLettered
 
@@ -33,9 +35,17 @@ def dead_letter_of(
         partition=delivery.partition,
         offset=delivery.offset,
         key=delivery.key.encode() if delivery.key else None,
-        value=encode(delivery.record),
+        value=_bytes_of(delivery.record),
         reason=reason,
         message=str(error)[:_MESSAGE_CHARS],
         service=service,
         at_ms=at_ms,
     )
+
+
+def _bytes_of(record: Any) -> bytes:
+    """Return the record as it came; a letter about one that cannot be written holds its text."""
+    try:
+        return encode(record)
+    except Exception:  # fastavro raises what the bytes of a value happen to raise
+        return repr(record).encode(errors="replace")

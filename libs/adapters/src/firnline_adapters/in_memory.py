@@ -20,7 +20,7 @@ from firnline_domain.records.signing import Keyring
 from firnline_adapters.dead_letters import send_to_dead_letters
 from firnline_adapters.offset_tracker import OffsetTracker
 from firnline_adapters.record_sizes import (
-    TooLarge,
+    Unsendable,
     check_size,
     dead_letter_of_unsent,
     encode_to_fit,
@@ -93,7 +93,7 @@ class MemoryPublisher:
     def _put(self, topic: str, key: str, record: Any, partition: int) -> bool:
         try:
             value = encode_to_fit(topic, key, record)
-        except TooLarge as error:
+        except Unsendable as error:
             send_to_dead_letters(
                 self, dead_letter_of_unsent(topic, partition, key, error, self._service, 0)
             )

@@ -37,7 +37,7 @@ from firnline_adapters.record_sizes import (
     COMPRESSION,
     EXPANSION,
     TOO_LARGE,
-    TooLarge,
+    Unsendable,
     check_size,
     dead_letter_of_unsent,
     encode_to_fit,
@@ -99,7 +99,7 @@ class KafkaPublisher:
     def _put(self, topic: str, key: str, record: Any, partition: int) -> bool:
         try:
             value = encode_to_fit(topic, key, record)
-        except TooLarge as error:
+        except Unsendable as error:
             send_to_dead_letters(
                 self, dead_letter_of_unsent(topic, partition, key, error, self._service, _now_ms())
             )

@@ -15,7 +15,7 @@ ALL = ("gateway", "enricher", "planner", "worker", "committer", "console")
 CATALOG_CALLERS = ("gateway", "enricher", "worker", "committer")
 DEAD = (
     *("unexpected_record", "empty_record", "not_single_object", "unknown_schema", "bad_value"),
-    *("bad_body", "too_large", "unsigned", "unknown_key", "bad_signature", "stale"),
+    *("bad_body", "too_large", "unencodable", "unsigned", "unknown_key", "bad_signature", "stale"),
     *("signed_in_the_future", "out_of_patience", "unreadable", "unusable", "no_such_bucket"),
     *("state_too_large", "not_assigned", "not_folded", "unknown_action"),
     *("unknown_catalog", "unknown_prefix", "not_taken", "ended_the_process", "table_failing"),

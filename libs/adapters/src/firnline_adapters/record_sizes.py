@@ -27,31 +27,49 @@ COMPRESSION = {"compression.type": "zstd", "compression.level": ZSTD_LEVEL}
 # files is to be possible. Its readers make room for that much.
 COMPRESSED = frozenset({"task-results"})
 EXPANSION = 8
-TOO_LARGE = "too_large"
+TOO_LARGE, UNENCODABLE = "too_large", "unencodable"
 
 
-class TooLarge(PoisonousRecord):
+class Unsendable(PoisonousRecord):
     """A record that its topic will never take, in any form; `value` is its first one."""
+
+    def __init__(self, reason: str, message: str, value: bytes) -> None:
+        super().__init__(reason, message)
+        self.value = value
+
+
+class TooLarge(Unsendable):
+    """Above what its topic takes."""
 
     def __init__(self, topic: str, record: Any, value: bytes) -> None:
         name = type(record).__name__
         text = f"{name} of {len(value)} bytes; {topic} takes {max_bytes(topic)}"
-        super().__init__(TOO_LARGE, text)
-        self.topic = topic
-        self.value = value
+        super().__init__(TOO_LARGE, text, value)
+
+
+class Unencodable(Unsendable):
+    """A record that does not fit its schema, whatever the reason; `value` is its Python text."""
+
+    def __init__(self, topic: str, record: Any, error: Exception) -> None:
+        name = type(record).__name__
+        text = f"{name} does not fit its schema and cannot be sent to {topic}: {error!r:.300}"
+        super().__init__(UNENCODABLE, text, repr(record).encode(errors="replace"))
 
 
 def encode_to_fit(topic: str, key: str, record: Any) -> bytes:
-    """The record in its largest form that its topic takes. Raises TooLarge, and ValueError where it
-    does not fit its schema."""
-    whole = encode(record)
-    if fits(topic, key, whole):
-        return whole
-    for form in smaller(record):
-        value = encode(form)
-        if fits(topic, key, value):
-            metrics.count("records_shrunk", topic=topic)
-            return value
+    """The record in its largest form that its topic takes. Raises Unsendable and nothing else: one
+    record never ends the process that sends it."""
+    try:
+        whole = encode(record)
+        if fits(topic, key, whole):
+            return whole
+        for form in smaller(record):
+            value = encode(form)
+            if fits(topic, key, value):
+                metrics.count("records_shrunk", topic=topic)
+                return value
+    except Exception as error:  # fastavro raises what the bytes of a value happen to raise
+        raise Unencodable(topic, record, error) from error
     raise TooLarge(topic, record, whole)
 
 
@@ -78,14 +96,14 @@ def check_size(topic: str, value: bytes | None) -> None:
 
 
 def dead_letter_of_unsent(
-    topic: str, partition: int, key: str, error: TooLarge, service: str, at_ms: int
+    topic: str, partition: int, key: str, error: Unsendable, service: str, at_ms: int
 ) -> DeadLettered:
     """The letter about a record that was not sent: where it should have gone, and no offset."""
     return DeadLettered(
         topic=topic,
         partition=partition,
         offset=-1,
-        key=key.encode(),
+        key=key.encode(errors="replace"),
         value=error.value,
         reason=error.reason,
         message=str(error),

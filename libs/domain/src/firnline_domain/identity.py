@@ -8,7 +8,7 @@ import re
 import zlib
 from urllib.parse import quote, unquote
 
-from firnline_domain.values import Value
+from firnline_domain.values import Signed, Value
 
 MAIN = "main"
 CATALOG = "lake"  # of a fleet that names none
@@ -93,7 +93,7 @@ class Scope(Value, order=True):
     JSON; spec, appendix "JSON single-value serialization").
     """
 
-    spec_id: int
+    spec_id: Signed
     partition: str
 
     @property

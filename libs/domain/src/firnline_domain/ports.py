@@ -28,7 +28,8 @@ class Publisher(Protocol):
 
     def publish(self, topic: str, key: str, record: Any) -> bool:
         """Hand a record over; returns at once. `key` is the table's. What its topic takes in
-        no form (`shrinking`) goes to `dead-letters` instead, alone: False."""
+        no form (`shrinking`), or what does not fit its schema, goes to `dead-letters` instead,
+        alone: False. Never raises for a record."""
 
     def publish_encoded(self, topic: str, key: str, value: bytes) -> None:
         """The same with a record's bytes, which its topic takes (`record_sizes.encode_to_fit`)."""

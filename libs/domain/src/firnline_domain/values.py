@@ -6,9 +6,9 @@ read from bytes in C, and one event makes some two hundred of them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, dataclass_transform
+from typing import TYPE_CHECKING, Annotated, Any, dataclass_transform
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 from msgspec.structs import asdict
 
 if TYPE_CHECKING:
@@ -17,8 +17,29 @@ else:
     from msgspec.structs import replace
 
 _LEAVES = frozenset({int, str, bytes, bool, float, type(None)})
+MAX_AMOUNT = 1 << 53  # readers of JSON round what is above; no count, size or moment comes near
+LONG = 1 << 63  # a number of Avro, Iceberg and Redis lies in [-LONG, LONG)
 
-__all__ = ["Value", "field", "replace", "to_plain"]
+# Every number of a record that travels is one of these, so that a reader refuses the record if the
+# number is outside its range. NaN and the infinities are in no range.
+Amount = Annotated[int, Meta(ge=0, le=MAX_AMOUNT)]  # files, rows, bytes, moments and lengths in ms
+Signed = Annotated[int, Meta(ge=-MAX_AMOUNT, le=MAX_AMOUNT)]
+Identifier = Annotated[int, Meta(ge=-LONG, le=LONG - 1)]  # compared, never added up
+Finite = Annotated[float, Meta(ge=-1e300, le=1e300)]
+
+__all__ = [
+    "MAX_AMOUNT",
+    "Amount",
+    "Finite",
+    "Identifier",
+    "Signed",
+    "Value",
+    "bounded",
+    "field",
+    "replace",
+    "to_plain",
+    "within_longs",
+]
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
@@ -39,3 +60,18 @@ def to_plain(value: Any) -> Any:
     if isinstance(value, tuple | list):
         return [to_plain(item) for item in value]
     return value
+
+
+def bounded(number: float) -> int:
+    """Return the amount that is nearest to a sum or a product: 0 for one below zero or NaN."""
+    return int(min(number, MAX_AMOUNT)) if number > 0 else 0
+
+
+def within_longs(value: Any) -> Any:
+    """Return the plain form of a value, each whole number in it the nearest long."""
+    plain = to_plain(value)
+    if type(plain) is int:
+        return min(max(plain, -LONG), LONG - 1)
+    if isinstance(plain, dict):
+        return {key: within_longs(item) for key, item in plain.items()}
+    return [within_longs(item) for item in plain] if isinstance(plain, list) else plain

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from firnline_domain.identity import Scope
 from firnline_domain.records.events import PartitionChange
 from firnline_domain.records.results import DeleteKind
-from firnline_domain.records.tallies import FileTally, Tally, size_class
+from firnline_domain.records.tallies import FileTally, size_class, tally_of
 
 from firnline_iceberg.files import DataFileEntry, DeleteFileEntry, FileEntry
 
@@ -33,7 +33,7 @@ class _Sums:
         found[2] += _own_bytes(entry)
 
     def tally(self) -> FileTally:
-        return FileTally(**{name: Tally(*found) for name, found in self.sums.items()})
+        return FileTally(**{name: tally_of(*found) for name, found in self.sums.items()})
 
 
 @dataclass(slots=True)

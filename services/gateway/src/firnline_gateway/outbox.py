@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from firnline_adapters import metrics
 from firnline_adapters.dead_letters import DEAD_LETTERS, dead_letter_key
-from firnline_adapters.record_sizes import TooLarge, dead_letter_of_unsent, encode_to_fit
+from firnline_adapters.record_sizes import Unsendable, dead_letter_of_unsent, encode_to_fit
 from firnline_domain.identity import CATALOG
 from firnline_domain.values import Value
 
@@ -55,12 +55,11 @@ class Outgoing(Value):
 
 
 def outgoing(event: Any, at_ms: int) -> Outgoing:
-    """The event as its topic takes it, else a dead letter about it. Raises what encoding raises
-    for values that do not fit the schema."""
+    """The event as its topic takes it, else a dead letter about it."""
     key = event.table.key
     try:
         return Outgoing(key, encode_to_fit(TABLE_COMMITS, key, event))
-    except TooLarge as error:
+    except Unsendable as error:
         metrics.count("dead_letters", reason=error.reason)
         letter = dead_letter_of_unsent(TABLE_COMMITS, -1, key, error, "gateway", at_ms)
         key = dead_letter_key(letter)

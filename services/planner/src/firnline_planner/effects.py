@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from firnline_adapters import metrics
 from firnline_adapters.dead_letters import DEAD_LETTERS, dead_letter_key
-from firnline_adapters.record_sizes import TooLarge, dead_letter_of_unsent, encode_to_fit
+from firnline_adapters.record_sizes import Unsendable, dead_letter_of_unsent, encode_to_fit
 from firnline_domain.identity import Scope
 from firnline_domain.records.assignments import is_by_bucket
 
@@ -55,7 +55,7 @@ class Output:
             return Sent(
                 self.topic, self.key, encode_to_fit(self.topic, self.key, self.record), place
             )
-        except TooLarge as error:
+        except Unsendable as error:
             metrics.count("dead_letters", reason=error.reason)
             letter = dead_letter_of_unsent(self.topic, place, self.key, error, SERVICE, at_ms)
             key = dead_letter_key(letter)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable
 
-from firnline_domain.values import Value
+from firnline_domain.values import Amount, Value
 
 EDGES = (0.05, 0.1, 0.2, 0.3, 0.5)  # shares of dead rows, between the bins of a histogram
 
@@ -13,10 +13,10 @@ EDGES = (0.05, 0.1, 0.2, 0.3, 0.5)  # shares of dead rows, between the bins of a
 class DeadRows(Value):
     """The files of one bin: those that are no fragments, with a share of dead rows in its range."""
 
-    files: int = 0
-    bytes: int = 0
-    records: int = 0
-    dead: int = 0  # of the records, by position
+    files: Amount = 0
+    bytes: Amount = 0
+    records: Amount = 0
+    dead: Amount = 0  # of the records, by position
 
 
 Histogram = tuple[DeadRows, ...]

@@ -10,7 +10,7 @@ from firnline_domain.records.dead_rows import DeadRows
 from firnline_domain.records.results import KeyChecksums
 from firnline_domain.records.slices import Slice
 from firnline_domain.records.tallies import FileTally
-from firnline_domain.values import Value, field
+from firnline_domain.values import Amount, Identifier, Signed, Value, field
 
 
 class TableChange(StrEnum):
@@ -26,10 +26,10 @@ class TableChange(StrEnum):
 class SnapshotAdded(Value):
     """One `add-snapshot` of a commit, as the writer sent it (REST spec, `Snapshot`)."""
 
-    snapshot_id: int
-    parent_snapshot_id: int | None
-    sequence_number: int
-    timestamp_ms: int
+    snapshot_id: Identifier
+    parent_snapshot_id: Identifier | None
+    sequence_number: Identifier
+    timestamp_ms: Amount
     operation: str
     manifest_list: str
     summary: dict[str, str] = field(default_factory=dict)
@@ -40,8 +40,8 @@ class RefMoved(Value):
 
     ref: str
     kind: str  # branch | tag
-    snapshot_id: int | None
-    expected_snapshot_id: int | None = None  # from `assert-ref-snapshot-id`, if it was sent
+    snapshot_id: Identifier | None
+    expected_snapshot_id: Identifier | None = None  # from `assert-ref-snapshot-id`, if it was sent
 
 
 class TableCommitted(Value):
@@ -52,31 +52,31 @@ class TableCommitted(Value):
     change: TableChange
     snapshots: tuple[SnapshotAdded, ...]
     refs: tuple[RefMoved, ...]
-    expired_snapshot_ids: tuple[int, ...]  # the first of them
+    expired_snapshot_ids: tuple[Identifier, ...]  # the first of them
     metadata_changed: bool  # properties, schema, spec, sort order or location
-    committed_at_ms: int
+    committed_at_ms: Amount
     source: str  # gateway | reconciled
     user_agent: str | None = None
-    expired_snapshots: int = 0  # all of them
+    expired_snapshots: Amount = 0  # all of them
     principal: str | None = None  # that the call's bearer token names; the catalog accepted it
     # Of the table's metadata as JSON, by the newest answer to a load or commit that was seen: this
     # commit's or an earlier one's. None: not known.
-    metadata_bytes: int | None = None
+    metadata_bytes: Amount | None = None
 
 
 class FilteredBy(Value):
     """Scans whose filter lets them leave files out by a column; nested ones are dotted."""
 
     column: str
-    scans: int
-    data_files: int  # that these scans have read nevertheless
+    scans: Amount
+    data_files: Amount  # that these scans have read nevertheless
 
 
 class PartitionClock(Value):
     """The field of a partition spec that says in which hour, day, month or year a partition is."""
 
-    spec_id: int
-    position: int  # among the spec's fields
+    spec_id: Signed
+    position: Amount  # among the spec's fields
     unit: str  # hour | day | month | year
     column: str  # its source
 
@@ -94,23 +94,23 @@ class ScannedRange(Value):
     """Scans whose filter is by the clock's column. Ages count back from now, in its unit; None = it
     is not known where the range begins or ends."""
 
-    youngest: int | None
-    oldest: int | None
-    scans: int
-    data_files: int  # that these scans have read
+    youngest: Signed | None
+    oldest: Signed | None
+    scans: Amount
+    data_files: Amount  # that these scans have read
 
 
 class TableScanned(Value):
     """Readers have scanned a table, as one gateway has counted them in that time."""
 
     table: TableName
-    from_ms: int
-    to_ms: int
-    scans: int  # that were reported
-    data_files: int  # that these scans have read, all together
+    from_ms: Amount
+    to_ms: Amount
+    scans: Amount  # that were reported
+    data_files: Amount  # that these scans have read, all together
     filtered: tuple[FilteredBy, ...] = ()
     layout: TableLayout | None = None  # None = the table did not say
-    loads: int = 0  # reads of clients that report none: nobody knows of how much
+    loads: Amount = 0  # reads of clients that report none: nobody knows of how much
     ranges: tuple[ScannedRange, ...] = ()
 
 
@@ -119,7 +119,7 @@ class RefusedClient(Value):
     refused."""
 
     name: str
-    commits: int
+    commits: Amount
 
 
 class CommitsRefused(Value):
@@ -127,9 +127,9 @@ class CommitsRefused(Value):
     gateway has counted them in that time. Most clients try again."""
 
     table: TableName
-    from_ms: int
-    to_ms: int
-    commits: int
+    from_ms: Amount
+    to_ms: Amount
+    commits: Amount
     clients: tuple[RefusedClient, ...] = ()  # most refusals first; not all of them
 
 
@@ -148,9 +148,9 @@ class PartitionChange(Value):
     scope: Scope
     added: FileTally
     removed: FileTally
-    data_sequence_min: int | None = None  # of the added data files
-    data_sequence_max: int | None = None
-    delete_sequence_max: int | None = None  # of the added delete files
+    data_sequence_min: Identifier | None = None  # of the added data files
+    data_sequence_max: Identifier | None = None
+    delete_sequence_max: Identifier | None = None  # of the added delete files
 
 
 class FilesChanged(Value):
@@ -164,33 +164,33 @@ class FilesChanged(Value):
     table: TableName
     ref: str
     kind: ChangeKind
-    snapshot_id: int | None
-    parent_snapshot_id: int | None
-    sequence_number: int
-    timestamp_ms: int
+    snapshot_id: Identifier | None
+    parent_snapshot_id: Identifier | None
+    sequence_number: Identifier
+    timestamp_ms: Amount
     operation: str
     partitions: tuple[PartitionChange, ...]
-    format_version: int
+    format_version: Amount
     settings: dict[str, str] = field(default_factory=dict)  # table properties that matter to us
-    expired_snapshots: int = 0  # that left the metadata
-    snapshot_count: int | None = None  # set with ABSOLUTE: all retained snapshots of the table
-    oldest_snapshot_ms: int | None = None  # set with ABSOLUTE
+    expired_snapshots: Amount = 0  # that left the metadata
+    snapshot_count: Amount | None = None  # set with ABSOLUTE: all retained snapshots of the table
+    oldest_snapshot_ms: Amount | None = None  # set with ABSOLUTE
     task_id: str | None = None  # of the Firnline task that made this snapshot
-    chunk: int = 0
-    chunks: int = 1
-    observed_at_ms: int = 0
+    chunk: Amount = 0
+    chunks: Amount = 1
+    observed_at_ms: Amount = 0
     maker: dict[str, str] = field(default_factory=dict)  # engine, of a commit that maintains
-    external_files: int = 0  # of the files in it, how many lie outside the table's own locations
-    manifests: int | None = None  # of the snapshot's list; None = not read
-    manifest_bytes: int | None = None
-    metadata_bytes: int | None = None  # of the table: see `TableCommitted`
+    external_files: Amount = 0  # of the files in it, how many lie outside the table's own locations
+    manifests: Amount | None = None  # of the snapshot's list; None = not read
+    manifest_bytes: Amount | None = None
+    metadata_bytes: Amount | None = None  # of the table: see `TableCommitted`
 
 
 class TickPassed(Value):
     """Time, as a record in every partition (timer-write hazard, H16)."""
 
-    bucket: int
-    at_ms: int
+    bucket: Signed
+    at_ms: Amount
 
 
 class Classification(StrEnum):
@@ -204,9 +204,9 @@ class Classification(StrEnum):
 class GroupProof(Value):
     """Of one group of a rewrite, as it was verified before the commit (`proofs`)."""
 
-    rows_in: int
-    rows_masked: int
-    rows_out: int
+    rows_in: Amount
+    rows_masked: Amount
+    rows_out: Amount
     keys: KeyChecksums | None = None
 
 
@@ -217,34 +217,34 @@ class RewriteCommitted(Value):
     table: TableName
     ref: str
     scope: Scope | None
-    snapshot_ids: tuple[int, ...]
-    start_snapshot_id: int
-    files_removed: int
-    files_added: int
-    equality_deletes_removed: int
-    position_deletes_removed: int
-    bytes_before: int
-    bytes_after: int
-    rows_in: int
-    rows_masked: int
-    rows_out: int
+    snapshot_ids: tuple[Identifier, ...]
+    start_snapshot_id: Identifier
+    files_removed: Amount
+    files_added: Amount
+    equality_deletes_removed: Amount
+    position_deletes_removed: Amount
+    bytes_before: Amount
+    bytes_after: Amount
+    rows_in: Amount
+    rows_masked: Amount
+    rows_out: Amount
     mode: str  # native | handed_over
     redelivered: bool  # the commit was found, not made
-    committed_at_ms: int
+    committed_at_ms: Amount
     reason: str | None = None  # of handing over
-    ordered_at_ms: int | None = None
+    ordered_at_ms: Amount | None = None
     classification: Classification = Classification.CLEAN
-    rows_repaired: int = 0  # rows that died meanwhile, whose delete moved with them
-    groups_lost: int = 0  # of the task; their partition is planned again
-    bytes_lost: int = 0  # outputs of lost groups
+    rows_repaired: Amount = 0  # rows that died meanwhile, whose delete moved with them
+    groups_lost: Amount = 0  # of the task; their partition is planned again
+    bytes_lost: Amount = 0  # outputs of lost groups
     lost_reason: str | None = None  # a ConflictReason, of the first lost group
     proofs: tuple[GroupProof, ...] = ()  # of the groups that were committed; of natives only
-    worked_ms: int | None = None  # by the worker, from start to last output
+    worked_ms: Amount | None = None  # by the worker, from start to last output
     slice: Slice | None = None  # as the result said: whether another order has to follow
-    bytes_read: int = 0  # what the worker read in that time: see `RewriteFinished`
-    key_bytes: int = 0
-    delete_records: int = 0
-    converted_bytes: int = 0  # of the files whose keys these were
+    bytes_read: Amount = 0  # what the worker read in that time: see `RewriteFinished`
+    key_bytes: Amount = 0
+    delete_records: Amount = 0
+    converted_bytes: Amount = 0  # of the files whose keys these were
     dead_rows: tuple[DeadRows, ...] = ()  # that are left in larger files; () = not known
 
 
@@ -257,11 +257,11 @@ class RewriteConflicted(Value):
     scope: Scope | None
     reason: ConflictReason
     detail: str
-    start_snapshot_id: int
-    head_snapshot_id: int | None
-    conflicted_at_ms: int
-    files_written: int = 0  # outputs that reach no commit
-    bytes_written: int = 0
+    start_snapshot_id: Identifier
+    head_snapshot_id: Identifier | None
+    conflicted_at_ms: Amount
+    files_written: Amount = 0  # outputs that reach no commit
+    bytes_written: Amount = 0
 
 
 class RewriteSkipped(Value):
@@ -272,7 +272,7 @@ class RewriteSkipped(Value):
     ref: str
     scope: Scope | None
     reason: str
-    at_ms: int
+    at_ms: Amount
     dead_rows: tuple[DeadRows, ...] = ()  # as of `RewriteCommitted`
 
 
@@ -280,31 +280,31 @@ class OutputsSwept(Value):
     """Files that no commit has taken were removed, by the write-ahead lists that name them."""
 
     table: TableName
-    lists_removed: int
-    files_removed: int
-    files_reachable: int  # on the lists, and in a retained snapshot: they stay
-    left: dict[str, int]  # lists left alone, by reason
+    lists_removed: Amount
+    files_removed: Amount
+    files_reachable: Amount  # on the lists, and in a retained snapshot: they stay
+    left: dict[str, Amount]  # lists left alone, by reason
     swept_by: str  # committer | cli
-    swept_at_ms: int
+    swept_at_ms: Amount
 
 
 class TableAssigned(Value):
     """A table is in that bucket from now on; said by its home, each time with a higher epoch."""
 
     table_key: str
-    bucket: int
-    epoch: int
-    at_ms: int
+    bucket: Signed
+    epoch: Amount
+    at_ms: Amount
     reason: str = ""  # for people
 
 
 class BucketLoaded(Value):
     """What a bucket costs its planner (`policy.placement`)."""
 
-    bucket: int
-    tables: int
-    load: int  # steps a minute
-    at_ms: int
+    bucket: Signed
+    tables: Amount
+    load: Amount  # steps a minute
+    at_ms: Amount
 
 
 class KeptPair(Value):
@@ -320,17 +320,17 @@ class TableHanded(Value):
     """
 
     table_key: str
-    epoch: int  # of the assignment that begins, or ends, with it
+    epoch: Amount  # of the assignment that begins, or ends, with it
     pairs: tuple[KeptPair, ...]  # in the order of their keys
-    chunk: int = 0
-    chunks: int = 1
+    chunk: Amount = 0
+    chunks: Amount = 1
 
 
 class RecordForwarded(Value):
     """A record of a table that came to a bucket which the table is not in."""
 
     table_key: str
-    epoch: int  # from its home: of the assignment. From elsewhere: what it came with, or 0
+    epoch: Amount  # from its home: of the assignment. From elsewhere: what it came with, or 0
     record: bytes  # as it would be on its topic
 
 
@@ -341,12 +341,12 @@ class DeadLettered(Value):
     """
 
     topic: str
-    partition: int
-    offset: int
+    partition: Signed
+    offset: Signed
     key: bytes | None
     value: bytes | None
     reason: str
     message: str
     service: str
-    at_ms: int
-    value_bytes: int | None = None  # size of the whole value where only its beginning is kept
+    at_ms: Amount
+    value_bytes: Amount | None = None  # size of the whole value where only its beginning is kept

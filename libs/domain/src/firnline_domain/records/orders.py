@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from firnline_domain.identity import MAIN, Scope, TableName
 from firnline_domain.records.slices import Slice
-from firnline_domain.values import Value, field
+from firnline_domain.values import Amount, Finite, Identifier, Signed, Value, field
 
 
 class RewriteFiles(Value):
@@ -22,16 +22,16 @@ class RewriteFiles(Value):
     scope: Scope
     action: str  # compact | convert | merge
     reason: str  # a ReasonCode of `policy`
-    trigger_snapshot_id: int
-    attempt: int
-    ordered_at_ms: int
-    deadline_ms: int  # nobody begins it later: the planner has taken the partition back
-    numbers: dict[str, float] = field(default_factory=dict)  # behind the decision
-    batch_size: int = 1  # orders of the table made in this moment; their results share a commit
-    min_dead_ratio: float = 0.0
-    max_bytes: int = 0  # that the worker takes, of data files; 0 = all. See `policy.slices`
+    trigger_snapshot_id: Identifier
+    attempt: Amount
+    ordered_at_ms: Amount
+    deadline_ms: Amount  # nobody begins it later: the planner has taken the partition back
+    numbers: dict[str, Finite] = field(default_factory=dict)  # behind the decision
+    batch_size: Amount = 1  # orders of the table made in this moment; their results share a commit
+    min_dead_ratio: Finite = 0.0
+    max_bytes: Amount = 0  # that the worker takes, of data files; 0 = all. See `policy.slices`
     after: Slice | None = None  # the slice before this one; None = the first, or the only one
-    run_ms: int = 0  # how long it may run, once begun
+    run_ms: Amount = 0  # how long it may run, once begun
 
 
 class TableOrder(Value):
@@ -42,11 +42,11 @@ class TableOrder(Value):
     table: TableName
     action: str  # one of `policy.table_actions`
     reason: str
-    trigger_snapshot_id: int
-    attempt: int
-    ordered_at_ms: int
-    deadline_ms: int  # after which the planner takes it for lost
-    numbers: dict[str, float] = field(default_factory=dict)  # behind the decision
+    trigger_snapshot_id: Identifier
+    attempt: Amount
+    ordered_at_ms: Amount
+    deadline_ms: Amount  # after which the planner takes it for lost
+    numbers: dict[str, Finite] = field(default_factory=dict)  # behind the decision
 
     @property
     def ref(self) -> str:
@@ -72,13 +72,13 @@ class ExpireSnapshots(TableOrder, kw_only=True):
     grace period is over; whoever carries it out looks at table and namespace again.
     """
 
-    older_than_ms: int
-    retain_last: int
-    protected_snapshot_ids: tuple[int, ...]  # running tasks may have started from these
-    begins_at_ms: int | None = None
+    older_than_ms: Amount
+    retain_last: Amount
+    protected_snapshot_ids: tuple[Identifier, ...]  # running tasks may have started from these
+    begins_at_ms: Amount | None = None
     agreed: bool = False
-    announced_at_ms: int | None = None
-    grace_ms: int = 0
+    announced_at_ms: Amount | None = None
+    grace_ms: Amount = 0
 
     @property
     def figures(self) -> Mapping[str, float]:
@@ -93,10 +93,10 @@ class CompareRows(Value):
     table: TableName
     ref: str
     scope: Scope
-    snapshot_ids: tuple[int, ...]  # of the commit, in order
-    attempt: int  # of those that came from one place
+    snapshot_ids: tuple[Identifier, ...]  # of the commit, in order
+    attempt: Amount  # of those that came from one place
     requested_by: str  # committer | a person
-    ordered_at_ms: int
+    ordered_at_ms: Amount
 
 
 TaskOrder = RewriteFiles | TableOrder | CompareRows
@@ -111,10 +111,10 @@ class ResyncTable(Value):
 
     table: TableName
     ref: str
-    known_snapshot_id: int | None
-    wanted_snapshot_id: int | None  # None = whatever the head is by then
+    known_snapshot_id: Identifier | None
+    wanted_snapshot_id: Identifier | None  # None = whatever the head is by then
     reason: str
-    requested_at_ms: int
+    requested_at_ms: Amount
 
 
 class UnparkTable(Value):
@@ -127,7 +127,7 @@ class UnparkTable(Value):
     ref: str
     partition: str | None
     requested_by: str
-    requested_at_ms: int
+    requested_at_ms: Amount
 
 
 class RunAction(Value):
@@ -143,7 +143,7 @@ class RunAction(Value):
     partition: str | None
     every_partition: bool
     requested_by: str
-    requested_at_ms: int
+    requested_at_ms: Amount
 
 
 class HoldPartitions(Value):
@@ -153,9 +153,9 @@ class HoldPartitions(Value):
     ref: str
     scopes: tuple[Scope, ...]
     reason: str  # a `policy.Reason` of a pause: undone
-    until_ms: int
+    until_ms: Amount
     requested_by: str
-    requested_at_ms: int
+    requested_at_ms: Amount
 
 
 class PauseMaintenance(Value):
@@ -168,7 +168,7 @@ class PauseMaintenance(Value):
     table: TableName | None
     reason: str  # in a person's words; may be empty
     requested_by: str
-    requested_at_ms: int
+    requested_at_ms: Amount
 
 
 class ResumeMaintenance(Value):
@@ -176,7 +176,7 @@ class ResumeMaintenance(Value):
 
     table: TableName | None
     requested_by: str
-    requested_at_ms: int
+    requested_at_ms: Amount
 
 
 class SizeWorkers(Value):
@@ -186,12 +186,12 @@ class SizeWorkers(Value):
     """
 
     lane: str
-    bucket: int
-    heap_steps: int
-    overhead_steps: int
+    bucket: Signed
+    heap_steps: Amount
+    overhead_steps: Amount
     reason: str  # out_of_memory | recovered | repeated
-    numbers: dict[str, float]
-    at_ms: int  # holds for three days
+    numbers: dict[str, Finite]
+    at_ms: Amount  # holds for three days
     group: str = ""  # whose workers; '' = the default group's
 
 
@@ -200,9 +200,9 @@ class MoveTable(Value):
     no more."""
 
     table: TableName
-    bucket: int | None
+    bucket: Signed | None
     requested_by: str
-    requested_at_ms: int
+    requested_at_ms: Amount
     reason: str = ""
 
 
@@ -210,4 +210,4 @@ class RecallTable(Value):
     """Give a table back to its home, with all that is kept of it (`assignments`)."""
 
     table_key: str
-    epoch: int  # under which it was given away
+    epoch: Amount  # under which it was given away

@@ -9,7 +9,7 @@ from firnline_domain.identity import Scope, TableName
 from firnline_domain.records.dead_rows import DeadRows
 from firnline_domain.records.orders import TableOrder
 from firnline_domain.records.slices import Slice
-from firnline_domain.values import Value, field
+from firnline_domain.values import Amount, Finite, Identifier, Signed, Value, field
 
 # Reason codes that workers give and others act on.
 ALREADY_COMMITTED = "already_committed"  # the order came again
@@ -32,9 +32,9 @@ class TableForm(Value):
     `schema.name-mapping.default`, "" where there is none.
     """
 
-    format_version: int
-    schema_id: int
-    last_column_id: int
+    format_version: Amount
+    schema_id: Signed
+    last_column_id: Signed
     name_mapping: str = ""
     encrypted: bool = False
 
@@ -43,17 +43,17 @@ class InputFile(Value):
     """A data file that a group replaces."""
 
     path: str
-    sequence_number: int  # data sequence number
-    records: int
-    bytes: int
+    sequence_number: Identifier  # data sequence number
+    records: Amount
+    bytes: Amount
 
 
 class OutputFile(Value):
     """A data file that a group wrote; `content_file_json` is Iceberg's `ContentFileParser` form."""
 
     path: str
-    records: int
-    bytes: int
+    records: Amount
+    bytes: Amount
     content_file_json: str
 
 
@@ -65,7 +65,7 @@ class KeyChecksums(Value):
     `rows_masked`.
     """
 
-    field_ids: tuple[int, ...]
+    field_ids: tuple[Signed, ...]
     rows_in: str
     rows_masked: str
     rows_out: str  # as they were given to the writer of the outputs
@@ -81,9 +81,9 @@ class RewriteGroup(Value):
 
     inputs: tuple[InputFile, ...]
     outputs: tuple[OutputFile, ...]
-    rows_in: int
-    rows_masked: int
-    rows_out: int
+    rows_in: Amount
+    rows_masked: Amount
+    rows_out: Amount
     keys: KeyChecksums | None = None  # None: no keys are known
     converts: bool = False
 
@@ -101,9 +101,9 @@ class AppliedDelete(Value):
 
     path: str
     kind: DeleteKind
-    sequence_number: int
+    sequence_number: Identifier
     scope: Scope  # the delete file's own spec and partition
-    equality_ids: tuple[int, ...] = ()
+    equality_ids: tuple[Signed, ...] = ()
 
 
 class RewriteFinished(Value):
@@ -117,33 +117,33 @@ class RewriteFinished(Value):
     table: TableName
     ref: str
     scope: Scope
-    attempt: int
+    attempt: Amount
     worker: str
     mode: Mode
-    start_snapshot_id: int
-    start_sequence_number: int
-    schema_id: int
+    start_snapshot_id: Identifier
+    start_sequence_number: Identifier
+    schema_id: Signed
     groups: tuple[RewriteGroup, ...]
     applied_deletes: tuple[AppliedDelete, ...]
     output_list: str | None  # path of the write-ahead list of output names
-    ordered_at_ms: int
-    started_at_ms: int
-    first_byte_at_ms: int | None
-    finished_at_ms: int
+    ordered_at_ms: Amount
+    started_at_ms: Amount
+    first_byte_at_ms: Amount | None
+    finished_at_ms: Amount
     handover_reason: str | None = None
-    committed_snapshot_id: int | None = None  # set where HANDED_OVER and something was done
-    measures: dict[str, float] = field(default_factory=dict)
+    committed_snapshot_id: Identifier | None = None  # set where HANDED_OVER and something was done
+    measures: dict[str, Finite] = field(default_factory=dict)
     row_map: str | None = None  # path of the masked rows of all inputs, for a conflict's repair
-    batch_size: int = 1  # as its order said: with so many it may share a commit
-    format_version: int = 0  # of the table, when it was planned, and the next two as well
-    last_column_id: int = 0
+    batch_size: Amount = 1  # as its order said: with so many it may share a commit
+    format_version: Amount = 0  # of the table, when it was planned, and the next two as well
+    last_column_id: Signed = 0
     name_mapping: str = ""
     sends_noted: bool = False  # a commit of it is noted beside its list before it is sent
     schema_checksum: str = ""  # of the columns of `schema_id`: ids, types and initial defaults
     slice: Slice | None = None  # None: of a pass that is whole in this one result
-    bytes_read: int = 0  # of files that were rewritten, and of delete files
-    key_bytes: int = 0  # of the key columns of converted files, as often as they were read
-    delete_records: int = 0  # in the equality deletes that were applied
+    bytes_read: Amount = 0  # of files that were rewritten, and of delete files
+    key_bytes: Amount = 0  # of the key columns of converted files, as often as they were read
+    delete_records: Amount = 0  # in the equality deletes that were applied
     dead_rows: tuple[DeadRows, ...] = ()  # that are left in larger files; () = not known
 
     @property
@@ -162,12 +162,12 @@ class TaskFailed(Value):
     ref: str
     scope: Scope | None
     kind: str  # rewrite | comparison | the action of a `TableOrder`
-    attempt: int
+    attempt: Amount
     worker: str
     reason: str
     message: str
     retryable: bool
-    failed_at_ms: int
+    failed_at_ms: Amount
     memory: str | None = None  # of `out_of_memory`: which one, a `memory_tuning.Memory`
 
 
@@ -179,10 +179,10 @@ class TaskRunning(Value):
     table: TableName
     ref: str
     scope: Scope
-    attempt: int
+    attempt: Amount
     worker: str
-    started_at_ms: int
-    at_ms: int
+    started_at_ms: Amount
+    at_ms: Amount
     finished: bool = False  # its result is written and waits for the committer
 
 
@@ -190,7 +190,7 @@ class RowSums(Value):
     """Of some rows, whatever their order: how many, the sum and the exclusive or of Spark's
     xxhash64 of all columns, as decimal texts; in v3 tables with the ids and numbers of the rows."""
 
-    rows: int
+    rows: Amount
     hash_sum: str
     hash_xor: str
 
@@ -203,14 +203,14 @@ class RowsCompared(Value):
     table: TableName
     ref: str
     scope: Scope
-    snapshot_ids: tuple[int, ...]
+    snapshot_ids: tuple[Identifier, ...]
     outcome: str  # equal | differ | skipped
     reason: str | None  # of the latter two
     detail: str
     before: RowSums | None
     after: RowSums | None
     worker: str
-    compared_at_ms: int
+    compared_at_ms: Amount
 
 
 class TableResult(Value):
@@ -221,10 +221,10 @@ class TableResult(Value):
     action: str
     refused_reason: str | None
     worker: str
-    finished_at_ms: int
-    numbers: dict[str, float] = field(default_factory=dict)  # of what was done
-    worked_ms: int | None = None  # by the worker, from start to end
-    expected_s: float | None = None  # the order's price in CPU, by what was measured once
+    finished_at_ms: Amount
+    numbers: dict[str, Finite] = field(default_factory=dict)  # of what was done
+    worked_ms: Amount | None = None  # by the worker, from start to end
+    expected_s: Finite | None = None  # the order's price in CPU, by what was measured once
 
     @property
     def put_off(self) -> str:
@@ -240,7 +240,7 @@ class TableResult(Value):
 def table_result(
     order: TableOrder,
     worker: str,
-    finished_at_ms: int,
+    finished_at_ms: Amount,
     numbers: Mapping[str, float],
     refused_reason: str | None = None,
 ) -> TableResult:
@@ -253,14 +253,14 @@ class SnapshotsExpired(TableResult, kw_only=True):
     """An expiry ran, was refused (`refused_reason`), or is announced (`begins_at_ms`): then so much
     would go from that moment on, by the summaries of the snapshots, and nothing has gone yet."""
 
-    expired: int
-    remaining: int
-    oldest_snapshot_ms: int | None
-    deleted_files: int
-    begins_at_ms: int | None = None
-    going_snapshots: int = 0
-    going_files: int = 0
-    going_bytes: int = 0
+    expired: Amount
+    remaining: Amount
+    oldest_snapshot_ms: Amount | None
+    deleted_files: Amount
+    begins_at_ms: Amount | None = None
+    going_snapshots: Amount = 0
+    going_files: Amount = 0
+    going_bytes: Amount = 0
 
     @property
     def put_off(self) -> str:
@@ -282,6 +282,6 @@ class SnapshotsExpired(TableResult, kw_only=True):
 class Going(Value):
     """What an expiry will take away."""
 
-    snapshots: int = 0
-    files: int = 0
-    bytes: int = 0
+    snapshots: Amount = 0
+    files: Amount = 0
+    bytes: Amount = 0

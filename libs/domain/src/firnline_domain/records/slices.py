@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from firnline_domain.values import Value
+from firnline_domain.values import Amount, Finite, Identifier, Value
 
 
 class StoredFile(Value):
@@ -24,10 +24,10 @@ class Slice(Value):
 
     action: str
     reason: str
-    sequence_number: int
-    min_dead_ratio: float = 0.0  # of all its orders
-    left_files: int = 0
-    left_bytes: int = 0
+    sequence_number: Identifier
+    min_dead_ratio: Finite = 0.0  # of all its orders
+    left_files: Amount = 0
+    left_bytes: Amount = 0
     marks: StoredFile | None = None
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 from firnline_domain.identity import Scope, TableName
 from firnline_domain.records.pauses import Hold
 from firnline_domain.records.tallies import FileTally
-from firnline_domain.values import Value, field
+from firnline_domain.values import Amount, Finite, Identifier, Value, field
 
 
 class PartitionState(Value):
@@ -15,11 +15,11 @@ class PartitionState(Value):
     holds: FileTally
     status: str  # idle | in_flight | cooling | backing_off | parked
     reason: str  # reason code of the last decision
-    numbers: dict[str, float] = field(default_factory=dict)
+    numbers: dict[str, Finite] = field(default_factory=dict)
     task_id: str | None = None
-    until_ms: int | None = None
-    failures: int = 0
-    debt_files: int = 0  # that a rewrite could mend
+    until_ms: Amount | None = None
+    failures: Amount = 0
+    debt_files: Amount = 0  # that a rewrite could mend
 
 
 class TableAdvice(Value):
@@ -34,27 +34,27 @@ class TableAdvice(Value):
     withdrawn: bool
     finding: str
     remedy: str
-    numbers: dict[str, float]
-    limits: dict[str, float]
-    since_ms: int
-    at_ms: int
+    numbers: dict[str, Finite]
+    limits: dict[str, Finite]
+    since_ms: Amount
+    at_ms: Amount
 
 
 class TableReads(Value):
     """How often a partition of the table is read, as its readers report."""
 
-    reported: float  # scans in an hour
-    since_ms: int  # when the first report came
-    in_force: float  # scans in an hour that debt is weighed by (firnline.reads-from)
+    reported: Finite  # scans in an hour
+    since_ms: Amount  # when the first report came
+    in_force: Finite  # scans in an hour that debt is weighed by (firnline.reads-from)
 
 
 class ExpiryPlan(Value):
     """Snapshots that are to go, as it was announced; numbers by their summaries."""
 
-    begins_ms: int
-    snapshots: int
-    files: int
-    bytes: int
+    begins_ms: Amount
+    snapshots: Amount
+    files: Amount
+    bytes: Amount
 
 
 class SettingInForce(Value):
@@ -77,31 +77,31 @@ class TableState(Value):
 
     table: TableName
     ref: str
-    head_snapshot_id: int | None
-    sequence_number: int
-    epoch: int
-    ordinal: int
-    format_version: int
+    head_snapshot_id: Identifier | None
+    sequence_number: Identifier
+    epoch: Amount
+    ordinal: Amount
+    format_version: Amount
     holds: FileTally
-    partition_count: int
+    partition_count: Amount
     partitions: tuple[PartitionState, ...]  # at most 100, the deepest in debt first
-    snapshot_count: int | None  # None = unknown
-    oldest_snapshot_ms: int | None
+    snapshot_count: Amount | None  # None = unknown
+    oldest_snapshot_ms: Amount | None
     waiting_for_resync: bool
     settings: dict[str, str]
     expiry_reason: str
     removed: bool
-    updated_at_ms: int
+    updated_at_ms: Amount
     hold: Hold | None = None  # what keeps all its orders back
     # Settings that are not the default, or have a problem; None: left out (`shrinking`).
     in_force: tuple[SettingInForce, ...] | None = None
     advised: tuple[str, ...] = ()  # rules of the advice that holds
     reads: TableReads | None = None  # None: nobody has reported a scan
-    statuses: dict[str, int] = field(default_factory=dict)  # of all partitions
+    statuses: dict[str, Amount] = field(default_factory=dict)  # of all partitions
     expiry_plan: ExpiryPlan | None = None  # None: nothing is announced, or it has begun
-    debt_files: int = 0  # that rewrites could mend, in all partitions
+    debt_files: Amount = 0  # that rewrites could mend, in all partitions
     actions: dict[str, str] = field(default_factory=dict)  # on the whole table: name -> reason
-    action_numbers: dict[str, dict[str, float]] = field(default_factory=dict)  # behind it
+    action_numbers: dict[str, dict[str, Finite]] = field(default_factory=dict)  # behind it
     # That hold delete files of v2, of a table that is to be v3 (`v2_deletes`) and is; else None.
-    v2_partitions: int | None = None
-    metadata_bytes: int | None = None  # of the table's metadata as JSON; None = unknown
+    v2_partitions: Amount | None = None
+    metadata_bytes: Amount | None = None  # of the table's metadata as JSON; None = unknown

@@ -7,7 +7,7 @@ from enum import StrEnum
 from operator import add, sub
 
 from firnline_domain.numbers import whole
-from firnline_domain.values import Value
+from firnline_domain.values import MAX_AMOUNT, Signed, Value
 
 TARGET_BYTES = "write.target-file-size-bytes"  # table property
 DEFAULT_TARGET_BYTES = 512 * 1024 * 1024  # where it is unset
@@ -45,22 +45,22 @@ def size_class(file_bytes: int, target_bytes: int) -> SizeClass:
 class Tally(Value):
     """Files with their records and bytes."""
 
-    files: int = 0
-    records: int = 0
-    bytes: int = 0
+    files: Signed = 0
+    records: Signed = 0
+    bytes: Signed = 0
 
     # Most of a table's tallies are empty, and one that is has no place in the state (`Value`).
     def __add__(self, other: Tally) -> Tally:
         if other is NO_FILES:
             return self
-        return _tally(
+        return tally_of(
             self.files + other.files, self.records + other.records, self.bytes + other.bytes
         )
 
     def __sub__(self, other: Tally) -> Tally:
         if other is NO_FILES:
             return self
-        return _tally(
+        return tally_of(
             self.files - other.files, self.records - other.records, self.bytes - other.bytes
         )
 
@@ -68,8 +68,14 @@ class Tally(Value):
 NO_FILES = Tally()
 
 
-def _tally(files: int, records: int, size: int) -> Tally:
-    return Tally(files, records, size) if files or records or size else NO_FILES
+def tally_of(files: int, records: int, size: int) -> Tally:
+    """Return the tally of these sums. A sum outside the range of `Signed` becomes its nearest
+    number: a state that holds another could not be read again."""
+    if not (files or records or size):
+        return NO_FILES
+    if -MAX_AMOUNT <= records <= MAX_AMOUNT and -MAX_AMOUNT <= size <= MAX_AMOUNT:
+        return Tally(files, records, size)  # no fold comes to so many files
+    return Tally(files, *(min(max(one, -MAX_AMOUNT), MAX_AMOUNT) for one in (records, size)))
 
 
 class FileTally(Value):
@@ -112,7 +118,7 @@ class FileTally(Value):
     def data(self) -> Tally:
         """All data files, whatever their size. Every decision asks for it: one value, not three."""
         one, two, three, four = self.fragments, self.undersized, self.on_target, self.oversized
-        return Tally(
+        return tally_of(
             one.files + two.files + three.files + four.files,
             one.records + two.records + three.records + four.records,
             one.bytes + two.bytes + three.bytes + four.bytes,

@@ -19,6 +19,7 @@ from firnline_domain.identity import Scope
 from firnline_domain.records.assignments import Route
 from firnline_domain.records.pauses import Pause
 from firnline_domain.times import earliest
+from firnline_domain.values import Value, bounded, within_longs
 
 from firnline_planner.state.fleet_share import FleetShare
 
@@ -53,12 +54,20 @@ class Head:
     in_flight: int
 
 
-_pack = msgspec.msgpack.Encoder().encode
+_encode = msgspec.msgpack.Encoder().encode
 _table = msgspec.msgpack.Decoder(Table).decode
 _partition = msgspec.msgpack.Decoder(Partition).decode
 _share = msgspec.msgpack.Decoder(FleetShare).decode
 _route = msgspec.msgpack.Decoder(Route).decode
 _pause = msgspec.msgpack.Decoder(Pause).decode
+
+
+def _pack(value: Value) -> bytes:
+    """Never fail for a number: a tick's changes are kept together, whichever table they are of."""
+    try:
+        return _encode(value)
+    except OverflowError:  # a product of what writers claim, above what MessagePack holds
+        return _encode(within_longs(value))
 
 
 def to_bytes(value: Table | Partition | FleetShare | Route | Pause) -> bytes:
@@ -69,7 +78,7 @@ def to_bytes(value: Table | Partition | FleetShare | Route | Pause) -> bytes:
 def _table_to_bytes(table: Table) -> bytes:
     due = due_ms(table)
     out = min(len(table.work.running), 0xFFFF)
-    head = HEAD.pack(VERSION, NEVER if due is None else due, out)
+    head = HEAD.pack(VERSION, NEVER if due is None else bounded(due), out)
     return head + _pack(Table(table.counters, table.work))  # its pause is kept by itself
 
 
