@@ -16,7 +16,6 @@ from firnline_console.readmodel import Built, Limits, ReadModel, ViewLost
 from firnline_console.redis_model import RedisReadModel
 from firnline_domain.identity import TableName
 from firnline_domain.records.events import TableChange
-from firnline_domain.records.tallies import FileTally, Tally
 from firnline_domain.values import replace
 
 from tests.examples import make
@@ -399,34 +398,3 @@ def test_advice_about_a_table_that_is_gone_is_gone(harness: ReadModelHarness) ->
     assert advised(harness) == {}
     harness.tell(dropped(1, 3), dropped(2, 4))  # the first is trimmed
     assert harness.model.advice_of("uuid-1") is None
-
-
-def claiming(number: int, size: int) -> Any:
-    """The state of a table whose files claim to be so large."""
-    holds = FileTally(on_target=Tally(1, 1, size))
-    return make("table_state/in_flight", table=table(number), holds=holds)
-
-
-def test_sums_beyond_any_number_stay_right_and_no_reader_is_shown_them(
-    harness: ReadModelHarness,
-) -> None:
-    """1,025 tables of 2^53 bytes are more than 64 bits: Redis could not add them up."""
-    harness.tell(*(claiming(number, 2**53) for number in range(1_025)))
-    harness.tell(claiming(2_000, 7), order(1))
-    assert harness.model.totals(0)["data_bytes"] == 2**53
-    assert listed(harness, limit=2_000).count("uuid-2000") == 1
-    for number in range(1_025):
-        harness.tell(dropped(number, 20))
-    assert harness.model.totals(0)["data_bytes"] == 7
-
-
-@pytest.mark.stack
-def test_a_value_that_redis_refuses_is_no_outage_and_costs_one_record(redis_url: str) -> None:
-    client = redis.Redis.from_url(redis_url, decode_responses=True)
-    keys = Keys(f"t{uuid.uuid4().hex}:view:")
-    model = RedisReadModel(client, keys, LIMITS)
-    model.begin(FIRST, replace=False)
-    with pytest.raises(ValueError, match="not a valid float"):
-        model.apply(FIRST.generation, [order(2, deadline_ms=float("nan"))])
-    model.apply(FIRST.generation, [order(1)])
-    assert model.task("task-1") is not None
