@@ -8,6 +8,7 @@ import pytest
 from firnline_committer import committed_results
 from firnline_domain.records.conflict_reasons import ConflictReason
 from firnline_domain.records.events import RewriteCommitted, RewriteConflicted
+from firnline_domain.records.summaries import SIGNATURE, TASK_ID
 from firnline_domain.values import replace
 from firnline_iceberg.tables import Tables
 
@@ -29,6 +30,31 @@ def test_a_redelivered_result_is_found_by_its_task_id(table: Table, committer: C
     assert (first.redelivered, again.redelivered) == (False, True)
     assert again.snapshot_ids == first.snapshot_ids
     assert replaces(table) == 1
+
+
+def test_a_stranger_who_names_the_task_settles_nothing(table: Table, committer: Committer) -> None:
+    """A task's id stands in the write-ahead list beside the table, and is a hash of what everybody
+    can read; numbers of a summary may be any text."""
+    result = rewritten(table)
+    task, much = result.task_id, "9" * 30
+    said = {
+        TASK_ID: task,
+        committed_results.REPAIRED: f"{task}:{much}",
+        committed_results.LOST_GROUPS: f"{task}:0:outputs_gone",
+        "removed-equality-delete-files": much,
+        SIGNATURE: "tests 1 00",
+    }
+    append = table.java.newFastAppend()
+    for name, value in said.items():
+        append.set(name, value)
+    append.commit()
+    stranger = table.head
+    event = handled(committer, result)
+    assert (type(event), event.redelivered) == (RewriteCommitted, False)
+    assert stranger not in event.snapshot_ids
+    assert (event.rows_repaired, event.groups_lost, replaces(table)) == (0, 0, 1)
+    again = handled(committer, result)
+    assert (again.redelivered, again.snapshot_ids) == (True, event.snapshot_ids)
 
 
 def test_a_result_without_outputs_is_known_by_its_task_id(

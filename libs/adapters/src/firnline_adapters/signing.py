@@ -15,7 +15,13 @@ from pathlib import Path
 
 from firnline_domain.errors import Misconfigured
 from firnline_domain.policy.lanes import BEFORE_GROUP
-from firnline_domain.records.signing import Keyring, Signature, SigningKey
+from firnline_domain.records.signing import (
+    Keyring,
+    Signature,
+    SigningKey,
+    read_signature,
+    write_signature,
+)
 from firnline_domain.version import VERSION
 from firnline_schemas import topics
 
@@ -75,7 +81,9 @@ class RecordSigner:
         """What a record is sent with: its producer's version, and a signature where one is due."""
         parts = _parts(topic, partition, key, value)
         signature = None if topic in unsigned() else self.keys.sign(self._now_ms(), *parts)
-        return [PRODUCER] if signature is None else [PRODUCER, (HEADER, _written(signature))]
+        if signature is None:
+            return [PRODUCER]
+        return [PRODUCER, (HEADER, write_signature(signature).encode())]
 
     def verify(
         self,
@@ -123,19 +131,11 @@ def _bytes(text: bytes | str | None) -> bytes | None:
     return text.encode() if isinstance(text, str) else text
 
 
-def _written(signature: Signature) -> bytes:
-    return f"{signature.key_id} {signature.at_ms} {signature.mac.hex()}".encode()
-
-
 def _read(headers: Headers | None) -> Signature | None:
     """The last one of that name; None where it is none that we could have written."""
     found = [value for name, value in headers or () if name == HEADER]
     text = _bytes(found[-1]) if found else None
-    try:
-        key_id, at_ms, mac = (text or b"").decode().split(" ")
-        return Signature(key_id, int(at_ms), bytes.fromhex(mac))
-    except ValueError:
-        return None
+    return read_signature((text or b"").decode(errors="replace"))
 
 
 def signer_of(settings: SigningSettings) -> RecordSigner:
@@ -196,3 +196,10 @@ def signer_here() -> RecordSigner:
     """As this process's environment says, for who is given no other: nobody forgets to sign. Raises
     Misconfigured."""
     return signer_at(os.environ)
+
+
+@cache
+def keys_here() -> Keyring:
+    """Return the fleet's keys as the environment says, for the summaries of snapshots. None where
+    it says nothing: a command for one table, which needs no fleet. No service starts so."""
+    return signer_here().keys if os.environ.get(VARIABLE) else Keyring()

@@ -37,6 +37,7 @@ from firnline_iceberg.rewrites import (
     Refused,
     Rewrite,
     Unknown,
+    signed_here,
 )
 from firnline_iceberg.single_send import (
     MaySend,
@@ -214,7 +215,8 @@ class JavaCommits:
             raise java_errors.unreachable(error, self._name) from error
         try:
             for number, (rewrite, files) in enumerate(zip(rewrites, changes, strict=True)):
-                self._add(transaction, rewrite, files, ref, send.pin if number == 0 else None)
+                pin = send.pin if number == 0 else None
+                self._add(transaction, rewrite, files, ref, table.uuid, pin)
         except Py4JJavaError as error:
             return self._not_sent(error, send.pin)
         return _Prepared(transaction, send, ref, rewrites, merges)
@@ -300,16 +302,21 @@ class JavaCommits:
         ]
 
     def _add(
-        self, transaction: Any, rewrite: Rewrite, files: _Files, ref: str, pin: Pin | None
+        self,
+        transaction: Any,
+        rewrite: Rewrite,
+        files: _Files,
+        ref: str,
+        uuid: str,
+        pin: Pin | None,
     ) -> None:
         change = self._kind(rewrite)(transaction, rewrite, files)
         if ref != MAIN:
             change.toBranch(ref)
         if not rewrite.drops and not rewrite.appends:
             change.validateFromSnapshot(rewrite.start_snapshot_id)
-        change.set(TASK_ID, ",".join(rewrite.task_ids))
-        change.set(BY_VERSION, VERSION)
-        for name, value in rewrite.notes.items():
+        tasks = {TASK_ID: ",".join(rewrite.task_ids), BY_VERSION: VERSION}
+        for name, value in signed_here({**tasks, **rewrite.notes}, uuid).items():
             change.set(name, value)
         if pin is not None:
             change.validateWith(pin)

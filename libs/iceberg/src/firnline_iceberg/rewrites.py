@@ -2,20 +2,44 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from firnline_adapters.signing import keys_here
 from firnline_domain.records.conflict_reasons import ConflictReason
-from firnline_domain.records.summaries import TASK_ID
+from firnline_domain.records.signing import Keyring
+from firnline_domain.records.summaries import BY_VERSION, TASK_ID, is_ours, sign_summary
+from firnline_domain.version import VERSION
 from pyiceberg.table.snapshots import Summary
 
 from firnline_iceberg.single_send import WrittenMetadata
 
 
-def task_ids(summary: Summary | None) -> tuple[str, ...]:
-    """Firnline's tasks that a snapshot serves."""
+def claimed_task_ids(summary: Summary | None) -> tuple[str, ...]:
+    """The tasks that a snapshot names, whoever has made it."""
     text = summary.get(TASK_ID) if summary is not None else None
-    return tuple(text.split(",")) if text else ()
+    return tuple(str(text).split(",")) if text else ()
+
+
+def task_ids(summary: Summary | None, uuid: str, keys: Keyring | None = None) -> tuple[str, ...]:
+    """The tasks of this fleet that a snapshot of the table serves, by its signature. `keys`: None =
+    as the environment says."""
+    if summary is None or not (claimed := claimed_task_ids(summary)):
+        return ()
+    keys = keys_here() if keys is None else keys
+    return claimed if is_ours(summary.additional_properties, uuid, keys) else ()
+
+
+def signed_here(ours: Mapping[str, str], uuid: str) -> dict[str, str]:
+    """Return the summary's properties of a snapshot of ours, signed as the environment says.
+    `uuid`: the table's."""
+    return sign_summary(ours, uuid, keys_here(), time.time_ns() // 1_000_000)
+
+
+def of_task(task_id: str, uuid: str) -> dict[str, str]:
+    """Return the same for a snapshot that serves one task alone."""
+    return signed_here({TASK_ID: task_id, BY_VERSION: VERSION}, uuid)
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from firnline_iceberg.files import FileEntry, Status
 from firnline_iceberg.heads import changed_by
 from firnline_iceberg.lineages import hides_history
 from firnline_iceberg.refused_storage import unreachable
-from firnline_iceberg.rewrites import task_ids
+from firnline_iceberg.rewrites import claimed_task_ids
 from firnline_iceberg.tables import LoadedTable, Tables
 
 NAMED = 10  # later commits, at the most
@@ -66,7 +66,7 @@ def undo_of(table: LoadedTable, ref: str, task_id: str) -> Undo | CannotUndo:
     made = [
         snapshot.snapshot_id
         for snapshot in table.snapshots
-        if task_id in task_ids(snapshot.summary)
+        if task_id in claimed_task_ids(snapshot.summary)
     ]
     if not made and hides_history(table, head):
         return _hidden(table, ref)
@@ -85,9 +85,9 @@ def undo_of(table: LoadedTable, ref: str, task_id: str) -> Undo | CannotUndo:
             "the branch was rolled back past it",
             "there is nothing left to undo",
         )
-    mine = [place for place, one in enumerate(history) if task_id in task_ids(one.summary)]
+    mine = [place for place, one in enumerate(history) if task_id in claimed_task_ids(one.summary)]
     upto = history[: mine[-1] + 1]  # a handover commits twice, and others may come in between
-    later = [one for one in upto if task_id not in task_ids(one.summary)]
+    later = [one for one in upto if task_id not in claimed_task_ids(one.summary)]
     if later:
         return _buried(later)
     return _taken_back(table, ref, upto)
@@ -135,7 +135,7 @@ def _buried(later: Sequence[Snapshot]) -> CannotUndo:
 
 def _described(snapshot: Snapshot) -> str:
     operation = snapshot.summary.operation.value if snapshot.summary else "unknown"
-    tasks = ",".join(task_ids(snapshot.summary))
+    tasks = ",".join(claimed_task_ids(snapshot.summary))
     return f"{snapshot.snapshot_id} ({operation}{f', task {tasks}' if tasks else ''})"
 
 
@@ -164,7 +164,7 @@ def _taken_back(table: LoadedTable, ref: str, ours: Sequence[Snapshot]) -> Undo 
             f"{missing}, which it replaced, does not exist any more",
             "somebody removed files that a retained snapshot has; the table as it is now is whole",
         )
-    tasks = (task for snapshot in ours for task in task_ids(snapshot.summary))
+    tasks = (task for snapshot in ours for task in claimed_task_ids(snapshot.summary))
     scopes = sorted({entry.scope for entry in entries})
     return Undo(
         ref,

@@ -56,9 +56,9 @@ def comparisons(table: Any, ref: str, task: str, by: str, now_ms: int) -> Iterat
 
     Raises MetadataFileGone, RetryLater."""
     from firnline_iceberg.heads import changed_by
-    from firnline_iceberg.rewrites import task_ids
+    from firnline_iceberg.rewrites import claimed_task_ids
 
-    made = [one.snapshot_id for one in table.snapshots if task in task_ids(one.summary)]
+    made = [one.snapshot_id for one in table.snapshots if task in claimed_task_ids(one.summary)]
     scopes = {entry.scope for one in made for entry in changed_by(table, one)}
     for number, scope in enumerate(sorted(scopes)):
         # a number of its own: a worker passes over an attempt that it has finished

@@ -6,23 +6,28 @@ ref: a snapshot may be expired, or rolled back, and its files live on.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from firnline_domain.commits.commit_plan import Repair
 from firnline_domain.commits.conflicts import Conflict, outputs
 from firnline_domain.identity import normal_path
+from firnline_domain.numbers import whole
 from firnline_domain.records.conflict_reasons import ConflictReason
 from firnline_domain.records.results import RewriteFinished
+from firnline_domain.values import MAX_AMOUNT
 from firnline_iceberg.examining import entries_named
 from firnline_iceberg.heads import manifests_since
 from firnline_iceberg.lineages import hides_history
-from firnline_iceberg.rewrites import task_ids
+from firnline_iceberg.rewrites import claimed_task_ids, task_ids
 from firnline_iceberg.tables import LoadedTable
 from pyiceberg.table.snapshots import Snapshot, Summary
 
 LOST_GROUPS = "firnline.lost-groups"  # snapshot summary: task:number:reason[,...]
 REPAIRED = "firnline.rows-repaired"  # snapshot summary: task:rows[,...]
+
+
+_COUNT = whole(0, MAX_AMOUNT)
 
 
 @dataclass(frozen=True)
@@ -81,12 +86,15 @@ def find_committed(
     return found | _by_outputs(table, others, search or OutputSearch())
 
 
-def _by_task_id(table: LoadedTable, ref: str, wanted: Collection[str]) -> dict[str, FoundCommit]:
+def _by_task_id(table: LoadedTable, ref: str, wanted: set[str]) -> dict[str, FoundCommit]:
+    """Of what the fleet has signed: a task's id is a hash of what everybody can read, and any
+    writer may put it into the summary of his commit."""
     ours: dict[str, list[Snapshot]] = {}
     for snapshot in table.ancestors(table.head_id(ref)):
-        for task_id in task_ids(snapshot.summary):
-            if task_id in wanted:
-                ours.setdefault(task_id, []).append(snapshot)
+        if wanted.isdisjoint(claimed_task_ids(snapshot.summary)):
+            continue
+        for task_id in wanted.intersection(task_ids(snapshot.summary, table.identity.uuid)):
+            ours.setdefault(task_id, []).append(snapshot)
     return {task_id: _as_noted(task_id, snapshots) for task_id, snapshots in ours.items()}
 
 
@@ -104,15 +112,23 @@ def noted(task_id: str, snapshot_ids: tuple[int, ...], notes: Noted | None) -> F
 
 
 def _lost(summary: Noted | None, task_id: str) -> dict[int, str]:
-    text = (summary.get(LOST_GROUPS) if summary is not None else None) or ""
-    entries = (entry.split(":") for entry in text.split(",") if entry)
-    return {int(number): reason for task, number, reason in entries if task == task_id}
+    entries = _entries(summary, LOST_GROUPS, task_id)
+    found = {_COUNT.read(one[0]): one[1] for one in entries if len(one) == 2}
+    return {int(number): reason for number, reason in found.items() if number is not None}
 
 
 def _repaired(summary: Noted | None, task_id: str) -> int | None:
-    text = (summary.get(REPAIRED) if summary is not None else None) or ""
+    found = next(iter(_entries(summary, REPAIRED, task_id)), None)
+    rows = None if found is None else _COUNT.read(":".join(found))
+    return None if rows is None else int(rows)
+
+
+def _entries(summary: Noted | None, name: str, task_id: str) -> Iterator[list[str]]:
+    """What a note says of one task, cut at its colons. With signing off anybody may have written
+    it."""
+    text = (summary.get(name) if summary is not None else None) or ""
     entries = (entry.split(":") for entry in text.split(",") if entry)
-    return next((int(rows) for task, rows in entries if task == task_id), None)
+    return (entry[1:] for entry in entries if entry[0] == task_id)
 
 
 def _by_outputs(

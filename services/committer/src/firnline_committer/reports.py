@@ -15,7 +15,8 @@ from firnline_domain.records.events import (
 )
 from firnline_domain.records.results import RewriteFinished
 from firnline_domain.records.slices import Slice
-from firnline_domain.values import replace
+from firnline_domain.records.summaries import number_in
+from firnline_domain.values import MAX_AMOUNT, bounded, replace
 from firnline_iceberg.rewrites import task_ids
 from firnline_iceberg.tables import LoadedTable
 from pyiceberg.table.snapshots import Summary
@@ -42,11 +43,11 @@ def committed(
         files_added=sum(1 for _ in outputs(result)),
         equality_deletes_removed=_sum(summaries, "removed-equality-delete-files"),
         position_deletes_removed=_positional(summaries),
-        bytes_before=sum(file.bytes for file in replaced(result)),
-        bytes_after=sum(file.bytes for file in outputs(result)),
-        rows_in=sum(group.rows_in for group in result.groups),
-        rows_masked=sum(group.rows_masked for group in result.groups),
-        rows_out=sum(group.rows_out for group in result.groups),
+        bytes_before=bounded(sum(file.bytes for file in replaced(result))),
+        bytes_after=_bytes_out(result),
+        rows_in=bounded(sum(group.rows_in for group in result.groups)),
+        rows_masked=bounded(sum(group.rows_masked for group in result.groups)),
+        rows_out=bounded(sum(group.rows_out for group in result.groups)),
         mode=result.mode,
         redelivered=redelivered,
         committed_at_ms=at_ms,
@@ -54,7 +55,7 @@ def committed(
         classification=_classified(result, table, commit),
         rows_repaired=commit.rows_repaired or 0,
         groups_lost=len(commit.lost),
-        bytes_lost=_bytes_out(whole) - _bytes_out(result),
+        bytes_lost=bounded(_bytes_out(whole) - _bytes_out(result)),
         lost_reason=next(iter(commit.lost.values()), None),
         proofs=tuple(
             GroupProof(group.rows_in, group.rows_masked, group.rows_out, group.keys)
@@ -65,8 +66,8 @@ def committed(
         bytes_read=whole.bytes_read,
         key_bytes=whole.key_bytes,
         delete_records=whole.delete_records,
-        converted_bytes=sum(
-            file.bytes for group in whole.groups if group.converts for file in group.inputs
+        converted_bytes=bounded(
+            sum(file.bytes for group in whole.groups if group.converts for file in group.inputs)
         ),
         dead_rows=() if commit.lost else result.dead_rows,
     )
@@ -97,7 +98,7 @@ def _classified(result: RewriteFinished, table: LoadedTable, commit: FoundCommit
 
 
 def _bytes_out(result: RewriteFinished) -> int:
-    return sum(file.bytes for file in outputs(result))
+    return bounded(sum(file.bytes for file in outputs(result)))
 
 
 def handed_over(result: RewriteFinished, table: LoadedTable | None, at_ms: int) -> RewriteCommitted:
@@ -106,7 +107,7 @@ def handed_over(result: RewriteFinished, table: LoadedTable | None, at_ms: int) 
     newest = result.committed_snapshot_id
     assert newest is not None
     history = table.ancestors(table.head_id(result.ref)) if table is not None else ()
-    made = [one for one in history if result.task_id in task_ids(one.summary)][::-1]
+    made = [one for one in history if _serves(one.summary, result)][::-1]
     summaries = [one.summary for one in made]
     rows_in, rows_out = _sum(summaries, "deleted-records"), _sum(summaries, "added-records")
     return RewriteCommitted(
@@ -123,7 +124,7 @@ def handed_over(result: RewriteFinished, table: LoadedTable | None, at_ms: int) 
         bytes_before=_sum(summaries, "removed-files-size"),
         bytes_after=_sum(summaries, "added-files-size"),
         rows_in=rows_in,
-        rows_masked=rows_in - rows_out,
+        rows_masked=bounded(rows_in - rows_out),
         rows_out=rows_out,
         mode=result.mode,
         redelivered=False,
@@ -132,6 +133,10 @@ def handed_over(result: RewriteFinished, table: LoadedTable | None, at_ms: int) 
         ordered_at_ms=result.ordered_at_ms,
         worked_ms=_worked_ms(result),
     )
+
+
+def _serves(summary: Summary | None, result: RewriteFinished) -> bool:
+    return result.task_id in task_ids(summary, result.table.uuid)
 
 
 def conflicted(
@@ -173,21 +178,21 @@ def _own_summaries(
     """Of the snapshots that this task shares with none before it, so that sums stay true."""
     for snapshot_id in commit.snapshot_ids:
         summary = table.snapshot(snapshot_id).summary if table.retains(snapshot_id) else None
-        if task_ids(summary)[:1] == (result.task_id,):
+        if task_ids(summary, result.table.uuid)[:1] == (result.task_id,):
             yield summary
 
 
 def _positional(summaries: Iterable[Summary | None]) -> int:
     kept = list(summaries)
-    return _sum(kept, "removed-position-delete-files") + _sum(kept, "removed-dvs")
+    return bounded(_sum(kept, "removed-position-delete-files") + _sum(kept, "removed-dvs"))
 
 
 def _worked_ms(result: RewriteFinished) -> int | None:
-    """None where the result's two moments are no work: a forged pair may lie more than a `long`
-    apart, which no record can hold."""
+    """None where the result's two moments are no work."""
     worked_ms = result.finished_at_ms - result.started_at_ms
-    return worked_ms if 0 <= worked_ms < 1 << 53 else None
+    return worked_ms if 0 <= worked_ms <= MAX_AMOUNT else None
 
 
 def _sum(summaries: Iterable[Summary | None], name: str) -> int:
-    return sum(int(summary.get(name) or 0) for summary in summaries if summary is not None)
+    said = (one.additional_properties for one in summaries if one is not None)
+    return bounded(sum(number_in(one, name) for one in said))

@@ -38,12 +38,13 @@ from firnline_domain.records.results import (
     TaskFailed,
     TaskRunning,
 )
-from firnline_domain.records.summaries import TASK_ID, number_in
+from firnline_domain.records.summaries import number_in
 from firnline_domain.values import Value
 
 from firnline_console.amounts import counted, in_bytes, scope_label
 from firnline_console.dead_letters import letter_key, service_of
 from firnline_console.labels import label_of
+from firnline_console.tables import tasks_of
 
 
 class EventView(Value):
@@ -75,7 +76,7 @@ def _committed_to(fact: TableCommitted) -> EventView | None:
     at, table = fact.committed_at_ms, fact.table
     if fact.snapshots:
         last = fact.snapshots[-1]
-        task = last.summary.get(TASK_ID, "")
+        task = tasks_of(table, last)
         text = "; ".join(_snapshot_text(snapshot) for snapshot in fact.snapshots)
         return _event(fact.event_id, at, "own" if task else "commit", table, text, task)
     if text := _table_text(fact):

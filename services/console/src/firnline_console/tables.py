@@ -8,11 +8,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
+from firnline_adapters.signing import keys_here
 from firnline_domain.identity import MAIN, TableName
-from firnline_domain.records.events import FilesChanged, TableChange, TableCommitted
+from firnline_domain.records.events import (
+    FilesChanged,
+    SnapshotAdded,
+    TableChange,
+    TableCommitted,
+)
 from firnline_domain.records.pauses import Hold, HoldReason
 from firnline_domain.records.states import TableState
-from firnline_domain.records.summaries import TASK_ID
+from firnline_domain.records.summaries import TASK_ID, is_ours
 from firnline_domain.records.tallies import FileTally
 from firnline_domain.values import Value, field, replace
 
@@ -134,15 +140,25 @@ def fold_commit(old: TableView | None, fact: TableCommitted) -> TableView:
 
 def _last_commit(fact: TableCommitted) -> LastCommit:
     snapshot = fact.snapshots[-1]
+    tasks, summary = tasks_of(fact.table, snapshot), dict(snapshot.summary)
+    if not tasks:
+        summary.pop(TASK_ID, None)
     return LastCommit(
         at_ms=fact.committed_at_ms,
         sequence_number=snapshot.sequence_number,
         snapshot_id=snapshot.snapshot_id,
         operation=snapshot.operation,
-        writer=writer_of(snapshot.summary, fact.user_agent or ""),
-        task_id=snapshot.summary.get(TASK_ID, ""),
+        writer=writer_of(summary, fact.user_agent or ""),
+        task_id=tasks,
         principal=fact.principal or "",
     )
+
+
+def tasks_of(table: TableName, snapshot: SnapshotAdded) -> str:
+    """Return the tasks of this fleet that a snapshot serves; "" for a stranger's, whatever it
+    names."""
+    ours = is_ours(snapshot.summary, table.uuid, keys_here())
+    return snapshot.summary[TASK_ID] if ours else ""
 
 
 # Keys of a summary that name an application, the best first.

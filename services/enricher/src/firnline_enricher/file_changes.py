@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from firnline_adapters.signing import keys_here
 from firnline_domain.identity import MAIN, TableName
 from firnline_domain.records.events import ChangeKind, FilesChanged, PartitionChange, SnapshotAdded
-from firnline_domain.records.summaries import MAKERS, OPTIMIZE, PRODUCER, REPLACE, task_ids_in
+from firnline_domain.records.summaries import (
+    MAKERS,
+    OPTIMIZE,
+    PRODUCER,
+    REPLACE,
+    is_ours,
+    task_ids_in,
+)
 from firnline_domain.values import Value, field, replace
 
 CHUNK_PARTITIONS = 500  # about 150 kB of Avro
@@ -126,9 +134,16 @@ def _of_snapshot(subject: Subject, kind: ChangeKind, snapshot: SnapshotAdded) ->
         parent_snapshot_id=snapshot.parent_snapshot_id,
         sequence_number=snapshot.sequence_number,
         timestamp_ms=snapshot.timestamp_ms,
-        task_id=task_ids_in(snapshot.summary),
+        task_id=_tasks_of(subject, snapshot),
         maker=maker_of(snapshot),
     )
+
+
+def _tasks_of(subject: Subject, snapshot: SnapshotAdded) -> str | None:
+    """The tasks that the planner takes for done with this snapshot: none that a stranger names."""
+    if not is_ours(snapshot.summary, subject.table.uuid, keys_here()):
+        return None
+    return task_ids_in(snapshot.summary)
 
 
 def _chunks(whole: FilesChanged, partitions: Sequence[PartitionChange]) -> list[FilesChanged]:

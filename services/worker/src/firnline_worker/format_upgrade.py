@@ -20,14 +20,12 @@ from firnline_domain.policy.decisions import Reason
 from firnline_domain.policy.v2_deletes import VECTORS
 from firnline_domain.records.orders import TableOrder
 from firnline_domain.records.results import DeleteKind, TableResult, table_result
-from firnline_domain.records.summaries import BY_VERSION, TASK_ID
 from firnline_domain.settings.thresholds import Thresholds, thresholds
 from firnline_domain.times import HOUR_MS
-from firnline_domain.version import VERSION
 from firnline_iceberg.files import DeleteFileEntry
 from firnline_iceberg.manifests import Detail
 from firnline_iceberg.planning import live_entries
-from firnline_iceberg.rewrites import task_ids
+from firnline_iceberg.rewrites import of_task, task_ids
 from firnline_iceberg.tables import LoadedTable, Tables, settings_of
 from py4j.protocol import Py4JJavaError
 from pyiceberg.table.update import (
@@ -114,7 +112,9 @@ class FormatUpgrader:
             return 0.0
         try:
             append = self.java.load(order.table).java.newFastAppend()
-            append.set(TASK_ID, order.task_id).set(BY_VERSION, VERSION).commit()
+            for name, value in of_task(order.task_id, order.table.uuid).items():
+                append.set(name, value)
+            append.commit()
         except Py4JJavaError as error:
             raise CatalogUnreachable(f"row ids: {str(error.java_exception)[:1000]}") from error
         counts = ((one.added_files or 0) + (one.existing_files or 0) for one in without)
@@ -156,7 +156,7 @@ def unready_writers(table: LoadedTable, limits: Thresholds, now_ms: int) -> Sequ
     who are not known to write v3."""
     since_ms = now_ms - limits.writer_hours * HOUR_MS
     recent = (one for one in table.snapshots if one.timestamp_ms > since_ms)
-    others = (one for one in recent if not task_ids(one.summary))
+    others = (one for one in recent if not task_ids(one.summary, table.identity.uuid))
     found = dict.fromkeys(writer_of(_said(one.summary)) for one in others)
     return [one for one in found if not one.writes_v3]
 

@@ -15,7 +15,7 @@ from firnline_domain.records.orders import RewriteFiles
 from firnline_domain.records.results import DUPLICATE_FILES
 from firnline_domain.records.summaries import BY_VERSION, TASK_ID, number_in
 from firnline_domain.version import VERSION
-from firnline_iceberg.rewrites import task_ids
+from firnline_iceberg.rewrites import signed_here, task_ids
 from firnline_iceberg.tables import LoadedTable, Tables
 from py4j.protocol import Py4JJavaError
 from pyiceberg.table.snapshots import Snapshot
@@ -85,15 +85,16 @@ class Handover:
     @staticmethod
     def _configured(action: Any, order: RewriteFiles, reason: str) -> Any:
         """On the order's branch, with its task id."""
-        action = action.snapshotProperty(TASK_ID, order.task_id)
-        action = action.snapshotProperty(BY_VERSION, VERSION)
-        action = action.snapshotProperty("firnline.handover-reason", reason)
+        said = {TASK_ID: order.task_id, BY_VERSION: VERSION, "firnline.handover-reason": reason}
+        for name, value in signed_here(said, order.table.uuid).items():
+            action = action.snapshotProperty(name, value)
         return action if order.ref == MAIN else action.toBranch(order.ref)
 
     def _committed(self, order: RewriteFiles) -> Snapshot | None:
         table = self.tables.load(order.table)
         history = table.ancestors(table.head_id(order.ref))
-        return next((one for one in history if order.task_id in task_ids(one.summary)), None)
+        uuid = order.table.uuid
+        return next((one for one in history if order.task_id in task_ids(one.summary, uuid)), None)
 
 
 def refuse_lost_rows(committed: Snapshot, order: RewriteFiles) -> None:

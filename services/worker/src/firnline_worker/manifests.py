@@ -14,10 +14,9 @@ from firnline_domain.identity import MAIN
 from firnline_domain.numbers import whole
 from firnline_domain.records.orders import TableOrder
 from firnline_domain.records.results import TableResult, table_result
-from firnline_domain.records.summaries import BY_VERSION, TASK_ID
-from firnline_domain.version import VERSION
 from firnline_iceberg.avro import MetadataFileGone
 from firnline_iceberg.manifests import ManifestFile
+from firnline_iceberg.rewrites import of_task
 from firnline_iceberg.tables import LoadedTable, Tables
 from py4j.protocol import Py4JJavaError
 
@@ -65,8 +64,9 @@ class ManifestRewriter:
         actions = self.java.iceberg.spark.actions.SparkActions.get(self.java.session)
         action = actions.rewriteManifests(self.java.load(order.table).java)
         action = action.specId(small[0].spec_id).rewriteIf(_Among(small))
-        action = action.snapshotProperty(TASK_ID, order.task_id)
-        action.snapshotProperty(BY_VERSION, VERSION).execute()
+        for name, value in of_task(order.task_id, order.table.uuid).items():
+            action = action.snapshotProperty(name, value)
+        action.execute()
 
 
 def small_manifests(table: LoadedTable) -> Iterator[list[ManifestFile]]:

@@ -54,7 +54,7 @@ def refuse_stale(
     """Raises TaskRefused `already_committed` or `trigger_gone`; as `live` does. `live`: the head's
     files, `lineages`: what earlier looks have found, where its history is hidden."""
     for snapshot in table.ancestors(table.head_id(order.ref)):
-        if order.task_id in task_ids(snapshot.summary):
+        if order.task_id in task_ids(snapshot.summary, order.table.uuid):
             text = f"snapshot {snapshot.snapshot_id} is its commit; the committer tells of it"
             raise TaskRefused(ALREADY_COMMITTED, text, retryable=True)
         if snapshot.snapshot_id == order.trigger_snapshot_id:

@@ -68,7 +68,8 @@ def remove(
 
 def is_committed(table: LoadedTable, task_id: str) -> bool:
     """Whether a retained snapshot is this task's: a commit whose answer was lost."""
-    return any(task_id in task_ids(one.summary) for one in table.snapshots)
+    uuid = table.identity.uuid
+    return any(task_id in task_ids(one.summary, uuid) for one in table.snapshots)
 
 
 def _rewrite(order: TableOrder, table: LoadedTable, head: int, removal: Removal) -> Rewrite:

@@ -24,12 +24,13 @@ from firnline_domain.records.events import (
 )
 from firnline_domain.records.results import RowsCompared, TaskFailed, TaskRunning
 from firnline_domain.records.states import TableAdvice, TableState
-from firnline_domain.records.summaries import KNOWN, TASK_ID, task_ids_in
+from firnline_domain.records.summaries import KNOWN, MAX_IDS, OURS, TASK_ID, task_ids_in
 from firnline_domain.values import replace
 
 MAX_TEXT = 1_000  # characters of what only people read
 MAX_NAME = 1_000  # of a ref other than main
 MAX_REFS = 1_000
+MAX_OURS = 4 * MAX_IDS  # characters of what a summary says of our own commit
 MAX_LETTER_BYTES = 64 * 1024  # of a record that is itself above what dead letters take
 FEW_PARTITIONS = 10  # of a table's state; 100 are shown where they fit
 
@@ -65,6 +66,9 @@ def last_moves(refs: tuple[RefMoved, ...]) -> list[RefMoved]:
 def _summary(snapshot: SnapshotAdded) -> dict[str, str]:
     summary: Mapping[str, str] = snapshot.summary
     known = {name: summary[name][:MAX_TEXT] for name in KNOWN if name in summary}
+    ours = {name: text for name, text in summary.items() if name.startswith(OURS)}
+    if sum(map(len, ours.values())) <= MAX_OURS:  # whole, or its signature does not hold
+        return known | ours
     if ids := task_ids_in(summary):
         known[TASK_ID] = ids
     return known

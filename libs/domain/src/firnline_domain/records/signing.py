@@ -94,6 +94,21 @@ class Keyring:
             raise SignatureRefused(FUTURE, f"signed {-age_ms // 1000} s ahead of this clock")
 
 
+def write_signature(signature: Signature) -> str:
+    """Return its text: key id, ms since 1970 and HMAC-SHA256 in hexadecimal."""
+    return f"{signature.key_id} {signature.at_ms} {signature.mac.hex()}"
+
+
+def read_signature(text: str | None) -> Signature | None:
+    """Return the signature that a text is; None if it is none that `write_signature` could have
+    written."""
+    try:
+        key_id, at_ms, mac = (text or "").split(" ")
+        return Signature(key_id, int(at_ms), bytes.fromhex(mac))
+    except ValueError:
+        return None
+
+
 def _mac(key: SigningKey, at_ms: int, parts: Sequence[bytes]) -> bytes:
     """Each part goes in behind its length, so that no two lists of parts read the same. At once:
     an `hmac` object that is fed takes 5 us more, for each event of a planner."""

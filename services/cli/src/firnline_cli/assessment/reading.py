@@ -20,7 +20,7 @@ from firnline_domain.values import replace
 from firnline_iceberg.dangling import LiveData, by_number
 from firnline_iceberg.files import DataFileEntry, DeleteFileEntry, FileEntry
 from firnline_iceberg.manifests import Detail, ManifestFile
-from firnline_iceberg.rewrites import task_ids
+from firnline_iceberg.rewrites import claimed_task_ids
 from firnline_iceberg.tables import LoadedTable
 from firnline_iceberg.tallying import partition_changes
 from pyiceberg.table.snapshots import Snapshot
@@ -107,7 +107,7 @@ def _pace(snapshots: Sequence[Snapshot], now_ms: int) -> Pace:
 
 def _unready_writers(snapshots: Sequence[Snapshot], now_ms: int) -> tuple[str, ...]:
     recent = (one for one in snapshots if one.timestamp_ms >= now_ms - WINDOW_MS)
-    others = (one.summary for one in recent if one.summary and not task_ids(one.summary))
+    others = (one.summary for one in recent if one.summary and not claimed_task_ids(one.summary))
     writers = {writer_of(one.additional_properties) for one in others}
     return tuple(sorted({one.label for one in writers if not one.writes_v3}))[:MAX_WRITERS]
 

@@ -12,7 +12,7 @@ from collections.abc import Collection
 from firnline_domain.identity import MAIN, Scope
 from firnline_iceberg.manifests import Detail
 from firnline_iceberg.planning import live_entries
-from firnline_iceberg.rewrites import task_ids
+from firnline_iceberg.rewrites import claimed_task_ids
 from firnline_iceberg.tables import LoadedTable
 
 
@@ -20,7 +20,7 @@ def rested(table: LoadedTable, scopes: Collection[Scope]) -> set[Scope]:
     """Of these, those without a file that another's commit has brought. A commit that is expired
     counts as another's. Raises RetryLater, MetadataFileGone."""
     head = table.head_id(MAIN)
-    ours = {one.snapshot_id for one in table.snapshots if task_ids(one.summary)}
+    ours = {one.snapshot_id for one in table.snapshots if claimed_task_ids(one.summary)}
     left = {*scopes} if ours else set()
     if head is None or not left:
         return set()
