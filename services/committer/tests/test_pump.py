@@ -29,7 +29,8 @@ from firnline_domain.records.events import (
     RewriteSkipped,
 )
 from firnline_domain.records.orders import PauseMaintenance, ResumeMaintenance
-from firnline_domain.records.results import TaskFailed
+from firnline_domain.records.results import OutputFile, TaskFailed
+from firnline_domain.values import replace
 from firnline_iceberg.jvm import JvmEnded
 from firnline_iceberg.sweeping import Swept
 
@@ -316,3 +317,39 @@ def test_sampled_commits_are_ordered_to_be_read_back(result: Any, monkeypatch: A
     orders = bench.broker.records("compare-tasks")
     assert {(one.task_id, one.snapshot_ids) for one in orders} == {("t1", (8,))}
     assert len(bench.events()) == 2
+
+
+def test_what_came_of_a_result_and_cannot_be_sent_puts_the_result_aside(bench, result) -> None:
+    advance = bench.handlers.advance
+
+    def claiming(records: Sequence[Any]) -> Progress:
+        events = advance(records).events
+        return Progress([replace(one, at_ms=2**63) for one in events if one.task_id == "1"] + [
+            one for one in events if one.task_id != "1"
+        ])  # fmt: skip
+
+    bench.handlers.advance = claiming
+    bench.send(result(task="1"), result(task="2"), result(task="3", table=B))
+    bench.pump.step(0)
+    assert sorted(bench.events()) == ["2", "3"]
+    assert (bench.offset(A), bench.offset(B)) == (2, 1)
+    letters = {one.topic: one for one in bench.broker.records("dead-letters")}
+    assert letters["maintenance-events"].reason == "unencodable"
+    assert (letters["task-results"].reason, letters["task-results"].offset) == ("unusable", 0)
+
+
+@pytest.mark.parametrize("huge", [2**53, 2**62])
+def test_a_forged_result_of_huge_sums_ends_nothing(bench, result, huge) -> None:
+    """Given up, too, it is told: its outputs' bytes are summed for that."""
+    forged = result(task="1", inputs=("a", "b"))
+    [group] = forged.groups
+    outputs = tuple(OutputFile(f"file:/{one}", huge, huge, "{}") for one in range(1_025))
+    forged = replace(forged, groups=(replace(group, outputs=outputs, rows_in=huge),))
+    bench.handlers.failing = {"1": ValueError("what it says is not so")}
+    bench.send(forged, result(task="2"), result(task="3", table=B))
+    bench.pump.step(0)
+    assert {"2", "3"} <= set(bench.events())
+    assert (bench.offset(A), bench.offset(B)) == (2, 1)
+    [letter] = bench.broker.records("dead-letters")
+    assert (letter.topic, letter.offset) == ("task-results", 0)
+    assert letter.reason == ("unusable" if huge == 2**53 else "bad_value")

@@ -11,11 +11,13 @@ from typing import Any
 
 import psutil
 import pytest
-from firnline_domain.errors import Misconfigured
+from firnline_domain.errors import HeapTooSmall, Misconfigured
 from firnline_domain.identity import TableName
+from firnline_iceberg import java_errors
 from firnline_iceberg.java import content_file, content_file_json, load_table, rest_catalog
 from firnline_iceberg.java_loops import CHUNK, JavaLoops
 from firnline_iceberg.jvm import IcebergJvm, JvmEnded
+from py4j.protocol import Py4JJavaError
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
@@ -128,3 +130,14 @@ def test_a_jvm_that_was_killed_is_noticed(iceberg_jar: Path) -> None:
 def test_a_missing_jar_is_said(tmp_path: Path) -> None:
     with pytest.raises(Misconfigured, match="FIRNLINE_ICEBERG_JAR"):
         IcebergJvm(tmp_path / "none.jar")
+
+
+def test_memory_that_does_not_suffice_is_not_told_as_the_catalogs_fault(
+    iceberg: IcebergJvm,
+) -> None:
+    with pytest.raises(Py4JJavaError) as caught:
+        iceberg.jvm.java.util.ArrayList(2**31 - 1)
+    told = java_errors.unreachable(caught.value, "lake")
+    assert isinstance(told, HeapTooSmall)
+    assert "FIRNLINE_HEAP_BYTES" in str(told)
+    assert "lake" not in str(told)

@@ -233,7 +233,7 @@ LABELS: dict[str, dict[str, Iterable[str]]] = {
     "oldest_waiting_debt_seconds": {"budget": ("fleet",)},
     "fleet_orders": {"group": ("default",), "lane": Lane},
     "fleet_oldest_order_seconds": {"group": ("default",), "lane": Lane},
-    "dependency_errors": {"dependency": ("catalog", "storage", "other")},
+    "dependency_errors": {"dependency": ("catalog", "storage", "memory", "other")},
     "catalog_errors": {"catalog": (), "status": CATALOG_ERRORS},
     "catalog_seconds": {"catalog": (), "method": ()},
     "consumer_lag_records": {"group": (), "topic": (), "partition": ()},

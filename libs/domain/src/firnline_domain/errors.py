@@ -2,6 +2,7 @@
 
 FirnlineError
 ├── RetryLater      try the same again after a while
+│   ├── HeapTooSmall  try it once more with nothing beside it
 │   └── Refused     a person has to do something first: say it once, and wait longer
 ├── PoisonousRecord send the record to the dead-letter topic with its reason, go on
 ├── TaskRefused     the task cannot be done this way; `reason` says why
@@ -31,6 +32,12 @@ class StorageUnreachable(RetryLater):
     """The storage of a table's files did not answer."""
 
     dependency = "storage"
+
+
+class HeapTooSmall(RetryLater):
+    """This process's own JVM has run out of memory: neither catalog nor storage is to blame."""
+
+    dependency = "memory"
 
 
 class Refused(RetryLater):

@@ -14,8 +14,8 @@ from functools import partial
 from typing import Any
 
 from firnline_domain.commits.table_holds import HEADER, PASS
+from firnline_domain.errors import HeapTooSmall, StorageRefused
 from firnline_domain.errors import Refused as RuledOut
-from firnline_domain.errors import StorageRefused
 from firnline_domain.identity import MAIN, TableName
 from firnline_domain.records.conflict_reasons import ConflictReason
 from firnline_domain.records.results import TableForm
@@ -382,7 +382,7 @@ class JavaCommits:
         ):
             return _refused(error)
         found = java_errors.unreachable(error, self._name)
-        if isinstance(found, RuledOut):
+        if isinstance(found, RuledOut | HeapTooSmall):
             raise found from error  # nothing has moved, and trying at once again changes nothing
         return Moved(_text(error))  # a manifest gone with its snapshot
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from firnline_adapters.fleet_settings import HEAP_BYTES
 from firnline_domain.errors import (
     CatalogRefused,
     CatalogUnreachable,
+    HeapTooSmall,
     RetryLater,
     StorageRefused,
     StorageUnreachable,
@@ -16,6 +18,7 @@ from py4j.protocol import Py4JJavaError
 
 UNAUTHORIZED = "org.apache.iceberg.exceptions.NotAuthorizedException"
 CLEANABLE = "org.apache.iceberg.exceptions.CleanableFailure"
+NO_MEMORY = "java.lang.OutOfMemoryError"
 FORBIDDEN = "org.apache.iceberg.exceptions.ForbiddenException"
 _STORES = ("software.amazon.awssdk.", "com.azure.", "com.google.cloud.storage.")
 _DENIED = ("Status Code: 403", "Status Code: 401", "Unable to load credentials", "403 Forbidden",
@@ -31,6 +34,9 @@ def is_unauthorized(error: Py4JJavaError) -> bool:
 def unreachable(error: Py4JJavaError, catalog: str) -> RetryLater:
     """The error for who waits. `catalog`: its name."""
     for name, text in causes(error):
+        if name == NO_MEMORY:
+            said = f"the JVM of this process is out of memory ({text}); raise {HEAP_BYTES.variable}"
+            return HeapTooSmall(said)
         if name == UNAUTHORIZED:
             said = f"catalog {catalog} does not take who we are (401): {text}"
             return CatalogRefused(said, catalog)

@@ -18,7 +18,7 @@ from firnline_adapters.dead_letters import dead_letter_of, send_to_dead_letters
 from firnline_adapters.logs import Log
 from firnline_adapters.retry_queue import FailureLog
 from firnline_domain.commits.conflicts import Conflict
-from firnline_domain.errors import PoisonousRecord, RetryLater
+from firnline_domain.errors import HeapTooSmall, PoisonousRecord, RetryLater
 from firnline_domain.ports import Delivery, Inbox, PauseReader, Publisher
 from firnline_domain.records.conflict_reasons import ConflictReason
 from firnline_domain.records.events import RewriteCommitted
@@ -124,6 +124,10 @@ class Pump:
     # ---- in work
 
     def _start_commits(self) -> None:
+        if (big := self._alone()) is not None:
+            if not self._work:
+                self._start_commit(big)
+            return
         for queue in self._queues:
             if len(self._work) >= self._pool.size:
                 return
@@ -134,13 +138,20 @@ class Pump:
             elif queue.unfinished:
                 self._start_abandoning(queue)
 
+    def _alone(self) -> TableQueue | None:
+        """The queue that memory did not suffice for, while nothing else may be in work: each of its
+        results has one try, so that the others wait for a commit and no longer."""
+        now = self._now()
+        due = (one for one in self._queues if one.alone and one.waiting and one.not_before <= now)
+        return next((one for one in due if not self._held(one.next)), None)
+
     def _start_commit(self, queue: TableQueue) -> None:
         if queue.not_before > self._now() or self._crowded(queue):
             return
         batch = queue.next
         if self._held(batch):
             self._give_up_excess(queue)
-        elif not queue.gathers(batch, self._gather_s, self._now()):
+        elif queue.alone or not queue.gathers(batch, self._gather_s, self._now()):
             work = partial(handle_deliveries, self._handlers, batch, self._log)
             self._start(queue, work, partial(self._handled_some, queue, batch))
 
@@ -174,6 +185,8 @@ class Pump:
     def _start_sweep(self) -> None:
         """At most one, of a table that nobody commits to."""
         if self._sweeps is None or len(self._work) >= self._pool.size or self._paused(None):
+            return
+        if self._alone() is not None:
             return
         if any(one.sweeps for one in self._work):
             return
@@ -212,7 +225,10 @@ class Pump:
             self._sweeps.notice([delivery.record for delivery in handled])
 
     def _handled_some(self, queue: TableQueue, batch: list[Delivery], found: Handled) -> None:
-        self._publish(found.events)
+        unsent = self._publish(found.events)
+        for delivery in found.done:
+            if getattr(delivery.record, "task_id", None) in unsent:
+                self._put_aside(delivery, ValueError("what came of it cannot be sent"))
         for delivery, error in found.broken:
             self._give_up(delivery, error)
         done = [*found.done, *(delivery for delivery, _ in found.broken)]
@@ -221,6 +237,7 @@ class Pump:
         queue.unfinished = queue.behind = len(done) < len(batch)
         if found.unreachable is None:
             queue.progressed()
+            queue.alone = False
             queue.not_before = self._now() + found.pause_s
         else:
             self._unreachable(queue, [one for one in batch if one not in done], found.unreachable)
@@ -231,8 +248,9 @@ class Pump:
         """Catalog or storage do not answer: wait, and give up what has waited long enough."""
         metrics.count("dependency_errors", dependency=error.dependency)
         self._failures.retry(table_of(left[0].record), error, self._now())
-        if queue.back_off(self._now(), error):
+        if queue.back_off(self._now(), error) or (queue.alone and isinstance(error, HeapTooSmall)):
             self._give_all_up(queue, left, error)
+        queue.alone = isinstance(error, HeapTooSmall)
 
     def _give_up_excess(self, queue: TableQueue) -> None:
         if excess := self._queues.excess(queue):
@@ -252,13 +270,17 @@ class Pump:
         if event := self._sweeps.ended(found):
             self._publish([event])
 
-    def _publish(self, events: Sequence[Any]) -> None:
+    def _publish(self, events: Sequence[Any]) -> set[str]:
+        """Return the tasks whose event its topic does not take."""
+        unsent = set()
         for event in events:
-            self._publisher.publish(EVENTS, event.table.key, event)
+            if not self._publisher.publish(EVENTS, event.table.key, event):
+                unsent.add(getattr(event, "task_id", ""))
             if isinstance(event, RewriteCommitted):
                 self._sample(event)
         if self._sweeps is not None:
             self._sweeps.notice(events)
+        return unsent
 
     def _sample(self, event: RewriteCommitted) -> None:
         if order := comparison(event, self._share, self._now_ms()):
@@ -268,13 +290,23 @@ class Pump:
         """Kept whole for a person; and the planner gets its partition back."""
         record, at_ms = delivery.record, self._now_ms()
         if isinstance(record, RewriteFinished):
-            unreachable = isinstance(error, RetryLater)
-            reason = ConflictReason.UNREACHABLE if unreachable else ConflictReason.REJECTED
-            conflict = Conflict(reason, f"unusable: {error}"[:1000])
+            conflict = Conflict(_reason_of(error), f"unusable: {error}"[:1000])
             self._publish([reports.conflicted(record, conflict, None, at_ms)])
+        self._put_aside(delivery, error)
+
+    def _put_aside(self, delivery: Delivery, error: Exception) -> None:
         why = "unusable"
         if isinstance(error, PoisonousRecord | UnknownCatalog | OtherPrefix):
             why = error.reason
         send_to_dead_letters(
-            self._publisher, dead_letter_of(delivery, why, error, "committer", at_ms)
+            self._publisher, dead_letter_of(delivery, why, error, "committer", self._now_ms())
         )
+
+
+def _reason_of(error: Exception) -> ConflictReason:
+    """Why a result is given up."""
+    if isinstance(error, HeapTooSmall):
+        return ConflictReason.COMMITTER_OUT_OF_MEMORY
+    if isinstance(error, RetryLater):
+        return ConflictReason.UNREACHABLE
+    return ConflictReason.REJECTED

@@ -30,6 +30,7 @@ class TableQueue(RetryQueue):
     running: bool = False  # a commit of it is under way
     behind: bool = False  # its last attempts left a result open
     unfinished: bool = False  # and what that has left is kept for the next one
+    alone: bool = False  # memory did not suffice: its next commit has one result, and no neighbour
 
     @property
     def table(self) -> str | None:
@@ -39,7 +40,7 @@ class TableQueue(RetryQueue):
     @property
     def next(self) -> list[Delivery]:
         """Those that may share a commit now."""
-        return list(islice(self.waiting, MAX_AT_ONCE))
+        return list(islice(self.waiting, 1 if self.alone else MAX_AT_ONCE))
 
     def gathers(self, batch: list[Delivery], max_s: float, now: float) -> bool:
         """Others that were ordered with these are on their way. Whoever does them needs as long as

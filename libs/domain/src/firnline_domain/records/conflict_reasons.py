@@ -94,6 +94,12 @@ class ConflictReason(ReasonCode):
         "catalog or storage did not answer for 10 minutes",
         "catalog or storage was not reachable",
     )
+    COMMITTER_OUT_OF_MEMORY = (
+        "committer_out_of_memory",
+        "the committer's JVM ran out of memory at this result alone; raise its "
+        "`FIRNLINE_HEAP_BYTES`",
+        "the committer's memory does not suffice for it (FIRNLINE_HEAP_BYTES)",
+    )
     OUTPUTS_GONE = (
         "outputs_gone",
         "another committer refused the result and removed its files",
