@@ -272,61 +272,6 @@ def test_a_record_without_a_partition_is_seen() -> None:
     assert not unplaced("producer.produce(topic, value, key, place)")
 
 
-REMOVER = ROOT / "libs/iceberg/src/firnline_iceberg/removal.py"
-OWN_FILES = {  # deletions that are of no file of a table
-    "libs/deletes/src/firnline_deletes/building.py": "a temporary file",
-    "libs/deletes/src/firnline_deletes/curve.py": "a run in the task's own directory",
-    "libs/iceberg/src/firnline_iceberg/commits.py": "Java's `deleteFile`: out of a snapshot",
-    "services/cli/src/firnline_cli/checks/catalog.py": "the doctor's own scratch table",
-    "services/cli/src/firnline_cli/running/here.py": "the directory of a run",
-    "libs/iceberg/src/firnline_iceberg/vended_files.py": "a FileIO's own, called by that module",
-    "services/planner/src/firnline_planner/kafka/local_store.py": "a key of the planner's store",
-    "services/planner/src/firnline_planner/faust_driver.py": "the planner's own directory",
-    "services/planner/src/firnline_planner/state/bucket_state.py": "a key of the planner's store",
-    "services/worker/src/firnline_worker/class_archive.py": "the worker's own directory",
-    "services/worker/src/firnline_worker/delete_set_cache.py": "the worker's own directory",
-    "services/worker/src/firnline_worker/jvm.py": "the worker's own directory",
-    "services/worker/src/firnline_worker/python_archive.py": "the worker's own directory",
-    "services/worker/src/firnline_worker/set_files.py": "an executor's own directory",
-    "services/worker/src/firnline_worker/own_folder.py": "the worker's own directory",
-    "services/console/src/firnline_console/redis_model.py": "keys in Redis",
-}
-DELETES = {
-    *("delete", "delete_file", "deleteFile", "deleteFiles", "delete_files", "delete_dir"),
-    *("delete_dir_contents", "deletePrefix", "deleteWith", "dropTable", "purge_table"),
-    *("unlink", "rmtree", "rmdir", "removedirs"),
-}
-
-
-def deletions(source: str) -> set[str]:
-    """Names of calls that may delete a file; `os.remove`, but not a list's `remove`."""
-    found = set()
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            of_os = isinstance(node.func.value, ast.Name) and node.func.value.id == "os"
-            if node.func.attr in DELETES or (of_os and node.func.attr in ("remove", "replace")):
-                found.add(node.func.attr)
-    return found
-
-
-def test_one_module_deletes_files_of_tables() -> None:
-    """Whoever wants one gone asks `firnline_iceberg.removal`. Iceberg's expiry is its own."""
-    members = [one for one in MEMBERS if one.parent.name in ("libs", "services")]
-    found = {
-        str(path.relative_to(ROOT)): calls
-        for member in members
-        for path in sources(member)
-        if path != REMOVER and (calls := deletions(path.read_text()))
-    }
-    assert not {path: calls for path, calls in found.items() if path not in OWN_FILES}
-    assert deletions(REMOVER.read_text()) == {"delete"}
-
-
-@pytest.mark.parametrize("source", ["table.io.delete(path)", "os.remove(x)", "fs.delete_file(x)"])
-def test_a_planted_deletion_is_caught(source: str) -> None:
-    assert deletions(source)
-
-
 WAY = re.compile(r"^\d+\. (thread |task )?`([\w.]+)`", re.MULTILINE)
 MAX_STEPS = 12
 

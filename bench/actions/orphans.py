@@ -122,6 +122,9 @@ def _run(
     }
 
 
+RUN = "3f6f1f0a-1b1c-4e5d-8a2b-0123456789ab"  # of a writer that died
+
+
 def leave_behind(history: History, left: int) -> None:
     """Orphans as a writer that died leaves them, spread over all folders; what an earlier run has
     moved aside is gone."""
@@ -129,7 +132,7 @@ def leave_behind(history: History, left: int) -> None:
     folders = _folders(history)
     old = (time.time() - AGE_S,) * 2
     for number in range(left):
-        path = folders[number % len(folders)] / f"left-{number}.parquet"
+        path = folders[number % len(folders)] / f"00000-{number}-{RUN}-00001.parquet"
         path.unlink(missing_ok=True)
         path.write_bytes(b"x")
         os.utime(path, old)

@@ -140,6 +140,35 @@ def test_files_outside_the_tables_locations_stay_unless_their_owner_agrees(tmp_p
     assert not other.exists()
 
 
+@pytest.mark.parametrize("ending", ["#1", "?1", ";1", "/../{}", "/.", "//", "\\"])
+def test_a_path_that_is_read_in_two_ways_takes_no_other_file_along(
+    tmp_path: Path, ending: str
+) -> None:
+    """Also where the owner has agreed that files outside the table's locations may go."""
+    site = Site(tmp_path)
+    site.append()
+    stored = site.stored()
+    live = next(one for one in stored if one.endswith(".parquet"))
+    odd = live + ending.format(live.rpartition("/")[2])
+    removal = ExpiredRemoval(site.table(), outside=True)
+    assert removal.remove([odd]) == 0
+    assert site.stored() == stored
+    assert [*removal.left] == [odd]
+
+
+def test_files_behind_a_link_stay_and_are_said(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    site.append()
+    victim = tmp_path / "victim.parquet"
+    victim.write_bytes(b"x")
+    (site.root / "data" / "link").symlink_to(tmp_path)
+    removal = ExpiredRemoval(site.table(), outside=True)
+    paths = [f"file://{site.root}/data/link/victim.parquet"]
+    assert removal.remove(paths) == 0
+    assert victim.exists()
+    assert "is a link" in removal.left[paths[0]]
+
+
 KEYS, OTHERS = (
     Keyring([SigningKey(name, secret * 32)]) for name, secret in (("a", b"a"), ("b", b"b"))
 )

@@ -80,10 +80,19 @@ def test_local_paths(tmp_path: Path) -> None:
     assert locations(f"{table}").holds(f"{table}/data/x")
 
 
-def test_a_table_that_is_reached_through_a_link_has_its_files(tmp_path: Path) -> None:
+def test_nothing_behind_a_link_is_a_tables(tmp_path: Path) -> None:
+    """Nor where the link is above the location, or the location itself, or the file."""
     (tmp_path / "real/tbl/data").mkdir(parents=True)
+    (tmp_path / "real/tbl/data/x").write_bytes(b"x")
+    (tmp_path / "real/tbl/data/y").symlink_to(tmp_path / "real/tbl/data/x")
     (tmp_path / "link").symlink_to(tmp_path / "real")
-    assert locations(f"file:{tmp_path}/link/tbl").holds(f"file:{tmp_path}/link/tbl/data/x")
+    (tmp_path / "tbl").symlink_to(tmp_path / "real/tbl")
+    assert locations(f"file:{tmp_path}/real/tbl").holds(f"file:{tmp_path}/real/tbl/data/x")
+    for place in ("link/tbl", "tbl"):
+        own = locations(f"file:{tmp_path}/{place}", metadata=f"file:{tmp_path}/{place}/data")
+        assert not own.holds(f"file:{tmp_path}/{place}/data/x")
+        assert not own.beside_metadata(f"file:{tmp_path}/{place}/data/x")
+    assert not locations(f"file:{tmp_path}/real/tbl").holds(f"file:{tmp_path}/real/tbl/data/y")
 
 
 def test_the_root_of_a_machine_is_no_tables(tmp_path: Path) -> None:

@@ -126,11 +126,12 @@ def test_the_doctor_finds_nothing_wrong(catalog: str, table: LakeTable, iceberg_
 
 def test_an_orphan_has_a_date(nodes: str, table: LakeTable) -> None:
     location = table.loaded.metadata.location
-    with files(nodes).open_output_stream(f"{location.removeprefix(nodes)}/data/left.parquet") as to:
+    place = "data/00000-0-3f6f1f0a-1b1c-4e5d-8a2b-0123456789ab-00001.parquet"
+    with files(nodes).open_output_stream(f"{location.removeprefix(nodes)}/{place}") as to:
         to.write(b"x")
     later_ms, loaded = now_ms() + 60_000, table.loaded
     found = find_orphans(loaded, RetainedNames(loaded), Storage(loaded), later_ms)
-    assert [one.place for one in found.files] == ["data/left.parquet"]
+    assert [one.place for one in found.files] == [place]
     assert abs(found.files[0].stored_at_ms - later_ms) < 600_000
 
 

@@ -32,6 +32,7 @@ from tests.kit.s3_server import BUCKET, Keys, S3Server
 
 pytestmark = pytest.mark.stack
 NOW_S = 1_900_000_000  # what is written now is older than that
+RUN = "3f6f1f0a-1b1c-4e5d-8a2b-0123456789ab"
 LIMIT_MS = (NOW_S - 3 * 86_400) * 1000
 
 
@@ -117,22 +118,25 @@ def site(store: S3Server) -> Site:
 def test_what_the_inventory_names_and_the_table_does_not(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    site.put("data/left.parquet", 10)
-    site.put("data/deep/left.parquet", 10)
-    site.put("data/young.parquet", 1)
+    site.put(f"data/00000-0-{RUN}.parquet", 10)
+    site.put(f"data/0123abcd/00000-0-{RUN}.parquet", 10)
+    site.put(f"data/00000-1-{RUN}.parquet", 1)
     inventory = site.inventory()
-    site.put("data/later.parquet", 10)  # the next inventory has it
+    site.put(f"data/00000-2-{RUN}.parquet", 10)  # the next inventory has it
     listed = Storage.pages
     monkeypatch.setattr(module.Storage, "pages", lambda *_, **__: pytest.fail("it was listed"))
-    assert site.orphans(inventory) == ["data/deep/left.parquet", "data/left.parquet"]
+    assert site.orphans(inventory) == [
+        f"data/0123abcd/00000-0-{RUN}.parquet",
+        f"data/00000-0-{RUN}.parquet",
+    ]
     monkeypatch.setattr(module.Storage, "pages", listed)
-    assert "data/later.parquet" in site.orphans("")
+    assert f"data/00000-2-{RUN}.parquet" in site.orphans("")
 
 
 def test_an_inventory_is_believed_only_as_far_as_the_store_agrees(site: Site) -> None:
     """It is a day old; and who may write below its location may have made it up."""
-    site.put("data/written-again.parquet", 1)
-    forged = (("data/written-again.parquet", 10), ("data/gone.parquet", 10))
+    site.put(f"data/00000-3-{RUN}.parquet", 1)
+    forged = ((f"data/00000-3-{RUN}.parquet", 10), (f"data/00000-4-{RUN}.parquet", 10))
     assert site.orphans(site.inventory(*forged)) == []
 
 

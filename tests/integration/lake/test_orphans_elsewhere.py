@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from firnline_iceberg.below_location import Storage
 from firnline_iceberg.connection import CatalogConnection
-from firnline_iceberg.moving import Move, Mover
+from firnline_iceberg.moving import Mover
+from firnline_iceberg.removal import QUARANTINE, Move
 from firnline_iceberg.storage import file_io
 
 from tests.kit import cloud_stores
@@ -32,6 +33,7 @@ def storage_of(there: Store) -> Storage:
     return Storage(table)
 
 
+ASIDE = f"{QUARANTINE}/5"
 PLACES = {f"data/p={p}/{n}.parquet" for p in range(3) for n in range(2)} | {"metadata/1.avro"}
 
 
@@ -41,9 +43,12 @@ def test_partitions_without_marks_are_listed_and_files_move(tmp_path: Path, name
         storage = storage_of(there)
         assert {one.place for one in storage.files()} == PLACES
         moved = Mover(storage).move_all(
-            [Move("data/p=1/0.parquet", "aside/5/data/p=1/0.parquet", 5), Move("data/x", "aside/x")]
+            [
+                Move("data/p=1/0.parquet", f"{ASIDE}/data/p=1/0.parquet", 5),
+                Move("data/x", f"{ASIDE}/data/x"),
+            ]
         )
         assert (moved.files, moved.left) == (1, {})
-        aside = {"aside/5/data/p=1/0.parquet"}
+        aside = {f"{ASIDE}/data/p=1/0.parquet"}
         assert {one.place for one in storage.files()} == PLACES - {"data/p=1/0.parquet"} | aside
-        assert {one.place for one in storage.files("aside")} == aside
+        assert {one.place for one in storage.files(QUARANTINE)} == aside

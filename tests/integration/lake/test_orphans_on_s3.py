@@ -10,10 +10,10 @@ import pytest
 from firnline_domain.errors import StorageUnreachable
 from firnline_iceberg import s3_client
 from firnline_iceberg.below_location import Storage
-from firnline_iceberg.moving import MAX_LEFT, Move, Mover
+from firnline_iceberg.moving import MAX_LEFT, Mover
 from firnline_iceberg.orphans import find_orphans
 from firnline_iceberg.quarantine import move_in, release
-from firnline_iceberg.removal import QUARANTINE
+from firnline_iceberg.removal import QUARANTINE, Move
 from firnline_iceberg.retained_names import RetainedNames
 from firnline_iceberg.s3_client import Bucket, StoredObject
 
@@ -23,6 +23,7 @@ from tests.kit.s3_server import BUCKET, Calls, S3Server
 pytestmark = pytest.mark.stack
 FOLDERS, EACH = 30, 40  # two pages
 AT_MS = 5_000
+ASIDE = f"{QUARANTINE}/{AT_MS}"
 
 
 @pytest.fixture
@@ -30,12 +31,15 @@ def site(counted: S3Server) -> Site:
     return Site(counted, counted.root)  # versitygw lets nobody else copy in a bucket without an ACL
 
 
-def fill(site: Site, orphans: int, name: str = "left-{}.parquet") -> list[str]:
+LEFT = "00000-{}-3f6f1f0a-1b1c-4e5d-8a2b-0123456789ab-00001.parquet"
+
+
+def fill(site: Site, orphans: int, name: str = LEFT) -> list[str]:
     """Places of files that nobody names, evenly over the folders."""
     root = site.store.folder / BUCKET / site.key("data")
     found = []
     for number in range(orphans):
-        path = root / f"p={number % FOLDERS:02}" / name.format(number)
+        path = root / f"{number % FOLDERS:08x}" / name.format(number)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"12345")
         os.utime(path, (NOW_S - 10 * 86_400,) * 2)
@@ -110,7 +114,7 @@ def test_what_cannot_be_removed_where_it_was_is_told(
     table = site.table()
     storage = Storage(table)
     told = find_orphans(table, RetainedNames(table), storage, LIMIT_MS, forced=True)
-    monkeypatch.setattr(Bucket, "remove", refused)
+    monkeypatch.setattr(Bucket, "delete_objects", refused)
     with pytest.raises(StorageUnreachable, match="AccessDenied"):
         move_in(storage, told.files, AT_MS)
     assert len(found(site, storage)) == 3  # and found again
@@ -164,15 +168,15 @@ def test_what_is_too_large_for_one_copy_is_copied_by_parts(site: Site, calls: Ca
     place, body = large(site, "large.parquet")
     small = fill(site, 1)[0]
     storage = Storage(site.table())
-    moves = [Move(place, "aside/large.parquet", LARGE), Move(small, "aside/small.parquet", 5)]
+    moves = [Move(place, f"{ASIDE}/data/large.parquet", LARGE), Move(small, f"{ASIDE}/{small}", 5)]
     before = calls.of(site.prefix)
     moved = Mover(storage, LARGE - 1, PART).move_all(moves)
     assert (moved.files, moved.bytes, moved.left) == (2, LARGE + 5, {})
     assert not storage.holds(place)
-    assert (root(site) / "aside/large.parquet").read_bytes() == body
+    assert (root(site) / f"{ASIDE}/data/large.parquet").read_bytes() == body
     bucket, prefix = storage.bucket()
     assert bucket is not None
-    copy = bucket.about(f"{prefix}aside/large.parquet")
+    copy = bucket.about(f"{prefix}{ASIDE}/data/large.parquet")
     assert copy is not None
     assert copy.told["Metadata"] == {"who": "a writer"}
     asked = calls.of(site.prefix) - before
@@ -195,17 +199,19 @@ def test_one_that_cannot_be_copied_stays_and_the_others_go(
 
     monkeypatch.setattr(Bucket, "copy_part", overtaken)
     storage = Storage(site.table())
-    moves = [Move(place, f"aside/{place}", LARGE)]
-    moves += [Move(one, f"aside/{one}", 5) for one in small]
+    moves = [Move(place, f"{ASIDE}/{place}", LARGE)]
+    moves += [Move(one, f"{ASIDE}/{one}", 5) for one in small]
     moved = Mover(storage, LARGE - 1, PART).move_all(moves)
     assert (moved.files, [*moved.left]) == (3, [place])
     assert (root(site) / place).read_bytes() == another
-    assert not storage.holds(f"aside/{place}")
+    assert not storage.holds(f"{ASIDE}/{place}")
     assert site.store.uploads() == []
 
 
 def test_a_large_one_that_is_gone_is_no_error(site: Site) -> None:
-    moved = Mover(Storage(site.table()), 1, PART).move_all([Move("data/none", "aside/none", LARGE)])
+    moved = Mover(Storage(site.table()), 1, PART).move_all(
+        [Move("data/none", f"{ASIDE}/data/none", LARGE)]
+    )
     assert (moved.files, moved.left) == (0, {})
 
 
@@ -217,7 +223,7 @@ def test_more_than_a_hundred_that_stay_are_the_stores_fault(
 
     monkeypatch.setattr(Mover, "_copy", refused)
     mover = Mover(Storage(site.table()))
-    some = [Move(one, f"aside/{one}") for one in fill(site, MAX_LEFT)]
+    some = [Move(one, f"{ASIDE}/{one}") for one in fill(site, MAX_LEFT)]
     assert len(mover.move_all(some).left) == MAX_LEFT
     with pytest.raises(StorageUnreachable, match="no"):
-        mover.move_all([*some, Move("data/x", "aside/x")])
+        mover.move_all([*some, Move("data/x", f"{ASIDE}/data/x")])

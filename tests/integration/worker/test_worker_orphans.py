@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from firnline_domain.errors import TaskRefused
 from firnline_domain.identity import MAIN, TableName
 from firnline_domain.policy.orphan_removal import OrphanRemoval
 from firnline_domain.records.orders import TableOrder
@@ -25,6 +26,7 @@ from tests.integration.worker.lab import Lab, now_ms
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
 OLD_S = 10 * 86_400
+RUN = "3f6f1f0a-1b1c-4e5d-8a2b-0123456789ab"
 
 
 @pytest.fixture
@@ -51,7 +53,7 @@ def age(folder: Path) -> None:
         os.utime(path, (old, old))
 
 
-def left_behind(lab: Lab, name: str = "data/left-0.parquet") -> Path:
+def left_behind(lab: Lab, name: str = f"data/00000-0-{RUN}-00001.parquet") -> Path:
     path = root(lab) / name
     path.write_bytes(b"12345")
     return path
@@ -77,7 +79,7 @@ def test_an_orphan_goes_through_the_quarantine_and_all_else_stays(lab, remover, 
     history = [lab.sql(f"SELECT * FROM {{t}} VERSION AS OF {one}").count() for one in snapshots]
     orphan, before = left_behind(lab), lab.stored()
     age(root(lab))
-    young = left_behind(lab, "data/young-0.parquet")
+    young = left_behind(lab, f"data/00001-1-{RUN}-00001.parquet")
     shown = preview(tables, order(lab.name), now_ms())
     assert (shown.files, shown.bytes, orphan.exists()) == (1, 5, True)
     numbers = remover.remove(order(lab.name)).numbers
@@ -112,7 +114,7 @@ def test_a_file_that_a_writer_commits_while_it_is_moved_goes_back(lab, remover, 
     """Written ten days ago, and committed only now."""
     rows = filled(lab)
     data = next(one for one in lab.stored() if one.endswith(".parquet") and "p=x" in one)
-    copy = Path(data).with_name("late-0.parquet")
+    copy = Path(data).with_name(f"00002-2-{RUN}-00001.parquet")
     copy.write_bytes(Path(data).read_bytes())
     late, moved = entry_of(lab, copy), Mover._move
     age(root(lab))
@@ -147,7 +149,9 @@ def test_a_table_within_another_ends_it_where_icebergs_action_removes_its_files(
     lab.sql(f"INSERT INTO {inner} VALUES (1)")
     age(root(lab))
     stored = lab.stored()
-    assert remover.remove(order(lab.name)).refused_reason == "shared_location"
+    with pytest.raises(TaskRefused, match="inner") as refused:
+        remover.remove(order(lab.name))
+    assert refused.value.reason == "shared_location"
     assert lab.stored() == stored
     call = f"CALL lake.system.remove_orphan_files(table => '{lab.namespace}.t', dry_run => true)"
     theirs = {row[0].removeprefix("file:") for row in lab.sql(call).collect()}

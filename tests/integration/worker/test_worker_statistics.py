@@ -292,7 +292,7 @@ def test_expiry_removes_what_described_expired_snapshots_and_keeps_the_rest(lab,
 def test_orphan_removal_keeps_both_kinds_and_takes_what_a_killed_worker_has_left(lab, computer):
     filled(lab, 50)
     computer.compute(order(lab.name))
-    left = root(lab) / "metadata" / "7-killed.stats"
+    left = root(lab) / "metadata" / "7-3f6f1f0a-1b1c-4e5d-8a2b-0123456789ab.stats"
     left.write_bytes(b"12345")
     age(root(lab))
     numbers = OrphanRemover(computer.tables, "w1", now_ms).remove(orphan_order(lab.name)).numbers

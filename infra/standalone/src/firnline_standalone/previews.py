@@ -227,7 +227,7 @@ def _statistics(tables: Tables, table: LoadedTable, order: TableOrder) -> Previe
 
 def _orphans(tables: Tables, table: LoadedTable, order: TableOrder, now_ms: int) -> Preview:
     """By our clock: to ask the storage's a file would have to be written."""
-    refuse_unclear(table)
+    refuse_unclear(tables, table)
     older_than_ms = now_ms - int(order.numbers["min_age_h"] * HOUR_MS)
     inventory = inventory_of(tables, table)
     found = find_orphans(table, RetainedNames(table), Storage(table), older_than_ms, inventory)

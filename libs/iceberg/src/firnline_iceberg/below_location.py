@@ -1,6 +1,7 @@
 """What lies below a table's location: PyIceberg's FileIO can neither list nor move.
 
-On S3 by Amazon's client where it reaches the store (`s3_client`), else by Arrow's file system.
+On S3 by Amazon's client where it reaches the store (`s3_client`), on this machine without following
+links (`local_files`), else by Arrow's file system.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from firnline_domain.errors import StorageUnreachable, TaskRefused
 from firnline_domain.records.orphans import OrphanRefusal
 from pyarrow.fs import FileInfo, FileSelector, FileSystem, FileType, GcsFileSystem
 
+from firnline_iceberg.local_files import FoundFiles, LinkOnPath, list_folders
+from firnline_iceberg.locations import resolve_folder
 from firnline_iceberg.s3_client import Bucket
 from firnline_iceberg.s3_pages import NotOrdered, Page, all_below, listed_in_turn
 from firnline_iceberg.storage import file_system, s3_bucket
@@ -24,10 +27,13 @@ _DIRECTORY_BUCKET = "--x-s3"  # S3 Express: it lists in no order
 
 
 class Storage:
-    """Of one table. Raises StorageUnreachable, everywhere."""
+    """Of one table. `links`: places of links that were met and not followed. Raises
+    StorageUnreachable, everywhere; UnclearPath where the location is unclear."""
 
-    def __init__(self, table: LoadedTable) -> None:
-        self.io, self.location = table.io, table.metadata.location.rstrip("/")
+    def __init__(self, table: LoadedTable, location: str = "") -> None:
+        """`location`: another folder than the table's location."""
+        self.io, self.location = table.io, (location or table.metadata.location).rstrip("/")
+        self.links: list[str] = []
         self._ordered = True
 
     def files(self, below: str = "") -> Iterator[StoredFile]:
@@ -43,6 +49,9 @@ class Storage:
         Raises NotOrdered, and then lists in turn when it is asked again.
         """
         bucket, root = self.bucket()
+        if self.local is not None:
+            yield from self._by_folder(below)
+            return
         if bucket is None:
             yield from self._by_arrow(below)
             return
@@ -61,6 +70,13 @@ class Storage:
         except OSError as error:
             raise StorageUnreachable(f"cannot list {below or 'the location'}: {error}") from error
 
+    def bucket_of_now(self) -> tuple[Bucket, str]:
+        """As `bucket`, where there was one a moment ago."""
+        bucket, root = self.bucket()
+        if bucket is None:
+            raise StorageUnreachable("the catalog hands out keys of another kind by now")
+        return bucket, root
+
     def _ask(self, prefix: str, after: str = "", token: str = "", by_folder: bool = False) -> Page:
         """With the keys of now."""
         bucket, _ = self.bucket()
@@ -73,6 +89,25 @@ class Storage:
         system is the only way."""
         found = s3_bucket(self.io, self.location)
         return (None, "") if found is None else (found[0], f"{found[1]}/" if found[1] else "")
+
+    @cached_property
+    def local(self) -> str | None:
+        """The location as this machine knows it; None: it is elsewhere."""
+        found = resolve_folder(self.location)
+        return found.local if found.is_local else None
+
+    def _by_folder(self, below: str) -> Iterator[StoredFiles]:
+        links = list[str]()
+        try:
+            for some in list_folders(f"{self.local}/{below}", links):
+                for at in range(0, len(some), AT_ONCE):
+                    yield _found_here(some[at : at + AT_ONCE], f"{below}/" if below else "")
+        except LinkOnPath as error:
+            raise TaskRefused("link_in_location", str(error)) from error
+        except OSError as error:
+            raise StorageUnreachable(f"cannot list {below or 'the location'}: {error}") from error
+        finally:
+            self.links += [f"{below}/{one}" if below else one for one in links]
 
     def _by_arrow(self, below: str) -> Iterator[StoredFiles]:
         """Google's store has no folders, and Arrow tells of none that keys look like: it is asked
@@ -137,6 +172,12 @@ class Storage:
     def path(self, place: str) -> str:
         """For `arrow`."""
         return f"{self._root}/{place}" if place else self._root
+
+
+def _found_here(some: FoundFiles, below: str) -> StoredFiles:
+    times = np.array([about.st_mtime_ns // 1_000_000 for _, about in some], dtype=np.int64)
+    places, sizes = [f"{below}{place}" for place, _ in some], [about.st_size for _, about in some]
+    return StoredFiles(places, sizes, times)
 
 
 def _stored_at_ms(info: FileInfo) -> int:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, islice
 
@@ -46,11 +46,13 @@ class ExpiredLists:
 
 @dataclass(frozen=True)
 class Cleaned:
-    """Files that were removed; those that were gone already count where a store does not say."""
+    """Files that were removed; those that were gone already count where a store does not say.
+    `left`: path -> why a file stays that nothing needs."""
 
     content: int = 0
     manifests: int = 0
     lists: int = 0
+    left: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def files(self) -> int:
@@ -95,7 +97,7 @@ def clean(
 
     content = removed(_unneeded(table, retained, sorted(manifests)))
     content += removed(one for one in expired.statistics if not retained.has(file_name(one)))
-    return Cleaned(content, removed(sorted(manifests)), removed(lists))
+    return Cleaned(content, removed(sorted(manifests)), removed(lists), removal.left)
 
 
 def _unneeded(

@@ -20,12 +20,13 @@ from pyiceberg.table.snapshots import Snapshot
 
 from firnline_iceberg.avro import MetadataFileGone
 from firnline_iceberg.files import FileEntry
-from firnline_iceberg.locations import CONTENT_PROPERTIES, address
+from firnline_iceberg.locations import CONTENT_PROPERTIES, address, resolve_file
 from firnline_iceberg.retained_names import ListReader, content_paths, manifest_paths
 from firnline_iceberg.tables import LoadedTable
 
 REMEMBERED = 200_000  # manifests and lists without an external file; 100 bytes each
-_CLIMBS = re.compile(r"\.\.|%(25)*2e", re.IGNORECASE)  # perhaps: `address` knows
+# Perhaps: `address` knows.
+_DOUBTFUL = re.compile(r"\.\.|%(25)*2e|[^:/]//|[#?;\\\x00-\x20\x7f]", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class OwnLocations:
         """Whether the file is clearly the table's own."""
         if not _spelled(path).startswith(self.prefixes):
             return False
-        return not _CLIMBS.search(path) or address(path) is not None
+        return not _DOUBTFUL.search(path) or address(path) is not None
 
     def judging(self, entries: Iterable[FileEntry], external: Counter[bool]) -> Iterator[FileEntry]:
         """The same entries, counted by whether they are external."""
@@ -79,7 +80,8 @@ class ExternalFiles:
         """The path of some file outside the table's own locations, of any retained snapshot of any
         ref; None = there is none. In memory: the paths of the table's manifests.
 
-        Raises MetadataFileGone (expired meanwhile), RetryLater.
+        Raises MetadataFileGone (expired meanwhile), RetryLater; UnclearPath where one of them may
+        be read in two ways.
         """
         places = own_locations(table)
         statistics = (*table.metadata.statistics, *table.metadata.partition_statistics)
@@ -119,6 +121,7 @@ class ExternalFiles:
                 return manifest
             for path in content_paths(table, manifest, live_alone=False):
                 if not places.holds(path):
+                    resolve_file(path)
                     return path
             self._remember(places, manifest)
         self._remember(places, snapshot.manifest_list)

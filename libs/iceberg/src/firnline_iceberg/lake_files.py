@@ -10,6 +10,7 @@ from pyarrow.fs import AwsStandardS3RetryStrategy, FileSystem, GcsFileSystem
 from pyiceberg.io.pyarrow import PyArrowFileIO, _import_retry_strategy
 
 from firnline_iceberg.hadoop_files import HADOOP, hadoop_files
+from firnline_iceberg.locations import resolve_file
 
 RETRIES = "s3.retry-strategy-impl"
 ATTEMPTS = 10  # with pauses of up to 20 s, at random; three are over within a second
@@ -33,13 +34,10 @@ class LakeFileIO(PyArrowFileIO):
         super().__init__({RETRIES: patient, **properties})
 
     @staticmethod
-    def parse_location(location: str, properties: Any = None) -> tuple[str, str, str]:
-        """`abfss://container@account.host/path` is `container/path` for Arrow."""
-        parts = urlsplit(location)
-        if parts.scheme in AZURE and "@" in parts.netloc:
-            container, _, host = parts.netloc.partition("@")
-            return parts.scheme, host, f"{container}{parts.path}"
-        return PyArrowFileIO.parse_location(location, properties or {})
+    def parse_location(location: str, _properties: Any = None) -> tuple[str, str, str]:
+        """Of a file, in place of PyIceberg's, which cuts it at `#`, `?` and `;`. Raises
+        UnclearPath."""
+        return resolve_file(location).for_arrow
 
     def _sas(self, account: str) -> dict[str, str]:
         """Of an account, as catalogs hand it out: the account, or its host, is in the name."""

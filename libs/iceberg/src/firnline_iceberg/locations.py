@@ -1,7 +1,9 @@
-"""Where a table's own files lie, whatever the spelling of a path.
+"""What a recorded path means, and where a table's own files lie: the one reader of paths.
 
-Object stores take a path as it stands: `a//b` and `a/b` are two keys, `%2F` is three characters.
-So only spellings that mean one place to every reader are accepted; the rest is nobody's.
+Libraries read a path in different ways: PyIceberg cuts it at `#`, `?` and `;`, Hadoop takes out
+`//` and `..`, object stores take all as it stands. So only spellings that mean one place to every
+reader are accepted (`address`), and libraries are given the store and the key, never the text. The
+rest is nobody's: it is neither read, written, moved nor deleted.
 """
 
 from __future__ import annotations
@@ -10,17 +12,23 @@ import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
+from firnline_domain.errors import TaskRefused
 from firnline_domain.identity import normal_path
 
+from firnline_iceberg.local_files import link_on
 from firnline_iceberg.naming import folder_of
-from firnline_iceberg.tables import LoadedTable
+
+if TYPE_CHECKING:  # the storage of a loaded table asks this module
+    from firnline_iceberg.tables import LoadedTable
 
 _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)", re.DOTALL)
 _UNCLEAR = re.compile(r"[\x00-\x1f\x7f?#;\\]|^\s|\s$")  # readers differ on where such a path ends
 _LONGEST = 4096
 _LOCAL = frozenset({"", "file"})
+_WITHOUT_STORE = frozenset({"", "file", "hdfs", "viewfs"})  # their keys do not begin with a bucket
 _ALIASES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfs": "abfss", "wasb": "wasbs"}
 CONTENT_PROPERTIES = (
     "write.data.path",
@@ -28,6 +36,17 @@ CONTENT_PROPERTIES = (
     "write.object-storage.path",
     "write.folder-storage.path",
 )
+
+
+class UnclearPath(TaskRefused):
+    """A path that two readers would take for two places."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(
+            "unclear_path",
+            f"path {path[:400]!r}: Iceberg's readers would look in different places; move the file "
+            "to a path without `#`, `?`, `;`, `\\`, `//`, `..` and control characters",
+        )
 
 
 @dataclass(frozen=True)
@@ -48,6 +67,21 @@ class Address:
         """The path for the operating system."""
         return "/" + "/".join(self.segments)
 
+    @property
+    def key(self) -> str:
+        """The path in its bucket or container, without a slash in front."""
+        return "/".join(self.segments)
+
+    @property
+    def for_arrow(self) -> tuple[str, str, str]:
+        """Scheme, host or bucket, and the path that Arrow's file system of these takes. Azure's
+        `container@account.host` is the container in front of the path."""
+        if self.scheme in _WITHOUT_STORE:
+            return self.scheme or "file", self.authority, f"/{self.key}"
+        container, _, host = self.authority.rpartition("@")
+        store = container or host
+        return self.scheme, host, f"{store}/{self.key}" if self.segments else store
+
     def within(self, other: Address) -> bool:
         """Strictly below `other`, segment by segment: `tbl2` is not within `tbl`."""
         length = len(other.segments)
@@ -62,6 +96,8 @@ def address(path: str) -> Address | None:
     """None for a path that is relative, climbs, or may be read in more than one way."""
     if not path or len(path) > _LONGEST or _UNCLEAR.search(path) or not _is_text(path):
         return None
+    if path.startswith("//"):  # Hadoop takes what follows for a host
+        return None
     found = _URI.fullmatch(path)
     scheme, rest = (found[1].lower(), found[2]) if found else ("", path)
     authority = ""
@@ -75,9 +111,25 @@ def address(path: str) -> Address | None:
     segments = tuple(rest.rstrip("/").split("/")[1:])
     if scheme in _LOCAL:
         segments = tuple(segment for segment in segments if segment)
-    if any(_climbs(segment) for segment in segments):
+    if any(not segment or _climbs(segment) for segment in segments):
         return None
     return Address(_ALIASES.get(scheme, scheme), authority, segments)
+
+
+def resolve_file(path: str) -> Address:
+    """Where a file lies of which this path is recorded. Raises UnclearPath."""
+    found = address(path)
+    if found is None or not found.segments or path.endswith("/"):
+        raise UnclearPath(path)
+    return found
+
+
+def resolve_folder(path: str) -> Address:
+    """As `resolve_file`, of a directory or a beginning of keys. Raises UnclearPath."""
+    found = address(path)
+    if found is None:
+        raise UnclearPath(path)
+    return found
 
 
 def _is_text(path: str) -> bool:
@@ -122,21 +174,11 @@ class Locations:
 
     def _is_in(self, path: str, places: tuple[Address, ...], below: bool) -> bool:
         found, folder = address(path), address(folder_of(path))
-        if found is None or folder is None or path.endswith("/") or "" in found.segments[-1:]:
+        if found is None or folder is None or path.endswith("/"):
             return False
-        inside = [
-            place
-            for place in places
-            if (found.within(place) and "" not in found.segments[len(place.segments) :])
-            and (below or folder == place)
-        ]
-        return bool(inside) and (not found.is_local or self._stays(folder, inside, below))
-
-    def _stays(self, folder: Address, inside: Iterable[Address], below: bool) -> bool:
-        """Links are followed: a directory that is in the table by name alone is not."""
-        real = _real(folder)
-        roots = {_real(one) for one in inside}
-        return any(real == root or (below and real.startswith(root + "/")) for root in roots)
+        if not any(found.within(one) and (below or folder == one) for one in places):
+            return False
+        return not found.is_local or link_on(found.local) is None
 
 
 def metadata_folders(table: LoadedTable) -> tuple[str, ...]:
@@ -152,5 +194,14 @@ def _addresses(paths: Iterable[str]) -> tuple[Address, ...]:
     return tuple(dict.fromkeys(one for one in found if one and (one.segments or not one.is_local)))
 
 
-def _real(one: Address) -> str:
-    return os.path.realpath(one.local)
+def refuse_links(table: LoadedTable) -> None:
+    """Raises TaskRefused where the table's location, or the folder of its metadata, is reached
+    through a link of this machine: nothing below is surely the table's."""
+    for path in (table.metadata.location, folder_of(table.metadata_location)):
+        found = address(path)
+        if found and found.is_local and (link := link_on(found.local)) is not None:
+            text = (
+                f"{path}: {link} is a link to {os.path.realpath(link)}, and files behind it can be "
+                "another table's; set a location without links"
+            )
+            raise TaskRefused("link_in_location", text)

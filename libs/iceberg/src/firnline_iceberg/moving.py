@@ -9,32 +9,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import islice
-from typing import Final, NamedTuple
+from typing import Final
 
 from firnline_domain.errors import StorageUnreachable
-from pyarrow.fs import AzureFileSystem, GcsFileSystem
 
 from firnline_iceberg.below_location import Storage
-from firnline_iceberg.naming import folder_of
-from firnline_iceberg.removal import remove_copied
-from firnline_iceberg.s3_client import Bucket, NotRemoved
-from firnline_iceberg.s3_copies import MAX_COPY, PART_BYTES, copy_in_parts
+from firnline_iceberg.removal import (
+    Move,
+    NotRemovable,
+    copies_to_move,
+    copy_large_file,
+    copy_small_file,
+    remove_copied,
+    rename_file,
+)
+from firnline_iceberg.s3_copies import MAX_COPY, PART_BYTES
 
 THREADS: Final = 8  # moves at once
 AT_ONCE: Final = 1_000  # files that are copied before any of them is removed where they were
 MAX_LEFT: Final = 100  # files of which each may have its reason; of more it is the store's
-
-
-class Move(NamedTuple):
-    """`bytes`: as listed; 0: not known."""
-
-    place: str
-    to: str
-    bytes: int = 0
 
 
 @dataclass
@@ -85,73 +81,37 @@ class Mover:
         for one in some:
             if one.bytes > self.max_copy:
                 try:
-                    done = copy_in_parts(
-                        pool, self._bucket_of_now, one.place, one.to, self.part_bytes
-                    )
-                except OSError as error:
+                    done = copy_large_file(pool, self.storage, one, self.part_bytes)
+                except (NotRemovable, OSError) as error:
                     found._leave(one, error)
                 else:
                     copied += [one] if done else []
-        bucket, root = self._bucket_of_now()
-        stuck = dict[str, str]()
         try:
-            bucket.remove([f"{root}{one.place}" for one in copied])
-        except NotRemoved as error:
-            stuck = error.keys
+            stuck = remove_copied(self.storage, copied)
         except OSError as error:
             raise StorageUnreachable(f"moved, not removed: {error}") from error
         for one in copied:
-            if (why := stuck.get(f"{root}{one.place}")) is None:
+            if (why := stuck.get(one.place)) is None:
                 found._add(one)
             else:
                 found._leave(one, f"copied, not removed: {why}")
 
-    def _bucket_of_now(self) -> tuple[Bucket, str]:
-        bucket, root = self.storage.bucket()
-        if bucket is None:
-            raise StorageUnreachable("the catalog hands out keys of another kind by now")
-        return bucket, root
-
     def _move(self, move: Move) -> bool:
-        """False: it is not there any more. Raises OSError."""
-        files = self.storage.arrow
-        source, target = self.storage.path(move.place), self.storage.path(move.to)
-        try:
-            if self._copies:
-                if not self._copy(move):
-                    return False
-                remove_copied(self.storage.io, f"{self.storage.location}/{move.place}")
-            else:
-                files.create_dir(folder_of(target), recursive=True)
-                files.move(source, target)
-        except FileNotFoundError:
-            return False  # a writer has cleared it up itself
+        """False: it is not there any more. Raises NotRemovable, OSError."""
+        if not self._copies:
+            return rename_file(self.storage, move)
+        if not self._copy(move):
+            return False
+        remove_copied(self.storage, [move])
         return True
 
     @cached_property
     def _copies(self) -> bool:
-        """Whether the store knows no move. Asked of what is not there, which takes no request."""
-        files = self.storage.arrow
-        if isinstance(files, AzureFileSystem):
-            try:
-                files.move(self.storage.path("firnline-none"), self.storage.path("firnline-none-2"))
-            except NotImplementedError:
-                return True
-            except OSError:
-                return False
-        return isinstance(files, GcsFileSystem)
+        return copies_to_move(self.storage)
 
     def _copy(self, move: Move) -> bool:
-        """Within the store. False: it is not there any more. Raises OSError."""
-        files = self.storage.arrow
-        try:
-            files.copy_file(self.storage.path(move.place), self.storage.path(move.to))
-        except OSError:
-            with suppress(StorageUnreachable):
-                if not self.storage.holds(move.place):
-                    return False
-            raise
-        return True
+        """Within the store. False: it is not there any more. Raises NotRemovable, OSError."""
+        return copy_small_file(self.storage, move)
 
 
 def _tried(
@@ -163,14 +123,14 @@ def _tried(
 ) -> None:
     """Each that could not be is left. As many are on their way as there are threads."""
     for move, told in zip(moves, pool.map(partial(_told, act), moves), strict=True):
-        if isinstance(told, OSError):
+        if isinstance(told, Exception):
             found._leave(move, told)
         elif told:
             done(move)
 
 
-def _told(act: Callable[[Move], bool], move: Move) -> bool | OSError:
+def _told(act: Callable[[Move], bool], move: Move) -> bool | Exception:
     try:
         return act(move)
-    except OSError as error:
+    except (NotRemovable, OSError) as error:
         return error

@@ -9,11 +9,10 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 from firnline_domain.errors import StorageUnreachable
-from pyarrow.fs import FileSelector
 
+from firnline_iceberg.below_location import Storage
 from firnline_iceberg.naming import file_name, folder_of
 from firnline_iceberg.removal import remove_old_metadata
-from firnline_iceberg.storage import file_system
 from firnline_iceberg.tables import LoadedTable
 
 DELETE_AFTER_COMMIT = "write.metadata.delete-after-commit.enabled"
@@ -69,31 +68,29 @@ def version(name: str) -> int | None:
 
 
 def _older(table: LoadedTable, folder: str, than: int) -> Iterator[str]:
-    files, root = file_system(table.io, folder)
-    try:
-        found = files.get_file_info(FileSelector(root, allow_not_found=True))
-    except OSError as error:
-        raise StorageUnreachable(f"cannot list {folder}: {error}") from error
-    for info in found:
-        number = version(info.base_name)
+    for file in Storage(table, folder).files():
+        number = version(file.place)
         if number is not None and number < than:
-            yield f"{folder}/{info.base_name}"
+            yield f"{folder}/{file.place}"
 
 
 def _removed(table: LoadedTable, path: str) -> bool:
-    return _is_of(table, path) and remove_old_metadata(table, path)
+    is_own = read_uuid(table, path) == str(table.metadata.table_uuid)
+    return is_own and remove_old_metadata(table, path)
 
 
-def _is_of(table: LoadedTable, path: str) -> bool:
+def read_uuid(table: LoadedTable, path: str) -> str:
+    """Read of which table a metadata file says that it is; '': it does not say, or is not there.
+    Raises OSError."""
     try:
         with table.io.new_input(path).open() as source:
             head = source.read(HEAD_BYTES)
     except FileNotFoundError:
-        return False
+        return ""
     if head[:2] == b"\x1f\x8b":
         try:
             head = zlib.decompressobj(31).decompress(head, HEAD_BYTES)
         except zlib.error:
-            return False
-    uuid = re.escape(str(table.metadata.table_uuid).encode())
-    return re.search(rb'"table-uuid"\s*:\s*"' + uuid + rb'"', head) is not None
+            return ""
+    found = re.search(rb'"table-uuid"\s*:\s*"([^"]*)"', head)
+    return found[1].decode(errors="replace").lower() if found else ""

@@ -6,8 +6,9 @@ somebody spells otherwise makes no file an orphan. Where two files share a name,
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from firnline_domain.errors import TaskRefused
@@ -15,8 +16,10 @@ from firnline_domain.records.orphans import OrphanRefusal
 
 from firnline_iceberg.below_location import Storage
 from firnline_iceberg.inventory import Inventory
-from firnline_iceberg.locations import Address, address, metadata_folders
+from firnline_iceberg.locations import address, metadata_folders, refuse_links
 from firnline_iceberg.naming import PREFIX, file_name, folder_of
+from firnline_iceberg.neighbours import Catalogs, refuse_shared
+from firnline_iceberg.ownership import Ownership, refuse_marks, refuse_other_tables
 from firnline_iceberg.removal import QUARANTINE, shares_files
 from firnline_iceberg.retained_names import RetainedNames
 from firnline_iceberg.s3_pages import NotOrdered
@@ -26,16 +29,18 @@ from firnline_iceberg.tables import LoadedTable
 # More than half of a table's files are no leftovers: the location is another's, or the metadata
 # that was read is not all there is.
 MAX_SHARE, SURELY_FEW = 0.5, 100
-_METADATA = (".metadata.json", ".metadata.json.gz")
 _HADOOP = "version-hint.text"  # names a Hadoop catalog's newest metadata file
+READERS = 8  # files that are looked into at once
 
 
 @dataclass(frozen=True)
 class Orphans:
-    """`seen`: files that were old enough to be orphans, those of the table among them."""
+    """`seen`: files that were old enough to be orphans, those of the table among them. `kept`:
+    place -> why a file stays that the table does not name."""
 
     files: tuple[StoredFile, ...]
     seen: int
+    kept: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def bytes(self) -> int:
@@ -50,25 +55,43 @@ def find_orphans(
     inventory: str = "",
     forced: bool = False,
 ) -> Orphans:
-    """Files stored before `older_than_ms`, by the storage's clock, that the table does not name.
+    """Files stored before `older_than_ms`, by the storage's clock, that the table does not name,
+    and that are the table's own (`ownership`).
 
-    `inventory`: read in place of listing; what it calls an orphan is looked at. `forced`: a person
-    has looked at how many there are. Firnline's own leftovers are no orphans: they stand on
-    write-ahead lists (`sweeping`). Raises as `Storage` and `Inventory`, and TaskRefused with an
-    `OrphanRefusal`.
+    `inventory`: read in place of listing the location; what it calls an orphan is looked at, and
+    of other tables it is not believed. `forced`: a person has looked at how many there are.
+    Firnline's own leftovers are no orphans: they stand on write-ahead lists (`sweeping`). Raises as
+    `Storage` and `Inventory`, and TaskRefused with an `OrphanRefusal` or a `SharingRefusal`.
     """
+    refuse_marks(table)
 
     def found(pages: Iterable[StoredFiles]) -> Orphans:
         return _found(table, names, pages, older_than_ms, forced)
 
     if not inventory:
         try:
-            return found(storage.pages(skipped=QUARANTINE))
+            told = found(storage.pages(skipped=QUARANTINE))
         except NotOrdered:
-            return found(storage.pages())
+            told = found(storage.pages())
+        return _of_the_table(table, replace(told, kept={**told.kept, **_links(storage)}))
     told = found(_from_inventory(table, Inventory.of(table.io, inventory)))
     there = storage.as_they_are(told.files)
-    return Orphans(tuple(one for one in there if one.stored_at_ms < older_than_ms), told.seen)
+    old = tuple(one for one in there if one.stored_at_ms < older_than_ms)
+    return _of_the_table(table, replace(told, files=old))
+
+
+def _links(storage: Storage) -> dict[str, str]:
+    return dict.fromkeys(storage.links, "it is a link, which is not followed")
+
+
+def _of_the_table(table: LoadedTable, told: Orphans) -> Orphans:
+    """Without those whose content is of something else."""
+    judge = Ownership(table).why_not_by_content
+    with ThreadPoolExecutor(READERS) as pool:
+        why = dict(zip(told.files, pool.map(judge, told.files), strict=True))
+    kept = {one.place: text for one, text in why.items() if text}
+    files = tuple(one for one in told.files if one.place not in kept)
+    return replace(told, files=files, kept={**told.kept, **kept})
 
 
 def _from_inventory(table: LoadedTable, inventory: Inventory) -> Iterator[StoredFiles]:
@@ -85,47 +108,36 @@ def _found(
     older_than_ms: int,
     forced: bool,
 ) -> Orphans:
-    folders = {address(folder) for folder in metadata_folders(table)}
+    folders, owner = metadata_folders(table), Ownership(table)
     location = table.metadata.location.rstrip("/")
     found: list[StoredFile] = []
+    kept: dict[str, str] = {}
     seen = 0
     for some in pages:
-        _refuse_others(some.places, location, folders)
+        refuse_other_tables(some.places, location, folders, QUARANTINE)
         old: list[int] = np.flatnonzero(some.stored_at_ms < older_than_ms).tolist()
         known = names.known([file_name(some.places[number]) for number in old])
         unknown = [number for number, is_known in zip(old, known, strict=True) if not is_known]
         strange = [number for number in unknown if not _is_left(some.places[number])]
         seen += len(old) - len(unknown) + len(strange)
-        # A key with an empty segment, or one that climbs, is nobody's: no move of it is clear.
-        found += (
-            some.at(number)
-            for number in strange
-            if address(f"{location}/{some.places[number]}") is not None
-        )
+        for number in strange:
+            place = some.places[number]
+            if address(f"{location}/{place}") is None:
+                kept[place] = "its path may be read in two ways"
+            elif why := owner.why_not_named(place):
+                kept[place] = why
+            else:
+                found.append(some.at(number))
     if not forced and len(found) > max(SURELY_FEW, MAX_SHARE * seen):
         text = f"{len(found):,} of {seen:,} files would be orphans"
         raise TaskRefused(OrphanRefusal.TOO_MANY, text)
-    return Orphans(tuple(found), seen)
+    return Orphans(tuple(found), seen, kept)
 
 
-def _refuse_others(
-    places: Sequence[str], location: str, folders: Collection[Address | None]
-) -> None:
-    """Raises TaskRefused where another table has a metadata file among these."""
-    if _METADATA[0] not in "\n".join(places):  # 20 us a thousand in place of 100
-        return
-    for place in places:
-        if (
-            place.endswith(_METADATA)
-            and not _is_aside(place)  # else one of the table's own old ones
-            and address(f"{location}/{folder_of(place)}") not in folders
-        ):
-            text = f"another table keeps its metadata below this one's location: {place}"
-            raise TaskRefused(OrphanRefusal.SHARED_LOCATION, text)
-
-
-def refuse_unclear(table: LoadedTable) -> None:
-    """Raises TaskRefused where the location says too little about whose files lie there."""
+def refuse_unclear(catalogs: Catalogs, table: LoadedTable) -> None:
+    """Raises TaskRefused where the location says too little about whose files lie there, or where
+    the catalogs have another table that may have files there; RetryLater."""
+    refuse_links(table)
     if shares_files(table):
         raise TaskRefused(OrphanRefusal.GC_DISABLED, "gc.enabled=false: others have its files")
     root = address(table.metadata.location)
@@ -136,6 +148,7 @@ def refuse_unclear(table: LoadedTable) -> None:
     if current is None or not current.within(root):
         text = f"its metadata lies elsewhere, in {folder_of(table.metadata_location)}"
         raise TaskRefused(OrphanRefusal.UNCLEAR_LOCATION, text)
+    refuse_shared(catalogs, table)
 
 
 def _is_left(place: str) -> bool:

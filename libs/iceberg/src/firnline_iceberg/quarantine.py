@@ -3,16 +3,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from firnline_iceberg.below_location import AT_ONCE, Storage
-from firnline_iceberg.moving import Move, Moved, Mover
+from firnline_iceberg.locations import address
+from firnline_iceberg.moving import Moved, Mover
 from firnline_iceberg.naming import file_name
-from firnline_iceberg.removal import QUARANTINE, remove_quarantined
+from firnline_iceberg.removal import QUARANTINE, Move, quarantine_place, remove_quarantined
 from firnline_iceberg.retained_names import RetainedNames
 from firnline_iceberg.stored_files import StoredFile
 from firnline_iceberg.tables import LoadedTable
+
+_TIME = re.compile(r"[1-9][0-9]{0,18}|0")
 
 
 @dataclass(frozen=True)
@@ -29,15 +33,17 @@ class Released:
 def move_in(storage: Storage, files: Iterable[StoredFile], at_ms: int) -> Moved:
     """Raises StorageUnreachable; what was moved by then stays there."""
     return Mover(storage).move_all(
-        Move(one.place, f"{QUARANTINE}/{at_ms}/{one.place}", one.bytes) for one in files
+        Move(one.place, quarantine_place(at_ms, one.place), one.bytes) for one in files
     )
 
 
 def quarantined(storage: Storage) -> Iterator[tuple[int, StoredFile]]:
-    """Each file with the time from which it is there. Folders of other names are nobody's."""
+    """Each file with the time from which it is there. Folders of other names, and paths that may
+    be read in two ways, are nobody's."""
     for file in storage.files(QUARANTINE):
         _, name, *place = file.place.split("/", 2)
-        if place and name.isascii() and name.isdigit():
+        is_time = _TIME.fullmatch(name) is not None
+        if place and is_time and address(f"{storage.location}/{file.place}") is not None:
             yield int(name), file
 
 

@@ -1,5 +1,5 @@
 """May this file go? The one module that decides it, and the only one that deletes from a table's
-storage.
+storage or moves what lies there.
 
 Four things have to be so, none of them because a list, a result or a setting of the table says it:
 the file lies in the table's own locations; its name is one that a run of this very task of this
@@ -10,17 +10,30 @@ yet commit it (docs/decisions/0031). Three kinds of files need less, and say why
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 from itertools import chain, groupby
+from typing import NamedTuple
 
+from firnline_domain.errors import StorageUnreachable
 from firnline_domain.records.sharing import SharingRefusal
+from pyarrow.fs import AzureFileSystem, GcsFileSystem
 from pyiceberg.io import FileIO
 
 from firnline_iceberg.avro import MetadataFileGone
-from firnline_iceberg.locations import Locations, address, metadata_folders
+from firnline_iceberg.below_location import Storage
+from firnline_iceberg.local_files import link_on, move_file, remove_file
+from firnline_iceberg.locations import (
+    Locations,
+    UnclearPath,
+    address,
+    metadata_folders,
+    resolve_file,
+    resolve_folder,
+)
 from firnline_iceberg.manifests import read_manifest_list
 from firnline_iceberg.naming import (
     LIST_SUFFIX,
@@ -34,6 +47,7 @@ from firnline_iceberg.naming import (
 from firnline_iceberg.output_lists import OutputList, Place, now_by_storage
 from firnline_iceberg.reachability import reached
 from firnline_iceberg.s3_client import DELETED, Bucket, NotRemoved
+from firnline_iceberg.s3_copies import copy_in_parts
 from firnline_iceberg.single_send import WrittenMetadata
 from firnline_iceberg.storage import s3_bucket
 from firnline_iceberg.tables import LoadedTable
@@ -307,13 +321,17 @@ def _files_of(table: LoadedTable, written: WrittenMetadata) -> Iterator[str]:
             yield path
 
 
+MAX_SAID = 1_000  # paths of files that stay, with the reason of each
+
+
 @dataclass(frozen=True)
 class ExpiredRemoval:
     """Of files that only expired snapshots named (`expired_files`). `outside`: also of those that
-    lie outside the table's own locations."""
+    lie outside the table's own locations. `left`: path -> why the file stays, up to `MAX_SAID`."""
 
     table: LoadedTable
     outside: bool
+    left: dict[str, str] = field(default_factory=dict)
 
     @cached_property
     def at_once(self) -> int:
@@ -323,11 +341,26 @@ class ExpiredRemoval:
 
     def remove(self, paths: Sequence[str]) -> int:
         """Those that may go, counted as by `_delete_some`. Raises OSError; some are gone then."""
-        return _delete_some(self.table.io, [path for path in paths if self._may_go(path)])
+        going = list[str]()
+        for path in paths:
+            if why := self._why_kept(path):
+                if len(self.left) < MAX_SAID:
+                    self.left[path] = why
+            else:
+                going.append(path)
+        return _delete_some(self.table.io, going)
 
-    def _may_go(self, path: str) -> bool:
-        own = self._locations.holds(path) or self._locations.beside_metadata(path)
-        return self.outside or own
+    def _why_kept(self, path: str) -> str:
+        """ "" = it may go."""
+        if self._locations.holds(path) or self._locations.beside_metadata(path):
+            return ""
+        try:
+            place = resolve_file(path)
+        except UnclearPath as unclear:
+            return str(unclear)
+        if place.is_local and (link := link_on(place.local)) is not None:
+            return f"{link} is a link, which is not followed"
+        return "" if self.outside else "it lies outside the table's own locations"
 
     @cached_property
     def _locations(self) -> Locations:
@@ -378,9 +411,105 @@ def remove_quarantined(table: LoadedTable, places: Sequence[str]) -> int:
     return _delete_some(table.io, paths)
 
 
-def remove_copied(io: FileIO, path: str) -> None:
-    """What was moved by a copy, which is there. Raises OSError."""
-    _delete(io, path)
+class Move(NamedTuple):
+    """`place`, `to`: below the table's location. `bytes`: as listed; 0: not known."""
+
+    place: str
+    to: str
+    bytes: int = 0
+
+
+def quarantine_place(at_ms: int, place: str) -> str:
+    """Where an orphan waits that was put aside at that time."""
+    return f"{QUARANTINE}/{at_ms}/{place}"
+
+
+def check_move(storage: Storage, move: Move) -> None:
+    """Let pass nothing but a way into the quarantine of the table, or back out of it, between two
+    clear places below its location without a link on the way. Raises NotRemovable."""
+    inner, outer = sorted((move.place, move.to), key=len)
+    folder, _, place = outer.removeprefix(f"{QUARANTINE}/").partition("/")
+    if (
+        outer != quarantine_place(int(folder) if folder.isdecimal() else -1, place)
+        or place != inner
+    ):
+        raise NotRemovable(f"{move.place}: {move.to} is not its place in the quarantine, or back")
+    root = resolve_folder(storage.location)
+    for one in (inner, outer):
+        found = address(f"{storage.location}/{one}")
+        below = () if found is None else found.segments[len(root.segments) :]
+        is_inside = found is not None and found.within(root) and one == "/".join(below)
+        if found is None or not is_inside or inner.startswith(f"{QUARANTINE}/"):
+            raise NotRemovable(f"{one}: {Verdict.OUTSIDE}")
+        if found.is_local and (link := link_on(found.local)) is not None:
+            raise NotRemovable(f"{one}: {link} is a link, which is not followed")
+
+
+def copies_to_move(storage: Storage) -> bool:
+    """Whether the store knows no move. Asked of what is not there, which takes no request."""
+    files = storage.arrow
+    if isinstance(files, AzureFileSystem):
+        try:
+            files.move(storage.path("firnline-none"), storage.path("firnline-none-2"))
+        except NotImplementedError:
+            return True
+        except OSError:
+            return False
+    return isinstance(files, GcsFileSystem)
+
+
+def rename_file(storage: Storage, move: Move) -> bool:
+    """Move where the store knows how to. False: it is not there any more. Raises NotRemovable,
+    OSError."""
+    check_move(storage, move)
+    if storage.local is not None:
+        return move_file(f"{storage.local}/{move.place}", f"{storage.local}/{move.to}")
+    files, source, target = storage.arrow, storage.path(move.place), storage.path(move.to)
+    try:
+        files.create_dir(folder_of(target), recursive=True)
+        files.move(source, target)
+    except FileNotFoundError:
+        return False  # a writer has cleared it up itself
+    return True
+
+
+def copy_small_file(storage: Storage, move: Move) -> bool:
+    """Make the copy that the first half of a move is, within the store. False: it is not there any
+    more. Raises NotRemovable, OSError."""
+    check_move(storage, move)
+    try:
+        storage.arrow.copy_file(storage.path(move.place), storage.path(move.to))
+    except OSError:
+        with suppress(StorageUnreachable):
+            if not storage.holds(move.place):
+                return False
+        raise
+    return True
+
+
+def copy_large_file(
+    pool: ThreadPoolExecutor, storage: Storage, move: Move, part_bytes: int
+) -> bool:
+    """As `copy_small_file`, of what the store does not copy by one request."""
+    check_move(storage, move)
+    return copy_in_parts(pool, storage.bucket_of_now, move.place, move.to, part_bytes)
+
+
+def remove_copied(storage: Storage, moves: Sequence[Move]) -> dict[str, str]:
+    """Remove what was copied where it was, a thousand by one request on S3; why some are still
+    there, by their places. Raises NotRemovable, OSError."""
+    for one in moves:
+        check_move(storage, one)
+    bucket, root = storage.bucket()
+    if bucket is None:
+        for one in moves:
+            _delete(storage.io, f"{storage.location}/{one.place}")
+        return {}
+    try:
+        bucket.delete_objects([f"{root}{one.place}" for one in moves])
+    except NotRemoved as error:
+        return {key[len(root) :]: why for key, why in error.keys.items()}
+    return {}
 
 
 def storage_now_ms(table: LoadedTable) -> int | None:
@@ -403,7 +532,10 @@ def remove_probe(table: LoadedTable, path: str) -> bool:
 
 
 def _delete(io: FileIO, path: str) -> bool:
-    """The one deletion. True if the file was there."""
+    """The one deletion. True if the file was there. Raises UnclearPath, OSError."""
+    place = resolve_file(path)
+    if place.is_local:
+        return remove_file(place.local)
     try:
         io.delete(path)
     except FileNotFoundError:
@@ -416,19 +548,19 @@ def _delete_some(io: FileIO, paths: Sequence[str]) -> int:
     those that were there. Raises OSError; some are gone then."""
     alone, together = list[str](), list[tuple[Bucket, dict[str, str]]]()
     for folder, some in groupby(paths, folder_of):
-        found = s3_bucket(io, f"{folder}/")  # keys that are handed out are had for the folder
+        found = s3_bucket(io, folder)  # keys that are handed out are had for the folder
         if found is None:
             alone += some
             continue
-        bucket, prefix = found
+        bucket, _ = found
         keys = next((keys for one, keys in together if one == bucket), None)
         if keys is None:
             together.append((bucket, keys := {}))
-        keys |= {prefix + file_name(path): path for path in some}
+        keys |= {resolve_file(path).key: path for path in some}
     gone = 0
     for bucket, keys in together:
         try:
-            bucket.remove([*keys])
+            bucket.delete_objects([*keys])
         except NotRemoved as error:  # Arrow's way says why
             alone += [keys[one] for one in error.keys]
             gone += len(keys) - len(error.keys)

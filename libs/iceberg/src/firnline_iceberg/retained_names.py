@@ -6,10 +6,12 @@ makes a file look unneeded. Where two files share a name, both are needed.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 from typing import Any, Protocol
+from unicodedata import normalize
 from urllib.parse import unquote
 
 import numpy as np
@@ -95,16 +97,15 @@ class RetainedNames:
         self._known: Hashes = np.unique(np.concatenate(parts))
 
     def has(self, name: str) -> bool:
-        """Also under its decoded form: `%3D` in a path may be `=` in the storage."""
+        """Also as others spell it (`_spellings`)."""
         return self.known([name])[0]
 
     def known(self, names: Sequence[str]) -> list[bool]:
         """`has`, of many: 0.4 us each, and by itself 4 us."""
         found = self._known_as([hash(one) for one in names])
-        coded = [at for at, name in enumerate(names) if "%" in name]
-        also = self._known_as([hash(unquote(names[at])) for at in coded])
-        for at, is_known in zip(coded, also, strict=True):
-            found[at] = found[at] or is_known
+        for at, name in enumerate(names):
+            if not found[at] and not _PLAIN(name):
+                found[at] = any(self._known_as([hash(one) for one in _spellings(name)]))
         return found
 
     def _known_as(self, keys: Sequence[int]) -> list[bool]:
@@ -129,8 +130,22 @@ def _list_of(snapshot: Snapshot) -> str:
     return snapshot.manifest_list
 
 
+_PLAIN = re.compile(r"[\w.=-]+", re.ASCII).fullmatch  # is spelled in one way
+
+
+def _spellings(name: str) -> set[str]:
+    """Of one object's name: `%3D` may be `=` in the storage, PyIceberg's writer cuts a path at `#`,
+    `?` and `;`, and some file systems keep another normal form of Unicode."""
+    found = {name, unquote(name)}
+    found |= {_CUT.split(one)[0] for one in found}
+    return {normalize("NFC", one) for one in found} | found
+
+
+_CUT = re.compile(r"[#?;]")
+
+
 def _hashes(paths: Iterable[Any]) -> Hashes:
     names = {file_name(path) for path in paths}
     known = {hash(name) for name in names}
-    known |= {hash(unquote(name)) for name in names if "%" in name}
+    known |= {hash(one) for name in names if not _PLAIN(name) for one in _spellings(name)}
     return np.fromiter(known, dtype=np.int64, count=len(known))

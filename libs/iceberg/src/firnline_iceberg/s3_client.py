@@ -12,15 +12,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
-from urllib.parse import urlsplit
 
 import pyarrow as pa
 from pyiceberg.io import FileIO
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
+from firnline_iceberg.locations import resolve_folder
 from firnline_iceberg.s3_pages import NotAPage, Page, read_pages
 
-SCHEMES = ("s3", "s3a", "s3n")
+SCHEME = "s3"  # as `locations` spells `s3a` and `s3n`
 # Who asks, and by what way, is told to Arrow alone: a role is assumed for 15 minutes at a time.
 _OF_ARROW = ("s3.role-arn", "client.role-arn", "s3.proxy-uri", "s3.anonymous")
 _NAMES = {  # as PyIceberg reads them, the first that is given
@@ -142,7 +142,7 @@ class Bucket:
             raise OSError(f"{self.name} answered a listing with {error}") from error
         return found
 
-    def remove(self, keys: Sequence[str]) -> None:
+    def delete_objects(self, keys: Sequence[str]) -> None:
         """Objects, also those that are not there, a thousand a request, or one where a store knows
         no more. Raises as `unfinished`, after `ATTEMPTS` tries; some are gone then. Raises
         NotRemoved where only some, up to `MAX_KEPT`, are not."""
@@ -243,9 +243,9 @@ class Bucket:
 
 def bucket_of(io: FileIO, settings: Mapping[str, Any], location: str) -> tuple[Bucket, str] | None:
     """The bucket and the key in it; None: no S3, or reached as only Arrow can. `settings`: of the
-    FileIO, with the keys of now."""
-    parts = urlsplit(location)
-    if parts.scheme not in SCHEMES or not isinstance(io, PyArrowFileIO):
+    FileIO, with the keys of now. Raises UnclearPath."""
+    place = resolve_folder(location)
+    if place.scheme != SCHEME or not isinstance(io, PyArrowFileIO):
         return None
     given = {name: str(one) for name, one in settings.items() if one not in (None, "")}
     if any(name in given for name in _OF_ARROW):
@@ -253,7 +253,7 @@ def bucket_of(io: FileIO, settings: Mapping[str, Any], location: str) -> tuple[B
     client = _client(given)
     if client is None:
         return None
-    return Bucket(parts.netloc, client), location.partition(f"{parts.netloc}/")[2]
+    return Bucket(place.authority, client), place.key
 
 
 def _client(given: Mapping[str, str]) -> _Client | None:

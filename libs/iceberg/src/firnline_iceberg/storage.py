@@ -13,11 +13,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pyarrow.fs import FileSystem
-from pyiceberg.io import FileIO, load_file_io
+from pyiceberg.io import FileIO, InputFile, OutputFile, load_file_io
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
 from firnline_iceberg import s3_client
 from firnline_iceberg.lake_files import LakeFileIO
+from firnline_iceberg.locations import resolve_file, resolve_folder
 from firnline_iceberg.s3_client import Bucket
 from firnline_iceberg.vended import Vended
 from firnline_iceberg.vended_files import VendedFileIO
@@ -30,6 +31,27 @@ _OF_HADOOP = ("fs.", "dfs.", "hadoop.", "ipc.", "parquet.crypto.", "parquet.encr
 
 PY_IO_IMPL = "py-io-impl"
 _SETTINGS = ("s3.", "adls.", "gcs.", "hdfs.", "oss.", "client.region", PY_IO_IMPL)
+
+
+class NamedFileIO(FileIO):
+    """One that the connection names, which reads a path in its own way: it is given none that could
+    be read in another. Raises UnclearPath, everywhere."""
+
+    def __init__(self, given: FileIO) -> None:
+        super().__init__(given.properties)
+        self._given = given
+
+    def new_input(self, location: str) -> InputFile:
+        resolve_file(location)
+        return self._given.new_input(location)
+
+    def new_output(self, location: str) -> OutputFile:
+        resolve_file(location)
+        return self._given.new_output(location)
+
+    def delete(self, location: str | InputFile | OutputFile) -> None:
+        resolve_file(location if isinstance(location, str) else location.location)
+        self._given.delete(location)
 
 
 @dataclass(frozen=True)
@@ -57,24 +79,24 @@ def file_io(settings: Mapping[str, Any], location: str, vended: Vended | None = 
     those of storage are taken: the rest is who we are. Raises ValueError."""
     ours = {name: one for name, one in settings.items() if name.startswith(_SETTINGS)}
     if PY_IO_IMPL in ours:
-        return load_file_io(ours, location)
+        return NamedFileIO(load_file_io(ours, location))
     return LakeFileIO(ours) if vended is None else VendedFileIO(ours, vended)
 
 
 def file_system(io: FileIO, location: str) -> tuple[FileSystem, str]:
-    """Arrow's file system with the keys of now, and the path in it: PyIceberg's FileIO cannot
-    list."""
+    """Arrow's file system with the keys of now, and the path in it, of a file or a folder:
+    PyIceberg's FileIO cannot list. Raises UnclearPath."""
     if isinstance(io, VendedFileIO):
         arrow: PyArrowFileIO = io.arrow(io.vended.credential(location))
     else:
-        arrow = io if isinstance(io, PyArrowFileIO) else LakeFileIO(io.properties)
-    scheme, netloc, path = arrow.parse_location(location, io.properties)
-    return arrow.fs_by_scheme(scheme, netloc), path
+        arrow = io if isinstance(io, LakeFileIO) else LakeFileIO(io.properties)
+    scheme, store, path = resolve_folder(location).for_arrow
+    return arrow.fs_by_scheme(scheme, store), path
 
 
 def s3_bucket(io: FileIO, location: str) -> tuple[Bucket, str] | None:
-    """The bucket with the keys of now, and the key in it; None: no S3, or reached as only Arrow
-    can."""
+    """The bucket with the keys of now, and the key in it, of a file or a folder; None: no S3, or
+    reached as only Arrow can. Raises UnclearPath."""
     settings = io.properties
     if isinstance(io, VendedFileIO) and (found := io.vended.credential(location)):
         settings = {**settings, **found.config}

@@ -81,6 +81,10 @@ REFUSED: dict[str, str] = {
     "snapshots_hidden": "The catalog did not tell of all snapshots that the table's metadata file "
     "has: nothing is expired.",
     "metadata_of_another": "The metadata file that the catalog names is another table's.",
+    "unclear_path": "Iceberg's readers would look for a path of the table in different places: it "
+    "has `#`, `?`, `;`, a backslash, `//`, `..` or a control character. Move the file.",
+    "link_in_location": "The table's location, or its metadata, lies behind a link of the local "
+    "file system, so the files may be another table's. Set a location without links.",
     "metadata_file_gone": "A manifest was expired while it was read; worth another try.",
     "metadata_unreadable": "PyIceberg cannot read the table's metadata: variant columns, defaults "
     "of structs, lists and maps, format versions above 3. Or a manifest contradicts its own "

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 
+from firnline_adapters.logs import Log
 from firnline_domain.errors import RetryLater, TaskRefused
 from firnline_domain.policy.expiry import (
     configured_metadata_versions,
@@ -26,11 +28,12 @@ from firnline_domain.records.signing import Keyring
 from firnline_domain.times import DAY_MS
 from firnline_domain.values import replace
 from firnline_iceberg.avro import MetadataFileGone
-from firnline_iceberg.expired_files import ExpiredLists, clean, named_by_snapshots
+from firnline_iceberg.expired_files import Cleaned, ExpiredLists, clean, named_by_snapshots
 from firnline_iceberg.expiring import expiring, going
 from firnline_iceberg.expiry_journal import Journal, end_journal, read_journal, write_journal
 from firnline_iceberg.external_files import ExternalFiles
 from firnline_iceberg.java_errors import causes
+from firnline_iceberg.locations import refuse_links
 from firnline_iceberg.neighbours import refuse_shared
 from firnline_iceberg.old_metadata import differing, remove_unlogged, wanted_settings
 from firnline_iceberg.old_refs import NO_REFS, OldRefs, old_refs, remove_refs
@@ -51,6 +54,8 @@ MAX_SNAPSHOTS = 5_000
 # In one order, which reads the lists of all that stay once: 10 MB of journal. The planner orders
 # the next round after its pause.
 MAX_COMMITS = 10
+
+SHOWN = 20  # lines of a run's log about files that stay
 
 MOST_LOOKED = 10_000  # tables; of more, some are listed again
 
@@ -109,6 +114,7 @@ class Expirer:
     names: RememberedNames = field(default_factory=RememberedNames)
     keys: Keyring = UNSIGNED
     looked: Looked = field(default_factory=Looked)
+    log: Log = field(default_factory=lambda: Log("worker"))
 
     def expire(self, order: ExpireSnapshots) -> SnapshotsExpired:
         """Raises TaskRefused, RetryLater.
@@ -117,6 +123,7 @@ class Expirer:
         several refs existed (#13568).
         """
         table = self.tables.load(order.table)
+        refuse_links(table)
         self._refuse_if_hidden(table)
         settings = settings_of(self.tables, table)
         if reason := refusal(order, settings, self.now_ms()) or self._has_external_files(table):
@@ -138,13 +145,16 @@ class Expirer:
         cut_off = cut_off_ms(table, older_than_ms, keep)
         deleted = self._clean_up_after_another(table)
         numbers = {"tags_removed": len(refs.tags), "branches_removed": len(refs.branches)}
+        numbers["files_left"] = len(deleted.left)
         if all(one.timestamp_ms >= cut_off for one in table.snapshots):
             numbers |= self._keep_few(order, table, configured_metadata_versions(settings))
-            return self._result(order, table, table, deleted, None, numbers)
-        files, unused = self._run(order, table, cut_off)
+            return self._result(order, table, table, deleted.files, None, numbers)
+        cleaned, unused = self._run(order, table, cut_off)
+        numbers["files_left"] += len(cleaned.left)
         after = self.tables.load(order.table)
         numbers |= self._keep_few(order, after, configured_metadata_versions(settings))
-        return self._result(order, table, after, deleted + files, None, {**numbers, **unused})
+        deleted_files = deleted.files + cleaned.files
+        return self._result(order, table, after, deleted_files, None, {**numbers, **unused})
 
     def _asked_ms(self, order: ExpireSnapshots) -> int:
         """A ref has to be old by the planner's clock and by ours; by both at the time when an
@@ -192,8 +202,8 @@ class Expirer:
 
     def _run(
         self, order: ExpireSnapshots, table: LoadedTable, cut_off: int
-    ) -> tuple[int, Mapping[str, int]]:
-        """Number of files that were removed, and what else has gone."""
+    ) -> tuple[Cleaned, Mapping[str, int]]:
+        """Files that were removed, and what else has gone."""
         gone = expiring(table, cut_off, max(1, order.retain_last), self.now_ms())
         ids = tuple(one.snapshot_id for one in gone)
         named = named_by_snapshots(table, ids)
@@ -256,16 +266,17 @@ class Expirer:
                 return {"metadata_files_removed": removed, "metadata_settings_left": 1}
         return {"metadata_files_removed": removed}
 
-    def _clean_up_after_another(self, table: LoadedTable) -> int:
+    def _clean_up_after_another(self, table: LoadedTable) -> Cleaned:
         """What a worker that has died between its commit and the end of its clean-up has left."""
         journal = read_journal(table, self.keys)
         if journal is None or all(table.retains(one) for one in journal.snapshot_ids):
-            return 0
+            return Cleaned()
         return self._clean(table, journal.named)
 
-    def _clean(self, table: LoadedTable, expired: ExpiredLists) -> int:
-        """Raises TaskRefused `metadata_file_gone` where another expiry has removed what was
-        retained a moment ago: the journal stays for the next one."""
+    def _clean(self, table: LoadedTable, expired: ExpiredLists) -> Cleaned:
+        """Files that stay are logged: no later expiry finds them. Raises TaskRefused
+        `metadata_file_gone` where another expiry has removed what was retained a moment ago: the
+        journal stays for the next one."""
         try:
             agreed = owner_agrees(table.properties)
             known = self.lists.manifests, self.names.names
@@ -275,7 +286,9 @@ class Expirer:
             raise TaskRefused(error.reason, text, retryable=True) from error
         end_journal(table)
         self.lists.keep(table, {one.manifest_list for one in table.snapshots})
-        return cleaned.files
+        for path, why in islice(cleaned.left.items(), SHOWN):
+            self.log.warning("file_left", table=table.identity.dotted, path=path, why=why)
+        return cleaned
 
     def _result(
         self,

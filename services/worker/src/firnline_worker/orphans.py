@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 from typing import Final
 
 from firnline_adapters.logs import Log
@@ -49,11 +49,13 @@ class OrphanRemover:
             raise StorageUnreachable(f"{order.table.dotted}: {error}") from error
         except TaskRefused as refused:
             if refused.reason in list(OrphanRefusal):
+                why = str(refused)
+                self.log.warning("orphans_not_removed", table=order.table.dotted, why=why)
                 return self._result(order, refused.reason, {})
             raise
 
     def _removed(self, order: TableOrder, table: LoadedTable) -> TableResult:
-        refuse_unclear(table)
+        refuse_unclear(self.tables, table)
         if (now_ms := storage_now_ms(table)) is None:
             raise TaskRefused(OrphanRefusal.NOT_DATED, "the storage dates no files")
         age_ms = int(max(order.numbers["min_age_h"], MIN_AGE_H) * HOUR_MS)
@@ -67,7 +69,7 @@ class OrphanRemover:
         finally:
             missed = self._missed(order, names, storage)
         left = {**moved.left, **released.left, **missed.left}
-        for place, why in islice(left.items(), SHOWN):
+        for place, why in islice(chain(left.items(), found.kept.items()), SHOWN):
             self.log.warning("file_not_moved", table=order.table.dotted, place=place, why=why)
         return self._result(order, None, _numbers(found, moved, [released, missed], len(left)))
 
@@ -101,4 +103,5 @@ def _numbers(
         "bytes_deleted": float(sum(one.deleted_bytes for one in released)),
         "files_restored": float(sum(one.restored for one in released)),
         "files_left": float(left),
+        "files_unaccounted": float(len(found.kept)),
     }

@@ -13,11 +13,6 @@ class OrphanRefusal(ReasonCode):
         "`gc.enabled=false`: another table may have the same files",
         "forbidden by gc.enabled=false",
     )
-    SHARED_LOCATION = (
-        "shared_location",
-        "another table keeps metadata files below the table's location",
-        "another table lies below its location",
-    )
     UNCLEAR_LOCATION = (
         "unclear_location",
         "the location is the root of a bucket, or the table's metadata lies outside of it",

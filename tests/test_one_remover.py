@@ -1,0 +1,101 @@
+"""One module deletes and moves files of tables: read from the source itself."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from tests.test_architecture import MEMBERS, ROOT, sources
+
+REMOVER = ROOT / "libs/iceberg/src/firnline_iceberg/removal.py"
+OWN_FILES = {  # deletions, moves and copies that are of no file of a table
+    "libs/deletes/src/firnline_deletes/delete_set.py": "a set in the worker's own directory",
+    "libs/deletes/src/firnline_deletes/positions.py": "a set in the worker's own directory",
+    "libs/iceberg/src/firnline_iceberg/avro.py": "names of fields",
+    "libs/iceberg/src/firnline_iceberg/storage.py": "a FileIO's own, called by that module",
+    "services/cli/src/firnline_cli/jars.py": "a jar in the directory that its user names",
+    "libs/iceberg/src/firnline_iceberg/local_files.py": "the system's own, called by that module",
+    "libs/iceberg/src/firnline_iceberg/s3_client.py": "the store's own, called by that module",
+    "libs/iceberg/src/firnline_iceberg/s3_copies.py": "the store's own, called by that module",
+    "libs/deletes/src/firnline_deletes/building.py": "a temporary file",
+    "libs/deletes/src/firnline_deletes/curve.py": "a run in the task's own directory",
+    "services/cli/src/firnline_cli/checks/catalog.py": "the doctor's own scratch table",
+    "services/cli/src/firnline_cli/running/here.py": "the directory of a run",
+    "libs/iceberg/src/firnline_iceberg/vended_files.py": "a FileIO's own, called by that module",
+    "services/planner/src/firnline_planner/kafka/local_store.py": "a key of the planner's store",
+    "services/planner/src/firnline_planner/faust_driver.py": "the planner's own directory",
+    "services/planner/src/firnline_planner/state/bucket_state.py": "a key of the planner's store",
+    "services/worker/src/firnline_worker/class_archive.py": "the worker's own directory",
+    "services/worker/src/firnline_worker/delete_set_cache.py": "the worker's own directory",
+    "services/worker/src/firnline_worker/jvm.py": "the worker's own directory",
+    "services/worker/src/firnline_worker/python_archive.py": "the worker's own directory",
+    "services/worker/src/firnline_worker/set_files.py": "an executor's own directory",
+    "services/worker/src/firnline_worker/own_folder.py": "the worker's own directory",
+    "services/console/src/firnline_console/redis_model.py": "keys in Redis",
+}
+DELETES = {
+    *("delete", "delete_file", "deleteFile", "deleteFiles", "delete_files", "delete_dir"),
+    *("delete_dir_contents", "deletePrefix", "deleteWith", "dropTable", "purge_table"),
+    *("unlink", "rmtree", "rmdir", "removedirs", "delete_object", "delete_objects"),
+}
+MOVES = {
+    *("move", "rename", "renames", "link", "symlink", "hardlink_to", "symlink_to", "copy2"),
+    *("copy_file", "copyfile", "copytree", "copy_files", "copy_object", "upload_part_copy"),
+    *("copy_part", "copy_in_parts", "rename_prefix", "mv"),
+}
+OF_A_STORE = {"delete_object", "delete_objects", "copy_object", "upload_part_copy", "copy_file"}
+PRIMITIVES = {"remove_file", "move_file", "delete_objects", "copy_in_parts"}  # of `removal` alone
+
+
+def deletions(source: str) -> set[str]:
+    """Names of calls that may delete, move or overwrite a file; `os.remove`, but not a list's
+    `remove`; `replace` of a path, but not of a text."""
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Attribute) and node.attr in OF_A_STORE:  # called by another
+            found.add(node.attr)
+        if not isinstance(node, ast.Call):
+            continue
+        if isinstance(node.func, ast.Name) and node.func.id in MOVES | PRIMITIVES:
+            found.add(node.func.id)
+        if isinstance(node.func, ast.Attribute):
+            name, of = node.func.attr, node.func.value
+            of_os = isinstance(of, ast.Name) and of.id in ("os", "shutil")
+            is_path = name == "replace" and len(node.args) == 1 and not node.keywords and not of_os
+            if name in DELETES | MOVES | PRIMITIVES or is_path:
+                found.add(name)
+            if of_os and name in ("remove", "replace"):
+                found.add(name)
+    return found
+
+
+def test_one_module_deletes_and_moves_files_of_tables() -> None:
+    """Whoever wants one gone asks `firnline_iceberg.removal`. Iceberg's expiry is its own."""
+    members = [
+        one
+        for one in MEMBERS
+        if one.parent.name in ("libs", "services") or one.name == "standalone"
+    ]
+    found = {
+        str(path.relative_to(ROOT)): calls
+        for member in members
+        for path in sources(member)
+        if path != REMOVER and (calls := deletions(path.read_text()))
+    }
+    assert not {path: calls for path, calls in found.items() if path not in OWN_FILES}
+    assert {path for path in OWN_FILES if path not in found} == set()
+    known = {"delete", "move", "copy_file", *PRIMITIVES}
+    assert deletions(REMOVER.read_text()) == known
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        *("table.io.delete(path)", "os.remove(x)", "fs.delete_file(x)", "files.move(a, b)"),
+        *("path.replace(other)", "os.rename(a, b)", "shutil.copyfile(a, b)", "move_file(a, b)"),
+        *("bucket.delete_objects(keys)", "fs.copy_file(a, b)", "copy_in_parts(a, b, c)"),
+    ],
+)
+def test_a_planted_deletion_is_caught(source: str) -> None:
+    assert deletions(source)
