@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from firnline_adapters.in_memory import MemoryBroker, MemoryInbox, MemoryPublisher
 from firnline_adapters.logs import Log
+from firnline_adapters.threads import Inline, Threads
 from firnline_committer import table_queues
 from firnline_committer.attempts import Progress
 from firnline_committer.handlers import Handlers
 from firnline_committer.pump import Pump
 from firnline_committer.sweeping import Sweeps
 from firnline_committer.table_queues import MAX_AT_ONCE
-from firnline_committer.threads import Inline, Threads
 from firnline_domain.errors import RetryLater
 from firnline_domain.identity import bucket_of
 from firnline_domain.records.conflict_reasons import ConflictReason

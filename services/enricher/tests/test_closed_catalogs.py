@@ -35,6 +35,6 @@ def test_it_is_said_why_and_nothing_is_told_that_a_planner_would_ask_for(
     with pytest.raises(PoisonousRecord, match=catalog) as refused:
         lake.handle(strange)
     assert refused.value.reason == reason
-    assert handlers.without_files(strange) == []
+    assert handlers.unread(strange) == []
     assert lake.handle(event), "others go on"
-    assert handlers.without_files(event)
+    assert handlers.unread(event)

@@ -101,7 +101,7 @@ def test_a_catalog_that_tells_no_namespace_keeps_no_commit_for_ever(
     lake.table.append(rows((1, 2)))
     [event] = lake.commits()
     monkeypatch.setattr(lake.tables, "namespace_properties", silent)
-    [told] = lake.handlers.without_files(event)
+    [told] = lake.handlers.unread(event)
     assert (told.format_version, told.settings) == (0, {})
     with pytest.raises(RetryLater):
         lake.handle(event)

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 from firnline_adapters.in_memory import MemoryBroker, MemoryInbox, MemoryPublisher
 from firnline_adapters.logs import Log
-from firnline_adapters.retry_queue import FIRST_PAUSE_S, MAX_PAUSE_S, PATIENCE_S
+from firnline_adapters.retry_queue import FIRST_PAUSE_S, MAX_PAUSE_S
 from firnline_domain.errors import CatalogRefused, RetryLater, StorageUnreachable
 from firnline_domain.identity import TableName, bucket_of
 from firnline_domain.ports import Delivery
 from firnline_domain.records.events import FilesChanged, RefMoved, TableChange, TableCommitted
-from firnline_enricher import pump as pumps
 from firnline_enricher.file_changes import Subject, moved
 from firnline_enricher.handlers import Handlers
-from firnline_enricher.pump import MAX_AT_ONCE, Pump
+from firnline_enricher.pump import MAX_AT_ONCE, PATIENCE_S, Pump
+from firnline_enricher.unread_tables import MAX_PROBE_S
 from firnline_iceberg.in_memory import MemoryCatalog, MemoryTables
 
 from tests.kit.counted import counted
@@ -137,9 +137,9 @@ def test_a_clock_that_jumps_neither_stops_a_table_nor_ends_its_patience(bench: B
     assert (bench.sent(A), bench.offset(A)) == ([1], 1)
 
 
-def test_patience_ends_with_a_dead_letter_and_a_hint_to_ask_again(bench: Bench) -> None:
+def test_patience_ends_with_one_dead_letter_and_a_hint_to_ask_again(bench: Bench) -> None:
     bench.handlers.failing[A] = RetryLater("storage is away")
-    bench.commits(commit(A, 1))
+    bench.commits(commit(A, 1), commit(A, 2))
     for now in (0.0, PATIENCE_S):
         bench.now = now
         bench.pump.step(0)
@@ -148,26 +148,33 @@ def test_patience_ends_with_a_dead_letter_and_a_hint_to_ask_again(bench: Bench) 
     bench.pump.step(0)
     (letter,) = bench.broker.records("dead-letters")
     assert (letter.reason, letter.service) == ("out_of_patience", "enricher")
-    assert (bench.sent(A), bench.offset(A)) == ([1], 1)
+    assert (bench.sent(A), bench.offset(A)) == ([1, 2], 2)
 
 
 def test_a_refused_table_holds_no_other_of_its_partition(bench: Bench, caplog: Any) -> None:
-    """It waits for a person, who is told once; not for minutes and then as a dead letter."""
+    """It waits for a person, who is told; its records do not."""
     neighbour = next(f"n{n}" for n in range(99) if bucket_of(f"n{n}", 8) == bucket_of(A, 8))
     bench.handlers.failing[A] = CatalogRefused("catalog lake does not let us have db.a (403)", "a")
     bench.commits(commit(A, 1), commit(neighbour, 2), commit(A, 3))
-    for now in (0.0, 5.0, PATIENCE_S, 2 * PATIENCE_S - 1):
+    for now in (0.0, 5.0, PATIENCE_S - 1):
         bench.now = now
         bench.pump.step(0)
     assert (bench.sent(A), bench.sent(neighbour)) == ([], [2])
     assert bench.broker.records("dead-letters") == []
-    assert bench.offset(A) == 0
-    said = [one.message for one in caplog.records if "does not let us" in one.message]
-    assert len(said) == 2  # at once, and again after a quarter of an hour
-    bench.handlers.failing.clear()
-    bench.now += MAX_PAUSE_S
+    bench.now = 2 * PATIENCE_S
     bench.pump.step(0)
     assert (bench.sent(A), bench.offset(A)) == ([1, 3], 3)
+    bench.commits(commit(A, 4))
+    bench.now = 950.0
+    bench.pump.step(0)
+    said = [one.message for one in caplog.records if "action=refused" in one.message]
+    assert len(said) == 2  # at once, and again after a quarter of an hour
+    bench.handlers.failing.clear()
+    bench.commits(commit(A, 5))
+    bench.now += MAX_PROBE_S
+    bench.pump.step(0)
+    assert bench.sent(A)[-1] == 5
+    assert len(bench.broker.records("dead-letters")) == 1
 
 
 def test_many_tables_take_turns(bench: Bench) -> None:
@@ -187,11 +194,3 @@ def test_an_unreadable_table_stops_nobody(bench: Bench) -> None:
     assert (letter.reason, letter.message) == ("unreadable", "not an Avro file")
     assert (bench.sent(A), bench.sent(B)) == ([1], [2])
     assert (bench.offset(A), bench.offset(B)) == (1, 1)
-
-
-def test_too_many_waiting_records_end_the_process(bench: Bench, monkeypatch) -> None:
-    monkeypatch.setattr(pumps, "MAX_WAITING", 1)
-    bench.handlers.failing[A] = RetryLater("storage is away")
-    bench.commits(commit(A, 1), commit(A, 2))
-    with pytest.raises(RetryLater):
-        bench.pump.step(0)

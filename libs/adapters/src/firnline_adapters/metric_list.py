@@ -178,6 +178,9 @@ GAUGES: Meanings = {
         "load": "Steps a minute of this planner's buckets: what they cost.",
         "hottest_bucket_load": "Steps a minute of its hottest bucket.",
     },
+    ("enricher",): {
+        "tables_unread": "Tables that this enricher could not read lately; their planners ask.",
+    },
     ("worker",): {
         "tasks_running": "Tasks at work in this worker.",
     },

@@ -33,12 +33,21 @@ class RetryQueue:
         self.waiting.append(delivery)
         self.newest = now
 
-    def back_off(self, now: float, error: RetryLater | None = None) -> bool:
-        """Pause, twice as long each time; True when patience is at its end."""
+    @property
+    def is_failing(self) -> bool:
+        """True if the last try came to nothing."""
+        return self._failing_since is not None
+
+    def back_off(
+        self, now: float, error: RetryLater | None = None, patience_s: float | None = None
+    ) -> bool:
+        """Pause, twice as long each time; True when patience is at its end. `patience_s`: seconds
+        from the first failure, None = what the error deserves."""
         metrics.count("retries")
         self._failing_since = now if self._failing_since is None else self._failing_since
         self.not_before, self._pause = now + self._pause, min(self._pause * 2, MAX_PAUSE_S)
-        patience_s = REFUSED_PATIENCE_S if isinstance(error, Refused) else PATIENCE_S
+        if patience_s is None:
+            patience_s = REFUSED_PATIENCE_S if isinstance(error, Refused) else PATIENCE_S
         return now - self._failing_since > patience_s
 
     def progressed(self) -> None:
@@ -52,6 +61,7 @@ class FailureLog:
     refused, and again after `SAY_AGAIN_S`: it does not go away by itself."""
 
     log: Log
+    waits_s: float = REFUSED_PATIENCE_S  # for a person
     _said: dict[str, float] = field(default_factory=dict)
 
     def retry(self, table: str, error: RetryLater, now: float) -> None:
@@ -62,4 +72,4 @@ class FailureLog:
         whose = error.of or table
         if now - self._said.get(whose, float("-inf")) >= SAY_AGAIN_S:
             self._said[whose] = now
-            self.log.error("refused", table=table, why=error, waits=f"{REFUSED_PATIENCE_S:.0f} s")
+            self.log.error("refused", table=table, why=error, waits=f"{self.waits_s:.0f} s")

@@ -10,6 +10,7 @@ from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
 from firnline_adapters.logs import Log
 from firnline_adapters.pauses import KafkaPauseReader
 from firnline_adapters.signing import signer_of
+from firnline_adapters.threads import Threads
 from firnline_domain.commits.lifetimes import Lifetimes
 from firnline_domain.commits.table_holds import HEADER, PASS
 from firnline_iceberg.catalog_probe import require_catalogs, told_by_java
@@ -24,7 +25,6 @@ from firnline_committer.handlers import Handlers
 from firnline_committer.pump import Pump
 from firnline_committer.settings import Settings
 from firnline_committer.sweeping import Sweeps
-from firnline_committer.threads import Threads
 
 GROUP = "committer"
 TOPICS = ("task-results",)

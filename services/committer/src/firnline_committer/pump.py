@@ -17,6 +17,7 @@ from firnline_adapters import metrics
 from firnline_adapters.dead_letters import dead_letter_of, send_to_dead_letters
 from firnline_adapters.logs import Log
 from firnline_adapters.retry_queue import FailureLog
+from firnline_adapters.threads import Inline, Pool
 from firnline_domain.commits.conflicts import Conflict
 from firnline_domain.errors import HeapTooSmall, PoisonousRecord, RetryLater
 from firnline_domain.ports import Delivery, Inbox, PauseReader, Publisher
@@ -31,7 +32,6 @@ from firnline_committer.handlers import Handled, Handlers, handle_deliveries, ta
 from firnline_committer.sampling import comparison
 from firnline_committer.sweeping import Sweeps
 from firnline_committer.table_queues import TableQueue, TableQueues
-from firnline_committer.threads import Inline, Pool
 
 EVENTS = "maintenance-events"
 COMPARISONS = "compare-tasks"

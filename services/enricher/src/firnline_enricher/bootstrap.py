@@ -8,6 +8,7 @@ from firnline_adapters.assignments import FollowedAssignments
 from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
 from firnline_adapters.logs import Log
 from firnline_adapters.signing import signer_of
+from firnline_adapters.threads import Threads
 from firnline_domain.ports import Inbox
 from firnline_iceberg.catalogs import CatalogTables
 
@@ -16,6 +17,7 @@ from firnline_enricher.pump import Pump
 from firnline_enricher.settings import Settings
 
 GROUP = "enricher"
+ANSWERERS = 2  # threads; one may be at work on a table of millions of files
 
 
 def build(settings: Settings, log: Log) -> tuple[Pump, Inbox]:
@@ -26,5 +28,10 @@ def build(settings: Settings, log: Log) -> tuple[Pump, Inbox]:
     publisher = KafkaPublisher(settings.broker, settings.buckets, GROUP, places, signer)
     inbox = KafkaInbox(settings.broker, GROUP, TOPICS, publisher, log)
     tables = CatalogTables(settings.connections)
-    handlers = Handlers(tables, lambda: int(time.time() * 1000))
-    return Pump(inbox, publisher, handlers, log), inbox
+    handlers, *answerers = [Handlers(tables, now_ms) for _ in range(1 + ANSWERERS)]
+    pool = Threads(ANSWERERS)
+    return Pump(inbox, publisher, handlers, log, pool=pool, answerers=answerers), inbox
+
+
+def now_ms() -> int:
+    return int(time.time() * 1000)

@@ -49,9 +49,24 @@ class Commits:
             self._facts.forget(event.table)
             return [dropped(self._subject(event, MAIN))]
 
-    def without_files(self, event: TableCommitted) -> list[FilesChanged]:
-        """The same without reading any file: only where the branches are now."""
-        return [self._moved(event, move) for move in branch_moves(event)]
+    def unread(self, event: TableCommitted) -> list[FilesChanged]:
+        """What a commit says by itself: where the branches are now, or that something else changed.
+        The planner asks what it was, again and again, until somebody has read it. Asks neither
+        catalog nor storage."""
+        subject = Subject(
+            event.table,
+            MAIN,
+            event.event_id,
+            self._now_ms(),
+            expired_snapshots=event.expired_snapshots,
+            metadata_bytes=event.metadata_bytes,
+        )
+        if event.change is TableChange.DROPPED:
+            return [dropped(subject)]
+        changes = [_ref_moved(replace(subject, ref=move.ref), move) for move in branch_moves(event)]
+        if all(one.ref != MAIN for one in changes):
+            changes.append(moved(subject, None))
+        return changes
 
     def _read(self, event: TableCommitted) -> list[FilesChanged]:
         if event.change is TableChange.DROPPED:
@@ -103,10 +118,13 @@ class Commits:
         return [change for chunks in deltas for change in chunks] or [self._moved(event, move)]
 
     def _moved(self, event: TableCommitted, move: BranchMove) -> FilesChanged:
-        subject = self._subject(event, move.ref)
-        if move.snapshot_id is None:
-            return removed(subject)
-        return moved(subject, move.snapshot_id, move.previous_snapshot_id)
+        return _ref_moved(self._subject(event, move.ref), move)
+
+
+def _ref_moved(subject: Subject, move: BranchMove) -> FilesChanged:
+    if move.snapshot_id is None:
+        return removed(subject)
+    return moved(subject, move.snapshot_id, move.previous_snapshot_id)
 
 
 def with_facts(subject: Subject, facts: TableFacts) -> Subject:

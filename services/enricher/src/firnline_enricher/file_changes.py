@@ -84,8 +84,8 @@ def noted(subject: Subject) -> FilesChanged:
     return _bare(subject, ChangeKind.DELTA, None, NO_FILES)
 
 
-def moved(subject: Subject, snapshot_id: int, previous: int | None = None) -> FilesChanged:
-    """The branch is at `snapshot_id` now, by what path is not told.
+def moved(subject: Subject, snapshot_id: int | None, previous: int | None = None) -> FilesChanged:
+    """The branch is at `snapshot_id` now, by what path is not told; None = nobody could read where.
 
     `previous` is where it was, if that was said.
     """

@@ -42,12 +42,12 @@ class Handlers:
             self._closed.add(record.table.catalog_path)
             raise PoisonousRecord(closed.reason, str(closed)) from closed
 
-    def without_files(self, record: Any) -> list[FilesChanged]:
+    def unread(self, record: Any) -> list[FilesChanged]:
         """What can be said of a record that cannot be handled: enough to ask for a resync. Nothing
         of a table that nobody here can open: a planner would ask for ever."""
         if record.table.catalog_path in self._closed:
             return []
-        return self._commits.without_files(record) if isinstance(record, TableCommitted) else []
+        return self._commits.unread(record) if isinstance(record, TableCommitted) else []
 
     def _changes(self, record: Any) -> list[FilesChanged]:
         if isinstance(record, TableCommitted):

@@ -1,24 +1,50 @@
-"""Poll, handle, flush, commit: each table in its order, a stuck one alone."""
+"""Poll, handle, flush, commit: each table in its order, a stuck one alone.
+
+Commits are read on the loop's own thread, which takes what the commit wrote. Questions of planners
+may read a whole table, so others answer them.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from functools import partial
 
 from firnline_adapters import metrics
 from firnline_adapters.dead_letters import dead_letter_of, send_to_dead_letters
 from firnline_adapters.logs import Log
 from firnline_adapters.retry_queue import FailureLog, RetryQueue
+from firnline_adapters.threads import Inline, Pool
 from firnline_domain.errors import PoisonousRecord, RetryLater
-from firnline_domain.ports import Delivery, Inbox, Publisher
+from firnline_domain.identity import TableName
+from firnline_domain.ports import Delivery, Inbox, Place, Publisher
 from firnline_domain.records.events import FilesChanged, TableCommitted
+from firnline_domain.records.orders import ResyncTable
 
 from firnline_enricher.handlers import Handlers
+from firnline_enricher.unread_tables import PROBE_S, UnreadTables
 
 FILE_CHANGES = "file-changes"
-MAX_WAITING = 20_000  # records, about 40 MB; beyond, restart from the committed offsets
+RESYNC_REQUESTS = "resync-requests"
+PATIENCE_S = 60.0  # a restart of a catalog, a throttled bucket; then its planner is to ask
+SLOW_S = 5.0  # a try that failed after so long is the last one: all others wait meanwhile
+MAX_HELD = 1_000  # records of a table that fails, 2 MB
+MAX_OF_PARTITION = 2_000  # records; beyond, the partition is read no further for now
 SLICE = 50  # deliveries of one table between two flushes
 MAX_AT_ONCE = 400  # of all
+NO_OFFSET = -1  # of a question that was kept: on its topic it is dealt with
+
+
+@dataclass(frozen=True, eq=False)
+class _Answering:
+    """A question in a thread of the pool."""
+
+    delivery: Delivery
+    answerer: Handlers
+    future: Future[list[FilesChanged]]
 
 
 class Pump:
@@ -32,49 +58,88 @@ class Pump:
         log: Log,
         now: Callable[[], float] = time.monotonic,
         now_ms: Callable[[], int] = lambda: int(time.time() * 1000),
+        pool: Pool | None = None,
+        answerers: Sequence[Handlers] = (),
     ) -> None:
         """`now`: seconds of a clock that is never set, or a jump would stop a table, or end its
-        patience. `now_ms`: dates what is published."""
+        patience. `now_ms`: dates what is published. `answerers`: one for each thread of the `pool`;
+        none = questions are answered like commits."""
         self._inbox = inbox
         self._publisher = publisher
         self._handlers = handlers
         self._log = log
         self._now = now
         self._now_ms = now_ms
-        self._failures = FailureLog(log)
+        self._pool = pool or Inline()
+        self._idle = list(answerers) or [handlers]
+        self._failures = FailureLog(log, PROBE_S)
         self._queues: dict[tuple[str, int, str], RetryQueue] = {}
+        self._questions: deque[Delivery] = deque()
+        self._answering: list[_Answering] = []
+        self._unread = UnreadTables(now)
 
     def step(self, timeout_s: float) -> None:
         """One round. Offsets commit only after what they led to is on the broker.
 
-        Raises RetryLater where the broker does not take records, or too many wait: start anew.
+        Raises RetryLater where the broker does not take records: start anew.
         """
-        for delivery in self._inbox.poll(timeout_s):
+        full = self._full()
+        deliveries = self._inbox.poll(timeout_s, full)
+        self._forget(self._inbox.moved())
+        for delivery in deliveries:
             self._enqueue(delivery)
-        handled = self._run_some()
+        handled = self._run_some(full)
+        while (ended := self._start_answers() + self._collect_answers()) and (
+            len(handled) < MAX_AT_ONCE
+        ):
+            handled += ended
+        handled += ended
         if handled:
             self._publisher.flush()
             for delivery in handled:
-                self._inbox.done(delivery)
+                if delivery.offset != NO_OFFSET:
+                    self._inbox.done(delivery)
             self._inbox.commit()
-        if (waiting := sum(len(queue.waiting) for queue in self._queues.values())) > MAX_WAITING:
-            raise RetryLater(f"{waiting} records wait for catalog or storage")
+
+    # ---- in
+
+    def _full(self) -> Collection[Place]:
+        """Partitions of which enough waits here; others are read on."""
+        held = Counter((one.topic, one.partition) for one in self._questions)
+        for (topic, partition, _), queue in self._queues.items():
+            held[topic, partition] += len(queue.waiting)
+        return {place for place, count in held.items() if count >= MAX_OF_PARTITION}
+
+    def _forget(self, places: Collection[Place]) -> None:
+        """Their new owner reads what waits of them."""
+        if places:
+            queues = self._queues.items()
+            self._queues = {place: one for place, one in queues if place[:2] not in places}
+            left = (one for one in self._questions if (one.topic, one.partition) not in places)
+            self._questions = deque(left)
 
     def _enqueue(self, delivery: Delivery) -> None:
+        self._handlers.follow(delivery)
+        if isinstance(delivery.record, ResyncTable):
+            self._questions.append(delivery)
+            return
         if isinstance(delivery.record, TableCommitted):
             age_s = (self._now_ms() - delivery.record.committed_at_ms) / 1000
             metrics.observe("event_lag_seconds", age_s)
-        self._handlers.follow(delivery)
         place = (delivery.topic, delivery.partition, _table(delivery))
         self._queues.setdefault(place, RetryQueue()).waiting.append(delivery)
 
-    def _run_some(self) -> list[Delivery]:
+    # ---- commits
+
+    def _run_some(self, full: Collection[Place]) -> list[Delivery]:
         """Tables take turns; so much that what was sent is soon on the broker."""
         handled: list[Delivery] = []
         for place in list(self._queues):
             if len(handled) >= MAX_AT_ONCE:
                 break
             queue = self._queues.pop(place)
+            if queue.is_failing and place[:2] in full:
+                handled += self._put_all_off(queue)  # others of its partition wait for it
             handled += self._run(queue)
             if queue.waiting:
                 self._queues[place] = queue  # behind the others
@@ -83,32 +148,113 @@ class Pump:
     def _run(self, queue: RetryQueue) -> list[Delivery]:
         handled: list[Delivery] = []
         while queue.waiting and len(handled) < SLICE and queue.not_before <= self._now():
-            if self._handle(queue.waiting[0], queue):
-                queue.progressed()
-                handled.append(queue.waiting.popleft())
+            if not self._handle(queue.waiting[0], queue):
+                break
+            queue.progressed()
+            handled.append(queue.waiting.popleft())
         return handled
 
     def _handle(self, delivery: Delivery, queue: RetryQueue) -> bool:
         """False: not now, the queue pauses."""
-        started = self._now()
+        started, table = self._now(), delivery.record.table
+        if self._unread.is_resting(table):
+            if table not in self._unread and len(queue.waiting) <= MAX_HELD:
+                return False  # its catalog rests for a moment
+            self._publish(self._handlers.unread(delivery.record))
+            return True
         try:
             changes = self._handlers.handle(delivery)
             self._publish(changes)
             self._log_changes(delivery, changes)
+            self._unread.succeed(table)
         except RetryLater as error:
-            metrics.count("dependency_errors", dependency=error.dependency)
-            self._failures.retry(delivery.record.table.dotted, error, self._now())
-            if not queue.back_off(self._now(), error):
+            self._note(table, error)
+            is_over = queue.back_off(self._now(), error, PATIENCE_S)
+            is_over |= len(queue.waiting) > MAX_HELD or self._now() - started > SLOW_S
+            if not is_over and table not in self._unread:
                 return False
-            self._give_up(delivery, "out_of_patience", error)
-        except PoisonousRecord as poison:
-            self._log.warning("dead_letter", topic=delivery.topic, why=poison)
-            self._give_up(delivery, poison.reason, poison)
+            self._put_off(delivery, error, self._now() - started)
         except Exception as error:  # one unreadable table must not stop the others
-            self._log.error("unreadable", error, table=delivery.record.table.dotted)
-            self._give_up(delivery, "unreadable", error)
+            self._give_up(delivery, error)
         metrics.observe("enrich_seconds", self._now() - started)
         return True
+
+    def _put_all_off(self, queue: RetryQueue) -> list[Delivery]:
+        """All that waits, without another try."""
+        put_off = list(queue.waiting)
+        for delivery in put_off:
+            self._put_off(
+                delivery, RetryLater("more of its partition waits than there is room for")
+            )
+        queue.waiting.clear()
+        queue.progressed()
+        return put_off
+
+    def _put_off(self, delivery: Delivery, error: RetryLater, took_s: float = 0.0) -> None:
+        """Settle a record of a table that cannot be read: its planner asks. Of each such table one
+        dead letter says so."""
+        if delivery.record.table not in self._unread:
+            self._send_letter(delivery, "out_of_patience", error)
+        self._unread.fail(delivery.record.table, took_s)
+        self._publish(self._handlers.unread(delivery.record))
+
+    # ---- questions
+
+    def _start_answers(self) -> list[Delivery]:
+        """What waits for an answerer, in order, one of a table at a time; what waits for its table
+        is settled: of a table the last question is kept, and tried now and then."""
+        settled: list[Delivery] = []
+        while self._idle and (question := self._unread.next_question()):
+            self._start(Delivery(RESYNC_REQUESTS, 0, NO_OFFSET, None, question))
+        later: deque[Delivery] = deque()
+        while self._questions and self._idle:
+            delivery = self._questions.popleft()
+            asked = [one.delivery.record.table for one in self._answering]
+            table = delivery.record.table
+            rests = self._unread.is_resting(table)
+            if rests and table in self._unread:
+                self._unread.ask(delivery.record)
+                settled.append(delivery)
+            elif rests or table in asked:
+                later.append(delivery)
+            else:
+                self._start(delivery)
+        self._questions.extendleft(reversed(later))
+        return settled
+
+    def _start(self, delivery: Delivery) -> None:
+        answerer = self._idle.pop()
+        future = self._pool.submit(partial(answerer.handle, delivery))
+        self._answering.append(_Answering(delivery, answerer, future))
+
+    def _collect_answers(self) -> list[Delivery]:
+        ended = [one for one in self._answering if one.future.done()]
+        self._answering = [one for one in self._answering if one not in ended]
+        for one in ended:
+            self._idle.append(one.answerer)
+            self._publish_answer(one.delivery, one.future)
+        return [one.delivery for one in ended]
+
+    def _publish_answer(self, delivery: Delivery, future: Future[list[FilesChanged]]) -> None:
+        question = delivery.record
+        try:
+            changes = future.result()
+            self._publish(changes)
+            self._log_changes(delivery, changes)
+            self._unread.succeed(question.table)
+        except RetryLater as error:
+            self._note(question.table, error)
+            self._unread.fail(question.table)
+            self._unread.ask(question)
+        except Exception as error:
+            self._give_up(delivery, error)
+
+    # ---- out
+
+    def _note(self, table: TableName, error: RetryLater) -> None:
+        metrics.count("dependency_errors", dependency=error.dependency)
+        self._failures.retry(table.dotted, error, self._now())
+        self._unread.note_outage(table, error)
 
     def _log_changes(self, delivery: Delivery, changes: Sequence[FilesChanged]) -> None:
         self._log.info(
@@ -122,15 +268,18 @@ class Pump:
         for change in changes:
             self._publisher.publish(FILE_CHANGES, change.table.key, change)
 
-    def _give_up(self, delivery: Delivery, reason: str, error: Exception) -> None:
-        """The record is told without its files; the planner asks again later."""
-        at_ms = self._now_ms()
-        send_to_dead_letters(
-            self._publisher, dead_letter_of(delivery, reason, error, "enricher", at_ms)
-        )
-        self._publish(self._handlers.without_files(delivery.record))
+    def _give_up(self, delivery: Delivery, error: Exception) -> None:
+        """The record goes aside, and is told without its files; the planner asks again later."""
+        reason = error.reason if isinstance(error, PoisonousRecord) else "unreadable"
+        self._log.error("unreadable", error, table=delivery.record.table.dotted)
+        self._send_letter(delivery, reason, error)
+        self._publish(self._handlers.unread(delivery.record))
+
+    def _send_letter(self, delivery: Delivery, reason: str, error: Exception) -> None:
+        letter = dead_letter_of(delivery, reason, error, "enricher", self._now_ms())
+        send_to_dead_letters(self._publisher, letter)
 
 
 def _table(delivery: Delivery) -> str:
     """Whose records stay in their order; what is of no table, in one of its own."""
-    return str(getattr(getattr(delivery.record, "table", None), "uuid", ""))
+    return str(getattr(getattr(delivery.record, "table", None), "key", ""))

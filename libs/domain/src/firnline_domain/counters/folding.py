@@ -103,8 +103,9 @@ def _delta(table: TableCounters, partitions: Partitions, change: FilesChanged, n
 def _ref_moved(
     table: TableCounters, partitions: Partitions, change: FilesChanged, now: int
 ) -> Folded:
-    """A move folds where its difference to our head came with it; else the enricher is asked."""
-    if change.snapshot_id == table.head_snapshot_id:
+    """A move folds where its difference to our head came with it; else the enricher is asked. One
+    to nowhere is of a table that nobody could read: all of it may have changed."""
+    if change.snapshot_id is not None and change.snapshot_id == table.head_snapshot_id:
         return _noted(table, not_ahead(change, now))
     if table.known and change.partitions and change.parent_snapshot_id == table.head_snapshot_id:
         return _onto_head(table, partitions, change, now)

@@ -29,7 +29,7 @@ class Threads:
             queue.SimpleQueue()
         )
         for number in range(size):
-            threading.Thread(target=self._run, name=f"commits-{number}", daemon=True).start()
+            threading.Thread(target=self._run, name=f"pool-{number}", daemon=True).start()
 
     def submit(self, work: Callable[[], Any]) -> Future[Any]:
         """See `Pool.submit`."""
@@ -57,7 +57,7 @@ class Inline:
 def _run(work: Callable[[], Any], future: Future[Any]) -> None:
     try:
         found = work()
-    except BaseException as error:  # whoever asks for the result has it
+    except BaseException as error:  # who asks for the result has it
         future.set_exception(error)
     else:
         future.set_result(found)
