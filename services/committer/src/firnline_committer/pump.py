@@ -7,6 +7,7 @@ one table one at a time.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
@@ -31,10 +32,11 @@ from firnline_committer import reports
 from firnline_committer.handlers import Handled, Handlers, handle_deliveries, table_of
 from firnline_committer.sampling import comparison
 from firnline_committer.sweeping import Sweeps
-from firnline_committer.table_queues import TableQueue, TableQueues
+from firnline_committer.table_queues import TableQueue, TableQueues, partition_of
 
 EVENTS = "maintenance-events"
 COMPARISONS = "compare-tasks"
+NO_ROOM = "more wait than there is memory for"
 POLL_S = 0.02  # while something is in work; what it came to goes out no later
 
 
@@ -95,6 +97,7 @@ class Pump:
         if self._switches is not None:
             self._switches.catch_up()
         self._read(self._patience(timeout_s))
+        self._make_room()
         self._start_commits()
         self._collect()
         self._start_sweep()
@@ -120,6 +123,22 @@ class Pump:
         self._queues.forget(self._inbox.moved())
         for delivery in deliveries:
             self._queues.append(delivery, self._now())
+
+    def _make_room(self) -> None:
+        """A partition that is full is read no further, so its tables that do not move give up what
+        waits of them: those that do move would wait for them, for hours or until a pause ends. Of
+        one such table alone `TableQueues.excess` is given up."""
+        if not (full := self._queues.full()):
+            return
+        still = [one for one in self._queues if not one.running and one.waiting]
+        still = [one for one in still if one.behind or self._held(one.next)]
+        stuck = {
+            one.place: [each for each in one.waiting if partition_of(each) in full] for one in still
+        }
+        counts = Counter(place for each in stuck.values() for place in set(map(partition_of, each)))
+        for queue in still:
+            if left := [one for one in stuck[queue.place] if counts[partition_of(one)] > 1]:
+                self._give_all_up(queue, left, RetryLater(NO_ROOM))
 
     # ---- in work
 
@@ -254,7 +273,7 @@ class Pump:
 
     def _give_up_excess(self, queue: TableQueue) -> None:
         if excess := self._queues.excess(queue):
-            self._give_all_up(queue, excess, RetryLater("more wait than there is memory for"))
+            self._give_all_up(queue, excess, RetryLater(NO_ROOM))
 
     def _give_all_up(self, queue: TableQueue, deliveries: list[Delivery], error: Exception) -> None:
         for delivery in deliveries:

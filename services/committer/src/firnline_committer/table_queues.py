@@ -75,7 +75,7 @@ class TableQueues:
         """One more."""
         place = place_of(delivery.record)
         self._queues.setdefault(place, TableQueue(place=place)).append(delivery, now)
-        self._weights[_partition(delivery)] += weight(delivery.record)
+        self._weights[partition_of(delivery)] += weight(delivery.record)
 
     def served(self, queue: TableQueue) -> None:
         """It goes behind all others."""
@@ -86,14 +86,14 @@ class TableQueues:
         gone = {id(delivery) for delivery in deliveries}
         for one in queue.waiting:
             if id(one) in gone:
-                self._weights[_partition(one)] -= weight(one.record)
+                self._weights[partition_of(one)] -= weight(one.record)
         queue.waiting = deque(one for one in queue.waiting if id(one) not in gone)
 
     def forget(self, partitions: Collection[Partition]) -> None:
         """Their new owner reads them."""
         if partitions:
             for queue in self:
-                self.take(queue, [one for one in queue.waiting if _partition(one) in partitions])
+                self.take(queue, [one for one in queue.waiting if partition_of(one) in partitions])
 
     def prune(self) -> None:
         """Keep no queue that nothing waits in, and of which nothing was left."""
@@ -137,5 +137,6 @@ def weight(record: Any) -> int:
     return LEAST + files + len(record.applied_deletes)
 
 
-def _partition(delivery: Delivery) -> Partition:
+def partition_of(delivery: Delivery) -> Partition:
+    """Where it came from."""
     return delivery.topic, delivery.partition
