@@ -292,3 +292,35 @@ def test_an_entry_that_cannot_be_is_unreadable_though_it_decodes(
     path = write_manifest(2, [entry(1, **nonsense)])
     with pytest.raises(MetadataUnreadable):
         read(io, manifest_of(path))
+
+
+@pytest.mark.parametrize(
+    ("claims", "counted"),
+    [
+        ({"record_count": 2**62}, (0, 100)),
+        ({"record_count": 2**53 + 1}, (0, 100)),
+        ({"file_size_in_bytes": 2**63 - 1}, (5, 0)),
+        ({"record_count": 2**62, "file_size_in_bytes": 2**62}, (0, 0)),
+    ],
+)
+def test_an_entry_that_claims_what_no_file_has_counts_as_nothing_and_is_acted_on_by_nobody(
+    io: FileIO,
+    write_manifest: WriteManifest,
+    claims: dict[str, int],
+    counted: tuple[int, int],
+) -> None:
+    """0 rows would be dead rows alone: a rewrite would leave them out."""
+    plain = {"record_count": 5, "file_size_in_bytes": 100}
+    manifest = manifest_of(write_manifest(2, [entry(1, **{**plain, **claims}), entry(1, **plain)]))
+    odd, fine = read(io, manifest, Detail.COUNTS)
+    assert (odd.records, odd.bytes, odd.has_odd_numbers) == (*counted, True)
+    assert (fine.records, fine.bytes, fine.has_odd_numbers) == (5, 100, False)
+    for detail in set(Detail) - {Detail.COUNTS}:
+        with pytest.raises(MetadataUnreadable, match="no file has as much"):
+            read(io, manifest, detail)
+
+
+def test_the_highest_amount_is_none_too_much(io: FileIO, write_manifest: WriteManifest) -> None:
+    path = write_manifest(2, [entry(1, record_count=2**53, file_size_in_bytes=2**53)])
+    [found] = read(io, manifest_of(path))
+    assert (found.records, found.bytes, found.has_odd_numbers) == (2**53, 2**53, False)

@@ -34,6 +34,7 @@ __all__ = [
     "Identifier",
     "Signed",
     "Value",
+    "amount_of",
     "bounded",
     "field",
     "replace",
@@ -65,6 +66,11 @@ def to_plain(value: Any) -> Any:
 def bounded(number: float) -> int:
     """Return the amount that is nearest to a sum or a product: 0 for one below zero or NaN."""
     return int(min(number, MAX_AMOUNT)) if number > 0 else 0
+
+
+def amount_of(number: int | None) -> int | None:
+    """Return the amount that a number from outside is; None if it is none."""
+    return number if number is not None and 0 <= number <= MAX_AMOUNT else None
 
 
 def within_longs(value: Any) -> Any:

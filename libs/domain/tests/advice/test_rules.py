@@ -53,6 +53,7 @@ from tests.kit.advice_input import (
 PROMISE = {"firnline.equality-deletes.max-age-ms": "60000"}
 CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("duplicate_files", {"duplicate": "s3://lake/t/a.parquet is in it twice"}, {}),
+    ("odd_numbers", {"odd_files": 1}, {"odd_files": 0}),
     ("tiny_partitions", {"partitions": many(100, SMALL)}, {"partitions": many(99, SMALL)}),
     (
         "tiny_partitions",

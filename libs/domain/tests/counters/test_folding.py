@@ -279,3 +279,18 @@ def test_rows_that_came_or_went_are_counted_and_a_rewrite_changes_none() -> None
     assert side.table.rows_changed == 44
     side.take(absolute(6, 3, observed=900))  # ten more than the counters had, by whose commit ever
     assert side.table.rows_changed == 44 + 20
+
+
+def test_files_with_odd_numbers_are_those_of_the_head() -> None:
+    side = born()
+    side.take(change(4, 3, odd_files=2))
+    side.take(change(5, 4))
+    assert side.table.odd_files == 2
+    side.take(change(6, 5, odd_files=-1))
+    assert side.table.odd_files == 1
+    side.take(change(7, 6, odd_files=-5))
+    assert side.table.odd_files == 0
+    side.take(replace(absolute(8, 3, observed=900), odd_files=4))
+    assert side.table.odd_files == 4
+    side.take(replace(absolute(9, 3, observed=901), odd_files=0))
+    assert side.table.odd_files == 0

@@ -60,6 +60,7 @@ class FileEntry:
     bytes: int
     sort_order_id: int | None = None
     encrypted: bool = False  # `key_metadata` is set
+    has_odd_numbers: bool = False  # beyond any file's: `records` or `bytes` is 0 instead
     stats: FileStats | None = None  # only where it was asked for, as the next one
     layout: FileLayout | None = None
 

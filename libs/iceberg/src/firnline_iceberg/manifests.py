@@ -14,6 +14,7 @@ from typing import Any
 
 from firnline_domain.identity import normal_path
 from firnline_domain.records.results import DeleteKind
+from firnline_domain.values import LONG, MAX_AMOUNT, amount_of
 from pyiceberg.io import FileIO
 from pyiceberg.types import StringType
 
@@ -95,12 +96,12 @@ def read_manifest_list(io: FileIO, path: str) -> tuple[ManifestFile, ...]:
 def _manifest_file(row: Record) -> ManifestFile:
     return ManifestFile(
         path=row["path"],
-        length=row["length"],
+        length=amount_of(row["length"]) or 0,
         spec_id=row["spec_id"],
         added_snapshot_id=row.get("added_snapshot_id"),
-        added_files=row.get("added_files"),
-        existing_files=row.get("existing_files"),
-        deleted_files=row.get("deleted_files"),
+        added_files=amount_of(row.get("added_files")),
+        existing_files=amount_of(row.get("existing_files")),
+        deleted_files=amount_of(row.get("deleted_files")),
         sequence_number=row.get("sequence_number") or 0,
         min_sequence_number=row.get("min_sequence_number") or 0,
         holds_deletes=row.get("content") == 1,
@@ -120,22 +121,41 @@ def read_manifest(
 ) -> Iterator[FileEntry]:
     """Entries of every status, in order, numbers inherited (`DataFileEntry`, `DeleteFileEntry`).
 
-    `partition` writes partitions of the manifest's spec (`LoadedTable.partition_text`).
+    `partition` writes partitions of the manifest's spec (`LoadedTable.partition_text`). Of an entry
+    that claims more rows or bytes than any file has, COUNTS takes the number for 0. Who asks for
+    more acts on what he reads, and to him the manifest is unreadable: 0 rows are dead rows alone.
     Raises MetadataFileGone, RetryLater, MetadataUnreadable.
     """
     next_row_id = manifest.first_row_id
     texts = PartitionTexts(partition)
     for record in records(io, manifest.path, _wanted(manifest, detail)):
         entry = _common(record, manifest, texts, detail)
-        if min(entry["records"], entry["bytes"]) < 0:  # decoded, and nonsense: see `records`
-            raise MetadataUnreadable(manifest.path, f"{entry['path']}: {entry['records']} records")
+        rows = entry["records"]
+        if not 0 <= rows <= MAX_AMOUNT or not 0 <= entry["bytes"] <= MAX_AMOUNT:
+            entry |= _without_odd(entry, manifest, detail)
         if record["file"].get("content"):
             yield _delete_file(record["file"], entry)
             continue
         row_id = record["file"].get("first_row_id") if manifest.first_row_id is not None else None
         if row_id is None and next_row_id is not None and entry["status"] != Status.DELETED:
-            row_id, next_row_id = next_row_id, next_row_id + entry["records"]
+            row_id, next_row_id = next_row_id, next_row_id + rows
+            if next_row_id >= LONG:
+                raise MetadataUnreadable(manifest.path, f"{entry['path']}: row ids above 64 bits")
         yield DataFileEntry(**entry, first_row_id=row_id)
+
+
+def _without_odd(entry: dict[str, Any], manifest: ManifestFile, detail: Detail) -> dict[str, Any]:
+    """What stands for the numbers of an entry that no file has. One below zero was decoded, and is
+    nonsense (see `records`): then so may be all else. Raises MetadataUnreadable."""
+    rows, size = entry["records"], entry["bytes"]
+    if min(rows, size) < 0 or detail is not Detail.COUNTS:
+        text = f"{entry['path']}: record_count {rows}, file_size_in_bytes {size}"
+        raise MetadataUnreadable(manifest.path, f"no file has as much: {text}; write it anew")
+    return {
+        "records": amount_of(rows) or 0,
+        "bytes": amount_of(size) or 0,
+        "has_odd_numbers": True,
+    }
 
 
 class PartitionTexts:
@@ -206,7 +226,7 @@ def _delete_file(file: Record, common: dict[str, Any]) -> DeleteFileEntry:
         referenced_data_file=None if path is None else normal_path(path),
         named_by_bounds=bound is not None,
         content_offset=file.get("content_offset"),
-        content_size=file.get("content_size"),
+        content_size=amount_of(file.get("content_size")),
     )
 
 
@@ -227,16 +247,21 @@ def _path_of_bounds(file: Record) -> str | None:
 
 def _stats(file: Record) -> FileStats:
     return FileStats(
-        value_counts=_map(file.get("value_counts")),
-        null_counts=_map(file.get("null_counts")),
-        nan_counts=_map(file.get("nan_counts")),
+        value_counts=_amounts(file.get("value_counts")),
+        null_counts=_amounts(file.get("null_counts")),
+        nan_counts=_amounts(file.get("nan_counts")),
         lower=_map(file.get("lower")),
         upper=_map(file.get("upper")),
     )
 
 
 def _layout(file: Record) -> FileLayout:
-    return FileLayout(_map(file.get("column_sizes")), tuple(file.get("split_offsets") or ()))
+    return FileLayout(_amounts(file.get("column_sizes")), tuple(file.get("split_offsets") or ()))
+
+
+def _amounts(pairs: list[Record] | None) -> dict[int, int]:
+    """Those that are amounts; the others are not known."""
+    return {key: one for key, one in _map(pairs).items() if amount_of(one) is not None}
 
 
 def _map(pairs: list[Record] | None) -> dict[int, Any]:

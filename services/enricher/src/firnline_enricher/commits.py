@@ -15,7 +15,7 @@ from firnline_domain.records.events import (
     TableChange,
     TableCommitted,
 )
-from firnline_domain.values import replace
+from firnline_domain.values import bounded, replace
 from firnline_iceberg.avro import MetadataFileGone
 from firnline_iceberg.files import FileEntry, Status
 from firnline_iceberg.manifests import Detail, ManifestFile, read_manifest, read_manifest_list
@@ -154,16 +154,24 @@ def count_files(
     subject: Subject, entries: Iterable[FileEntry], facts: TableFacts
 ) -> tuple[tuple[PartitionChange, ...], Subject]:
     """The changes of each partition, and the subject with how many of these files lie outside the
-    table's own locations."""
-    external: Counter[bool] = Counter()
-    looked_at = facts.places.judging(entries, external)
+    table's own locations, and how many have numbers that no file has."""
+    external, odd = Counter[bool](), Counter[bool]()
+    looked_at = facts.places.judging(_counting_odd(entries, odd), external)
     partitions = partition_changes(looked_at, facts.target_bytes)
-    return partitions, replace(subject, external_files=external[True])
+    odd_files = odd[True] - odd[False]
+    return partitions, replace(subject, external_files=external[True], odd_files=odd_files)
+
+
+def _counting_odd(entries: Iterable[FileEntry], odd: Counter[bool]) -> Iterator[FileEntry]:
+    """The same entries, those with odd numbers counted by whether they are live."""
+    for entry in entries:
+        odd[entry.live] += entry.has_odd_numbers
+        yield entry
 
 
 def with_manifests(subject: Subject, manifests: Sequence[ManifestFile]) -> Subject:
     """The subject with what the list of its snapshot's manifests says of them."""
-    size = sum(manifest.length for manifest in manifests)
+    size = bounded(sum(manifest.length for manifest in manifests))
     return replace(subject, manifests=len(manifests), manifest_bytes=size)
 
 

@@ -43,6 +43,7 @@ class Subject(Value):
     manifests: int | None = None  # of the snapshot that the change is about, where they were listed
     manifest_bytes: int | None = None
     external_files: int = 0  # of those that are told of
+    odd_files: int = 0  # added less removed: see `FilesChanged`
     metadata_bytes: int | None = None  # of the table, as the commit's event says it
 
 
@@ -124,6 +125,7 @@ def _bare(
         manifests=subject.manifests,
         manifest_bytes=subject.manifest_bytes,
         external_files=subject.external_files,
+        odd_files=subject.odd_files,
         metadata_bytes=subject.metadata_bytes,
     )
 

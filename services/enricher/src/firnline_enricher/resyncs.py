@@ -8,6 +8,7 @@ from itertools import takewhile
 from firnline_domain.identity import MAIN
 from firnline_domain.records.events import FilesChanged, SnapshotAdded
 from firnline_domain.records.orders import ResyncTable
+from firnline_domain.values import bounded
 from firnline_iceberg.avro import MetadataFileGone
 from firnline_iceberg.manifests import Detail
 from firnline_iceberg.planning import live_entries
@@ -102,7 +103,9 @@ def whole(
         added(table.snapshot(snapshot_id)),
         partitions,
         snapshot_count=len(table.snapshots),
-        oldest_snapshot_ms=min((one.timestamp_ms for one in table.snapshots), default=None),
+        oldest_snapshot_ms=min(
+            (bounded(one.timestamp_ms) for one in table.snapshots), default=None
+        ),
     )
 
 
@@ -113,7 +116,7 @@ def added(snapshot: Snapshot) -> SnapshotAdded:
         snapshot_id=snapshot.snapshot_id,
         parent_snapshot_id=snapshot.parent_snapshot_id,
         sequence_number=snapshot.sequence_number or 0,
-        timestamp_ms=snapshot.timestamp_ms,
+        timestamp_ms=bounded(snapshot.timestamp_ms),
         operation=summary.operation.value if summary else "",
         manifest_list=snapshot.manifest_list,
         summary=dict(summary.additional_properties) if summary else {},

@@ -32,6 +32,22 @@ def duplicate_files(known: Known) -> Finding | None:
     )
 
 
+def odd_numbers(known: Known) -> Finding | None:
+    """What such a file holds is not known, so nobody can prove what became of its rows."""
+    if not (files := known.table.counters.odd_files):
+        return None
+    claims = "file claims" if files == 1 else "files claim"
+    return Finding(
+        f"{files:,} {claims} more rows or bytes than any file has (record_count or "
+        "file_size_in_bytes above 2^53): they count as 0, and what reads them is refused "
+        "(metadata_unreadable)",
+        "find the writer of these manifests; write the files anew with another engine, or roll "
+        "back to before they were added",
+        {"files": files},
+        lead=files,
+    )
+
+
 def tiny_partitions(known: Known, ease: float) -> Finding | None:
     """No rewrite helps: what is in one partition stays less than a fragment."""
     spread = known.spread

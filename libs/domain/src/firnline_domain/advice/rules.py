@@ -24,6 +24,7 @@ RULES: dict[str, Rule] = {
     "switched_off_by_amoro": without_limit(settings.switched_off_by_amoro),
     "unknown_group": without_limit(settings.unknown_group),
     "duplicate_files": without_limit(layout.duplicate_files),
+    "odd_numbers": without_limit(layout.odd_numbers),
     "tiny_partitions": layout.tiny_partitions,
     "huge_partitions": layout.huge_partitions,
     "skewed_partitions": layout.skewed_partitions,

@@ -146,6 +146,7 @@ class TableCounters(Value):
     has_external_files: bool = (
         False  # some file, now or in an older snapshot, is outside its own locations
     )
+    odd_files: int = 0  # of the head, whose numbers no file has: they count as 0
     rows_changed: int = 0  # that came or went since it is known; rewrites change none
     totals: Totals = Totals()
     observed_ms: int = 0  # newest observation in the counters

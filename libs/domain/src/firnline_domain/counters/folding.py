@@ -314,12 +314,19 @@ def with_facts(table: TableCounters, change: FilesChanged) -> TableCounters:
         observed_ms=max(table.observed_ms, change.observed_at_ms),
         has_external_files=table.has_external_files
         or change.external_files > 0,  # older snapshots may have it for long
+        odd_files=_odd_files(table, change),
         manifests=table.manifests if change.manifests is None else change.manifests,
         manifest_bytes=(
             table.manifest_bytes if change.manifest_bytes is None else change.manifest_bytes
         ),
         metadata_bytes=_metadata_bytes(table, change),
     )
+
+
+def _odd_files(table: TableCounters, change: FilesChanged) -> int:
+    """Of the head that the change leads to."""
+    before = 0 if change.kind is ChangeKind.ABSOLUTE else table.odd_files
+    return max(before + change.odd_files, 0)
 
 
 def _metadata_bytes(table: TableCounters, change: FilesChanged) -> int | None:

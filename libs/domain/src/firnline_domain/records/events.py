@@ -181,6 +181,9 @@ class FilesChanged(Value):
     observed_at_ms: Amount = 0
     maker: dict[str, str] = field(default_factory=dict)  # engine, of a commit that maintains
     external_files: Amount = 0  # of the files in it, how many lie outside the table's own locations
+    # Of the files in it, how many claim more rows or bytes than any file has; those removed count
+    # below zero.
+    odd_files: Signed = 0
     manifests: Amount | None = None  # of the snapshot's list; None = not read
     manifest_bytes: Amount | None = None
     metadata_bytes: Amount | None = None  # of the table: see `TableCommitted`
