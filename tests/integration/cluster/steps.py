@@ -97,7 +97,11 @@ def expire_order(parts: Parts, namespace: str) -> ExpireSnapshots:
 def expire_of(parts: Parts, ordered: ExpireSnapshots) -> tuple[int, int]:
     """Of an order that came by the topic, be it once more."""
     now = lab_now(parts)
-    done = Expirer(parts.tables, parts.java, lambda _: (), "w1", lambda: now).expire(ordered)
+    clocks = {"the storage": now}
+    expirer = Expirer(
+        parts.tables, parts.java, lambda _: (), "w1", lambda: now, ask=lambda _: clocks
+    )
+    done = expirer.expire(ordered)
     return done.expired, done.deleted_files
 
 

@@ -20,7 +20,8 @@ HOUR_MS = 3_600_000
 
 @pytest.fixture
 def expirer(tables: Any, java: Any) -> Expirer:
-    return Expirer(tables, java, lambda uuid: (), "w1", later_ms)
+    clocks = {"the storage": later_ms()}
+    return Expirer(tables, java, lambda uuid: (), "w1", later_ms, ask=lambda _: clocks)
 
 
 def later_ms() -> int:

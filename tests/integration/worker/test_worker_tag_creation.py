@@ -27,7 +27,7 @@ def day(at_ms: int) -> str:
 
 
 def creator(tables: Any, at_ms: int) -> TagCreator:
-    return TagCreator(tables, "w1", lambda: at_ms)
+    return TagCreator(tables, "w1", lambda: at_ms, lambda _: {"the storage": at_ms})
 
 
 def order(lab: Lab, at_ms: int) -> TableOrder:
@@ -137,7 +137,10 @@ def test_a_tag_keeps_its_snapshot_until_the_owners_rule_lets_it_go(
     for days, left in ((10, {"main", today}), (40, {"main"})):
         at_ms = now_ms() + days * DAY_MS
         gone = expire("e1", lab.name, at_ms - HOUR_MS, at_ms, agreed=True)
-        Expirer(tables, java, lambda _: (), "w1", lambda at=at_ms: at).expire(gone)
+        clocks = {"the storage": at_ms}
+        Expirer(
+            tables, java, lambda _: (), "w1", lambda at=at_ms: at, ask=lambda _, seen=clocks: seen
+        ).expire(gone)
         assert refs(lab) == left
         if today in left:
             assert tagged_rows(lab, today) == [1]

@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from email.utils import parsedate_to_datetime
 from typing import Any
 
 import requests
@@ -28,6 +27,7 @@ from pyiceberg.exceptions import (
     UnauthorizedError,
 )
 
+from firnline_iceberg.catalog_calls import date_of
 from firnline_iceberg.connection import CatalogConnection
 from firnline_iceberg.connections import Connections
 from firnline_iceberg.jars import VARIABLE
@@ -184,14 +184,6 @@ def clock_of(connection: CatalogConnection) -> float | None:
         f"{connection.uri.rstrip('/')}/v1/config", timeout=TRY_S, verify=tls.get("cabundle", True)
     )
     return date_of(answer.headers)
-
-
-def date_of(headers: Mapping[str, str]) -> float | None:
-    """Of HTTP's `Date`."""
-    try:
-        return parsedate_to_datetime(headers["Date"]).timestamp()
-    except (KeyError, ValueError):
-        return None
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:

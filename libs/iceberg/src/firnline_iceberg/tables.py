@@ -48,7 +48,7 @@ from requests.adapters import HTTPAdapter
 
 import firnline_iceberg.nanoseconds  # noqa: F401  teaches PyIceberg
 from firnline_iceberg.auth import RequestsAuth, identity_of
-from firnline_iceberg.catalog_calls import count_call
+from firnline_iceberg.catalog_calls import count_call, note_date
 from firnline_iceberg.catalog_prefixes import OtherPrefix
 from firnline_iceberg.connection import Catalog, CatalogConnection, connection_of
 from firnline_iceberg.connection_words import ARCHIVES, DELEGATION
@@ -556,6 +556,7 @@ class _Calls(HTTPAdapter):
         try:
             answer = super().send(request, *args, **kwargs)
             status = answer.status_code
+            note_date(self._catalog, answer.headers)
         finally:
             elapsed_s = time.monotonic() - began_s
             count_call(self._catalog, str(request.method), elapsed_s, status)

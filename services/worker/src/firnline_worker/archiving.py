@@ -52,6 +52,7 @@ from firnline_iceberg.archive_tables import (
 )
 from firnline_iceberg.archive_tables import source_of as source_of_archive
 from firnline_iceberg.avro import MetadataFileGone
+from firnline_iceberg.clocks import Ask, ask_clocks, table_now
 from firnline_iceberg.column_spans import Footers
 from firnline_iceberg.commits import JavaCommits
 from firnline_iceberg.copies import copy, copy_json
@@ -101,6 +102,7 @@ class Archiver:
     worker: str
     now_ms: Callable[[], int]
     keys: Keyring = output_lists.UNSIGNED
+    ask: Ask = ask_clocks
 
     def archive(self, order: TableOrder) -> TableResult:
         """Raises TaskRefused, RetryLater."""
@@ -133,7 +135,7 @@ class _Running:
             "going_rows": float(sum(one.records for one in files)),
             "going_bytes": float(sum(one.bytes for one in files)),
             "going_partitions": float(len({one.scope for one in files})),
-            "archive_h": archive_h(self.order, self.limits(look.table)),
+            "archive_h": archive_h(self.order, self.limits(look.table, self.now_ms(look.table))),
         }
 
     def to_the_end(self) -> dict[str, float]:
@@ -174,13 +176,14 @@ class _Running:
         """The table first: what the archive got since is in it still."""
         of, order = self.of, self.order
         table = replace(of.tables.load(order.table), cache=self.cache)
-        limits = self.limits(table)
+        now_ms = self.now_ms(table)
+        limits = self.limits(table, now_ms)
         head = table.head(MAIN).snapshot_id
         archive = find(of.tables, table, limits.archive_table, of.keys)
         archive = archive and replace(archive, cache=self.cache)
         state, copies = archive_of(table, archive)
         mine = {key for key, one in state.copies.items() if one.round == state.round}
-        are_old = old_by(table, limits, order, of.now_ms(), self.footers)
+        are_old = old_by(table, limits, order, now_ms, self.footers)
         held = source_of(table, head, are_old, mine)
         return Look(table, head, archive, held, state, copies)
 
@@ -192,10 +195,14 @@ class _Running:
         if archive is not None and is_new:
             set_properties(self.of.tables, archive, **{SETTLED: name})
 
-    def limits(self, table: LoadedTable) -> Thresholds:
+    def now_ms(self, table: LoadedTable) -> int:
+        """By several clocks. Raises TaskRefused `clocks_differ`, StorageUnreachable."""
+        return table_now(table, self.of.now_ms, self.order.ordered_at_ms, self.of.ask)
+
+    def limits(self, table: LoadedTable, now_ms: int) -> Thresholds:
         """By what the owner says now. Raises TaskRefused where that is something else."""
         limits = limits_of(self.of.tables, table, self.order)
-        if refused := refusal(self.order, limits, self.of.now_ms()):
+        if refused := refusal(self.order, limits, now_ms):
             raise TaskRefused(*refused)
         return limits
 
@@ -246,7 +253,7 @@ class _Running:
         return outcome
 
     def _archive(self, look: Look, files: Sequence[SourceFile]) -> LoadedTable:
-        of, limits = self.of, self.limits(look.table)
+        of, limits = self.of, self.limits(look.table, self.now_ms(look.table))
         archive = look.archive
         if archive is None:
             asked = limits.archive_table, limits.archive_location
@@ -310,8 +317,9 @@ class _Running:
     def _sweep(self) -> None:
         """What killed rounds have left in the archive, once it is old enough. Raises RetryLater."""
         of, table = self.of, self.of.tables.load(self.order.table)
+        limits = self.limits(table, self.now_ms(table))
         refuse_shared(of.tables, table)
-        archive = find(of.tables, table, self.limits(table).archive_table, of.keys)
+        archive = find(of.tables, table, limits.archive_table, of.keys)
         if archive is not None:
             refuse_shared(of.tables, archive)
             self._seal_again(table, archive)

@@ -28,6 +28,7 @@ from firnline_domain.records.signing import Keyring
 from firnline_domain.times import DAY_MS
 from firnline_domain.values import replace
 from firnline_iceberg.avro import MetadataFileGone
+from firnline_iceberg.clocks import Ask, ask_clocks, table_now
 from firnline_iceberg.expired_files import Cleaned, ExpiredLists, clean, named_by_snapshots
 from firnline_iceberg.expiring import expiring, going
 from firnline_iceberg.expiry_journal import Journal, end_journal, read_journal, write_journal
@@ -85,6 +86,14 @@ def agreed_ms(order: ExpireSnapshots, now_ms: int) -> int:
     return min(order.older_than_ms, now_ms - age_ms)
 
 
+def _asked_ms(order: ExpireSnapshots, now_ms: int) -> int:
+    """A ref has to be old by the planner's clock and by ours; by both at the time when an announced
+    expiry begins."""
+    if order.begins_at_ms is not None:
+        return order.begins_at_ms
+    return min(order.ordered_at_ms, now_ms)
+
+
 @dataclass
 class Looked:
     """When tables' folders were last looked through, the latest at the end."""
@@ -115,6 +124,7 @@ class Expirer:
     keys: Keyring = UNSIGNED
     looked: Looked = field(default_factory=Looked)
     log: Log = field(default_factory=lambda: Log("worker"))
+    ask: Ask = ask_clocks
 
     def expire(self, order: ExpireSnapshots) -> SnapshotsExpired:
         """Raises TaskRefused, RetryLater.
@@ -126,20 +136,21 @@ class Expirer:
         refuse_links(table)
         self._refuse_if_hidden(table)
         settings = settings_of(self.tables, table)
-        if reason := refusal(order, settings, self.now_ms()) or self._has_external_files(table):
+        now_ms = table_now(table, self.now_ms, order.ordered_at_ms, self.ask)
+        if reason := refusal(order, settings, now_ms) or self._has_external_files(table):
             return self._result(order, table, table, 0, reason)
         refuse_shared(self.tables, table)
         retention_ms, least = configured_retention(settings)
         order = replace(order, retain_last=max(order.retain_last, least))
-        refs = old_refs(table, configured_ref_rules(settings), self._asked_ms(order))
+        refs = old_refs(table, configured_ref_rules(settings), _asked_ms(order, now_ms))
         if order.begins_at_ms is not None:
             older_than_ms = min(order.older_than_ms, order.begins_at_ms - retention_ms)
             gone = expiring(table, older_than_ms, order.retain_last, order.begins_at_ms, refs.names)
             return self._announced(order, table, going(table, gone))
         keep = {*order.protected_snapshot_ids, *self.protected(order.table.key)}
-        older_than_ms = min(agreed_ms(order, self.now_ms()), self.now_ms() - retention_ms)
+        older_than_ms = min(agreed_ms(order, now_ms), now_ms - retention_ms)
         table, refs = self._without(table, order, refs)
-        gone = expiring(table, older_than_ms, order.retain_last, self.now_ms())
+        gone = expiring(table, older_than_ms, order.retain_last, now_ms)
         if len(gone) > (most := MAX_COMMITS * MAX_SNAPSHOTS):
             older_than_ms = min(older_than_ms, gone[most].timestamp_ms)
         cut_off = cut_off_ms(table, older_than_ms, keep)
@@ -149,19 +160,12 @@ class Expirer:
         if all(one.timestamp_ms >= cut_off for one in table.snapshots):
             numbers |= self._keep_few(order, table, configured_metadata_versions(settings))
             return self._result(order, table, table, deleted.files, None, numbers)
-        cleaned, unused = self._run(order, table, cut_off)
+        cleaned, unused = self._run(order, table, cut_off, now_ms)
         numbers["files_left"] += len(cleaned.left)
         after = self.tables.load(order.table)
         numbers |= self._keep_few(order, after, configured_metadata_versions(settings))
         deleted_files = deleted.files + cleaned.files
         return self._result(order, table, after, deleted_files, None, {**numbers, **unused})
-
-    def _asked_ms(self, order: ExpireSnapshots) -> int:
-        """A ref has to be old by the planner's clock and by ours; by both at the time when an
-        announced expiry begins."""
-        if order.begins_at_ms is not None:
-            return order.begins_at_ms
-        return min(order.ordered_at_ms, self.now_ms())
 
     def _without(
         self, table: LoadedTable, order: ExpireSnapshots, refs: OldRefs
@@ -201,10 +205,10 @@ class Expirer:
         )
 
     def _run(
-        self, order: ExpireSnapshots, table: LoadedTable, cut_off: int
+        self, order: ExpireSnapshots, table: LoadedTable, cut_off: int, now_ms: int
     ) -> tuple[Cleaned, Mapping[str, int]]:
         """Files that were removed, and what else has gone."""
-        gone = expiring(table, cut_off, max(1, order.retain_last), self.now_ms())
+        gone = expiring(table, cut_off, max(1, order.retain_last), now_ms)
         ids = tuple(one.snapshot_id for one in gone)
         named = named_by_snapshots(table, ids)
         journal = Journal(order.table.key, ids, named.lists, named.statistics)

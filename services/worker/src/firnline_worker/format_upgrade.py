@@ -22,6 +22,7 @@ from firnline_domain.records.orders import TableOrder
 from firnline_domain.records.results import DeleteKind, TableResult, table_result
 from firnline_domain.settings.thresholds import Thresholds, thresholds
 from firnline_domain.times import HOUR_MS
+from firnline_iceberg.clocks import Ask, ask_clocks, table_now
 from firnline_iceberg.files import DeleteFileEntry
 from firnline_iceberg.manifests import Detail
 from firnline_iceberg.planning import live_entries
@@ -51,6 +52,7 @@ class FormatUpgrader:
     java: JavaTables
     worker: str
     now_ms: Callable[[], int]
+    ask: Ask = ask_clocks
 
     def upgrade(self, order: TableOrder) -> TableResult:
         """Raises TaskRefused, RetryLater."""
@@ -58,11 +60,12 @@ class FormatUpgrader:
             if attempt:
                 time.sleep(random.uniform(0, WAIT_S * 2 ** (attempt - 1)))
             table = self.tables.load(order.table)
-            limits = self._limits(table, order)
+            now_ms = table_now(table, self.now_ms, order.ordered_at_ms, self.ask)
+            limits = self._limits(table, order, now_ms)
             before = table.format_version
             if order.numbers.get("announces"):
-                return self._result(order, {"announced": 1.0, **self._known(table, limits)})
-            if before >= VECTORS or self._upgraded(order, table, limits):
+                return self._result(order, {"announced": 1.0, **self._known(table, limits, now_ms)})
+            if before >= VECTORS or self._upgraded(order, table, limits, now_ms):
                 given = self._give_row_ids(order)
                 numbers = {
                     "from_version": before,
@@ -72,24 +75,26 @@ class FormatUpgrader:
                 return self._result(order, numbers)
         raise CatalogUnreachable(f"{TRIES} tries to commit came to nothing: writers were faster")
 
-    def _limits(self, table: LoadedTable, order: TableOrder) -> Thresholds:
+    def _limits(self, table: LoadedTable, order: TableOrder, now_ms: int) -> Thresholds:
         """By what the owner says now. Raises TaskRefused where that is something else."""
         settings = settings_of(self.tables, table)
         limits = thresholds(settings)
-        if refused := refusal(order, limits, self.now_ms()):
+        if refused := refusal(order, limits, now_ms):
             raise TaskRefused(*refused)
         return limits
 
-    def _known(self, table: LoadedTable, limits: Thresholds) -> dict[str, float]:
+    def _known(self, table: LoadedTable, limits: Thresholds, now_ms: int) -> dict[str, float]:
         held = v2_deletes(table, table.head(MAIN).snapshot_id)
-        unready = unready_writers(table, limits, self.now_ms())
+        unready = unready_writers(table, limits, now_ms)
         return {**held, "writers_not_ready": float(len(unready))}
 
-    def _upgraded(self, order: TableOrder, table: LoadedTable, limits: Thresholds) -> bool:
+    def _upgraded(
+        self, order: TableOrder, table: LoadedTable, limits: Thresholds, now_ms: int
+    ) -> bool:
         """False where a writer was faster."""
-        if refused := unfit(table, limits, self.now_ms()):
+        if refused := unfit(table, limits, now_ms):
             raise TaskRefused(*refused)
-        yield_to_writers(table, MAIN, self.now_ms())
+        yield_to_writers(table, MAIN, now_ms)
         head = table.head(MAIN).snapshot_id
         pinned = {"type": "assert-ref-snapshot-id", "ref": MAIN, "snapshot-id": head}
         requirements = (

@@ -18,6 +18,7 @@ from firnline_domain.settings.thresholds import Thresholds, thresholds
 from firnline_domain.times import HOUR_MS
 from firnline_iceberg.avro import MetadataFileGone
 from firnline_iceberg.below_location import Storage
+from firnline_iceberg.clocks import Ask, ask_clocks, table_now
 from firnline_iceberg.moving import Moved
 from firnline_iceberg.orphans import Orphans, find_orphans, refuse_unclear
 from firnline_iceberg.quarantine import Released, move_in, release
@@ -37,6 +38,7 @@ class OrphanRemover:
     worker: str
     now_ms: Callable[[], int]
     log: Log = field(default_factory=lambda: Log("worker"))
+    ask: Ask = ask_clocks
 
     def remove(self, order: TableOrder) -> TableResult:
         """Raises TaskRefused, RetryLater."""
@@ -56,6 +58,7 @@ class OrphanRemover:
 
     def _removed(self, order: TableOrder, table: LoadedTable) -> TableResult:
         refuse_unclear(self.tables, table)
+        table_now(table, self.now_ms, order.ordered_at_ms, self.ask)
         if (now_ms := storage_now_ms(table)) is None:
             raise TaskRefused(OrphanRefusal.NOT_DATED, "the storage dates no files")
         age_ms = int(max(order.numbers["min_age_h"], MIN_AGE_H) * HOUR_MS)

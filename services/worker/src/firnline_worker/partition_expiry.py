@@ -14,6 +14,7 @@ from firnline_domain.records.results import TableResult, table_result
 from firnline_domain.settings.thresholds import Thresholds, thresholds
 from firnline_domain.times import HOUR_MS
 from firnline_domain.values import Value
+from firnline_iceberg.clocks import Ask, ask_clocks, table_now
 from firnline_iceberg.column_spans import Footers
 from firnline_iceberg.commits import JavaCommits
 from firnline_iceberg.file_ages import FileAges, time_column
@@ -66,31 +67,33 @@ class PartitionExpirer:
     commits: JavaCommits
     worker: str
     now_ms: Callable[[], int]
+    ask: Ask = ask_clocks
 
     def expire(self, order: TableOrder) -> TableResult:
         """Raises TaskRefused, RetryLater."""
 
         def look(table: LoadedTable, head: int) -> Removal:
-            limits = self._limits(table, order)
-            before_ms = self.now_ms() - int(ttl_h(order, limits) * HOUR_MS)
+            now_ms = table_now(table, self.now_ms, order.ordered_at_ms, self.ask)
+            limits = self._limits(table, order, now_ms)
+            before_ms = now_ms - int(ttl_h(order, limits) * HOUR_MS)
             found = old_files(table, head, limits, before_ms)
             if order.numbers.get("announces"):
                 going = {f"going_{name}": number for name, number in found.figures.items()}
                 return Removal((), self._result(order, {**going, "ttl_h": ttl_h(order, limits)}))
             if not found.files:
                 return Removal((), self._result(order, {}))
-            yield_to_writers(table, MAIN, self.now_ms())
+            yield_to_writers(table, MAIN, now_ms)
             removed = {f"{name}_removed": number for name, number in found.figures.items()}
             return Removal(found.files, self._result(order, removed), drops=True)
 
         return remove(self.tables, self.commits, order, look, self._result(order, {}))
 
-    def _limits(self, table: LoadedTable, order: TableOrder) -> Thresholds:
+    def _limits(self, table: LoadedTable, order: TableOrder, now_ms: int) -> Thresholds:
         """By what the owner says now. Raises TaskRefused where that is something else."""
         settings = settings_of(self.tables, table)
         fleets = Thresholds(partition_ttl_h=order.numbers["ttl_h"])
         limits = thresholds(settings, fleets)
-        if refused := refusal(order, limits, self.now_ms()):
+        if refused := refusal(order, limits, now_ms):
             raise TaskRefused(*refused)
         return limits
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from firnline_domain.clocks import CLOCKS_DIFFER
 from firnline_domain.errors import CatalogUnreachable, TaskRefused
 from firnline_domain.identity import MAIN
 from firnline_domain.policy.tag_creation import TAG_EXISTS
@@ -15,6 +16,7 @@ from firnline_domain.settings.ref_rules import NamedRef, expired_refs, rule_prob
 from firnline_domain.settings.tag_rules import Period, periods_ended, tags_problem
 from firnline_domain.settings.thresholds import Thresholds, thresholds
 from firnline_domain.values import Value
+from firnline_iceberg.clocks import Ask, ask_clocks, table_now
 from firnline_iceberg.old_refs import tags_of
 from firnline_iceberg.tables import LoadedTable, Tables, settings_of
 from pyiceberg.table.refs import SnapshotRefType
@@ -93,6 +95,7 @@ class TagCreator:
     tables: Tables
     worker: str
     now_ms: Callable[[], int]
+    ask: Ask = ask_clocks
 
     def create(self, order: TableOrder) -> TableResult:
         """Raises TaskRefused, RetryLater."""
@@ -112,9 +115,10 @@ class TagCreator:
 
     def _wanted(self, table: LoadedTable, order: TableOrder) -> list[WantedTag]:
         settings = settings_of(self.tables, table)
-        limits, now_ms = thresholds(settings), self.now_ms()
+        limits = thresholds(settings)
+        now_ms = table_now(table, self.now_ms, order.ordered_at_ms, self.ask)
         if refused := refusal(limits, order.ordered_at_ms, now_ms):
-            raise TaskRefused(*refused, retryable=refused[0] == "clocks_differ")
+            raise TaskRefused(*refused, retryable=refused[0] == CLOCKS_DIFFER)
         return wanted_tags(table, limits, now_ms)
 
     def _create(self, order: TableOrder, tag: WantedTag) -> bool:
@@ -139,7 +143,7 @@ def refusal(limits: Thresholds, ordered_at_ms: int, now_ms: int) -> tuple[str, s
         return "unreadable_tags", f"firnline.tags.create: {wrong}"
     over = (one.end_ms for one in periods_ended(limits.create_tags, ordered_at_ms))
     if max(over) > now_ms:
-        return "clocks_differ", "by this host's clock the period is not over"
+        return CLOCKS_DIFFER, "by the earliest clock the period is not over"
     return None
 
 

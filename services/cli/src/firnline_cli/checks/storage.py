@@ -176,7 +176,7 @@ def remedy(text: str, place: str, right: str, where: str) -> str:
 def _date_of(end_point: str) -> float:
     """A refusal is dated as well."""
     import requests
-    from firnline_iceberg.catalog_probe import date_of
+    from firnline_iceberg.catalog_calls import date_of
 
     try:
         found = date_of(requests.get(end_point, timeout=S3_S).headers)
