@@ -185,7 +185,7 @@ def test_what_holds_now_is_asked(lab: Lab, tables: Any) -> None:
             "{t}", f"lake.{lab.namespace}.t"
         )
     )
-    with pytest.raises(TaskRefused, match="not over") as refused:
+    with pytest.raises(TaskRefused, match="the order") as refused:
         creator(tables, now).create(order(lab, now + DAY_MS))
-    assert refused.value.retryable
+    assert (refused.value.reason, refused.value.retryable) == ("clocks_differ", True)
     assert refs(lab) == {"main"}

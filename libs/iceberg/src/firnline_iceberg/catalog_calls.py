@@ -39,11 +39,11 @@ def note_date(catalog: str, headers: Mapping[str, str]) -> None:
 
 def catalog_now_ms(catalog: str) -> int | None:
     """Return a catalog's clock, in milliseconds since 1970, by its newest answer and the time since
-    then; None where it dates none."""
+    then; None where it dates none. Answers are dated in whole seconds: the last moment of it."""
     if (known := _dates.get(catalog)) is None:
         return None
     now_s, at_s = known
-    return int((now_s + time.monotonic() - at_s) * 1000)
+    return int((now_s + time.monotonic() - at_s) * 1000) + 999
 
 
 def date_of(headers: Mapping[str, str]) -> float | None:

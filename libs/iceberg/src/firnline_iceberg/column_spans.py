@@ -127,18 +127,26 @@ def field_id_of(column: pa.Field) -> int | None:
     return None if found is None else int(found)
 
 
+def fields_below(column: pa.Field) -> Iterator[pa.Field]:
+    """Find all fields within a nested one, at any depth."""
+    for one in _inner(column.type):
+        yield one
+        yield from fields_below(one)
+
+
+def _inner(kind: pa.DataType) -> list[pa.Field]:
+    if pa.types.is_map(kind):
+        return [kind.key_field, kind.item_field]
+    return [kind.field(at) for at in range(kind.num_fields)] if pa.types.is_nested(kind) else []
+
+
 def _leaves(column: pa.Field, is_single: bool) -> Iterator[tuple[int | None, bool]]:
     kind = column.type
     if not pa.types.is_nested(kind):
         yield field_id_of(column), is_single
         return
     below = is_single and pa.types.is_struct(kind)
-    inner = (
-        [kind.key_field, kind.item_field]
-        if pa.types.is_map(kind)
-        else [kind.field(at) for at in range(kind.num_fields)]
-    )
-    for one in inner:
+    for one in _inner(kind):
         yield from _leaves(one, below)
 
 

@@ -159,6 +159,8 @@ def unfit(table: LoadedTable, limits: Thresholds, now_ms: int) -> tuple[str, str
 def unready_writers(table: LoadedTable, limits: Thresholds, now_ms: int) -> Sequence[Writer]:
     """Of commits to any branch, but for our own, in the hours that the owner wants looked at: those
     who are not known to write v3."""
+    if limits.writer_hours <= 0:
+        return ()
     since_ms = now_ms - limits.writer_hours * HOUR_MS
     recent = (one for one in table.snapshots if one.timestamp_ms > since_ms)
     others = (one for one in recent if not task_ids(one.summary, table.identity.uuid))

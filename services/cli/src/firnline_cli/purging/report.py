@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -11,7 +12,7 @@ from shlex import quote
 
 from firnline_domain.errors import TaskRefused
 from firnline_domain.identity import MAIN, TableName
-from firnline_iceberg.held_rows import Holder, holders, wanted_rows
+from firnline_iceberg.held_rows import Holder, Kind, holders, wanted_rows
 from firnline_iceberg.tables import LoadedTable
 
 from firnline_cli._figures import counted
@@ -81,30 +82,51 @@ class Found:
     @property
     def partitions(self) -> list[str]:
         """To be compacted: their files have such rows, and deletes that may be of these."""
-        live = (one for one in self.holders if MAIN in one.refs and not one.visible)
-        return sorted({one.partition for one in live if not one.is_delete})
+        live = (one for one in self._files if MAIN in one.refs and not one.visible)
+        return sorted({one.partition for one in live if one.kind is Kind.DATA})
 
     def steps(self) -> Iterator[str]:
         """What has to be done, in order."""
-        if visible := [one for one in self.holders if one.visible and not one.is_delete]:
+        if visible := [one for one in self.holders if one.visible and one.kind is Kind.DATA]:
             yield (
                 f"delete: {counted(len(visible), 'file')} on main have such rows, and no delete "
                 f"applies to them; DELETE FROM {self.table} WHERE {self.where}"
             )
         for partition in self.partitions:
             yield f"compact: partition {partition}, whose deletes only hide the rows"
-        refs = {ref for one in self.holders for ref in one.refs if ref != MAIN}
+        refs = {ref for one in self._files for ref in one.refs if ref != MAIN}
         for ref in sorted(refs):
             yield f"drop the tag or branch {ref}, or delete and compact there; --yes does not"
-        if (
-            any(MAIN not in one.refs or one.snapshots > 1 for one in self.holders)
-            or self.partitions
-        ):
+        if any(MAIN not in one.refs or one.snapshots > 1 for one in self._files) or self.partitions:
             yield "expire: older snapshots still have such files (or will, after a compaction)"
+        yield from self._other_steps()
         for path in self.left:
             yield f"{path} is on the storage, and no snapshot has it: remove_orphans, or by hand"
         if self.archived and (step := self.archived.step(self.where)):
             yield step
+
+    @property
+    def _files(self) -> list[Holder]:
+        """Data and delete files that snapshots have."""
+        return [one for one in self.holders if one.kind in (Kind.DATA, Kind.DELETE)]
+
+    def _other_steps(self) -> Iterator[str]:
+        of_kind = Counter(one.kind for one in self.holders)
+        if deletes := [one for one in self._files if one.kind is Kind.DELETE and MAIN in one.refs]:
+            yield (
+                f"full: {counted(len(deletes), 'delete file')} on main may hold such rows; "
+                f"firnline run {self.table} full, then expire"
+            )
+        if (count := of_kind[Kind.MANIFEST]) and not self._files:
+            yield (
+                f"rewrite_manifests, then expire: {counted(count, 'manifest')} with such a value "
+                "as a bound or a partition; a table of one manifest needs another commit first"
+            )
+        if count := of_kind[Kind.QUARANTINED]:
+            yield (
+                f"remove_orphans: {counted(count, 'file')} in firnline-quarantine/ may have such "
+                "rows; they are removed when firnline.orphans.quarantine-hours are over"
+            )
 
     def json(self) -> str:
         body = {
@@ -166,14 +188,20 @@ def _archived(archive: LoadedTable, where: str) -> Archived:
         return Archived(name, None, str(error))
 
 
+def _line_of(one: Holder) -> str:
+    rows = f"perhaps rows ({one.why})"
+    if one.kind is Kind.MANIFEST:
+        rows = "such a value"
+    elif one.rows is not None:
+        rows = counted(one.rows, "row")
+    kept = [*one.refs, counted(one.snapshots, "snapshot")] if one.snapshots else ["nothing"]
+    return f"  {one.kind} with {rows}, kept by {', '.join(kept)}: {one.path}"
+
+
 def text_of(found: Found) -> str:
     """For people."""
     lines = [f"{found.table}: rows with {found.where}"]
-    for one in found.holders[:SHOWN]:
-        what = "delete file" if one.is_delete else "data file"
-        rows = "perhaps rows" if one.rows is None else counted(one.rows, "row")
-        kept = [*one.refs, counted(one.snapshots, "snapshot")]
-        lines.append(f"  {what} with {rows}, kept by {', '.join(kept)}: {one.path}")
+    lines += [_line_of(one) for one in found.holders[:SHOWN]]
     if more := len(found.holders) - SHOWN:
         lines += [f"  and {more:,} more files"] if more > 0 else []
     steps = [f"  {number}. {step}" for number, step in enumerate(found.steps(), 1)]
