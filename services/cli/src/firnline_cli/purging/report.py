@@ -125,7 +125,7 @@ class Found:
         if count := of_kind[Kind.QUARANTINED]:
             yield (
                 f"remove_orphans: {counted(count, 'file')} in firnline-quarantine/ may have such "
-                "rows; they are removed when firnline.orphans.quarantine-hours are over"
+                "rows; they are removed when firnline.orphans.quarantine-ms is over"
             )
 
     def json(self) -> str:
