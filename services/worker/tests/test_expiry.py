@@ -94,7 +94,10 @@ def test_nothing_is_expired_while_another_table_has_the_uuid(
         order = expire("t", TableName(uuid, name[:1], name[1]), NOW, NOW)
         order = replace(order, begins_at_ms=NOW if announces else None, agreed=True)
         tables: Any = Stored(catalog)
-        expirer = Expirer(tables, unused, lambda _: (), "w", lambda: NOW)
+        clocks = {"the storage": NOW}
+        expirer = Expirer(
+            tables, unused, lambda _: (), "w", lambda: NOW, ask=lambda _, seen=clocks: seen
+        )
         with pytest.raises(TaskRefused, match=other) as refused:
             expirer.expire(order)
         assert refused.value.reason == "shared_identity"
