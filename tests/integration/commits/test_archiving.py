@@ -113,8 +113,8 @@ def test_a_purge_of_the_table_looks_into_its_archive(world: World) -> None:
     assert seen("d = 40").archived is None
     world.archive()
     found = seen("d = 40")
-    assert found.archived == Archived(f"{world.namespace}.cold", 1)
-    assert "1 file may have such rows; firnline purge" in [*found.steps()][-1]
+    assert found.archived == Archived(f"{world.namespace}.cold", 2)  # with its manifest
+    assert "2 files may have such rows; firnline purge" in [*found.steps()][-1]
     assert not found.proved
     absent = seen("d = 12345")
     assert (absent.proved, absent.archived and absent.archived.files) == (True, 0)
