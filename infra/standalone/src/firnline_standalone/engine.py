@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Executor, Future, wait
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Executor, wait
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,13 +14,19 @@ from firnline_committer.bootstrap import GROUP, TOPICS
 from firnline_committer.handlers import Handlers as CommitHandlers
 from firnline_committer.pump import COMPARISONS, EVENTS, Pump
 from firnline_committer.sweeping import Sweeps
-from firnline_domain.records.orders import TaskOrder
-from firnline_worker.handlers import RESULTS
+from firnline_domain.errors import PoisonousRecord
+from firnline_domain.policy.requested import Order
+from firnline_domain.records.events import ends_order
+from firnline_domain.records.results import RewriteFinished, TaskFailed
+from firnline_worker.handlers import RESULTS, failure_of
 from firnline_worker.handlers import Handlers as TaskHandlers
+from firnline_worker.leases import Busy
 
 STEP_S = 0.05
 GRACE_S = 30.0  # for the commit of a run that is told to stop
 CALLER = "run"  # the consumer group of who asks what came of it
+LETTERS = "dead-letters"
+MAX_BUSY = 5  # tries of a task whose lease is taken, though no other task runs
 
 
 class Stopped(Exception):
@@ -75,6 +81,7 @@ class Engine:
         self._results = topics.inbox(CALLER, RESULTS)
         self._events = topics.inbox(CALLER, EVENTS)
         self._comparisons = topics.inbox("worker", COMPARISONS)
+        self._letters = topics.inbox(CALLER, LETTERS)
         self._publisher = topics.publisher
         self._pump = Pump(
             topics.inbox(GROUP, *TOPICS),
@@ -87,76 +94,118 @@ class Engine:
 
     def carry_out(
         self,
-        orders: Sequence[TaskOrder],
+        orders: Sequence[Order],
         finished: Callable[[Any], None] = lambda _: None,
         working: Callable[[], None] = lambda: None,
     ) -> list[Any]:
-        """The events of these orders; of those alone that came to a result, if the run is told to
-        stop. `finished` is told of each result as it comes, `working` is called while there is
-        none. Results of one table are committed together. Raises RetryLater, Stopped."""
-        running = {self._executor.submit(self._tasks.handle, one): one for one in orders}
-        ended = self._wait(running, finished, working)
-        return self._settled({running[one].task_id for one in ended}, finished)
+        """Return what each of these orders came to; of those alone that came to a result, if the
+        run is told to stop. `finished` is told of each result as it comes, `working` is called
+        while there is none. Results of one table are committed together. Raises RetryLater,
+        Stopped."""
+        broken = self._run_tasks(orders, finished, working)
+        sent = [one for one in orders if one.task_id not in broken]
+        return [
+            *(one for one in broken.values() if one),
+            *self._settled(sent, ends_order, finished),
+        ]
 
     @property
     def is_stopping(self) -> bool:
         """Whether nothing more is to be begun."""
         return self._stopping()
 
-    def commit(self, results: Sequence[Any]) -> list[Any]:
-        """The events of results of somebody else's tasks."""
+    def commit(self, results: Sequence[RewriteFinished]) -> list[Any]:
+        """Return the events of results of somebody else's tasks."""
         for result in results:
             self._publisher.publish(RESULTS, result.table.key, result)
-        return self._settled({result.task_id for result in results}, lambda _: None)
+        return self._settled(results, _has_its_id, lambda _: None)
 
-    def _wait(
+    def _run_tasks(
         self,
-        running: Iterable[Future[None]],
+        orders: Sequence[Order],
         finished: Callable[[Any], None],
         working: Callable[[], None],
-    ) -> set[Future[None]]:
-        """Those that came to a result. Told to stop, tasks clear away what they have written, if
-        they have not just ended."""
-        left, ended, given_up = set(running), set[Future[None]](), False
-        while left:
-            done, left = wait(left, STEP_S)
+    ) -> dict[str, TaskFailed | None]:
+        """Return, by id, the tasks that have left no result on its topic: with their failure, or
+        None where the run was told to stop. Then tasks clear away what they have written, if they
+        have not just ended.
+
+        A task whose table another one holds is begun again when one has ended."""
+        running = {self._executor.submit(self._tasks.handle, one): one for one in orders}
+        broken, held, tries = dict[str, TaskFailed | None](), list[Order](), 0
+        given_up = False
+        while running or held:
+            done, _ = wait(running, STEP_S, FIRST_COMPLETED)
+            one_ended = False
             self._tell(finished)
             working()
-            ended |= {one for one in done if not one.cancelled()}
+            for future in done:
+                order = running.pop(future)
+                error = None if future.cancelled() else future.exception()
+                if isinstance(error, Busy) and tries < MAX_BUSY:
+                    held.append(order)
+                    continue
+                tries, one_ended = 0, True
+                if future.cancelled() or (error is not None and self._stopping()):
+                    broken[order.task_id] = None
+                elif isinstance(error, Exception):
+                    broken[order.task_id] = failure_of(order, CALLER, "worker_error", error)
+                elif error is not None:
+                    raise error
             if self._stopping() and not given_up:
                 given_up = True
-                for one in left:
-                    one.cancel()
+                for future in running:
+                    future.cancel()
                 self._cancel()
-        if given_up:
-            return {one for one in ended if one.exception() is None}
-        for one in ended:
-            one.result()
-        return ended
+            if self._stopping():
+                broken |= dict.fromkeys(one.task_id for one in held)
+                held = []
+            if held and (one_ended or not running):
+                tries += not running
+                running |= {self._executor.submit(self._tasks.handle, one): one for one in held}
+                held = []
+        return broken
 
     def _tell(self, finished: Callable[[Any], None]) -> None:
         for delivery in self._results.poll(0):
             finished(delivery.record)
             self._results.done(delivery)
 
-    def _settled(self, wanted: set[str], finished: Callable[[Any], None]) -> list[Any]:
-        """Until each task has its event. What is written is committed, also by a run that is told
-        to stop: that takes a second. Raises Stopped where it takes too long."""
-        events, until_s = list[Any](), None
-        while wanted:
+    def _settled(
+        self,
+        wanted: Sequence[Any],
+        ends: Callable[[Any, Any], bool],
+        finished: Callable[[Any], None],
+    ) -> list[Any]:
+        """Return the end of each of `wanted`, as `ends` tells it from other events. What is written
+        is committed, also by a run that is told to stop: that takes a second. Raises Stopped where
+        it takes too long."""
+        open_, found, until_s = list(wanted), list[Any](), None
+        while open_:
             self._pump.step(STEP_S)
             self._tell(finished)
             for delivery in self._events.poll(0):
-                events.append(delivery.record)
-                wanted.discard(getattr(delivery.record, "task_id", ""))
+                ended = next((one for one in open_ if ends(delivery.record, one)), None)
+                if ended is not None:
+                    open_.remove(ended)
+                    found.append(delivery.record)
                 self._events.done(delivery)
-            if wanted and self._stopping():
+            if open_ and self._pump.is_idle:  # nothing is left that could still bring an event
+                return [*found, *(self._unanswered(one) for one in open_)]
+            if open_ and self._stopping():
                 until_s = until_s or time.monotonic() + GRACE_S
                 if time.monotonic() > until_s:
                     raise Stopped
-            if wanted:
+            if open_:
                 time.sleep(STEP_S)
-        return events
+        return found
+
+    def _unanswered(self, order: Any) -> TaskFailed:
+        """Return the failure of a task whose result was put aside, with the reason of that."""
+        letters = [delivery.record for delivery in self._letters.poll(0)]
+        why = "; ".join(f"{one.reason}: {one.message}" for one in letters)
+        text = f"its result could not be used: {why or 'nothing came of it'}"
+        return failure_of(order, CALLER, "worker_error", PoisonousRecord("unusable", text))
 
     def read_back(self) -> list[Any]:
         """What Iceberg's own reader finds of the commits since; nothing, if the run is told to
@@ -168,3 +217,7 @@ class Engine:
             found.append(self._tasks.run(delivery.record))
             self._comparisons.done(delivery)
         return found
+
+
+def _has_its_id(event: Any, result: RewriteFinished) -> bool:
+    return getattr(event, "task_id", None) == result.task_id

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from firnline_domain.identity import task_id
 from firnline_domain.policy.deadlines import QUEUE_MS
 from firnline_domain.policy.requested import Order
-from firnline_domain.records.events import RewriteCommitted, RewriteConflicted
+from firnline_domain.records.events import RewriteCommitted, RewriteConflicted, ends_order
 from firnline_domain.records.orders import RewriteFiles
 from firnline_domain.records.results import RowsCompared, TaskFailed
 from firnline_domain.values import replace
@@ -64,7 +64,8 @@ class Run:
             batch = [self._together(one, len(chunk)) for one in chunk]
             by_task = {order.task_id: order for order in batch}
             for event in self.engine.carry_out(batch, self.report.rewritten, self._working):
-                if order := by_task.get(getattr(event, "task_id", "")):
+                order = by_task.get(getattr(event, "task_id", ""))
+                if order is not None and ends_order(event, order):
                     following = self._following(order, event)
                     again = following is not None and isinstance(event, _FAILURES)
                     self.report.ended(order, event, again)
@@ -76,6 +77,7 @@ class Run:
                 fine &= compared.outcome != "differ"
             if self.engine.is_stopping and (by_task or waiting):
                 raise Stopped
+            fine &= not by_task
         return fine
 
     def _working(self) -> None:

@@ -110,6 +110,11 @@ class Pump:
         wait([one.future for one in self._work], timeout_s)
         self._collect()
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is in work, and nothing that was read waits."""
+        return not self._work and not any(queue.waiting for queue in self._queues)
+
     # ---- in
 
     def _patience(self, timeout_s: float) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -19,7 +20,9 @@ from firnline_domain.ports import Delivery, Publisher
 from firnline_domain.records.orders import CompareRows, RewriteFiles, TableOrder, TaskOrder
 from firnline_domain.records.pauses import Pause
 from firnline_domain.records.results import (
+    COMPARISON,
     OUT_OF_MEMORY,
+    REWRITE,
     RewriteFinished,
     RowsCompared,
     TableResult,
@@ -67,8 +70,18 @@ class Handlers:
             self.log.info("task_started", task=order.task_id, table=order.table.dotted)
             with self._heartbeats_of(order):
                 spent = self.leases.starts(order) > MAX_STARTS
-                self._publish_or_fail(order, self._given_up(order) if spent else self.run(order))
+                result = self._given_up(order) if spent else self._begun(order)
+                self._publish_or_fail(order, result)
             self.leases.finish(order)
+
+    def _begun(self, order: TaskOrder) -> Result:
+        """Run it. Raises Busy where another task holds its table: that was no start, or the sixth
+        look at a table that is handed over for minutes would be the order's end."""
+        try:
+            return self.run(order)
+        except Busy:
+            self.leases.take_back_start(order)
+            raise
 
     def _heartbeats_of(self, order: TaskOrder) -> AbstractContextManager[None]:
         if isinstance(order, RewriteFiles):
@@ -162,19 +175,8 @@ class Handlers:
     def _failed(
         self, order: TaskOrder, reason: str, error: BaseException, retryable: bool
     ) -> TaskFailed:
-        return TaskFailed(
-            task_id=order.task_id,
-            table=order.table,
-            ref=order.ref,
-            scope=order.scope,
-            kind=_kind(order),
-            attempt=order.attempt,
-            worker=self.worker,
-            reason=reason,
-            message=f"{type(error).__name__}: {error}"[:2000],
-            retryable=retryable,
-            failed_at_ms=self.now_ms(),
-        )
+        failed = failure_of(order, self.worker, reason, error, retryable)
+        return replace(failed, failed_at_ms=self.now_ms())
 
     def _publish(self, result: Result) -> None:
         """Retry until the broker has it: an outage never loses a result. Two copies do no harm."""
@@ -224,8 +226,31 @@ class Handlers:
         )
 
 
-def _kind(order: TaskOrder) -> str:
+def failure_of(
+    order: TaskOrder | RewriteFinished,
+    worker: str,
+    reason: str,
+    error: BaseException,
+    retryable: bool = True,
+) -> TaskFailed:
+    """Return the failure of an order, or of one whose result could not be used."""
+    return TaskFailed(
+        task_id=order.task_id,
+        table=order.table,
+        ref=order.ref,
+        scope=order.scope,
+        kind=_kind(order),
+        attempt=order.attempt,
+        worker=worker,
+        reason=reason,
+        message=f"{type(error).__name__}: {error}"[:2000],
+        retryable=retryable,
+        failed_at_ms=int(time.time() * 1000),
+    )
+
+
+def _kind(order: TaskOrder | RewriteFinished) -> str:
     """As `TaskFailed` names it."""
     if isinstance(order, TableOrder):
         return order.action
-    return "comparison" if isinstance(order, CompareRows) else "rewrite"
+    return COMPARISON if isinstance(order, CompareRows) else REWRITE

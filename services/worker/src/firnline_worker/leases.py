@@ -61,6 +61,7 @@ class TaskLeases:
 
     def __post_init__(self) -> None:
         self._held: dict[str, _Held] = {}
+        self._started: dict[str, tuple[str, str]] = {}  # of running attempts: their last mark
         self._lock = threading.Lock()
 
     @contextmanager
@@ -114,13 +115,24 @@ class TaskLeases:
         be. 1 where Redis is away."""
         mark, owner = mark_of(order, "begun"), uuid.uuid4().hex
         for number in range(1, MAX_STARTS + 1):
-            free = partial(self.leases.acquire, f"{mark}:{number}", owner, FINISHED_S)
-            if self._try(free):
+            name = f"{mark}:{number}"
+            if self._try(partial(self.leases.acquire, name, owner, FINISHED_S)):
+                with self._lock:
+                    self._started[mark] = name, owner
                 return number
         return MAX_STARTS + 1
 
+    def take_back_start(self, order: TaskOrder) -> None:
+        """Uncount the last start of this attempt: it came to nothing, and harmed nobody."""
+        with self._lock:
+            taken = self._started.pop(mark_of(order, "begun"), None)
+        if taken is not None:
+            self._try(partial(self.leases.release, *taken))
+
     def finish(self, order: TaskOrder) -> None:
         """Remember that this attempt's result is on its topic."""
+        with self._lock:
+            self._started.pop(mark_of(order, "begun"), None)
         self._try(lambda: self.leases.acquire(mark_of(order), FINISHED, FINISHED_S))
 
     def is_finished(self, order: TaskOrder) -> bool:

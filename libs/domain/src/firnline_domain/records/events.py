@@ -7,7 +7,8 @@ from enum import StrEnum
 from firnline_domain.identity import Scope, TableName
 from firnline_domain.records.conflict_reasons import ConflictReason
 from firnline_domain.records.dead_rows import DeadRows
-from firnline_domain.records.results import KeyChecksums
+from firnline_domain.records.orders import RewriteFiles, TableOrder
+from firnline_domain.records.results import REWRITE, KeyChecksums, TableResult, TaskFailed
 from firnline_domain.records.slices import Slice
 from firnline_domain.records.tallies import FileTally
 from firnline_domain.values import Amount, Identifier, Signed, Value, field
@@ -277,6 +278,28 @@ class RewriteSkipped(Value):
     reason: str
     at_ms: Amount
     dead_rows: tuple[DeadRows, ...] = ()  # as of `RewriteCommitted`
+
+
+TaskEnd = RewriteCommitted | RewriteConflicted | RewriteSkipped | TaskFailed | TableResult
+"""What a task comes to. Others bear its id, too: that it is at work, that its commit was read
+back."""
+
+
+def ends_order(event: object, order: RewriteFiles | TableOrder) -> bool:
+    """Return whether this is what that attempt of the order came to. A comparison that failed, an
+    earlier attempt and a task of another table may bear the same id."""
+    if not isinstance(event, TaskEnd) or event.task_id != order.task_id:
+        return False
+    if event.table.key != order.table.key:
+        return False
+    if isinstance(event, TaskFailed) and event.attempt != order.attempt:
+        return False
+    if isinstance(order, TableOrder):
+        action = event.action if isinstance(event, TableResult) else getattr(event, "kind", None)
+        return action == order.action
+    if isinstance(event, TableResult) or event.scope != order.scope:
+        return False
+    return not isinstance(event, TaskFailed) or event.kind == REWRITE
 
 
 class OutputsSwept(Value):

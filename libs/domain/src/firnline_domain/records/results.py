@@ -17,6 +17,8 @@ DUPLICATE_FILES = "duplicate_files"  # the table has a file twice; the committer
 OUT_OF_MEMORY = "out_of_memory"  # the task needs more room
 GRACE_PERIOD = "grace_period"  # an expiry was announced, and has not begun yet
 
+REWRITE, COMPARISON = "rewrite", "comparison"  # kinds of `TaskFailed` beside the actions on tables
+
 
 class Mode(StrEnum):
     """Who did the rewrite."""

@@ -11,7 +11,12 @@ from firnline_domain.counters.work import Partition
 from firnline_domain.policy.decisions import Decision
 from firnline_domain.policy.prices import in_dollars
 from firnline_domain.policy.requested import Order
-from firnline_domain.records.events import RewriteCommitted, RewriteConflicted, RewriteSkipped
+from firnline_domain.records.events import (
+    RewriteCommitted,
+    RewriteConflicted,
+    RewriteSkipped,
+    TaskEnd,
+)
 from firnline_domain.records.orders import RewriteFiles
 from firnline_domain.records.results import RewriteFinished, RowsCompared, TableResult, TaskFailed
 from rich.console import Console
@@ -29,7 +34,7 @@ def where(order: Order) -> str:
     return order.scope.label if isinstance(order, RewriteFiles) else "whole table"
 
 
-def facts_of(event: Any) -> dict[str, Any]:
+def facts_of(event: TaskEnd) -> dict[str, Any]:
     """What came of an order, for machines."""
     match event:
         case RewriteCommitted():
@@ -48,10 +53,12 @@ def facts_of(event: Any) -> dict[str, Any]:
             return {"outcome": "nothing_to_do", "reason": event.reason}
         case TableResult(refused_reason=str(reason)):
             return {"outcome": "refused", "reason": reason}
-    return {"outcome": "done", **getattr(event, "figures", {})}
+        case TableResult():
+            return {"outcome": "done", **event.figures}
+    raise TypeError(f"{type(event).__name__} is no end of a task")
 
 
-def words_of(event: Any) -> str:
+def words_of(event: TaskEnd) -> str:
     """The same for people."""
     match event:
         case RewriteCommitted():
@@ -71,9 +78,11 @@ def words_of(event: Any) -> str:
             return "nothing to do"
         case TableResult(refused_reason=str(reason)):
             return f"refused: {reason}"
-    figures = getattr(event, "figures", {})
-    said = ", ".join(f"{value:,.0f} {name.replace('_', ' ')}" for name, value in figures.items())
-    return f"done: {said}" if said else "done"
+        case TableResult():
+            figures = event.figures.items()
+            said = ", ".join(f"{value:,.0f} {name.replace('_', ' ')}" for name, value in figures)
+            return f"done: {said}" if said else "done"
+    raise TypeError(f"{type(event).__name__} is no end of a task")
 
 
 def price_of(orders: Sequence[Order]) -> str:
