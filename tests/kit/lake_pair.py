@@ -60,7 +60,7 @@ class SmallJavaTables:
 
     def load(self, table: TableName) -> JavaTable:
         jvm = self.iceberg.jvm
-        return JavaTable(jvm.org.apache.iceberg, load_table(jvm, self.catalog, table))
+        return JavaTable(jvm, load_table(jvm, self.catalog, table))
 
 
 @dataclass(frozen=True)

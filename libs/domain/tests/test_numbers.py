@@ -7,7 +7,14 @@ from firnline_domain.numbers import number
 from firnline_domain.records.summaries import number_in
 from firnline_domain.records.tallies import DEFAULT_TARGET_BYTES, TARGET_BYTES, target_bytes_of
 from firnline_domain.settings.in_force import effective, unreadable, with_namespace
-from firnline_domain.settings.parquet import PARQUET, PARQUET_COLUMNS, readable
+from firnline_domain.settings.parquet import (
+    OF_COMMITS,
+    PARQUET,
+    PARQUET_COLUMNS,
+    Choice,
+    readable,
+    unusable,
+)
 from firnline_domain.settings.property import WORKERS
 from firnline_domain.settings.thresholds import PROPERTIES, RANGES, Thresholds, thresholds
 
@@ -18,11 +25,12 @@ NUMBERS = {
     if Thresholds.__annotations__[one.field].partition(" ")[0] in ("int", "float")
 }
 COLUMNS = {f"{start}c": found for start, found in PARQUET_COLUMNS.items()}
+OF_FILES = {**PARQUET, **COLUMNS}
+CHOICES = {name: one for name, one in OF_FILES.items() if isinstance(one, Choice)}
 EVERY = {
     **{name: RANGES[field] for name, field in NUMBERS.items()},
     **WORKERS,
-    **PARQUET,
-    **COLUMNS,
+    **{name: one for name, one in OF_FILES.items() if not isinstance(one, Choice)},
 }
 NONE = (
     "", "-1", "+1", "1_000", "0x10", "١٢", "²", "NaN", "nan", "inf", "-inf", "Infinity", "1e999",
@@ -70,6 +78,32 @@ def test_the_bounds_themselves_are_read(name: str) -> None:
         assert [*unreadable({name: f" {text}\t"})] == []
         if name in NUMBERS:
             assert getattr(thresholds({name: f" {text}\t"}), NUMBERS[name]) == value
+
+
+@pytest.mark.parametrize("name", sorted(CHOICES))
+def test_a_word_is_one_of_a_few_or_is_unset_and_told(name: str) -> None:
+    for text in (*NONE, "truе", " true", "falsch", "x" * 5_000):  # the third letter is Cyrillic
+        if CHOICES[name].read(text) is None:
+            [said] = unreadable({name: text})
+            assert said.startswith(
+                f"{name}={text} cannot be read and counts as unset: write a word"
+            )
+            assert name not in readable({name: text})
+    for word in CHOICES[name].words_allowed:
+        assert [*unreadable({name: word}), *unreadable({name: word.upper()})] == []
+        assert readable({name: word}) == {name: word}
+
+
+@pytest.mark.parametrize("name", sorted(OF_COMMITS))
+def test_what_java_throws_at_is_told(name: str) -> None:
+    for text in ("", "x", "1.5", "9" * 19, "9" * 5_000, "1e3", "1_000", "²"):
+        said = [*unusable({name: text})]
+        assert [*unreadable({name: text})] == said
+        if OF_COMMITS[name].read(text) is None:
+            assert said[0].startswith(f"{name}={text} cannot be read by Iceberg's Java library")
+    good = {"num": ("-1", "0", "+5", "2147483647"), "min": ("100",), "com": ("GZIP",)}
+    for text in good.get(name.rpartition(".")[2][:3], ()):
+        assert [*unusable({name: text})] == []
 
 
 @pytest.mark.parametrize("text", NONE)

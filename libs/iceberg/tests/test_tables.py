@@ -112,11 +112,37 @@ def seen(status: str) -> tuple[float, float]:
     return calls or 0.0, sum(errors)
 
 
-def test_metadata_of_the_future_is_refused(answering: Callable[[int, object], Tables]) -> None:
-    body = {"metadata-location": "m", "metadata": {"format-version": 99}, "config": {}}
+@pytest.mark.parametrize(
+    ("metadata", "reason"),
+    [
+        ({"format-version": 4}, "format_version_4"),
+        ({"format-version": "4", "schemas": []}, "format_version_4"),
+        ({"format-version": 4, "location": "x" * 100_000}, "format_version_4"),
+        ({"format-version": 99}, "metadata_unreadable"),
+        ({"format-version": True}, "metadata_unreadable"),
+        ({"format-version": 1e308}, "metadata_unreadable"),
+        ({"format-version": None}, "metadata_unreadable"),
+        ({"format-version": 3, "schemas": "x" * 100_000}, "metadata_unreadable"),
+        ({"format-version": 2, "location": {"a": [[[[]]]]}}, "metadata_unreadable"),
+        ({}, "metadata_unreadable"),
+        ([], "metadata_unreadable"),
+        ("", "metadata_unreadable"),
+        (None, "metadata_unreadable"),
+        ({"format-version": 1, "schema": {"type": "struct", "fields": 1}}, "metadata_unreadable"),
+    ],
+)
+def test_metadata_that_cannot_be_read_are_refused_in_a_line(
+    answering: Callable[[int, object], Tables], metadata: object, reason: str
+) -> None:
+    body = {"metadata-location": "m", "metadata": metadata, "config": {}}
     with pytest.raises(TaskRefused) as refused:
         answering(200, body).load(NAME)
-    assert refused.value.reason == "metadata_unreadable"
+    assert refused.value.reason == reason
+    text = str(refused.value)
+    assert "\n" not in text
+    assert len(text) < 500
+    assert NAME.dotted in text
+    assert (reason == "format_version_4") == ("format_version_4" in text)
 
 
 def test_another_table_of_the_same_name_is_not_the_table(

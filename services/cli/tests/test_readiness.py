@@ -1,4 +1,4 @@
-"""What a table needs before it can be v3, and v4 as it is proposed."""
+"""What a table needs before it can be v3, and v4 as its draft has it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_only_versions_above_its_own_are_told() -> None:
 def test_a_quiet_v2_table_is_ready_for_v3_and_has_to_be_v3_before_v4() -> None:
     found = of(2)
     assert (found[3].is_ready, found[3].as_of) == (True, "")
-    assert (found[4].is_ready, found[4].as_of) == (False, "2026-09")
+    assert (found[4].is_ready, found[4].as_of) == (False, "2026-11")
     assert of(3)[4].is_ready
     assert not of(1)[3].is_ready
 
@@ -69,8 +69,8 @@ def test_a_lake_in_two_lines_and_a_table_in_one_for_each_version() -> None:
     assert counts["v4"] == {"ready": 1, "not_ready": 1, "format_version": 1}
     assert list(lake_words(counts)) == [
         "0 tables could become v3, 1 not: writers 1.",
-        "1 tables could become v4 (a proposal, as of 2026-09), 1 not: format version 1.",
+        "1 tables could become v4 (a draft, as of 2026-11), 1 not: format version 1.",
     ]
     told = table_words(unready[0])
     assert told.startswith("v3: not ready; first: trino wrote it this week")
-    assert "a proposal as of 2026-09" in table_words(unready[1])
+    assert "a draft as of 2026-11" in table_words(unready[1])

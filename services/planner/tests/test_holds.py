@@ -222,3 +222,18 @@ def test_expiry_yields_to_nobody() -> None:
     sent = rewritten_by_others(world, part(A, 1), settings={})
     assert any(isinstance(one, ExpireSnapshots) for one in sent)
     assert world.state().hold is not None
+
+
+def test_a_v4_table_is_held_until_somebody_can_read_it() -> None:
+    """Its counters are empty, whatever it was before."""
+    world = PlannerWorld()
+    assert orders(world.commit(part(A, 8)))
+    world = PlannerWorld()
+    world.commit(part(A, 1))
+    unread = {"kind": ChangeKind.ABSOLUTE, "format_version": 4, "snapshot_count": 0}
+    assert not orders(world.commit(**unread))
+    state = world.state()
+    assert state.hold is not None
+    assert state.hold.reason == "format_version_4"
+    assert not state.waiting_for_resync
+    assert not world.tick(10 * 86_400_000)

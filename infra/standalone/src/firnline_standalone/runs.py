@@ -22,7 +22,8 @@ from firnline_standalone.engine import Engine, Stopped
 AT_ONCE = 16  # rewrites that share a commit
 LOOK_S = 0.5  # between two looks at what runs
 ATTEMPTS = 3  # of one order: each plans anew, at the head of that moment
-AGAIN = frozenset({"trigger_gone", "unreachable", "worker_error"})  # failures a next try may mend
+# failures that a next try may mend
+AGAIN = frozenset({"trigger_gone", "unreachable", "worker_error", "lost_race", "java_failed"})
 
 
 class Report(Protocol):

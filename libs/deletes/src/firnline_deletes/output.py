@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -181,7 +181,7 @@ class _OpenFile:
             store_decimal_as_integer=True,
             write_page_index=True,
             metadata_collector=self._footer,
-            **properties.writer_options(leaf_names(schema), plain_columns(first)),
+            **properties.writer_options(leaf_types(schema), plain_columns(first)),
         )
         self._write(first)
 
@@ -232,21 +232,23 @@ def _split_offsets(footer: Any) -> tuple[int, ...]:
     return tuple(starts)
 
 
-def leaf_names(schema: pa.Schema) -> list[str]:
-    """Dotted Parquet paths of all leaf columns."""
-    return [name for member in schema for name in _leaves(member, member.name)]
+def leaf_types(schema: pa.Schema) -> dict[str, pa.DataType]:
+    """Return the types of all leaf columns by their dotted Parquet paths."""
+    return {name: kind for member in schema for name, kind in _leaves(member, member.name)}
 
 
-def _leaves(member: pa.Field, path: str) -> list[str]:
+def _leaves(member: pa.Field, path: str) -> Iterator[tuple[str, pa.DataType]]:
     kind = member.type
     if pa.types.is_struct(kind):
-        return [name for sub in children(kind) for name in _leaves(sub, f"{path}.{sub.name}")]
-    if pa.types.is_map(kind):
-        keys = _leaves(kind.key_field, f"{path}.key_value.key")
-        return keys + _leaves(kind.item_field, f"{path}.key_value.value")
-    if children(kind):
-        return _leaves(kind.value_field, f"{path}.list.element")
-    return [path]
+        for sub in children(kind):
+            yield from _leaves(sub, f"{path}.{sub.name}")
+    elif pa.types.is_map(kind):
+        yield from _leaves(kind.key_field, f"{path}.key_value.key")
+        yield from _leaves(kind.item_field, f"{path}.key_value.value")
+    elif children(kind):
+        yield from _leaves(kind.value_field, f"{path}.list.element")
+    else:
+        yield path, kind
 
 
 def nan_counts(table: pa.Table) -> dict[int, int]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+import pyarrow as pa
 
 from firnline_deletes.refusals import Refused
 
@@ -14,11 +17,15 @@ _CODECS = {
     "gzip": "gzip",
     "snappy": "snappy",
     "lz4": "lz4",
+    "lz4_raw": "lz4",  # Arrow writes no other
     "brotli": "brotli",
     "uncompressed": "none",
 }
 _HIGHEST = {"zstd": 22, "gzip": 9, "brotli": 11}  # level that each knows
 _ZSTD_LEVEL = 3  # parquet-java's default; Arrow's own is 1
+_NDV = 1 << 20  # Arrow's default
+_BLOCKS = 8  # that a value sets a bit in (Parquet's split-block bloom filter)
+_ALL_BLOOMS = 256 * MIB  # of a row group's filters, which a worker holds at once
 
 
 @dataclass(frozen=True)
@@ -35,12 +42,14 @@ class ParquetProperties:
     no_dictionary: frozenset[str] = frozenset()
     no_statistics: frozenset[str] = frozenset()
     bloom_filters: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    bloom_bytes: int = MIB  # of one filter
 
     def writer_options(
-        self, leaves: Sequence[str], plain: frozenset[str] = frozenset()
+        self, leaves: Mapping[str, pa.DataType], plain: frozenset[str] = frozenset()
     ) -> dict[str, Any]:
         """Arguments of `pyarrow.parquet.ParquetWriter`; `leaves` are dotted column paths, `plain`
-        those for which a dictionary does not pay."""
+        those for which a dictionary does not pay. Filters of columns that are not there, and of
+        booleans, which Parquet has none for, are left out."""
         options: dict[str, Any] = {
             "compression": self.codec,
             "data_page_size": self.page_bytes,
@@ -52,10 +61,25 @@ class ParquetProperties:
         }
         if self.level is not None:
             options["compression_level"] = self.level
-        blooms = {leaf: dict(how) for leaf, how in self.bloom_filters.items() if leaf in leaves}
-        if blooms:
-            options["bloom_filter_options"] = blooms
+        filtered = {
+            leaf: how
+            for leaf, how in self.bloom_filters.items()
+            if leaf in leaves and not pa.types.is_boolean(leaves[leaf])
+        }
+        if filtered:
+            most = min(self.bloom_bytes, _ALL_BLOOMS // len(filtered))
+            options["bloom_filter_options"] = {
+                leaf: _bloom_options(how, most) for leaf, how in filtered.items()
+            }
         return options
+
+
+def _bloom_options(how: Mapping[str, Any], max_bytes: int) -> dict[str, Any]:
+    """Return what Arrow makes a filter of at most that many bytes of, as Iceberg's writer does: for
+    fewer values than there may be, if need be, so that more of them are found by mistake."""
+    each = -math.log(1 - how["fpp"] ** (1 / _BLOCKS))  # values in a byte
+    whole = 1 << (max_bytes.bit_length() - 1)  # Arrow's filters have a power of two
+    return {"fpp": how["fpp"], "ndv": max(1, min(how.get("ndv", _NDV), int(whole * each)))}
 
 
 def from_table(properties: Mapping[str, str]) -> ParquetProperties:
@@ -77,13 +101,14 @@ def from_table(properties: Mapping[str, str]) -> ParquetProperties:
         page_bytes=get.number("page-size-bytes", MIB),
         page_rows=get.number("page-row-limit", 20_000),
         dictionary_bytes=get.number("dict-size-bytes", 2 * MIB),
-        data_page_version="2.0" if get.text("page-version", "v1") == "v2" else "1.0",
+        data_page_version="2.0" if get.text("page-version", "v1").lower() == "v2" else "1.0",
         no_dictionary=get.columns("dict-encoding-enabled.column.", "false"),
         no_statistics=get.columns("stats-enabled.column.", "false"),
         bloom_filters={
             column: get.bloom(column)
             for column in get.columns("bloom-filter-enabled.column.", "true")
         },
+        bloom_bytes=get.number("bloom-filter-max-bytes", MIB),
     )
 
 
@@ -121,5 +146,5 @@ class _Prefixed:
         return {"fpp": float(fpp), **({"ndv": int(ndv)} if ndv else {})}
 
 
-def _all_but(leaves: Sequence[str], without: frozenset[str]) -> bool | list[str]:
+def _all_but(leaves: Mapping[str, pa.DataType], without: frozenset[str]) -> bool | list[str]:
     return [leaf for leaf in leaves if leaf not in without] if without else True

@@ -13,6 +13,7 @@ from firnline_domain.errors import (
     RetryLater,
     StorageRefused,
     StorageUnreachable,
+    TaskRefused,
 )
 from py4j.protocol import Py4JJavaError
 
@@ -24,6 +25,14 @@ _STORES = ("software.amazon.awssdk.", "com.azure.", "com.google.cloud.storage.")
 _DENIED = ("Status Code: 403", "Status Code: 401", "Unable to load credentials", "403 Forbidden",
            "AuthorizationFailure", "AuthenticationFailed", "401 Unauthorized")  # fmt: skip
 _CAUSES = 8
+_OF_ICEBERG = "org.apache.iceberg.exceptions."
+_RACES = tuple(
+    _OF_ICEBERG + name for name in ("CommitFailedException", "ValidationException")
+)  # somebody else's commit came first
+_OURS = "org.apache.spark.api.python.PythonException"  # our own code, in a Spark task
+_GONE = (_OF_ICEBERG + "NoSuchTableException", _OF_ICEBERG + "NoSuchNamespaceException")
+_BAD_VALUE = ("java.lang.NumberFormatException", "java.lang.IllegalArgumentException")
+LOST_RACE, JAVA_FAILED = "lost_race", "java_failed"
 
 
 def is_unauthorized(error: Py4JJavaError) -> bool:
@@ -46,6 +55,31 @@ def unreachable(error: Py4JJavaError, catalog: str) -> RetryLater:
             denied = any(sign in text for sign in _DENIED)
             return (StorageRefused if denied else StorageUnreachable)(f"storage: {name}: {text}")
     return CatalogUnreachable(f"catalog {catalog}: {_text(error.java_exception)}")
+
+
+def failure_of(error: Any) -> RetryLater | TaskRefused | None:
+    """Return what to make of a failure of Java: Refused or RetryLater of a catalog or a storage
+    that does not answer or not let us; TaskRefused of what Iceberg or Spark cannot do, in one line;
+    None where it is a failure of our own code. `error`: Py4JJavaError."""
+    found = list(causes(error))
+    names = {name for name, _ in found}
+    if _OURS in names:
+        return None
+    for name, text in found:
+        if name in (UNAUTHORIZED, FORBIDDEN) or name.startswith(_STORES):
+            return unreachable(error, "")
+        if name in _GONE:
+            return TaskRefused("table_gone", _line(text))
+        if name in _RACES:
+            return TaskRefused(LOST_RACE, _line(text), retryable=True)
+    name, text = found[-1]
+    told = f"{name.rpartition('.')[2]}: {_line(text)}"
+    return TaskRefused(JAVA_FAILED, told, retryable=names.isdisjoint(_BAD_VALUE))
+
+
+def _line(text: str) -> str:
+    """The first line: behind it comes what is of use to developers alone."""
+    return text.strip().split("\n")[0][:500]
 
 
 def causes(error: Py4JJavaError) -> Iterator[tuple[str, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -11,9 +12,20 @@ from functools import cached_property, partial
 from typing import Any
 
 import requests
-from firnline_domain.errors import CatalogRefused, CatalogUnreachable, RetryLater, TaskRefused
+from firnline_domain.errors import (
+    CatalogRefused,
+    CatalogUnreachable,
+    FirnlineError,
+    RetryLater,
+    TaskRefused,
+)
 from firnline_domain.identity import TableName, canonical_prefix
-from firnline_domain.records.results import TableForm
+from firnline_domain.records.results import (
+    FORMAT_VERSION_4,
+    METADATA_UNREADABLE,
+    NEWEST_VERSION,
+    TableForm,
+)
 from firnline_domain.settings.in_force import with_namespace
 from pyiceberg.catalog.rest import (
     SNAPSHOT_LOADING_MODE,
@@ -33,7 +45,6 @@ from pyiceberg.exceptions import (
     NoSuchTableError,
     RESTError,
     UnauthorizedError,
-    ValidationError,
 )
 from pyiceberg.io import FileIO
 from pyiceberg.partitioning import PartitionSpec
@@ -64,6 +75,8 @@ from firnline_iceberg.vended import Credentials, Vended, credentials_of
 ALL_SNAPSHOTS = "all"  # `snapshot-loading-mode`; the other one is `refs`
 _OF_IDENTITY = frozenset({"auth", "credential", "token", "rest.sigv4-enabled"})
 _DELEGATION = DELEGATION.removeprefix("header.")
+_NEWER = re.compile(r"Input tag '(\d{1,4})' found using 'format_version'")
+_FAULT_CHARS = 300  # PyIceberg repeats what it was given
 CATALOG_TIMEOUT_S = 30.0  # PyIceberg sets none: a hung catalog would hold a service for ever
 
 
@@ -381,14 +394,28 @@ class Tables:
             raise TableGone(table) from error
         except (RESTError, requests.RequestException) as error:
             raise told(self._connection, error, table.dotted) from error
-        except (
-            ValueError,
-            TypeError,
-            NotImplementedError,
-            ValidationError,
-        ) as error:  # a format or type of the future
-            raise TaskRefused("metadata_unreadable", f"{table.dotted}: {error}") from error
+        except FirnlineError:
+            raise
+        except Exception as error:  # of PyIceberg, at metadata that are no metadata, whatever it is
+            raise unreadable(table.dotted, error) from error
         return found
+
+
+def unreadable(table: str, error: Exception) -> TaskRefused:
+    """Return why PyIceberg cannot read a table's metadata: their format version, or the first fault
+    that it has found, in one line."""
+    if found := _NEWER.search(str(error)):
+        version = int(found[1])
+        if version == NEWEST_VERSION + 1:
+            text = (
+                f"{table} is of format version 4, which Firnline does not read, and is left alone"
+            )
+            return TaskRefused(FORMAT_VERSION_4, f"{text} ({FORMAT_VERSION_4})")
+        text = f"{table} says format version {version}; Firnline reads 1 to {NEWEST_VERSION}"
+        return TaskRefused(METADATA_UNREADABLE, text)
+    lines = " ".join(str(error).split())[:_FAULT_CHARS]
+    text = f"{table}: its metadata cannot be read: {type(error).__name__}: {lines}"
+    return TaskRefused(METADATA_UNREADABLE, text)
 
 
 def told(connection: CatalogConnection, error: Exception, what: str) -> RetryLater:

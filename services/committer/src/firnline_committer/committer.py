@@ -16,10 +16,10 @@ from firnline_domain.commits.commit_plan import plan
 from firnline_domain.commits.conflicts import Conflict
 from firnline_domain.commits.lifetimes import Lifetimes
 from firnline_domain.commits.marks import Marks
-from firnline_domain.errors import RetryLater
+from firnline_domain.errors import RetryLater, TaskRefused
 from firnline_domain.identity import MAIN
 from firnline_domain.records.conflict_reasons import ConflictReason
-from firnline_domain.records.results import RewriteFinished
+from firnline_domain.records.results import FORMAT_VERSION_4, RewriteFinished
 from firnline_domain.records.signing import Keyring
 from firnline_iceberg.avro import MetadataFileGone
 from firnline_iceberg.commits import JavaCommits
@@ -155,6 +155,10 @@ class Committer:
         except (MetadataFileGone, SnapshotGone) as gone:  # expired under our eyes: load again
             self._log.warning("metadata_moved", table=batch.table.dotted, why=gone)
             return str(gone)
+        except TaskRefused as refused:
+            if refused.reason != FORMAT_VERSION_4:  # it was upgraded since the task began
+                raise
+            self._refuse_all(batch, Conflict(ConflictReason.FORMAT_VERSION_4, str(refused)), None)
         return ""
 
     # ---- settle: what is in the table already

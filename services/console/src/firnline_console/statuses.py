@@ -50,6 +50,8 @@ def status_of(state: TableState) -> TableStatus:
         return TableStatus("resync", "waiting for commits")
     if hold == HoldReason.UNREADABLE_WINDOW:
         return TableStatus("stuck", "unreadable window")
+    if hold == HoldReason.FORMAT_VERSION_4:
+        return TableStatus("off", "format version 4")
     if any(part.reason == Reason.DISABLED for part in state.partitions):
         return TableStatus("off", "off")
     if hold == HoldReason.PAUSED:

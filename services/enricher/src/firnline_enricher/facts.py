@@ -50,7 +50,7 @@ class TableFacts:
 def facts_of(table: LoadedTable) -> TableFacts:
     """What to keep of a loaded table."""
     texts = {spec_id: table.partition_text(spec_id) for spec_id in table.metadata.specs()}
-    settings = of_table(table.properties)
+    settings = of_table(table.properties, table.schema)
     return TableFacts(table.format_version, settings, texts, table.io, own_locations(table))
 
 

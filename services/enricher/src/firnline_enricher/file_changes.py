@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from firnline_adapters.signing import keys_here
 from firnline_domain.identity import MAIN, TableName
 from firnline_domain.records.events import ChangeKind, FilesChanged, PartitionChange, SnapshotAdded
+from firnline_domain.records.results import NEWEST_VERSION
 from firnline_domain.records.summaries import (
     MAKERS,
     OPTIMIZE,
@@ -78,6 +79,13 @@ def absolute(
 def empty(subject: Subject) -> FilesChanged:
     """Absolute counters of a branch without any snapshot."""
     return replace(_bare(subject, ChangeKind.ABSOLUTE, None, ""), snapshot_count=0)
+
+
+def unread(subject: Subject, snapshot_id: int | None) -> FilesChanged:
+    """No counters, of a table that nobody here can read: its format version is all that a planner
+    has to know of it."""
+    whole = replace(subject, format_version=NEWEST_VERSION + 1)
+    return replace(_bare(whole, ChangeKind.ABSOLUTE, snapshot_id, ""), snapshot_count=0)
 
 
 def noted(subject: Subject) -> FilesChanged:

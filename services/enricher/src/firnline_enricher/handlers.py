@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from firnline_domain.errors import PoisonousRecord, RetryLater
+from firnline_domain.errors import PoisonousRecord, RetryLater, TaskRefused
+from firnline_domain.identity import MAIN
 from firnline_domain.ports import Delivery
 from firnline_domain.records.events import FilesChanged, TableCommitted
 from firnline_domain.records.orders import ResyncTable
+from firnline_domain.records.results import FORMAT_VERSION_4, METADATA_UNREADABLE
 from firnline_iceberg.catalog_prefixes import OtherPrefix
 from firnline_iceberg.catalogs import UnknownCatalog
 
-from firnline_enricher.commits import Commits
+from firnline_enricher.commits import Commits, branch_moves
 from firnline_enricher.facts import FactsCache, Tables
+from firnline_enricher.file_changes import Subject, unread
 from firnline_enricher.resyncs import Resyncs
 
 TOPICS = ("table-commits", "resync-requests")
@@ -23,6 +26,7 @@ class Handlers:
     """What to send for a delivery. Holds nothing that a restart would miss."""
 
     def __init__(self, tables: Tables, now_ms: Callable[[], int]) -> None:
+        self._now_ms = now_ms
         self._facts = FactsCache(tables, now_ms)
         self._commits = Commits(self._facts, now_ms)
         self._resyncs = Resyncs(self._facts, now_ms)
@@ -41,6 +45,25 @@ class Handlers:
         except (UnknownCatalog, OtherPrefix) as closed:
             self._closed.add(record.table.catalog_path)
             raise PoisonousRecord(closed.reason, str(closed)) from closed
+        except TaskRefused as refused:
+            if refused.reason == FORMAT_VERSION_4:
+                return self._unread(record)
+            if refused.reason == METADATA_UNREADABLE:
+                raise PoisonousRecord(refused.reason, str(refused)) from refused
+            raise
+
+    def _unread(self, record: TableCommitted | ResyncTable) -> list[FilesChanged]:
+        """Of a table that nobody here can read: where its branches are, and its version."""
+        at_ms = self._now_ms()
+        if isinstance(record, ResyncTable):
+            subject = Subject(record.table, record.ref, f"resync-{record.requested_at_ms}", at_ms)
+            return [unread(subject, record.wanted_snapshot_id)]
+        heads = {move.ref: move.snapshot_id for move in branch_moves(record)} or {MAIN: None}
+        return [
+            unread(Subject(record.table, ref, record.event_id, at_ms), head)
+            for ref, head in heads.items()
+            if head is not None or ref == MAIN
+        ]
 
     def unread(self, record: Any) -> list[FilesChanged]:
         """What can be said of a record that cannot be handled: enough to ask for a resync. Nothing

@@ -7,15 +7,17 @@ cut into another value.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from firnline_domain.policy.expiry import SHARED_BY
 from firnline_domain.records.tallies import TARGET_BYTES
 from firnline_domain.settings.amoro import PREFIX as AMORO
 from firnline_domain.settings.amoro import UNDERSTOOD
 from firnline_domain.settings.in_force import OURS, PERIODS, READ_ELSEWHERE
-from firnline_domain.settings.parquet import PARQUET, PARQUET_COLUMNS
+from firnline_domain.settings.parquet import BLOOM_FILTER, OF_COMMITS, PARQUET, PARQUET_COLUMNS
 from firnline_domain.settings.thresholds import PROPERTIES
+from pyiceberg.schema import Schema
+from pyiceberg.types import BooleanType, NestedField, PrimitiveType, StructType
 
 MAX_BYTES = 1_000  # of a value in UTF-8
 MAX_PERIOD_BYTES = 8_000  # of a window or a blackout: the holidays of ten years
@@ -29,20 +31,46 @@ _EXACT = (
     TARGET_BYTES,
     "gc.enabled",
     "write.format.default",
-    "write.parquet.compression-codec",
     "write.update.mode",
     "write.merge.mode",
     "write.metadata.delete-after-commit.enabled",
     *SHARED_BY,
     *PARQUET,
+    *OF_COMMITS,
 )
 KNOWN = tuple(dict.fromkeys((*PROPERTIES, *READ_ELSEWHERE, *UNDERSTOOD, *_EXACT)))
 
 
-def of_table(properties: Mapping[str, str]) -> dict[str, str]:
-    """The table properties that matter to the planner."""
+def of_table(properties: Mapping[str, str], schema: Schema | None = None) -> dict[str, str]:
+    """The table properties that matter to the planner. A bloom filter on a column of `schema` that
+    can have none travels as a text that no setting reads, for the planner knows no schema."""
     known = [name for name in KNOWN if name in properties]
-    return _kept(properties, known, _TABLES)
+    kept = _kept(properties, known, _TABLES)
+    return kept if schema is None else {**kept, **dict(_without_filter(kept, schema))}
+
+
+def _without_filter(kept: Mapping[str, str], schema: Schema) -> Iterator[tuple[str, str]]:
+    asked = {
+        name: name.removeprefix(BLOOM_FILTER)
+        for name, text in kept.items()
+        if name.startswith(BLOOM_FILTER) and text.lower() == "true"
+    }
+    types = dict(_filterable(schema.fields)) if asked else {}
+    for name, column in asked.items():
+        if column not in types:
+            yield name, "true (no such column, or one in a list or map)"
+        elif isinstance(types[column], BooleanType):
+            yield name, "true (a boolean)"
+
+
+def _filterable(fields: Iterable[NestedField], above: str = "") -> Iterator[tuple[str, object]]:
+    """Columns by their dotted names, those of structs too: readers look at no filter of a list."""
+    for field in fields:
+        name = above + field.name
+        if isinstance(field.field_type, StructType):
+            yield from _filterable(field.field_type.fields, f"{name}.")
+        elif isinstance(field.field_type, PrimitiveType):
+            yield name, field.field_type
 
 
 def of_namespace(properties: Mapping[str, str]) -> dict[str, str]:

@@ -86,13 +86,20 @@ REFUSED: dict[str, str] = {
     "link_in_location": "The table's location, or its metadata, lies behind a link of the local "
     "file system, so the files may be another table's. Set a location without links.",
     "metadata_file_gone": "A manifest was expired while it was read; worth another try.",
+    "format_version_4": "No program of Firnline reads format version 4 yet: nothing is ordered for "
+    "the table, and nothing done to it.",
     "metadata_unreadable": "PyIceberg cannot read the table's metadata: variant columns, defaults "
-    "of structs, lists and maps, format versions above 3. Or a manifest contradicts its own "
+    "of structs, lists and maps, or what is no metadata. Or a manifest contradicts its own "
     "schema, as Iceberg 1.12.0 writes those of partitions by a fixed column.",
     "unsafe_property": "A property of the table would make Java load a class of its owner's choice "
     "(write.location-provider.impl; FIRNLINE_LOCATION_PROVIDERS allows one), or is a setting of "
     "Hadoop's (fs.*, dfs.*, hadoop.*, ipc.*, parquet.crypto.*, parquet.encryption.*), which "
     "Iceberg's writer would obey. Unset it.",
+    "java_failed": "Iceberg's Java library or Spark could not do it. The message is theirs, in one "
+    "line; the worker's log has the rest. A table that was handed over says first why it was.",
+    "lost_race": "Another commit came before that of Iceberg's own action; worth another try.",
+    "unusable_property": "Iceberg's Java library throws at a property of the table with every "
+    "commit, a writer's or ours. The message says which, and what to write.",
     "deadline_passed": "The planner has taken the partition back.",
     "already_committed": "The order came again after its commit.",
     "trigger_gone": "The snapshot that the order was made at is expired or rolled back: whether it "

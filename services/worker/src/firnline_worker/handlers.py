@@ -29,6 +29,8 @@ from firnline_domain.records.results import (
     TaskFailed,
 )
 from firnline_domain.values import replace
+from firnline_iceberg import java_errors
+from py4j.protocol import Py4JJavaError
 
 from firnline_worker.comparing import Comparer
 from firnline_worker.heartbeats import Heartbeats
@@ -39,6 +41,7 @@ from firnline_worker.rewrite import Rewriter
 RESULTS = "task-results"
 REWRITES, HEAVY_REWRITES = topic_of(Lane.ORDINARY), topic_of(Lane.HEAVY)  # the default group's
 TABLE_TASKS, COMPARISONS = "table-tasks", "compare-tasks"  # nobody else's
+JAVA_CHARS = 4_000  # of Java's trace, in the log
 Result = RewriteFinished | TableResult | RowsCompared | TaskFailed
 TableActions = Mapping[str, Callable[[Any], TableResult]]
 """By the action of a `TableOrder`: takes the order. Raises TaskRefused, RetryLater."""
@@ -125,21 +128,32 @@ class Handlers:
             return self.rewriter.rewrite(order, note_start)
         except Busy:
             raise
-        except TaskRefused as refused:
-            return self._failed(order, refused.reason, refused, refused.retryable)
-        except RetryLater as later:
-            metrics.count("dependency_errors", dependency=later.dependency)
-            action = "refused" if isinstance(later, Refused) else "retry_later"
-            self.log.warning(action, task=order.task_id, table=order.table.dotted, why=later)
-            return self._failed(order, "unreachable", later, True)
         except Exception as error:
-            if self.stopping():
+            is_told = isinstance(error, TaskRefused | RetryLater)
+            if self.stopping() and not is_told:
                 raise
+            return self._failure(order, error)
+
+    def _failure(self, order: TaskOrder, error: Exception) -> TaskFailed:
+        """Return the reason of a failure: `worker_error` is none of a table, a catalog or Java."""
+        if not isinstance(error, TaskRefused) and is_out_of_memory(error):
             self.log.error("task_failed", error, task=order.task_id)
-            if is_out_of_memory(error):
-                failed = self._failed(order, OUT_OF_MEMORY, error, True)
-                return replace(failed, memory=which(error))
-            return self._failed(order, "worker_error", error, True)
+            failed = self._failed(order, OUT_OF_MEMORY, error, True)
+            return replace(failed, memory=which(error))
+        found: Exception | None = error
+        if isinstance(error, Py4JJavaError):
+            found = java_errors.failure_of(error)
+            self.log.info("java_failed", task=order.task_id, trace=str(error)[:JAVA_CHARS])
+        match found:
+            case TaskRefused():
+                return self._failed(order, found.reason, found, found.retryable)
+            case RetryLater():
+                metrics.count("dependency_errors", dependency=found.dependency)
+                action = "refused" if isinstance(found, Refused) else "retry_later"
+                self.log.warning(action, task=order.task_id, table=order.table.dotted, why=found)
+                return self._failed(order, "unreachable", found, True)
+        self.log.error("task_failed", error, task=order.task_id)
+        return self._failed(order, "worker_error", error, True)
 
     def _on_table(self, order: TableOrder) -> TableResult:
         if (action := self.table_actions.get(order.action)) is None:

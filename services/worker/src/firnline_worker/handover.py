@@ -15,6 +15,8 @@ from firnline_domain.records.orders import RewriteFiles
 from firnline_domain.records.results import DUPLICATE_FILES
 from firnline_domain.records.summaries import BY_VERSION, TASK_ID, number_in
 from firnline_domain.version import VERSION
+from firnline_iceberg import java_errors
+from firnline_iceberg.java_errors import LOST_RACE
 from firnline_iceberg.rewrites import signed_here, task_ids
 from firnline_iceberg.tables import LoadedTable, Tables
 from py4j.protocol import Py4JJavaError
@@ -95,6 +97,17 @@ class Handover:
         history = table.ancestors(table.head_id(order.ref))
         uuid = order.table.uuid
         return next((one for one in history if order.task_id in task_ids(one.summary, uuid)), None)
+
+
+def refusal_after(reason: str, why: str, error: Py4JJavaError) -> Exception:
+    """Return what a hand-over that has failed came to. What people read first is why the table was
+    handed over; Java's own words come behind, in one line."""
+    failure = java_errors.failure_of(error)
+    if not isinstance(failure, TaskRefused):
+        return failure or error
+    text = f"{why.rstrip('.')}; so Iceberg's own action was asked, which failed: {failure}"
+    is_race = failure.reason == LOST_RACE
+    return TaskRefused(LOST_RACE if is_race else reason, text, failure.retryable)
 
 
 def refuse_lost_rows(committed: Snapshot, order: RewriteFiles) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import cached_property
 from itertools import zip_longest
 from typing import Any
 
 from firnline_deletes.output import WrittenFile
 from firnline_domain.errors import Refused, TaskRefused
 from firnline_domain.identity import Scope, TableName
+from firnline_domain.settings.parquet import INFERRED_COLUMNS, OF_COMMITS, outside, unusable
 from firnline_iceberg import java_errors
 from firnline_iceberg.storage import LOCATION_PROVIDER, unsafe_properties
 from py4j.protocol import Py4JJavaError
@@ -78,7 +80,7 @@ class JavaTables:
                 raise told from error
             raise
         self._refuse_unsafe(table, found.properties())
-        return JavaTable(self.iceberg, found)
+        return JavaTable(self.jvm, found)
 
     def _loaded(self, session: Any, quoted: str) -> Any:
         load = self.iceberg.spark.Spark3Util.loadIcebergTable
@@ -97,13 +99,16 @@ class JavaTables:
         chosen = properties.get(LOCATION_PROVIDER) or ""
         if unsafe := unsafe_properties(names, self._location_providers, chosen):
             raise TaskRefused("unsafe_property", f"{table.dotted}: {', '.join(unsafe)[:500]}")
+        asked = {name: str(properties.get(name)) for name in names if name in OF_COMMITS}
+        if wrong := "; ".join(unusable(asked)):
+            raise TaskRefused("unusable_property", f"{table.dotted}: {wrong[:1000]}")
 
 
 class JavaTable:
     """One Java table, for what only Java says truly."""
 
-    def __init__(self, iceberg: Any, java: Any) -> None:
-        self._iceberg = iceberg
+    def __init__(self, jvm: Any, java: Any) -> None:
+        self._jvm, self._iceberg = jvm, jvm.org.apache.iceberg
         self.java = java
 
     def locations(self, scope: Scope, names: Sequence[str]) -> list[str]:
@@ -118,9 +123,8 @@ class JavaTable:
         """`ContentFileParser` JSON of an output: metrics by Iceberg from the footer, as the table
         asks for them; NaN counts and split offsets from the writer. `sort_order_id`: the order
         that the rows are in, 0 = none."""
-        config = self._iceberg.MetricsConfig.forTable(self.java)
         footer = self._iceberg.inmemory.InMemoryInputFile(file.path, file.footer)
-        metrics = self._iceberg.parquet.ParquetUtil.fileMetrics(footer, config)
+        metrics = self._iceberg.parquet.ParquetUtil.fileMetrics(footer, self._metrics_config)
         spec = self._described(scope)
         built = (
             self._iceberg.DataFiles.builder(spec)
@@ -134,6 +138,17 @@ class JavaTable:
         )
         text = self._iceberg.ContentFileParser.toJson(built, spec)
         return _completed(text, scope, self._spec(scope).fields().size(), file)
+
+    @cached_property
+    def _metrics_config(self) -> Any:
+        """`MetricsConfig.forTable`, which would throw at a number that is none."""
+        java, config = self.java, self._iceberg.MetricsConfig
+        text = java.properties().get(INFERRED_COLUMNS)
+        if text is None or not dict(outside({INFERRED_COLUMNS: text})):
+            return config.forTable(java)
+        properties = self._jvm.java.util.HashMap(java.properties())
+        properties.remove(INFERRED_COLUMNS)
+        return getattr(config, "from")(properties, java.schema(), java.sortOrder())
 
     def _spec(self, scope: Scope) -> Any:
         return self.java.specs().get(scope.spec_id)

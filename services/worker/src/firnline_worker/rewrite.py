@@ -32,14 +32,15 @@ from firnline_iceberg.output_lists import OutputList
 from firnline_iceberg.planning import LiveFiles
 from firnline_iceberg.storage import TableStorage
 from firnline_iceberg.tables import LoadedTable, Tables, settings_of
+from py4j.protocol import Py4JJavaError
 
 from firnline_worker import outputs, pass_marks, report, set_files, set_sending
 from firnline_worker.columns import proving_ids, target_schema
 from firnline_worker.dead_ratios import dead_rows_left
 from firnline_worker.delete_set_cache import DeleteSetCache
 from firnline_worker.delete_sets import Published, file_count, published, sequenced
-from firnline_worker.eligibility import reasons
-from firnline_worker.handover import Handover
+from firnline_worker.eligibility import HANDED_OVER, reasons
+from firnline_worker.handover import Handover, refusal_after
 from firnline_worker.java import JavaTable, JavaTables
 from firnline_worker.live_files import LiveFilesCache
 from firnline_worker.outputs import TaskFiles
@@ -129,15 +130,20 @@ class Rewriter:
             dead = dead_rows_left(live, order.scope, (), target_bytes(table))
             return report.finished(task, (), (), None, self.now_ms(), None, dead)
         reason: str | None = next(reasons(table, chosen), None)
+        why = HANDED_OVER.get(reason or "", "")
         if reason is None:
             try:
                 return self._rewrite_natively(task, chosen, live, known)
             except Refused as refused:
-                reason = refused.reason
+                reason, why = refused.reason, refused.detail
             except OutsideLocations:
                 reason = "outside_locations"
+                why = HANDED_OVER[reason]
         clock.first_byte_ms = clock.first_byte_ms or self.now_ms()
-        snapshot_id = self.handover.rewrite_data_files(order, table, reason)
+        try:
+            snapshot_id = self.handover.rewrite_data_files(order, table, reason)
+        except Py4JJavaError as error:
+            raise refusal_after(reason, why, error) from error
         return report.handed_over(task, reason, snapshot_id, self.now_ms())
 
     def _sorted(self, task: TaskContext, live: LiveFiles) -> RewriteFinished:

@@ -280,6 +280,7 @@ class Reason(ReasonCode):
         "its last rewrite was undone by a person; `firnline unpark` lets it go on",
     )
     PAUSED = HoldReason.PAUSED.entry
+    FORMAT_VERSION_4 = HoldReason.FORMAT_VERSION_4.entry
     BLACKOUT = HoldReason.BLACKOUT.entry
     OUTSIDE_WINDOW = HoldReason.OUTSIDE_WINDOW.entry
     UNREADABLE_WINDOW = HoldReason.UNREADABLE_WINDOW.entry

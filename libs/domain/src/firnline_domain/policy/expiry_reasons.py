@@ -76,6 +76,7 @@ class ExpiryReason(ReasonCode):
         "a task in flight may still read what is old enough",
     )
     PAUSED = HoldReason.PAUSED.entry
+    FORMAT_VERSION_4 = HoldReason.FORMAT_VERSION_4.entry
     BLACKOUT = HoldReason.BLACKOUT.entry
     OUTSIDE_WINDOW = HoldReason.OUTSIDE_WINDOW.entry
     UNREADABLE_WINDOW = HoldReason.UNREADABLE_WINDOW.entry

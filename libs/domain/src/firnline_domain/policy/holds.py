@@ -5,6 +5,7 @@ from __future__ import annotations
 from firnline_domain.counters.commit_rate import burst
 from firnline_domain.counters.work import Table
 from firnline_domain.records.pauses import Hold, HoldReason, Pause
+from firnline_domain.records.results import NEWEST_VERSION
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_domain.settings.windows import UnreadablePeriod, inside_until, opens_ms
 from firnline_domain.times import earliest
@@ -20,7 +21,7 @@ def hold_of(table: Table, limits: Thresholds, now_ms: int) -> Hold | None:
 def _not_now(table: Table, limits: Thresholds, now_ms: int) -> Hold | None:
     if table.pause is not None:
         return _paused(table.pause)
-    return _untimely(limits, now_ms)
+    return _unread(table) or _untimely(limits, now_ms)
 
 
 def rewrite_hold_of(table: Table, limits: Thresholds, now_ms: int) -> Hold | None:
@@ -40,7 +41,9 @@ def rewrite_hold_of(table: Table, limits: Thresholds, now_ms: int) -> Hold | Non
 
 def pause_of(table: Table, limits: Thresholds) -> Hold | None:
     """What holds back even an order that was promised: a person, and shadow mode."""
-    return _paused(table.pause) if table.pause is not None else _shadow(limits)
+    if table.pause is not None:
+        return _paused(table.pause)
+    return _unread(table) or _shadow(limits)
 
 
 def hold_changes_ms(table: Table, limits: Thresholds, now_ms: int) -> int | None:
@@ -64,6 +67,12 @@ def _yielding(table: Table, limits: Thresholds, now_ms: int) -> Hold | None:
 
 def _paused(pause: Pause) -> Hold:
     return Hold(HoldReason.PAUSED, since_ms=pause.since_ms, detail=str(pause))
+
+
+def _unread(table: Table) -> Hold | None:
+    """Its counters are empty: nobody here can read its files."""
+    is_newer = table.counters.format_version > NEWEST_VERSION
+    return Hold(HoldReason.FORMAT_VERSION_4) if is_newer else None
 
 
 def _untimely(limits: Thresholds, now_ms: int) -> Hold | None:

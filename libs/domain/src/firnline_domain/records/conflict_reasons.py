@@ -8,6 +8,11 @@ from firnline_domain.reason_code import ReasonCode
 class ConflictReason(ReasonCode):
     """Why the committer refused a result (docs/conflicts.md)."""
 
+    FORMAT_VERSION_4 = (
+        "format_version_4",
+        "the table was upgraded to format version 4 meanwhile, which Firnline does not read",
+        "the table is of format version 4 now, which Firnline does not read",
+    )
     INPUTS_GONE = (
         "inputs_gone",
         "another commit replaced the files that were rewritten",

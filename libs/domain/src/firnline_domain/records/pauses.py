@@ -21,6 +21,11 @@ class HoldReason(ReasonCode):
         "a person paused the table or the fleet (`firnline pause`)",
         "maintenance is paused by a person; `firnline status` says how to end it",
     )
+    FORMAT_VERSION_4 = (
+        "format_version_4",
+        "the table is of format version 4, which Firnline does not read",
+        "the table is of format version 4: Firnline does not read it, and leaves it alone",
+    )
     BLACKOUT = (
         "blackout",
         "`firnline.blackout` holds now",

@@ -16,6 +16,9 @@ ALREADY_COMMITTED = "already_committed"  # the order came again
 DUPLICATE_FILES = "duplicate_files"  # the table has a file twice; the committer says it, too
 OUT_OF_MEMORY = "out_of_memory"  # the task needs more room
 GRACE_PERIOD = "grace_period"  # an expiry was announced, and has not begun yet
+FORMAT_VERSION_4 = "format_version_4"  # no program of ours reads the table
+METADATA_UNREADABLE = "metadata_unreadable"  # or what it reads is none
+NEWEST_VERSION = 3  # of a table's format that is read
 
 REWRITE, COMPARISON = "rewrite", "comparison"  # kinds of `TaskFailed` beside the actions on tables
 

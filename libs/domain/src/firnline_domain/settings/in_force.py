@@ -12,7 +12,7 @@ from firnline_domain.records.archive_marks import MARKS
 from firnline_domain.records.states import SettingInForce
 from firnline_domain.settings.amoro import NO_DIFFERENCE, PREFIX, UNDERSTOOD
 from firnline_domain.settings.groups import unserved
-from firnline_domain.settings.parquet import outside
+from firnline_domain.settings.parquet import outside, unusable
 from firnline_domain.settings.property import WORKERS
 from firnline_domain.settings.ref_rules import rule_problem
 from firnline_domain.settings.tag_rules import tags_problem
@@ -113,8 +113,9 @@ def unreadable(settings: Mapping[str, str]) -> Iterator[str]:
     for name, wanted in WORKERS.items():
         if name in settings and wanted.read(settings[name]) is None:
             yield _unset(f"{name}={settings[name]}", wanted.words)
-    for name, wanted in outside(settings):
-        yield _unset(f"{name}={settings[name]}", wanted.words)
+    for name, of_files in outside(settings):
+        yield _unset(f"{name}={settings[name]}", of_files.words)
+    yield from unusable(settings)
     for value in _once(property_values(settings)):
         name = f"{value.name}={value.text}" + _by(value.origin)
         if value.value is None:

@@ -156,4 +156,6 @@ class CatalogLake:
                 self.sleep(PAUSE_S * 2 ** (TRIES - 1 - left))
             except (TaskRefused, MetadataFileGone) as error:
                 raise Unreadable(str(error)) from None
+            except Exception as error:  # what is odd about one table is said of it alone
+                raise Unreadable(f"{type(error).__name__}: {error}"[:500]) from error
         raise AssertionError

@@ -1,7 +1,7 @@
 """What stands between a table and the next format versions: pure functions of what was read of it.
 
-Version 3 is adopted. Version 4 is under development: what is said of it is what its draft and the
-open proposals said at `V4_AS_OF`, and may change.
+Version 3 is adopted. Version 4 is under development: what is said of it is what its draft said at
+`V4_AS_OF`, and may change.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from firnline_domain.values import Value
 
 from firnline_cli.assessment.facts import TableFacts
 
-V4_AS_OF = "2026-09"  # docs/how-to/assess-a-lake.md names the sources
+V4_AS_OF = "2026-11"  # docs/how-to/assess-a-lake.md names the sources
 MANY_MANIFESTS = 100  # as many as Iceberg's writers let lie unmerged
 BUSY_COMMITS = 24.0 * 6  # a day: one in ten minutes
 
@@ -71,12 +71,12 @@ def _v4(facts: TableFacts) -> Iterator[Point]:
         yield Point(
             "equality_deletes",
             f"{deletes.equality_files:,} equality-delete files{coming}: v4 writers may add none "
-            "(proposed, #17783); those that are there stay valid",
+            "(draft, #17783); those that are there stay valid",
             needed=pace > 0,
         )
     if deletes.position_files:
         text = f"{deletes.position_files:,} position-delete files: vectors lie beside data files"
-        yield Point("position_deletes", f"{text} (proposed, #16025)")
+        yield Point("position_deletes", f"{text} (draft, #16025)")
     if facts.outside_files:
         yield Point(
             "outside_files",
@@ -90,7 +90,7 @@ def _v4(facts: TableFacts) -> Iterator[Point]:
         yield Point(
             "metadata_tree",
             f"{facts.manifests:,} manifests, {facts.pace.commits:,.0f} commits a day: one file a "
-            "commit instead of three would spare it most (proposed, #16025)",
+            "commit instead of three would spare it most (draft, #16025)",
         )
     yield Point("column_sizes", "bounds become typed, sizes of columns go (draft, #14234)")
 
@@ -111,7 +111,7 @@ def ready_counts(readiness: Iterable[tuple[Readiness, ...]]) -> dict[str, dict[s
 def lake_words(counts: dict[str, dict[str, int]]) -> Iterator[str]:
     """The same for people, a line for each version."""
     for name, count in sorted(counts.items()):
-        which = f" (a proposal, as of {V4_AS_OF})" if name == "v4" else ""
+        which = f" (a draft, as of {V4_AS_OF})" if name == "v4" else ""
         needs = ", ".join(
             f"{code.replace('_', ' ')} {number:,}"
             for code, number in count.items()
@@ -123,7 +123,7 @@ def lake_words(counts: dict[str, dict[str, int]]) -> Iterator[str]:
 
 def table_words(one: Readiness) -> str:
     """Of one table: what it needs first, then what is to be known."""
-    which = f"v{one.version}" + (f", a proposal as of {one.as_of}" if one.as_of else "")
+    which = f"v{one.version}" + (f", a draft as of {one.as_of}" if one.as_of else "")
     points = sorted(one.points, key=lambda point: not point.needed)
     said = "; ".join(("first: " if one.needed else "") + one.text for one in points)
     return f"{which}: {'ready' if one.is_ready else 'not ready'}; {said}"

@@ -62,7 +62,7 @@ class Forecasts:
         except (RetryLater, TaskRefused, MetadataFileGone) as error:
             return Unread(".".join(name), str(error))
         except Exception as error:  # what is odd about one table is said of it alone
-            return Unread(".".join(name), f"{type(error).__name__}: {error}")
+            return Unread(".".join(name), f"{type(error).__name__}: {error}"[:500])
 
     def _seen(self, table: LoadedTable) -> Seen:
         head = table.head_id(MAIN)

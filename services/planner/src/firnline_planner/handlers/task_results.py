@@ -38,6 +38,7 @@ NON_RETRYABLE = (
     ConflictReason.REJECTED,
     ConflictReason.DUPLICATE_FILES,
     ConflictReason.INVALID_OUTPUTS,
+    ConflictReason.FORMAT_VERSION_4,
 )
 
 
