@@ -6,6 +6,8 @@ import hashlib
 import json
 import re
 import zlib
+from collections.abc import Iterator
+from itertools import combinations, pairwise
 from urllib.parse import quote, unquote
 
 from firnline_domain.values import Signed, Value
@@ -17,6 +19,8 @@ _CATALOG = re.compile("[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
 # Characters of a partition's text. Object stores take 1,024 bytes for the whole name of a file.
 MAX_PARTITION = 2_000
 SHOWN = 100  # of a longer one
+MAX_DOTS = 5  # of a name that is read in more than one way: 32 of them
+_LEVEL = re.compile(r'"(?:[^"]|"")*"|`(?:[^`]|``)*`|[^."`]+')
 DIGEST = "sha256:"  # no JSON begins so
 
 
@@ -83,6 +87,45 @@ def split_name(text: str) -> tuple[str, str]:
     if not colon or not is_catalog_name(catalog):
         return "", text
     return f"{catalog}{slash}{canonical_prefix(prefix)}", dotted
+
+
+def levels_of(text: str) -> tuple[str, ...]:
+    """Return the levels of a dotted name; one with a dot in it stands in quotes, as SQL has them:
+    `shop."eu.west".orders`. Quotes that are none belong to the name. Raises ValueError where a
+    level is empty."""
+    found = _quoted_levels(text) or tuple(text.split("."))
+    if not all(found):
+        raise ValueError(f"{text}: a name is levels with dots between them, namespace.name")
+    return found
+
+
+def _quoted_levels(text: str) -> tuple[str, ...]:
+    """Return the levels, or () where quotes do not end, or stand within a level."""
+    levels, at = [], 0
+    while found := _LEVEL.match(text, at):
+        part, at = found[0], found.end()
+        mark = part[0] if part[0] in '"`' else ""
+        levels.append(part[1:-1].replace(mark * 2, mark) if mark else part)
+        if at == len(text):
+            return tuple(levels)
+        if text[at] != ".":
+            return ()
+        at += 1
+    return ()
+
+
+def readings_of(text: str) -> Iterator[tuple[str, ...]]:
+    """Return every way to read a dotted name, first the one in which each dot parts two levels.
+    What people see of a name has no quotes, so they type none. Raises ValueError."""
+    first, plain = levels_of(text), tuple(text.split("."))
+    yield first
+    if first != plain and all(plain):
+        yield plain
+    if first != plain or len(plain) - 1 > MAX_DOTS:
+        return
+    for cuts in range(len(plain) - 2, 0, -1):
+        for ends in combinations(range(1, len(plain)), cuts):
+            yield tuple(".".join(plain[a:b]) for a, b in pairwise((0, *ends, len(plain))))
 
 
 class Scope(Value, order=True):

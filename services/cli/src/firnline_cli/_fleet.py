@@ -8,7 +8,7 @@ import getpass
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,7 +17,7 @@ import click
 from firnline_adapters.config_file import CONFIG, with_config
 from firnline_adapters.kafka_connection import KAFKA, Kafka, KafkaConnection, connection_here
 from firnline_domain.errors import Misconfigured
-from firnline_domain.identity import TableName, split_name
+from firnline_domain.identity import TableName, levels_of, readings_of, split_name
 from firnline_domain.records.pauses import FLEET
 from firnline_iceberg.connection import CatalogConnection, connection_of
 from firnline_local.ports import LOOPBACK
@@ -291,18 +291,51 @@ def named(fleet: Fleet, table: str) -> TableName:
 def _in_catalog(reached: CatalogConnection, dotted: str) -> TableName | str:
     """A table of one catalog; else names that come close, as `similar`. Raises ClickException."""
     from firnline_domain.errors import RetryLater, TaskRefused
-    from firnline_iceberg.tables import TableGone, Tables
+    from firnline_iceberg.tables import Tables
 
-    *namespace, name = dotted.split(".")
-    if not namespace:
+    if len(levels(dotted)) < 2:
         raise click.ClickException(f"{dotted}: a table's name is namespace.name")
     tables = Tables(reached)
     try:
-        return tables.named(tuple(namespace), name).identity
-    except TableGone:
-        return similar(tables, dotted)
+        found = table_of(tables, dotted)
     except (RetryLater, TaskRefused) as error:
         raise click.ClickException(str(error)) from None
+    return similar(tables, dotted) if found is None else found.identity
+
+
+def levels(dotted: str) -> tuple[str, ...]:
+    """Of a name that a person has typed. Raises ClickException."""
+    try:
+        return levels_of(dotted)
+    except ValueError as error:
+        raise click.ClickException(str(error)) from None
+
+
+def table_of(tables: Any, dotted: str) -> Any:
+    """Return the loaded table of a dotted name, or None. Where each dot parting two levels gives no
+    table, one level may have a dot in it. Raises ClickException where several do; RetryLater and
+    TaskRefused, as `Tables.named`."""
+    from firnline_domain.errors import CatalogUnreachable
+    from firnline_iceberg.tables import TableGone
+
+    plain, *others = readings_of(dotted)
+    try:
+        return tables.named(plain[:-1], plain[-1])
+    except TableGone:
+        found = []
+    for one in others:
+        with suppress(TableGone, CatalogUnreachable):  # some catalogs take no such namespace
+            found.append(tables.named(one[:-1], one[-1]))
+    if len(found) > 1:
+        quoted = " and ".join(quoted_name(one.identity) for one in found)
+        raise click.ClickException(f"{dotted} may be {quoted}: write it with the quotes")
+    return found[0] if found else None
+
+
+def quoted_name(table: TableName) -> str:
+    """As a person may type it, where a level has a dot in it."""
+    parts = (*table.namespace, table.name)
+    return ".".join('"' + one.replace('"', '""') + '"' if "." in one else one for one in parts)
 
 
 def similar(tables: Any, table: str) -> str:
@@ -310,7 +343,7 @@ def similar(tables: Any, table: str) -> str:
     from firnline_domain.errors import RetryLater, TaskRefused
 
     try:
-        names = [".".join(one) for one in tables.names(tuple(table.split(".")[:-1]))]
+        names = [".".join(one) for one in tables.names(levels(table)[:-1])]
     except (RetryLater, TaskRefused):
         return ""
     close = difflib.get_close_matches(table, names)

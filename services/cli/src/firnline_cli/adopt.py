@@ -14,7 +14,7 @@ from firnline_domain.errors import RetryLater
 from firnline_domain.settings.thresholds import thresholds
 from firnline_iceberg.tables import Tables
 
-from firnline_cli._fleet import HOW_TO, Fleet, Where, fleet_options
+from firnline_cli._fleet import HOW_TO, Fleet, Where, fleet_options, levels
 from firnline_cli._topics import KafkaTopics, Topics
 from firnline_cli._topics_memory import MemoryTopics
 from firnline_cli.adoption.canary import Canary, objections
@@ -148,7 +148,7 @@ def command(
     """
     if all_wanted == bool(namespaces or tables):
         raise click.UsageError("name tables or namespaces, or say --all")
-    below = [()] if all_wanted else [tuple(one.split(".")) for one in namespaces]
+    below = [()] if all_wanted else [levels(one) for one in namespaces]
     defaults = thresholds(pairs(fleets))
     names = [name_of(one) for one in tables]
     fleet = where.fleet()
@@ -206,9 +206,9 @@ def judge(
 
 def name_of(text: str) -> tuple[str, ...]:
     """Levels of a table's name. Raises BadParameter for one without a namespace."""
-    if len(levels := tuple(text.split("."))) < 2:
+    if len(found := levels(text)) < 2:
         raise click.BadParameter(f"{text}: a table's name is namespace.name")
-    return levels
+    return found
 
 
 def topics_of(fleet: Fleet, dry_run: bool) -> Topics:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from firnline_cli._fleet import Where, fleet_options
+from firnline_cli._fleet import Where, fleet_options, levels
 
 CONNECTIONS = 16
 INTERRUPTED = 130  # as a shell says of Ctrl-C
@@ -65,7 +65,7 @@ def command(
     now_ms = int(began_s * 1000)
     tables = Tables(where.fleet().catalog)
     lake = Lake(tables, thresholds(pairs(fleets)), connections, now_ms)
-    below = [tuple(one.split(".")) for one in namespaces] or [()]
+    below = [levels(one) for one in namespaces] or [()]
     found, names, interrupted = [], list[tuple[str, ...]](), False
     with Progress() as progress:
         try:

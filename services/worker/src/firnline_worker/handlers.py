@@ -73,18 +73,13 @@ class Handlers:
             self.log.info("task_started", task=order.task_id, table=order.table.dotted)
             with self._heartbeats_of(order):
                 spent = self.leases.starts(order) > MAX_STARTS
-                result = self._given_up(order) if spent else self._begun(order)
+                try:
+                    result = self._given_up(order) if spent else self.run(order)
+                except Busy:  # no start: a table may be handed over for minutes
+                    self.leases.take_back_start(order)
+                    raise
                 self._publish_or_fail(order, result)
             self.leases.finish(order)
-
-    def _begun(self, order: TaskOrder) -> Result:
-        """Run it. Raises Busy where another task holds its table: that was no start, or the sixth
-        look at a table that is handed over for minutes would be the order's end."""
-        try:
-            return self.run(order)
-        except Busy:
-            self.leases.take_back_start(order)
-            raise
 
     def _heartbeats_of(self, order: TaskOrder) -> AbstractContextManager[None]:
         if isinstance(order, RewriteFiles):

@@ -9,6 +9,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from firnline_cli._fleet import levels
 from firnline_cli.checks.findings import Answer, Check, Failed, NotTried, remark
 from firnline_cli.checks.given import Given
 
@@ -60,7 +61,7 @@ class CatalogChecks:
 
         client = self._asked(lambda: Tables(self.connection).client)
         if self._given.table:
-            self.listed = [tuple(self._given.table.split("."))]
+            self.listed = [levels(self._given.table)]
         spaces = [one for one in self._asked(client.list_namespaces) if one[0] != SCRATCH]
         end, looked_into = time.monotonic() + LISTING_S, 0
         for space in spaces:

@@ -20,6 +20,7 @@ from firnline_iceberg.planning import live_entries
 from firnline_iceberg.tables import LoadedTable, Tables
 from firnline_iceberg.tallying import partition_changes
 
+from firnline_cli._fleet import levels, table_of
 from firnline_cli.forecast.forecast import Forecast, Seen, forecast
 
 Name = tuple[str, ...]
@@ -45,15 +46,25 @@ class Forecasts:
     def names(self, table: str | None, namespace: str | None) -> Iterator[Name]:
         """One table, those of a namespace and of those below it, or all. Raises ClickException."""
         if table is not None:
-            yield tuple(table.split("."))
+            yield self._named(table)
             return
-        within = tuple(namespace.split(".")) if namespace else ()
+        within = levels(namespace) if namespace else ()
         try:
             for name in self.tables.names():
                 if name[:-1][: len(within)] == within:
                     yield name
         except RetryLater as error:
             raise click.ClickException(str(error)) from None
+
+    def _named(self, dotted: str) -> Name:
+        """As the catalog has it; as it stands there where the catalog has none, or does not say."""
+        try:
+            found = table_of(self.tables, dotted)
+        except (RetryLater, TaskRefused):
+            found = None
+        if found is None:
+            return levels(dotted)
+        return (*found.identity.namespace, found.identity.name)
 
     def of(self, name: Name, now_ms: int) -> Forecast | Unread:
         """What would be ordered for a table."""
