@@ -81,7 +81,7 @@ def empty(subject: Subject) -> FilesChanged:
     return replace(_bare(subject, ChangeKind.ABSOLUTE, None, ""), snapshot_count=0)
 
 
-def unread(subject: Subject, snapshot_id: int | None) -> FilesChanged:
+def tell_newer_version(subject: Subject, snapshot_id: int | None) -> FilesChanged:
     """No counters, of a table that nobody here can read: its format version is all that a planner
     has to know of it."""
     whole = replace(subject, format_version=NEWEST_VERSION + 1)

@@ -16,7 +16,7 @@ from firnline_iceberg.catalogs import UnknownCatalog
 
 from firnline_enricher.commits import Commits, branch_moves
 from firnline_enricher.facts import FactsCache, Tables
-from firnline_enricher.file_changes import Subject, unread
+from firnline_enricher.file_changes import Subject, tell_newer_version
 from firnline_enricher.resyncs import Resyncs
 
 TOPICS = ("table-commits", "resync-requests")
@@ -47,20 +47,20 @@ class Handlers:
             raise PoisonousRecord(closed.reason, str(closed)) from closed
         except TaskRefused as refused:
             if refused.reason == FORMAT_VERSION_4:
-                return self._unread(record)
+                return self._tell_newer_version(record)
             if refused.reason == METADATA_UNREADABLE:
                 raise PoisonousRecord(refused.reason, str(refused)) from refused
             raise
 
-    def _unread(self, record: TableCommitted | ResyncTable) -> list[FilesChanged]:
+    def _tell_newer_version(self, record: TableCommitted | ResyncTable) -> list[FilesChanged]:
         """Of a table that nobody here can read: where its branches are, and its version."""
         at_ms = self._now_ms()
         if isinstance(record, ResyncTable):
             subject = Subject(record.table, record.ref, f"resync-{record.requested_at_ms}", at_ms)
-            return [unread(subject, record.wanted_snapshot_id)]
+            return [tell_newer_version(subject, record.wanted_snapshot_id)]
         heads = {move.ref: move.snapshot_id for move in branch_moves(record)} or {MAIN: None}
         return [
-            unread(Subject(record.table, ref, record.event_id, at_ms), head)
+            tell_newer_version(Subject(record.table, ref, record.event_id, at_ms), head)
             for ref, head in heads.items()
             if head is not None or ref == MAIN
         ]
