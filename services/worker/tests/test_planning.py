@@ -20,6 +20,7 @@ from firnline_worker.planning import (
     grouped,
     plan,
     refuse_duplicates,
+    refuse_unclear_paths,
 )
 
 from tests.kit.file_entries import TARGET, data, delete, entry, paths, planned
@@ -37,6 +38,18 @@ def test_a_table_with_a_file_twice_is_refused(files, deletes, said):
     with pytest.raises(TaskRefused, match=said) as refused:
         refuse_duplicates(LiveFiles(1, tuple(files), tuple(deletes)))
     assert (refused.value.reason, refused.value.retryable) == ("duplicate_files", False)
+
+
+@pytest.mark.parametrize("path", ["s3://b/a#1", "s3://b/a?1", "/w/a;1", "/w/../a", "s3://b//a"])
+def test_a_table_with_a_path_that_is_read_in_two_ways_is_refused(path):
+    """Before an executor, or Iceberg's own action, looks for the file."""
+    clear = data("s3://b/p=%2F/é b.parquet")
+    refuse_unclear_paths(LiveFiles(1, (clear,), ()))
+    for live in (LiveFiles(1, (clear, data(path)), ()), LiveFiles(1, (clear,), (delete(path, 2),))):
+        with pytest.raises(TaskRefused, match="path") as refused:
+            refuse_unclear_paths(live)
+        assert refused.value.reason == "unclear_path"
+        assert path in str(refused.value)
 
 
 def test_vectors_share_a_file_and_are_no_duplicates():

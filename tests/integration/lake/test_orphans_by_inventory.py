@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import os
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -21,6 +21,7 @@ from firnline_iceberg.in_memory import MemoryCatalog
 from firnline_iceberg.orphans import find_orphans
 from firnline_iceberg.retained_names import RetainedNames
 from firnline_iceberg.storage import file_io
+from firnline_iceberg.stored_files import StoredFiles
 from firnline_iceberg.tables import LoadedTable, loaded
 from pyarrow import parquet as pq
 from pyiceberg.schema import Schema
@@ -124,10 +125,15 @@ def test_what_the_inventory_names_and_the_table_does_not(
     inventory = site.inventory()
     site.put(f"data/00000-2-{RUN}.parquet", 10)  # the next inventory has it
     listed = Storage.pages
-    monkeypatch.setattr(module.Storage, "pages", lambda *_, **__: pytest.fail("it was listed"))
+
+    def of_other_tables(self: Storage, below: str = "", **more: str) -> Iterator[StoredFiles]:
+        assert below, "it was listed"
+        return listed(self, below, **more)
+
+    monkeypatch.setattr(module.Storage, "pages", of_other_tables)
     assert site.orphans(inventory) == [
-        f"data/0123abcd/00000-0-{RUN}.parquet",
         f"data/00000-0-{RUN}.parquet",
+        f"data/0123abcd/00000-0-{RUN}.parquet",
     ]
     monkeypatch.setattr(module.Storage, "pages", listed)
     assert f"data/00000-2-{RUN}.parquet" in site.orphans("")
@@ -143,5 +149,18 @@ def test_an_inventory_is_believed_only_as_far_as_the_store_agrees(site: Site) ->
 def test_another_tables_metadata_in_it_is_a_reason_to_stop(site: Site) -> None:
     inventory = site.inventory(("inner/metadata/00000-a.metadata.json", 10))
     with pytest.raises(TaskRefused) as refused:
+        site.orphans(inventory)
+    assert refused.value.reason == "shared_location"
+
+
+@pytest.mark.parametrize("place", ["_delta_log/0.json", "data/.hoodie/x", "../_delta_log/0.json"])
+def test_an_inventory_is_not_believed_about_other_tables(site: Site, place: str) -> None:
+    """It may leave out what it likes."""
+    site.put(f"data/00000-0-{RUN}.parquet", 10)
+    inventory = site.inventory()
+    there = site.key(place) if "../" not in place else f"{site.prefix}/ns/{place[3:]}"
+    site.store.put(there, b"{}")
+    kind = "Hudi" if "hoodie" in place else "Delta"
+    with pytest.raises(TaskRefused, match=kind) as refused:
         site.orphans(inventory)
     assert refused.value.reason == "shared_location"

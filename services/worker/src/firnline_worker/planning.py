@@ -20,6 +20,7 @@ from firnline_domain.records.tallies import (
 )
 from firnline_domain.settings.thresholds import KEY_SHARE
 from firnline_iceberg.files import DataFileEntry, DeleteFileEntry
+from firnline_iceberg.locations import UnclearPath, is_clear
 from firnline_iceberg.planning import LiveFiles, PlannedFile
 from firnline_iceberg.tables import LoadedTable
 
@@ -107,6 +108,14 @@ def refuse_duplicates(live: LiveFiles) -> None:
     if live.repeated:
         text = f"{min(live.repeated)} is in the table more than once ({len(live.repeated)} such)"
         raise TaskRefused(DUPLICATE_FILES, text)
+
+
+def refuse_unclear_paths(live: LiveFiles) -> None:
+    """Raises UnclearPath where a file would be looked for in two places: ours and Iceberg's own
+    action could read another one."""
+    for file in (*live.data, *live.deletes):
+        if not is_clear(file.path):
+            raise UnclearPath(file.path)
 
 
 def plan(

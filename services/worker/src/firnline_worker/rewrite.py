@@ -45,7 +45,13 @@ from firnline_worker.java import JavaTable, JavaTables
 from firnline_worker.live_files import LiveFilesCache
 from firnline_worker.outputs import TaskFiles
 from firnline_worker.pass_marks import PassMarks, marks_after
-from firnline_worker.planning import Plan, plan, refuse_duplicates, time_span_limit
+from firnline_worker.planning import (
+    Plan,
+    plan,
+    refuse_duplicates,
+    refuse_unclear_paths,
+    time_span_limit,
+)
 from firnline_worker.preconditions import refuse_stale, yield_to_writers
 from firnline_worker.report import Clock, TaskContext
 from firnline_worker.set_files import LiveSets, SetFile
@@ -111,6 +117,7 @@ class Rewriter:
         yield_to_writers(table, order.ref, self.now_ms())
         live = files()
         refuse_duplicates(live)
+        refuse_unclear_paths(live)
         known = pass_marks.read(table, order, live)
         task = TaskContext(order, table, head, self.worker, clock)
         if order.action == Action.SORT:
