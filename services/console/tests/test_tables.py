@@ -87,10 +87,31 @@ def test_a_table_registered_again_is_back(make: Make) -> None:
 
 def test_the_gateways_name_beats_one_seen_in_passing(make: Make) -> None:
     renamed = TableName(make(STATE).table.uuid, ("shop",), "sales")
-    rename = make(COMMIT, table=renamed, change=TableChange.RENAMED, committed_at_ms=50)
+    old = make(STATE).table.path
+    what = {"table": renamed, "change": TableChange.RENAMED, "renamed_from": old}
+    rename = make(COMMIT, **what, committed_at_ms=50)
     old_name = make(STATE, updated_at_ms=2**42)
     for facts in ([rename, old_name], [old_name, rename]):
         assert documents(facts)[0].dotted == "shop.sales"
+
+
+def test_another_table_of_the_uuid_changes_nothing_of_a_row(make: Make) -> None:
+    """Whatever it does; its rename is none of this one, either."""
+    other = TableName(make(COMMIT).table.uuid, ("dev",), "copy")
+    facts = [make(COMMIT, committed_at_ms=50), make(STATE, updated_at_ms=60)]
+    before, _ = documents(facts)
+    foreign = [
+        make(COMMIT, table=other, committed_at_ms=70),
+        make(COMMIT, table=other, change=TableChange.REGISTERED, committed_at_ms=70),
+        make(COMMIT, table=other, renamed_from=("dev", "x"), committed_at_ms=70),
+        make(CHANGE, table=other, observed_at_ms=80),
+        make(DROP, table=other, committed_at_ms=90),
+    ]
+    assert documents([*facts, *foreign])[0] == before
+    gone = make(DROP, table=before.table, committed_at_ms=95)
+    assert (
+        documents([*facts, gone, make(COMMIT, table=other, committed_at_ms=99)])[0].table == other
+    )
 
 
 def test_what_a_fact_touches_is_what_it_changes(make: Make) -> None:

@@ -173,6 +173,16 @@ def test_a_new_spec_that_nobody_told_of_is_looked_up(lake, rows) -> None:
     assert change.partitions[0].scope == Scope(1, "[1,7]")
 
 
+def test_a_rename_says_what_the_table_was_called(lake, rows) -> None:
+    lake.table.append(rows((1, 1)))
+    (event,) = lake.commits()
+    renamed = replace(
+        event, change=TableChange.RENAMED, snapshots=(), refs=(), renamed_from=("db", "old")
+    )
+    (change,) = lake.handle(renamed)
+    assert change.renamed_from == ("db", "old")
+
+
 def test_a_dropped_table_is_gone_whatever_came_before(lake, rows) -> None:
     lake.table.append(rows((1, 1)))
     (event,) = lake.commits()

@@ -29,6 +29,20 @@ def test_the_least_recently_used_facts_are_forgotten(monkeypatch, tmp_path) -> N
     assert [cache.peek(name) is not None for name in (one, two, three)] == [True, False, True]
 
 
+def test_two_tables_of_one_uuid_have_facts_of_their_own(tmp_path) -> None:
+    """The spec of one is not read into the other, nor its settings told as the other's."""
+    catalog = MemoryCatalog(str(tmp_path))
+    (one,) = names(catalog, 1)
+    catalog.clone("dev.copy", "db.t0")
+    copy = TableName(one.uuid, ("dev",), "copy")
+    table = catalog.load_table("dev.copy")
+    with table.transaction() as change:
+        change.set_properties({"firnline.enabled": "false"})
+    cache = FactsCache(MemoryTables(catalog), lambda: 0)
+    assert cache.get(copy).settings == {"firnline.enabled": "false"}
+    assert cache.get(one).settings == {}
+
+
 @pytest.mark.parametrize(
     ("settings", "expected"),
     [

@@ -171,6 +171,7 @@ def test_a_rename_says_where_the_table_is_and_was(recorded: Recorded) -> None:
         "/v1/namespaces/db/tables/u",
         "/v1/namespaces/db/tables/t",
     )
+    assert change.renamed_from == ("db", "t")
 
 
 def test_a_drop_carries_the_uuid_that_was_read_before() -> None:

@@ -54,6 +54,11 @@ class TableName(Value):
         return ".".join((*self.namespace, self.name))
 
     @property
+    def path(self) -> tuple[str, ...]:
+        """Namespace levels and name."""
+        return (*self.namespace, self.name)
+
+    @property
     def catalog_path(self) -> str:
         """Where the table is: `lake`, or `lake/main`. Tables of one path have one list of names."""
         return f"{self.catalog}/{self.prefix}" if self.prefix else self.catalog

@@ -127,8 +127,15 @@ def _known(old: TableView | None, table: TableName, at_ms: int, by_gateway: bool
     return replace(old, table=table, naming=naming) if naming > old.naming else old
 
 
+def _is_of_another(old: TableView, table: TableName, renamed_from: tuple[str, ...]) -> bool:
+    """Whether a fact is of another table that has the same uuid: nothing of it is this one's."""
+    return table.path != old.table.path and renamed_from != old.table.path and not old.is_dropped
+
+
 def fold_commit(old: TableView | None, fact: TableCommitted) -> TableView:
     """A commit, a creation, a drop or a new name."""
+    if old is not None and _is_of_another(old, fact.table, fact.renamed_from):
+        return old
     view = _known(old, fact.table, fact.committed_at_ms, by_gateway=True)
     life = Life(fact.committed_at_ms, fact.change is TableChange.DROPPED)
     view = replace(view, life=max(view.life, life))
@@ -182,6 +189,8 @@ def _newest(commit: LastCommit) -> tuple[int, int, int]:
 
 def fold_change(old: TableView | None, fact: FilesChanged) -> TableView:
     """What the enricher has read; only its time is kept, the planner does the counting."""
+    if old is not None and _is_of_another(old, fact.table, fact.renamed_from):
+        return old
     view = _known(old, fact.table, fact.timestamp_ms, by_gateway=False)
     return replace(view, last_change_ms=max(view.last_change_ms, fact.observed_at_ms))
 

@@ -93,6 +93,7 @@ class Commits:
             subject,
             expired_snapshots=event.expired_snapshots,
             metadata_bytes=event.metadata_bytes,
+            renamed_from=event.renamed_from,
         )
         return subject if facts is None else with_facts(subject, facts)
 

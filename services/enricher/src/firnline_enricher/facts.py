@@ -54,8 +54,13 @@ def facts_of(table: LoadedTable) -> TableFacts:
     return TableFacts(table.format_version, settings, texts, table.io, own_locations(table))
 
 
+def _place(table: TableName) -> str:
+    return f"{table.uuid} {table.full}"
+
+
 class FactsCache:
-    """Facts by table key, the least recently used forgotten first."""
+    """Facts by uuid and name, for two tables may have one uuid; the least recently used are
+    forgotten first."""
 
     def __init__(self, tables: Tables, now_ms: Callable[[], int]) -> None:
         self._tables = tables
@@ -64,17 +69,17 @@ class FactsCache:
 
     def get(self, table: TableName) -> TableFacts:
         """Kept facts, else loaded ones. Raises TableGone, RetryLater."""
-        if table.key not in self._facts:
+        if _place(table) not in self._facts:
             self.load(table)
-        self._facts.move_to_end(table.key)
-        facts = self._facts[table.key]
+        self._facts.move_to_end(_place(table))
+        facts = self._facts[_place(table)]
         namespace = self._namespaces.settings(table)
         return replace(facts, settings=with_namespace(facts.settings, namespace))
 
     def peek(self, table: TableName) -> TableFacts | None:
         """Kept facts, if there are any and all of them."""
         try:
-            return self.get(table) if table.key in self._facts else None
+            return self.get(table) if _place(table) in self._facts else None
         except RetryLater:  # the namespace's; told without settings, those told before stay
             return None
 
@@ -83,14 +88,14 @@ class FactsCache:
         self.forget(table)
         self._namespaces.settings(table)
         loaded = self._tables.load(table)
-        self._facts[table.key] = facts_of(loaded)
+        self._facts[_place(table)] = facts_of(loaded)
         if len(self._facts) > _MAX_TABLES:
             self._facts.popitem(last=False)
         return loaded
 
     def forget(self, table: TableName) -> None:
         """Load it anew next time: it changed, or its credentials ran out."""
-        self._facts.pop(table.key, None)
+        self._facts.pop(_place(table), None)
 
     def clear(self) -> None:
         """Forget all: commits were missed, so any of them may have changed a table."""

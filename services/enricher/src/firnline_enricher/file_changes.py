@@ -46,6 +46,7 @@ class Subject(Value):
     external_files: int = 0  # of those that are told of
     odd_files: int = 0  # added less removed: see `FilesChanged`
     metadata_bytes: int | None = None  # of the table, as the commit's event says it
+    renamed_from: tuple[str, ...] = ()  # the same
 
 
 def delta(
@@ -135,6 +136,7 @@ def _bare(
         external_files=subject.external_files,
         odd_files=subject.odd_files,
         metadata_bytes=subject.metadata_bytes,
+        renamed_from=subject.renamed_from,
     )
 
 

@@ -69,6 +69,7 @@ class PlannedChange(Value):
     expired_snapshot_ids: tuple[int, ...] = ()
     metadata_changed: bool = False
     old_path: str | None = None
+    renamed_from: tuple[str, ...] = ()
 
 
 def changes_of(call: Call) -> tuple[PlannedChange, ...]:
@@ -120,6 +121,7 @@ def event_of(
         metadata_changed=change.metadata_changed,
         committed_at_ms=at_ms,
         source=source,
+        renamed_from=change.renamed_from,
         user_agent=call.user_agent,
         principal=call.principal,
     )
@@ -272,6 +274,7 @@ def _rename(call: Call, route: Route) -> tuple[PlannedChange, ...]:
             levels,
             name,
             old_path=table_path(route.root, old_levels, old_name, call.separator),
+            renamed_from=(*old_levels, old_name),
         ),
     )
 

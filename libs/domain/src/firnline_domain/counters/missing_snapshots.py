@@ -31,6 +31,7 @@ class ResyncReason(StrEnum):
     OVERFLOW = "overflow"  # too many changes were held
     NEGATIVE = "negative"  # more was removed than was there: the counters are wrong
     MISCOUNTED = "miscounted"  # the partitions do not add up to the table
+    OTHER_NAME = "other_name"  # a table of another name has its uuid: is it there yet?
 
 
 AT_ONCE = frozenset(ResyncReason) - {ResyncReason.MISSING_PARENT, ResyncReason.CHUNK_LOST}

@@ -63,6 +63,7 @@ class TableCommitted(Value):
     # Of the table's metadata as JSON, by the newest answer to a load or commit that was seen: this
     # commit's or an earlier one's. None: not known.
     metadata_bytes: Amount | None = None
+    renamed_from: tuple[str, ...] = ()  # namespace levels and name, of a rename
 
 
 class FilteredBy(Value):
@@ -188,6 +189,7 @@ class FilesChanged(Value):
     manifests: Amount | None = None  # of the snapshot's list; None = not read
     manifest_bytes: Amount | None = None
     metadata_bytes: Amount | None = None  # of the table: see `TableCommitted`
+    renamed_from: tuple[str, ...] = ()  # see `TableCommitted`
 
 
 class TickPassed(Value):

@@ -5,9 +5,10 @@ from __future__ import annotations
 from firnline_domain.counters.counters import TableCounters
 from firnline_domain.counters.debts import NO_DEBT, debt_added_by
 from firnline_domain.counters.folding import Folded, Verdict, fold
-from firnline_domain.counters.missing_snapshots import next_held
+from firnline_domain.counters.missing_snapshots import ResyncReason, next_held, wait
 from firnline_domain.counters.work import Partition, Table, TableWork
-from firnline_domain.identity import MAIN, Scope
+from firnline_domain.errors import PoisonousRecord
+from firnline_domain.identity import MAIN, Scope, TableName
 from firnline_domain.policy.expiry import after_expired, retry_allowed
 from firnline_domain.policy.full_rewrites import with_full_interval
 from firnline_domain.policy.heat import heated
@@ -18,6 +19,8 @@ from firnline_domain.policy.outcomes import (
     with_head_start,
 )
 from firnline_domain.records.events import ChangeKind, FilesChanged
+from firnline_domain.records.sharing import SharingRefusal
+from firnline_domain.times import HOUR_MS
 from firnline_domain.values import replace
 
 from firnline_planner.reconcile.advice import with_commit
@@ -26,6 +29,7 @@ from firnline_planner.reconcile.table import reconcile
 from firnline_planner.reconcile.tasks import finish, is_in_counters
 from firnline_planner.reconcile.worker_memory import note_success
 
+ASK_WHICH_MS = HOUR_MS  # between two questions whether a table is there: each reads all of it
 WITHOUT_EFFECT = (Verdict.DUPLICATE, Verdict.STALE)
 
 
@@ -34,19 +38,50 @@ def on_files_changed(change: FilesChanged, context: TableContext) -> None:
 
     Only `main` is maintained: counters of another branch would cost a read of the whole table
     and serve nothing. Its snapshots are the table's, though.
+
+    Raises PoisonousRecord for a change of another table that has the same uuid.
     """
     state = context.state
     table = state.table(change.table.key, MAIN)
-    if change.ref == MAIN:
+    if table is not None and is_of_another(table, change.table, change.renamed_from):
+        _tell_apart(context, table, change)
+    elif change.ref == MAIN:
         if table is None:
             pause = state.pause_in_force(change.table.key)
             table = Table(TableCounters(change.table, MAIN), pause=pause)
+        elif table.counters.table != change.table:  # renamed, or dropped and made anew
+            table = replace(table, counters=replace(table.counters, table=change.table))
         _fold_all(context, table, change)
     elif table is not None:
         external = table.counters.has_external_files or change.external_files > 0
         counters = replace(table.counters, snapshot_count=None, has_external_files=external)
         if counters != table.counters:
             state.put_table(replace(table, counters=counters))
+
+
+def is_of_another(table: Table, name: TableName, renamed_from: tuple[str, ...] = ()) -> bool:
+    """Whether a fact is of another table with the uuid of this one, as `register_table` makes
+    them: one of another name, unless the catalog has renamed this one to it, or it was dropped."""
+    known = table.counters.table
+    return name.path != known.path and renamed_from != known.path and not table.counters.removed
+
+
+def _tell_apart(context: TableContext, table: Table, change: FilesChanged) -> None:
+    """The table that came first is maintained, the other one changes nothing of it. A client that
+    bypasses the gateway may have renamed it, so whether it is there is asked, now and then."""
+    counters, now_ms = table.counters, context.now_ms
+    asked_ms = counters.absolute_observed_ms
+    is_due = not now_ms - ASK_WHICH_MS < asked_ms <= now_ms
+    if change.kind is ChangeKind.REMOVED or (counters.waiting is None and is_due):
+        if change.kind is not ChangeKind.REMOVED:
+            waiting = wait(counters, ResyncReason.OTHER_NAME, now_ms)
+            reconcile(context.for_table(table), replace(table, counters=waiting), ())
+        return
+    text = (
+        f"{change.table.full} has the uuid of {counters.table.full}, which is maintained: drop one "
+        "of them without its files, or copy it to a new table"
+    )
+    raise PoisonousRecord(SharingRefusal.SHARED_IDENTITY, text)
 
 
 def _fold_all(context: TableContext, table: Table, change: FilesChanged) -> None:

@@ -17,6 +17,7 @@ from firnline_domain.records.events import CommitsRefused, TableScanned
 from firnline_domain.settings.thresholds import ReadsFrom, Thresholds, thresholds
 from firnline_domain.values import replace
 
+from firnline_planner.handlers.file_changes import is_of_another
 from firnline_planner.reconcile.advice import column_sought, with_refusals
 from firnline_planner.reconcile.context import TableContext
 from firnline_planner.reconcile.publishing import with_publication
@@ -27,7 +28,7 @@ def on_table_scanned(event: TableScanned, context: TableContext) -> None:
     moments of all partitions move with the rate, so the table is due to be reconciled."""
     now_ms = context.now_ms
     table = context.state.table(event.table.key, MAIN)
-    if table is None or table.counters.removed:
+    if table is None or table.counters.removed or is_of_another(table, event.table):
         return
     before, totals = table.work, table.counters.totals
     files, clock = totals.holds.data.files, event.layout.clock if event.layout else None
@@ -63,7 +64,7 @@ def _scanned(event: TableScanned, files: int, partitions: int, span: int) -> Sca
 def on_commits_refused(event: CommitsRefused, context: TableContext) -> None:
     """Count them for `main`: where writers meet is mostly there, and a refusal names no ref."""
     table = context.state.table(event.table.key, MAIN)
-    if table is None or table.counters.removed:
+    if table is None or table.counters.removed or is_of_another(table, event.table):
         return
     after = with_refusals(table, event, context.now_ms)
     context.state.put_table(with_publication(context.for_table(table), after))
