@@ -73,7 +73,16 @@ class Runner:
         orders = chosen(found, requested, now_ms()).orders
         told = Told()
         is_later = HOUR_MS * (requested.action == TagCreation.name)  # when the hour is over
-        with patch("firnline_worker.bootstrap.now_ms", lambda: now_ms() + is_later):
+
+        def later(*_: Any) -> int:
+            return now_ms() + is_later
+
+        clocks = "firnline_iceberg.clocks"  # all of them: one alone is not believed
+        with (
+            patch("firnline_worker.bootstrap.now_ms", later),
+            patch(f"{clocks}.storage_now_ms", later),
+            patch(f"{clocks}.catalog_now_ms", later),
+        ):
             if orders:
                 self._carry_out(orders, told)
         return told.events
