@@ -165,7 +165,13 @@ NO_STATS = FileStats({}, {}, {}, {}, {})
         (entry("f", stats=stats(3, 7), status=Status.DELETED), "customer = 7", True),
         (entry("f", DeleteKind.EQUALITY, stats=stats(7, 7)), "customer = 7", True),
         (entry("f", stats=stats("a", "g", 2)), "mail = 'g'", True),
-        (entry("f", stats=stats(3, 7)), "customer = 7 and mail = 'g'", True),  # of one alone
+        (entry("f", stats=stats(3, 7)), "customer = 7 and mail = 'g'", False),  # of one alone
+        (entry("f", stats=stats(3, 7)), "customer = 7 or mail = 'g'", True),
+        (
+            entry("f", stats=stats("a", "g", 2), partition="[7]"),
+            "customer = 7 and mail = 'g'",
+            True,
+        ),
         (entry("f", stats=stats("a", "b", 2)), "customer = 7 and mail = 'g'", False),
         (entry("f", stats=FileStats({}, {}, {}, {1: b"\1"}, {1: b""})), "customer = 7", False),
         (entry("f", stats=NO_STATS, partition="[7]"), "customer = 7", True),

@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from firnline_domain.errors import TaskRefused
 from firnline_domain.identity import MAIN
-from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, Or, visitors
+from pyiceberg.expressions import AlwaysFalse, AlwaysTrue, And, BooleanExpression, Or, visitors
 from pyiceberg.expressions.parser import parse
 from pyiceberg.io import FileIO
 from pyiceberg.io.pyarrow import expression_to_pyarrow, schema_to_pyarrow
@@ -93,18 +93,23 @@ class Wanted:
         """Their field ids."""
         return frozenset(self.fields)
 
-    def part_of(self, known: Collection[int]) -> BooleanExpression:
-        """Return the condition with only what is about these columns: rows that do not meet it do
-        not meet the condition."""
-        return _part(self.condition, frozenset(known))
+    def possible(self, known: Collection[int]) -> BooleanExpression:
+        """Return the condition with all else than these columns taken as met: a row that does not
+        meet it does not meet the condition."""
+        return _part(self.condition, frozenset(known), AlwaysTrue())
+
+    def certain(self, known: Collection[int]) -> BooleanExpression:
+        """Return the condition with all else than these columns taken as not met: values that meet
+        it meet the condition."""
+        return _part(self.condition, frozenset(known), AlwaysFalse())
 
 
-def _part(one: BooleanExpression, known: frozenset[int]) -> BooleanExpression:
+def _part(
+    one: BooleanExpression, known: frozenset[int], other: BooleanExpression
+) -> BooleanExpression:
     if isinstance(one, And | Or):
-        return type(one)(_part(one.left, known), _part(one.right, known))
-    if visitors.extract_field_ids(one) <= known:
-        return one
-    return AlwaysTrue()
+        return type(one)(_part(one.left, known, other), _part(one.right, known, other))
+    return one if visitors.extract_field_ids(one) <= known else other
 
 
 def wanted_rows(table: LoadedTable, text: str) -> Wanted:
@@ -259,7 +264,7 @@ def _places(schema: pa.Schema, wanted: Collection[int]) -> tuple[Places, set[int
 
 
 def _matching(parquet: pq.ParquetFile, places: Places, wanted: Wanted) -> int:
-    condition = wanted.part_of(places)
+    condition = wanted.possible(places)
     if isinstance(condition, AlwaysTrue):
         return int(parquet.metadata.num_rows)
     fields = [wanted.fields[one] for one in places]
@@ -279,14 +284,14 @@ def _array(batch: pa.RecordBatch, place: tuple[str, int | None]) -> pa.Array:
 
 
 def _says(table: LoadedTable, entry: FileEntry, wanted: Wanted) -> bool:
-    """Whether bounds or partition values of an entry, live or not, are such values."""
+    """Whether bounds or partition values of an entry, live or not, together meet the condition."""
     known = {
         number: values
         for number, field in wanted.fields.items()
         if (values := _values(table, entry, field))
     }
-    condition = wanted.part_of(known)
-    if not known or isinstance(condition, AlwaysTrue):
+    condition = wanted.certain(known)
+    if isinstance(condition, AlwaysFalse):
         return False
     at = {field.field_id: place for place, field in enumerate(table.schema.fields)}
     for chosen in product(*known.values()):
