@@ -6,6 +6,7 @@ HOUR_S = 3_600.0
 MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS
 DAY_MS = 24 * HOUR_MS
+CLOCKS_DIFFER_MS = 5 * MINUTE_MS  # that clocks of hosts that are looked after may differ
 
 
 def earliest(*moments: int | None) -> int | None:

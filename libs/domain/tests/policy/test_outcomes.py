@@ -71,20 +71,20 @@ def test_what_the_surroundings_did_parks_nothing() -> None:
 
 def test_a_commit_after_the_deadline_ends_a_row_of_failures() -> None:
     spent = PartitionWork(failures=10, own_failures=10, failure="worker_error", last_attempt=3)
-    work = committed_late(spent.paused("parked", NOW + DAY_MS), "t", LIMITS, NOW)
+    work = committed_late(spent.paused("parked", NOW + DAY_MS, NOW), "t", LIMITS, NOW)
     assert (work.pause, work.until_ms) == ("cooling", NOW + 500)
     assert (work.failures, work.own_failures, work.failure) == (0, 0, "")
     assert work.attempt == spent.attempt  # of an order that is out meanwhile
     told_twice = replace(spent, last_task_id="t")
     assert committed_late(told_twice, "t", LIMITS, NOW) == told_twice
-    for held in (taken_back(spent, NOW + DAY_MS), rows_differed(spent, NOW)):
+    for held in (taken_back(spent, NOW + DAY_MS, NOW), rows_differed(spent, NOW)):
         after = committed_late(held, "t", LIMITS, NOW)
         assert (after.pause, after.until_ms) == (held.pause, held.until_ms)
 
 
 def test_a_hold_outlasts_whatever_ends_meanwhile() -> None:
     later = NOW + DAY_MS
-    work = taken_back(PartitionWork(), later)
+    work = taken_back(PartitionWork(), later, NOW)
     assert (work.pause, work.until_ms) == ("undone", later)
     for after in (succeeded(work, NO_DEBT, TASK, LIMITS, NOW), failed(work, "x", True, NOW)):
         assert (after.pause, after.until_ms) == ("undone", later)
@@ -101,14 +101,16 @@ def test_no_attempt_has_the_number_of_an_earlier_one() -> None:
     assert unparked(work).attempt == 3
     done = succeeded(work, NO_DEBT, TASK, LIMITS, NOW)
     assert done.attempt == 1  # of another task
-    undone = unparked(taken_back(done, NOW + DAY_MS))
+    undone = unparked(taken_back(done, NOW + DAY_MS, NOW))
     assert undone.attempt == 4
-    assert unparked(taken_back(taken_back(undone, NOW + DAY_MS), NOW + DAY_MS)).attempt == 4
+    assert (
+        unparked(taken_back(taken_back(undone, NOW + DAY_MS, NOW), NOW + DAY_MS, NOW)).attempt == 4
+    )
 
 
 def test_what_was_taken_back_left_no_floor() -> None:
     work = PartitionWork(floor=Debt(fragments=1))
-    assert taken_back(work, NOW).floor == NO_DEBT
+    assert taken_back(work, NOW, NOW).floor == NO_DEBT
 
 
 def test_unparking_twice_is_unparking_once() -> None:

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from firnline_domain.counters.work import Promised, Table
+from firnline_domain.policy.set_back import set_value_back
 from firnline_domain.records.events import TickPassed
 from firnline_domain.settings.thresholds import Thresholds
 
@@ -62,6 +63,7 @@ class Bucket:
         self._promised: dict[bytes, Promised] = {}  # of the tables that were read since the start
         for key, head, paused in self._state.heads():
             self._schedule.add_unread(key, head.due_ms)
+            self._state.note_kept(head.kept_ms)
             self._tables.add(key)
             if head.in_flight:
                 self._in_flight[key] = head.in_flight
@@ -131,6 +133,8 @@ class Bucket:
     def handle(self, record: Any, now_ms: int) -> Effects:
         """The effects of a record. Raises PoisonousRecord; nothing is kept then."""
         self._now_ms = now_ms
+        if self._state.set_clock(now_ms):
+            self._start_time_anew()
         context = context_of(self._state, self._fleet, now_ms, self._failing)
         self._effects = context.effects
         if isinstance(record, TickPassed):
@@ -140,6 +144,17 @@ class Bucket:
         else:
             on_record(record, context)
         return self._effects
+
+    def _start_time_anew(self) -> None:
+        """The clock was ahead: what is planned by it would be late. Every table is decided about
+        now, as many in a tick as after a start."""
+        self._failing = FailingTables()
+        for key in self._tables:
+            self._schedule.add_unread(key, self._now_ms)
+        if self._routing:
+            self._routing.start_time_anew()
+        share = self._state.share
+        self._state.put_share(set_value_back(share, self._now_ms))
 
     def _pass_time(self, bucket: int, context: TableContext) -> None:
         now_ms, steps = context.now_ms, TickSteps(bucket, context)

@@ -16,6 +16,7 @@ from firnline_domain.errors import PoisonousRecord
 from firnline_domain.records.assignments import HANDOVERS
 from firnline_domain.records.events import DeadLettered, TickPassed
 from firnline_domain.records.signing import Keyring
+from firnline_domain.times import CLOCKS_DIFFER_MS
 
 from firnline_planner.bucket import Bucket
 from firnline_planner.effects import SERVICE, Effects, Output
@@ -102,7 +103,9 @@ class Reader:
             if isinstance(record, Exception):
                 raise record
             if isinstance(record, TickPassed):
-                return bucket.handle(record, record.at_ms)
+                # One that a clock far off has written, or another life, says nothing of now.
+                is_ours = abs(record.at_ms - now_ms) <= CLOCKS_DIFFER_MS
+                return bucket.handle(record, record.at_ms if is_ours else now_ms)
             effects = bucket.handle(record, now_ms)
             bucket.demand_small()
             return effects

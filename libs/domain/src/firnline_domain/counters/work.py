@@ -38,6 +38,7 @@ class PartitionWork(Value):
     debt_since_ms: int | None = None
     pause: str = ""  # cooling | backing_off | parked | undone, until `until_ms`
     until_ms: int | None = None
+    paused_ms: int | None = None  # when the pause began: by a clock that was ahead, it is void
     failures: int = 0  # in a row
     non_retryable: int = 0  # of these, not retryable
     failure: str = ""  # reason code of the last one
@@ -66,13 +67,13 @@ class PartitionWork(Value):
     frozen_seen_ms: int = 0  # the last change that it was frozen after (`freezing`)
     requested: str = ""  # the action that a person has asked for, until its order is out
 
-    def paused(self, pause: str, until_ms: int) -> PartitionWork:
-        """With a pause; one that a person has ordered, or has to look at, is not cut short by
-        another."""
+    def paused(self, pause: str, until_ms: int, now_ms: int) -> PartitionWork:
+        """With a pause that begins now; one that a person has ordered, or has to look at, is not
+        cut short by another."""
         lasting = self.pause == UNDONE or self.failure == ROWS_DIFFER
         if lasting and self.until_ms is not None and self.until_ms > until_ms:
             return self
-        return replace(self, pause=pause, until_ms=until_ms)
+        return replace(self, pause=pause, until_ms=until_ms, paused_ms=now_ms)
 
     @property
     def attempt(self) -> int:

@@ -96,18 +96,18 @@ def _since(since_ms: int | None, there: bool, now_ms: int) -> int | None:
 
 def ordered(work: PartitionWork) -> PartitionWork:
     """An order went out. What has come since a pass began is not the pass's."""
-    work = replace(work, pause="", until_ms=None, requested="")
+    work = replace(work, pause="", until_ms=None, paused_ms=None, requested="")
     if work.unfinished is not None:
         return work
     return replace(work, arrived=NO_DEBT, equality_arrived_ms=None)
 
 
-def taken_back(work: PartitionWork, until_ms: int) -> PartitionWork:
+def taken_back(work: PartitionWork, until_ms: int, now_ms: int) -> PartitionWork:
     """A person took its rewrite back: the same is not ordered again before `until_ms`. The floor
     that it left no longer counts."""
     earlier = max(work.earlier_attempts, work.last_attempt)
     known = replace(work, floor=NO_DEBT, dead_rows=(), positions_seen=0)
-    return replace(known, earlier_attempts=earlier).paused(UNDONE, until_ms)
+    return replace(known, earlier_attempts=earlier).paused(UNDONE, until_ms, now_ms)
 
 
 def succeeded(
@@ -151,6 +151,7 @@ def succeeded(
         positions_seen=positions,
         pause=work.pause,
         until_ms=work.until_ms,
+        paused_ms=work.paused_ms,
         last_task_id=task.task_id,
         last_attempt=work.attempt,
         touched_ms=work.touched_ms,
@@ -159,7 +160,9 @@ def succeeded(
     rested = after_full(_with_room(rested, work), work, full, changed_ms, now_ms)
     rested = after_sort(rested, work, task.action == Action.SORT, changed_ms, now_ms)
     rested = after_freeze(rested, work, task, limits, changed_ms)
-    return with_debt_ages(rested.paused("cooling", now_ms + limits.cool_down_ms), holds, now_ms)
+    return with_debt_ages(
+        rested.paused("cooling", now_ms + limits.cool_down_ms, now_ms), holds, now_ms
+    )
 
 
 def _oldest_left_ms(work: PartitionWork, holds: Debt) -> int | None:
@@ -199,7 +202,11 @@ def after_late_report(
     if done is None or done.is_last:
         return replace(work, dead_rows=left) if left else work
     after = replace(work, unfinished=done, floor=NO_DEBT)
-    return replace(after, pause="", until_ms=None) if work.pause == "cooling" else after
+    return (
+        replace(after, pause="", until_ms=None, paused_ms=None)
+        if work.pause == "cooling"
+        else after
+    )
 
 
 def _with_room(rested: PartitionWork, work: PartitionWork) -> PartitionWork:
@@ -225,9 +232,9 @@ def failed(work: PartitionWork, reason: str, retryable: bool, now_ms: int) -> Pa
     if reason == OUT_OF_MEMORY:
         after = replace(after, out_of_memory=work.out_of_memory + 1, success_streak=0)
     if non_retryable >= PARK_AFTER or (own >= PARK_AFTER_ANY and reason not in ENVIRONMENTAL):
-        return after.paused("parked", now_ms + PARKED_MS)
+        return after.paused("parked", now_ms + PARKED_MS, now_ms)
     back_off = min(BACK_OFF_MS << min(failures - 1, 12), BACK_OFF_MAX_MS)
-    return after.paused("backing_off", now_ms + back_off)
+    return after.paused("backing_off", now_ms + back_off, now_ms)
 
 
 def waited_in_vain(work: PartitionWork) -> PartitionWork:
@@ -250,12 +257,12 @@ def committed_late(
     after = replace(after, failure="")
     if work.pause not in ("parked", "backing_off"):
         return after
-    return after.paused("cooling", now_ms + limits.cool_down_ms)
+    return after.paused("cooling", now_ms + limits.cool_down_ms, now_ms)
 
 
 def rows_differed(work: PartitionWork, now_ms: int) -> PartitionWork:
     """Its last commit changed what readers see: a person has to look before the next one."""
-    return replace(work, failure=ROWS_DIFFER).paused("parked", now_ms + PARKED_MS)
+    return replace(work, failure=ROWS_DIFFER).paused("parked", now_ms + PARKED_MS, now_ms)
 
 
 def released(work: PartitionWork) -> PartitionWork:
@@ -268,6 +275,7 @@ def released(work: PartitionWork) -> PartitionWork:
         seen,
         pause="",
         until_ms=None,
+        paused_ms=None,
         failures=0,
         non_retryable=0,
         own_failures=0,

@@ -48,7 +48,9 @@ def _changed(
     if isinstance(order, HoldPartitions):
         for scope in order.scopes:
             partition = context.partition(table, scope)
-            yield replace(partition, work=taken_back(partition.work, order.until_ms))
+            yield replace(
+                partition, work=taken_back(partition.work, order.until_ms, context.now_ms)
+            )
         return
     for partition in context.partitions(table):
         work = unparked(partition.work)

@@ -36,6 +36,10 @@ class BucketLoad:
         self._decide_ms: int | None = None
         self._reported = BucketLoaded(bucket, -1, 0, 0)
 
+    def start_time_anew(self) -> None:
+        """The clock was set back: begin with a new window."""
+        self._decide_ms = self._window = None
+
     def count(self, table_key: str, steps: int = 1) -> None:
         """Add what a table has just cost."""
         self._steps[table_key] += steps
@@ -76,7 +80,7 @@ class BucketLoad:
     def _moves(self, loads: Mapping[int, float], context: TableContext) -> Iterator[MoveTable]:
         now_ms = context.now_ms
         newest = ((key, self._board.assigned(key)) for key in self._tables)
-        resting = {key for key, one in newest if one and now_ms - one.at_ms < REST_MS}
+        resting = {key for key, one in newest if one and 0 <= now_ms - one.at_ms < REST_MS}
         for move in moves(self._bucket, loads, self._tables, resting):
             if table := context.state.table(move.table_key, MAIN):  # it may have gone since
                 name = table.counters.table

@@ -76,6 +76,10 @@ class Routing:
         """Steps a minute, in the last whole window."""
         return self._load.total
 
+    def start_time_anew(self) -> None:
+        """The clock was set back: nothing that was planned by it is waited for."""
+        self._load.start_time_anew()
+
     def restore(self, state: BucketState) -> None:
         """Of a state that has read nothing yet, because there is none or it was lost: what was
         assigned from here stays assigned."""

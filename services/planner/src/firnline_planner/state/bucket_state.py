@@ -10,8 +10,10 @@ from operator import itemgetter
 from firnline_domain.counters.work import Partition, Table
 from firnline_domain.errors import PoisonousRecord
 from firnline_domain.identity import Scope
+from firnline_domain.policy.set_back import set_partition_back, set_table_back
 from firnline_domain.records.assignments import Route
 from firnline_domain.records.pauses import Pause
+from firnline_domain.times import CLOCKS_DIFFER_MS
 from firnline_domain.values import replace
 
 from firnline_planner.state.encoding import (
@@ -78,8 +80,28 @@ class BucketState:
         # Asked for with every record. Few: a table is at home as a rule.
         self._routes = {key: route_from(data) for key, data in store.scan(ROUTE)}
         self._cursors: dict[bytes, int] = {}  # those that were asked for
+        self._now_ms = 0
+        self._newest_ms = 0  # that a clock has shown here
+        self._is_set_back = False
         kept = store.get(SHARE)
         self._share = share_from(kept) if kept else FleetShare()
+
+    def set_clock(self, now_ms: int) -> bool:
+        """Note what the time is; True if the clock was set back by more than clocks differ.
+
+        What is read from then on is corrected (`set_back`) until the time is again what it was.
+        """
+        was_set_back = now_ms < max(self._now_ms, self._newest_ms) - CLOCKS_DIFFER_MS
+        is_news = was_set_back and (
+            not self._is_set_back or now_ms < self._now_ms - CLOCKS_DIFFER_MS
+        )
+        self._is_set_back, self._now_ms = was_set_back, now_ms
+        self._newest_ms = max(self._newest_ms, now_ms)
+        return is_news
+
+    def note_kept(self, at_ms: int) -> None:
+        """Note when something here was kept: by a clock that may have been set back since."""
+        self._newest_ms = max(self._newest_ms, at_ms)
 
     def table(self, table_key: str, ref: str) -> Table | None:
         """One ref of a table."""
@@ -99,9 +121,22 @@ class BucketState:
         if key in self._staged:
             return self._staged[key]
         if known := self._known.get(key):
-            return known
+            return self._in_time(key, known)
         data = self._store.get(key)
-        return None if data is None else read(data)
+        return None if data is None else self._in_time(key, read(data))
+
+    def _in_time(self, key: bytes, value: Table | Partition) -> Table | Partition:
+        if not self._is_set_back:
+            return value
+        if isinstance(value, Table):
+            after: Table | Partition = set_table_back(value, self._now_ms)
+        else:
+            after = set_partition_back(value, self._now_ms)
+        if after is not value:
+            self._stage(key, after)
+            if isinstance(after, Partition):
+                self._scopes.setdefault(group_of(key), set()).add(key)
+        return after
 
     def _with_pause(self, table: Table) -> Table:
         pause = self.pause_in_force(table.counters.table.key)
@@ -140,7 +175,7 @@ class BucketState:
         changed = {key: self._staged[key] for key in self._scopes.get(prefix, ())}
         for key, data in self._store.scan(prefix):
             if key not in changed:
-                partition = self._known.get(key) or partition_from(data)
+                partition = self._in_time(key, self._known.get(key) or partition_from(data))
                 assert isinstance(partition, Partition)
                 yield partition
         for _, value in sorted(changed.items(), key=itemgetter(0)):
@@ -298,7 +333,7 @@ class BucketState:
             packed, _ = self._packed.get(key, (None, b""))
             if packed is value:
                 continue
-            data = to_bytes(value)
+            data = to_bytes(value, self._now_ms)
             if len(key) + len(data) > self._store.max_value_bytes:
                 name = key[:MAX_SHOWN].decode(errors="replace")
                 raise PoisonousRecord("state_too_large", f"{len(data)} bytes of {name}")
@@ -346,7 +381,7 @@ class BucketState:
         self, key: bytes, value: Table | Partition | FleetShare | Pause | Route
     ) -> None:
         packed, data = self._packed.get(key, (None, b""))
-        self._store.put(key, data if packed is value else to_bytes(value))
+        self._store.put(key, data if packed is value else to_bytes(value, self._now_ms))
 
     def _remember(self, key: bytes, value: Table | Partition) -> None:
         self._known[key] = value

@@ -24,7 +24,7 @@ from firnline_domain.values import Value, bounded, within_longs
 from firnline_planner.state.fleet_share import FleetShare
 
 VERSION = b"\x01"
-HEAD = struct.Struct("<cqH")  # of a table: version, due, orders out
+HEAD = struct.Struct("<cqqH")  # of a table: version, due, when it was kept, orders out
 NEVER = -1
 SEPARATOR = "\x1f"  # in no key of a table, ref or JSON text
 # Changes are written in the order of their keys: a table only after its partitions, and that a
@@ -51,6 +51,7 @@ class Head:
     """What a bucket follows of a table without reading it."""
 
     due_ms: int | None
+    kept_ms: int
     in_flight: int
 
 
@@ -70,24 +71,24 @@ def _pack(value: Value) -> bytes:
         return _encode(within_longs(value))
 
 
-def to_bytes(value: Table | Partition | FleetShare | Route | Pause) -> bytes:
-    """The value as it is kept."""
-    return _table_to_bytes(value) if isinstance(value, Table) else VERSION + _pack(value)
+def to_bytes(value: Table | Partition | FleetShare | Route | Pause, now_ms: int = 0) -> bytes:
+    """The value as it is kept now; 0: by no clock."""
+    return _table_to_bytes(value, now_ms) if isinstance(value, Table) else VERSION + _pack(value)
 
 
-def _table_to_bytes(table: Table) -> bytes:
+def _table_to_bytes(table: Table, now_ms: int) -> bytes:
     due = due_ms(table)
     out = min(len(table.work.running), 0xFFFF)
-    head = HEAD.pack(VERSION, NEVER if due is None else bounded(due), out)
+    head = HEAD.pack(VERSION, NEVER if due is None else bounded(due), bounded(now_ms), out)
     return head + _pack(Table(table.counters, table.work))  # its pause is kept by itself
 
 
 def head_of(data: bytes) -> Head:
     """Of a table; one that is damaged is due, so that a tick tells of it. Raises UnknownVersion."""
     if len(_checked(data)) < HEAD.size:
-        return Head(0, 0)
-    _, due, in_flight = HEAD.unpack_from(data)
-    return Head(None if due == NEVER else due, in_flight)
+        return Head(0, 0, 0)
+    _, due, kept_ms, in_flight = HEAD.unpack_from(data)
+    return Head(None if due == NEVER else due, kept_ms, in_flight)
 
 
 def table_from(data: bytes) -> Table:
