@@ -273,7 +273,7 @@ def test_an_announcement_takes_nothing_and_without_one_nothing_goes(world: World
     assert (told.numbers["going_files"], told.numbers["going_rows"]) == (3, 3)
     with pytest.raises(TaskRefused) as refused:
         world.archiver.archive(world.order(Reason.ARCHIVE_DUE, announced_ms=now_ms()))
-    assert refused.value.reason == "grace_period"
+    assert refused.value.reason == "archive_grace_period"
     world.set(**{"firnline.archive.after-hours": "0"})
     with pytest.raises(TaskRefused) as refused:
         world.archive()

@@ -106,7 +106,7 @@ def test_nothing_is_done_before_it_was_announced_or_when_nobody_asks_for_it(
     for announced_ms in (0, now_ms(), now_ms() - 23 * 3_600_000):
         with pytest.raises(TaskRefused) as refused:
             upgrader.upgrade(order(lab, Reason.FORMAT_VERSION, announced_ms=announced_ms))
-        assert refused.value.reason == "grace_period"
+        assert refused.value.reason == "format_grace_period"
     then = now_ms() - 24 * 3_600_000
     lab.sql("ALTER TABLE {t} SET TBLPROPERTIES ('firnline.format-version' = '2')")
     with pytest.raises(TaskRefused) as refused:

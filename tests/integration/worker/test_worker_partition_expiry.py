@@ -90,7 +90,7 @@ def test_an_announcement_takes_nothing_and_without_one_nothing_goes(
     for announced_ms in (0, now_ms(), now_ms() - 23 * 3_600_000):
         with pytest.raises(TaskRefused) as refused:
             expirer.expire(order(lab, Reason.OLD_PARTITIONS, announced_ms=announced_ms))
-        assert refused.value.reason == "grace_period"
+        assert refused.value.reason == "partitions_grace_period"
     assert lab.table().head("main") == head
     then = now_ms() - 24 * 3_600_000
     assert expirer.expire(order(lab, Reason.OLD_PARTITIONS, announced_ms=then)).numbers

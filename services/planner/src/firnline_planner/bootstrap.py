@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
+from math import inf
 
 from firnline_adapters.logs import Log
 from firnline_adapters.records import RecordCodec
@@ -15,7 +16,7 @@ from firnline_domain.policy.lanes import topics_of
 from firnline_domain.policy.memory_tuning import TOPIC as WORKER_DIRECTIVES
 from firnline_domain.records.assignments import HANDOVERS
 from firnline_domain.records.assignments import TOPIC as ASSIGNMENTS
-from firnline_domain.settings.groups import Budget, groups_of
+from firnline_domain.settings.groups import LEAST_GB_HOURS, Budget, groups_of
 from firnline_domain.settings.thresholds import Thresholds
 
 from firnline_planner.defaults import with_defaults
@@ -39,8 +40,11 @@ def thresholds_of(settings: Settings) -> Thresholds:
 
 def budget_of(settings: Settings) -> Budget:
     """The fleet's. Raises Misconfigured."""
-    if settings.budget_gb_hours < 0:
-        raise Misconfigured("FIRNLINE_BUDGET_GB_HOURS: write a number of GB-hours, 0 = any number")
+    hours = settings.budget_gb_hours
+    if hours != 0 and not LEAST_GB_HOURS <= hours < inf:  # nan is neither
+        raise Misconfigured(
+            f"FIRNLINE_BUDGET_GB_HOURS={hours:g}: write a number of GB-hours, 0 = any number"
+        )
     return Budget(settings.budget_gb_hours, settings.budget_old_share)
 
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 
 from firnline_domain.errors import Misconfigured
+from firnline_domain.policy.statistics import ALL
 from firnline_domain.records.tallies import TARGET_BYTES
 from firnline_domain.settings.contradictions import contradictions
 from firnline_domain.settings.groups import unserved
@@ -13,6 +14,23 @@ from firnline_domain.settings.in_force import unknown, unreadable, unused
 from firnline_domain.settings.thresholds import Thresholds, thresholds
 
 VARIABLE = "FIRNLINE_DEFAULTS"
+# Whoever carries out an order reads these of the table and its namespace, and no order has them: as
+# a default each would be decided by, and then be refused or passed over, again and again.
+NO_DEFAULTS = frozenset(
+    {
+        TARGET_BYTES,
+        "firnline.archive.location",
+        "firnline.archive.table",
+        "firnline.expire.branches",
+        "firnline.expire.tags",
+        "firnline.metadata.previous-versions-max",
+        "firnline.orphans.inventory",
+        "firnline.partitions.column",
+        "firnline.sort",
+        "firnline.sort.max-depth",
+        "firnline.tags.create",
+    }
+)
 
 
 def with_defaults(text: str, limits: Thresholds, now_ms: int) -> Thresholds:
@@ -41,8 +59,10 @@ def _settings(text: str) -> Mapping[str, str]:
 
 def _wrong(settings: Mapping[str, str], limits: Thresholds, now_ms: int) -> Iterator[str]:
     yield from unknown(settings)
-    if TARGET_BYTES in settings:
-        yield f"{TARGET_BYTES} is a table's alone: writers and workers read it there"
+    for name in sorted(NO_DEFAULTS & settings.keys()):
+        yield f"{name} is a table's alone: writers and workers read it there"
+    if settings.get("firnline.statistics", ALL).strip() not in ("", ALL):
+        yield f"firnline.statistics names columns: as a default write {ALL}"
     yield from unreadable(settings)
     yield from unused(settings)
     yield from contradictions(settings, limits, Thresholds(), now_ms)

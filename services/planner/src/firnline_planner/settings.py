@@ -39,8 +39,9 @@ class Settings(ServiceSettings):
     min_in_sync: int | None = shared(MIN_IN_SYNC_REPLICAS)
     defaults: str = setting(
         "FIRNLINE_DEFAULTS",
-        "Defaults of any table property, as a JSON object of names and texts: "
-        '`{"firnline.retain.hours": "48"}`.',
+        "Defaults of table properties, as a JSON object of names and texts: "
+        '`{"firnline.retain.hours": "48"}`. A wrong one, and one that workers read of the table '
+        "alone, keeps the planner from starting.",
         "",
     )
     groups: str = shared(GROUPS)

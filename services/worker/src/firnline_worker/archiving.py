@@ -32,6 +32,7 @@ from firnline_domain.commits.archives import (
 from firnline_domain.commits.lifetimes import Lifetimes
 from firnline_domain.errors import CatalogUnreachable, TaskRefused
 from firnline_domain.identity import MAIN
+from firnline_domain.policy.decisions import Reason
 from firnline_domain.records.archive_marks import FILES, GIVEN_UP, ROUND, SEAL, SETTLED
 from firnline_domain.records.orders import TableOrder
 from firnline_domain.records.results import TableResult, table_result
@@ -69,7 +70,7 @@ from firnline_iceberg.sweeping import Sweeper
 from firnline_iceberg.tables import LoadedTable, Tables, settings_of
 
 from firnline_worker.archive_states import AreOld, Held, archive_of, source_of
-from firnline_worker.preconditions import in_grace_period, yield_to_writers
+from firnline_worker.preconditions import in_grace_period, ordered_grace_ms, yield_to_writers
 
 MAX_FILES = 1_000  # of a round
 MAX_BYTES = 16 << 30  # of a round: what a killed one has copied in vain
@@ -78,7 +79,6 @@ COPIES_AT_ONCE = 4
 MAX_KEPT = 30_000  # entries of manifests between two looks, with all bounds: 100 MB
 TRIES = 6  # of commits that lose to others', one after the other
 WAIT_S = 0.5
-GRACE = "firnline.partitions.grace-ms"
 
 
 @dataclass(frozen=True)
@@ -389,8 +389,14 @@ def _copy_all(
 
 def limits_of(tables: Tables, table: LoadedTable, order: TableOrder) -> Thresholds:
     """By what the owner says now; what the fleet says is in the order."""
-    fleets = Thresholds(archive_after_h=order.numbers["archive_h"])
-    return thresholds(settings_of(tables, table), fleets)
+    return thresholds(settings_of(tables, table), ordered_defaults(order))
+
+
+def ordered_defaults(order: TableOrder) -> Thresholds:
+    """What holds where table and namespace say nothing: it is in the order."""
+    return Thresholds(
+        archive_after_h=order.numbers["archive_h"], partition_grace_ms=ordered_grace_ms(order)
+    )
 
 
 def old_by(
@@ -414,4 +420,4 @@ def refusal(order: TableOrder, limits: Thresholds, now_ms: int) -> tuple[str, st
     if limits.archive_after_h <= 0:
         text = "firnline.archive.after-hours is not set: it says at which age rows are archived"
         return "no_archive_age", text
-    return in_grace_period(order, limits.partition_grace_ms, GRACE, now_ms)
+    return in_grace_period(order, limits.partition_grace_ms, Reason.ARCHIVE_GRACE, now_ms)

@@ -22,6 +22,7 @@ from firnline_domain.records.orders import TableOrder
 from firnline_domain.records.results import DeleteKind, TableResult, table_result
 from firnline_domain.settings.thresholds import Thresholds, thresholds
 from firnline_domain.times import HOUR_MS
+from firnline_domain.values import replace
 from firnline_iceberg.clocks import Ask, ask_clocks, table_now
 from firnline_iceberg.files import DeleteFileEntry
 from firnline_iceberg.manifests import Detail
@@ -36,11 +37,10 @@ from pyiceberg.table.update import (
 )
 
 from firnline_worker.java import JavaTables
-from firnline_worker.preconditions import in_grace_period, yield_to_writers
+from firnline_worker.preconditions import in_grace_period, ordered_grace_ms, yield_to_writers
 
 TRIES = 6  # a writer that commits every second is between two of them by then
 WAIT_S = 0.5  # at the most before the second try, twice as long before each other
-GRACE = "firnline.format-version.grace-ms"
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class FormatUpgrader:
     def _limits(self, table: LoadedTable, order: TableOrder, now_ms: int) -> Thresholds:
         """By what the owner says now. Raises TaskRefused where that is something else."""
         settings = settings_of(self.tables, table)
-        limits = thresholds(settings)
+        limits = thresholds(settings, ordered_defaults(order))
         if refused := refusal(order, limits, now_ms):
             raise TaskRefused(*refused)
         return limits
@@ -129,6 +129,17 @@ class FormatUpgrader:
         return table_result(order, self.worker, self.now_ms(), numbers)
 
 
+def ordered_defaults(order: TableOrder) -> Thresholds:
+    """What holds where table and namespace say nothing: it is in the order."""
+    silent, numbers = Thresholds(), order.numbers
+    return replace(
+        silent,
+        format_version=int(numbers.get("asked_version", silent.format_version)),
+        upgrade_grace_ms=ordered_grace_ms(order),
+        writer_hours=numbers.get("writer_hours", silent.writer_hours),
+    )
+
+
 def refusal(order: TableOrder, limits: Thresholds, now_ms: int) -> tuple[str, str] | None:
     """Why it is not to be done, by what holds now. A person who asks for it by name has said so."""
     if not limits.enabled:
@@ -139,7 +150,7 @@ def refusal(order: TableOrder, limits: Thresholds, now_ms: int) -> tuple[str, st
         return "not_wanted", "firnline.format-version=3 is not set: it asks for the upgrade"
     if order.numbers.get("format_version", 0) >= VECTORS:
         return None
-    return in_grace_period(order, limits.upgrade_grace_ms, GRACE, now_ms)
+    return in_grace_period(order, limits.upgrade_grace_ms, Reason.FORMAT_GRACE, now_ms)
 
 
 def unfit(table: LoadedTable, limits: Thresholds, now_ms: int) -> tuple[str, str] | None:

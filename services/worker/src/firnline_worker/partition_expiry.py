@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from firnline_domain.errors import TaskRefused
 from firnline_domain.identity import MAIN, Scope
+from firnline_domain.policy.decisions import Reason
 from firnline_domain.records.orders import TableOrder
 from firnline_domain.records.results import TableResult, table_result
 from firnline_domain.settings.thresholds import Thresholds, thresholds
@@ -23,11 +24,10 @@ from firnline_iceberg.manifests import Detail
 from firnline_iceberg.planning import live_entries
 from firnline_iceberg.tables import LoadedTable, Tables, settings_of
 
-from firnline_worker.preconditions import in_grace_period, yield_to_writers
+from firnline_worker.preconditions import in_grace_period, ordered_grace_ms, yield_to_writers
 from firnline_worker.removals import Removal, remove
 
 MAX_FILES = 50_000  # in one commit, all of them in memory; the rest follows six hours later
-GRACE = "firnline.partitions.grace-ms"
 
 
 class OldFiles(Value):
@@ -91,14 +91,20 @@ class PartitionExpirer:
     def _limits(self, table: LoadedTable, order: TableOrder, now_ms: int) -> Thresholds:
         """By what the owner says now. Raises TaskRefused where that is something else."""
         settings = settings_of(self.tables, table)
-        fleets = Thresholds(partition_ttl_h=order.numbers["ttl_h"])
-        limits = thresholds(settings, fleets)
+        limits = thresholds(settings, ordered_defaults(order))
         if refused := refusal(order, limits, now_ms):
             raise TaskRefused(*refused)
         return limits
 
     def _result(self, order: TableOrder, numbers: dict[str, float]) -> TableResult:
         return table_result(order, self.worker, self.now_ms(), numbers)
+
+
+def ordered_defaults(order: TableOrder) -> Thresholds:
+    """What holds where table and namespace say nothing: it is in the order."""
+    return Thresholds(
+        partition_ttl_h=order.numbers["ttl_h"], partition_grace_ms=ordered_grace_ms(order)
+    )
 
 
 def ttl_h(order: TableOrder, limits: Thresholds) -> float:
@@ -114,4 +120,4 @@ def refusal(order: TableOrder, limits: Thresholds, now_ms: int) -> tuple[str, st
         return "no_ttl", "firnline.partitions.ttl-hours is not set: it says at which age rows go"
     if limits.archive_after_h > 0:
         return "archived_instead", "firnline.archive.after-hours is set: what is old is archived"
-    return in_grace_period(order, limits.partition_grace_ms, GRACE, now_ms)
+    return in_grace_period(order, limits.partition_grace_ms, Reason.PARTITIONS_GRACE, now_ms)

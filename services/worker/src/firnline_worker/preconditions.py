@@ -22,6 +22,7 @@ from firnline_domain.identity import MAIN
 from firnline_domain.policy.decisions import Reason
 from firnline_domain.records.orders import RewriteFiles, TableOrder
 from firnline_domain.records.results import ALREADY_COMMITTED
+from firnline_domain.times import HOUR_MS
 from firnline_iceberg.lineages import Lineages, hides_history, traces
 from firnline_iceberg.naming import file_name, run_of
 from firnline_iceberg.planning import LiveFiles
@@ -32,20 +33,31 @@ from pyiceberg.table.snapshots import Snapshot
 
 from firnline_worker.table_settings import milliseconds
 
+GRACE_H = 24.0  # of an order that does not say
+GRACE_PROPERTIES = {
+    Reason.PARTITIONS_GRACE: "firnline.partitions.grace-ms",
+    Reason.ARCHIVE_GRACE: "firnline.partitions.grace-ms",
+    Reason.FORMAT_GRACE: "firnline.format-version.grace-ms",
+}
 Live = Callable[[], LiveFiles]
 
 
 def in_grace_period(
-    order: TableOrder, grace_ms: int, name: str, now_ms: int
+    order: TableOrder, grace_ms: int, waits: Reason, now_ms: int
 ) -> tuple[str, str] | None:
     """Why what an owner wants is not to be done yet: it was announced too short a time ago, or
-    never. An announcement does not wait, and a person who asks for it has said so. `name`: of the
-    property that sets the time."""
+    never. An announcement does not wait, and a person who asks for it has said so. `waits`: one of
+    GRACE_PROPERTIES."""
     if order.numbers.get("announces") or order.reason == Reason.REQUESTED:
         return None
     if not 0 < order.numbers.get("announced_ms", 0.0) <= now_ms - grace_ms:
-        return "grace_period", f"it was not announced so long ago ({name})"
+        return waits, f"it was not announced so long ago ({GRACE_PROPERTIES[waits]})"
     return None
+
+
+def ordered_grace_ms(order: TableOrder) -> int:
+    """Read the grace period that the planner goes by: a fleet's default is in no property."""
+    return round(order.numbers.get("grace_h", GRACE_H) * HOUR_MS)
 
 
 def refuse_stale(

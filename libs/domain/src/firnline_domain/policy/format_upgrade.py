@@ -51,7 +51,13 @@ class FormatUpgrade(TableAction):
 
     def numbers(self, table: Table, limits: Thresholds) -> dict[str, float]:
         version = table.counters.format_version
-        return {"format_version": version, "wanted_version": VECTORS}
+        return {
+            "format_version": version,
+            "wanted_version": VECTORS,
+            "asked_version": limits.format_version,
+            "grace_h": limits.upgrade_grace_ms / HOUR_MS,
+            "writer_hours": limits.writer_hours,
+        }
 
     def ended(self, table: Table, result: TableResult, now_ms: int) -> tuple[Table, str]:
         """What was announced is known from now on, and the next order waits for no interval beside

@@ -6,14 +6,15 @@ The default group has the name '' and is always there; people may write `default
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Collection, Iterator
 
 from firnline_domain.errors import Misconfigured
+from firnline_domain.numbers import number
 from firnline_domain.values import Value
 
 VARIABLE = "FIRNLINE_GROUPS"
+LEAST_GB_HOURS = 1e-6  # a bucket's part of less may be 0, which is any number
 DEFAULT, DEFAULT_IN_WORDS = "", "default"
 FORM = re.compile(r"[a-z0-9][a-z0-9-]{0,39}", re.ASCII)  # part of the names of topics
 FORM_IN_WORDS = (
@@ -74,13 +75,13 @@ def _group(item: str) -> Group:
         raise ValueError(f"{item!r}: the name of a group is {FORM_IN_WORDS}")
     if not has_quota:
         return Group(canonical(name))
-    try:
-        number = float(quota)
-    except ValueError:
-        raise ValueError(f"{item!r}: {quota!r} is no number of GB-hours") from None
-    if not math.isfinite(number) or number <= 0:
-        raise ValueError(f"{item!r}: a quota is above 0; without one a group spends what it likes")
-    return Group(canonical(name), number)
+    found = number(quota, is_whole=False)
+    if found is None or found < LEAST_GB_HOURS:
+        raise ValueError(
+            f"{item!r}: {quota!r} is no number of GB-hours: a quota is above 0; without one a "
+            "group spends what it likes"
+        )
+    return Group(canonical(name), found)
 
 
 def group_name(variable: str, text: str) -> str:
