@@ -59,6 +59,7 @@ class FakeLake:
     tables: dict[Name, Newcomer] = field(default_factory=dict)
     exact: dict[Name, float] = field(default_factory=dict)
     broken: set[Name] = field(default_factory=set)
+    odd: set[Name] = field(default_factory=set)
     loaded: list[Name] = field(default_factory=list)
     catalog_path: str = "lake"
 
@@ -73,6 +74,8 @@ class FakeLake:
         self.loaded.append(name)
         if name in self.broken:
             raise Unreadable("storage is away")
+        if name in self.odd:
+            raise OverflowError("date value out of range")
         if name not in self.tables:
             raise Gone("does not exist")
         return self.tables[name]
@@ -334,8 +337,9 @@ def test_manifests_say_who_is_the_worst_where_the_summary_does_not(world: World)
     assert world.told.adopted == ["worst", "bad", "unsaid", "fair", "seeming", "fine"]
 
 
-def test_one_table_that_cannot_be_read_stops_nothing(world: World) -> None:
-    world.lake.broken.add(("other", "bad"))
+@pytest.mark.parametrize("kind", ["broken", "odd"])
+def test_one_table_that_cannot_be_read_stops_nothing(world: World, kind: str) -> None:
+    getattr(world.lake, kind).add(("other", "bad"))
     adoption = world.adopt()
     assert world.told.adopted == ["worst", "fair", "fine"]
     assert ("unread", "other.bad") in world.told.others

@@ -166,6 +166,8 @@ class Adoption:
             self._leave_out(name, str(gone))
         except Unreadable as error:
             self._unread(name, str(error))
+        except Exception as error:  # what is odd about one table is said of it alone
+            self._unread(name, f"{type(error).__name__}: {error}")
         else:
             self._unread_in_a_row = 0
             return found
