@@ -125,8 +125,9 @@ PLACES = [
 
 @given(
     st.sampled_from(PLACES),
-    st.text(string.ascii_letters + string.digits + "-_.~+", min_size=8, max_size=60)
-    .filter(lambda one: not one.isalpha() and one.strip("-_.~+")),
+    st.text(string.ascii_letters + string.digits + "-_.~+", min_size=8, max_size=60).filter(
+        lambda one: not one.isalpha() and one.strip("-_.~+")
+    ),
 )
 @example("no token: {}", "hunter-two")
 @example("the token: {} was sent", "401invalid")

@@ -55,7 +55,8 @@ COMMANDS = {name: text for group in GROUPS.values() for name, text in group.item
 EPILOG = """Exit code: 0 done, 1 failed or not possible, 2 wrong arguments.
 
 \b
-Completion: eval "$(_FIRNLINE_COMPLETE=bash_source firnline)", or zsh_source, fish_source."""
+Completion, or with zsh_source, fish_source:
+  eval "$(_FIRNLINE_COMPLETE=bash_source firnline)\""""
 
 
 class Commands(click.Group):
@@ -75,6 +76,14 @@ class Commands(click.Group):
             from firnline_cli._extras import lacking
 
             raise lacking(error) from None
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """`firnline help X` and `firnline version` as other programs have them."""
+        if args[:1] == ["help"]:
+            args = [*args[1:2], "--help"]
+        elif args == ["version"]:
+            args = ["--version"]
+        return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -103,7 +112,7 @@ class Commands(click.Group):
                 formatter.write_dl(list(commands.items()), col_max=20)
 
 
-@click.group(cls=Commands, epilog=EPILOG)
+@click.group(cls=Commands, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(VERSION, message="%(prog)s %(version)s")
 def main() -> None:
     """Keep Iceberg tables healthy, seconds after each commit."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from firnline_domain.records.assignments import Board
 from firnline_local.ports import LOOPBACK
 from firnline_local.state import StateDir
+
+from firnline_cli._figures import counted
 
 SHOWN = 5  # assignments, the newest
 
@@ -45,8 +48,8 @@ def described(board: Board) -> dict[str, Any]:
     }
 
 
-def lines(found: dict[str, Any]) -> list[str]:
-    """For people: nothing of a fleet that never had to move a table."""
+def lines(found: dict[str, Any], names: Mapping[str, str]) -> list[str]:
+    """For people: nothing of a fleet that never had to move a table. `names`: of tables by key."""
     loads, newest = found["loads"], found["newest"]
     hottest = max(loads, key=lambda one: loads[one])
     total = sum(loads.values())
@@ -54,6 +57,9 @@ def lines(found: dict[str, Any]) -> list[str]:
         return []
     return [
         f"{len(loads)} buckets, {total} steps a minute; the hottest is {hottest} with "
-        f"{loads[hottest]}. {found['assigned']} tables were assigned, lately:",
-        *(f"  {one['table']} to bucket {one['bucket']} ({one['why']})" for one in newest),
+        f"{loads[hottest]}. {counted(found['assigned'], 'assignment')} of tables, the newest:",
+        *(
+            f"  {names.get(one['table'], one['table'])} to bucket {one['bucket']} ({one['why']})"
+            for one in newest
+        ),
     ]

@@ -32,6 +32,10 @@ class Away(click.ClickException):
     """The console does not answer; the message says what to do."""
 
 
+class NotReady(Away):
+    """The console answers that it has no view to show, and why."""
+
+
 class NotThere(click.ClickException):
     """The console answered that it does not know what was asked for."""
 
@@ -137,7 +141,10 @@ class Console:
 
     def _refused(self, path: str, error: HTTPError) -> click.ClickException:
         try:
-            said = str(json.load(error)["error"])
+            answer = json.load(error)
+            if error.code == 503 and "healthy" in answer:
+                return NotReady("its view is not built yet, or it cannot follow its topics")
+            said = str(answer["error"])
         except (ValueError, KeyError, TypeError, OSError):
             return Away(f"{self._uri} is not a Firnline console: HTTP {error.code}. {HOW_TO}")
         if error.code == 404 and path.startswith("/api/tables/"):
@@ -146,7 +153,9 @@ class Console:
             return click.ClickException(f"{said}. Say which one.")
         if error.code == 404:
             return Away(f"{self._uri} is not a Firnline console: it has no {path}. {HOW_TO}")
-        return Away(f"The console cannot answer now: {said}. `firnline status` says what runs.")
+        if error.code == 503:
+            return NotReady(f"The console cannot answer now: {said}")
+        return click.ClickException(f"The console refuses this: {said}")
 
     def _away(self, error: Exception) -> Away:
         reason = getattr(error, "reason", error)

@@ -43,12 +43,14 @@ def with_everything() -> None:
         return
     from firnline_local.artifacts import cache_root
 
+    from firnline_cli._figures import say
+
     folder = cache_root() / "python" / _fingerprint()
     folder.parent.mkdir(parents=True, exist_ok=True)
     with folder.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # a second one waits until the first has fetched
         if not (folder / ".ready").exists():
-            click.echo(f"fetching Spark and what else the stack needs, once: {folder}", err=True)
+            say(f"fetching Spark and what else the stack needs, once: {folder}", err=True)
             _install(folder)
     python = str(folder / "bin" / "python")
     os.execv(python, [python, "-m", "firnline_cli", *sys.argv[1:]])

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple
 
 import click
-from rich.console import Console
+from rich.console import Console, ConsoleOptions
 from rich.filesize import decimal
 from rich.table import Table
 from rich.text import Text
@@ -98,9 +99,30 @@ def status_text(code: str) -> Text:
     return styled(STATUS.get(code, code), COLOURS.get(code, ""))
 
 
+def say(text: str, err: bool = False, hang: int = 0, head: int | None = None, **style: Any) -> None:
+    """Print text for people: on a terminal no line is wider than it, and lines that go on are
+    indented by `hang` characters; elsewhere as it is. `style`: as `click.style` has it, of the
+    first `head` characters, or of all."""
+    stream = sys.stderr if err else sys.stdout
+    if stream.isatty():
+        width = Console(file=stream).width
+        text = "\n".join(folded(line, width, hang) for line in text.split("\n"))
+    head = len(text) if head is None else head
+    click.echo(click.style(text[:head], **style) + text[head:], err=err)
+
+
+def folded(line: str, width: int, hang: int = 0) -> str:
+    """A line at its blanks cut to a width; a word that is longer is cut, too."""
+    hang += len(line[hang:]) - len(line[hang:].lstrip(" "))
+    if hang > width // 2:
+        hang = 0
+    pieces = Text(line[hang:]).wrap(Console(width=width), width - hang, overflow="fold")
+    return line[:hang] + ("\n" + " " * hang).join(piece.plain.rstrip() for piece in pieces)
+
+
 class Column(NamedTuple):
-    """Of a list. Where a terminal is too narrow, the columns with the highest `drop` go first;
-    those with 0 stay."""
+    """Of a grid. Where a terminal is too narrow, the columns with the highest `drop` go first;
+    those with 0 stay, and their text is folded. Numbers are not."""
 
     name: str
     is_number: bool = False
@@ -114,6 +136,71 @@ class Cell(NamedTuple):
     text: Text
 
 
+class Grid:
+    """Rows without lines, as wide as its terminal at the most. The first column names the row: it
+    is folded last."""
+
+    def __init__(self, columns: Sequence[Column], title: str = "") -> None:
+        self._columns = columns
+        self._title = title
+        self._rows: list[Sequence[Text]] = []
+
+    def add(self, *cells: Text) -> None:
+        """A row; `cells` are in the order of the columns."""
+        self._rows.append(cells)
+
+    def __rich_console__(self, terminal: Console, options: ConsoleOptions) -> Iterator[Table]:
+        made = Table(box=None, header_style="dim", pad_edge=False)
+        made.title, made.title_justify, made.title_style = self._title or None, "left", "bold"
+        widths = self._widths(options.max_width)
+        for at, width in widths.items():
+            column = self._columns[at]
+            justify: Literal["left", "right"] = "right" if column.is_number else "left"
+            made.add_column(column.name, justify=justify, width=width, overflow="fold")
+        for row in self._rows:
+            made.add_row(*(row[at] for at in widths))
+        yield made
+
+    def _widths(self, most: int) -> dict[int, int]:
+        """Of the columns that are shown, by their places."""
+        found = {
+            at: max([len(column.name), *(row[at].cell_len for row in self._rows)])
+            for at, column in enumerate(self._columns)
+        }
+        while (over := _total(found) - most) > 0:
+            widest = max(found, key=lambda at: self._columns[at].drop)
+            if self._columns[widest].drop:
+                del found[widest]
+                continue
+            prose = [at for at in found if at and not self._columns[at].is_number]
+            if not self._narrow(found, prose, over, LEAST) and not self._narrow(
+                found, [0], over, NAME
+            ):
+                if len(found) == 1:
+                    return {0: max(most, 1)}
+                del found[max(found)]  # nothing is left to fold: a narrow terminal
+        return found
+
+    def _narrow(self, widths: dict[int, int], places: Sequence[int], over: int, least: int) -> bool:
+        """Take up to `over` characters of the widest; False where all are at their least."""
+        began = _total(widths)
+        for _ in range(over):
+            at = max(places, key=lambda one: widths[one], default=-1)
+            if at < 0 or widths[at] <= max(least, len(self._columns[at].name)):
+                break
+            widths[at] -= 1
+        return _total(widths) < began
+
+
+GAP = 2  # characters between two columns
+LEAST = 12  # characters of a column of words before names are folded
+NAME = 24  # characters of a name before a column goes
+
+
+def _total(widths: dict[int, int]) -> int:
+    return sum(widths.values()) + GAP * (len(widths) - 1)
+
+
 def show_list(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], terminal: Console) -> None:
     """A grid on a terminal; elsewhere tab-separated raw values under a header."""
     if not terminal.is_terminal:
@@ -121,30 +208,7 @@ def show_list(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], termina
         for row in rows:
             click.echo("\t".join("" if one.raw is None else plain(str(one.raw)) for one in row))
         return
-    kept = fitting(columns, rows, terminal.width)
-    grid = Table(box=None, header_style="dim", pad_edge=False)
-    for column in kept:
-        is_name = column == columns[0]
-        justify: Literal["left", "right"] = "right" if column.is_number else "left"
-        grid.add_column(column.name, justify=justify, no_wrap=not is_name, overflow="fold")
+    made = Grid(columns)
     for row in rows:
-        cells = zip(columns, row, strict=True)
-        grid.add_row(*(cell.text for column, cell in cells if column in kept))
-    terminal.print(grid)
-
-
-def fitting(
-    columns: Sequence[Column], rows: Sequence[Sequence[Cell]], width: int
-) -> Sequence[Column]:
-    """The columns for which there is room, so that no name is folded."""
-    widths = {
-        column: max([len(column.name), *(row[at].text.cell_len for row in rows)])
-        for at, column in enumerate(columns)
-    }
-    kept = list(columns)
-    while sum(widths[one] + 2 for one in kept) - 2 > width:
-        widest = max(kept, key=lambda one: one.drop)
-        if not widest.drop:
-            break
-        kept.remove(widest)
-    return kept
+        made.add(*(one.text for one in row))
+    terminal.print(made)

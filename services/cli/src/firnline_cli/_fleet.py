@@ -264,7 +264,9 @@ def operator_options(command: F) -> F:
 
 def report(json_wanted: bool, text: str, **facts: Any) -> None:
     """What became of an order: a line for people, or one JSON object."""
-    click.echo(json.dumps(facts) if json_wanted else text)
+    from firnline_cli._figures import say
+
+    click.echo(json.dumps(facts)) if json_wanted else say(text)
 
 
 def named(fleet: Fleet, table: str) -> TableName:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -11,7 +10,8 @@ from pathlib import Path
 import click
 from firnline_local.state import StackRecord, StateDir
 from rich.console import Console
-from rich.table import Table
+
+from firnline_cli._figures import Cell, Column, show_list, styled
 
 STATE_OPTION = click.option(
     "--state",
@@ -19,6 +19,14 @@ STATE_OPTION = click.option(
     default=Path(".firnline"),
     show_default=True,
     help="Directory of the embedded stack: ports, logs, data.",
+)
+COLUMNS = (
+    Column("part"),
+    Column("state"),
+    Column("address"),
+    Column("pid", True, 1),
+    Column("ready after", True, 2),
+    Column("restarts", True, 3),
 )
 COLOURS = {"ready": "green", "starting": "yellow", "crashed": "red", "held": "yellow"}
 
@@ -32,23 +40,11 @@ def as_json(state: StateDir) -> str:
 def show(record: StackRecord, console: Console, problems: Mapping[str, str] | None = None) -> None:
     """One row per part: a table on a terminal, tab-separated lines elsewhere. `problems`: of parts
     that are ready and do not answer."""
-    found = problems or {}
-    rows = [
-        (
-            name,
-            found.get(name) or part.life,
-            part.address,
-            str(part.pid or ""),
-            "" if part.ready_s is None else f"{part.ready_s:.1f} s",
-            str(part.restarts),
-        )
-        for name, part in record.parts.items()
-    ]
-    if not console.is_terminal:
-        for row in rows:
-            sys.stdout.write("\t".join(row) + "\n")
-        return
-    table = Table("part", "state", "address", "pid", "ready after", "restarts", box=None)
-    for row in rows:
-        table.add_row(*row, style="red" if found.get(row[0]) else COLOURS.get(row[1], "dim"))
-    console.print(table)
+    rows = []
+    for name, part in record.parts.items():
+        problem = (problems or {}).get(name)
+        style = "red" if problem else COLOURS.get(part.life, "dim")
+        ready = "" if part.ready_s is None else f"{part.ready_s:.1f} s"
+        texts = (problem or part.life, part.address, str(part.pid or ""), ready, str(part.restarts))
+        rows.append([Cell(text, styled(text, style)) for text in (name, *texts)])
+    show_list(COLUMNS, rows, console)

@@ -14,6 +14,7 @@ from firnline_domain.errors import RetryLater
 from firnline_domain.settings.thresholds import thresholds
 from firnline_iceberg.tables import Tables
 
+from firnline_cli._figures import say
 from firnline_cli._fleet import HOW_TO, Fleet, Where, fleet_options, levels
 from firnline_cli._topics import KafkaTopics, Topics
 from firnline_cli._topics_memory import MemoryTopics
@@ -217,5 +218,5 @@ def topics_of(fleet: Fleet, dry_run: bool) -> Topics:
         return KafkaTopics(fleet.kafka, fleet.signer())
     if not dry_run:
         raise click.ClickException(f"No broker is known. {HOW_TO}")
-    click.echo("no broker is known: tables that the planner counts are among these", err=True)
+    say("no broker is known: tables that the planner counts are among these", err=True)
     return MemoryTopics(MemoryBroker())

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from firnline_cli.checks.given import Given
 
 SERVICES = ("gateway", "enricher", "planner", "worker", "committer", "console")
+HANG = 33  # characters before what was tried
 COLOURS = {"ok": "green", "remark": "yellow", "failed": "red", "skipped": None}
 
 
@@ -55,6 +56,7 @@ def command(
     """
     from firnline_domain.errors import Misconfigured
 
+    from firnline_cli._figures import say
     from firnline_cli.checks.findings import Status, findings
     from firnline_cli.checks.given import given
 
@@ -74,7 +76,7 @@ def command(
             json.dumps({"ok": is_fine, "findings": [asdict(one) for one in found]}, indent=1)
         )
     else:
-        click.echo(summary(found, time.monotonic() - began))
+        say(summary(found, time.monotonic() - began))
     sys.exit(0 if is_fine else 1)
 
 
@@ -124,10 +126,13 @@ class Report:
 
     def show(self, one: Finding) -> None:
         """A remedy that was just told is not told again."""
-        status = click.style(f"{one.status:8}", fg=COLOURS[one.status], bold=one.status == "failed")
-        click.echo(f"{status} {one.check:23} {one.tried}: {one.found}")
+        from firnline_cli._figures import say
+
+        text = f"{one.status:8} {one.check:23} {one.tried}: {one.found}"
+        style = {"fg": COLOURS[one.status], "bold": one.status == "failed"}
+        say(text, hang=HANG, head=len(f"{one.status:8}"), **style)
         if one.remedy and self._last != (one.check, one.remedy):
-            click.echo(f"{'':32} do: {one.remedy}")
+            say(f"{'':32} do: {one.remedy}", hang=HANG)
         self._last = (one.check, one.remedy)
 
 

@@ -19,7 +19,7 @@ from rich.text import Text
 
 from firnline_cli._console import Away, console_at, console_options
 from firnline_cli._console import Console as Site
-from firnline_cli._figures import moment, plain, styled
+from firnline_cli._figures import moment, plain, say, styled
 from firnline_cli.explain import SHOWN_ID, about_table
 
 PAUSE_S = 2.0
@@ -64,7 +64,14 @@ class Moment(click.ParamType):
 @click.option("--follow", "-f", is_flag=True, help="Stay, and show events as they happen.")
 @click.option("--last", type=click.IntRange(0, KEPT), help="[default: 20, all with --since]")
 @click.option("--table", help="Only of this table, by dotted name.")
-@click.option("--kind", "kinds", type=click.Choice(KINDS), multiple=True, help="Repeatable.")
+@click.option(
+    "--kind",
+    "kinds",
+    type=click.Choice(KINDS),
+    metavar="KIND",
+    multiple=True,
+    help=f"Only of this kind, repeatable: {', '.join(KINDS)}.",
+)
 @click.option("--since", type=Moment(), help="2026-11-23T03:12, 03:12, or 90m for 90 minutes ago.")
 @click.option("--until", type=Moment(), help="The same.")
 @click.option("--json", "json_wanted", is_flag=True, help="One JSON object per line.")
@@ -126,7 +133,7 @@ def followed(site: Site, answer: dict[str, Any]) -> Iterator[dict[str, Any]]:
                     yield event
         except Away as away:
             if not is_away:
-                click.echo(f"{away.message} Waiting for it.", err=True)
+                say(f"{away.message} Waiting for it.", err=True)
             is_away = True
         time.sleep(PAUSE_S)
 

@@ -9,12 +9,11 @@ from typing import Any
 
 import click
 from rich.console import Console, Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from firnline_cli._console import Console as Site
 from firnline_cli._console import NotThere, console_at, console_options
-from firnline_cli._figures import age, counted, number, size, status_text, styled
+from firnline_cli._figures import Column, Grid, age, counted, number, size, status_text, styled
 
 TASKS_SHOWN = 8
 SHOWN_ID = 12  # characters of a task's id on a terminal; `undo` and `verify` take 6 or more
@@ -116,13 +115,9 @@ def advice(hints: list[dict[str, Any]]) -> list[RenderableType]:
     return [*lines, styled(f"What to do: firnline advise {table}", "dim")]
 
 
-def grid(title: str, *columns: str, right: tuple[str, ...] = ()) -> Table:
-    """A table without lines under a bold title."""
-    made = Table(box=None, header_style="dim", pad_edge=False, title=title, title_justify="left")
-    made.title_style = "bold"
-    for name in columns:
-        made.add_column(name, justify="right" if name in right else "left", overflow="fold")
-    return made
+def grid(title: str, *columns: str, right: tuple[str, ...] = ()) -> Grid:
+    """An empty grid under a bold title. `right`: its columns of numbers."""
+    return Grid([Column(name, name in right) for name in columns], title)
 
 
 def more(all_of_them: list[Any], shown: int | None) -> list[RenderableType]:
@@ -144,7 +139,7 @@ def partitions(
     )
     for part in parts[:shown]:
         counts = (part[name] for name in ("data_files", "fragments", "delete_files"))
-        made.add_row(
+        made.add(
             styled(part["label"]),
             status_text(part["status"]),
             styled(part["words"] + ("" if is_held else waiting(part, now_ms))),
@@ -172,7 +167,7 @@ def tasks(found: dict[str, Any], shown: int | None, now_ms: int) -> list[Rendera
     made = grid("Tasks", *columns, right=("age",))
     for task in all_tasks[:shown]:
         order = task["order"]
-        made.add_row(
+        made.add(
             styled(task["task_id"][:SHOWN_ID]),
             status_text(task["status"]),
             styled(task["label"]),
@@ -221,7 +216,7 @@ def settings(
     made = grid("Settings", "property", "value", "from")
     for one in found if all_wanted else own:
         plain_row = one["source"] == "default"
-        made.add_row(
+        made.add(
             styled(one["name"]),
             styled(one["value"], "" if plain_row else "bold"),
             styled(_source(one, hints), "dim" if plain_row else ""),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from firnline_domain.identity import TableName
 
+from firnline_cli._figures import say
 from firnline_cli._fleet import Fleet, Where, fleet_options, named
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def command(
     if yes and found.holders:
         carry_out(fleet, name, found, memory, where.config, json_wanted)
         found = looked(fleet, name, condition, path)
-    click.echo(found.json() if json_wanted else text_of(found))
+    click.echo(found.json()) if json_wanted else say(text_of(found), hang=4)
     sys.exit(NOT_YET if prove and not found.proved else 0)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from firnline_cli._console import json_option
+from firnline_cli._figures import say
 
 
 @click.command("spark-archive")
@@ -33,4 +34,4 @@ def command(path: Path, json_wanted: bool) -> None:
     if json_wanted:
         click.echo(json.dumps({"path": str(path), "files": files, "bytes": size}))
         return
-    click.echo(f"{path}: {files:,} files, {size / 1e6:.0f} MB")
+    say(f"{path}: {files:,} files, {size / 1e6:.0f} MB")

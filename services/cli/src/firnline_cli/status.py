@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,24 +14,35 @@ from firnline_local.state import StateDir
 from rich.console import Console
 
 from firnline_cli._buckets import buckets_of, lines
-from firnline_cli._console import console_at, json_option
-from firnline_cli._figures import age
+from firnline_cli._console import STATES, NotReady, console_at, console_options, json_option
+from firnline_cli._console import Console as Site
+from firnline_cli._figures import age, counted, number, say
 from firnline_cli._probes import probes
-from firnline_cli._stack import STATE_OPTION, as_json, show
+from firnline_cli._stack import as_json, show
 
 
 @click.command("status")
-@STATE_OPTION
 @json_option
-def command(state: Path, json_wanted: bool) -> None:
-    """Say what runs, where, whether it answers, what is paused, and which tables the planner has
-    moved between its buckets. Exit code: 0 running, 1 not."""
-    place = StateDir.at(state)
+@console_options
+def command(state: Path | None, uri: str | None, json_wanted: bool) -> None:
+    """Say what runs, where, whether it answers, and what is paused. With --console (or its
+    variable): of the fleet that this console shows. Else of the embedded stack, with the tables
+    that the planner has moved between its buckets. Exit code: 0 running, 1 not.
+    """
+    if state is None and uri:
+        sys.exit(_of_fleet(console_at(None, uri), uri, json_wanted))
+    places = [StateDir.at(path) for path in ([state] if state else STATES)]
+    place = next((one for one in places if one.is_running()), places[0])
+    sys.exit(_of_stack(place, json_wanted))
+
+
+def _of_stack(place: StateDir, json_wanted: bool) -> int:
+    """The exit code."""
     is_running = place.is_running()
     problems = probes(place.read()) if is_running else {}
     buckets = buckets_of(place) if is_running else None
     if json_wanted:
-        fleet = fleet_at(state)
+        fleet = fleet_at(place.root)
         more = {
             "probes": problems,
             "pauses": list(fleet.get("pauses", [])),
@@ -40,16 +52,71 @@ def command(state: Path, json_wanted: bool) -> None:
         click.echo(json.dumps({**json.loads(as_json(place)), **more}, indent=1))
     elif is_running:
         show(place.read(), Console(), problems)
-        for line in lines(buckets) if buckets else ():
-            click.echo(line)
-        fleet = fleet_at(state)
-        for one in fleet.get("pauses", []):
-            click.secho(pause_text(one, int(time.time() * 1000)), fg="red", bold=True)
-        if count := failing(fleet):
-            click.secho(failing_text(count), fg="red", bold=True)
+        for line in lines(buckets, names_of(place.root, buckets)) if buckets else ():
+            say(line, err=not sys.stdout.isatty())
+        say_what_is_held(fleet_at(place.root))
     else:
-        click.echo(f"no stack runs in {place.root}")
-    sys.exit(0 if is_running else 1)
+        text = f"no stack runs in {place.root}; of a deployed fleet: --console http://host:port"
+        say(text, err=not sys.stdout.isatty())
+    return 0 if is_running else 1
+
+
+def _of_fleet(site: Site, uri: str, json_wanted: bool) -> int:
+    """The exit code. Raises Away where nothing answers."""
+    try:
+        is_ready, why = bool(site.get("/healthz")["healthy"]), ""
+        answer = site.get("/api/fleet")
+    except NotReady as error:
+        is_ready, why, answer = False, error.message, {}
+    if json_wanted:
+        facts = {"running": is_ready, "console": uri, "why": why, "pauses": [], **answer}
+        facts["tables_failing"] = failing(answer)
+        click.echo(json.dumps(facts, indent=1))
+        return 0 if is_ready else 1
+    totals = answer.get("totals", {})
+    rows = [
+        ("console", uri),
+        ("state", "answers" if is_ready else why),
+        *((name.replace("_", " "), number(totals[key])) for name, key in SHOWN if key in totals),
+    ]
+    if sys.stdout.isatty():
+        for name, text in rows:
+            say(f"{name:13} {text}", hang=14)
+    else:
+        for row in (("what", "value"), *rows):
+            click.echo("\t".join(row))
+    say_what_is_held(answer)
+    return 0 if is_ready else 1
+
+
+SHOWN = (
+    ("tables", "tables"),
+    ("data files", "data_files"),
+    ("debt files", "debt_files"),
+    ("open tasks", "tasks_running"),
+    ("overdue tasks", "tasks_overdue"),
+    ("parked", "partitions_parked"),
+    ("dead letters", "dead_letters"),
+)
+
+
+def say_what_is_held(fleet: dict[str, Any]) -> None:
+    """A line for each pause, the fleet's first, and one for tables at which the planner fails;
+    on stderr if programs read the rows."""
+    lines = [pause_text(one, int(time.time() * 1000)) for one in fleet.get("pauses", [])]
+    if count := failing(fleet):
+        lines.append(failing_text(count))
+    for line in lines:
+        say(line, err=not sys.stdout.isatty(), fg="red", bold=True)
+
+
+def names_of(state: Path, buckets: dict[str, Any]) -> dict[str, str]:
+    """Names of the tables that were assigned lately, by key; of those that the console knows."""
+    found = {}
+    for one in buckets["newest"]:
+        with suppress(click.ClickException):
+            found[one["table"]] = str(console_at(state, None).table(one["table"])["table"])
+    return found
 
 
 def fleet_at(state: Path) -> dict[str, Any]:
@@ -68,8 +135,7 @@ def failing(fleet: dict[str, Any]) -> int:
 
 def failing_text(count: int) -> str:
     """Say so in a line, with the command that says more."""
-    tables = f"{count} table" if count == 1 else f"{count} tables"
-    return f"PLANNER ERROR at {tables}: `firnline tables --status stuck` lists them."
+    return f"PLANNER ERROR at {counted(count, 'table')}: `firnline tables --status stuck` lists them."
 
 
 def pause_text(pause: dict[str, Any], now_ms: int) -> str:

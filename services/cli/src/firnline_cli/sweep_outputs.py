@@ -14,7 +14,7 @@ from typing import Any
 import click
 from firnline_domain.commits.lifetimes import SWEEP_AGE_S
 
-from firnline_cli._figures import plain
+from firnline_cli._figures import plain, say
 from firnline_cli._fleet import Fleet, Where, fleet_options, named
 
 SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
@@ -68,7 +68,7 @@ def command(
     whole = True
     for answer in answers(fleet, tables, age_s, dry_run):
         whole &= not answer["troubles"]
-        click.echo(json.dumps(answer) if json_wanted else line(answer, dry_run))
+        click.echo(json.dumps(answer)) if json_wanted else say(line(answer, dry_run), hang=4)
     sys.exit(0 if whole else 1)
 
 

@@ -19,6 +19,7 @@ from firnline_cli._figures import (
     age,
     moment,
     number,
+    say,
     show_list,
     size,
     styled,
@@ -76,10 +77,10 @@ def command(
         return
     show(rows, Console(), int(time.time() * 1000))
     if not found["total"]:
-        click.echo(NONE, err=True)
+        say(NONE, err=True)
     elif len(rows) < found["total"]:
         matched = f"{found['matched']:,} that match, of {found['total']:,} tables"
-        click.echo(f"{len(rows):,} of {matched}", err=True)
+        say(f"{len(rows):,} of {matched}", err=True)
 
 
 def show(rows: list[dict[str, Any]], terminal: Console, now_ms: int) -> None:

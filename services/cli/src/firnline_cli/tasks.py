@@ -10,7 +10,7 @@ import click
 from rich.console import Console
 
 from firnline_cli._console import console_at, console_options, json_option
-from firnline_cli._figures import Cell, Column, age, moment, show_list, status_text, styled
+from firnline_cli._figures import Cell, Column, age, moment, say, show_list, status_text, styled
 from firnline_cli.explain import SHOWN_ID, result
 
 COLUMNS = (
@@ -56,7 +56,7 @@ def command(
     rows = [cells(one, answer["now_ms"]) for one in answer["tasks"]]
     show_list(COLUMNS, rows, Console())
     if not rows:
-        click.echo("no such task among the last that the console keeps", err=True)
+        say("no such task among the last that the console keeps", err=True)
 
 
 def cells(task: dict[str, Any], now_ms: int) -> list[Cell]:

@@ -39,6 +39,8 @@ def command(
     from firnline_domain.errors import Misconfigured
     from firnline_local.topics import WrongPartitions
 
+    from firnline_cli._figures import say
+
     connection = where.fleet_connection()
     try:
         made = _make(connection, replicas, min_in_sync, buckets, applied, dry_run)
@@ -52,8 +54,8 @@ def command(
         return
     for line in (made["remark"], *map(str, made["differences"])):
         if line:
-            click.echo(line)
-    click.echo(
+            say(line)
+    say(
         f"{made['topics']} topics, replication factor {made['replicas']}, at least "
         f"{made['min_in_sync']} in sync" + (", nothing made" if dry_run else "")
     )

@@ -12,6 +12,7 @@ from firnline_domain.identity import MAIN, TableName
 from firnline_domain.records.orders import HoldPartitions
 
 from firnline_cli._console import Console, identity_in
+from firnline_cli._figures import say
 from firnline_cli._fleet import ORDERS, Fleet, Where, named, operator, operator_options, report
 
 HOLD_MS = 24 * 3_600_000  # by then a person has seen to what made the undo necessary
@@ -61,7 +62,7 @@ def command(
         "undone": yes,
     }
     if not json_wanted:
-        click.echo(described(name, found))
+        say(described(name, found))
     if yes:
         _do(fleet, name, found)
     did = "undone; its partitions are left alone for 24 h, or until `firnline unpark`"

@@ -12,6 +12,7 @@ from firnline_domain.identity import MAIN, TableName
 from firnline_domain.records.orders import UnparkTable
 
 from firnline_cli._console import Console, identity_in
+from firnline_cli._figures import say
 from firnline_cli._fleet import ORDERS, Where, named, operator, operator_options, report
 
 FREED = ("parked", "backing_off")  # statuses of a partition that it frees
@@ -48,7 +49,7 @@ def command(
             text = f"{name}: nothing is parked there"
         report(json_wanted, text, table=name, parked=count)
     if not meant:
-        click.echo("nothing is parked", err=True)
+        say("nothing is parked", err=True)
 
 
 def waiting(answer: Any, partition: str | None) -> int | None:

@@ -95,7 +95,11 @@ class _Printer:
     def __call__(self, event: Event) -> None:
         if event.what in LOUD or not self._console.is_terminal:
             mark = MARKS.get(event.what, " ") if self._console.is_terminal else ""
-            self._console.print(f"{mark} {event.line()}".strip(), highlight=False, soft_wrap=True)
+            self._console.print(
+                f"{mark} {event.line()}".strip(),
+                highlight=False,
+                soft_wrap=not self._console.is_terminal,
+            )
         if not event.part and event.what == "ready":
             _summary(self._place, self._console, self._json_wanted)
             self._console.print("Ctrl-C stops everything.")

@@ -9,7 +9,7 @@ import click
 from firnline_domain.identity import TableName
 from firnline_domain.values import to_plain
 
-from firnline_cli._figures import plain, size
+from firnline_cli._figures import plain, say, size
 from firnline_cli.adoption.canary import Outcome
 from firnline_cli.adoption.equality_deletes import EqualityDeletes
 from firnline_cli.adoption.newcomers import FirstExpiry, Newcomer
@@ -29,33 +29,33 @@ class TextReport:
     def listed(self, count: int) -> None:
         """See `Report.listed`."""
         if count % LISTED_EVERY == 0:
-            click.echo(f"{count:,} tables looked at", err=True)
+            say(f"{count:,} tables looked at", err=True)
 
     def adopting(self, table: Newcomer, expiry: FirstExpiry) -> None:
         """See `Report.adopting`."""
         text = f"{self._verb} {table.table.dotted}  {figures(table)}; {expiry_words(expiry)}"
-        click.echo(plain(text))
+        say(plain(text))
 
     def left_out(self, name: str, why: str) -> None:
         """See `Report.left_out`."""
-        click.secho(plain(f"left out {name}: {why}"), fg="yellow", err=True)
+        say(plain(f"left out {name}: {why}"), fg="yellow", err=True)
 
     def unread(self, name: str, why: str) -> None:
         """See `Report.unread`."""
-        click.secho(plain(f"not read {name}: {why}"), fg="red", err=True)
+        say(plain(f"not read {name}: {why}"), fg="red", err=True)
 
     def progress(self, done: int, left: int, left_s: float) -> None:
         """See `Report.progress`."""
         if done % PROGRESS_EVERY == 0 and not self._dry_run:
-            click.echo(f"{done:,} adopted, {left:,} to go, about {duration(left_s)}", err=True)
+            say(f"{done:,} adopted, {left:,} to go, about {duration(left_s)}", err=True)
 
     def waiting(self, why: str) -> None:
         """Nothing is asked for until something moves."""
-        click.echo(f"waiting: {why}", err=True)
+        say(f"waiting: {why}", err=True)
 
     def judged(self, outcome: Outcome, objections: list[str]) -> None:
         """What came of the canary."""
-        click.echo(
+        say(
             f"canary: {outcome.adopted:,} of {outcome.tables:,} tables adopted; "
             f"{outcome.committed:,} rewrites committed, {outcome.failed:,} failed, "
             f"{outcome.conflicted:,} conflicted, {outcome.skipped:,} had nothing to do; "
@@ -64,23 +64,23 @@ class TextReport:
             f"{outcome.differ:,} differ"
         )
         for one in objections:
-            click.secho(f"  {one}", fg="red")
+            say(f"  {one}", fg="red")
 
     def without_equality_deletes(self, found: EqualityDeletes) -> None:
         """See `equality_deletes.Report`."""
-        click.echo(plain(f"none left {found.table.dotted}  {proof_words(found)}"))
+        say(plain(f"none left {found.table.dotted}  {proof_words(found)}"))
 
     def with_equality_deletes(self, found: EqualityDeletes) -> None:
         """See `equality_deletes.Report`."""
         text = f"some left {found.table.dotted}  {proof_words(found)}"
-        click.secho(plain(text), fg="red", err=True)
+        say(plain(text), fg="red", err=True)
 
     def sum_up(self, tally: Tally, unanswered: list[TableName]) -> None:
         """The last line."""
         for table in unanswered:
-            click.secho(plain(f"no answer {table.dotted}: see `dead-letters`"), fg="red", err=True)
+            say(plain(f"no answer {table.dotted}: see `dead-letters`"), fg="red", err=True)
         did = "would be adopted" if self._dry_run else "were adopted"
-        click.echo(
+        say(
             f"{tally.asked - len(unanswered):,} tables {did}; {tally.listed:,} listed, "
             f"{tally.known:,} known to the planner before, {tally.left_out:,} left out, "
             f"{tally.unread:,} not read, {len(unanswered):,} without an answer."

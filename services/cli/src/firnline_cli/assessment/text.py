@@ -113,7 +113,7 @@ def show(
     if not terminal.is_terminal:
         terminal.width = WIDTH
     for line in _lines(summary):
-        terminal.print(styled(line), soft_wrap=True)
+        terminal.print(styled(line), soft_wrap=not terminal.is_terminal)
     ranked = sorted((one for one in verdicts if not one.error), key=by_need)
     listed = [one for one in ranked if one.is_sick or one.findings][:limit]
     if listed:
@@ -146,7 +146,7 @@ def _tables(terminal: Console, verdicts: Sequence[Verdict], now_ms: int) -> None
         assert one.facts is not None
         first = one.first[0] if one.first else None
         what = words_of(first, now_ms) if first else "-"
-        made.add_row(
+        made.add(
             styled(one.dotted, "bold" if one.orders else ""),
             styled(number(one.facts.data_files)),
             styled(number(one.facts.deletes.files)),

@@ -13,7 +13,7 @@ from firnline_domain.policy.holds import rewrite_hold_of
 from rich.console import Console
 from rich.padding import Padding
 
-from firnline_cli._figures import number, plain, size, styled
+from firnline_cli._figures import number, plain, say, size, styled
 from firnline_cli.explain import WIDTH, grid
 from firnline_cli.forecast.catalog import Unread
 from firnline_cli.forecast.forecast import Forecast
@@ -84,9 +84,7 @@ class TextReport:
         """Show one table; False where it could not be read."""
         if isinstance(forecast, Unread):
             self._unread += 1
-            click.secho(
-                f"{plain(forecast.name)}: not read: {plain(forecast.why)}", fg="red", err=True
-            )
+            say(f"{plain(forecast.name)}: not read: {plain(forecast.why)}", fg="red", err=True)
             return False
         self._count(forecast)
         if self._whole:
@@ -118,9 +116,9 @@ class TextReport:
         for partition, decision in decisions:
             data = partition.counters.holds.data
             verdict = styled("would order", "cyan") if decision.order else styled("no", "dim")
-            label = styled(partition.counters.scope.label)
+            label = partition.counters.scope.label
             figures = styled(number(data.files)), styled(size(data.bytes))
-            made.add_row(label, verdict, styled(why(decision)), *figures)
+            made.add(styled(label), verdict, styled(why(decision)), *figures)
         self._terminal.print(made)
 
     def _rest(self, forecast: Forecast) -> None:
@@ -139,7 +137,7 @@ class TextReport:
     def sum_up(self) -> None:
         """The last line."""
         unread = f"; {self._unread:,} tables could not be read" if self._unread else ""
-        click.echo(
+        say(
             f"Nothing was ordered. {self._orders:,} rewrites would be, in {self._wanting:,} of "
             f"{self._tables:,} tables, of {size(self._bytes)} of data{unread}."
         )

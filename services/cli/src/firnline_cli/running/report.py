@@ -129,7 +129,7 @@ class TextReport:
 
     def line(self, text: str, style: str = "") -> None:
         """One line, above what shows the progress."""
-        self._terminal.print(styled(text, style), soft_wrap=True)
+        self._terminal.print(styled(text, style), soft_wrap=not self._terminal.is_terminal)
 
     @property
     def terminal(self) -> Console:
@@ -159,7 +159,7 @@ class TextReport:
                 number(one.outputs) if one.outputs else "-",
                 number(deletes),
             )
-            made.add_row(
+            made.add(
                 styled(where(order)),
                 styled(what, "red" if one.refused else "cyan"),
                 styled(note or order.reason.replace("_", " ")),
