@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import json
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-from firnline_cli import _console, events
+from firnline_cli import _console, events, tables, tasks
 from firnline_cli.explain import report
+from firnline_console import statuses
+from firnline_console.event_text import event_of
 from firnline_console.readmodel import Built
+from firnline_console.tasks import Status
 from firnline_domain.records.pauses import Hold
 from firnline_domain.records.states import TableState
 from firnline_domain.settings.in_force import effective, unreadable
@@ -20,7 +25,7 @@ from firnline_domain.values import replace
 from firnline_local.ports import free_port
 from firnline_local.state import PartRecord, StackRecord, StateDir
 
-from tests.examples import make
+from tests.examples import FOLDER, make
 from tests.kit.console_site import NOW, Site, firnline, on_a_terminal, said
 
 UUID = "6f1d9c1e-5d0a-4b7e-9a4e-0d3c1f2b3a49"
@@ -150,13 +155,113 @@ def test_events_by_kind_and_time(site: Site) -> None:
 
     def kinds(*words: str) -> list[str]:
         return [
-            json.loads(line)["kind"] for line in said(site, "events", "--json", *words).splitlines()
+            json.loads(line)["kind"]
+            for line in firnline(
+                "events", "--json", *words, "--console", site.uri
+            ).stdout.splitlines()
         ]
 
     assert kinds("--since", stamp) == ["committed"]
     assert kinds("--until", stamp, "--since", "2026-01-01") == ["order"] * 30
     assert kinds("--kind", "committed") == ["committed"]
     assert firnline("events", "--since", "yesterday").exit_code == 2
+
+
+def test_what_is_not_kept_is_not_nothing(site: Site) -> None:
+    at_ms = 1_795_000_000_000
+    empty = firnline("events", "--since", "2026-01-01", "--console", site.uri)
+    assert (empty.exit_code, "keeps no event yet" in empty.stderr) == (0, True)
+    site.tell(make("rewrite_files/compact", ordered_at_ms=at_ms))
+    before = ("events", "--since", "2026-01-01", "--until", "2026-01-02", "--console", site.uri)
+    result = firnline(*before)
+    assert "events are kept since 2026-11-18T11:06:40.000Z: nothing is known" in result.stderr
+    assert result.stdout.count("\n") == 1  # the header alone
+    later = firnline("events", "--since", "2026-11-20", "--console", site.uri)
+    assert later.stderr == ""
+    assert (
+        "kept since 2026-11-18T11:06:40.000Z"
+        in firnline("tasks", "--status", "failed", "--console", site.uri).stderr
+    )
+
+
+def test_every_kind_of_event_can_be_asked_for() -> None:
+    paths = (
+        f"{folder.name}/{path.name.removesuffix('.json')}"
+        for folder in FOLDER.iterdir()
+        for path in folder.iterdir()
+    )
+    facts = (make(path) for path in paths)
+    kinds = {event.kind for fact in facts if (event := event_of(fact)) is not None}
+    assert "running" in kinds
+    assert kinds <= {*events.KINDS}
+
+
+@pytest.mark.parametrize(
+    ("words", "known"),
+    [
+        (("tables", "--status", "nope"), "'stuck'"),
+        (("tasks", "--status", "nope"), "'overdue'"),
+        (("events", "--kind", "nope"), "'running'"),
+        (("tables", "--sort", "nope"), "'debt'"),
+    ],
+)
+def test_an_unknown_value_is_said_with_the_known_ones(
+    site: Site, words: tuple[str, ...], known: str
+) -> None:
+    result = firnline(*words, "--console", site.uri)
+    assert result.exit_code == 2
+    assert known in result.output
+
+
+def test_statuses_that_can_be_asked_for_are_those_that_the_console_has() -> None:
+    said = {*statuses.CODES.values(), statuses.NOT_COUNTED.code}
+    said |= {*re.findall(r'TableStatus\("(\w+)"', inspect.getsource(statuses.status_of))}
+    assert said == {*tables.STATUSES}
+    assert {*tasks.STATUSES} == {"running", "overdue", *Status} - {Status.ORDERED}
+
+
+def test_a_task_or_table_that_is_not_there_is_an_error(site: Site) -> None:
+    site.tell(make("table_state/in_flight"))
+    for words in (("tasks", "zzz"), ("tasks", "--table", "shop.order")):
+        result = firnline(*words, "--console", site.uri)
+        assert (result.exit_code, result.stdout.count("shop.orders\t")) == (1, 0), words
+    assert "Did you mean: shop.orders?" in result.output
+
+
+def test_partitions_that_the_console_does_not_have_are_counted(site: Site) -> None:
+    state: TableState = make("table_state/in_flight")
+    many = tuple(
+        replace(state.partitions[0], scope=replace(state.partitions[0].scope, partition=f"[{n}]"))
+        for n in range(100)
+    )
+    site.tell(replace(state, partitions=many, partition_count=300))
+    answer = json.loads(said(site, "explain", UUID, "--json"))
+    text = on_a_terminal(lambda terminal: terminal.print(report(answer, 40)))
+    assert "... and 280 more: --all" in text
+    assert "... and 200 more: `firnline plan --table`" in said(site, "explain", UUID, "--all")
+
+
+def test_a_deployed_fleets_status_is_its_consoles(site: Site) -> None:
+    site.tell(make("table_state/in_flight"), make("pause_maintenance/fleet"))
+    result = firnline("status", "--console", site.uri)
+    assert result.exit_code == 0, result.output
+    assert f"console\t{site.uri}\nstate\tanswers\ntables\t1\n" in result.stdout
+    assert "PAUSED: MAINTENANCE OF THE WHOLE FLEET" in result.stderr
+    found = json.loads(firnline("status", "--json", "--console", site.uri).stdout)
+    assert (found["running"], len(found["pauses"])) == (True, 1)
+    away = firnline("status", "--console", f"http://127.0.0.1:{free_port()}")
+    assert (away.exit_code, "does not answer" in away.output) == (1, True)
+    assert "--console" in firnline("status").output
+
+
+@pytest.mark.parametrize("words", [("-h",), ("tables", "-h"), ("help",), ("help", "tables")])
+def test_help_as_other_programs_have_it(words: tuple[str, ...]) -> None:
+    result = firnline(*words)
+    assert (result.exit_code, "Usage: " in result.output) == (0, True)
+
+
+def test_version_as_other_programs_have_it() -> None:
+    assert firnline("version").output == firnline("--version").output
 
 
 def test_an_address_without_a_scheme_is_helped(site: Site) -> None:

@@ -8,8 +8,9 @@ import pytest
 from click.testing import CliRunner, Result
 from firnline_cli import _fleet, pause, resume, status, unpark
 from firnline_cli.__main__ import main
-from firnline_domain.identity import TableName
+from firnline_domain.identity import Scope, TableName
 from firnline_domain.records.orders import PauseMaintenance, ResumeMaintenance, UnparkTable
+from firnline_domain.records.pauses import FLEET_PARTITION, PauseState
 
 TABLE = TableName("uuid-1", ("shop",), "orders")
 OTHER = {"table": "shop.clicks", "since_ms": 0, "by": "ops", "reason": ""}
@@ -24,7 +25,16 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     monkeypatch.setattr(_fleet.Fleet, "_deliver", lambda self, topic, call: call(Broker(records)))
     for module in (pause, resume, unpark):
         monkeypatch.setattr(module, "named", lambda fleet, name: TABLE)
+    monkeypatch.setattr(_fleet.Fleet, "pauses", lambda self: folded(records))
     return records
+
+
+def folded(records: list[Any]) -> PauseState:
+    """What the topic says, as far as this test has written it."""
+    state = PauseState()
+    for record in records:
+        state.fold(record, FLEET_PARTITION)
+    return state
 
 
 class Broker:
@@ -104,7 +114,19 @@ def test_a_resumption_says_what_it_did_and_what_is_left(
     result = firnline("resume", *words)
     assert result.exit_code == 0, result.output
     assert said in result.output
-    assert [type(one) for one in sent] == [ResumeMaintenance]
+    written = [] if "was not paused" in said else [ResumeMaintenance]
+    assert [type(one) for one in sent] == written
+
+
+def test_a_pause_that_the_console_has_not_seen_yet_is_ended(
+    sent: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answering(monkeypatch, {"pauses": []})
+    firnline("pause", "--fleet")
+    assert "shop.orders: was not paused" in firnline("resume", "shop.orders").output
+    assert "the whole fleet: resumed" in firnline("resume", "--fleet").output
+    assert "the whole fleet: was not paused" in firnline("resume", "--fleet").output
+    assert [type(one) for one in sent] == [PauseMaintenance, ResumeMaintenance]
 
 
 def test_without_a_console_a_resumption_is_sent_all_the_same(
@@ -128,7 +150,21 @@ def test_unpark_says_where_nothing_is_parked(
 ) -> None:
     answering(monkeypatch, {"counted": True, "statuses": statuses, "refs": {}})
     assert said in firnline("unpark", "shop.orders").output
-    assert [type(one) for one in sent] == [UnparkTable]
+    assert [type(one) for one in sent] == [UnparkTable] * ("ordered" in said)
+
+
+def test_unpark_takes_a_partition_as_explain_shows_it(
+    sent: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    part = {"spec_id": 0, "partition": '["2026-11-24"]', "status": "parked"}
+    answering(monkeypatch, {"counted": True, "statuses": {"parked": 1}, "refs": {"main": [part]}})
+    monkeypatch.setattr(unpark, "scopes_of", lambda fleet, table: [Scope(0, '["2026-11-25"]')])
+    for text in ("2026-11-24", '["2026-11-24"]', '[ "2026-11-24" ]'):
+        assert "ordered" in firnline("unpark", "shop.orders", "--partition", text).output
+    assert [one.partition for one in sent] == ['["2026-11-24"]'] * 3
+    other = firnline("unpark", "shop.orders", "--partition", "2026-11-23")
+    assert (other.exit_code, len(sent)) == (1, 3)
+    assert "no partition '2026-11-23'. Did you mean: 2026-11-25?" in other.output
 
 
 @pytest.mark.parametrize("command", ["pause", "resume", "unpark"])

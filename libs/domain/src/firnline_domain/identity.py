@@ -166,7 +166,7 @@ class Scope(Value, order=True):
 
     @property
     def label(self) -> str:
-        """As people read it: `whole table`, `2026-01-01 / 3`."""
+        """As people read it: `whole table`, `2026-01-01 / 3`; never nothing."""
         if self.is_unpartitioned:
             return "whole table"
         try:
@@ -175,7 +175,7 @@ class Scope(Value, order=True):
             return self.partition
         if not isinstance(values, list):
             return self.partition
-        return " / ".join("null" if value is None else str(value) for value in values)
+        return " / ".join("null" if value is None else str(value) or '""' for value in values)
 
 
 def bucket_of(table_key: str, buckets: int) -> int:

@@ -17,8 +17,8 @@ import click
 from firnline_adapters.config_file import CONFIG, with_config
 from firnline_adapters.kafka_connection import KAFKA, Kafka, KafkaConnection, connection_here
 from firnline_domain.errors import Misconfigured
-from firnline_domain.identity import TableName, levels_of, readings_of, split_name
-from firnline_domain.records.pauses import FLEET
+from firnline_domain.identity import MAIN, Scope, TableName, levels_of, readings_of, split_name
+from firnline_domain.records.pauses import FLEET, PauseState
 from firnline_iceberg.connection import CatalogConnection, connection_of
 from firnline_local.ports import LOOPBACK
 from firnline_local.state import StateDir
@@ -89,22 +89,45 @@ class Fleet:
         have it then, and the same order again does no harm."""
         self._deliver(topic, lambda publisher: publisher.broadcast(topic, FLEET, record))
 
+    def pauses(self) -> PauseState:
+        """What `operator-orders` says of pauses. Raises ClickException."""
+        from confluent_kafka import KafkaException
+        from firnline_adapters.full_topic import FullTopicReader
+        from firnline_domain.errors import RetryLater
+
+        board = PauseState()
+
+        def take(_: str, record: Any | None, partition: int) -> None:
+            if record is not None:
+                board.fold(record, partition)
+
+        try:
+            FullTopicReader(self.broker, ORDERS, take, signer=self.signer()).close()
+        except (KafkaException, RetryLater) as error:
+            text = f"{ORDERS} cannot be read from {self.broker.servers}: {error}"
+            raise click.ClickException(text) from None
+        return board
+
+    @property
+    def broker(self) -> KafkaConnection:
+        """Raises ClickException where none is known."""
+        if self.kafka is None:
+            raise click.ClickException(f"No broker is known. {HOW_TO}")
+        return self.kafka
+
     def _deliver(self, topic: str, publish: Callable[[Any], bool]) -> None:
         from confluent_kafka import KafkaException
         from firnline_adapters.kafka import KafkaPublisher
         from firnline_domain.errors import RetryLater
 
-        if self.kafka is None:
-            raise click.ClickException(f"No broker is known. {HOW_TO}")
+        broker = self.broker
         try:
-            publisher = KafkaPublisher(
-                self.kafka, homes_of(self.kafka), "cli", signer=self.signer()
-            )
+            publisher = KafkaPublisher(broker, homes_of(broker), "cli", signer=self.signer())
             sent = publish(publisher)
             if not (publisher.flush(SEND_S) and sent):
                 raise click.ClickException(f"{topic} takes no record that large: {TOO_LONG}")
         except (KafkaException, RetryLater) as error:
-            text = f"The broker at {self.kafka.servers} does not take it: {error}"
+            text = f"The broker at {broker.servers} does not take it: {error}"
             raise click.ClickException(text) from None
 
 
@@ -288,6 +311,24 @@ def named(fleet: Fleet, table: str) -> TableName:
         close = "".join(map(str, found))
         raise click.ClickException(f"{where} no table {table}.{close}")
     return there[0]
+
+
+def scopes_of(fleet: Fleet, table: TableName) -> list[Scope]:
+    """Partitions that the table's newest snapshot has files in; all its manifests are read. Raises
+    ClickException."""
+    from firnline_domain.errors import RetryLater, TaskRefused
+    from firnline_iceberg.avro import MetadataFileGone
+    from firnline_iceberg.manifests import Detail
+    from firnline_iceberg.planning import live_entries
+    from firnline_iceberg.tables import Tables
+
+    try:
+        loaded = Tables(fleet.of(table)).load(table)
+        head = loaded.head_id(MAIN)
+        entries = () if head is None else live_entries(loaded, head, Detail.COUNTS)
+        return [*dict.fromkeys(one.scope for one in entries)]
+    except (RetryLater, TaskRefused, MetadataFileGone) as error:
+        raise click.ClickException(f"{table.dotted} cannot be read: {error}") from None
 
 
 def _in_catalog(reached: CatalogConnection, dotted: str) -> TableName | str:

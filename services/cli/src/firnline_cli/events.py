@@ -36,6 +36,7 @@ COLOURS = {
     "operator": "magenta",
     "conflicted": "yellow",
     "skipped": "yellow",
+    "running": "cyan",
     "failed": "red",
     "dead_letter": "red",
 }
@@ -106,11 +107,21 @@ def command(
     found = list(filter(is_wanted, answer["events"]))
     if table and not found:
         about_table(site, table, "")  # raises for a name that nobody knows
+    kept, asked = answer["kept_since_ms"], since if since is not None else until
+    if asked is not None and (kept is None or asked < kept):
+        say(before(kept), err=True)
     printer = Printer(Console(highlight=False), json_wanted)
     later = filter(is_wanted, followed(site, answer)) if follow else ()
     with suppress(KeyboardInterrupt):
         for event in chain(found[-count:] if count else (), later):
             printer.show(event)
+
+
+def before(kept_since_ms: int | None) -> str:
+    """That of an earlier time nothing is known, which is not that nothing happened."""
+    if kept_since_ms is None:
+        return "the console keeps no event yet: nothing is known of that time"
+    return f"events are kept since {moment(kept_since_ms)}: nothing is known of what was before"
 
 
 def is_of(event: dict[str, Any], table: str | None) -> bool:

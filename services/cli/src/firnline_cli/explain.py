@@ -15,6 +15,7 @@ from firnline_cli._console import Console as Site
 from firnline_cli._console import NotThere, console_at, console_options
 from firnline_cli._figures import Column, Grid, age, counted, number, size, status_text, styled
 
+ALL_PARTITIONS = "`firnline plan --table` reads every partition from the table"
 TASKS_SHOWN = 8
 SHOWN_ID = 12  # characters of a task's id on a terminal; `undo` and `verify` take 6 or more
 WIDTH = 160  # where the output is no terminal
@@ -60,7 +61,7 @@ def report(answer: dict[str, Any], height: int | None) -> Group:
         figures(answer),
         *advice(answer.get("advice", [])),
         "",
-        *partitions(answer["partitions"], shown, now_ms, is_held=bool(answer["hold"])),
+        *partitions(answer, shown, now_ms),
         *tasks(answer["tasks"], None if shown is None else TASKS_SHOWN, now_ms),
         *settings(answer["settings"], answer.get("advice", []), height is None),
     ]
@@ -120,17 +121,18 @@ def grid(title: str, *columns: str, right: tuple[str, ...] = ()) -> Grid:
     return Grid([Column(name, name in right) for name in columns], title)
 
 
-def more(all_of_them: list[Any], shown: int | None) -> list[RenderableType]:
+def more(all_of_them: list[Any], shown: int | None, total: int = 0) -> list[RenderableType]:
     """A line that says how many were left out."""
-    left = len(all_of_them) - shown if shown is not None else 0
-    return [styled(f"... and {left} more: --all", "dim"), ""] if left > 0 else [""]
+    known = len(all_of_them)
+    left = max(total, known) - min(known, known if shown is None else shown)
+    how = "--all" if shown is not None and shown < known else ALL_PARTITIONS
+    return [styled(f"... and {left:,} more: {how}", "dim"), ""] if left > 0 else [""]
 
 
-def partitions(
-    parts: list[dict[str, Any]], shown: int | None, now_ms: int, is_held: bool
-) -> list[RenderableType]:
-    """Every partition with its last decision in words. Of a table that is held, none is decided
-    again by time alone."""
+def partitions(answer: dict[str, Any], shown: int | None, now_ms: int) -> list[RenderableType]:
+    """The partitions that the planner shows, with their last decisions in words. Of a table that is
+    held, none is decided again by time alone."""
+    parts, is_held = answer["partitions"], bool(answer["hold"])
     if not parts:
         return []
     right = ("files", "small", "deletes", "size")
@@ -146,7 +148,7 @@ def partitions(
             *(styled(number(count)) for count in counts),
             styled(size(part["data_bytes"])),
         )
-    return [made, *more(parts, shown)]
+    return [made, *more(parts, shown, answer["table"].get("partitions") or 0)]
 
 
 def waiting(part: dict[str, Any], now_ms: int) -> str:

@@ -6,9 +6,10 @@ import time
 from typing import Any
 
 import click
+from firnline_domain.identity import TableName
 from firnline_domain.records.orders import ResumeMaintenance
 
-from firnline_cli._fleet import ORDERS, Where, named, operator, operator_options, report
+from firnline_cli._fleet import ORDERS, Fleet, Where, named, operator, operator_options, report
 from firnline_cli.pause import reached
 
 
@@ -20,29 +21,33 @@ def command(tables: tuple[str, ...], whole_fleet: bool, where: Where, json_wante
     """End the pause of TABLE (namespace.name), or with --fleet that of the whole fleet.
 
     The two are independent: a table that was paused by its name stays paused when the fleet
-    resumes, and the other way round. Both are said.
+    resumes, and the other way round. Both are said. For what is not paused nothing is written.
     """
     fleet = reached(where, tables, whole_fleet)
     answer = where.answer("/api/fleet")
-    pauses = None if answer is None else [one["table"] for one in answer["pauses"]]
-    now_ms = int(time.time() * 1000)
-    if whole_fleet:
-        fleet.broadcast(ORDERS, ResumeMaintenance(None, operator(), now_ms))
-        text, facts = outcome("", pauses)
-        report(json_wanted, text, **facts)
-    for table in [named(fleet, name) for name in tables]:
-        fleet.send(ORDERS, ResumeMaintenance(table, operator(), now_ms))
-        text, facts = outcome(table.dotted, pauses)
+    shown = None if answer is None else {one["table"] for one in answer["pauses"]}
+    ordered = None if shown is None else fleet.pauses()  # the console may be behind the topic
+    for table in [named(fleet, name) for name in tables] or [None]:
+        names = {table.dotted, table.full} if table else {""}
+        key = table.key if table else None
+        was_paused = None if ordered is None else bool(names & shown) or ordered.is_paused(key)
+        if was_paused is not False:
+            _resume(fleet, table)
+        left = sorted(one for one in shown or () if one not in names and (table is None or not one))
+        text, facts = outcome(table.dotted if table else "", was_paused, left)
         report(json_wanted, text, **facts)
 
 
-def outcome(table: str, pauses: list[str] | None) -> tuple[str, dict[str, Any]]:
-    """What a resumption did, in words and as facts. `pauses`: names that were paused before, ''
-    for the fleet; None: not known."""
+def _resume(fleet: Fleet, table: TableName | None) -> None:
+    order = ResumeMaintenance(table, operator(), int(time.time() * 1000))
+    fleet.send(ORDERS, order) if table else fleet.broadcast(ORDERS, order)
+
+
+def outcome(table: str, was_paused: bool | None, left: list[str]) -> tuple[str, dict[str, Any]]:
+    """What a resumption did, in words and as facts. `was_paused` None: not known. `left`: what is
+    still paused and concerns `table`, '' for the fleet."""
     name = table or "the whole fleet"
-    was_paused = None if pauses is None else table in pauses
     text = f"{name}: was not paused" if was_paused is False else f"{name}: resumed"
-    left = [one for one in pauses or () if one != table and (not one or not table)]
     if left:
         hints = ", ".join(f"`firnline resume {one or '--fleet'}`" for one in left)
         text += f"; {'the fleet is' if table else 'these tables are'} still paused: {hints}"

@@ -11,7 +11,8 @@ from firnline_domain.policy.requested import ACTIONS, Requested
 from firnline_domain.settings.thresholds import thresholds
 
 from firnline_cli._extras import with_everything
-from firnline_cli._fleet import Fleet, Where, fleet_options, named, report
+from firnline_cli._fleet import Fleet, Where, fleet_options, named, report, scopes_of
+from firnline_cli._partitions import partition_named
 
 MISCONFIGURED = 2
 
@@ -19,7 +20,7 @@ MISCONFIGURED = 2
 @click.command("run")
 @click.argument("table")
 @click.argument("action", type=click.Choice(ACTIONS), metavar=f"[{'|'.join(ACTIONS)}]")
-@click.option("--partition", help="One partition, as `--dry-run` shows it: '[\"2026-11-24\"]'.")
+@click.option("--partition", help="One partition, as `--dry-run` shows it: 2026-11-24, or JSON.")
 @click.option("--all-partitions", "every", is_flag=True, help="Whatever the policy says of them.")
 @click.option("--dry-run", is_flag=True, help="Say what would go, and do nothing.")
 @click.option("--verify", is_flag=True, help="Read each commit back through Iceberg's own reader.")
@@ -58,8 +59,10 @@ def command(
     from firnline_cli.running.here import Here
 
     fleet = _fleet(where)
-    requested = Requested(action, partition, every)
     name = named(fleet, table)
+    if partition is not None:
+        partition = partition_named(partition, scopes_of(fleet, name), name.dotted)
+    requested = Requested(action, partition, every)
     if fleet.kafka is not None and not here and not dry_run:
         order(fleet, name, requested, json_wanted)
         return

@@ -27,6 +27,10 @@ from firnline_cli._figures import (
 
 NONE = "no table has been seen yet: give writers the gateway's address as their catalog"
 SORTS = ("table", "rows", "size", "files", "small", "deletes", "debt", "status", "commit")
+STATUSES = (
+    *("stuck", "failing", "working", "waiting", "cooling", "held", "paused", "off", "healthy"),
+    *("resync", "not_counted"),
+)
 COLUMNS = (
     Column("table"),
     Column("rows", True, 6),
@@ -43,7 +47,9 @@ COLUMNS = (
 @click.command("tables")
 @click.option("--filter", "text", default="", help="Part of the name.")
 @click.option("--namespace", default="", help="And those below it.")
-@click.option("--status", default="", help="stuck, failing, working, waiting, healthy, off ...")
+@click.option(
+    "--status", type=click.Choice(STATUSES), metavar="STATUS", help=f"One of {', '.join(STATUSES)}."
+)
 @click.option("--sort", type=click.Choice(SORTS), default="debt", show_default=True)
 @click.option("--reverse", is_flag=True, help="The other way round.")
 @click.option("--limit", type=click.IntRange(1), default=1_000, show_default=True)
@@ -52,7 +58,7 @@ COLUMNS = (
 def command(
     text: str,
     namespace: str,
-    status: str,
+    status: str | None,
     sort: str,
     reverse: bool,
     limit: int,
@@ -67,7 +73,7 @@ def command(
     """
     site = console_at(state, uri)
     is_descending = (sort not in ("table", "status")) != reverse
-    query = {"q": text, "namespace": namespace, "status": status}
+    query = {"q": text, "namespace": namespace, "status": status or ""}
     query["sort"] = f"-{sort}" if is_descending else sort
     rows = list(islice(site.tables(**query), limit))
     found = site.get(f"/api/tables?{site.query(**query, limit='1')}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,9 @@ from rich.console import Console
 
 from firnline_cli._console import console_at, console_options, json_option
 from firnline_cli._figures import Cell, Column, age, moment, say, show_list, status_text, styled
-from firnline_cli.explain import SHOWN_ID, result
+from firnline_cli.explain import SHOWN_ID, about_table, result
 
+STATUSES = ("running", "overdue", "committed", "conflicted", "skipped", "failed")
 COLUMNS = (
     Column("task"),
     Column("status"),
@@ -28,7 +30,7 @@ COLUMNS = (
 @click.command("tasks")
 @click.argument("task", required=False)
 @click.option("--table", help="Only of this table, by dotted name.")
-@click.option("--status", help="running, overdue, committed, conflicted, skipped or failed.")
+@click.option("--status", type=click.Choice(STATUSES), metavar="STATUS", help=", ".join(STATUSES))
 @click.option("--last", type=click.IntRange(1, 5_000), default=20, show_default=True)
 @json_option
 @console_options
@@ -56,7 +58,12 @@ def command(
     rows = [cells(one, answer["now_ms"]) for one in answer["tasks"]]
     show_list(COLUMNS, rows, Console())
     if not rows:
-        say("no such task among the last that the console keeps", err=True)
+        if table:
+            about_table(site, table, "")  # raises for a name that nobody knows
+        kept = answer["kept_since_ms"]
+        since = "" if kept is None else f"; they are kept since {moment(kept)}"
+        say(f"no such task among those that the console keeps{since}", err=True)
+        sys.exit(1 if task else 0)
 
 
 def cells(task: dict[str, Any], now_ms: int) -> list[Cell]:

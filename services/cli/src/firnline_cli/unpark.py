@@ -8,12 +8,22 @@ from typing import Any
 from urllib.parse import quote
 
 import click
-from firnline_domain.identity import MAIN, TableName
+from firnline_domain.identity import MAIN, Scope, TableName
 from firnline_domain.records.orders import UnparkTable
 
 from firnline_cli._console import Console, identity_in
 from firnline_cli._figures import say
-from firnline_cli._fleet import ORDERS, Where, named, operator, operator_options, report
+from firnline_cli._fleet import (
+    ORDERS,
+    Fleet,
+    Where,
+    named,
+    operator,
+    operator_options,
+    report,
+    scopes_of,
+)
+from firnline_cli._partitions import partition_named
 
 FREED = ("parked", "backing_off")  # statuses of a partition that it frees
 
@@ -21,7 +31,7 @@ FREED = ("parked", "backing_off")  # statuses of a partition that it frees
 @click.command("unpark")
 @click.argument("tables", nargs=-1, metavar="[TABLE ...]")
 @click.option(
-    "--partition", help="Only this one, as `firnline explain` has it in JSON: '[\"2026-01-01\"]'."
+    "--partition", help="Only this one, as `firnline explain` shows it: 2026-01-01, or in JSON."
 )
 @click.option("--all", "all_wanted", is_flag=True, help="Every table with something parked.")
 @operator_options
@@ -33,23 +43,36 @@ def command(
     json_wanted: bool,
 ) -> None:
     """Let what is parked in TABLE (namespace.name) be tried again at once: partitions that failed
-    too often, wait after a failure, or were held by `firnline undo`.
+    too often, wait after a failure, or were held by `firnline undo`. Where nothing is parked,
+    nothing is written.
     """
     if bool(tables) == all_wanted:
         raise click.UsageError("name tables, or say --all")
     fleet = where.fleet()
     meant = list(parked(where.site())) if all_wanted else [named(fleet, one) for one in tables]
     for table in meant:
-        count = waiting(where.answer(f"/api/tables/{quote(table.key)}"), partition)
-        now_ms = int(time.time() * 1000)
-        fleet.send(ORDERS, UnparkTable(table, MAIN, partition, operator(), now_ms))
-        name = table.dotted
-        text = f"{name}: ordered; `firnline explain {name}` shows it"
-        if count == 0:
-            text = f"{name}: nothing is parked there"
+        answer = where.answer(f"/api/tables/{quote(table.key)}")
+        chosen = None if partition is None else _chosen(fleet, table, partition, answer)
+        count, name = waiting(answer, chosen), table.dotted
+        text = f"{name}: nothing is parked there"
+        if count != 0:
+            now_ms = int(time.time() * 1000)
+            fleet.send(ORDERS, UnparkTable(table, MAIN, chosen, operator(), now_ms))
+            text = f"{name}: ordered; `firnline explain {name}` shows it"
         report(json_wanted, text, table=name, parked=count)
     if not meant:
         say("nothing is parked", err=True)
+
+
+def _chosen(fleet: Fleet, table: TableName, text: str, answer: Any) -> str:
+    """The partition that the text names, by the console, which has not all of a large table's,
+    else by the table itself. Raises ClickException."""
+    refs = answer["refs"] if answer is not None and answer.get("counted") else {}
+    shown = [Scope(one["spec_id"], one["partition"]) for one in refs.get(MAIN, ())]
+    try:
+        return partition_named(text, shown, table.dotted)
+    except click.ClickException:
+        return partition_named(text, scopes_of(fleet, table), table.dotted)
 
 
 def waiting(answer: Any, partition: str | None) -> int | None:

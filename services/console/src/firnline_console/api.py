@@ -196,7 +196,9 @@ class Api:
             and wanted.get("status", status_of(one, now_ms)) == status_of(one, now_ms)
             for shown in [task_json(one, now_ms)]
         )
-        return await self._told({"tasks": list(islice(found, limit)), "now_ms": now_ms})
+        kept = await asyncio.to_thread(self._model.kept_since_ms, "tasks")
+        answer = {"tasks": list(islice(found, limit)), "now_ms": now_ms, "kept_since_ms": kept}
+        return await self._told(answer)
 
     async def workers(self, request: web.Request) -> web.Response:
         """How many workers each lane of each group wants, from the orders without an outcome.
@@ -212,13 +214,16 @@ class Api:
         """`?after=&limit=`: events after a number in order of arrival, or the newest by time.
 
         `cursor` is what to go on from; what arrives meanwhile may come twice, never not at all.
+        `kept_since_ms`: the oldest that is kept; of what was before nothing is known.
         """
         after = after_of(request)
         cursor = await asyncio.to_thread(self._model.cursor)
         found = await asyncio.to_thread(self._model.events, after, limit_of(request))
         if after is not None:
             cursor = max((one.number for one in found), default=after)
-        return await self._told({"events": [event_json(one) for one in found], "cursor": cursor})
+        kept = await asyncio.to_thread(self._model.kept_since_ms, "events")
+        answer = {"events": [event_json(one) for one in found], "cursor": cursor}
+        return await self._told({**answer, "kept_since_ms": kept})
 
     async def event_stream(self, request: web.Request) -> web.StreamResponse:
         """The same as server-sent events, without end; see `stream`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 from firnline_console.advice import AdviceView, in_force, most_advised
 from firnline_console.dead_letters import DeadLetterView
@@ -174,6 +174,12 @@ class MemoryReadModel:
             return self._by_time()[-limit:]
         newer = [event for event in self._events.values() if event.number > after]
         return sorted(newer, key=lambda one: one.number)[:limit]
+
+    def kept_since_ms(self, kind: Literal["events", "tasks"]) -> int | None:
+        """See `ReadModel.kept_since_ms`."""
+        if kind == "events":
+            return next((one.event.at_ms for one in self._by_time()), None)
+        return next((one.changed_at_ms for one in reversed(self._by_change())), None)
 
     def letters(self, limit: int) -> list[DeadLetterView]:
         """See `ReadModel.letters`."""

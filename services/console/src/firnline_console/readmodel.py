@@ -7,7 +7,7 @@ Every method may block for a network round trip and raises RetryLater when the s
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from firnline_domain.identity import split_name
 from firnline_domain.values import Value
@@ -103,6 +103,10 @@ class ReadModel(Protocol):
 
         Without a cursor the newest by time, in order of time.
         """
+
+    def kept_since_ms(self, kind: Literal["events", "tasks"]) -> int | None:
+        """The time of the oldest event, or of the oldest change of a task, that is kept; None where
+        none is. Nothing is known of what was before."""
 
     def letters(self, limit: int) -> list[DeadLetterView]:
         """The newest dead letters."""

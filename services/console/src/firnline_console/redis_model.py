@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast
 
 import msgspec
 import redis
@@ -274,6 +274,12 @@ class RedisReadModel:
             for number, text in pairs
             if number is not None and text is not None  # trimmed a moment ago
         ]
+
+    def kept_since_ms(self, kind: Literal["events", "tasks"]) -> int | None:
+        """See `ReadModel.kept_since_ms`."""
+        with self._reachable():
+            oldest = self._client.zrange(self._keys[kind], 0, 0, withscores=True)
+            return next((int(score) for _, score in cast("list[Any]", oldest)), None)
 
     def letters(self, limit: int) -> list[DeadLetterView]:
         """See `ReadModel.letters`."""

@@ -114,6 +114,10 @@ class PauseState:
         else:
             self._pauses.pop(key, None)
 
+    def is_paused(self, table_key: str | None) -> bool:
+        """Whether this table was paused by its name; for None whether the fleet was."""
+        return table_key in self._pauses
+
     def pause(self, table_key: str | None) -> Pause | None:
         """The pause in force for a table; of the fleet for None."""
         return self._pauses.get(None) or self._pauses.get(table_key)

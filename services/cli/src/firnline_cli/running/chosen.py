@@ -24,7 +24,6 @@ class Chosen(Value):
 
     orders: tuple[Order, ...]
     passed_over: tuple[tuple[Partition, Decision], ...] = ()
-    missing: bool = False  # the partition that was named has no file
 
 
 def chosen(forecast: Forecast, requested: Requested, now_ms: int) -> Chosen:
@@ -45,7 +44,7 @@ def chosen(forecast: Forecast, requested: Requested, now_ms: int) -> Chosen:
     if requested.action == POLICY and not requested.chosen:
         orders += _on_table(forecast, now_ms)
     passed_over = tuple(one for one in decided if not one[1].order)
-    return Chosen(tuple(orders), passed_over, requested.partition is not None and not decided)
+    return Chosen(tuple(orders), passed_over)
 
 
 def _conversions(forecast: Forecast, now_ms: int) -> Iterator[Order]:
@@ -71,7 +70,7 @@ def without(made: Chosen, at_rest: Collection[Scope]) -> Chosen:
             passed_over.append((partition, Decision(Reason.FIXED_POINT)))
         else:
             kept.append(order)
-    return Chosen(tuple(kept), tuple(passed_over), made.missing)
+    return Chosen(tuple(kept), tuple(passed_over))
 
 
 def _on_table(forecast: Forecast, now_ms: int) -> Iterator[Order]:

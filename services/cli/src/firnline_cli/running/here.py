@@ -115,9 +115,6 @@ class Here:
             _refuse_without_hours(found.limits)
         made = self._not_again(chosen(found, self.requested, now_ms))
         self._report.passed_over(made.passed_over)
-        if made.missing:
-            text = f"{self.table.dotted} has no partition {self.requested.partition}"
-            raise click.ClickException(f"{text}: `firnline plan --table` lists them")
         return made
 
     def _sweep(self) -> None:
