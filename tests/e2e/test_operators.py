@@ -187,6 +187,8 @@ def test_the_switch_stops_orders_and_commits_at_once(
         )
         assert (fleet[0]["table"], fleet[0]["reason"]) == ("", "migration")
         assert "PAUSED: MAINTENANCE OF THE WHOLE FLEET" in firnline(stack, "status")
+        waited = firnline(stack, "pause", "--fleet", "--reason", "migration", "--wait")
+        assert "at rest: nothing that runs can commit or delete" in waited
         worker.answer(rewritten(order, tables.load(order.table)))
         worker.look(5.0)
         assert tables.load(order.table).head_id("main") == before
@@ -199,6 +201,16 @@ def test_the_switch_stops_orders_and_commits_at_once(
         lambda: json.loads(firnline(stack, "status", "--json"))["pauses"], lambda one: not one
     )
     assert len(worker.orders) == 1
+
+
+def test_a_sweep_of_a_fleet_that_runs_is_refused(stack: Stack, table: Table) -> None:
+    at = ("--state", str(stack.state.root))
+    words = ("sweep-outputs", "--older-than", "1h", "--idle", *at)
+    result = CliRunner().invoke(main, words)
+    assert result.exit_code == 1
+    assert "a member of the consumer group committer: " in result.output
+    assert "Stop workers and committers first" in result.output
+    assert "would remove" in firnline(stack, *words[:4], "--dry-run")
 
 
 def test_an_action_that_a_person_runs_is_an_order_and_refused_where_no_planner_is(

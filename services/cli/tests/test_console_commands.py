@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from firnline_cli import _console, events, tables, tasks
+from firnline_cli.advise import report as advised
 from firnline_cli.explain import report
 from firnline_console import statuses
 from firnline_console.event_text import event_of
@@ -355,10 +356,14 @@ def test_advise_says_what_was_found_and_what_to_do(site: Site) -> None:
     advice = make("table_advice/tiny_partitions")
     site.tell(advice, make("table_state/in_flight", advised=(advice.rule,)))
     for words in (("advise",), ("advise", "shop.orders")):
-        text = said(site, *words)
+        answer = json.loads(said(site, *words, "--json"))
+        text = on_a_terminal(lambda terminal, of=answer: terminal.print(advised(of, "")), 400)
         assert "shop.orders" in text
         assert f"tiny partitions: {advice.finding}  (for 3 h)" in text
         assert f"-> {advice.remedy}" in text
+        head, row = (line.split("\t") for line in said(site, *words).splitlines())
+        assert head == ["table", "rule", "finding", "remedy", "since"]
+        assert row[:4] == ["shop.orders", advice.rule, advice.finding, advice.remedy]
     explained = said(site, "explain", "shop.orders")
     assert f"tiny partitions: {advice.finding}" in explained
     assert "firnline advise shop.orders" in explained
@@ -367,8 +372,8 @@ def test_advise_says_what_was_found_and_what_to_do(site: Site) -> None:
 
 def test_without_advice_it_says_so_and_a_wrong_name_is_helped(site: Site) -> None:
     site.tell(make("table_state/in_flight"))
-    assert "Nothing to say about any table." in said(site, "advise")
-    assert "Nothing to say about shop.orders." in said(site, "advise", "shop.orders")
+    assert "nothing to say about any table" in said(site, "advise")
+    assert "nothing to say about shop.orders" in said(site, "advise", "shop.orders")
     result = firnline("advise", "shop.order", "--console", site.uri)
     assert result.exit_code == 1
     assert "Did you mean: shop.orders?" in result.output

@@ -41,6 +41,7 @@ class MemoryBroker:
         self.logs: dict[tuple[str, int], list[tuple[str, bytes]]] = defaultdict(list)
         self.headers: dict[tuple[str, int, int], list[Header]] = {}  # by topic, partition, offset
         self.committed: dict[tuple[str, str, int], int] = {}
+        self.notes: dict[tuple[str, str, int], str] = {}  # beside those
 
     def append(
         self, topic: str, partition: int, key: str, value: bytes, headers: list[Header]
@@ -191,6 +192,12 @@ class MemoryInbox:
         """See `Inbox.commit`."""
         for (topic, partition), mark in self._marks.items():
             self._broker.committed[self._group, topic, partition] = mark.committable
+
+    def note(self, text: str) -> None:
+        """See `Inbox.note`."""
+        for topic in self._topics:
+            for partition in range(self._broker.buckets):
+                self._broker.notes[self._group, topic, partition] = text
 
     def close(self) -> None:
         """See `Inbox.close`."""

@@ -7,7 +7,7 @@ import logging
 import threading
 import time
 import weakref
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from typing import Any
@@ -204,6 +204,8 @@ class KafkaInbox:
         self._full: set[Place] = set()  # and so paused
         self._marks: dict[Place, OffsetTracker] = {}
         self._committed: dict[Place, int] = {}
+        self._note = ""
+        self._noted: set[Place] = set()  # with that note
         own = {
             "group.id": group,
             "enable.auto.commit": False,
@@ -300,13 +302,38 @@ class KafkaInbox:
         if not moved:
             return
         self._publisher.flush()  # dead letters first
-        offsets = [TopicPartition(*place, low) for place, low in moved.items()]
-        try:
-            self._consumer.commit(offsets=offsets, asynchronous=False)
+        if self._commit(moved):
             self._committed.update(moved)
+
+    def _commit(self, offsets: Mapping[Place, int]) -> bool:
+        noted = [TopicPartition(*place, low, self._note) for place, low in offsets.items()]
+        try:
+            self._consumer.commit(offsets=noted, asynchronous=False)
         except KafkaException as error:
             # Lost to a rebalance: the new owner will read them again; at-least-once holds.
             self._log.warning("commit_refused", error=error)
+            return False
+        self._noted |= offsets.keys()
+        return True
+
+    def note(self, text: str) -> None:
+        """See `Inbox.note`."""
+        if text != self._note:
+            self._note, self._noted = text, set()
+        if left := self._owned - self._noted:
+            try:
+                self._commit({place: self._low(place) for place in left})
+            except KafkaException as error:  # no broker: it is noted by a later round
+                self._log.warning("commit_refused", error=error)
+
+    def _low(self, place: Place) -> int:
+        """Where the group stands: what it has committed, or the first record."""
+        if mark := self._marks.get(place):
+            return mark.committable
+        [found] = self._consumer.committed([TopicPartition(*place)], timeout=METADATA_S)
+        if found.offset >= 0:
+            return int(found.offset)
+        return int(self._consumer.get_watermark_offsets(found, timeout=METADATA_S)[0])
 
     def close(self) -> None:
         """See `Inbox.close`."""
@@ -331,6 +358,7 @@ class KafkaInbox:
             self._moved.add(place)
             self._marks.pop(place, None)
             self._committed.pop(place, None)
+            self._noted.discard(place)
         consumer.incremental_unassign(partitions)
 
 

@@ -59,6 +59,10 @@ class Inbox(Protocol):
     def commit(self) -> None:
         """Commit every partition's low watermark now (blocks)."""
 
+    def note(self, text: str) -> None:
+        """Keep words beside the offsets of every partition that is ours, for those who look at the
+        group (blocks where they are new); later commits keep them, too."""
+
     def close(self) -> None:
         """Commit and leave the group."""
 

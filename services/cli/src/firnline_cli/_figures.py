@@ -201,6 +201,11 @@ def _total(widths: dict[int, int]) -> int:
     return sum(widths.values()) + GAP * (len(widths) - 1)
 
 
+def plain_cells(row: Sequence[Any]) -> list[Cell]:
+    """Values that people read as programs do."""
+    return [Cell(one, styled(str(one))) for one in row]
+
+
 def show_list(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], terminal: Console) -> None:
     """A grid on a terminal; elsewhere tab-separated raw values under a header."""
     if not terminal.is_terminal:

@@ -218,6 +218,15 @@ class Where:
             raise click.ClickException(f"No broker is known. {HOW_TO}")
         return found
 
+    def redis_url(self, fleet: Fleet) -> str | None:
+        """That of the embedded stack, of FIRNLINE_REDIS or of --config; None where none is named.
+        Raises ClickException."""
+        if fleet.state is not None:
+            port = fleet.state.read().ports.get("redis")
+            return f"redis://{LOOPBACK}:{port}/0" if port else None
+        with _told():
+            return self.environment().get("FIRNLINE_REDIS") or None
+
     def site(self) -> Console:
         """Its console. Raises Away."""
         return console_at(self.state, self.console)

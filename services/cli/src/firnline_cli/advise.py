@@ -13,10 +13,11 @@ from rich.padding import Padding
 from rich.text import Text
 
 from firnline_cli._console import console_at, console_options
-from firnline_cli._figures import age, styled
-from firnline_cli.explain import WIDTH, about_table
+from firnline_cli._figures import Column, age, moment, plain_cells, say, show_list, styled
+from firnline_cli.explain import about_table
 
 MOST = 5_000
+COLUMNS = [Column(name) for name in ("table", "rule", "finding", "remedy", "since")]
 
 
 @click.command("advise")
@@ -25,7 +26,8 @@ MOST = 5_000
 @click.option("--json", "json_wanted", is_flag=True, help="The console's answer, for machines.")
 def command(table: str | None, state: Path | None, uri: str | None, json_wanted: bool) -> None:
     """Say what the owner of TABLE (namespace.name, or its uuid) could do better; without one, of
-    every table, those with most to do first.
+    every table, those with most to do first. Where the output is no terminal: tab-separated under
+    a header.
     """
     site = console_at(state, uri)
     path = f"/api/advice?limit={MOST}"
@@ -34,9 +36,14 @@ def command(table: str | None, state: Path | None, uri: str | None, json_wanted:
         click.echo(json.dumps(answer, indent=1))
         return
     terminal = Console()
-    if not terminal.is_terminal:
-        terminal.width = WIDTH
-    terminal.print(report(answer, table or "any table"))
+    if terminal.is_terminal:
+        terminal.print(report(answer, table or "any table"))
+        return
+    names = [one.name for one in COLUMNS[:-1]]
+    rows = [[*(one[name] for name in names), moment(one["since_ms"])] for one in answer["advice"]]
+    show_list(COLUMNS, [plain_cells(row) for row in rows], terminal)
+    if not rows:
+        say(f"nothing to say about {table or 'any table'}", err=True)
 
 
 def report(answer: dict[str, Any], about: str) -> Group:

@@ -129,8 +129,8 @@ class Report:
         from firnline_cli._figures import say
 
         text = f"{one.status:8} {one.check:23} {one.tried}: {one.found}"
-        style = {"fg": COLOURS[one.status], "bold": one.status == "failed"}
-        say(text, hang=HANG, head=len(f"{one.status:8}"), **style)
+        is_bad = one.status == "failed"
+        say(text, hang=HANG, head=len(f"{one.status:8}"), fg=COLOURS[one.status], bold=is_bad)
         if one.remedy and self._last != (one.check, one.remedy):
             say(f"{'':32} do: {one.remedy}", hang=HANG)
         self._last = (one.check, one.remedy)

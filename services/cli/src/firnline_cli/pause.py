@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import time
 
 import click
 from firnline_domain.records.orders import PauseMaintenance
 
 from firnline_cli._fleet import ORDERS, Fleet, Where, named, operator, operator_options, report
+from firnline_cli.sweep_outputs import Duration
+
+LOOK_S = 1.0  # between two looks at what still runs
 
 
 @click.command("pause")
@@ -16,25 +20,88 @@ from firnline_cli._fleet import ORDERS, Fleet, Where, named, operator, operator_
     "--fleet", "whole_fleet", is_flag=True, help="All tables, also those that come later."
 )
 @click.option("--reason", default="", help="Why, for those who find it paused.")
+@click.option(
+    "--wait",
+    "is_awaited",
+    is_flag=True,
+    help="With --fleet: return when nothing that runs can commit or delete any more.",
+)
+@click.option(
+    "--timeout",
+    "patience_s",
+    type=Duration(),
+    default="10m",
+    show_default=True,
+    help="Longest wait of --wait: 90s, 30m, 24h.",
+)
 @operator_options
 def command(
-    tables: tuple[str, ...], whole_fleet: bool, reason: str, where: Where, json_wanted: bool
+    tables: tuple[str, ...],
+    whole_fleet: bool,
+    reason: str,
+    is_awaited: bool,
+    patience_s: float,
+    where: Where,
+    json_wanted: bool,
 ) -> None:
     """Stop the maintenance of TABLE (namespace.name), or with --fleet of all tables.
 
-    From then on nothing is ordered, no waiting order is begun, and no result is committed, until
-    `firnline resume`. Running tasks end, without their commit.
+    From then on nothing is ordered, no waiting order is begun, and no rewrite is committed, until
+    `firnline resume`. Tasks that run go on to their end: an expiry deletes files, and an action of
+    Iceberg's own commits. --wait waits for their end.
+
+    Exit code: 0 paused; 1 not, or --timeout has passed and something still runs.
     """
+    if is_awaited and not whole_fleet:
+        raise click.UsageError("--wait is for --fleet: workers do not say which table they are at")
     fleet = reached(where, tables, whole_fleet)
     now_ms = int(time.time() * 1000)
     if whole_fleet:
         fleet.broadcast(ORDERS, PauseMaintenance(None, reason, operator(), now_ms))
-        text = "the whole fleet: paused until `firnline resume --fleet`"
-        report(json_wanted, text, table=None, paused=True)
+        if not is_awaited or not json_wanted:
+            text = "the whole fleet: paused until `firnline resume --fleet`"
+            if not is_awaited:
+                text += "; what runs goes on to its end: --wait waits for it"
+            report(json_wanted, text, table=None, paused=True)
+        if is_awaited:
+            wait_for_rest(fleet, where.redis_url(fleet), patience_s)
+            text = "at rest: nothing that runs can commit or delete until it is resumed"
+            report(json_wanted, text, table=None, paused=True, at_rest=True)
     for table in [named(fleet, name) for name in tables]:
         fleet.send(ORDERS, PauseMaintenance(table, reason, operator(), now_ms))
         text = f"{table.dotted}: paused until `firnline resume {table.dotted}`"
         report(json_wanted, text, table=table.dotted, paused=True)
+
+
+def wait_for_rest(fleet: Fleet, redis: str | None, patience_s: float) -> None:
+    """Return when nothing of the paused fleet can commit or delete any more; tell what is waited
+    for. Raises ClickException: it has not come to rest in time, or somebody has resumed it."""
+    from firnline_cli._figures import say
+    from firnline_cli._services import PLANNER, Services
+
+    app = os.environ.get("FIRNLINE_PLANNER_APP") or PLANNER
+    services, told = Services(fleet.broker, redis, app), list[str]()
+    if redis is None:
+        say("no Redis is named (FIRNLINE_REDIS): leases of tasks are not looked at", err=True)
+    deadline = time.monotonic() + patience_s
+    while True:
+        pause = fleet.pauses().pause(None)
+        if pause is None:
+            raise click.ClickException("the fleet was resumed meanwhile")
+        left = services.at_work(pause, fleet.signer())
+        if not left:
+            return
+        if time.monotonic() >= deadline:
+            still = "; ".join(left)
+            raise click.ClickException(
+                f"after {patience_s:g} s something still runs: {still}. The pause holds. Wait again"
+                " with a longer --timeout, or stop workers and committers"
+            )
+        for one in left:
+            if one not in told:
+                say(f"waiting: {one}", err=True)
+        told = left
+        time.sleep(LOOK_S)
 
 
 def reached(where: Where, tables: tuple[str, ...], whole_fleet: bool) -> Fleet:

@@ -34,8 +34,8 @@ def command(
     """Say what would be ordered for the tables of a catalog as they are now, and why.
 
     Nothing is ordered or changed, and no planner is needed: each table's newest snapshot is read,
-    all its manifests, and judged by the planner's own policy. Exit code 1 where a table could not
-    be read.
+    all its manifests, and judged by the planner's own policy. Where the output is no terminal:
+    tab-separated under a header. Exit code 1 where a table could not be read.
     """
     if table and "." not in table:
         raise click.BadParameter(f"{table}: a table's name is namespace.name")

@@ -27,10 +27,13 @@ def command(tables: tuple[str, ...], whole_fleet: bool, where: Where, json_wante
     answer = where.answer("/api/fleet")
     shown = None if answer is None else {one["table"] for one in answer["pauses"]}
     ordered = None if shown is None else fleet.pauses()  # the console may be behind the topic
-    for table in [named(fleet, name) for name in tables] or [None]:
+    meant: list[TableName | None] = [named(fleet, name) for name in tables]
+    for table in meant or [None]:
         names = {table.dotted, table.full} if table else {""}
         key = table.key if table else None
-        was_paused = None if ordered is None else bool(names & shown) or ordered.is_paused(key)
+        was_paused = None
+        if shown is not None and ordered is not None:
+            was_paused = bool(names & shown) or ordered.is_paused(key)
         if was_paused is not False:
             _resume(fleet, table)
         left = sorted(one for one in shown or () if one not in names and (table is None or not one))

@@ -41,7 +41,9 @@ class Duration(click.ParamType):
 )
 @click.option("--dry-run", is_flag=True, help="Say what would be removed.")
 @click.option(
-    "--idle", is_flag=True, help="No worker and no committer runs: any age of a list is safe."
+    "--idle",
+    is_flag=True,
+    help="Any age of a list is safe, as no worker and no committer runs, which is checked.",
 )
 @click.option("--json", "json_wanted", is_flag=True, help="One JSON object per table.")
 @fleet_options
@@ -56,7 +58,8 @@ def command(
     """Remove what tasks left that came to nothing: files on a write-ahead list that no snapshot of
     any ref has. Of all tables, or of those named (namespace.name).
 
-    Exit code: 0 done, 1 a table could not be swept or a list could not be read.
+    Exit code: 0 done, 1 a table could not be swept or a list could not be read, or --idle and
+    something still runs.
     """
     age_s = older_than if older_than is not None else fleets_age_s()
     if age_s < fleets_age_s() and not idle and not dry_run:
@@ -65,11 +68,31 @@ def command(
             "workers and say --idle, or give all of them a lower FIRNLINE_SWEEP_AGE_SECONDS first"
         )
     fleet = where.fleet()
+    if idle and not dry_run:
+        refuse_if_running(fleet, where.redis_url(fleet))
     whole = True
     for answer in answers(fleet, tables, age_s, dry_run):
         whole &= not answer["troubles"]
         click.echo(json.dumps(answer)) if json_wanted else say(line(answer, dry_run), hang=4)
     sys.exit(0 if whole else 1)
+
+
+def refuse_if_running(fleet: Fleet, redis: str | None) -> None:
+    """Raises ClickException where a worker or a committer runs, or where that cannot be seen."""
+    from firnline_cli._services import Services
+
+    if fleet.kafka is None:
+        raise click.ClickException(
+            "--idle: no broker is known, so that nothing shows whether a worker or a committer "
+            "runs. Name it with --kafka, or leave out --idle and wait until lists are old enough"
+        )
+    if redis is None:
+        say("no Redis is named (FIRNLINE_REDIS): leases of tasks are not looked at", err=True)
+    if found := Services(fleet.kafka, redis).running():
+        raise click.ClickException(
+            f"--idle, but something still runs: {'; '.join(found)}. Its files would be removed "
+            "under it. Stop workers and committers first; one that was killed stays a member for 6 s"
+        )
 
 
 def fleets_age_s() -> float:

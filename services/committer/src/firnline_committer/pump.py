@@ -103,6 +103,14 @@ class Pump:
         self._start_sweep()
         self._collect()
         self._queues.prune()
+        self._confirm_rest()
+
+    def _confirm_rest(self) -> None:
+        """Say that the pause of the whole fleet holds here and nothing is under way any more:
+        `firnline pause --wait` looks for it. No offset would: results wait through a pause."""
+        pause = None if self._switches is None else self._switches.pause(None)
+        if pause is not None and not self._work:
+            self._inbox.note(pause.note)
 
     def finish(self, timeout_s: float) -> None:
         """Wait for what is in work, no longer than that: what is not done by then is settled by

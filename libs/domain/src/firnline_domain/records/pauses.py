@@ -79,6 +79,11 @@ class Pause(Value):
     by: str
     reason: str  # in the person's words; may be empty
 
+    @property
+    def note(self) -> str:
+        """Which pause it is, for who confirms that all has come to rest under it."""
+        return f"at rest, paused at {self.since_ms}"
+
     def __str__(self) -> str:
         return f"by {self.by}" + (f": {self.reason}" if self.reason else "")
 

@@ -13,8 +13,8 @@ from firnline_domain.policy.holds import rewrite_hold_of
 from rich.console import Console
 from rich.padding import Padding
 
-from firnline_cli._figures import number, plain, say, size, styled
-from firnline_cli.explain import WIDTH, grid
+from firnline_cli._figures import Column, number, plain, plain_cells, say, show_list, size, styled
+from firnline_cli.explain import grid
 from firnline_cli.forecast.catalog import Unread
 from firnline_cli.forecast.forecast import Forecast
 
@@ -70,14 +70,17 @@ def _json(forecast: Forecast, now_ms: int) -> dict[str, Any]:
     }
 
 
+TABLES = [Column(name) for name in ("table", "orders", "partitions", "bytes", "reason")]
+PARTITIONS = [Column(name) for name in ("partition", "order", "reason", "files", "bytes")]
+
+
 class TextReport:
-    """For people: a line for each table, or for each partition of the only one."""
+    """For people: a line for each table, or for each partition of the only one. Where the output
+    is no terminal: tab-separated raw values under a header."""
 
     def __init__(self, whole: bool) -> None:
         self._whole = whole
         self._terminal = Console()
-        if not self._terminal.is_terminal:
-            self._terminal.width = WIDTH
         self._tables = self._wanting = self._orders = self._bytes = self._unread = 0
 
     def __call__(self, forecast: Forecast | Unread, now_ms: int) -> bool:
@@ -87,6 +90,9 @@ class TextReport:
             say(f"{plain(forecast.name)}: not read: {plain(forecast.why)}", fg="red", err=True)
             return False
         self._count(forecast)
+        if not self._terminal.is_terminal:
+            self._as_rows(forecast)
+            return True
         if self._whole:
             self._partitions(forecast.decisions)
         else:
@@ -121,6 +127,25 @@ class TextReport:
             made.add(styled(label), verdict, styled(why(decision)), *figures)
         self._terminal.print(made)
 
+    def _as_rows(self, forecast: Forecast) -> None:
+        """For programs, as all lists are."""
+        if self._whole:
+            rows = [
+                (partition.counters.scope.label, decision.order, decision.reason, data.files,
+                 data.bytes)
+                for partition, decision in forecast.decisions
+                for data in [partition.counters.holds.data]
+            ]  # fmt: skip
+            show_list(PARTITIONS, [plain_cells(row) for row in rows], self._terminal)
+            return
+        name, first = forecast.table.counters.table.dotted, (forecast.orders or forecast.decisions)
+        reason = first[0][1].reason if first else "no_files"
+        counts = len(forecast.orders), len(forecast.decisions), _bytes(forecast.orders)
+        header = TABLES if self._tables == 1 else ()
+        for row in (tuple(one.name for one in header), (name, *counts, reason)):
+            if row:
+                click.echo("\t".join(plain(str(one)) for one in row))
+
     def _rest(self, forecast: Forecast) -> None:
         if forecast.expiry.older_than_ms is not None:
             count = forecast.table.counters.snapshot_count
@@ -139,7 +164,8 @@ class TextReport:
         unread = f"; {self._unread:,} tables could not be read" if self._unread else ""
         say(
             f"Nothing was ordered. {self._orders:,} rewrites would be, in {self._wanting:,} of "
-            f"{self._tables:,} tables, of {size(self._bytes)} of data{unread}."
+            f"{self._tables:,} tables, of {size(self._bytes)} of data{unread}.",
+            err=not self._terminal.is_terminal,
         )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from typing import Any
 
 import click
 from firnline_adapters.kafka_connection import KafkaConnection
@@ -11,9 +10,9 @@ from firnline_domain.identity import MAIN, TableName
 from firnline_domain.policy.requested import Requested
 from firnline_domain.records.orders import RunAction
 
-from firnline_cli._fleet import ORDERS, SEND_S, Fleet, operator
+from firnline_cli._fleet import ORDERS, Fleet, operator
+from firnline_cli._services import PLANNER, Hidden, members_of
 
-PLANNER = "planner"  # its consumer group, unless FIRNLINE_PLANNER_APP says otherwise
 HERE = "--here does it in this process"
 
 
@@ -21,7 +20,7 @@ def send(fleet: Fleet, table: TableName, requested: Requested, group: str = PLAN
     """Return when the order is on the broker. Raises ClickException where no planner would read
     it, or the table is paused."""
     assert fleet.kafka is not None
-    if members(fleet.kafka, group) == 0:
+    if not _has_planner(fleet.kafka, group):
         raise click.ClickException(
             f"No planner reads the broker at {fleet.kafka.servers}: the order would wait. "
             f"Start the services; {HERE}."
@@ -39,25 +38,12 @@ def send(fleet: Fleet, table: TableName, requested: Requested, group: str = PLAN
     return order
 
 
-def members(kafka: KafkaConnection, group: str) -> int | None:
-    """Of a consumer group; None where the broker does not let us see. Raises ClickException where
-    it does not answer."""
-    from confluent_kafka import KafkaException
-    from confluent_kafka.admin import AdminClient
-    from firnline_adapters.kafka_connection import client_config
-    from firnline_adapters.kafka_groups import ask_coordinator
-
+def _has_planner(kafka: KafkaConnection, group: str) -> bool:
+    """True also where the broker does not let us see. Raises ClickException where it does not
+    answer."""
     try:
-        admin: Any = AdminClient(client_config(kafka))
-        admin.list_topics(timeout=SEND_S)
-    except KafkaException as error:
-        raise click.ClickException(
-            f"The broker at {kafka.servers} does not answer ({error}). {HERE}."
-        ) from None
-    try:
-        found = ask_coordinator(
-            lambda: admin.describe_consumer_groups([group], request_timeout=SEND_S)[group].result()
-        )
-    except KafkaException:
-        return None
-    return len(found.members)
+        return bool(members_of(kafka, group))
+    except Hidden:
+        return True
+    except click.ClickException as error:
+        raise click.ClickException(f"{error.message}. {HERE}.") from None
