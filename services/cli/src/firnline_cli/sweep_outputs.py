@@ -91,7 +91,7 @@ def refuse_if_running(fleet: Fleet, redis: str | None) -> None:
     if found := Services(fleet.kafka, redis).running():
         raise click.ClickException(
             f"--idle, but something still runs: {'; '.join(found)}. Its files would be removed "
-            "under it. Stop workers and committers first; one that was killed stays a member for 6 s"
+            "under it. Stop workers and committers first; a killed one stays a member for 6 s"
         )
 
 
