@@ -139,7 +139,8 @@ def command(
     """Bring tables that were there before Firnline under its care, those that need it most first.
 
     Each is counted once, from its newest snapshot, at a bounded rate; what the planner counts
-    already is left alone. It can be stopped and started again at any moment.
+    already is left alone. It can be stopped and started again at any moment. In the end it says
+    which tables are maintained, and which only watched (shadow mode) and how to change that.
 
     With --until-no-equality-deletes it waits for these tables, those that were adopted before
     too, and reads the manifests of each head: with --dry-run once.
@@ -182,6 +183,9 @@ def command(
     if until_none:
         wait = Wait(lake, report, clock, 0.0 if dry_run else patience_s)
         failed |= not wait.run(adoption.adopted)
+    if not dry_run:
+        found = (known.of(table.key) for table in adoption.adopted)
+        report.standings([one for one in found if one is not None])
     report.sum_up(adoption.tally, requests.unanswered)
     sys.exit(failed)
 

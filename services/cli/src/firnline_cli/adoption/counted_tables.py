@@ -3,14 +3,41 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
 from firnline_domain.identity import MAIN, TableName
+from firnline_domain.records.pauses import HoldReason
 from firnline_domain.records.states import TableState
 
 from firnline_cli._topics import Topics
 
 TOPIC = "table-states"
+
+
+class Standing(StrEnum):
+    """What Firnline does with a table that it counts; `words` say how to change that."""
+
+    MAINTAINED = "maintained"
+    SHADOW = "shadow"
+    PAUSED = "paused"
+    OFF = "off"
+
+    @property
+    def words(self) -> str:
+        """After the number of tables."""
+        return _WORDS[self]
+
+
+_WORDS = {
+    Standing.MAINTAINED: "maintained: rewritten and expired when the policy says so",
+    Standing.SHADOW: (
+        "in shadow mode: nothing is ordered. Set the table property firnline.shadow=false, or for "
+        "all tables start the planner without firnline.shadow in FIRNLINE_DEFAULTS"
+    ),
+    Standing.PAUSED: "paused: nothing is ordered until `firnline resume`",
+    Standing.OFF: "switched off: the table or its namespace has firnline.enabled=false",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +48,7 @@ class CountedTable:
     bytes: int
     parked: bool
     failing: bool
+    standing: Standing = Standing.MAINTAINED
 
     @property
     def full_name(self) -> tuple[str, ...]:
@@ -77,4 +105,17 @@ def known_table(state: Any) -> CountedTable:
         bytes=holds.data.bytes + deletes.bytes,
         parked="parked" in statuses,
         failing="backing_off" in statuses,
+        standing=standing_of(state),
     )
+
+
+def standing_of(state: Any) -> Standing:
+    """By the settings that are not the default, and by what keeps orders back."""
+    set_here = {one.name: one.value for one in state.in_force or ()}
+    hold = state.hold.reason if state.hold else ""
+    if set_here.get("firnline.enabled") == "false":
+        return Standing.OFF
+    if hold == HoldReason.PAUSED:
+        return Standing.PAUSED
+    is_shadow = set_here.get("firnline.shadow") == "true" or hold == HoldReason.SHADOW
+    return Standing.SHADOW if is_shadow else Standing.MAINTAINED

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 
 import click
 from firnline_domain.identity import TableName
 from firnline_domain.values import to_plain
 
-from firnline_cli._figures import plain, say, size
+from firnline_cli._figures import counted, plain, say, size
 from firnline_cli.adoption.canary import Outcome
+from firnline_cli.adoption.counted_tables import CountedTable, Standing
 from firnline_cli.adoption.equality_deletes import EqualityDeletes
 from firnline_cli.adoption.newcomers import FirstExpiry, Newcomer
 from firnline_cli.adoption.run import Tally
 
+NAMED = 20  # tables of one standing that a person is told by name
 PROGRESS_EVERY = 100  # tables between two lines about the progress
 LISTED_EVERY = 1_000
 
@@ -75,6 +78,15 @@ class TextReport:
         text = f"some left {found.table.dotted}  {proof_words(found)}"
         say(plain(text), fg="red", err=True)
 
+    def standings(self, tables: Sequence[CountedTable]) -> None:
+        """What is done with the tables that are counted now, and how to change it."""
+        for standing in Standing:
+            names = sorted(one.table.dotted for one in tables if one.standing is standing)
+            if names:
+                more = f" and {len(names) - NAMED:,} more" if len(names) > NAMED else ""
+                shown = f"{', '.join(names[:NAMED])}{more}"
+                say(plain(f"{counted(len(names), 'table')} {standing.words}. {shown}"), hang=2)
+
     def sum_up(self, tally: Tally, unanswered: list[TableName]) -> None:
         """The last line."""
         for table in unanswered:
@@ -133,6 +145,12 @@ class JsonReport:
     def with_equality_deletes(self, found: EqualityDeletes) -> None:
         """See `equality_deletes.Report`."""
         self._tell("some_left", **_proof(found))
+
+    def standings(self, tables: Sequence[CountedTable]) -> None:
+        """See `TextReport.standings`."""
+        for one in tables:
+            names = {"table": one.table.dotted, "uuid": one.table.uuid}
+            self._tell("standing", **names, catalog=one.table.catalog_path, is_now=one.standing)
 
     def sum_up(self, tally: Tally, unanswered: list[TableName]) -> None:
         """See `TextReport.sum_up`."""
