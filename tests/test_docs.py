@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import runpy
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from firnline_adapters.metric_list import METRICS
+from firnline_adapters.metric_list import DEAD, METRICS
+from firnline_adapters.record_sizes import TOO_LARGE
+from firnline_console.labels import ENDS
+from firnline_domain.policy.tag_creation import TAG_EXISTS
+from firnline_domain.records import signing
+from firnline_domain.records.results import ALREADY_COMMITTED, DUPLICATE_FILES
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -34,6 +41,54 @@ def test_the_reference_is_what_the_code_says(page: Path) -> None:
     assert re.findall(r"^.*\| +\|$", text, re.MULTILINE) == [], "a meaning is missing"
 
 
+RAISED = ("TaskRefused", "PoisonousRecord", "SignatureRefused", "Skipped")
+
+
+def reasons_in(tree: ast.AST) -> Iterator[str]:
+    """Codes and names of constants that errors are made with."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in RAISED and node.args:
+            first = node.args[0]
+            if isinstance(first, ast.Constant):
+                yield str(first.value)
+            elif isinstance(first, ast.Name) and first.id.isupper():
+                yield first.id
+
+
+def test_every_reason_that_the_code_gives_is_in_the_reference() -> None:
+    """Members of enumerations are there by `test_the_reference_is_what_the_code_says`."""
+    page = (DOCS / "reference/reasons.md").read_text()
+    listed = {*re.findall(r"^\| `([a-z0-9_]+)` \|", page, re.MULTILINE)}
+    paths = [path for path in SOURCES if "src" in path.parts]
+    codes = {code for path in paths for code in reasons_in(ast.parse(path.read_text()))}
+    constants = {code for code in codes if code.isupper()}
+    assert constants <= CONSTANTS.keys(), "say here what it is"
+    codes = {CONSTANTS.get(code, code) for code in codes}
+    assert codes | {*ENDS, *DEAD} <= listed
+
+
+CONSTANTS = {
+    "ALREADY_COMMITTED": ALREADY_COMMITTED,
+    "DUPLICATE_FILES": DUPLICATE_FILES,
+    "TAG_EXISTS": TAG_EXISTS,
+    "TOO_LARGE": TOO_LARGE,
+    "UNSIGNED": signing.UNSIGNED,
+    "UNKNOWN_KEY": signing.UNKNOWN_KEY,
+    "BAD_SIGNATURE": signing.BAD_SIGNATURE,
+    "STALE": signing.STALE,
+    "FUTURE": signing.FUTURE,
+}
+
+
+def test_metrics_named_in_messages_exist() -> None:
+    """A remedy that names a metric which nobody scrapes sends people astray."""
+    texts = (path.read_text() for path in SOURCES if "cli" in path.parts)
+    named = {name for text in texts for name in re.findall(r"\bfirnline_[a-z_]+\*", text)}
+    scraped = [one.scraped for one in METRICS.values()]
+    assert named
+    assert [one for one in named if not any(name.startswith(one[:-1]) for name in scraped)] == []
+
+
 def test_every_block_of_the_reference_is_on_a_page() -> None:
     found = [name for page in DOCS.glob("reference/*.md")
              for name in re.findall(r"<!-- generated: (\S+) -->", page.read_text())]  # fmt: skip
@@ -48,7 +103,7 @@ def test_metrics_are_named_as_they_are_scraped() -> None:
 
 
 def test_the_readme_names_each_service() -> None:
-    assert all(f"[{name}](services/{name})" in README for name in SERVICES)
+    assert all(re.search(rf"\bthe {name}\b", README) for name in SERVICES)
 
 
 def anchors(page: Path) -> set[str]:

@@ -12,18 +12,22 @@ from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
 from pathlib import Path
 
-from firnline_adapters.metric_list import ALL, METRICS
+from firnline_adapters.metric_list import ALL, DEAD, METRICS
 from firnline_adapters.settings import Setting, all_settings
 from firnline_cli.__main__ import GROUPS
+from firnline_console.labels import label_of
 from firnline_domain.policy.decisions import ORDERS, Reason
 from firnline_domain.policy.expiry_reasons import ExpiryReason
 from firnline_domain.reason_code import ReasonCode
 from firnline_domain.records.conflict_reasons import ConflictReason
+from firnline_domain.records.orphans import OrphanRefusal
 from firnline_domain.records.sharing import SharingRefusal
 from firnline_domain.settings.parquet import PARQUET, PARQUET_COLUMNS
 from firnline_domain.settings.property import WHY_OF_WORKERS, WORKERS
 from firnline_domain.settings.thresholds import PROPERTIES, RANGES, Thresholds
 from firnline_schemas.topics import Topic, all_topics
+from firnline_worker.comparing import COMPARED
+from firnline_worker.eligibility import ACTION_REFUSED, HANDED_OVER, REFUSED
 from firnline_worker.preconditions import HOLD_OFF, HOLD_OFF_MS
 
 FOLDER = Path(__file__).parent
@@ -134,9 +138,15 @@ def parquet(_: Mapping[str, str]) -> str:
 
 
 def reasons(codes: Iterable[ReasonCode]) -> Callable[[Mapping[str, str]], str]:
-    """One table of these codes."""
-    rows = [f"`{one.value}` | {one.meaning}" for one in codes]
-    return lambda _: table("reason | meaning", rows)
+    """One table of these codes, with the words that people see instead."""
+    rows = [f"`{one.value}` | {one.words} | {one.meaning}" for one in codes]
+    return lambda _: table("reason | shown as | meaning", rows)
+
+
+def sentences(found: Mapping[str, str]) -> Callable[[Mapping[str, str]], str]:
+    """One table of codes that are no members of an enumeration."""
+    rows = [f"`{code}` | {label_of(code)} | {text}" for code, text in sorted(found.items())]
+    return lambda _: table("reason | shown as | meaning", rows)
 
 
 def commands(_: Mapping[str, str]) -> str:
@@ -163,6 +173,13 @@ BLOCKS: dict[str, Callable[[Mapping[str, str]], str]] = {
     "expiry": reasons(ExpiryReason),
     "refused": reasons(ConflictReason),
     "shared": reasons(SharingRefusal),
+    "handed-over": sentences(HANDED_OVER),
+    "failed": sentences({**REFUSED, **ACTION_REFUSED}),
+    "orphans-refused": reasons(OrphanRefusal),
+    "compared": sentences(COMPARED),
+    "dead-letters": lambda _: table(
+        "reason | meaning", (f"`{code}` | {text}" for code, text in sorted(DEAD.items()))
+    ),
 }
 
 

@@ -269,6 +269,8 @@ def test_the_size_of_the_metadata_is_told_where_it_is_known(make: Make, size: in
 )
 def test_an_order_says_how_much_it_rewrites(ratio: float, extent: str) -> None:
     numbers = {"fragments": 9, "min_fragments": 8, "min_dead_ratio": ratio}
+    assert extent not in label_of("fragments", numbers)  # no delete reaches a file
+    numbers |= {"dead_rows": 3}
     assert f"; {extent}" in label_of("fragments", numbers)
     assert extent not in label_of("fixed_point", numbers)
 

@@ -13,13 +13,36 @@ from firnline_domain.records.events import Classification
 
 ALL = ("gateway", "enricher", "planner", "worker", "committer", "console")
 CATALOG_CALLERS = ("gateway", "enricher", "worker", "committer")
-DEAD = (
-    *("unexpected_record", "empty_record", "not_single_object", "unknown_schema", "bad_value"),
-    *("bad_body", "too_large", "unencodable", "unsigned", "unknown_key", "bad_signature", "stale"),
-    *("signed_in_the_future", "out_of_patience", "unreadable", "unusable", "no_such_bucket"),
-    *("state_too_large", "not_assigned", "not_folded", "unknown_action"),
-    *("unknown_catalog", "unknown_prefix", "not_taken", "ended_the_process", "table_failing"),
-)
+# Reasons of dead letters, and what has happened.
+DEAD: Mapping[str, str] = {
+    "unexpected_record": "a record of a type that the service does not take from that topic",
+    "empty_record": "a record without a value on a topic that has no tombstones",
+    "not_single_object": "no Avro single-object encoding: not written by Firnline",
+    "unknown_schema": "its schema is not on `schemas`: a newer service's, or foreign",
+    "bad_value": "decoded, and a value is out of its range",
+    "bad_body": "its bytes are not what its schema says",
+    "too_large": "larger than the topic or the reader takes",
+    "unencodable": "a record of ours that its schema cannot hold: its words are told, not its bytes",
+    "unsigned": "it carries no signature of the fleet ([signatures](../how-to/sign-records.md))",
+    "unknown_key": "signed by a key that this service does not have",
+    "bad_signature": "altered, or copied from another topic, partition or table",
+    "stale": "signed longer ago than is believed",
+    "signed_in_the_future": "signed further ahead than clocks may differ",
+    "out_of_patience": "catalog or storage did not answer for as long as the record could wait",
+    "unreadable": "the enricher could not read the table: an error that no retry mends",
+    "unusable": "the service failed at it: an error of ours, with its text",
+    "handler_failed": "the planner failed at it: an error of ours, with its text",
+    "no_such_bucket": "a table was assigned to a bucket that the fleet does not have",
+    "state_too_large": "the planner's state of the table is larger than its topic takes",
+    "not_assigned": "a table was to move, and this driver of the planner moves none",
+    "not_folded": "the console failed to show it; other services took it",
+    "unknown_action": "an order or a result of an action that this version does not know",
+    "unknown_catalog": "no connection of that name is in the service's settings",
+    "unknown_prefix": "the catalog led its client to another prefix than the table's",
+    "not_taken": "a record of a topic that each process reads whole could not be read",
+    "ended_the_process": "it ended the process that took it, several times",
+    "table_failing": "a step of the planner fails at the table, by an error of its own",
+}
 STATUSES = (*("200", "204", "400", "401", "403", "404", "409", "413", "500", "502", "503", "504"),)
 CATALOG_ERRORS = ("401", "403", "429", "500", "502", "503", "504", "none")
 ENDS = (

@@ -135,7 +135,9 @@ def failing(fleet: dict[str, Any]) -> int:
 
 def failing_text(count: int) -> str:
     """Say so in a line, with the command that says more."""
-    return f"PLANNER ERROR at {counted(count, 'table')}: `firnline tables --status stuck` lists them."
+    return (
+        f"PLANNER ERROR at {counted(count, 'table')}: `firnline tables --status stuck` lists them."
+    )
 
 
 def pause_text(pause: dict[str, Any], now_ms: int) -> str:

@@ -70,7 +70,13 @@ def label_of(code: str, numbers: Mapping[str, float] | None = None) -> str:
     text = phrase.format_map({name: _shown(known[name]) for name in needed})
     if code in (Reason.FULL_INTERVAL, Reason.CLOSED):
         return f"{text}; full: every file is rewritten"
-    return f"{text}; {extent_of(known)}" if code in ORDERS and "min_dead_ratio" in known else text
+    says_extent = code in ORDERS and "min_dead_ratio" in known and _reaches(known)
+    return f"{text}; {extent_of(known)}" if says_extent else text
+
+
+def _reaches(numbers: Mapping[str, float]) -> bool:
+    """Whether a delete reaches a file; of a table without deletes the extent says nothing."""
+    return any(numbers.get(kind) for kind in DELETES)
 
 
 def priced(numbers: Mapping[str, float]) -> str:
@@ -119,6 +125,7 @@ KINDS = {
     "position_deletes": "position deletes",
     "global_deletes": "global equality deletes",
 }
+DELETES = [*(kind for kind in KINDS if kind != "fragments"), "dead_rows"]
 LEAST = {"global_deletes": "min_equality_deletes"}  # the others' are named as they are
 
 

@@ -55,6 +55,21 @@ class Side:
         return sum(one.records for one in deletes.values() if one.kind is equality)
 
 
+# Why rows were not compared, or what came of it.
+COMPARED: dict[str, str] = {
+    "too_large": "More bytes than `FIRNLINE_COMPARE_MAX_BYTES`.",
+    "too_many_deletes": "Too many equality deletes for Iceberg's own reader.",
+    "not_planned": "Iceberg plans other files than the rewrite replaced.",
+    "snapshot_gone": "The commit's snapshot is expired.",
+    "parent_gone": "The snapshot before it is expired.",
+    "history_hidden": "The catalog hides older snapshots, and no older metadata file is left.",
+    "not_read": "A file or the table could not be read.",
+    "unreachable": "Catalog or storage did not answer.",
+    "paused": "Maintenance is paused.",
+    "rows_differ": "The rows after the commit are not those before it: `firnline undo TASK`.",
+}
+
+
 class Skipped(Exception):
     """Not compared; the reason is a code."""
 

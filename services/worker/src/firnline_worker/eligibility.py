@@ -111,6 +111,38 @@ REFUSED: dict[str, str] = {
     "keys_do_not_add_up": "The checksums of the keys in, masked and out do not balance.",
 }
 
+# Of expiry, archive, statistics, sort and the other actions, and of a task that came to no end.
+ACTION_REFUSED: dict[str, str] = {
+    "archive_changed": "The archive is another table than before, or was changed meanwhile.",
+    "archive_unfit": "The archive cannot take the files: its schema, its spec or its encryption.",
+    "branch_age_limit": "A branch that `firnline.expire.branches` removes has a running task.",
+    "disabled": "`firnline.enabled=false` was set while the order waited.",
+    "listed_twice": "A file is in the table twice: it cannot be moved.",
+    "namespace_gone": "The namespace does not exist any more.",
+    "no_manifest_list": "A snapshot has no manifest list, as those before Iceberg 0.9.",
+    "no_primitive_column": "No column has a type that statistics are computed of.",
+    "no_sort_order": "`firnline.sort` asks for the table's sort order, and it has none.",
+    "no_statistics": "Iceberg computed none.",
+    "no_time_column": "No partition or column says how old rows are.",
+    "open_branch": "A branch is ahead of the table, for a fast-forward: left alone until then.",
+    "unpublished_wap": "A staged commit (`wap.id`) is not published: left alone until then.",
+    "remote_signing": "The catalog signs each request to the storage, which we do not support.",
+    "sort_unsupported": "Files that only Iceberg's own action can rewrite are not sorted.",
+    "unsortable_column": "`firnline.sort` names no column, or one whose type has no order.",
+    "tag_exists": "The tag that was to be made names another snapshot.",
+    "too_many_deletes": "Too many equality deletes to compare rows through Iceberg's own reader.",
+    "unknown_column": "A property names a column that the table does not have.",
+    "unreadable_condition": "The condition of a purge or a retention cannot be read.",
+    "unreadable_file": "A file is not there, or cannot be read.",
+    "unknown_action": "An action that this worker does not know: upgrade it.",
+    "out_of_memory": "The task ran out of memory; its partition goes to the heavy lane.",
+    "result_not_sent": "The result is larger than the topic takes.",
+    "unreachable": "Catalog or storage did not answer.",
+    "worker_error": "The worker failed at it: an error of ours, with its text.",
+    "nothing_to_do": "There was nothing left to do when the worker looked.",
+    "deadline": "No answer came before the deadline: the worker was lost, or is slow.",
+}
+
 assert set(_UNSUPPORTED) == set(get_args(Unsupported))
 
 

@@ -59,7 +59,7 @@ class EventsChecks:
         if late_s > SOON_S:
             raise Failed(
                 f"seen after {late_s:.1f} s",
-                "see firnline_outbox_* of the gateway's /metrics: is Kafka slow, or far away?",
+                "see firnline_gateway_outbox_* at the gateway's /metrics: is Kafka slow or far?",
             )
         return f"seen after {max(0.0, late_s):.2f} s"
 
