@@ -103,7 +103,7 @@ def test_metrics_are_named_as_they_are_scraped() -> None:
 
 
 def test_the_readme_names_each_service() -> None:
-    assert all(re.search(rf"\bthe {name}\b", README) for name in SERVICES)
+    assert all(re.search(rf"\bthe\s{name}\b", README) for name in SERVICES)
 
 
 def anchors(page: Path) -> set[str]:
