@@ -22,7 +22,7 @@ DEAD: Mapping[str, str] = {
     "bad_value": "decoded, and a value is out of its range",
     "bad_body": "its bytes are not what its schema says",
     "too_large": "larger than the topic or the reader takes",
-    "unencodable": "a record of ours that its schema cannot hold: its words are told, not its bytes",
+    "unencodable": "a record of ours that its schema cannot hold",
     "unsigned": "it carries no signature of the fleet ([signatures](../how-to/sign-records.md))",
     "unknown_key": "signed by a key that this service does not have",
     "bad_signature": "altered, or copied from another topic, partition or table",
