@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from firnline_adapters.in_memory import MemoryBroker, MemoryInbox, MemoryPublisher
 from firnline_adapters.kafka import Header, KafkaInbox, KafkaPublisher
@@ -157,25 +157,6 @@ def test_what_is_done_stays_done(bus: Bus) -> None:
     again = bus.open_inbox()
     assert [delivery.record.at_ms for delivery in take(bus, again, 1)] == [1]
     again.close()
-
-
-@pytest.mark.stack
-def test_a_note_stays_beside_the_offsets_and_moves_none(kafka: str) -> None:
-    run = uuid.uuid4().hex
-    publisher = KafkaPublisher(kafka, BUCKETS, "contract")
-    bus = Bus(publisher, lambda: inbox, lambda *_: None, lambda _: [], run)
-    inbox = KafkaInbox(kafka, run, [TOPIC], publisher, Log("contract"))
-    put(bus, event(bus, 0))
-    first = take(bus, inbox, 1)
-    inbox.note("at rest")
-    asked = [TopicPartition(TOPIC, number) for number in range(BUCKETS)]
-    reader = Consumer({"bootstrap.servers": kafka, "group.id": run})
-    assert {one.metadata for one in reader.committed(asked, timeout=10)} == {"at rest"}
-    inbox.close()
-    again = KafkaInbox(kafka, run, [TOPIC], publisher, Log("contract"))
-    assert [one.record for one in take(bus, again, 1)] == [first[0].record]  # it was not done
-    again.close()
-    reader.close()
 
 
 def test_a_poisonous_record_does_not_block_its_partition(bus: Bus) -> None:

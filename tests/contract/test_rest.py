@@ -10,6 +10,7 @@ from typing import Any
 import click
 import pytest
 import redis
+from confluent_kafka import Consumer, TopicPartition
 from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
 from firnline_adapters.kafka_connection import KafkaConnection
 from firnline_adapters.leases import PREFIX, RedisLeases
@@ -100,6 +101,25 @@ def test_a_committer_is_at_rest_when_it_says_so_of_this_pause(kafka: str, member
     until(lambda: (committer.look(), committer.inbox.note(PAUSE.note)), confirmed, bool)
     committer.end_all()  # a later commit keeps it
     assert confirmed()
+
+
+def test_a_note_stays_beside_the_offsets_and_moves_none(kafka: str, member: Any) -> None:
+    group = uuid.uuid4().hex
+    publisher = KafkaPublisher(kafka, 8, "rest")
+    event = make("rewrite_committed/native")
+    publisher.publish("maintenance-events", event.table.key, event)
+    publisher.flush()
+    reading = member(group, "maintenance-events")
+    until(reading.look, lambda: reading.open, bool)
+    first = [(one.partition, one.offset) for one in reading.open]
+    reading.inbox.note("at rest")
+    asked = [TopicPartition("maintenance-events", number) for number in range(8)]
+    reader = Consumer({"bootstrap.servers": kafka, "group.id": group})
+    noted = reader.committed(asked, timeout=10)
+    assert {one.metadata for one in noted} == {"at rest"}
+    offsets = {one.partition: one.offset for one in noted}
+    assert all(offsets[partition] <= offset for partition, offset in first)  # none is done
+    reader.close()
 
 
 def test_a_lease_without_a_member_is_seen(kafka: str, redis_url: str) -> None:

@@ -105,6 +105,9 @@ ERRORS = [
     "group authorization: Group authorization failed (GROUP_AUTHORIZATION_FAILED)",
     "WRONGPASS invalid username-password pair or user is disabled.",
     "the password: invalid, or expired",
+    "token_endpoint: https://idp.example/token",
+    "sasl.oauthbearer.token.endpoint.url=https://idp.example/token is refused",
+    '{"token_type": "bearer", "access_token_expires_in": 3600}',
 ]
 
 

@@ -11,16 +11,14 @@ from firnline_adapters.in_memory import MemoryBroker, MemoryPublisher
 from firnline_cli._topics_memory import MemoryTopics
 from firnline_cli.adoption.canary import Canary
 from firnline_cli.adoption.catalog_tables import Name
-from firnline_cli.adoption.counted_tables import CountedTable, CountedTables, known_table
+from firnline_cli.adoption.counted_tables import CountedTables
 from firnline_cli.adoption.equality_deletes import Gone, Unreadable
 from firnline_cli.adoption.newcomers import FirstExpiry, Newcomer
-from firnline_cli.adoption.report import JsonReport, TextReport
 from firnline_cli.adoption.requests import REFRESH_S, SLOW_S, Clock, Requests, Stopped
 from firnline_cli.adoption.run import UNREAD_IN_A_ROW, Adoption
 from firnline_domain.identity import MAIN, Scope, TableName, bucket_of
 from firnline_domain.records.orders import ResyncTable
-from firnline_domain.records.pauses import Hold
-from firnline_domain.records.states import PartitionState, SettingInForce, TableState
+from firnline_domain.records.states import PartitionState, TableState
 from firnline_domain.records.tallies import FileTally, Tally
 from firnline_domain.values import replace
 
@@ -394,34 +392,3 @@ def test_the_canary_is_the_same_before_and_after_its_adoption(world: World) -> N
     rest = list(second.newcomers([()], []))
     assert Canary.of(second.already, rest, 0.05) == canary
     assert len(rest) == 404 - len(canary.keys)
-
-
-def test_in_the_end_it_says_what_is_done_with_each_table(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    def standing(**changes: object) -> CountedTable:
-        table = named(("shop", f"t{next(numbers)}"))
-        return known_table(replace(state(table), **changes))
-
-    numbers = count()
-    in_force = SettingInForce("firnline.shadow", "true", "FIRNLINE_DEFAULTS", "")
-    off = replace(in_force, name="firnline.enabled", value="false")
-    tables = [
-        standing(),
-        standing(in_force=(in_force,)),
-        standing(hold=Hold("shadow")),
-        standing(hold=Hold("paused")),
-        standing(in_force=(off,)),
-    ]
-    assert [one.standing for one in tables] == [
-        *["maintained", "shadow", "shadow", "paused", "off"]
-    ]
-    TextReport(False).standings(tables)
-    out = capsys.readouterr().out
-    assert "1 table maintained" in out
-    assert "2 tables in shadow mode: nothing is ordered. Set the table property firnline" in out
-    assert "without firnline.shadow in FIRNLINE_DEFAULTS. shop.t1, shop.t2\n" in out
-    assert "`firnline resume`" in out
-    assert "firnline.enabled=false" in out
-    JsonReport().standings(tables)
-    assert '"is_now": "shadow"' in capsys.readouterr().out

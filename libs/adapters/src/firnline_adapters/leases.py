@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import redis
+from firnline_domain.errors import RetryLater
 
+from firnline_adapters.redis_client import redis_client
+
+MARKS = ("finished:", "begun:")  # beside the leases: what workers remember of tasks
+LOOK_S = 5.0
 PREFIX = "firnline:lease:"
 # The scripts compare the owner and act in one step, so a lease that has passed to another owner
 # is never prolonged or deleted by the old one. Value: owner, a tab, the note. Who succeeds whom:
@@ -66,6 +71,15 @@ class RedisLeases:
             for name, value in zip(names, values, strict=True)
             if value is not None
         }
+
+
+def held_leases(url: str) -> list[str]:
+    """Names of the leases that tasks hold now. Raises RetryLater, Misconfigured."""
+    client = redis_client(url, socket_timeout=LOOK_S, socket_connect_timeout=LOOK_S)
+    try:
+        return [one for one in RedisLeases(client).notes("") if not one.startswith(MARKS)]
+    except redis.RedisError as error:
+        raise RetryLater(f"Redis does not answer: {error}") from None
 
 
 def _text(value: bytes | str) -> str:

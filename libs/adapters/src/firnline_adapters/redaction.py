@@ -5,9 +5,10 @@ Two ways find them. Patterns know a secret by what stands before it (`token=`, `
 linear in the text's length: error texts quote what strangers sent. And the secrets that this
 process was given are masked letter by letter, wherever a library's exception quotes them.
 
-`name: value` is ambiguous: `token: c4n4ry` is a secret, `https://idp/token: 401 invalid_client` is
-the only line that says what is wrong. A value stays where it is a word of a protocol, or where the
-name is the end of a path or an error's code and the value has no random letters.
+A name such as `token_endpoint` has no secret. `name: value` is ambiguous: `token: c4n4ry` is a
+secret, `https://idp/token: 401 invalid_client` is the only line that says what is wrong. A value
+stays where it is a word of a protocol, or where the name is the end of a path or an error's code
+and the value has no random letters.
 """
 
 from __future__ import annotations
@@ -65,6 +66,10 @@ _ERROR_CODE = re.compile(
     r"(?:Expired|Invalid|Missing|Malformed|Unrecognized|Unsupported)[A-Z]\w*"
     r"|[A-Z]\w*(?:Error|Exception|Expired|Required|Denied|Failed)"
 )
+_PUBLIC = re.compile(  # `token_endpoint`, `sasl.oauthbearer.token.endpoint.url`, `token_type`
+    r"(?i)[-_.](?:endpoint|type|ur[il]|server|expir[a-z]{1,6}(?:[-_](?:in|at|ms))?|ttl|file|path)"
+    r"[\"']?$"
+)
 _RANDOM = re.compile(r"(?=.{0,80}\d)(?=.{0,80}[A-Za-z]).{6,}|[^(\[]{24,}")
 _BEFORE = 60  # characters of a name's word that are looked at
 MIN_CHARS = 6  # a shorter one would take pieces out of other words; patterns find it still
@@ -113,6 +118,8 @@ def _mask_values(pattern: re.Pattern[str], text: str) -> str:
 def _is_prose(match: re.Match[str]) -> bool:
     """Whether the value is no value, but the next word of a sentence."""
     name, between, value = match.groups()
+    if _PUBLIC.search(name):
+        return True
     if "=" in between or not between[-1:].isspace() or name[-1] in "\"'" or value[0] in "\"'":
         return False  # that is how settings, headers and JSON are written
     if _PROTOCOL.fullmatch(value):

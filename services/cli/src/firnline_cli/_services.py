@@ -12,6 +12,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from firnline_adapters.kafka_connection import KafkaConnection, client_config
 from firnline_adapters.kafka_groups import ask_coordinator
+from firnline_adapters.leases import held_leases
 from firnline_adapters.signing import RecordSigner
 from firnline_domain.errors import Misconfigured, RetryLater
 from firnline_domain.policy.lanes import BEFORE_GROUP, group_at
@@ -22,9 +23,9 @@ from firnline_cli._topics import READ_S, KafkaTopics, consumer_of, places_of
 PLANNER = "planner"  # its consumer group, unless FIRNLINE_PLANNER_APP says otherwise
 WORKER = "worker"  # of the default resource group; others have their name behind it
 COMMITTER = "committer"
+QUIET = {"log_level": 0}  # a client for one question: what it cannot do, its errors say
 ORDERS, RESULTS = "operator-orders", "task-results"
 OF_DEFAULT = ("table-tasks", "compare-tasks")  # what the default group's workers take, too
-MARKS = ("finished:", "begun:")  # beside the leases: what is over
 
 
 @dataclass(frozen=True)
@@ -87,21 +88,16 @@ class Services:
             )
 
     def _task_topics(self) -> list[str]:
-        found = _topics_of(AdminClient(client_config(self.kafka)), self.kafka)
+        found = _topics_of(AdminClient(client_config(self.kafka, QUIET)), self.kafka)
         return sorted(one for one in found if one in OF_DEFAULT or group_at(one) is not None)
 
     def _leases(self) -> Iterator[str]:
         if self.redis is None:
             return
-        import redis
-        from firnline_adapters.leases import RedisLeases
-        from firnline_adapters.redis_client import redis_client
-
         try:
-            client = redis_client(self.redis, socket_timeout=5, socket_connect_timeout=5)
-            held = [one for one in RedisLeases(client).notes("") if not one.startswith(MARKS)]
-        except (redis.RedisError, Misconfigured) as error:
-            raise click.ClickException(f"Redis does not answer: {error}") from None
+            held = held_leases(self.redis)
+        except (RetryLater, Misconfigured) as error:
+            raise click.ClickException(str(error)) from None
         yield from (f"a task holds the lease {name}" for name in held)
 
 
@@ -117,7 +113,7 @@ class Hidden(click.ClickException):
 
 def members_of(kafka: KafkaConnection, group: str) -> list[Any]:
     """Of a consumer group. Raises Hidden, or ClickException where the broker does not answer."""
-    admin: Any = AdminClient(client_config(kafka))
+    admin: Any = AdminClient(client_config(kafka, QUIET))
     _topics_of(admin, kafka)
     try:
         found = ask_coordinator(
