@@ -179,7 +179,7 @@ def test_closed_partitions_are_frozen_once(
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (["run", "{name}", "compact", "--partition", "[1]"], 1, "has no partition [1]"),
+        (["run", "{name}", "compact", "--partition", "[1]"], 1, "has no partition '[1]'"),
         (["run", "{name}", "compakt"], 2, "compakt"),
         (["run", "{name}", "compact", "--config", "/nowhere.toml"], 2, "/nowhere.toml"),
         (["run", "{name}", "compact", "--catalog", "silver"], 2, "no catalog silver"),
