@@ -113,6 +113,9 @@ REFUSED: dict[str, str] = {
 
 # Of expiry, archive, statistics, sort and the other actions, and of a task that came to no end.
 ACTION_REFUSED: dict[str, str] = {
+    "clocks_differ": "Clocks of services or storage differ too much to tell what is old.",
+    "java_failed": "Iceberg's own code failed at the table, with its text.",
+    "lost_race": "Another commit came first, and Iceberg's own action does not try again.",
     "archive_changed": "The archive is another table than before, or was changed meanwhile.",
     "archive_unfit": "The archive cannot take the files: its schema, its spec or its encryption.",
     "branch_age_limit": "A branch that `firnline.expire.branches` removes has a running task.",
