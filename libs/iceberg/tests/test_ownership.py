@@ -89,6 +89,17 @@ def test_a_quarantine_that_is_a_link_ends_it(street: Street) -> None:
     assert f"data/{left()}" in street.stored()
 
 
+def test_what_somebody_else_has_put_into_the_quarantine_stays(street: Street) -> None:
+    street.put(f"{QUARANTINE}/123/victim/data/{left()}")
+    street.put(f"{QUARANTINE}/123/data/report.csv")
+    street.put(f"{QUARANTINE}/123/data/{left()}")
+    table = street.table()
+    gone = release(table, RetainedNames(table), Storage(table), before_ms=9_000)
+    assert gone.deleted == 1
+    assert len(gone.left) == 2
+    assert f"{QUARANTINE}/123/victim/data/{left()}" in street.stored()
+
+
 def test_a_link_to_a_neighbours_file_stays(street: Street) -> None:
     theirs = street.theirs()
     link = street.root / "data" / left()

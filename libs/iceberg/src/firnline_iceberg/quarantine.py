@@ -11,6 +11,7 @@ from firnline_iceberg.below_location import AT_ONCE, Storage
 from firnline_iceberg.locations import address
 from firnline_iceberg.moving import Moved, Mover
 from firnline_iceberg.naming import file_name
+from firnline_iceberg.ownership import Ownership
 from firnline_iceberg.removal import QUARANTINE, Move, quarantine_place, remove_quarantined
 from firnline_iceberg.retained_names import RetainedNames
 from firnline_iceberg.stored_files import StoredFile
@@ -22,7 +23,7 @@ _TIME = re.compile(r"[1-9][0-9]{0,18}|0")
 @dataclass(frozen=True)
 class Released:
     """What came of files whose time in the quarantine is over, and of those that were missed.
-    `left`: why some of these could not be put back, by where they are."""
+    `left`: why some of these stay where they are, by their places."""
 
     deleted: int = 0
     deleted_bytes: int = 0
@@ -51,17 +52,22 @@ def release(table: LoadedTable, names: RetainedNames, storage: Storage, before_m
     """Deletes what was put in before `before_ms`; puts back what the table names by now, however
     long it has been there. 0: nothing is deleted. Raises StorageUnreachable, OSError."""
     deleted = deleted_bytes = 0
-    due, missed = list[StoredFile](), list[Move]()
+    due, missed, left = list[StoredFile](), list[Move](), dict[str, str]()
+    owner = Ownership(table)
     for at_ms, file in quarantined(storage):
         if names.has(file_name(file.place)):
             _, _, place = file.place.split("/", 2)
             if not storage.holds(place):
                 missed.append(Move(file.place, place, file.bytes))
         elif at_ms < before_ms:
-            due.append(file)
+            _, _, place = file.place.split("/", 2)
+            if why := owner.why_not_named(place):  # somebody else has put it here
+                left[file.place] = why
+            else:
+                due.append(file)
     moved = Mover(storage).move_all(missed)
     for at in range(0, len(due), AT_ONCE):
         some = due[at : at + AT_ONCE]
         deleted += remove_quarantined(table, [one.place for one in some])
         deleted_bytes += sum(one.bytes for one in some)
-    return Released(deleted, deleted_bytes, moved.files, moved.left)
+    return Released(deleted, deleted_bytes, moved.files, {**moved.left, **left})
