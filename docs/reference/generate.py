@@ -22,7 +22,7 @@ from firnline_domain.reason_code import ReasonCode
 from firnline_domain.records.conflict_reasons import ConflictReason
 from firnline_domain.records.orphans import OrphanRefusal
 from firnline_domain.records.sharing import SharingRefusal
-from firnline_domain.settings.parquet import PARQUET, PARQUET_COLUMNS
+from firnline_domain.settings.parquet import OF_COMMITS, PARQUET, PARQUET_COLUMNS
 from firnline_domain.settings.property import WHY_OF_WORKERS, WORKERS
 from firnline_domain.settings.thresholds import PROPERTIES, RANGES, Thresholds
 from firnline_schemas.topics import Topic, all_topics
@@ -133,7 +133,8 @@ def _range(field: str) -> str:
 
 def parquet(_: Mapping[str, str]) -> str:
     columns = {f"{start}NAME": one for start, one in PARQUET_COLUMNS.items()}
-    rows = [f"`{name}` | {one.words}" for name, one in {**PARQUET, **columns}.items()]
+    checked = {**PARQUET, **columns, **OF_COMMITS}
+    rows = [f"`{name}` | {one.words}" for name, one in checked.items()]
     return table("property | value", rows)
 
 
