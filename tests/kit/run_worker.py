@@ -52,7 +52,7 @@ class RunWorker:
         (delivery,) = topics.inbox("test", RESULTS).poll(0)
         found = delivery.record
         if isinstance(found, TaskFailed):
-            if found.reason == "worker_error":
+            if found.reason in ("worker_error", "java_failed"):
                 raise TaskEnded(found.message)
             raise TaskRefused(found.reason, found.message, found.retryable)
         assert isinstance(found, RewriteFinished)

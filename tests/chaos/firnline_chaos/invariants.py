@@ -130,7 +130,7 @@ def able(ledger: Ledger, in_storm: Collection[tuple[str, int]]) -> list[str]:
         task: end.message
         for task, ends in ledger.ends.items()
         for end in ends
-        if isinstance(end, TaskFailed) and end.reason == "worker_error"
+        if isinstance(end, TaskFailed) and end.reason in ("worker_error", "java_failed")
         if (task, end.attempt) in ledger.attempts - in_storm
     }
     return [f"task {task} failed in calm: {why[:200]}" for task, why in failed.items()]
