@@ -20,6 +20,7 @@ from firnline_adapters.kafka import Header, KafkaInbox, KafkaPublisher
 from firnline_adapters.logs import Log
 from firnline_adapters.records import encode
 from firnline_adapters.signing import RecordSigner, signer_here
+from firnline_adapters.start_marks import MAX_DEATHS, KafkaMarks, StartMark, StartMarks
 from firnline_domain.errors import RetryLater
 from firnline_domain.identity import Scope, TableName, bucket_of
 from firnline_domain.ports import Delivery, Inbox, Publisher
@@ -395,3 +396,39 @@ def test_odd_schemas_and_records_of_unknown_ones_hold_nobody(kafka: str) -> None
     inbox.close()
     assert key in found
     assert time.monotonic() - began < 30
+
+
+@pytest.mark.stack
+def test_a_record_that_ends_three_processes_goes_aside(kafka: str) -> None:
+    """Each life has a client of its own, and no disk."""
+    group, key = uuid.uuid4().hex, uuid.uuid4().hex
+    publisher = KafkaPublisher(kafka, BUCKETS, "contract")
+    table = TableName(key, ("db",), "t")
+    for number in range(4):
+        record = RewriteSkipped(f"task-{number}", table, "main", None, "none", number)
+        publisher.publish(TOPIC, key, record)
+    publisher.flush()
+    done, aside, lives = list[str](), list[str](), 0
+    while "task-3" not in done:
+        lives += 1
+        assert lives <= MAX_DEATHS + 2
+        starts = StartMarks(KafkaMarks(kafka, group))
+        inbox = KafkaInbox(kafka, group, [TOPIC], publisher, Log("contract"), starts=starts)
+        deadline, died = time.monotonic() + 40, False
+        while not died and "task-3" not in done and time.monotonic() < deadline:
+            for delivery in inbox.poll(0.2):
+                if delivery.key == key and delivery.record.task_id == "task-2":
+                    if delivery.deaths < MAX_DEATHS:
+                        died = True
+                        break
+                    aside.append(delivery.record.task_id)
+                elif delivery.key == key:
+                    done.append(delivery.record.task_id)
+                inbox.done(delivery)
+            if not died:
+                inbox.commit()
+        inbox.close(died)
+    assert aside == ["task-2"]
+    assert {"task-0", "task-1", "task-3"} == set(done)
+    marks = KafkaMarks(kafka, group).read([(TOPIC, one) for one in range(BUCKETS)])
+    assert set(marks.values()) == {StartMark()}  # the last life has ended in order

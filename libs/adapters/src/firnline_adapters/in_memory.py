@@ -27,6 +27,7 @@ from firnline_adapters.record_sizes import (
 )
 from firnline_adapters.records import RecordCodec, expected
 from firnline_adapters.signing import RecordSigner
+from firnline_adapters.start_marks import MAX_DEATHS, MemoryMarks, StartMarks, died_at
 
 Header = tuple[str, bytes]
 _OFF = RecordSigner(Keyring())
@@ -125,8 +126,12 @@ class MemoryInbox:
         group: str,
         topics: Sequence[str],
         signer: RecordSigner = _OFF,
+        starts: StartMarks | None = None,
     ) -> None:
         self._broker = broker
+        self._starts = starts or StartMarks(MemoryMarks())
+        places = [(topic, one) for topic in topics for one in range(broker.buckets)]
+        self._starts.take_over(places)
         self._signer = signer
         self._group = group
         self._topics = list(topics)
@@ -141,6 +146,8 @@ class MemoryInbox:
             for partition in range(self._broker.buckets):
                 if (topic, partition) not in full:
                     found.extend(self._read(topic, partition))
+        if not found:
+            self._starts.relax()
         return found
 
     def moved(self) -> Collection[Place]:
@@ -159,14 +166,19 @@ class MemoryInbox:
         mark = self._marks.setdefault((topic, partition), OffsetTracker(start))
         found = []
         for offset in range(mark.next_to_read, len(log)):
+            if self._starts.is_waiting:
+                break
             key, value = log[offset]
             mark.read(offset)
+            deaths = self._starts.begin((topic, partition), offset)
             try:
+                if deaths > MAX_DEATHS and (error := died_at(deaths)):
+                    raise error
                 check_size(topic, value)
                 headers = self._broker.headers.get((topic, partition, offset))
                 self._signer.verify(topic, partition, key, value, headers)
                 record = expected(topic, self._codec.decode(value))
-                found.append(Delivery(topic, partition, offset, key, record))
+                found.append(Delivery(topic, partition, offset, key, record, deaths))
             except PoisonousRecord as poison:
                 letter = DeadLettered(
                     topic,
@@ -181,12 +193,14 @@ class MemoryInbox:
                 )
                 send_to_dead_letters(MemoryPublisher(self._broker), letter)
                 mark.done(offset)
+                self._starts.end((topic, partition), offset)
         return found
 
     def done(self, delivery: Delivery) -> None:
         """See `Inbox.done`."""
         if mark := self._marks.get((delivery.topic, delivery.partition)):
             mark.done(delivery.offset)
+            self._starts.end((delivery.topic, delivery.partition), delivery.offset)
 
     def commit(self) -> None:
         """See `Inbox.commit`."""
@@ -199,9 +213,13 @@ class MemoryInbox:
             for partition in range(self._broker.buckets):
                 self._broker.notes[self._group, topic, partition] = text
 
-    def close(self) -> None:
+    def close(self, died: bool = False) -> None:
         """See `Inbox.close`."""
-        self.commit()
+        if not died:
+            self.commit()
+            self._starts.give_back(
+                [(topic, one) for topic in self._topics for one in range(self._broker.buckets)]
+            )
         self._marks.clear()
 
 

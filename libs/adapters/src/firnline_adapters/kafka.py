@@ -45,6 +45,7 @@ from firnline_adapters.record_sizes import (
 from firnline_adapters.records import RecordCodec, expected
 from firnline_adapters.schema_topic import SchemaTopic
 from firnline_adapters.signing import RecordSigner, signer_here
+from firnline_adapters.start_marks import MAX_DEATHS, MemoryMarks, StartMarks, died_at
 
 Header = tuple[str, str | bytes | None]
 MAX_MESSAGE_BYTES = 16 * 1024 * 1024  # the most that any topic's file allows, compressed
@@ -192,13 +193,17 @@ class KafkaInbox:
         publisher: KafkaPublisher,
         log: Log,
         signer: RecordSigner | None = None,
+        starts: StartMarks | None = None,
     ) -> None:
-        """`signer`: None = the publisher's."""
+        """`signer`: None = the publisher's. `starts`: None = a record that ends the process is not
+        found out here."""
         self._publisher = publisher
         self._signer = signer or publisher.signer
         self._log = log
         self._group = group
         self._codec = RecordCodec(SchemaTopic(kafka).find)
+        self._starts = starts or StartMarks(MemoryMarks())
+        self._died = False
         self._owned: set[Place] = set()
         self._moved: set[Place] = set()
         self._full: set[Place] = set()  # and so paused
@@ -232,13 +237,19 @@ class KafkaInbox:
 
     def poll(self, timeout_s: float, full: Collection[Place] = ()) -> Sequence[Delivery]:
         """See `Inbox.poll`."""
-        self._pause(self._owned & set(full))
+        waits = self._starts.is_waiting
+        self._pause(set(self._owned) if waits else self._owned & set(full))
         found = []
-        for message in self._consumer.consume(500, timeout_s):
+        # The first partitions come within this call, and may have to be begun carefully.
+        alone = self._starts.is_careful or not self._owned
+        messages = self._consumer.consume(1 if alone else 500, timeout_s)
+        for message in messages:
             if error := message.error():
                 self._log.warning("poll_error", error=error.str())
             elif (delivery := self._decoded(message)) is not None:
                 found.append(delivery)
+        if not messages:
+            self._starts.relax()
         self._lag.look(self._done)
         return found
 
@@ -269,16 +280,20 @@ class KafkaInbox:
         mark.read(offset)
         metrics.count("records_read", topic=topic)
         key = message.key()
+        deaths = self._starts.begin((topic, partition), offset)
         try:
+            if deaths > MAX_DEATHS and (error := died_at(deaths)):
+                raise error  # it was to go aside before, and ended that process, too
             check_size(topic, message.value())
             self._signer.verify(topic, partition, key, message.value(), message.headers())
             record = expected(topic, self._codec.decode(message.value()))
         except Exception as error:  # of this record: the process would end at it in each life
             self.reject_raw(message, error)
             mark.done(offset)
+            self._starts.end((topic, partition), offset)
             return None
         text = key.decode(errors="replace") if isinstance(key, bytes) else key
-        return Delivery(topic, partition, offset, text, record)
+        return Delivery(topic, partition, offset, text, record, deaths)
 
     def reject_raw(self, message: Message, error: Exception) -> None:
         """Put an undecodable message on `dead-letters`; it is there before its offset commits."""
@@ -291,6 +306,7 @@ class KafkaInbox:
         """See `Inbox.done`; a delivery of a partition that has moved on is ignored."""
         if mark := self._marks.get((delivery.topic, delivery.partition)):
             mark.done(delivery.offset)
+            self._starts.end((delivery.topic, delivery.partition), delivery.offset)
 
     def commit(self) -> None:
         """See `Inbox.commit`."""
@@ -335,19 +351,25 @@ class KafkaInbox:
             return int(found.offset)
         return int(self._consumer.get_watermark_offsets(found, timeout=METADATA_S)[0])
 
-    def close(self) -> None:
+    def close(self, died: bool = False) -> None:
         """See `Inbox.close`."""
+        self._died = died
         try:
-            self.commit()
+            if not died:
+                self.commit()
+                self._starts.give_back(self._owned)
         finally:  # where the broker is away, too: see `bootstrap` of the committer
             self._leave_group()
 
     def _assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self._owned.update((new.topic, new.partition) for new in partitions)
+        self._starts.take_over([(new.topic, new.partition) for new in partitions])
         consumer.incremental_assign(partitions)
 
     def _revoked(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        self.commit()
+        if not self._died:
+            self.commit()
+            self._starts.give_back([(gone.topic, gone.partition) for gone in partitions])
         self._lost(consumer, partitions)
 
     def _lost(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
@@ -359,6 +381,7 @@ class KafkaInbox:
             self._marks.pop(place, None)
             self._committed.pop(place, None)
             self._noted.discard(place)
+        self._starts.forget([(gone.topic, gone.partition) for gone in partitions])
         consumer.incremental_unassign(partitions)
 
 

@@ -64,6 +64,7 @@ def _others(service: str, app: str) -> Iterator[tuple[str, str, str, tuple[str, 
     yield "group", READER_GROUPS, PREFIXED, ("Read",)
     if service in ("enricher", "committer"):
         yield "group", service, LITERAL, ("Read",)
+        yield "group", f"{service}-starts", LITERAL, ("Read",)
     if service == "worker":  # and one of each resource group
         yield "group", service, PREFIXED, ("Read",)
     if service == "console":
@@ -72,6 +73,7 @@ def _others(service: str, app: str) -> Iterator[tuple[str, str, str, tuple[str, 
         yield "group", "enricher", LITERAL, ("Describe",)  # how far it has come
     if service == "planner":
         yield "group", app, LITERAL, ("Read",)
+        yield "group", f"{app}-starts", LITERAL, ("Read",)
         yield "transactional-id", f"{app}-", PREFIXED, ("Describe", "Write")
         for changelog in (f"firnline-{app}-state", f"{app}-state-changelog"):  # of each driver
             rights = ("Alter", "Create", "Describe", "Read", "Write")

@@ -20,6 +20,7 @@ class Delivery(Value):
     offset: int
     key: str | None
     record: Any  # a value of this package
+    deaths: int = 0  # of processes that had begun it alone; from MAX_DEATHS on it is to go aside
 
 
 class Publisher(Protocol):
@@ -63,8 +64,9 @@ class Inbox(Protocol):
         """Keep words beside the offsets of every partition that is ours, for those who look at the
         group (blocks where they are new); later commits keep them, too."""
 
-    def close(self) -> None:
-        """Commit and leave the group."""
+    def close(self, died: bool = False) -> None:
+        """Commit and leave the group. `died`: by an error that a record may have caused; nothing is
+        committed then, and the next life begins its records one at a time."""
 
 
 class Leases(Protocol):

@@ -10,9 +10,11 @@ from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
 from firnline_adapters.logs import Log
 from firnline_adapters.pauses import KafkaPauseReader
 from firnline_adapters.signing import signer_of
+from firnline_adapters.start_marks import KafkaMarks, StartMarks
 from firnline_adapters.threads import Threads
 from firnline_domain.commits.lifetimes import Lifetimes
 from firnline_domain.commits.table_holds import HEADER, PASS
+from firnline_domain.errors import RetryLater
 from firnline_iceberg.catalog_probe import require_catalogs, told_by_java
 from firnline_iceberg.catalogs import CatalogCommits, CatalogTables
 from firnline_iceberg.jars import class_path
@@ -52,7 +54,8 @@ def running(settings: Settings, log: Log) -> Iterator[Pump]:
         sweeps = Sweeps(Sweeper(uncached, now_ms, lives.sweep_ms, keys=signer.keys), log, now_ms)
         handlers = Handlers(committer, tables, now_ms)
         switches = KafkaPauseReader(settings.broker, signer)
-        inbox = KafkaInbox(settings.broker, GROUP, TOPICS, publisher, log)
+        starts = StartMarks(KafkaMarks(settings.broker, GROUP))
+        inbox = KafkaInbox(settings.broker, GROUP, TOPICS, publisher, log, starts=starts)
         try:
             yield Pump(
                 inbox,
@@ -65,8 +68,15 @@ def running(settings: Settings, log: Log) -> Iterator[Pump]:
                 gather_s=settings.gather_s,
                 pool=Threads(settings.commit_threads),
             )
-        finally:
+        except RetryLater:
             inbox.close()
+            raise
+        except BaseException:  # a JVM that has ended, too: by what it was given to do
+            inbox.close(died=True)
+            raise
+        else:
+            inbox.close()
+        finally:
             switches.close()
 
 

@@ -18,6 +18,7 @@ from firnline_adapters import metrics
 from firnline_adapters.dead_letters import dead_letter_of, send_to_dead_letters
 from firnline_adapters.logs import Log
 from firnline_adapters.retry_queue import FailureLog
+from firnline_adapters.start_marks import died_at
 from firnline_adapters.threads import Inline, Pool
 from firnline_domain.commits.conflicts import Conflict
 from firnline_domain.errors import HeapTooSmall, PoisonousRecord, RetryLater
@@ -135,7 +136,11 @@ class Pump:
         deliveries = self._inbox.poll(timeout_s, self._queues.full())
         self._queues.forget(self._inbox.moved())
         for delivery in deliveries:
-            self._queues.append(delivery, self._now())
+            if deadly := died_at(delivery.deaths):
+                self._give_up(delivery, deadly)
+                self._handled.append(delivery)
+            else:
+                self._queues.append(delivery, self._now())
 
     def _make_room(self) -> None:
         """A partition that is full is read no further, so its tables that do not move give up what

@@ -15,6 +15,7 @@ from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
 from firnline_adapters.logs import Log
 from firnline_adapters.redis_client import redis_client
 from firnline_adapters.signing import signer_of
+from firnline_adapters.start_marks import KafkaMarks, StartMarks
 from firnline_adapters.tls import scheme, server_context
 from firnline_domain.ports import Inbox
 from firnline_domain.settings.groups import groups_of, named
@@ -59,7 +60,8 @@ def follower(settings: Settings, model: ReadModel, log: Log) -> Follower:
     topics = topics_read(groups_of(settings.groups))
 
     def open_inbox(group: str) -> Inbox:
-        return KafkaInbox(settings.broker, group, topics, publisher, log)
+        starts = StartMarks(KafkaMarks(settings.broker, group))
+        return KafkaInbox(settings.broker, group, topics, publisher, log, starts=starts)
 
     def next_generation() -> Built:
         return Built(uuid.uuid4().hex[:12], now_ms())

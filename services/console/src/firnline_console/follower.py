@@ -64,5 +64,10 @@ class Follower:
                 if not deliveries and self._model.built() != built:
                     raise ViewLost(built.generation)
                 on_deliveries(self._model, built.generation, inbox, deliveries, self._log)
-        finally:
+        except (ViewLost, RetryLater):
             inbox.close()
+            raise
+        except BaseException:
+            inbox.close(died=True)
+            raise
+        inbox.close()

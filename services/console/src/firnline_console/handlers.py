@@ -7,6 +7,7 @@ from typing import Any
 
 from firnline_adapters import metrics
 from firnline_adapters.logs import Log
+from firnline_adapters.start_marks import died_at
 from firnline_domain.errors import RetryLater
 from firnline_domain.policy.lanes import group_at, topics_of
 from firnline_domain.ports import Delivery, Inbox
@@ -35,12 +36,16 @@ def on_deliveries(
     """
     if not deliveries:
         return
+    for delivery in deliveries:
+        if deadly := died_at(delivery.deaths):
+            _leave_out(delivery, deadly, log)
+    read = [one for one in deliveries if not died_at(one.deaths)]
     try:
-        model.apply(generation, [_fact(delivery) for delivery in deliveries])
+        model.apply(generation, [_fact(delivery) for delivery in read])
     except (ViewLost, RetryLater):
         raise
     except Exception:  # one record that cannot be folded must not keep the others out
-        _one_by_one(model, generation, deliveries, log)
+        _one_by_one(model, generation, read, log)
     for delivery in deliveries:
         inbox.done(delivery)
     inbox.commit()
@@ -56,8 +61,12 @@ def _one_by_one(
         except (ViewLost, RetryLater):
             raise
         except Exception as error:
-            metrics.count("dead_letters", reason="not_folded")
-            log.error("not_folded", error, topic=delivery.topic, offset=delivery.offset)
+            _leave_out(delivery, error, log)
+
+
+def _leave_out(delivery: Delivery, error: Exception, log: Log) -> None:
+    metrics.count("dead_letters", reason="not_folded")
+    log.error("not_folded", error, topic=delivery.topic, offset=delivery.offset)
 
 
 def _fact(delivery: Delivery) -> Any:

@@ -41,9 +41,12 @@ def run(settings: Settings, log: Log, stop: threading.Event) -> None:
             pump.step(POLL_S)
     except RetryLater as error:
         log.error("starting_anew", why=error)
-        sys.exit(1)
-    finally:
         inbox.close()
+        sys.exit(1)
+    except BaseException:
+        inbox.close(died=True)
+        raise
+    inbox.close()
     log.info("stopped")
 
 

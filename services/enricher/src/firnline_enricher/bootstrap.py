@@ -8,6 +8,7 @@ from firnline_adapters.assignments import FollowedAssignments
 from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
 from firnline_adapters.logs import Log
 from firnline_adapters.signing import signer_of
+from firnline_adapters.start_marks import KafkaMarks, StartMarks
 from firnline_adapters.threads import Threads
 from firnline_domain.ports import Inbox
 from firnline_iceberg.catalogs import CatalogTables
@@ -26,7 +27,8 @@ def build(settings: Settings, log: Log) -> tuple[Pump, Inbox]:
     signer = signer_of(settings)
     places = FollowedAssignments(settings.broker, settings.buckets, log, signer)
     publisher = KafkaPublisher(settings.broker, settings.buckets, GROUP, places, signer)
-    inbox = KafkaInbox(settings.broker, GROUP, TOPICS, publisher, log)
+    starts = StartMarks(KafkaMarks(settings.broker, GROUP))
+    inbox = KafkaInbox(settings.broker, GROUP, TOPICS, publisher, log, starts=starts)
     tables = CatalogTables(settings.connections)
     handlers, *answerers = [Handlers(tables, now_ms) for _ in range(1 + ANSWERERS)]
     pool = Threads(ANSWERERS)

@@ -17,6 +17,7 @@ from firnline_adapters import metrics
 from firnline_adapters.dead_letters import dead_letter_of, send_to_dead_letters
 from firnline_adapters.logs import Log
 from firnline_adapters.retry_queue import FailureLog, RetryQueue
+from firnline_adapters.start_marks import died_at
 from firnline_adapters.threads import Inline, Pool
 from firnline_domain.errors import PoisonousRecord, RetryLater
 from firnline_domain.identity import TableName
@@ -157,6 +158,9 @@ class Pump:
     def _handle(self, delivery: Delivery, queue: RetryQueue) -> bool:
         """False: not now, the queue pauses."""
         started, table = self._now(), delivery.record.table
+        if deadly := died_at(delivery.deaths):
+            self._give_up(delivery, deadly)
+            return True
         if self._unread.is_resting(table):
             if table not in self._unread and len(queue.waiting) <= MAX_HELD:
                 return False  # its catalog rests for a moment
@@ -212,7 +216,10 @@ class Pump:
             asked = [one.delivery.record.table for one in self._answering]
             table = delivery.record.table
             rests = self._unread.is_resting(table)
-            if rests and table in self._unread:
+            if deadly := died_at(delivery.deaths):
+                self._give_up(delivery, deadly)
+                settled.append(delivery)
+            elif rests and table in self._unread:
                 self._unread.ask(delivery.record)
                 settled.append(delivery)
             elif rests or table in asked:

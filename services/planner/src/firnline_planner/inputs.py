@@ -12,6 +12,7 @@ from firnline_adapters.logs import Log
 from firnline_adapters.record_sizes import check_size
 from firnline_adapters.records import RecordCodec, expected
 from firnline_adapters.signing import Headers, RecordSigner
+from firnline_adapters.start_marks import died_at
 from firnline_domain.errors import PoisonousRecord
 from firnline_domain.records.assignments import HANDOVERS
 from firnline_domain.records.events import DeadLettered, TickPassed
@@ -44,6 +45,7 @@ class Input(NamedTuple):
     key: bytes | None
     value: bytes | None
     headers: Headers | None = None
+    deaths: int = 0  # of planners that had begun it alone
 
 
 def chunks(inputs: Sequence[Input]) -> Iterator[list[Input]]:
@@ -80,6 +82,8 @@ class Reader:
 
     def read(self, came: Input) -> Any:
         """Its record; where it has none the exception, for `handle` to put it aside in its turn."""
+        if deadly := died_at(came.deaths):
+            return deadly
         try:
             check_size(came.topic, came.value)
             self.signer.verify(came.topic, came.partition, came.key, came.value, came.headers)

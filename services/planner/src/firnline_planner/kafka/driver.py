@@ -19,6 +19,7 @@ from firnline_adapters.assignments import KafkaAssignments
 from firnline_adapters.consumer_lag import ConsumerLag, Done
 from firnline_adapters.health import say_ready
 from firnline_adapters.logs import Log
+from firnline_adapters.start_marks import MemoryMarks, StartMarks
 
 from firnline_planner import meters
 from firnline_planner.effects import Effects
@@ -54,7 +55,9 @@ class KafkaDriver:
         stop: Callable[[str], NoReturn],
         assignments: KafkaAssignments,
         lag: ConsumerLag,
+        starts: StartMarks | None = None,
     ) -> None:
+        """`starts`: None = a record that ends the process is not found out."""
         self._consumer = consumer
         self._transactions = transactions
         self._buckets = buckets
@@ -64,7 +67,8 @@ class KafkaDriver:
         self._stop = stop
         self._assignments = assignments
         self._lag = lag
-        self._membership = Membership(consumer, buckets)
+        self._starts = starts or StartMarks(MemoryMarks())
+        self._membership = Membership(consumer, buckets, self._starts)
         self._ticked_s = 0.0
         self._behind: set[int] = set()  # buckets with more due than they have reconciled
         self._ending = False
@@ -93,8 +97,10 @@ class KafkaDriver:
 
     def _round(self) -> None:
         self._assignments.catch_up()
-        messages = self._consumer.consume(BATCH_RECORDS, WAIT_S)
-        ours, batch = [_input(one) for one in messages if self._is_ours(one)], Batch()
+        # The first partitions come within this call, and may have to be begun carefully.
+        alone = self._starts.is_careful or not self._buckets.buckets
+        messages = self._consumer.consume(1 if alone else BATCH_RECORDS, WAIT_S)
+        ours, batch = [self._begun(_input(one)) for one in messages if self._is_ours(one)], Batch()
         meters.count_read(one.topic for one in ours)
         effects = [one for chunk in chunks(ours) for one in self._take(chunk, batch)]
         effects += self._pass_time(
@@ -102,7 +108,15 @@ class KafkaDriver:
         )
         if effects:
             self._commit(batch, effects)
+        for one in ours:
+            self._starts.end((one.topic, one.partition), one.offset)
+        if not messages:
+            self._starts.relax()
         self.rounds += 1
+
+    def _begun(self, came: Input) -> Input:
+        deaths = self._starts.begin((came.topic, came.partition), came.offset)
+        return came._replace(deaths=deaths) if deaths else came
 
     def _is_ours(self, message: Message) -> bool:
         if error := message.error():

@@ -12,6 +12,8 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from firnline_adapters.kafka_groups import ask_coordinator
 from firnline_adapters.logs import Log
+from firnline_adapters.start_marks import StartMarks
+from firnline_domain.ports import Place
 from firnline_domain.settings.thresholds import Thresholds
 from rocksdict import Cache
 
@@ -156,9 +158,10 @@ class Membership:
     topics together and stickily, so those of the other topics follow by hand.
     """
 
-    def __init__(self, consumer: Consumer, buckets: OwnedBuckets) -> None:
+    def __init__(self, consumer: Consumer, buckets: OwnedBuckets, starts: StartMarks) -> None:
         self._consumer = consumer
         self._buckets = buckets
+        self._starts = starts
         self.is_new = False  # given partitions since it was last asked
 
     def join(self) -> None:
@@ -166,6 +169,10 @@ class Membership:
         self._consumer.subscribe(
             [FILE_CHANGES], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked
         )
+
+    def leave_in_order(self) -> None:
+        """This process ends, and not by a record."""
+        self._starts.give_back(_names(self._places(self._buckets)))
 
     def read_again(self) -> None:
         """Go back to where the state of each bucket is."""
@@ -184,13 +191,16 @@ class Membership:
             ]
             await_stable(consumer, wanted)
             self._buckets.open(partitions)
-        consumer.incremental_assign(self._places(partitions))
+        places = self._places(partitions)
+        self._starts.take_over(_names(places))
+        consumer.incremental_assign(places)
         self.is_new = True
 
     def _revoked(self, consumer: Consumer, taken: list[TopicPartition]) -> None:
         partitions = [one.partition for one in taken if one.partition in self._buckets]
         places = self._places(partitions)
         self._buckets.close(partitions)
+        self._starts.give_back(_names(places))
         consumer.incremental_unassign(places)
 
     def _places(self, partitions: Iterable[int]) -> list[TopicPartition]:
@@ -201,6 +211,10 @@ class Membership:
             for one in partitions
             for topic in self._buckets.topics(one)
         ]
+
+
+def _names(places: Iterable[TopicPartition]) -> list[Place]:
+    return [(one.topic, one.partition) for one in places]
 
 
 def await_stable(consumer: Consumer, places: list[TopicPartition]) -> None:

@@ -12,6 +12,7 @@ from firnline_adapters.assignments import KafkaAssignments
 from firnline_adapters.consumer_lag import ConsumerLag
 from firnline_adapters.logs import Log
 from firnline_adapters.replication import replication_here
+from firnline_adapters.start_marks import KafkaMarks, StartMarks
 from firnline_domain.records.assignments import Board
 from firnline_domain.settings.thresholds import Thresholds
 from rocksdict import Cache
@@ -63,6 +64,7 @@ def serve(settings: Settings, reader: Reader, defaults: Thresholds, log: Log) ->
         stop,
         assignments,
         ConsumerLag(consumer, settings.app),
+        StartMarks(KafkaMarks(settings.broker, settings.app)),
     )
 
     def end(*_: object) -> None:
