@@ -86,7 +86,7 @@ class KafkaMarks:
         return {(one.topic, one.partition): mark_in(one.metadata) for one in found}
 
     def _committed(self, wanted: list[TopicPartition]) -> list[TopicPartition]:
-        found = self._consumer.committed(wanted, timeout=ASK_S)
+        found: list[TopicPartition] = self._consumer.committed(wanted, timeout=ASK_S)
         for one in found:
             if one.error is not None:
                 raise KafkaException(one.error)
