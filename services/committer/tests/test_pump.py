@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from firnline_adapters.in_memory import (
 )
 from firnline_adapters.logs import Log
 from firnline_adapters.retry_queue import FIRST_PAUSE_S, PATIENCE_S
+from firnline_adapters.start_marks import MAX_DEATHS, MemoryMarks, StartMarks
 from firnline_committer import table_queues
 from firnline_committer.attempts import Progress
 from firnline_committer.handlers import Handlers
@@ -71,6 +73,10 @@ class Bench:
         self.wall_ms = 10_000_000
         clocks = (lambda: self.now, lambda: self.wall_ms)
         self.pump = Pump(self.inbox, self.publisher, self.handlers, Log("t"), *clocks)
+
+    def steps(self, count: int) -> None:
+        for _ in range(count):
+            self.pump.step(0)
 
     def send(self, *results: Any) -> None:
         for one in results:
@@ -389,3 +395,27 @@ def test_many_tables_that_stand_still_leave_room_for_one_that_moves(
         if isinstance(one, RewriteConflicted)
     ]
     assert {one.reason for one in given_up} == {ConflictReason.UNREACHABLE}
+
+
+class Killed(BaseException):
+    """Nothing of the process runs any more."""
+
+
+def test_a_result_that_ends_its_process_goes_back_after_three_lives(
+    bench: Bench, result: Any
+) -> None:
+    """As one does that takes all memory of the JVM."""
+    marks = MemoryMarks()
+    bench.send(result(task="1"), result(task="2"), result(task="3", table=B))
+    bench.handlers.failing = {"2": Killed()}  # type: ignore[dict-item]
+    for life in range(MAX_DEATHS + 2):
+        starts = StartMarks(marks, lambda: bench.now)
+        bench.inbox = MemoryInbox(bench.broker, "committer", ["task-results"], starts=starts)
+        bench.pump = Pump(bench.inbox, bench.publisher, bench.handlers, Log("t"), lambda: bench.now)
+        with pytest.raises(Killed) if life <= MAX_DEATHS else nullcontext():
+            bench.steps(9)
+    [letter] = bench.broker.records("dead-letters")
+    assert (letter.reason, letter.offset) == ("ended_the_process", 1)
+    told = {event.task_id: type(event) for event in bench.broker.records("maintenance-events")}
+    assert told == {"1": RewriteSkipped, "2": RewriteConflicted, "3": RewriteSkipped}
+    assert (bench.offset(A), bench.offset(B)) == (2, 1)

@@ -9,6 +9,7 @@ import pytest
 from firnline_adapters.in_memory import MemoryBroker, MemoryInbox, MemoryPublisher
 from firnline_adapters.logs import Log
 from firnline_adapters.retry_queue import FIRST_PAUSE_S, MAX_PAUSE_S
+from firnline_adapters.start_marks import MAX_DEATHS, MemoryMarks, StartMarks
 from firnline_domain.errors import CatalogRefused, RetryLater, StorageUnreachable
 from firnline_domain.identity import TableName, bucket_of
 from firnline_domain.ports import Delivery
@@ -67,6 +68,16 @@ class Bench:
         self.wall_ms = 10_000_000
         clocks = (lambda: self.now, lambda: self.wall_ms)
         self.pump = Pump(self.inbox, self.publisher, self.handlers, Log("test"), *clocks)
+
+    def restart(self, marks: MemoryMarks) -> None:
+        starts = StartMarks(marks, lambda: self.now)
+        self.inbox = MemoryInbox(self.broker, GROUP, [TOPIC], starts=starts)
+        clocks = (lambda: self.now, lambda: self.wall_ms)
+        self.pump = Pump(self.inbox, self.publisher, self.handlers, Log("test"), *clocks)
+
+    def steps(self, count: int) -> None:
+        for _ in range(count):
+            self.pump.step(0)
 
     def commits(self, *events: TableCommitted) -> None:
         for event in events:
@@ -194,3 +205,25 @@ def test_an_unreadable_table_stops_nobody(bench: Bench) -> None:
     assert (letter.reason, letter.message) == ("unreadable", "not an Avro file")
     assert (bench.sent(A), bench.sent(B)) == ([1], [2])
     assert (bench.offset(A), bench.offset(B)) == (1, 1)
+
+
+class Killed(BaseException):
+    """Nothing of the process runs any more."""
+
+
+def test_a_commit_that_ends_its_process_goes_aside_after_three_lives(bench: Bench) -> None:
+    """And the planner is told that the table has moved; its neighbour is read on."""
+    neighbour = next(f"n{n}" for n in range(99) if bucket_of(f"n{n}", 8) == bucket_of(A, 8))
+    marks = MemoryMarks()
+    bench.commits(commit(neighbour, 1), commit(A, 2), commit(neighbour, 3))
+    bench.handlers.failing[A] = Killed()  # type: ignore[assignment]
+    for _ in range(MAX_DEATHS + 1):
+        bench.restart(marks)
+        with pytest.raises(Killed):
+            bench.steps(9)
+    bench.restart(marks)
+    bench.steps(9)
+    [letter] = bench.broker.records("dead-letters")
+    assert (letter.reason, letter.offset) == ("ended_the_process", 1)
+    assert (bench.sent(A), bench.offset(A)) == ([2], 3)
+    assert bench.sent(neighbour)[-1] == 3

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 import uuid
 import weakref
-from collections.abc import Callable, Collection, Mapping, Set
+from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple, Protocol
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
@@ -167,11 +167,6 @@ class StartMarks:
                 self._begun = None
 
     @property
-    def places(self) -> Set[Place]:
-        """Those that are ours."""
-        return self._marks.keys()
-
-    @property
     def is_careful(self) -> bool:
         """Whether records are to be begun one at a time."""
         return bool(self._careful)
@@ -185,9 +180,9 @@ class StartMarks:
         """Mark a record, before any of it is decoded, if we are careful. How many processes have
         died at it."""
         mark = self._marks.get(place)
-        self._last = self._now()
-        if not self.is_careful or mark is None:
+        if not self._careful or mark is None:
             return 0
+        self._last = self._now()
         changed = {place} | {one for one, kept in self._marks.items() if kept.begun != NOTHING}
         for one in changed:
             self._marks[one] = self._marks[one]._replace(begun=NOTHING)

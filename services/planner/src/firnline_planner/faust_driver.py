@@ -28,7 +28,6 @@ from firnline_adapters.logs import Log
 from firnline_adapters.records import encode
 from firnline_adapters.replication import replication_here
 from firnline_adapters.signing import Headers
-from firnline_adapters.start_marks import KafkaMarks, MemoryMarks, StartMarks
 from firnline_domain.errors import Misconfigured
 from firnline_domain.records.assignments import Board
 from firnline_domain.records.events import TickPassed
@@ -251,10 +250,7 @@ class FaustDriver:
         defaults: Thresholds,
         log: Log,
         stop: Callable[[str], NoReturn],
-        starts: StartMarks | None = None,
     ) -> None:
-        """`starts`: None = a record that ends the process is not found out."""
-        self.starts = starts or StartMarks(MemoryMarks())
         self._faust = faust_app
         self._settings = settings
         self._reader = reader
@@ -301,15 +297,13 @@ class FaustDriver:
         """Handle one record; False if there was a rebalance meanwhile, and nothing was kept."""
         meters.count_read([came.topic])
         generation = self._faust.app.consumer_generation_id
-        bucket, place = self._bucket(came.partition), (came.topic, came.partition)
-        came = came._replace(deaths=self.starts.begin(place, came.offset))
+        bucket = self._bucket(came.partition)
         effects = self._reader.read_and_handle(came, bucket, wall_ms())
         await self._send(effects.outputs, came.partition)
         if generation != self._faust.app.consumer_generation_id:
             bucket.discard()  # another may have gone on meanwhile, from the state before this
             return False
         bucket.commit()
-        self.starts.end(place, came.offset)
         meters.count([effects])
         self.handled += 1
         return True
@@ -420,10 +414,6 @@ class FaustDriver:
         """After a rebalance the state may have gone on elsewhere: schedules are built anew."""
         self._buckets.clear()
         self._behind.clear()
-        assigned = {(one.topic, one.partition) for one in self._faust.app.consumer.assignment()}
-        owned = {place for place in assigned if place[0] in TOPICS}
-        self.starts.give_back(self.starts.places - owned)
-        self.starts.take_over(owned - self.starts.places)
 
 
 def _headers(found: Any) -> Headers:
@@ -451,8 +441,7 @@ def serve(settings: Settings, reader: Reader, defaults: Thresholds, log: Log) ->
         log.warning("restoring", why="the last planner here did not stop in order")
     made = faust_app(settings, local.directory, _replicas(settings))
     stop = partial(watchdog.stop, log)
-    starts = StartMarks(KafkaMarks(settings.broker, settings.app))
-    driver = FaustDriver(made, settings, reader, defaults, log, stop, starts)
+    driver = FaustDriver(made, settings, reader, defaults, log, stop)
     driver.install()
     signs = {
         "events or recovery": partial(_progress, made.app, driver),
@@ -469,7 +458,6 @@ def serve(settings: Settings, reader: Reader, defaults: Thresholds, log: Log) ->
             worker.execute_from_commandline()
     except SystemExit as ended:
         if not ended.code:
-            driver.starts.give_back(driver.starts.places)
             local.close()
         raise
 
