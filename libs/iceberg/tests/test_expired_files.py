@@ -134,9 +134,9 @@ def test_files_outside_the_tables_locations_stay_unless_their_owner_agrees(tmp_p
     other = tmp_path / "others" / "x.parquet"
     other.parent.mkdir()
     other.write_bytes(b"x")
-    assert not ExpiredRemoval(site.table(), outside=False).remove([f"file://{other}"])
+    assert not ExpiredRemoval(site.table(), outside=None).remove([f"file://{other}"])
     assert other.exists()
-    assert ExpiredRemoval(site.table(), outside=True).remove([f"file://{other}"])
+    assert ExpiredRemoval(site.table(), outside=lambda _: "").remove([f"file://{other}"])
     assert not other.exists()
 
 
@@ -150,7 +150,7 @@ def test_a_path_that_is_read_in_two_ways_takes_no_other_file_along(
     stored = site.stored()
     live = next(one for one in stored if one.endswith(".parquet"))
     odd = live + ending.format(live.rpartition("/")[2])
-    removal = ExpiredRemoval(site.table(), outside=True)
+    removal = ExpiredRemoval(site.table(), outside=lambda _: "")
     assert removal.remove([odd]) == 0
     assert site.stored() == stored
     assert [*removal.left] == [odd]
@@ -162,7 +162,7 @@ def test_files_behind_a_link_stay_and_are_said(tmp_path: Path) -> None:
     victim = tmp_path / "victim.parquet"
     victim.write_bytes(b"x")
     (site.root / "data" / "link").symlink_to(tmp_path)
-    removal = ExpiredRemoval(site.table(), outside=True)
+    removal = ExpiredRemoval(site.table(), outside=lambda _: "")
     paths = [f"file://{site.root}/data/link/victim.parquet"]
     assert removal.remove(paths) == 0
     assert victim.exists()

@@ -22,6 +22,7 @@ from firnline_iceberg.neighbours import (
     Neighbours,
     places_of,
     refuse_shared,
+    rule_of_outside,
 )
 from firnline_iceberg.tables import Tables
 from pyiceberg.partitioning import PartitionSpec
@@ -352,3 +353,40 @@ def test_a_prefix_that_no_connection_names_is_looked_through(catalog: RestCatalo
     uuid = str(UUID(int=1))
     table = tables.load(TableName(uuid, ("shop",), "orders", "lake", "dev"))
     assert [one.name for one in Neighbours(tables).of(table)] == ["lake/dev:db.t"]
+
+
+def test_files_outside_go_only_where_the_operator_says_and_nobody_else_is(
+    catalog: RestCatalog,
+) -> None:
+    """A writer can name any path in a manifest, and agree for his own table."""
+    catalog.put(("dev", "t"), "s3://lake/imports/t", **{"write.data.path": "s3://lake/imports/d"})
+    log = [{"timestamp-ms": 1, "metadata-file": "s3://lake/imports/old/x.json"}]
+    catalog.tables["dev", "t"]["metadata-log"] = log
+    named = "s3://lake/imports, s3a://cold/"
+    properties = {"uri": catalog.uri, "firnline.external-files": named}
+    tables = Tables(CatalogConnection("lake", properties))
+    table = tables.named(("shop",), "orders")
+    why_kept = rule_of_outside(tables, table, tables)
+    for path in ("s3://lake/imports/a.parquet", "s3://cold/x/y", "s3n://lake/imports/a/b"):
+        assert why_kept(path) == ""
+    for path in (
+        "s3://payroll/backup.tar",
+        "s3://lake/imports",
+        "s3://lake/imports2/a",
+        "s3://lake/imports/../payroll/a",
+        "gs://lake/imports/a",
+        "/etc/passwd",
+        "file:///s3:/lake/imports/a",
+        "",
+    ):
+        assert "firnline.external-files" in why_kept(path), path
+    for path in (
+        "s3://lake/imports/t/data/a.parquet",
+        "s3a://lake//imports/./t/a",
+        "s3://lake/imports/d/x/a.parquet",
+        "s3://lake/imports/x/../d/a.parquet",
+        "s3://lake/imports/old/y.json",
+    ):
+        assert "lake:dev.t" in why_kept(path), path
+    bare = Tables(catalog.uri)
+    assert rule_of_outside(bare, table, bare)("s3://lake/imports/a.parquet") != ""

@@ -173,7 +173,7 @@ def test_an_expiry_reads_each_file_once_and_the_next_one_the_new_ones(
             gone = site.expire()
             after, stored = site.table(), site.stored()
             expired = named_by_snapshots(before, gone)
-            cleaned = clean(after, expired, False, known.manifests, names.names)
+            cleaned = clean(after, expired, None, known.manifests, names.names)
             known.keep(after, {one.manifest_list for one in after.snapshots})
             assert cleaned.files == len(stored - site.stored())
             assert site.stored() & listed == site.needed()

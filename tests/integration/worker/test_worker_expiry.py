@@ -16,6 +16,8 @@ from firnline_domain.identity import TableName
 from firnline_domain.times import DAY_MS
 from firnline_domain.values import replace
 from firnline_iceberg.avro import MetadataFileGone
+from firnline_iceberg.connection import CatalogConnection
+from firnline_iceberg.tables import Tables
 from firnline_worker import expiry
 from firnline_worker.expiry import Expirer
 
@@ -120,8 +122,14 @@ def test_what_would_go_is_found_out_and_nothing_goes_before_the_grace_period(lab
     assert (begun.expired, left(lab)) == (told.going_snapshots, snapshots[-1:])
 
 
-def test_files_of_another_table_stay_until_the_owner_says_that_they_may_go(lab, expirer, tmp_path):
+@pytest.mark.parametrize("allowed", [True, False])
+def test_files_outside_stay_until_owner_and_operator_say_that_they_may_go(
+    lab, java, catalog_uri, tmp_path, allowed
+):
     """`add_files` puts files into a table that lie where somebody else has put them."""
+    properties = {"firnline.external-files": f"file://{tmp_path}"} if allowed else {}
+    tables = Tables(CatalogConnection("lake", {"uri": catalog_uri, **properties}))
+    expirer = Expirer(tables, java, lambda _: (), "w1", lambda: int(time.time() * 1000))
     other = str(tmp_path / "others")
     lab.create("id BIGINT")
     lab.spark.range(3).coalesce(1).write.parquet(other)
@@ -135,7 +143,7 @@ def test_files_of_another_table_stay_until_the_owner_says_that_they_may_go(lab, 
     assert sorted(Path(other).glob("*.parquet")) == files
     lab.sql("ALTER TABLE {t} SET TBLPROPERTIES ('firnline.expire.enabled' = 'true')")
     assert expirer.expire(order(lab)).expired == 1
-    assert not list(Path(other).glob("*.parquet"))
+    assert sorted(Path(other).glob("*.parquet")) == ([] if allowed else files)
 
 
 def test_what_the_owner_has_said_since_the_order_holds(lab, expirer):

@@ -60,7 +60,7 @@ from pyiceberg.types import (
 
 from firnline_iceberg.connection_words import ARCHIVES
 from firnline_iceberg.locations import address
-from firnline_iceberg.neighbours import places_of
+from firnline_iceberg.neighbours import lies_below, places_of
 from firnline_iceberg.output_lists import UNSIGNED
 from firnline_iceberg.partitions import source_is_dropped
 from firnline_iceberg.storage import file_io
@@ -177,11 +177,8 @@ class Places:
 
     def refuse_location(self, table: TableName, location: str) -> None:
         """Raises NoArchive."""
-        asked = places_of(location)
-        for one in self.locations:
-            roots = places_of(one)
-            if all(any(root.holds(place) and root != place for root in roots) for place in asked):
-                return
+        if lies_below(location, [places_of(one) for one in self.locations]):
+            return
         text = f"{table.dotted}: its archive would lie at {location[:200]}"
         remedy = f"unset firnline.archive.location, or have the operator add a prefix to {ARCHIVES}"
         raise NoArchive("archive_location", f"{text}: {remedy}")

@@ -35,6 +35,9 @@ UPSTREAM_SIGNS: Final = f"{OF_UPSTREAM}{SIGV4}"
 ARCHIVES: Final = "firnline.archives"
 """Where archives may be besides their table's namespace and the catalog's default place: locations
 below which they may lie, and pairs of namespaces `shop>cold`; comma-separated."""
+EXTERNAL: Final = "firnline.external-files"
+"""Locations, comma-separated, below which files outside a table's own may be removed by its expiry,
+where its owner agrees and no other table has its places there."""
 CALLERS: Final = "firnline.callers"  # whom a gateway that signs serves: lines of name and token
 
 ALIASES: Final = {
@@ -76,7 +79,7 @@ _OF_SIGNING = (
     *("rest.secret-access-key", "rest.session-token", REGION, CA_BUNDLE),
 )
 OURS: Final = frozenset(
-    {UPSTREAM, CALLERS, ARCHIVES, *(f"{OF_UPSTREAM}{one}" for one in _OF_SIGNING)}
+    {UPSTREAM, CALLERS, ARCHIVES, EXTERNAL, *(f"{OF_UPSTREAM}{one}" for one in _OF_SIGNING)}
 )
 AUTH_TYPES: Final = ("none", "basic", "oauth2", "sigv4")
 _SIGN = "Firnline reads and writes with credentials that the catalog hands out, or with static ones"

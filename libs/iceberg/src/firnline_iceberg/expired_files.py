@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -75,12 +75,12 @@ def named_by_snapshots(table: LoadedTable, gone: Iterable[int]) -> ExpiredLists:
 def clean(
     table: LoadedTable,
     expired: ExpiredLists,
-    outside: bool = False,
+    outside: Callable[[str], str] | None = None,
     manifests_of: ListReader = manifest_paths,
     names_of: NamesReader = content_names,
 ) -> Cleaned:
-    """Removes what no retained snapshot needs. `table`: as it is after the expiry. `outside`: its
-    owner has said that files outside its own locations may go.
+    """Removes what no retained snapshot needs. `table`: as it is after the expiry. `outside`: why a
+    file outside its own locations stays, where the owner has said that such files may go.
 
     In memory: 16 bytes for each file that the table retains, the paths of manifests, and 64 bytes
     for each file that goes. Raises MetadataFileGone (expired by another meanwhile),

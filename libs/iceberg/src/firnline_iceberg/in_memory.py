@@ -127,6 +127,11 @@ class MemoryTables:
 
     catalog_path = CATALOG
     address = ("memory:", "")
+    archives = external_files = ""
+
+    def of(self, table: TableName) -> MemoryTables:
+        """As `Tables.of`."""
+        return self
 
     def catalogs(self, table: TableName) -> Sequence[MemoryTables]:
         """As `Tables.catalogs`."""

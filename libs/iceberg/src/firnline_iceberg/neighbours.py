@@ -209,20 +209,23 @@ class Neighbours:
         where a catalog does not say it all, RetryLater where it does not answer."""
         own = facts_of(table.identity.full, table.metadata_location, _as_json(table))
         found = list[Neighbour]()
+        for facts in self.others(table):
+            if facts.uuid == own.uuid:
+                detail = f"both have the uuid {own.uuid}"
+                found.append(Neighbour(facts.name, SharingRefusal.SHARED_IDENTITY, detail))
+            elif place := own.common_place(facts):
+                detail = f"both have files in {place.store}/{'/'.join(place.segments)}"
+                found.append(Neighbour(facts.name, SharingRefusal.SHARED_LOCATION, detail))
+        return sorted(found, key=lambda one: (one.reason, one.name))
+
+    def others(self, table: LoadedTable) -> Iterator[Facts]:
+        """All tables but this one. Raises as `of`."""
         catalogs = self._catalogs.catalogs(table.identity)
         here = {one.address for one in catalogs if one.catalog_path == table.identity.catalog_path}
-        mine = (*table.identity.namespace, table.identity.name)
         for catalog in catalogs:
             for name, facts in self._tables_of(catalog).items():
-                if name == mine and catalog.address in here:
-                    continue
-                if facts.uuid == own.uuid:
-                    detail = f"both have the uuid {own.uuid}"
-                    found.append(Neighbour(facts.name, SharingRefusal.SHARED_IDENTITY, detail))
-                elif place := own.common_place(facts):
-                    detail = f"both have files in {place.store}/{'/'.join(place.segments)}"
-                    found.append(Neighbour(facts.name, SharingRefusal.SHARED_LOCATION, detail))
-        return sorted(found, key=lambda one: (one.reason, one.name))
+                if name != table.identity.path or catalog.address not in here:
+                    yield facts
 
     def _tables_of(self, catalog: Catalog) -> dict[tuple[str, ...], Facts]:
         """Each that is there, as it was within the last `FACTS_AGE_S`."""
@@ -295,17 +298,16 @@ _shared: WeakKeyDictionary[Catalogs, Neighbours] = WeakKeyDictionary()
 _shared_lock = threading.Lock()
 
 
-def neighbours_of(catalogs: Catalogs, table: LoadedTable) -> list[Neighbour]:
-    """`Neighbours.of`, by what this process knows of these catalogs."""
+def known_to(catalogs: Catalogs) -> Neighbours:
+    """What all tasks of this process know of these catalogs."""
     with _shared_lock:
-        known = _shared.setdefault(catalogs, Neighbours(catalogs))
-    return known.of(table)
+        return _shared.setdefault(catalogs, Neighbours(catalogs))
 
 
 def refuse_shared(catalogs: Catalogs, table: LoadedTable) -> None:
     """The gate before anything is removed, moved or withdrawn. Raises TaskRefused with a
     `SharingRefusal`, RetryLater."""
-    found = neighbours_of(catalogs, table)
+    found = known_to(catalogs).of(table)
     if not found:
         return
     first, more = found[0], len(found) - 1
@@ -319,3 +321,46 @@ REMEDIES: Final[Mapping[SharingRefusal, str]] = {
     SharingRefusal.SHARED_LOCATION: "give one of them a location, write.data.path and "
     "write.metadata.path of its own",
 }
+
+
+class Allowance(Protocol):
+    """`tables.Tables` of the table's catalog."""
+
+    @property
+    def external_files(self) -> str:
+        """Locations, comma-separated, that the operator named."""
+
+
+def rule_of_outside(
+    catalogs: Catalogs, table: LoadedTable, allowance: Allowance
+) -> Callable[[str], str]:
+    """Why a file outside the table's own locations stays, "" = it may go. A writer can name any
+    path in a manifest, and Firnline may have rights that he has not: so the operator says where
+    such files may be removed, and none in another table's places is. Raises as `refuse_shared`."""
+    allowed = [places_of(one.strip()) for one in allowance.external_files.split(",") if one.strip()]
+    others = list(known_to(catalogs).others(table)) if allowed else []
+    trees = {place: one.name for one in others for place in one.trees}
+    folders = {place: one.name for one in others for place in one.folders}
+
+    def why_kept(path: str) -> str:
+        places = places_of(path)
+        if not lies_below(path, allowed):
+            return "it lies outside the table's locations and of those of firnline.external-files"
+        for place in places:
+            above = (Place(place.store, place.segments[:at]) for at in range(len(place.segments)))
+            name = next((trees[one] for one in above if one in trees), None)
+            name = name or folders.get(Place(place.store, place.segments[:-1]))
+            if name is not None:
+                return f"it lies in a place of {name}"
+        return ""
+
+    return why_kept
+
+
+def lies_below(path: str, allowed: Sequence[frozenset[Place]]) -> bool:
+    """Whether every reader takes the path for one strictly below one of these (`places_of`)."""
+    places = places_of(path)
+    return any(
+        all(any(one.holds(place) and one != place for one in some) for place in places)
+        for some in allowed
+    )

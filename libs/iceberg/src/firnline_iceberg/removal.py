@@ -9,7 +9,7 @@ yet commit it (docs/decisions/0031). Three kinds of files need less, and say why
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -326,11 +326,12 @@ MAX_SAID = 1_000  # paths of files that stay, with the reason of each
 
 @dataclass(frozen=True)
 class ExpiredRemoval:
-    """Of files that only expired snapshots named (`expired_files`). `outside`: also of those that
-    lie outside the table's own locations. `left`: path -> why the file stays, up to `MAX_SAID`."""
+    """Of files that only expired snapshots named (`expired_files`). `outside`: why one outside the
+    table's own locations stays, "" = it may go; None: all of them stay. `left`: path -> why the
+    file stays, up to `MAX_SAID`."""
 
     table: LoadedTable
-    outside: bool
+    outside: Callable[[str], str] | None
     left: dict[str, str] = field(default_factory=dict)
 
     @cached_property
@@ -360,7 +361,7 @@ class ExpiredRemoval:
             return str(unclear)
         if place.is_local and (link := link_on(place.local)) is not None:
             return f"{link} is a link, which is not followed"
-        return "" if self.outside else "it lies outside the table's own locations"
+        return self.outside(path) if self.outside else "it lies outside the table's own locations"
 
     @cached_property
     def _locations(self) -> Locations:

@@ -35,7 +35,7 @@ from firnline_iceberg.expiry_journal import Journal, end_journal, read_journal, 
 from firnline_iceberg.external_files import ExternalFiles
 from firnline_iceberg.java_errors import causes
 from firnline_iceberg.locations import refuse_links
-from firnline_iceberg.neighbours import refuse_shared
+from firnline_iceberg.neighbours import refuse_shared, rule_of_outside
 from firnline_iceberg.old_metadata import differing, remove_unlogged, wanted_settings
 from firnline_iceberg.old_refs import NO_REFS, OldRefs, old_refs, remove_refs
 from firnline_iceberg.output_lists import UNSIGNED
@@ -282,9 +282,11 @@ class Expirer:
         `metadata_file_gone` where another expiry has removed what was retained a moment ago: the
         journal stays for the next one."""
         try:
-            agreed = owner_agrees(table.properties)
+            outside = None
+            if owner_agrees(table.properties):
+                outside = rule_of_outside(self.tables, table, self.tables.of(table.identity))
             known = self.lists.manifests, self.names.names
-            cleaned = clean(table, expired, agreed, *known)
+            cleaned = clean(table, expired, outside, *known)
         except MetadataFileGone as error:
             text = f"another expiry of the table runs at this moment: {error}"
             raise TaskRefused(error.reason, text, retryable=True) from error
