@@ -10,6 +10,7 @@ import pytest
 from firnline_adapters.records import RecordCodec, encode
 from firnline_domain.records.events import ChangeKind, FilesChanged
 from firnline_domain.records.orders import ResyncTable
+from firnline_domain.values import LAST_MOMENT
 from firnline_enricher.resyncs import added
 
 Lake = Any  # conftest.Lake
@@ -69,4 +70,4 @@ def test_a_snapshot_of_a_moment_that_no_clock_shows_is_told_with_one(lake: Lake,
     lake.table.append(rows((1, 1)))
     [snapshot] = lake.tables.load(lake.name).snapshots
     told = added(snapshot.model_copy(update={"timestamp_ms": 2**62}))
-    assert told.timestamp_ms == 2**53
+    assert told.timestamp_ms == LAST_MOMENT

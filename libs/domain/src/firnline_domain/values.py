@@ -18,11 +18,13 @@ else:
 
 _LEAVES = frozenset({int, str, bytes, bool, float, type(None)})
 MAX_AMOUNT = 1 << 53  # readers of JSON round what is above; no count, size or moment comes near
+LAST_MOMENT = 253_402_300_799_999  # of the year 9999, with which Python's dates end
 LONG = 1 << 63  # a number of Avro, Iceberg and Redis lies in [-LONG, LONG)
 
 # Every number of a record that travels is one of these, so that a reader refuses the record if the
 # number is outside its range. NaN and the infinities are in no range.
-Amount = Annotated[int, Meta(ge=0, le=MAX_AMOUNT)]  # files, rows, bytes, moments and lengths in ms
+Amount = Annotated[int, Meta(ge=0, le=MAX_AMOUNT)]  # files, rows, bytes, lengths in ms
+Moment = Annotated[int, Meta(ge=0, le=LAST_MOMENT)]  # ms since 1970
 Signed = Annotated[int, Meta(ge=-MAX_AMOUNT, le=MAX_AMOUNT)]
 Identifier = Annotated[int, Meta(ge=-LONG, le=LONG - 1)]  # compared, never added up
 Finite = Annotated[float, Meta(ge=-1e300, le=1e300)]
@@ -32,11 +34,13 @@ __all__ = [
     "Amount",
     "Finite",
     "Identifier",
+    "Moment",
     "Signed",
     "Value",
     "amount_of",
     "bounded",
     "field",
+    "moment_near",
     "replace",
     "to_plain",
     "within_longs",
@@ -66,6 +70,11 @@ def to_plain(value: Any) -> Any:
 def bounded(number: float) -> int:
     """Return the amount that is nearest to a sum or a product: 0 for one below zero or NaN."""
     return int(min(number, MAX_AMOUNT)) if number > 0 else 0
+
+
+def moment_near(ms: int) -> int:
+    """Return the moment that is nearest to what a clock is said to have shown."""
+    return min(max(ms, 0), LAST_MOMENT)
 
 
 def amount_of(number: int | None) -> int | None:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
+from firnline_domain.numbers import whole
 from firnline_domain.records.results import Going
+from firnline_domain.records.summaries import number_in
+from firnline_domain.values import MAX_AMOUNT, bounded
 from pyiceberg.table.refs import SnapshotRef, SnapshotRefType
 from pyiceberg.table.snapshots import Snapshot
 
 from firnline_iceberg.tables import LoadedTable
 
 MAX_REF_AGE = "history.expire.max-ref-age-ms"
-_MOST_DIGITS = 18
+_AGE = whole(0, MAX_AMOUNT)
 _REMOVED_FILES = ("deleted-data-files", "removed-delete-files")
 _REMOVED_BYTES = "removed-files-size"
 
@@ -44,7 +47,7 @@ def _lives(table: LoadedTable, ref: SnapshotRef, now_ms: int) -> bool:
     if not table.retains(ref.snapshot_id):
         return False
     text = table.properties.get(MAX_REF_AGE, "")
-    most_ms = ref.max_ref_age_ms or (int(text) if text.isdecimal() else None)
+    most_ms = ref.max_ref_age_ms or _AGE.read(text)
     age_ms = now_ms - table.snapshot(ref.snapshot_id).timestamp_ms
     return most_ms is None or age_ms <= most_ms
 
@@ -73,11 +76,6 @@ def going(table: LoadedTable, gone: Sequence[Snapshot]) -> Going:
     snapshot needs any more. By the summaries, so about; no manifest is read."""
     ids = {one.snapshot_id for one in gone}
     following = [snapshot for snapshot in table.snapshots if snapshot.parent_snapshot_id in ids]
-    files = sum(_number(one, name) for one in following for name in _REMOVED_FILES)
-    return Going(len(ids), files, sum(_number(one, _REMOVED_BYTES) for one in following))
-
-
-def _number(snapshot: Snapshot, name: str) -> int:
-    summary = snapshot.summary
-    text = summary.additional_properties.get(name, "") if summary else ""
-    return int(text) if text.isdecimal() and len(text) <= _MOST_DIGITS else 0
+    said = [one.summary.additional_properties for one in following if one.summary]
+    files = bounded(sum(number_in(one, name) for one in said for name in _REMOVED_FILES))
+    return Going(len(ids), files, bounded(sum(number_in(one, _REMOVED_BYTES) for one in said)))

@@ -6,12 +6,15 @@ from collections.abc import Collection
 from itertools import chain
 
 from firnline_domain.identity import MAIN
+from firnline_domain.numbers import whole
 from firnline_domain.records.summaries import REPLACE
+from firnline_domain.values import MAX_AMOUNT
 from pyiceberg.table.snapshots import Snapshot
 
 from firnline_iceberg.tables import LoadedTable
 
 THETA = "apache-datasketches-theta-v1"
+_COUNT = whole(0, MAX_AMOUNT)
 _CHANGED = ("added-records", "deleted-records")  # in snapshot summaries
 _DELETES = ("added-equality-deletes", "added-position-deletes")
 
@@ -65,7 +68,8 @@ def _changed(snapshot: Snapshot) -> int | None:
 
 def _number(snapshot: Snapshot, name: str) -> int | None:
     text = snapshot.summary.additional_properties.get(name, "") if snapshot.summary else ""
-    return int(text) if text.isdecimal() else None
+    found = _COUNT.read(str(text))
+    return None if found is None else int(found)
 
 
 def stale_snapshots(table: LoadedTable) -> tuple[int, ...]:

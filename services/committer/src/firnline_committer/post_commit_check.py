@@ -40,9 +40,10 @@ def needed_but_removed(
 
 
 def _removes_any(table: LoadedTable, snapshot_id: int) -> bool:
-    """A redelivered batch would read the manifests of each of its commits else."""
+    """A redelivered batch would read the manifests of each of its commits else. What is no number
+    says nothing, so they are read."""
     summary = table.snapshot(snapshot_id).summary
-    return summary is None or bool(int(summary.get(REMOVED) or 0))
+    return summary is None or summary.get(REMOVED) not in (None, "", "0")
 
 
 def losses(

@@ -8,7 +8,7 @@ from itertools import takewhile
 from firnline_domain.identity import MAIN
 from firnline_domain.records.events import FilesChanged, SnapshotAdded
 from firnline_domain.records.orders import ResyncTable
-from firnline_domain.values import bounded
+from firnline_domain.values import moment_near
 from firnline_iceberg.avro import MetadataFileGone
 from firnline_iceberg.manifests import Detail
 from firnline_iceberg.planning import live_entries
@@ -104,7 +104,7 @@ def whole(
         partitions,
         snapshot_count=len(table.snapshots),
         oldest_snapshot_ms=min(
-            (bounded(one.timestamp_ms) for one in table.snapshots), default=None
+            (moment_near(one.timestamp_ms) for one in table.snapshots), default=None
         ),
     )
 
@@ -116,7 +116,7 @@ def added(snapshot: Snapshot) -> SnapshotAdded:
         snapshot_id=snapshot.snapshot_id,
         parent_snapshot_id=snapshot.parent_snapshot_id,
         sequence_number=snapshot.sequence_number or 0,
-        timestamp_ms=bounded(snapshot.timestamp_ms),
+        timestamp_ms=moment_near(snapshot.timestamp_ms),
         operation=summary.operation.value if summary else "",
         manifest_list=snapshot.manifest_list,
         summary=dict(summary.additional_properties) if summary else {},

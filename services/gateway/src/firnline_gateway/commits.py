@@ -14,7 +14,7 @@ from urllib.parse import quote, unquote_plus
 
 from firnline_domain.identity import TableName
 from firnline_domain.records.events import RefMoved, SnapshotAdded, TableChange, TableCommitted
-from firnline_domain.values import Value, bounded
+from firnline_domain.values import Value, moment_near
 from msgspec import Struct
 
 from firnline_gateway.outbox import Call
@@ -211,7 +211,7 @@ def snapshot_in(sent: Body) -> SnapshotAdded:
         snapshot_id=sent["snapshot-id"],
         parent_snapshot_id=sent.get("parent-snapshot-id"),
         sequence_number=sent.get("sequence-number", 0),
-        timestamp_ms=bounded(sent["timestamp-ms"]),
+        timestamp_ms=moment_near(sent["timestamp-ms"]),
         operation=summary.pop("operation", ""),
         manifest_list=sent.get("manifest-list", ""),
         summary=summary,

@@ -21,7 +21,7 @@ from firnline_domain.records.results import (
     RewriteGroup,
 )
 from firnline_domain.records.slices import Slice
-from firnline_domain.values import replace
+from firnline_domain.values import bounded, replace
 from firnline_iceberg.files import DataFileEntry, DeleteFileEntry
 from firnline_iceberg.removal import shares_files
 from firnline_iceberg.table_form import SchemaChecksums
@@ -64,9 +64,11 @@ def finished(
     return replace(
         result,
         slice=done,
-        bytes_read=sum(file.bytes for file in rewritten) + sum(one.bytes for one in deletes),
+        bytes_read=bounded(
+            sum(file.bytes for file in rewritten) + sum(one.bytes for one in deletes)
+        ),
         key_bytes=key_bytes,
-        delete_records=sum(delete.records for delete in equality),
+        delete_records=bounded(sum(delete.records for delete in equality)),
     )
 
 

@@ -9,6 +9,7 @@ from itertools import chain
 from firnline_domain.policy.cost_benefit import Action
 from firnline_domain.records.orders import RewriteFiles
 from firnline_domain.records.slices import Slice, StoredFile
+from firnline_domain.values import bounded
 from firnline_iceberg.files import DataFileEntry
 
 from firnline_worker.pass_marks import NO_MARKS, PassMarks
@@ -147,4 +148,4 @@ def slice_of(
         return None
     number = order.after.sequence_number if order.after else start
     ratio = order.min_dead_ratio
-    return Slice(order.action, order.reason, number, ratio, left.files, left.bytes, marks)
+    return Slice(order.action, order.reason, number, ratio, left.files, bounded(left.bytes), marks)

@@ -11,7 +11,7 @@ from firnline_domain.records.orders import RewriteFiles, TableOrder
 from firnline_domain.records.results import REWRITE, KeyChecksums, TableResult, TaskFailed
 from firnline_domain.records.slices import Slice
 from firnline_domain.records.tallies import FileTally
-from firnline_domain.values import Amount, Identifier, Signed, Value, field
+from firnline_domain.values import Amount, Identifier, Moment, Signed, Value, field
 
 
 class TableChange(StrEnum):
@@ -30,7 +30,7 @@ class SnapshotAdded(Value):
     snapshot_id: Identifier
     parent_snapshot_id: Identifier | None
     sequence_number: Identifier
-    timestamp_ms: Amount
+    timestamp_ms: Moment
     operation: str
     manifest_list: str
     summary: dict[str, str] = field(default_factory=dict)
@@ -55,7 +55,7 @@ class TableCommitted(Value):
     refs: tuple[RefMoved, ...]
     expired_snapshot_ids: tuple[Identifier, ...]  # the first of them
     metadata_changed: bool  # properties, schema, spec, sort order or location
-    committed_at_ms: Amount
+    committed_at_ms: Moment
     source: str  # gateway | reconciled
     user_agent: str | None = None
     expired_snapshots: Amount = 0  # all of them
@@ -106,8 +106,8 @@ class TableScanned(Value):
     """Readers have scanned a table, as one gateway has counted them in that time."""
 
     table: TableName
-    from_ms: Amount
-    to_ms: Amount
+    from_ms: Moment
+    to_ms: Moment
     scans: Amount  # that were reported
     data_files: Amount  # that these scans have read, all together
     filtered: tuple[FilteredBy, ...] = ()
@@ -129,8 +129,8 @@ class CommitsRefused(Value):
     gateway has counted them in that time. Most clients try again."""
 
     table: TableName
-    from_ms: Amount
-    to_ms: Amount
+    from_ms: Moment
+    to_ms: Moment
     commits: Amount
     clients: tuple[RefusedClient, ...] = ()  # most refusals first; not all of them
 
@@ -169,18 +169,18 @@ class FilesChanged(Value):
     snapshot_id: Identifier | None
     parent_snapshot_id: Identifier | None
     sequence_number: Identifier
-    timestamp_ms: Amount
+    timestamp_ms: Moment
     operation: str
     partitions: tuple[PartitionChange, ...]
     format_version: Amount
     settings: dict[str, str] = field(default_factory=dict)  # table properties that matter to us
     expired_snapshots: Amount = 0  # that left the metadata
     snapshot_count: Amount | None = None  # set with ABSOLUTE: all retained snapshots of the table
-    oldest_snapshot_ms: Amount | None = None  # set with ABSOLUTE
+    oldest_snapshot_ms: Moment | None = None  # set with ABSOLUTE
     task_id: str | None = None  # of the Firnline task that made this snapshot
     chunk: Amount = 0
     chunks: Amount = 1
-    observed_at_ms: Amount = 0
+    observed_at_ms: Moment = 0
     maker: dict[str, str] = field(default_factory=dict)  # engine, of a commit that maintains
     external_files: Amount = 0  # of the files in it, how many lie outside the table's own locations
     # Of the files in it, how many claim more rows or bytes than any file has; those removed count
@@ -196,7 +196,7 @@ class TickPassed(Value):
     """Time, as a record in every partition (timer-write hazard, H16)."""
 
     bucket: Signed
-    at_ms: Amount
+    at_ms: Moment
 
 
 class Classification(StrEnum):
@@ -236,9 +236,9 @@ class RewriteCommitted(Value):
     rows_out: Amount
     mode: str  # native | handed_over
     redelivered: bool  # the commit was found, not made
-    committed_at_ms: Amount
+    committed_at_ms: Moment
     reason: str | None = None  # of handing over
-    ordered_at_ms: Amount | None = None
+    ordered_at_ms: Moment | None = None
     classification: Classification = Classification.CLEAN
     rows_repaired: Amount = 0  # rows that died meanwhile, whose delete moved with them
     groups_lost: Amount = 0  # of the task; their partition is planned again
@@ -265,7 +265,7 @@ class RewriteConflicted(Value):
     detail: str
     start_snapshot_id: Identifier
     head_snapshot_id: Identifier | None
-    conflicted_at_ms: Amount
+    conflicted_at_ms: Moment
     files_written: Amount = 0  # outputs that reach no commit
     bytes_written: Amount = 0
 
@@ -278,7 +278,7 @@ class RewriteSkipped(Value):
     ref: str
     scope: Scope | None
     reason: str
-    at_ms: Amount
+    at_ms: Moment
     dead_rows: tuple[DeadRows, ...] = ()  # as of `RewriteCommitted`
 
 
@@ -313,7 +313,7 @@ class OutputsSwept(Value):
     files_reachable: Amount  # on the lists, and in a retained snapshot: they stay
     left: dict[str, Amount]  # lists left alone, by reason
     swept_by: str  # committer | cli
-    swept_at_ms: Amount
+    swept_at_ms: Moment
 
 
 class TableAssigned(Value):
@@ -322,7 +322,7 @@ class TableAssigned(Value):
     table_key: str
     bucket: Signed
     epoch: Amount
-    at_ms: Amount
+    at_ms: Moment
     reason: str = ""  # for people
 
 
@@ -332,7 +332,7 @@ class BucketLoaded(Value):
     bucket: Signed
     tables: Amount
     load: Amount  # steps a minute
-    at_ms: Amount
+    at_ms: Moment
 
 
 class KeptPair(Value):
@@ -376,5 +376,5 @@ class DeadLettered(Value):
     reason: str
     message: str
     service: str
-    at_ms: Amount
+    at_ms: Moment
     value_bytes: Amount | None = None  # size of the whole value where only its beginning is kept

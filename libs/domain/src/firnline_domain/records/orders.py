@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from firnline_domain.identity import MAIN, Scope, TableName
 from firnline_domain.records.slices import Slice
-from firnline_domain.values import Amount, Finite, Identifier, Signed, Value, field
+from firnline_domain.values import Amount, Finite, Identifier, Moment, Signed, Value, field
 
 
 class RewriteFiles(Value):
@@ -24,8 +24,8 @@ class RewriteFiles(Value):
     reason: str  # a ReasonCode of `policy`
     trigger_snapshot_id: Identifier
     attempt: Amount
-    ordered_at_ms: Amount
-    deadline_ms: Amount  # nobody begins it later: the planner has taken the partition back
+    ordered_at_ms: Moment
+    deadline_ms: Moment  # nobody begins it later: the planner has taken the partition back
     numbers: dict[str, Finite] = field(default_factory=dict)  # behind the decision
     batch_size: Amount = 1  # orders of the table made in this moment; their results share a commit
     min_dead_ratio: Finite = 0.0
@@ -44,8 +44,8 @@ class TableOrder(Value):
     reason: str
     trigger_snapshot_id: Identifier
     attempt: Amount
-    ordered_at_ms: Amount
-    deadline_ms: Amount  # after which the planner takes it for lost
+    ordered_at_ms: Moment
+    deadline_ms: Moment  # after which the planner takes it for lost
     numbers: dict[str, Finite] = field(default_factory=dict)  # behind the decision
 
     @property
@@ -72,12 +72,12 @@ class ExpireSnapshots(TableOrder, kw_only=True):
     grace period is over; whoever carries it out looks at table and namespace again.
     """
 
-    older_than_ms: Amount
+    older_than_ms: Moment
     retain_last: Amount
     protected_snapshot_ids: tuple[Identifier, ...]  # running tasks may have started from these
-    begins_at_ms: Amount | None = None
+    begins_at_ms: Moment | None = None
     agreed: bool = False
-    announced_at_ms: Amount | None = None
+    announced_at_ms: Moment | None = None
     grace_ms: Amount = 0
 
     @property
@@ -96,7 +96,7 @@ class CompareRows(Value):
     snapshot_ids: tuple[Identifier, ...]  # of the commit, in order
     attempt: Amount  # of those that came from one place
     requested_by: str  # committer | a person
-    ordered_at_ms: Amount
+    ordered_at_ms: Moment
 
 
 TaskOrder = RewriteFiles | TableOrder | CompareRows
@@ -114,7 +114,7 @@ class ResyncTable(Value):
     known_snapshot_id: Identifier | None
     wanted_snapshot_id: Identifier | None  # None = whatever the head is by then
     reason: str
-    requested_at_ms: Amount
+    requested_at_ms: Moment
 
 
 class UnparkTable(Value):
@@ -127,7 +127,7 @@ class UnparkTable(Value):
     ref: str
     partition: str | None
     requested_by: str
-    requested_at_ms: Amount
+    requested_at_ms: Moment
 
 
 class RunAction(Value):
@@ -143,7 +143,7 @@ class RunAction(Value):
     partition: str | None
     every_partition: bool
     requested_by: str
-    requested_at_ms: Amount
+    requested_at_ms: Moment
 
 
 class HoldPartitions(Value):
@@ -153,9 +153,9 @@ class HoldPartitions(Value):
     ref: str
     scopes: tuple[Scope, ...]
     reason: str  # a `policy.Reason` of a pause: undone
-    until_ms: Amount
+    until_ms: Moment
     requested_by: str
-    requested_at_ms: Amount
+    requested_at_ms: Moment
 
 
 class PauseMaintenance(Value):
@@ -168,7 +168,7 @@ class PauseMaintenance(Value):
     table: TableName | None
     reason: str  # in a person's words; may be empty
     requested_by: str
-    requested_at_ms: Amount
+    requested_at_ms: Moment
 
 
 class ResumeMaintenance(Value):
@@ -176,7 +176,7 @@ class ResumeMaintenance(Value):
 
     table: TableName | None
     requested_by: str
-    requested_at_ms: Amount
+    requested_at_ms: Moment
 
 
 class SizeWorkers(Value):
@@ -191,7 +191,7 @@ class SizeWorkers(Value):
     overhead_steps: Amount
     reason: str  # out_of_memory | recovered | repeated
     numbers: dict[str, Finite]
-    at_ms: Amount  # holds for three days
+    at_ms: Moment  # holds for three days
     group: str = ""  # whose workers; '' = the default group's
 
 
@@ -202,7 +202,7 @@ class MoveTable(Value):
     table: TableName
     bucket: Signed | None
     requested_by: str
-    requested_at_ms: Amount
+    requested_at_ms: Moment
     reason: str = ""
 
 

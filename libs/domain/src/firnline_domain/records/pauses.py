@@ -6,7 +6,7 @@ from typing import Any
 
 from firnline_domain.reason_code import ReasonCode
 from firnline_domain.records.orders import PauseMaintenance, ResumeMaintenance
-from firnline_domain.values import Amount, Value
+from firnline_domain.values import Moment, Value
 
 TOPIC = "operator-orders"
 FLEET = "fleet"  # the key of what is for all tables
@@ -75,7 +75,7 @@ class HoldReason(ReasonCode):
 class Pause(Value):
     """A pause of one table or of all, until a person resumes."""
 
-    since_ms: Amount
+    since_ms: Moment
     by: str
     reason: str  # in the person's words; may be empty
 
@@ -92,8 +92,8 @@ class Hold(Value):
     """`until_ms`: when time alone ends it; None = only an event does. `detail` is for people."""
 
     reason: str  # a HoldReason
-    until_ms: Amount | None = None
-    since_ms: Amount | None = None
+    until_ms: Moment | None = None
+    since_ms: Moment | None = None
     detail: str = ""
 
 

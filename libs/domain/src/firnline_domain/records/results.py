@@ -9,7 +9,7 @@ from firnline_domain.identity import Scope, TableName
 from firnline_domain.records.dead_rows import DeadRows
 from firnline_domain.records.orders import TableOrder
 from firnline_domain.records.slices import Slice
-from firnline_domain.values import Amount, Finite, Identifier, Signed, Value, field
+from firnline_domain.values import Amount, Finite, Identifier, Moment, Signed, Value, field
 
 # Reason codes that workers give and others act on.
 ALREADY_COMMITTED = "already_committed"  # the order came again
@@ -131,10 +131,10 @@ class RewriteFinished(Value):
     groups: tuple[RewriteGroup, ...]
     applied_deletes: tuple[AppliedDelete, ...]
     output_list: str | None  # path of the write-ahead list of output names
-    ordered_at_ms: Amount
-    started_at_ms: Amount
-    first_byte_at_ms: Amount | None
-    finished_at_ms: Amount
+    ordered_at_ms: Moment
+    started_at_ms: Moment
+    first_byte_at_ms: Moment | None
+    finished_at_ms: Moment
     handover_reason: str | None = None
     committed_snapshot_id: Identifier | None = None  # set where HANDED_OVER and something was done
     measures: dict[str, Finite] = field(default_factory=dict)
@@ -172,7 +172,7 @@ class TaskFailed(Value):
     reason: str
     message: str
     retryable: bool
-    failed_at_ms: Amount
+    failed_at_ms: Moment
     memory: str | None = None  # of `out_of_memory`: which one, a `memory_tuning.Memory`
 
 
@@ -186,8 +186,8 @@ class TaskRunning(Value):
     scope: Scope
     attempt: Amount
     worker: str
-    started_at_ms: Amount
-    at_ms: Amount
+    started_at_ms: Moment
+    at_ms: Moment
     finished: bool = False  # its result is written and waits for the committer
 
 
@@ -215,7 +215,7 @@ class RowsCompared(Value):
     before: RowSums | None
     after: RowSums | None
     worker: str
-    compared_at_ms: Amount
+    compared_at_ms: Moment
 
 
 class TableResult(Value):
@@ -226,7 +226,7 @@ class TableResult(Value):
     action: str
     refused_reason: str | None
     worker: str
-    finished_at_ms: Amount
+    finished_at_ms: Moment
     numbers: dict[str, Finite] = field(default_factory=dict)  # of what was done
     worked_ms: Amount | None = None  # by the worker, from start to end
     expected_s: Finite | None = None  # the order's price in CPU, by what was measured once
@@ -245,7 +245,7 @@ class TableResult(Value):
 def table_result(
     order: TableOrder,
     worker: str,
-    finished_at_ms: Amount,
+    finished_at_ms: Moment,
     numbers: Mapping[str, float],
     refused_reason: str | None = None,
 ) -> TableResult:
@@ -260,9 +260,9 @@ class SnapshotsExpired(TableResult, kw_only=True):
 
     expired: Amount
     remaining: Amount
-    oldest_snapshot_ms: Amount | None
+    oldest_snapshot_ms: Moment | None
     deleted_files: Amount
-    begins_at_ms: Amount | None = None
+    begins_at_ms: Moment | None = None
     going_snapshots: Amount = 0
     going_files: Amount = 0
     going_bytes: Amount = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from firnline_domain.identity import Scope, TableName
 from firnline_domain.records.pauses import Hold
 from firnline_domain.records.tallies import FileTally
-from firnline_domain.values import Amount, Finite, Identifier, Value, field
+from firnline_domain.values import Amount, Finite, Identifier, Moment, Value, field
 
 
 class PartitionState(Value):
@@ -17,7 +17,7 @@ class PartitionState(Value):
     reason: str  # reason code of the last decision
     numbers: dict[str, Finite] = field(default_factory=dict)
     task_id: str | None = None
-    until_ms: Amount | None = None
+    until_ms: Moment | None = None
     failures: Amount = 0
     debt_files: Amount = 0  # that a rewrite could mend
 
@@ -36,22 +36,22 @@ class TableAdvice(Value):
     remedy: str
     numbers: dict[str, Finite]
     limits: dict[str, Finite]
-    since_ms: Amount
-    at_ms: Amount
+    since_ms: Moment
+    at_ms: Moment
 
 
 class TableReads(Value):
     """How often a partition of the table is read, as its readers report."""
 
     reported: Finite  # scans in an hour
-    since_ms: Amount  # when the first report came
+    since_ms: Moment  # when the first report came
     in_force: Finite  # scans in an hour that debt is weighed by (firnline.reads-from)
 
 
 class ExpiryPlan(Value):
     """Snapshots that are to go, as it was announced; numbers by their summaries."""
 
-    begins_ms: Amount
+    begins_ms: Moment
     snapshots: Amount
     files: Amount
     bytes: Amount
@@ -86,12 +86,12 @@ class TableState(Value):
     partition_count: Amount
     partitions: tuple[PartitionState, ...]  # at most 100, the deepest in debt first
     snapshot_count: Amount | None  # None = unknown
-    oldest_snapshot_ms: Amount | None
+    oldest_snapshot_ms: Moment | None
     waiting_for_resync: bool
     settings: dict[str, str]
     expiry_reason: str
     removed: bool
-    updated_at_ms: Amount
+    updated_at_ms: Moment
     hold: Hold | None = None  # what keeps all its orders back
     # Settings that are not the default, or have a problem; None: left out (`shrinking`).
     in_force: tuple[SettingInForce, ...] | None = None
