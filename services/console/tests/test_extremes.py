@@ -6,7 +6,9 @@ import msgspec
 import pytest
 from firnline_console.folding import fold, totals_of
 from firnline_domain.records.states import TableState
+from firnline_domain.values import LAST_MOMENT, replace
 
+from tests.examples import make
 from tests.kit.extremes import EXAMPLES, extremes
 
 
@@ -21,3 +23,10 @@ def test_a_record_at_the_ends_of_its_ranges_is_folded_and_told(path: str) -> Non
         for event in folded.events:
             assert msgspec.json.encode(event)
         assert isinstance(fact, TableState) <= bool(folded.docs)
+
+
+def test_an_announcement_for_the_last_moment_of_all_is_told() -> None:
+    """A later one is no date: its text would be an exception, and no reader takes it."""
+    fact = replace(make("snapshots_expired/refused"), begins_at_ms=LAST_MOMENT, refused_reason=None)
+    [event] = fold({}, [fact]).events
+    assert "9999" in event.text
