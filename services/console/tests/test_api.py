@@ -199,6 +199,72 @@ async def test_a_wrong_number_is_400(site: Site, query: str) -> None:
     assert query.partition("=")[0] in (await answer.json())["error"]
 
 
+ROUTES = [one.resource.canonical for one in Api(MemoryReadModel(), int, bool).application().router
+          .routes() if one.method == "GET" and one.resource]  # fmt: skip
+HOSTILE = (
+    *("table=shop.orders", "page=2", "Limit=3", "limit%20=3", "%00=1", "=", "utm_source=mail"),
+    *("since=1", "ｌimit=3", "x" * 3_000 + "=1", "limit[]=3", "__proto__=1"),
+)
+
+
+@pytest.mark.parametrize("path", ROUTES)
+async def test_a_parameter_that_is_not_known_is_400_at_each_address(
+    site: Site, make: Make, path: str
+) -> None:
+    """A misspelt filter that is passed over gives all tables' rows."""
+    site.tell(make("table_state/in_flight"))
+    there = path.replace("{table}", "shop.orders")
+    refused = {}
+    for query in HOSTILE:
+        if there == "/api/tasks" and query.startswith("table="):
+            continue
+        answer = await site.client.get(f"{there}?{query}")
+        refused[query] = answer.status, (await answer.json())["error"][:10]
+        assert len(await answer.text()) < 1_000
+    assert set(refused.values()) == {(400, "parameter ")}
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        *("tables?status=nope", "tables?status=", "tables?sort=colour", "tables?sort=--debt"),
+        *("tasks?status=nope", "tasks?status=ordered", "tasks?status=Failed", "tasks?table="),
+        *("tasks?task=", "tables?q=", "tables?namespace=", "advice?limit=0", "events?limit=5001"),
+        *("events?after=-1", "events?after=1e3", "events?after=" + "9" * 5_000),
+        *("events?after=9007199254740992", "dead-letters?limit=٣", "dead-letters?limit=3&limit=4"),
+        *("workers?cores=0", "workers?max=100001", "workers?drain_seconds=0.5"),
+        *("events/stream?after=x", "tables?limit=+3", "tables?limit= 3"),
+    ],
+)
+async def test_a_value_that_is_not_known_is_400_and_says_which_are(site: Site, asked: str) -> None:
+    answer = await site.client.get(f"/api/{asked}")
+    error = (await answer.json())["error"]
+    assert answer.status == 400, error
+    name = asked.partition("?")[2].partition("=")[0]
+    assert (
+        error.startswith(f"{name} is ") or error == f"parameter {name} is given twice: give it once"
+    )
+    assert len(error) < 400
+
+
+async def test_every_value_that_is_named_is_taken(site: Site) -> None:
+    for path in ("tables", "tasks"):
+        answer = await site.client.get(f"/api/{path}?status=nope")
+        text = (await answer.json())["error"]
+        known = text.removeprefix("status is one of ").rpartition(", not ")[0].split(", ")
+        assert len(known) >= 6
+        for status in known:
+            assert (await site.client.get(f"/api/{path}?status={status}")).status == 200
+
+
+async def test_a_stream_that_comes_back_with_no_number_begins_anew(site: Site, make: Make) -> None:
+    site.tell(make("rewrite_files/compact"))
+    for wrong in ("x", "9" * 5_000, "-1", "٣"):
+        headers = {"Last-Event-ID": wrong}
+        async with site.client.get("/api/events/stream", headers=headers) as answer:
+            assert (await frame(answer))[1]["kind"] == "order"
+
+
 async def frame(answer: ClientResponse) -> tuple[str, Any]:
     """The next event of a stream; the hint about coming back, and comments, are passed over."""
     number = ""

@@ -38,6 +38,7 @@ def test_events_of_every_kind_have_a_name_and_a_group() -> None:
 def test_tables_of_every_status_can_be_filtered() -> None:
     assert {"stuck", "waiting", "off", "healthy", "paused"} <= CODES
     assert {code for code in CODES if f'"{code}"' not in literal("URGENCY")} == set()
+    assert set(statuses.STATUSES) == CODES
 
 
 @pytest.mark.parametrize("asked", ["/api/tables?${query}", "sort:", "cursor", '["status", status]'])

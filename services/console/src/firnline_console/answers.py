@@ -112,6 +112,10 @@ def task_json(view: TaskView, now_ms: int) -> dict[str, Any]:
     }
 
 
+# What `status_of` returns.
+TASK_STATUSES = ("running", "overdue", *(one for one in Status if one is not Status.ORDERED))
+
+
 def status_of(view: TaskView, now_ms: int) -> str:
     """A task's status, an open one's by its deadline."""
     if view.status is not Status.ORDERED or view.order is None:

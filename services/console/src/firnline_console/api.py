@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection
+from contextlib import suppress
 from importlib.resources import files
 from itertools import islice
 from typing import Any
@@ -15,6 +16,7 @@ from firnline_domain.settings.groups import Group, named
 
 from firnline_console.advice import advice_json
 from firnline_console.answers import (
+    TASK_STATUSES,
     dead_letter_json,
     event_json,
     pause_json,
@@ -26,14 +28,45 @@ from firnline_console.capacity import WorkerCapacity
 from firnline_console.catalogs import with_catalogs
 from firnline_console.explain import explained, keeps_files, partition_json
 from firnline_console.listing import BadQuery, Query
+from firnline_console.parameters import (
+    BadParameter,
+    Parameter,
+    number_from,
+    one_of,
+    read_parameters,
+    some_text,
+)
 from firnline_console.readmodel import AmbiguousName, ReadModel
+from firnline_console.statuses import STATUSES
 from firnline_console.stream import stream
 from firnline_console.tables import TableView
 from firnline_console.workers import workers_json
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-LIMIT = 500
 MAX_ROWS = 5_000  # of one answer
+read_position = number_from(0, 2**53 - 1)  # of an event: Redis orders them by a double
+ASKED = web.RequestKey("asked", dict[str, Any])  # the values of a request's parameters
+ROWS = Parameter("limit", number_from(1, MAX_ROWS), 500)
+AFTER = Parameter("after", read_position)
+TABLES_ASKED = (
+    Parameter("q", some_text, ""),
+    Parameter("namespace", some_text, ""),
+    Parameter("status", one_of(STATUSES), ""),
+    Parameter("sort", some_text, Query().sort),
+    Parameter("limit", number_from(1, MAX_ROWS), Query().limit),
+    Parameter("cursor", some_text, ""),
+)
+TASKS_ASKED = (
+    ROWS,
+    Parameter("task", some_text, ""),
+    Parameter("table", some_text),
+    Parameter("status", one_of(TASK_STATUSES)),
+)
+WORKERS_ASKED = (
+    Parameter("cores", number_from(1, 10_000), 2),
+    Parameter("drain_seconds", number_from(1, 86_400), 60),
+    Parameter("max", number_from(0, 100_000), 100),
+)
 TASKS_EXPLAINED = 20
 # The page loads nothing from anywhere and sends nothing anywhere but here.
 POLICY = (
@@ -63,19 +96,19 @@ class Api:
         app = web.Application(middlewares=[errors_as_json])
         app.add_routes(
             [
-                web.get("/", self.page),
-                web.get("/healthz", self.health),
-                web.get("/api/fleet", self.fleet),
-                web.get("/api/tables", self.tables),
-                web.get("/api/tables/{table}", self.table),
-                web.get("/api/tables/{table}/explain", self.explain),
-                web.get("/api/tables/{table}/advice", self.table_advice),
-                web.get("/api/advice", self.advice),
-                web.get("/api/tasks", self.tasks),
-                web.get("/api/workers", self.workers),
-                web.get("/api/events", self.events),
-                web.get("/api/events/stream", self.event_stream),
-                web.get("/api/dead-letters", self.letters),
+                route("/", self.page),
+                route("/healthz", self.health),
+                route("/api/fleet", self.fleet),
+                route("/api/tables", self.tables, *TABLES_ASKED),
+                route("/api/tables/{table}", self.table),
+                route("/api/tables/{table}/explain", self.explain),
+                route("/api/tables/{table}/advice", self.table_advice),
+                route("/api/advice", self.advice, ROWS),
+                route("/api/tasks", self.tasks, *TASKS_ASKED),
+                route("/api/workers", self.workers, *WORKERS_ASKED),
+                route("/api/events", self.events, ROWS, AFTER),
+                route("/api/events/stream", self.event_stream, AFTER),
+                route("/api/dead-letters", self.letters, ROWS),
             ]
         )
         return app
@@ -108,14 +141,8 @@ class Api:
     async def tables(self, request: web.Request) -> web.Response:
         """`?q=&namespace=&status=&sort=&limit=&cursor=`: a page of the tables that exist, those
         with most debt first; see `listing.Query`."""
-        known = Query()
-        asked = {name: request.query.get(name, "") for name in ("namespace", "status", "cursor")}
-        query = Query(
-            text=request.query.get("q", ""),
-            sort=request.query.get("sort", known.sort),
-            limit=limit_of(request, known.limit),
-            **asked,
-        )
+        asked = request[ASKED]
+        query = Query(text=asked["q"], **{name: asked[name] for name in asked if name != "q"})
         page, found = await asyncio.to_thread(self._model.tables, query)
         counts = {"matched": page.matched, "total": page.total, "statuses": page.statuses}
         rows = [table_json(one) for one in found]
@@ -151,7 +178,7 @@ class Api:
 
     async def advice(self, request: web.Request) -> web.Response:
         """`?limit=`: advice that holds, by table, those with most of it first."""
-        found = await asyncio.to_thread(self._model.advice, limit_of(request))
+        found = await asyncio.to_thread(self._model.advice, request[ASKED]["limit"])
         words = [advice_json(one) for view in found for one in view.holding]
         return await self._told({"advice": words, "now_ms": self._now_ms()})
 
@@ -180,8 +207,9 @@ class Api:
     async def tasks(self, request: web.Request) -> web.Response:
         """`?limit=&table=&task=&status=`: open tasks, the next deadline first, then the newest that
         have ended. `task`: the beginning of an id; `table`: a name."""
-        limit, wanted = limit_of(request), request.query
-        everything = limit if wanted.keys() <= {"limit"} else MAX_ROWS
+        asked = request[ASKED]
+        limit, task, table, status = (asked[one.name] for one in TASKS_ASKED)
+        everything = limit if (task, table, status) == ("", None, None) else MAX_ROWS
         running, newest = await asyncio.gather(
             asyncio.to_thread(self._model.open_tasks, everything),
             asyncio.to_thread(self._model.tasks, everything),
@@ -191,9 +219,9 @@ class Api:
         found = (
             shown
             for one in every
-            if one.task_id.startswith(wanted.get("task", ""))
-            and wanted.get("table", one.table.full) in (one.table.full, one.table.dotted)
-            and wanted.get("status", status_of(one, now_ms)) == status_of(one, now_ms)
+            if one.task_id.startswith(task)
+            and table in (None, one.table.full, one.table.dotted)
+            and status in (None, status_of(one, now_ms))
             for shown in [task_json(one, now_ms)]
         )
         kept = await asyncio.to_thread(self._model.kept_since_ms, "tasks")
@@ -206,7 +234,8 @@ class Api:
         `?cores=`: of one worker. `?drain_seconds=`: how soon orders are to be done. `?max=`: the
         most workers of a lane.
         """
-        capacity = capacity_of(request)
+        asked = request[ASKED]
+        capacity = WorkerCapacity(asked["cores"], asked["drain_seconds"], asked["max"])
         found = await asyncio.to_thread(self._model.open_tasks, MAX_ROWS)
         return web.json_response(workers_json(found, capacity, self._groups, self._now_ms()))
 
@@ -218,7 +247,7 @@ class Api:
         """
         after = after_of(request)
         cursor = await asyncio.to_thread(self._model.cursor)
-        found = await asyncio.to_thread(self._model.events, after, limit_of(request))
+        found = await asyncio.to_thread(self._model.events, after, request[ASKED]["limit"])
         if after is not None:
             cursor = max((one.number for one in found), default=after)
         kept = await asyncio.to_thread(self._model.kept_since_ms, "events")
@@ -231,7 +260,7 @@ class Api:
 
     async def letters(self, request: web.Request) -> web.Response:
         """`?limit=`: the newest dead letters."""
-        found = await asyncio.to_thread(self._model.letters, limit_of(request))
+        found = await asyncio.to_thread(self._model.letters, request[ASKED]["limit"])
         return web.json_response({"dead_letters": [dead_letter_json(one) for one in found]})
 
 
@@ -242,35 +271,29 @@ async def errors_as_json(request: web.Request, handler: Handler) -> web.StreamRe
         return await handler(request)
     except RetryLater as error:
         return web.json_response({"error": redacted(str(error))}, status=503)
-    except BadQuery as error:
+    except (BadQuery, BadParameter) as error:
         return web.json_response({"error": str(error)}, status=400)
     except web.HTTPException as error:
         return web.json_response({"error": error.text}, status=error.status)
 
 
-def limit_of(request: web.Request, default: int = LIMIT) -> int:
-    """`?limit=`, at most MAX_ROWS. Raises HTTPBadRequest."""
-    return min(_number(request, "limit", default) or 1, MAX_ROWS)
+def route(path: str, handler: Handler, *parameters: Parameter) -> web.RouteDef:
+    """A route whose handler finds its parameters in `request[ASKED]`, each read and checked. No
+    handler reads the query itself: what is not declared here is refused."""
+    declared = {one.name: one for one in parameters}
 
+    async def checked(request: web.Request) -> web.StreamResponse:
+        request[ASKED] = read_parameters(request.query.items(), declared)
+        return await handler(request)
 
-def capacity_of(request: web.Request) -> WorkerCapacity:
-    """What an autoscaler says of its workers. Raises HTTPBadRequest."""
-    return WorkerCapacity(
-        cores=_number(request, "cores", 2) or 1,
-        drain_s=_number(request, "drain_seconds", 60) or 1,
-        max_workers=_number(request, "max", 100),
-    )
+    return web.get(path, checked)
 
 
 def after_of(request: web.Request) -> int | None:
-    """`?after=`, or where a broken stream says it stood. Raises HTTPBadRequest."""
+    """`?after=`, or where a broken stream says it stood; None for a position that is none."""
     if text := request.headers.get("Last-Event-ID", ""):
-        return int(text) if text.isdecimal() else None
-    return _number(request, "after", 0) if "after" in request.query else None
-
-
-def _number(request: web.Request, name: str, default: int) -> int:
-    text = request.query.get(name, str(default))
-    if not text.isdecimal():
-        raise web.HTTPBadRequest(text=f"{name} is a number, not {text!r}")
-    return int(text)
+        with suppress(BadParameter):
+            return read_position(text)
+        return None
+    after: int | None = request[ASKED]["after"]
+    return after

@@ -7,7 +7,10 @@ from firnline_domain.records.pauses import HoldReason
 from firnline_domain.records.states import PartitionState, TableState
 from firnline_domain.values import Value
 
-# Codes: not_counted, resync, stuck, off, paused, held, working, failing, cooling, waiting, healthy.
+STATUSES = (  # codes of a table
+    *("not_counted", "resync", "stuck", "off", "paused", "held"),
+    *("working", "failing", "cooling", "waiting", "healthy"),
+)
 WORDS = {  # statuses of partitions, the most urgent first, and how they are called
     "parked": "parked",
     "in_flight": "at work",
