@@ -53,6 +53,21 @@ def test_explain_says_why_in_words(site: Site) -> None:
     assert "firnline.enabled" not in text
 
 
+def test_explain_says_who_wrote_also_after_a_rewrite(site: Site) -> None:
+    commit = make("table_committed/upsert", principal="ann", committed_at_ms=NOW - 60_000)
+    [theirs] = commit.snapshots
+    spark = {"engine-name": "spark", "engine-version": "4.1.4", "app-name": "nightly"}
+    ours = replace(theirs, summary={"firnline.task-id": "t1"}, sequence_number=99)
+    site.tell(
+        make("table_state/in_flight"),
+        replace(commit, snapshots=(replace(theirs, summary=spark),)),
+        replace(commit, event_id="ours", snapshots=(ours,), committed_at_ms=NOW - 5_000),
+    )
+    text = said(site, "explain", "shop.orders")
+    assert "last written 60 s ago, by spark 4.1.4, nightly, principal ann\n" in text
+    assert "last commit of Firnline 5 s ago" in text
+
+
 def test_explain_says_how_large_the_metadata_is(site: Site) -> None:
     site.tell(make("table_state/in_flight", metadata_bytes=9_400_000))
     assert "; metadata of 9.4 MB" in said(site, "explain", "shop.orders")

@@ -7,10 +7,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from firnline_console import tables
 from firnline_console.folding import Key, fold, touched
 from firnline_console.tables import TableStates, TableView, totals_of, writer_of
 from firnline_domain.identity import TableName
 from firnline_domain.records.events import TableChange
+from firnline_domain.records.signing import Keyring, SigningKey
+from firnline_domain.records.summaries import TASK_ID, sign_summary
 from firnline_domain.values import replace
 
 Make = Callable[..., Any]
@@ -119,6 +122,71 @@ def test_what_a_fact_touches_is_what_it_changes(make: Make) -> None:
     for path in (COMMIT, DROP, STATE, CHANGE, "rewrite_files/compact", "snapshots_expired/refused"):
         fact = make(path)
         assert set(fold({}, [fact]).docs) == set(touched(fact))
+
+
+KEYS = Keyring([SigningKey("k", bytes(32))])
+
+
+@pytest.fixture
+def signing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fleet with keys: without, whoever names a task is believed."""
+    monkeypatch.setattr(tables, "keys_here", lambda: KEYS)
+
+
+def committed(make: Make, at_ms: int, writer: str, *, ours: bool = False, **changes: Any) -> Any:
+    """A commit of an engine of that name, or of Firnline, which signs its own."""
+    fact = make(COMMIT, event_id=f"e{at_ms}", committed_at_ms=at_ms, **changes)
+    summary = {"engine-name": writer, "app-name": "nightly", "app-id": "local-17"}
+    if ours:
+        summary = sign_summary({TASK_ID: "t1"}, fact.table.uuid, KEYS, at_ms)
+    [snapshot] = fact.snapshots
+    return replace(fact, snapshots=(replace(snapshot, summary=summary),))
+
+
+@pytest.mark.usefixtures("signing")
+def test_our_own_commits_do_not_hide_who_wrote(make: Make) -> None:
+    """In whatever order they come, and however many of ours come after it."""
+    write = committed(make, 20, "spark", principal="ann")
+    others = [
+        committed(make, 10, "flink", principal="bob"),
+        *(committed(make, at_ms, "", ours=True, principal="firnline") for at_ms in (15, 30, 40)),
+    ]
+    for order in itertools.permutations([write, *others]):
+        view, _ = documents(order)
+        assert view.last_write is not None
+        assert view.last_commit is not None
+        assert (view.last_write.writer, view.last_write.principal) == (
+            "spark, nightly (local-17)",
+            "ann",
+        )
+        assert (view.last_commit.writer, view.last_commit.at_ms) == ("Firnline", 40)
+
+
+@pytest.mark.usefixtures("signing")
+def test_a_writer_that_names_a_task_of_ours_is_a_writer(make: Make) -> None:
+    """Anybody can copy a summary; only the signature says that it is ours."""
+    [snapshot] = (fact := committed(make, 20, "spark")).snapshots
+    forged = replace(snapshot, summary={**snapshot.summary, TASK_ID: "t1"})
+    view, _ = documents([replace(fact, snapshots=(forged,))])
+    assert view.last_write is not None
+    assert view.last_write.writer == "spark, nightly (local-17)"
+
+
+@pytest.mark.usefixtures("signing")
+def test_one_call_of_a_writer_and_ours_keeps_both(make: Make) -> None:
+    theirs, ours = committed(make, 20, "spark"), committed(make, 20, "", ours=True)
+    view, _ = documents([replace(theirs, snapshots=theirs.snapshots + ours.snapshots)])
+    assert view.last_write is not None
+    assert view.last_commit is not None
+    assert (view.last_write.writer, view.last_commit.writer) == (
+        "spark, nightly (local-17)",
+        "Firnline",
+    )
+
+
+@pytest.mark.usefixtures("signing")
+def test_a_table_that_only_we_committed_to_has_no_writer(make: Make) -> None:
+    assert documents([committed(make, 20, "", ours=True)])[0].last_write is None
 
 
 SPARK = {"engine-name": "spark", "engine-version": "4.1.4", "app-id": "local-17"}

@@ -95,10 +95,22 @@ def figures(answer: dict[str, Any]) -> Text:
         f"{name.replace('_', ' ')}: {one['words']}" for name, one in answer["actions"].items()
     ]
     lines.append(f"read by {answer['reads']['words']}")
-    if commit := row["last_commit"]:
-        who = f", principal {commit['principal']}" if commit["principal"] else ""
-        lines.append(f"last commit {age(commit['at_ms'], now_ms)} ago, by {commit['writer']}{who}")
+    lines += commits(row, now_ms)
     return styled("", "dim").append("\n".join(lines), "dim")
+
+
+def commits(row: dict[str, Any], now_ms: int) -> list[str]:
+    """Who wrote the table last, and when Firnline committed since: its own commits hide no
+    writer."""
+    write, last = row["last_write"], row["last_commit"]
+    lines = []
+    if write:
+        who = f", principal {write['principal']}" if write["principal"] else ""
+        writer = write["writer"] or "a writer without a name"
+        lines.append(f"last written {age(write['at_ms'], now_ms)} ago, by {writer}{who}")
+    if last and last["task_id"]:
+        lines.append(f"last commit of Firnline {age(last['at_ms'], now_ms)} ago")
+    return lines
 
 
 def snapshot_count(count: int | None) -> str:

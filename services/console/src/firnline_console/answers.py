@@ -15,7 +15,7 @@ from firnline_console.dead_letters import DeadLetterView
 from firnline_console.labels import label_of
 from firnline_console.pauses import PauseView
 from firnline_console.readmodel import Numbered
-from firnline_console.tables import TableView
+from firnline_console.tables import LastCommit, TableView
 from firnline_console.tasks import Order, Outcome, Status, TaskView
 
 
@@ -51,16 +51,17 @@ def table_json(view: TableView) -> dict[str, Any]:
         "dropped": view.is_dropped,
         "counted": view.summary is not None,
         "last_change_ms": view.last_change_ms or None,
-        "last_commit": _commit_json(view),
+        "last_commit": _commit_json(view.last_commit),
+        "last_write": _commit_json(view.last_write),
         "status": to_plain(view.status),
         **_summary_json(view),
     }
 
 
-def _commit_json(view: TableView) -> dict[str, Any] | None:
-    if view.last_commit is None:
+def _commit_json(commit: LastCommit | None) -> dict[str, Any] | None:
+    if commit is None:
         return None
-    return {**to_plain(view.last_commit), "snapshot_id": id_text(view.last_commit.snapshot_id)}
+    return {**to_plain(commit), "snapshot_id": id_text(commit.snapshot_id)}
 
 
 def _summary_json(view: TableView) -> dict[str, Any]:

@@ -6,7 +6,7 @@ Every fold takes the newest of two by time, so order and repetition do not matte
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from firnline_adapters.signing import keys_here
 from firnline_domain.identity import MAIN, TableName
@@ -88,6 +88,7 @@ class TableView(Value):
     naming: Naming
     life: Life = field(default_factory=Life)
     last_commit: LastCommit | None = None
+    last_write: LastCommit | None = None  # the newest that is not Firnline's own
     last_change_ms: int = 0  # of what the enricher has read
     summary: Summary | None = None
 
@@ -141,12 +142,16 @@ def fold_commit(old: TableView | None, fact: TableCommitted) -> TableView:
     view = replace(view, life=max(view.life, life))
     if not fact.snapshots:
         return view
-    commit = _last_commit(fact)
-    return replace(view, last_commit=max(view.last_commit or commit, commit, key=_newest))
+    commits = [_commit_of(fact, snapshot) for snapshot in fact.snapshots]
+    writes = [one for one in commits if not one.task_id]
+    return replace(
+        view,
+        last_commit=_newest([view.last_commit, commits[-1]]),
+        last_write=_newest([view.last_write, *writes[-1:]]),
+    )
 
 
-def _last_commit(fact: TableCommitted) -> LastCommit:
-    snapshot = fact.snapshots[-1]
+def _commit_of(fact: TableCommitted, snapshot: SnapshotAdded) -> LastCommit:
     tasks, summary = tasks_of(fact.table, snapshot), dict(snapshot.summary)
     if not tasks:
         summary.pop(TASK_ID, None)
@@ -183,8 +188,14 @@ def writer_of(summary: Mapping[str, str], user_agent: str) -> str:
     return ", ".join(filter(None, (engine, application))) or user_agent
 
 
-def _newest(commit: LastCommit) -> tuple[int, int, int]:
-    return commit.at_ms, commit.sequence_number, commit.snapshot_id or 0
+def _newest(commits: Iterable[LastCommit | None]) -> LastCommit | None:
+    """The last by time; of one time by the table's own numbers."""
+    known = (one for one in commits if one is not None)
+    return max(
+        known,
+        key=lambda one: (one.at_ms, one.sequence_number, one.snapshot_id or 0),
+        default=None,
+    )
 
 
 def fold_change(old: TableView | None, fact: FilesChanged) -> TableView:
