@@ -19,6 +19,7 @@ from firnline_chaos.ground import Ground
 from firnline_chaos.plan import CLOCKS, Blow
 
 JUMPS_S = (-3600, -90, 90, 3600)
+FAR_S = (-864_000, 864_000)  # ten days: beyond what a signature, a pause or a TTL allows for
 
 
 def settings(root: Path) -> Mapping[str, Mapping[str, str]]:
@@ -49,7 +50,8 @@ class JumpClock:
 
     def begin(self) -> None:
         self.ground.clocks_jumped = True
-        ahead_s = random.Random(self.blow.dice).choice(JUMPS_S)
+        jumps_s = FAR_S if self.blow.fault == "jump_clock_far" else JUMPS_S
+        ahead_s = random.Random(self.blow.dice).choice(jumps_s)
         set_clock(self.ground.state.root, self.blow.target, ahead_s)
 
     def end(self) -> None:

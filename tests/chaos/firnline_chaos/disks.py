@@ -1,8 +1,10 @@
-"""A full disk, as one part sees it."""
+"""A full disk, as one part sees it, and a damaged one."""
 
 from __future__ import annotations
 
+import random
 from dataclasses import dataclass
+from pathlib import Path
 
 import psutil
 
@@ -33,6 +35,45 @@ class FillDisk:
     def end(self) -> None:
         for process in self.ground.processes(self.blow.target):
             limit(process, None)
+
+
+@dataclass
+class DamageState:
+    """A part is stopped, one file of its state is damaged, and it is started again."""
+
+    ground: Ground
+    blow: Blow
+
+    def begin(self) -> None:
+        if not self.ground.is_ready(self.blow.target):
+            raise Missed(f"{self.blow.target} is not ready")
+        self.ground.stack.stop(self.blow.target)
+        folder = self.ground.state.data(self.blow.target)
+        dice = random.Random(self.blow.dice)
+        files = sorted(path for path in folder.rglob("*") if path.is_file() and path.stat().st_size)
+        if files:
+            damage(dice.choice(files), dice)
+
+    def end(self) -> None:
+        self.ground.let_run(self.blow.target)
+
+
+def damage(path: Path, dice: random.Random) -> None:
+    """Cut, empty, remove or garble a file."""
+    body = bytearray(path.read_bytes())
+    start = dice.randrange(len(body))
+    match dice.choice(("cut", "empty", "remove", "garble", "zero")):
+        case "cut":
+            path.write_bytes(body[:start])
+        case "empty":
+            path.write_bytes(b"")
+        case "remove":
+            path.unlink()
+        case "garble":
+            body[start : start + 64] = dice.randbytes(len(body[start : start + 64]))
+            path.write_bytes(body)
+        case "zero":
+            path.write_bytes(bytes(len(body)))
 
 
 def limit(process: psutil.Process, size: int | None) -> None:

@@ -14,7 +14,7 @@ import psutil
 from firnline_chaos.clocks import JumpClock
 from firnline_chaos.commits import Cut, SpoilCommits
 from firnline_chaos.deliveries import Redeliver, Rewind
-from firnline_chaos.disks import FillDisk
+from firnline_chaos.disks import DamageState, FillDisk
 from firnline_chaos.ground import Ground
 from firnline_chaos.lake_faults import EndKeys, Forbid, RevokeTokens, Throttle
 from firnline_chaos.missed import Missed
@@ -103,6 +103,8 @@ FAULTS: dict[str, Callable[[Ground, Blow], Fault]] = {
     "rewind": Rewind,
     "fill_disk": FillDisk,
     "jump_clock": JumpClock,
+    "jump_clock_far": JumpClock,
+    "damage_state": DamageState,
     "end_keys": EndKeys,
     "revoke_tokens": RevokeTokens,
     "throttle": Throttle,

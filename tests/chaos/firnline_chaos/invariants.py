@@ -175,13 +175,19 @@ def one_commit(table: str, lineage: Lineage, sent: Iterable[Sent]) -> list[str]:
     return found
 
 
-def letters(ledger: Ledger, hostile: Collection[tuple[str, int, int]] = ()) -> list[str]:
-    """No record is given up but those at these places, by topic, partition and offset, and what the
-    committer passes on of them: results of an action that no service has."""
+def letters(
+    ledger: Ledger,
+    hostile: Collection[tuple[str, int, int]] = (),
+    hostile_uuids: Collection[str] = (),
+) -> list[str]:
+    """No record is given up but those at these places, by topic, partition and offset, those of
+    hostile tables, and what the committer passes on of them: results of an action that no service
+    has."""
     return [
         f"dead letter of {one.service}: {one.reason} {one.message[:120]} "
         f"({one.topic}/{one.partition}@{one.offset})"
         for one in ledger.letters
         if (one.topic, one.partition, one.offset) not in hostile
         if not (hostile and one.reason == "unknown_action")
+        if not any(uuid.encode() in (one.key or b"") for uuid in hostile_uuids)
     ]

@@ -87,6 +87,10 @@ SORTS = (
     Sort("fill_disk", 3, (*SERVICES, *SERVERS), 1.0, 6.0),
     Sort("jump_clock", 2, CLOCKS, 2.0, 10.0),
 )
+INPUT_SORTS = (  # clocks and state are inputs, too
+    Sort("jump_clock_far", 6, CLOCKS, 3.0, 20.0),
+    Sort("damage_state", 2, ("planner",), 0.5, 1.0),
+)
 LAKE_SORTS: tuple[Sort, ...] = (  # more of them, where the catalog and its store ask who one is
     *SORTS,
     Sort("end_keys", 4, ("store",)),

@@ -63,6 +63,8 @@ class Run:
     in_storm: set[tuple[str, int]] = field(default_factory=set)  # attempts ordered until calm
     said: float = 0.0  # when it was said why there is no rest
     swept: Counter[str] = field(default_factory=Counter)
+    guests: list[Callable[[random.Random, threading.Event], None]] = field(default_factory=list)
+    hostile_uuids: set[str] = field(default_factory=set)  # tables that may have dead letters
 
     def plan(self, seed: int, number: int) -> Plan:
         """Of a round, by what this catalog and its store can do and suffer."""
@@ -109,6 +111,7 @@ class Run:
             threading.Thread(
                 target=self.writers[WRITERS].work, args=(plan.stream, started, enough), daemon=True
             ),
+            *(threading.Thread(target=work, args=(dice, enough)) for work in self.guests),
         ]
         for thread in (*threads, rage, *endless):
             thread.start()
@@ -189,7 +192,10 @@ class Run:
         """`promise`: of write-ahead lists."""
         ledger = self.topics.read()
         book = self.hostile.book
-        found = [*invariants.ends(ledger), *invariants.letters(ledger, book.places)]
+        found = [
+            *invariants.ends(ledger),
+            *invariants.letters(ledger, book.places, self.hostile_uuids),
+        ]
         answered = {(one.topic, one.partition, one.offset) for one in ledger.letters}
         found += tenant.findings(book, answered, self.hostile.outside)
         found += invariants.able(ledger, self.in_storm)

@@ -1,4 +1,5 @@
-"""`make fuzz-inputs MINUTES=n SEED=s`: hostile inputs beside ordinary writers, no other fault."""
+"""`make fuzz-inputs MINUTES=n SEED=s`: hostile inputs beside ordinary writers; no other
+fault but clocks that are days off and damaged state."""
 
 from __future__ import annotations
 
@@ -14,8 +15,9 @@ from firnline_local.artifacts import iceberg_jar
 
 from firnline_chaos import report
 from firnline_chaos.__main__ import arguments, ended
+from firnline_chaos.hostile.owners import HostileOwners, refuse
 from firnline_chaos.hostile.progress import Progress
-from firnline_chaos.plan import draw
+from firnline_chaos.plan import INPUT_SORTS, draw
 from firnline_chaos.rounds import prepared
 
 PER_S = 8.0
@@ -34,18 +36,33 @@ def main() -> int:
     say(f"SEED={asked.seed} MINUTES={asked.minutes:g}, state in {state_dir}")
     with prepared(state_dir, iceberg_jar(), say, hostile_per_s=PER_S) as run:
         say("everything is up")
+        owners = HostileOwners(
+            iceberg_jar(), run.ground.by(run.ground.gateways[0]), run.ground.gateways[0]
+        )
+        owners.create_tables()
+        run.guests.append(owners.work)
+        run.hostile_uuids = owners.uuids
+        run.ground.proxy.gate = refuse
         progress = Progress(run.ground.stack)
         begun, number, found = time.monotonic(), 0, list[str]()
         try:
             while not found and time.monotonic() - begun < asked.minutes * 60:
                 number += 1
-                found = run.round(replace(draw(asked.seed, number), blows=()))
-                found += progress.findings()
+                plan = draw(asked.seed, number, INPUT_SORTS)
+                # Every other round clocks and state are true, and a standstill is a finding.
+                calm = number % 2 == 1
+                found = run.round(replace(plan, blows=()) if calm else plan)
+                found += owners.findings(run.ground.stack.console_uri)
+                found += progress.findings(judged=calm)
                 say(f"round {number}: {len(found)} findings; {run.hostile_sent} hostile inputs")
+                for finding in found:
+                    say(f"FINDING {finding}")
         finally:
             progress.close()
+            owners.close()
         figures = report.figures(run, asked.seed, number, (time.monotonic() - begun) / 60)
-        figures |= {"longest standstill, s": {k: round(v, 1) for k, v in progress.longest.items()}}
+        figures["hostile owners"] = dict(owners.book.sent)
+        figures |= {"longest standstill, s": {k: round(v, 1) for k, v in progress.worst.items()}}
         figures["findings"] = found
         (state_dir / "report.json").write_text(json.dumps(figures, indent=1))
     print("\n".join(report.lines(figures)))

@@ -138,7 +138,7 @@ class Waiting:
 
 
 class Progress:
-    """Looks twice a second, on a thread of its own; `longest` standstill by service."""
+    """Looks twice a second, on a thread of its own; `worst` standstill by service."""
 
     def __init__(self, stack: Stack) -> None:
         self._stack = stack
@@ -153,6 +153,7 @@ class Progress:
             for group in GROUPS
         }  # fmt: skip
         self.longest: dict[str, float] = {}
+        self.worst: dict[str, float] = {}
         self._thread = threading.Thread(target=self._watch, name="progress", daemon=True)
         self._thread.start()
 
@@ -162,13 +163,17 @@ class Progress:
         for consumer in (self._reader, *self._consumers.values()):
             consumer.close()
 
-    def findings(self) -> list[str]:
-        """Services that died, or stood still for longer than they may."""
+    def findings(self, judged: bool = True) -> list[str]:
+        """Services that died, or stood still for longer than they may since the last call.
+        `judged`: a standstill counts."""
+        seen, self.longest = self.longest, {}
         found = [
             f"{name} stood still for {seconds:.1f} s"
-            for name, seconds in self.longest.items()
-            if seconds > (WORKER_LIMIT_S if name == "worker" else LIMIT_S)
+            for name, seconds in seen.items()
+            if judged and seconds > (WORKER_LIMIT_S if name == "worker" else LIMIT_S)
         ]
+        for name, seconds in seen.items() if judged else ():
+            self.worst[name] = max(self.worst.get(name, 0.0), seconds)
         if not self._thread.is_alive():
             found.append("nobody watches the services any more: the watching thread has ended")
         for name, part in self._stack.record.parts.items():

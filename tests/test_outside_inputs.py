@@ -1,0 +1,54 @@
+"""Every module that reads something from outside stands on the page of outside inputs, and every
+row of that page names a test that exists."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs/outside-inputs.md"
+DECODERS = {
+    # How text and bytes become values: each call of one of these reads something from outside.
+    "json.loads", "json.load", "tomllib.load", "tomllib.loads", "struct.unpack",
+    "struct.unpack_from", "struct.iter_unpack", "zlib.decompress", "zlib.decompressobj",
+    "gzip.open", "gzip.decompress", "fastavro.reader", "fastavro.schemaless_reader",
+    "fastavro.block_reader", "schemaless_reader", "block_reader", "pq.ParquetFile",
+    "pq.read_metadata", "pq.read_table", "pq.read_schema", "urlopen", "int.from_bytes",
+    "urllib.request.urlopen", "RecordCodec", "KafkaInbox", "codec.decode", "unpackb",
+    "PuffinFile", "AvroFile", "ElementTree.fromstring",
+}  # fmt: skip
+FIELDS = {
+    # What Iceberg's metadata and manifests hold: whoever asks for one believes its writer.
+    "properties", "summary", "lower_bounds", "upper_bounds", "file_path", "record_count",
+    "file_size_in_bytes", "key_metadata", "table_uuid", "metadata_log", "snapshot_log",
+}  # fmt: skip
+
+
+def dotted(node: ast.expr) -> str:
+    """Return `a.b` of a name or of an attribute of a name, else the last attribute alone."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute):
+        owner = node.value.id + "." if isinstance(node.value, ast.Name) else ""
+        return owner + node.attr
+    return ""
+
+
+def find_readers(source: str) -> set[str]:
+    """Find the decoders that a module calls, and the fields of metadata that it asks for."""
+    readers = set[str]()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Call) and dotted(node.func) in DECODERS:
+            readers.add(dotted(node.func))
+        elif isinstance(node, ast.Attribute) and node.attr in FIELDS:
+            readers.add(node.attr)
+    return readers
+
+
+def find_modules() -> Iterator[tuple[str, set[str]]]:
+    for path in sorted([*ROOT.glob("schemas/src/**/*.py"), *ROOT.glob("*/*/src/**/*.py")]):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        if parts[0] != "infra" and (readers := find_readers(path.read_text())):
+            yield ".".join(parts[parts.index("src") + 1 :]).removesuffix(".__init__"), readers
