@@ -168,6 +168,7 @@ def test_a_renamed_table_leaves_its_old_name(harness: ReadModelHarness) -> None:
         "table_committed/upsert",
         table=table(1, "new"),
         change=TableChange.RENAMED,
+        renamed_from=("shop", "t1"),
         committed_at_ms=20,
     )
     harness.tell(renamed)

@@ -15,6 +15,7 @@ from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
 from firnline_adapters.logs import Log
 from firnline_adapters.record_sizes import OVERHEAD, TooLarge, check_size, encode_to_fit
 from firnline_adapters.records import RecordCodec, encode
+from firnline_adapters.signing import keys_here
 from firnline_domain.counters.counters import TableCounters
 from firnline_domain.counters.work import ExpiryWork, Table
 from firnline_domain.errors import PoisonousRecord
@@ -29,7 +30,7 @@ from firnline_domain.records.events import (
     TableChange,
     TableCommitted,
 )
-from firnline_domain.records.summaries import TASK_ID
+from firnline_domain.records.summaries import TASK_ID, sign_summary
 from firnline_domain.records.tallies import FileTally, Tally
 from firnline_domain.values import replace
 from firnline_enricher.file_changes import Subject, absolute, delta
@@ -271,9 +272,10 @@ def wide(count: int, name: str) -> list[PartitionChange]:
 def test_whatever_a_table_is_like_its_changes_fit(name: str, count: int) -> None:
     """In chunks that are the same at every reading: else an answer would never be complete."""
     properties = {**dict.fromkeys(KNOWN, "🏔" * 600_000), "firnline.note": "z" * 2_400_000}
-    summary = {TASK_ID: ",".join(["t" * 32] * 100_000), "engine-name": "e" * MIB}
-    snapshot = SnapshotAdded(7, 6, 3, 1, "o" * MIB, "m", summary)
     subject = Subject(new_table(), "main", "c", 5, 2, of_table(properties))
+    tasks = {TASK_ID: ",".join(["t" * 32] * 100_000)}
+    ours = sign_summary(tasks, subject.table.uuid, keys_here(), 1)
+    snapshot = SnapshotAdded(7, 6, 3, 1, "o" * MIB, "m", {**ours, "engine-name": "e" * MIB})
     partitions = wide(count, name)
     for kind in (delta(subject, snapshot, partitions),
                  absolute(subject, snapshot, partitions, 5, 1)):  # fmt: skip

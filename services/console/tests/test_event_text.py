@@ -6,8 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from firnline_adapters.signing import keys_here
 from firnline_console.event_text import event_of
 from firnline_domain.records.events import TableChange
+from firnline_domain.records.summaries import TASK_ID, sign_summary
 from firnline_domain.values import replace
 
 Make = Callable[..., Any]
@@ -100,7 +102,8 @@ def test_an_unknown_code_is_shown_as_it_is(make: Make) -> None:
 
 def test_our_own_commit_is_told_from_a_writers(make: Make) -> None:
     fact = make("table_committed/upsert")
-    own = replace(fact.snapshots[0], summary={"firnline.task-id": "abc"})
+    summary = sign_summary({TASK_ID: "abc"}, fact.table.uuid, keys_here(), 1)
+    own = replace(fact.snapshots[0], summary=summary)
     line = event_of(replace(fact, snapshots=(own,)))
     assert line is not None
     assert (line.kind, line.task_id) == ("own", "abc")
@@ -132,8 +135,10 @@ def test_a_commit_that_differs_says_what_takes_it_back(make: Make) -> None:
 def test_a_rewrite_is_told_by_what_it_saved(make: Make) -> None:
     commit = make("table_committed/upsert")
     sizes = {"added-files-size": "38700", "removed-files-size": "106000"}
-    summary = {"firnline.task-id": "t1,t2", "added-data-files": "3", "deleted-data-files": "48"}
-    replaced = replace(commit.snapshots[-1], operation="replace", summary={**summary, **sizes})
+    counts = {"added-data-files": "3", "deleted-data-files": "48"}
+    ours = sign_summary({TASK_ID: "t1,t2"}, commit.table.uuid, keys_here(), 1)
+    summary = {**counts, **sizes, **ours}
+    replaced = replace(commit.snapshots[-1], operation="replace", summary=summary)
     line = event_of(replace(commit, snapshots=(replaced,)))
     assert line is not None
     assert (line.kind, line.task_id) == ("own", "t1,t2")

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from firnline_adapters.signing import keys_here
 from firnline_domain.errors import RetryLater
 from firnline_domain.identity import Scope
 from firnline_domain.records.events import ChangeKind, TableChange
 from firnline_domain.records.orders import ResyncTable
+from firnline_domain.records.summaries import TASK_ID, sign_summary
 from firnline_domain.records.tallies import FileTally, Tally
 from firnline_domain.values import replace
 from firnline_enricher.kept_settings import of_table
@@ -35,7 +37,8 @@ def local(path: str) -> Path:
 
 
 def test_an_append_adds_what_it_wrote_per_partition(lake, rows) -> None:
-    lake.table.append(rows((1, 1), (1, 2), (2, 3)), snapshot_properties={"firnline.task-id": "t1"})
+    ours = sign_summary({TASK_ID: "t1"}, str(lake.table.metadata.table_uuid), keys_here(), 1)
+    lake.table.append(rows((1, 1), (1, 2), (2, 3)), snapshot_properties=ours)
     (change,) = lake.follow()
     snapshot = lake.table.current_snapshot()
     assert (change.kind, change.snapshot_id) == (ChangeKind.DELTA, snapshot.snapshot_id)

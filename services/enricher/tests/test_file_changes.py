@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 from firnline_adapters.records import RecordCodec, encode
+from firnline_adapters.signing import keys_here
 from firnline_domain.identity import Scope, TableName
 from firnline_domain.records.events import ChangeKind, PartitionChange, SnapshotAdded
+from firnline_domain.records.summaries import TASK_ID, sign_summary
 from firnline_domain.records.tallies import FileTally
 from firnline_enricher.file_changes import (
     CHUNK_PARTITIONS,
@@ -17,7 +19,8 @@ from firnline_enricher.file_changes import (
 )
 
 SUBJECT = Subject(TableName("u", ("db",), "t"), "main", "c1", 7, 2, {"gc.enabled": "false"}, 4)
-SNAPSHOT = SnapshotAdded(5, 3, 2, 6, "append", "list", {"firnline.task-id": "abc"})
+OURS = sign_summary({TASK_ID: "abc"}, SUBJECT.table.uuid, keys_here(), 1)
+SNAPSHOT = SnapshotAdded(5, 3, 2, 6, "append", "list", OURS)
 
 
 def parts(count: int) -> list[PartitionChange]:

@@ -13,6 +13,7 @@ from typing import Any
 
 from firnline_adapters import metrics
 from firnline_adapters.logs import Log
+from firnline_adapters.record_sizes import Unencodable
 from firnline_domain.errors import RetryLater
 from firnline_domain.records.events import TableChange, TableCommitted
 from firnline_domain.values import replace
@@ -227,14 +228,11 @@ class Capture:
             self._remember(change, change.uuid)
             event = event_of(change, call, change.uuid, at_ms, source)
             events.append(replace(event, metadata_bytes=self._metadata_bytes(event)))
+        last = source == "reconciled" and call.body is None  # what the tables say: all there is
         try:
-            records = [outgoing(event, at_ms) for event in events]
-        except Exception as error:  # numbers too large, texts of other types: whatever was sent
-            if source == "reconciled" and call.body is None:  # what the tables say: all there is
-                self._log.error("event_unwritable", path=call.path, why=error)
-                self._journal.settle(call, ())
-            else:
-                self._unreadable(call, error)
+            records = [outgoing(event, at_ms, last) for event in events]
+        except Unencodable as error:  # numbers too large, texts of other types: whatever was sent
+            self._unreadable(call, error)
             return
         self._journal.settle(call, records)
         for event in events:

@@ -13,7 +13,12 @@ from typing import Any, Protocol
 
 from firnline_adapters import metrics
 from firnline_adapters.dead_letters import DEAD_LETTERS, dead_letter_key
-from firnline_adapters.record_sizes import Unsendable, dead_letter_of_unsent, encode_to_fit
+from firnline_adapters.record_sizes import (
+    Unencodable,
+    Unsendable,
+    dead_letter_of_unsent,
+    encode_to_fit,
+)
 from firnline_domain.identity import CATALOG
 from firnline_domain.values import Value
 
@@ -54,12 +59,15 @@ class Outgoing(Value):
     topic: str = TABLE_COMMITS
 
 
-def outgoing(event: Any, at_ms: int) -> Outgoing:
-    """The event as its topic takes it, else a dead letter about it."""
+def outgoing(event: Any, at_ms: int, last: bool = False) -> Outgoing:
+    """Encode the event as its topic takes it, else a dead letter about it. `last`: nobody else can
+    say what happened. Raises Unencodable before that: the table itself is asked then."""
     key = event.table.key
     try:
         return Outgoing(key, encode_to_fit(TABLE_COMMITS, key, event))
     except Unsendable as error:
+        if isinstance(error, Unencodable) and not last:
+            raise
         metrics.count("dead_letters", reason=error.reason)
         letter = dead_letter_of_unsent(TABLE_COMMITS, -1, key, error, "gateway", at_ms)
         key = dead_letter_key(letter)
