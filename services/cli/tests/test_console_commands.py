@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from firnline_adapters.signing import keys_here
 from firnline_cli import _console, events, tables, tasks
 from firnline_cli.advise import report as advised
 from firnline_cli.explain import report
@@ -21,6 +22,7 @@ from firnline_console.readmodel import Built
 from firnline_console.tasks import Status
 from firnline_domain.records.pauses import Hold
 from firnline_domain.records.states import TableState
+from firnline_domain.records.summaries import sign_summary
 from firnline_domain.settings.in_force import effective, unreadable
 from firnline_domain.values import replace
 from firnline_local.ports import free_port
@@ -57,7 +59,8 @@ def test_explain_says_who_wrote_also_after_a_rewrite(site: Site) -> None:
     commit = make("table_committed/upsert", principal="ann", committed_at_ms=NOW - 60_000)
     [theirs] = commit.snapshots
     spark = {"engine-name": "spark", "engine-version": "4.1.4", "app-name": "nightly"}
-    ours = replace(theirs, summary={"firnline.task-id": "t1"}, sequence_number=99)
+    signed = sign_summary({"firnline.task-id": "t1"}, UUID, keys_here(), NOW)
+    ours = replace(theirs, summary=signed, sequence_number=99)
     site.tell(
         make("table_state/in_flight"),
         replace(commit, snapshots=(replace(theirs, summary=spark),)),

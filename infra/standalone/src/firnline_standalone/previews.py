@@ -121,7 +121,7 @@ def _rewrite(tables: Tables, table: LoadedTable, order: RewriteFiles, now_ms: in
         files=len(chosen.inputs),
         bytes=_bytes(chosen.inputs),
         converted=len(chosen.converted),
-        outputs=sum(max(round(_bytes(one) / chosen.target_bytes), 1) for one in chosen.groups),
+        outputs=chosen.outputs,
         equality_deletes=equality,
         position_deletes=len(chosen.deletes) - equality,
         handed_over=next(reasons(table, chosen), None) if chosen.taken else None,

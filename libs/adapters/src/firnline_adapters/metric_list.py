@@ -212,7 +212,8 @@ GAUGES: Meanings = {
         "fleet_data_files": "Data files of the fleet.",
         "fleet_data_bytes": "Bytes of the fleet's data files.",
         "fleet_debt_files": (
-            "Maintenance debt: files of the fleet that maintenance would take away."
+            "Maintenance debt: how many files fewer a compaction would leave, data files and "
+            "delete files together."
         ),
         "fleet_partitions_parked": "Partitions that are parked.",
         "fleet_orders": "Orders without an outcome.",

@@ -9,7 +9,7 @@ from firnline_domain.counters.work import Partition, PartitionWork, Table
 from firnline_domain.identity import Scope, task_id
 from firnline_domain.policy.deadlines import QUEUE_MS
 from firnline_domain.policy.decisions import Reason
-from firnline_domain.policy.rewrite import decide, depth, order_for
+from firnline_domain.policy.rewrite import debt_files, decide, order_for
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_domain.values import replace
 
@@ -198,11 +198,11 @@ def test_a_partition_that_is_counted_under_a_digest_is_never_ordered() -> None:
     ("files", "holds", "floor"),
     [
         (0, {"fragments": 1}, Debt()),  # nothing to be merged with: a perfect compaction of little
-        (2, {"fragments": 2}, Debt()),
+        (1, {"fragments": 2}, Debt()),
         (1, {"fragments": 1, "equality_deletes": 1}, Debt()),
         (0, {"fragments": 20, "equality_deletes": 3}, Debt(20, 3)),
         (1, {"fragments": 21, "equality_deletes": 3}, Debt(20, 3)),
     ],
 )
 def test_debt_is_what_a_rewrite_could_mend(files: int, holds: dict[str, int], floor: Debt) -> None:
-    assert depth(table(), partition(0, PartitionWork(floor=floor), **holds), LIMITS) == files
+    assert debt_files(table(), partition(0, PartitionWork(floor=floor), **holds), LIMITS) == files

@@ -68,8 +68,8 @@ def command(
 ) -> None:
     """List the tables, the most debt first.
 
-    Debt: small files and delete files that a rewrite could mend. Where the output is no terminal:
-    tab-separated numbers under a header.
+    Debt: how many files fewer a compaction would leave, data files and delete files together.
+    Where the output is no terminal: tab-separated numbers under a header.
     """
     site = console_at(state, uri)
     is_descending = (sort not in ("table", "status")) != reverse

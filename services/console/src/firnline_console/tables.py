@@ -75,7 +75,7 @@ class Summary(Value):
     waiting_for_resync: bool
     removed: bool
     status: TableStatus
-    debt_files: int  # that a rewrite can mend
+    debt_files: int  # that a compaction would spare
     hold: Hold | None = None
     advised: tuple[str, ...] = ()  # rules of the advice that holds
     metadata_bytes: int | None = None  # None = unknown

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from firnline_deletes.sorting import SortKey
-from firnline_domain.counters.sizes import fills_target
+from firnline_domain.counters.sizes import ROOM, fills_target, group_count, output_count
 from firnline_domain.errors import TaskRefused
 from firnline_domain.identity import Scope
 from firnline_domain.policy.cost_benefit import Action
@@ -92,6 +92,12 @@ class Plan:
     @property
     def inputs(self) -> tuple[DataFileEntry, ...]:
         return tuple(file for group in self.groups for file in group)
+
+    @property
+    def outputs(self) -> int:
+        """How many files these become if no row is dead."""
+        sizes = (sum(file.bytes for file in group) for group in self.groups)
+        return sum(output_count(size, self.target_bytes) for size in sizes)
 
     @property
     def taken(self) -> tuple[DataFileEntry, ...]:
@@ -247,21 +253,18 @@ def _slice_of(
     ]
     runs = limit.runs([f.data for f in chosen if not (f.deletes or every)])
     by_need = sorted(with_deletes, key=lambda one: (one.again, by_age(one.file)))
-    return cut(by_need, runs, _ROOM * target_bytes, slice_limit)
+    return cut(by_need, runs, ROOM * target_bytes, slice_limit)
 
 
 def _tally(files: Sequence[DataFileEntry]) -> Tally:
     return Tally(len(files), 0, sum(file.bytes for file in files))
 
 
-_ROOM = 1.5  # targets of input per group: its outputs are in range with 50 % to 100 % of rows left
-
-
 def grouped(inputs: Sequence[DataFileEntry], target_bytes: int, least: int) -> tuple[Group, ...]:
     """Of files by age, neighbours go together, as many bytes in each group; at least `least`
     groups, as far as there are files for them."""
     total = sum(file.bytes for file in inputs)
-    wanted = max(least, round(total / (_ROOM * target_bytes)), 1)
+    wanted = group_count(total, target_bytes, least)
     groups: list[list[DataFileEntry]] = []
     before = 0
     for index, file in enumerate(inputs):

@@ -16,6 +16,7 @@ from math import sqrt
 from firnline_domain.records.tallies import FileTally, Tally
 
 NONE = Tally()
+ROOM = 1.5  # targets of input per group: its outputs are in range with 50 % to 100 % of rows left
 
 
 def size_error(holds: FileTally, target_bytes: int) -> float:
@@ -80,3 +81,24 @@ def spared_by_merge(holds: FileTally, target_bytes: int) -> int:
     """Files fewer after it."""
     taken = taken_by_merge(holds, target_bytes)
     return max(taken.files - -(-taken.bytes // max(target_bytes, 1)), 0)
+
+
+def group_count(total_bytes: int, target_bytes: int, least: int = 1) -> int:
+    """Return how many groups a rewrite of these bytes is cut into, as far as it has the files."""
+    return max(least, round(total_bytes / (ROOM * max(target_bytes, 1))), 1)
+
+
+def output_count(group_bytes: float, target_bytes: int) -> int:
+    """Return how many files one group becomes if no row is dead."""
+    return max(round(group_bytes / max(target_bytes, 1)), 1)
+
+
+def files_after(taken: Tally, target_bytes: int, least: int = 1) -> int:
+    """Estimate how many files a rewrite of these leaves: each counts as their mean, and neighbours
+    go into one group."""
+    if taken.files <= 0:
+        return 0
+    groups = min(group_count(taken.bytes, target_bytes, least), taken.files)
+    mean, (few, more) = taken.bytes / taken.files, divmod(taken.files, groups)
+    of_few = (groups - more) * output_count(few * mean, target_bytes)
+    return of_few + more * output_count((few + 1) * mean, target_bytes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from firnline_domain.counters.debts import NO_DEBT, Debt, debt_of
+from firnline_domain.counters.sizes import files_after, taken_by_merge
 from firnline_domain.counters.work import Partition, RunningTask, Table, slots_of
 from firnline_domain.identity import task_id
 from firnline_domain.policy.cost_benefit import (
@@ -33,6 +34,7 @@ from firnline_domain.policy.sorting import weigh_sort
 from firnline_domain.policy.v2_deletes import or_vectors
 from firnline_domain.records.orders import RewriteFiles
 from firnline_domain.records.pauses import Hold
+from firnline_domain.records.tallies import NO_FILES, FileTally, Tally, tally_of
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_domain.times import earliest
 from firnline_domain.values import replace
@@ -182,9 +184,43 @@ def mendable(table: Table, partition: Partition, limits: Thresholds) -> Debt:
     return replace(grown, fragments=0) if debt.fragments == 1 else grown
 
 
-def depth(table: Table, partition: Partition, limits: Thresholds) -> int:
-    """Files that a rewrite could mend."""
-    return sum(mendable(table, partition, limits).counts)
+def debt_files(table: Table, partition: Partition, limits: Thresholds) -> int:
+    """Return the maintenance debt: how many files fewer a compaction would leave, data files and
+    delete files together, as a dry run foretells it. Counters do not say which delete reaches which
+    file: see `_taken_by_compaction`."""
+    mended, target = mendable(table, partition, limits), limits.target_bytes
+    deletes = mended.equality_deletes + mended.position_deletes + mended.global_deletes
+    small = mended.fragments + mended.undersized
+    if not deletes and not small:
+        return 0
+    holds = partition.counters.holds
+
+    def least(files: int) -> int:
+        """Of all that the table has, one file stays alive until the second of two groups."""
+        return 2 if files == table.counters.totals.holds.data_files else 1
+
+    if not deletes:
+        merged = taken_by_merge(holds, target)
+        return min(max(merged.files - files_after(merged, target, least(merged.files)), 0), small)
+    larger, joined = _taken_by_compaction(holds, mended)
+    taken = larger + joined
+    # Small ones go into the larger ones' groups: of both together the mean says little.
+    apart = max(files_after(larger, target) + round(joined.bytes / target), least(taken.files))
+    after = min(files_after(taken, target, least(taken.files)), apart)
+    lone = int(joined.files == 1)  # a delete has it rewritten, so it can be merged
+    most = max(mended.fragments, lone) + holds.undersized.files
+    return deletes + min(max(taken.files - after, 0), most)
+
+
+def _taken_by_compaction(holds: FileTally, debt: Debt) -> tuple[Tally, Tally]:
+    """Estimate the larger data files and the fragments that deletes have a compaction take: with
+    equality deletes all, with deletes by position as many larger ones as there are of these."""
+    larger = holds.data - holds.fragments
+    if debt.equality_deletes or debt.global_deletes:
+        return larger, holds.fragments
+    reached = min(debt.position_deletes, larger.files)
+    joined = holds.fragments if holds.fragments.files > 1 or not reached else NO_FILES
+    return tally_of(reached, 0, larger.bytes * reached // max(larger.files, 1)), joined
 
 
 def order_for(

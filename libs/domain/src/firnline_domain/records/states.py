@@ -19,7 +19,7 @@ class PartitionState(Value):
     task_id: str | None = None
     until_ms: Moment | None = None
     failures: Amount = 0
-    debt_files: Amount = 0  # that a rewrite could mend
+    debt_files: Amount = 0  # how many fewer a compaction would leave
 
 
 class TableAdvice(Value):
@@ -99,7 +99,7 @@ class TableState(Value):
     reads: TableReads | None = None  # None: nobody has reported a scan
     statuses: dict[str, Amount] = field(default_factory=dict)  # of all partitions
     expiry_plan: ExpiryPlan | None = None  # None: nothing is announced, or it has begun
-    debt_files: Amount = 0  # that rewrites could mend, in all partitions
+    debt_files: Amount = 0  # the same, of all partitions
     actions: dict[str, str] = field(default_factory=dict)  # on the whole table: name -> reason
     action_numbers: dict[str, dict[str, Finite]] = field(default_factory=dict)  # behind it
     # That hold delete files of v2, of a table that is to be v3 (`v2_deletes`) and is; else None.

@@ -18,7 +18,7 @@ from firnline_domain.counters.work import Partition, PartitionWork, Table
 from firnline_domain.identity import MAIN, Scope, TableName
 from firnline_domain.policy.decisions import Decision
 from firnline_domain.policy.expiry import ExpiryDecision, decide_expiry
-from firnline_domain.policy.rewrite import decide, depth, explain
+from firnline_domain.policy.rewrite import debt_files, decide, explain
 from firnline_domain.records.events import ChangeKind, FilesChanged, PartitionChange
 from firnline_domain.records.states import TableAdvice
 from firnline_domain.settings.thresholds import Thresholds, thresholds
@@ -62,7 +62,7 @@ def forecast(seen: Seen, fleet: Thresholds, now_ms: int) -> Forecast:
     table, partitions = _counted(seen, now_ms)
     limits = replace(thresholds(seen.settings, fleet), shadow=False)
     spread = Spread(limits.target_bytes)
-    ranked = sorted(spread.through(partitions), key=lambda one: -depth(table, one, limits))
+    ranked = sorted(spread.through(partitions), key=lambda one: -debt_files(table, one, limits))
     return Forecast(
         table=table,
         limits=limits,

@@ -19,7 +19,7 @@ from firnline_domain.policy.expiry import EXPIRE, begins_ms
 from firnline_domain.policy.expiry_reasons import ExpiryReason
 from firnline_domain.policy.holds import hold_changes_ms, rewrite_hold_of
 from firnline_domain.policy.objectives import is_missed
-from firnline_domain.policy.rewrite import admit, decide, explain, mendable, status_of
+from firnline_domain.policy.rewrite import admit, debt_files, decide, explain, mendable, status_of
 from firnline_domain.policy.table_actions import TABLE_ACTIONS
 from firnline_domain.records.pauses import Hold
 from firnline_domain.records.states import (
@@ -130,7 +130,7 @@ def interval_ms(table: Table) -> int:
 
 
 class DebtFiles:
-    """Adds up the files of partitions that rewrites could mend."""
+    """Adds up the debt of partitions (`debt_files`)."""
 
     def __init__(self, table: Table, limits: Thresholds) -> None:
         self._table, self._limits = table, limits
@@ -138,10 +138,11 @@ class DebtFiles:
 
     def counted(self, partition: Partition) -> int:
         """Those of one partition."""
-        debt = mendable(self._table, partition, self._limits)
-        self._own += sum(debt.counts) - debt.global_deletes
-        self._global = max(self._global, debt.global_deletes)  # every partition has the same ones
-        return sum(debt.counts)
+        files = debt_files(self._table, partition, self._limits)
+        shared = mendable(self._table, partition, self._limits).global_deletes
+        self._own += files - shared
+        self._global = max(self._global, shared)  # every partition has the same ones
+        return files
 
     @property
     def files(self) -> int:
