@@ -50,6 +50,7 @@ def explained(
         "actions": actions_json(state),
         "reads": reads_json(state),
         "partitions": [partition_json(part) for part in state.partitions] if state else [],
+        "partitions_not_shown": state.partition_count - len(state.partitions) if state else 0,
         "tasks": {
             "open": [task_json(one, now_ms) for one in tasks if one.status is Status.ORDERED],
             "ended": [task_json(one, now_ms) for one in tasks if one.status is not Status.ORDERED],
