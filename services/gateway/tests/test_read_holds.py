@@ -214,6 +214,8 @@ async def test_a_commit_that_the_catalog_does_not_let_in_ends_no_hold(
         await read(client, made, **HELD)
         async with client.post(made.uri + TABLE, data=b"{}", headers={HEADER: PASS}) as answer:
             assert answer.status == 403
-        reader = asyncio.create_task(read(client, made))
-        assert await waits(reader)
-        reader.cancel()
+        async with aiohttp.ClientSession() as other:
+            reader = asyncio.create_task(read(other, made))
+            assert await waits(reader)
+            await read(client, made, **{HEADER: RELEASE})
+            assert await asyncio.wait_for(reader, 5) == 200
