@@ -69,8 +69,8 @@ def shared_uuid(others: Sequence[TableName]) -> str:
     named = ", ".join(one.full for one in others)
     return (
         f"{named} has the same uuid: a branch, or a table that was registered or restored twice. "
-        "They may share files, and an expiry of one removes what the other still reads: set "
-        "gc.enabled=false in all but one"
+        "They may share files. Firnline removes no file of either (shared_identity), but an expiry "
+        "by another engine may: drop one without purging it, or set gc.enabled=false in all but one"
     )
 
 

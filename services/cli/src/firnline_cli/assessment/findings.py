@@ -96,9 +96,10 @@ def shared_uuid(name: str, names: Sequence[str]) -> Finding:
         Kind.HAZARD,
         "shared_uuid",
         f"{others} has the same uuid, so one was registered or restored from the other: they may "
-        "share files, and an expiry of one removes what the other still reads",
-        "drop one without purging it, or copy its rows into a new table; until then set "
-        "gc.enabled=false in all but one",
+        "share files. Firnline removes no file of either (shared_identity), but an expiry by "
+        "another engine removes files that the other table still reads",
+        "drop one without purging it, or copy its rows into a new table; set gc.enabled=false in "
+        "all but one against other engines",
     )
 
 

@@ -35,8 +35,9 @@ def compared(catalogs: Sequence[CatalogChecks]) -> Answer | str:
         return f"{many}: none shares a uuid, or all but one keep their files"
     return remark(
         f"{many}: one uuid have {'; '.join(shared)}",
-        "they may share files: an expiry of one removes what the other still reads. Set "
-        "gc.enabled=false in all but one (how-to/several-catalogs.md)",
+        "they may share files: Firnline removes no file of either (shared_identity), but an "
+        "expiry by another engine may. Drop one without purging it, or set gc.enabled=false in all "
+        "but one against other engines (how-to/several-catalogs.md)",
     )
 
 
