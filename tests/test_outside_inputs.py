@@ -4,8 +4,11 @@ row of that page names a test that exists."""
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs/outside-inputs.md"
@@ -52,3 +55,42 @@ def find_modules() -> Iterator[tuple[str, set[str]]]:
         parts = path.relative_to(ROOT).with_suffix("").parts
         if parts[0] != "infra" and (readers := find_readers(path.read_text())):
             yield ".".join(parts[parts.index("src") + 1 :]).removesuffix(".__init__"), readers
+
+
+READERS = dict(find_modules())
+
+
+def read_page() -> set[str]:
+    """Return the modules that the page names as readers."""
+    return set(re.findall(r"`(firnline_[a-z]+(?:\.[a-z0-9_]+)+)`", PAGE.read_text()))
+
+
+@pytest.mark.parametrize("module", sorted(READERS))
+def test_a_reader_of_outside_data_is_on_the_page(module: str) -> None:
+    assert module in read_page(), f"{module} reads {sorted(READERS[module])}: give it a row"
+
+
+def test_the_page_names_modules_that_exist() -> None:
+    named = {name.replace(".", "/") for name in read_page()}
+    sources = [*ROOT.glob("schemas/src/**/*.py"), *ROOT.glob("*/*/src/**/*.py")]
+    known = {path.as_posix().rpartition("/src/")[2].removesuffix(".py") for path in sources}
+    assert named - known == set()
+
+
+def test_every_row_has_a_range_and_a_test() -> None:
+    rows = [line.split(" | ") for line in PAGE.read_text().splitlines() if line.startswith("| ")]
+    rows = [row for row in rows if row[0] not in ("| input", "| ---")]
+    assert len(rows) > 25
+    assert [row for row in rows if len(row) != 5 or "test_" not in row[4] or not row[2]] == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import json\nvalue = json.loads(text)",
+        "size = entry.data_file.file_size_in_bytes",
+        "from pyarrow import parquet as pq\nfooter = pq.read_metadata(path)",
+    ],
+)
+def test_a_new_reader_is_seen(source: str) -> None:
+    assert find_readers(source)
