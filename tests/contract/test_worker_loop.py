@@ -44,7 +44,7 @@ class LoopHarness:
         """Publish orders; nothing before the first of them is ours."""
         for name in names:
             order = RewriteFiles(
-                name, self.table, "main", Scope(0, "[]"), "compact", "r", 1, 1, 0, 10**15
+                name, self.table, "main", Scope(0, "[]"), "compact", "r", 1, 1, 0, 10**14
             )
             self.publisher.publish(REWRITES, self.table.uuid, order)
         self.publisher.flush()
@@ -155,7 +155,7 @@ def test_a_second_member_takes_part_and_nothing_is_lost(kafka: str) -> None:
     names = [f"task-{number}" for number in range(200)]
     for number, name in enumerate(names):
         table = TableName(f"{run}-{number % 16}", ("db",), run)
-        order = RewriteFiles(name, table, "main", Scope(0, "[]"), "compact", "r", 1, 1, 0, 10**15)
+        order = RewriteFiles(name, table, "main", Scope(0, "[]"), "compact", "r", 1, 1, 0, 10**14)
         publisher.publish(REWRITES, table.uuid, order)
     publisher.flush()
     enough, stop = threading.Event(), threading.Event()
@@ -192,7 +192,7 @@ class Tenants:
         table = TableName(self.run, ("db",), "t")
         for name in tasks:
             order = RewriteFiles(
-                name, table, "main", Scope(0, "[]"), "compact", "r", 1, 1, 0, 10**15
+                name, table, "main", Scope(0, "[]"), "compact", "r", 1, 1, 0, 10**14
             )
             self.publisher.publish(topic, table.uuid, order)
         self.publisher.flush()
