@@ -49,7 +49,7 @@ class History:
                 continue
             assert one.summary is not None
             marker = one.summary.additional_properties.get(MARKER)
-            is_ours = bool(task_ids(one.summary))
+            is_ours = bool(task_ids(one.summary, table.identity.uuid))
             assert is_ours or marker, f"snapshot {one.snapshot_id} is nobody's: {one.summary}"
             parent = one.parent_snapshot_id
             assert parent is None or parent in self.rows, f"unknown parent of {one.snapshot_id}"
