@@ -266,7 +266,7 @@ def test_sweep_outputs_says_first_and_tells_of_it(table: Table, firnline: Any, k
     assert all(path.exists() for path in paths)
     done = firnline("sweep-outputs", name, "--older-than", "0s", "--idle", "--json")
     assert done.exit_code == 0, done.output
-    assert len(json.loads(done.output)["removed"]) == 1
+    assert len(json.loads(done.stdout)["removed"]) == 1
     assert not any(path.exists() for path in paths)
     (event,) = told(kafka, "maintenance-events", OutputsSwept, table)
     assert (event.files_removed, event.swept_by) == (1, "cli")
