@@ -140,14 +140,18 @@ class StartMarks:
         except KafkaException as error:
             _LOG.warning("marks_not_read", why=error)
             return  # nor written: what they say is not to be forgotten
+        orphaned = list[Place]()
         for place in places:
             mark = found.get(place, StartMark())
             if mark.life not in ("", self._life):
                 mark = mark.after_death()
                 self._careful[place] = CAREFUL_RECORDS
-                why = "the process that had it died: records are begun one at a time"
-                _LOG.warning("careful", topic=place[0], partition=place[1], why=why)
+                orphaned.append(place)
             self._marks[place] = mark._replace(life=self._life, begun=NOTHING)
+        if orphaned:
+            topics = ",".join(sorted({topic for topic, _ in orphaned}))
+            why = "the process that had them died: records are begun one at a time"
+            _LOG.warning("careful", topics=topics, partitions=len(orphaned), why=why)
         self._write(places)
 
     def give_back(self, places: Collection[Place]) -> None:
@@ -213,6 +217,8 @@ class StartMarks:
             self._write(self._marks)
 
     def _write(self, places: Collection[Place]) -> None:
+        if not places:  # the client takes an empty list for an error
+            return
         try:
             self._store.write({place: self._marks[place] for place in places})
         except KafkaException as error:
