@@ -70,7 +70,7 @@ def test_a_store_that_knows_no_such_request_is_asked_for_each(
     def unknown(_: Bucket, keys: list[str]) -> None:
         raise PermissionError("501 NotImplemented")
 
-    monkeypatch.setattr(Bucket, "remove", unknown)
+    monkeypatch.setattr(Bucket, "delete_objects", unknown)
     table, lists = expired(site)
     had = stored(site)
     cleaned = clean(table, lists)

@@ -75,7 +75,7 @@ def test_the_object_is_the_one_that_is_recorded_or_nothing_happens(
                 assert found == exact.encode()
             except (TaskRefused, OSError):
                 pass
-            removal = ExpiredRemoval(table, outside=True)
+            removal = ExpiredRemoval(table, outside=lambda _: "")
             removal.remove([recorded])
         gone = {one for one in there if read_exactly(client, one) is None}
         assert gone == (there & {exact} if recorded not in removal.left else set())
