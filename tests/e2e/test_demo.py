@@ -52,8 +52,8 @@ def lines(state: Path, service: str, action: str) -> list[dict[str, str]]:
 
 def followed(state: Path) -> list[str]:
     """Tasks that `grep` follows from a writer's commit to the snapshot that they became."""
-    at_gateway = {line["snapshots"] for line in lines(state, "gateway", "committed")}
-    enriched = {line["snapshots"] for line in lines(state, "enricher", "enriched")}
+    at_gateway = {line.get("snapshots") for line in lines(state, "gateway", "committed")}
+    enriched = {line.get("snapshots") for line in lines(state, "enricher", "enriched")}
     triggers = {line["task"]: line["trigger"] for line in lines(state, "planner", "order")}
     started = {line["task"] for line in lines(state, "worker", "task_started")}
     became = {line["task"]: line["snapshot"] for line in lines(state, "committer", "committed")}

@@ -9,7 +9,9 @@ import sys
 
 import pytest
 from firnline_adapters.logs import Log, set_level
+from firnline_adapters.settings import Address
 from firnline_domain.errors import Misconfigured
+from firnline_domain.identity import TableName
 
 STARTS = """
 from dataclasses import dataclass
@@ -18,6 +20,7 @@ from firnline_adapters.settings import setting
 @dataclass(frozen=True)
 class Settings(ServiceSettings):
     kafka: str = setting("FIRNLINE_KAFKA", "Kafka's address.")
+    standby: bool = setting("FIRNLINE_STANDBY", "", False)
 with starting("test", Settings, waits_for_kafka=False) as (settings, log):
     log.info("ready")
 """
@@ -32,9 +35,16 @@ with starting("test", Settings, waits_for_kafka=False) as (settings, log):
         ('a "b"', r'"a \"b\""'),
         ("two\nlines", r'"two\nlines"'),
         ("k=v", '"k=v"'),
-        ("", '""'),
         ("\\", r'"\\"'),
         ("é", "é"),
+        (0, "0"),
+        (True, "true"),
+        (False, "false"),
+        ([5, None, "b"], "5,b"),
+        ((True, ""), "true"),
+        (Address("::1", 80), "[::1]:80"),
+        (TimeoutError(), "TimeoutError"),
+        (ValueError("bad"), "bad"),
     ],
 )
 def test_values_are_quoted_as_logfmt_has_them(
@@ -43,6 +53,27 @@ def test_values_are_quoted_as_logfmt_has_them(
     with caplog.at_level(logging.INFO, "firnline.test"):
         Log("test").info("said", why=value)
     assert caplog.messages == [f"action=said why={written}"]
+
+
+@pytest.mark.parametrize("value", [None, "", [], (), {}, set(), [None, ""], "[]", "None"])
+def test_a_fact_without_a_value_is_left_out(
+    value: object, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO, "firnline.test"):
+        Log("test").info("said", partition=value, n=0)
+    assert caplog.messages == ["action=said n=0"]
+
+
+@pytest.mark.parametrize("level", ["info", "warning", "error"])
+def test_a_table_has_one_form_at_every_level(level: str, caplog: pytest.LogCaptureFixture) -> None:
+    table = TableName("u", ("shop", "eu"), "orders", "archive", "dev")
+    with caplog.at_level(logging.INFO, "firnline.test"):
+        getattr(Log("test"), level)("said", table=table, n=1)
+        getattr(Log("test"), level)("said", table=None, n=1)
+    assert caplog.messages == [
+        "action=said table=archive/dev:shop.eu.orders n=1",
+        "action=said n=1",
+    ]
 
 
 def start(**environment: str) -> subprocess.CompletedProcess[str]:
@@ -77,6 +108,9 @@ def test_lines_are_objects_where_that_is_asked_for() -> None:
     assert {one["service"] for one in lines} == {"test"}
     assert lines[1]["level"] == "WARNING"
     assert lines[0]["kafka"] == "127.0.0.1:1"
+    values = [value for line in lines for value in line.values()]
+    assert [one for one in values if one in ("", "None", "False", "[]", None)] == []
+    assert lines[0]["standby"] is False
 
 
 def test_a_level_that_there_is_not_is_refused() -> None:

@@ -1,7 +1,9 @@
 """One line per event on stderr: `2026-11-21T15:04:05.123Z INFO worker action=ready k=v`.
 
-Values are written as logfmt has them: in double quotes where they have spaces or signs of it. With
-FIRNLINE_LOG_FORMAT=json a line is an object: `at`, `level`, `service`, `action` and the facts.
+Values are written as logfmt has them: in double quotes where they have spaces or signs of it. A
+table is `lake:shop.orders` in every service, a sequence has commas, and a fact without a value is
+left out. With FIRNLINE_LOG_FORMAT=json a line is an object: `at`, `level`, `service`, `action` and
+the facts.
 """
 
 from __future__ import annotations
@@ -15,10 +17,12 @@ from types import TracebackType
 from typing import Any
 
 from firnline_domain.errors import Misconfigured
+from firnline_domain.identity import TableName
 
 from firnline_adapters.redaction import MASK, SECRET_NAME, redacted
 
 _QUOTED = frozenset(' "=\\')
+_EMPTY = frozenset({"", "[]", "{}", "()", "None"})  # "[]" is also the partition of a table without
 FORMATS = ("text", "json")
 FACTS = "firnline_facts"  # of a record, for who writes objects
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
@@ -30,30 +34,56 @@ class Log:
     def __init__(self, service: str) -> None:
         self._logger = logging.getLogger(f"firnline.{service}")
 
-    def info(self, action: str, **facts: Any) -> None:
+    def info(self, action: str, *, table: TableName | None = None, **facts: Any) -> None:
         """Something happened as it should."""
-        self._logger.info(_line(action, facts), extra=_extra(action, facts))
+        self._write(logging.INFO, action, table, facts)
 
-    def warning(self, action: str, **facts: Any) -> None:
+    def warning(self, action: str, *, table: TableName | None = None, **facts: Any) -> None:
         """Something went wrong and was dealt with."""
-        self._logger.warning(_line(action, facts), extra=_extra(action, facts))
+        self._write(logging.WARNING, action, table, facts)
 
-    def error(self, action: str, error: BaseException | None = None, **facts: Any) -> None:
+    def error(
+        self,
+        action: str,
+        error: BaseException | None = None,
+        *,
+        table: TableName | None = None,
+        **facts: Any,
+    ) -> None:
         """Something went wrong that a person should see; `error` adds its traceback."""
-        self._logger.error(_line(action, facts), exc_info=error, extra=_extra(action, facts))
+        self._write(logging.ERROR, action, table, facts, error)
+
+    def _write(
+        self,
+        level: int,
+        action: str,
+        table: TableName | None,
+        facts: dict[str, Any],
+        error: BaseException | None = None,
+    ) -> None:
+        named = {"action": action, "table": table.full if table else None, **facts}
+        shown = {name: value for name, value in named.items() if _text(value) not in _EMPTY}
+        self._logger.log(level, _line(shown), exc_info=error, extra={FACTS: shown})
 
 
-def _line(action: str, facts: dict[str, Any]) -> str:
-    words = [f"action={action}"]
+def _line(facts: dict[str, Any]) -> str:
+    words = []
     for name, value in facts.items():
-        text = str(value)
-        plain = text.isprintable() and text and not _QUOTED.intersection(text)
+        text = _text(value)
+        plain = text.isprintable() and not _QUOTED.intersection(text)
         words.append(f"{name}={text if plain else json.dumps(text, ensure_ascii=False)}")
     return " ".join(words)
 
 
-def _extra(action: str, facts: dict[str, Any]) -> dict[str, Any]:
-    return {FACTS: {"action": action, **facts}}
+def _text(value: Any) -> str:
+    """Write a value as one word of the log's language; what has no value is in `_EMPTY`."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if type(value) in (list, tuple, set, frozenset):  # an Address is a tuple with a text of its own
+        return ",".join(text for one in value if (text := _text(one)) not in _EMPTY)
+    if isinstance(value, BaseException):
+        return str(value) or type(value).__name__
+    return str(value)
 
 
 class _Redacting(logging.Formatter):
@@ -87,7 +117,7 @@ class _Json(logging.Formatter):
 def _value(name: str, value: Any) -> Any:
     if isinstance(value, (bool, int, float)):
         return value
-    return MASK if SECRET_NAME.search(name) and value else redacted(str(value))
+    return MASK if SECRET_NAME.search(name) and value else redacted(_text(value))
 
 
 def start_logging(service: str) -> Log:

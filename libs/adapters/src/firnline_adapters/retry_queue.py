@@ -6,6 +6,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from firnline_domain.errors import Refused, RetryLater
+from firnline_domain.identity import TableName
 from firnline_domain.ports import Delivery
 
 from firnline_adapters import metrics
@@ -64,12 +65,12 @@ class FailureLog:
     waits_s: float = REFUSED_PATIENCE_S  # for a person
     _said: dict[str, float] = field(default_factory=dict)
 
-    def retry(self, table: str, error: RetryLater, now: float) -> None:
+    def retry(self, table: TableName | None, error: RetryLater, now: float) -> None:
         """The table is tried again later."""
         if not isinstance(error, Refused):
             self.log.warning("retry_later", table=table, why=error)
             return
-        whose = error.of or table
+        whose = error.of or (table.key if table else "")
         if now - self._said.get(whose, float("-inf")) >= SAY_AGAIN_S:
             self._said[whose] = now
             self.log.error("refused", table=table, why=error, waits=f"{self.waits_s:.0f} s")

@@ -142,9 +142,13 @@ def _parse(text: str, kind: Any) -> Any:
     return target.parse(text) if target is Address else target(text)
 
 
-def shown(settings: Any) -> dict[str, str]:
+def shown(settings: Any) -> dict[str, Any]:
     """Field name -> value for people, secrets masked, also those inside of URIs."""
     return {
-        name: MASK if one.secret else redaction.redacted(str(getattr(settings, name)))
+        name: MASK if one.secret else _masked(getattr(settings, name))
         for name, one in declared(type(settings)).items()
     }
+
+
+def _masked(value: Any) -> Any:
+    return redaction.redacted(value) if isinstance(value, str) else value

@@ -153,7 +153,7 @@ class Committer:
         except RefGone as gone:
             self._refuse_all(batch, Conflict(ConflictReason.REF_GONE, str(gone)), None)
         except (MetadataFileGone, SnapshotGone) as gone:  # expired under our eyes: load again
-            self._log.warning("metadata_moved", table=batch.table.dotted, why=gone)
+            self._log.warning("metadata_moved", table=batch.table, why=gone)
             return str(gone)
         except TaskRefused as refused:
             if refused.reason != FORMAT_VERSION_4:  # it was upgraded since the task began
@@ -193,7 +193,7 @@ class Committer:
         back = post_commit_check.reversal(table, batch.ref, commits, lost)
         done = back and self._commits.undo(batch.table, batch.ref, back.head, back.parent)
         text += "undone" if done else "NOT undone"
-        self._log.error("delete_lost", table=batch.table.dotted, why=text)
+        self._log.error("delete_lost", table=batch.table, why=text)
         conflict = Conflict(ConflictReason.HAZARD_10312, text)
         return dict.fromkeys(back.tasks if back and done else lost, conflict)
 
@@ -303,7 +303,7 @@ class Committer:
                 batch.leftovers.unknown += [written] if written is not None else []
                 batch.sent.update(dict.fromkeys(attempt.task_ids, attempt.plan))
                 self._unknown.update(attempt.task_ids)
-                self._log.warning("outcome_unknown", table=batch.table.dotted, why=detail)
+                self._log.warning("outcome_unknown", table=batch.table, why=detail)
                 return detail
 
     def _check_landed(self, batch: Batch, attempt: Attempt) -> None:
@@ -314,7 +314,7 @@ class Committer:
 
     def _head_moved(self, batch: Batch, why: str, written: WrittenMetadata | None) -> str:
         batch.writer_just_committed = False
-        self._log.info("head_moved", table=batch.table.dotted, why=why)
+        self._log.info("head_moved", table=batch.table, why=why)
         if written is not None:
             batch.leftovers.refused.append(written)
         return why
@@ -334,9 +334,9 @@ class Committer:
         metrics.count("rewrites_committed", classification=event.classification)
         self._log.info(
             "committed",
-            table=batch.table.dotted,
+            table=batch.table,
             task=task_id,
-            snapshot=",".join(map(str, commit.snapshot_ids)),
+            snapshot=commit.snapshot_ids,
             redelivered=redelivered,
         )
         if not redelivered:  # else it may be another attempt's, whose outputs its list must name
@@ -350,7 +350,7 @@ class Committer:
         metrics.count("rewrites_conflicted", reason=conflict.reason)
         self._log.warning(
             "conflicted",
-            table=batch.table.dotted,
+            table=batch.table,
             task=task_id,
             reason=conflict.reason,
             detail=conflict.detail,
@@ -378,7 +378,7 @@ class Committer:
         for task_id, result in list(batch.open.items()):
             if result.finished_at_ms <= since_ms:
                 self._refuse(batch, task_id, Conflict(ConflictReason.PIN_LOST, text), None)
-        self._log.warning("still_open", table=batch.table.dotted, why=text, n=len(batch.open))
+        self._log.warning("still_open", table=batch.table, why=text, n=len(batch.open))
         self._clear_up(batch)
         batch.waits = 0
 

@@ -179,6 +179,6 @@ def _one_by_one(
             _handle(handlers, [delivery], log, handled)
 
 
-def table_of(record: Any) -> str:
-    """For a line of the log."""
-    return str(getattr(getattr(record, "table", None), "dotted", type(record).__name__))
+def table_of(record: Any) -> TableName | None:
+    """Return the table that a record is about, for a line of the log."""
+    return getattr(record, "table", None)

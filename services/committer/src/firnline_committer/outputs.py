@@ -83,6 +83,6 @@ class Outputs:
             removed = removal.remove_refused(table, refused, unknown)
             metrics.count("outputs_deleted", removed)
         except (RetryLater, TaskRefused, MetadataFileGone, OSError) as error:
-            self._log.warning("not_removed", table=name.dotted, why=error)
+            self._log.warning("not_removed", table=name, why=error)
             return list(refused)
         return [one for one in refused if not removal.is_dead(table, one)]

@@ -80,12 +80,12 @@ class Sweeps:
             swept = self._sweeper.sweep(table)
         except RetryLater as error:
             metrics.count("dependency_errors", dependency=error.dependency)
-            self._log.warning("not_swept", table=table.dotted, why=error)
+            self._log.warning("not_swept", table=table, why=error)
             return Ended(table, None, self._now_ms())
         except TaskRefused as error:  # gone, or not readable by us
-            self._log.info("not_swept", table=table.dotted, why=error)
+            self._log.info("not_swept", table=table, why=error)
         except Exception as error:  # a bug must not stop the commits
-            self._log.error("not_swept", error, table=table.dotted)
+            self._log.error("not_swept", error, table=table)
         else:
             return Ended(table, swept, swept.due_ms)
         return Ended(table, None, None)
@@ -104,7 +104,7 @@ class Sweeps:
 
     def _report(self, swept: Swept) -> OutputsSwept | None:
         """Every removal is counted and logged."""
-        table = swept.table.dotted
+        table = swept.table
         for path in swept.removed:
             self._log.info("output_swept", table=table, path=path)
         for path in swept.uploads:

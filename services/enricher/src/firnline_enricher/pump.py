@@ -260,14 +260,14 @@ class Pump:
 
     def _note(self, table: TableName, error: RetryLater) -> None:
         metrics.count("dependency_errors", dependency=error.dependency)
-        self._failures.retry(table.dotted, error, self._now())
+        self._failures.retry(table, error, self._now())
         self._unread.note_outage(table, error)
 
     def _log_changes(self, delivery: Delivery, changes: Sequence[FilesChanged]) -> None:
         self._log.info(
             "enriched" if isinstance(delivery.record, TableCommitted) else "resynced",
-            table=delivery.record.table.dotted,
-            snapshots=",".join(dict.fromkeys(str(c.snapshot_id or "-") for c in changes)) or "-",
+            table=delivery.record.table,
+            snapshots=list(dict.fromkeys(change.snapshot_id for change in changes)),
             partitions=sum(len(change.partitions) for change in changes),
         )
 
@@ -278,7 +278,7 @@ class Pump:
     def _give_up(self, delivery: Delivery, error: Exception) -> None:
         """The record goes aside, and is told without its files; the planner asks again later."""
         reason = error.reason if isinstance(error, PoisonousRecord) else "unreadable"
-        self._log.error("unreadable", error, table=delivery.record.table.dotted)
+        self._log.error("unreadable", error, table=delivery.record.table)
         self._send_letter(delivery, reason, error)
         self._publish(self._handlers.unread(delivery.record))
 

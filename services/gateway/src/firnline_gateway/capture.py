@@ -254,9 +254,9 @@ class Capture:
         metrics.count("gateway_commits")
         self._log.info(
             "committed",
-            table=event.table.full,
+            table=event.table,
             change=event.change,
-            snapshots=",".join(str(new.snapshot_id) for new in event.snapshots) or "-",
+            snapshots=[new.snapshot_id for new in event.snapshots],
             source=event.source,
         )
 

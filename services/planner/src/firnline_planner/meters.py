@@ -75,8 +75,8 @@ def _log_order(order: RewriteFiles | TableOrder) -> None:
     LOG.info(
         "order",
         task=order.task_id,
-        table=order.table.dotted,
-        partition=order.scope.partition if isinstance(order, RewriteFiles) else "-",
+        table=order.table,
+        partition=order.scope.partition if isinstance(order, RewriteFiles) else None,
         trigger=order.trigger_snapshot_id,
         reason=order.reason,
     )
@@ -85,7 +85,7 @@ def _log_order(order: RewriteFiles | TableOrder) -> None:
 def _log_assignment(assigned: TableAssigned) -> None:
     metrics.count("tables_assigned")
     key, bucket, reason = assigned.table_key, assigned.bucket, assigned.reason
-    LOG.info("assigned", table=key, bucket=bucket, reason=reason)
+    LOG.info("assigned", table_key=key, bucket=bucket, reason=reason)
 
 
 def show(buckets: Iterable[Bucket]) -> None:

@@ -293,7 +293,7 @@ class Expirer:
         end_journal(table)
         self.lists.keep(table, {one.manifest_list for one in table.snapshots})
         for path, why in islice(cleaned.left.items(), SHOWN):
-            self.log.warning("file_left", table=table.identity.dotted, path=path, why=why)
+            self.log.warning("file_left", table=table.identity, path=path, why=why)
         return cleaned
 
     def _result(

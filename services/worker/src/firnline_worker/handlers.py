@@ -70,7 +70,7 @@ class Handlers:
             self.log.info("task_known", task=order.task_id, attempt=order.attempt)
             return
         with self.leases.holding(lease_of(order)):
-            self.log.info("task_started", task=order.task_id, table=order.table.dotted)
+            self.log.info("task_started", task=order.task_id, table=order.table)
             with self._heartbeats_of(order):
                 spent = self.leases.starts(order) > MAX_STARTS
                 try:
@@ -145,7 +145,7 @@ class Handlers:
             case RetryLater():
                 metrics.count("dependency_errors", dependency=found.dependency)
                 action = "refused" if isinstance(found, Refused) else "retry_later"
-                self.log.warning(action, task=order.task_id, table=order.table.dotted, why=found)
+                self.log.warning(action, task=order.task_id, table=order.table, why=found)
                 return self._failed(order, "unreachable", found, True)
         self.log.error("task_failed", error, task=order.task_id)
         return self._failed(order, "worker_error", error, True)
@@ -206,9 +206,9 @@ class Handlers:
         if isinstance(result, RowsCompared):
             self._account_comparison(result)
             return
-        why = {}
+        why = ""
         if isinstance(result, TaskFailed):
-            outcome, why = result.reason, {"why": result.message}
+            outcome, why = result.reason, result.message
         elif isinstance(result, TableResult):
             outcome = "refused" if result.refused_reason else result.action
         else:
@@ -218,7 +218,7 @@ class Handlers:
             metrics.observe("task_seconds", (result.finished_at_ms - result.started_at_ms) / 1000)
         metrics.count("tasks_finished", outcome=outcome)
         log = self.log.warning if why else self.log.info
-        log("task_finished", task=result.task_id, outcome=outcome, **why)
+        log("task_finished", table=result.table, task=result.task_id, outcome=outcome, why=why)
 
     def _account_comparison(self, result: RowsCompared) -> None:
         metrics.count("rows_compared", outcome=result.outcome)
@@ -226,7 +226,7 @@ class Handlers:
         remedy = f"firnline undo {result.task_id}" if result.outcome == "differ" else None
         log(
             "rows_compared",
-            table=result.table.dotted,
+            table=result.table,
             task=result.task_id,
             outcome=result.outcome,
             why=result.reason,

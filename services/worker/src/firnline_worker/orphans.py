@@ -52,7 +52,7 @@ class OrphanRemover:
         except TaskRefused as refused:
             if refused.reason in list(OrphanRefusal):
                 why = str(refused)
-                self.log.warning("orphans_not_removed", table=order.table.dotted, why=why)
+                self.log.warning("orphans_not_removed", table=order.table, why=why)
                 return self._result(order, refused.reason, {})
             raise
 
@@ -73,7 +73,7 @@ class OrphanRemover:
             missed = self._missed(order, names, storage)
         left = {**moved.left, **released.left, **missed.left}
         for place, why in islice(chain(left.items(), found.kept.items()), SHOWN):
-            self.log.warning("file_not_moved", table=order.table.dotted, place=place, why=why)
+            self.log.warning("file_not_moved", table=order.table, place=place, why=why)
         return self._result(order, None, _numbers(found, moved, [released, missed], len(left)))
 
     def _missed(self, order: TableOrder, names: RetainedNames, storage: Storage) -> Released:

@@ -69,8 +69,10 @@ class TickSteps:
         is_first = context.failing.failure(key, step) is None
         failure = context.failing.note(key, step, error, context.now_ms)
         table_key = table_key_in(key) if key else ""
-        name = table.counters.table.dotted if table else table_key or "no table"
-        LOG.error(REASON, error, table=name, step=step, again_s=failure.pause_ms // 1000)
+        identity = table.counters.table if table else None
+        name = identity.dotted if identity else table_key or "no table"
+        again_s = failure.pause_ms // 1000
+        LOG.error(REASON, error, table=identity, table_key=table_key, step=step, again_s=again_s)
         if is_first:
             metrics.count("dead_letters", reason=REASON)
             letter = self._letter(table_key, f"{name}: {step}: {failure.error}")
