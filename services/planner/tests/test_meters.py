@@ -15,7 +15,7 @@ def told() -> list[float]:
         counted("changes_held"),
         counted("changes_duplicate"),
         counted("orders_ended", outcome="lost"),
-        counted("budget_gb_hours"),
+        counted("budget_byte_seconds"),
         counted("records_written", topic=RESYNC_REQUESTS),
         counted("resyncs"),
         counted("records_read", topic="file-changes"),
@@ -34,4 +34,4 @@ def test_a_batch_counts_for_as_much_as_its_steps() -> None:
     )
     meters.count_read(["file-changes", "file-changes"])
     grown = [now - then for now, then in zip(told(), before, strict=True)]
-    assert grown == [2, 1, 2, 2, 0.5, 2, 2, 2]
+    assert grown == [2, 1, 2, 2, 1.8e12, 2, 2, 2]

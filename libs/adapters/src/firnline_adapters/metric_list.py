@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from firnline_domain.advice.rules import RULES
 from firnline_domain.policy.decisions import ORDERS
 from firnline_domain.policy.lanes import Lane
 from firnline_domain.policy.table_actions import TABLE_ACTIONS
@@ -129,7 +130,10 @@ COUNTERS: Meanings = {
         ),
         "partitions_parked": "Partitions parked after too many failures: no order for a day.",
         "tables_assigned": "Tables that were assigned to a bucket, new ones and moved ones.",
-        "budget_gb_hours": "GB-hours foretold for the orders that the budget has paid for.",
+        "budget_byte_seconds": (
+            "Memory times time foretold for the orders that the budget has paid for; "
+            "FIRNLINE_BUDGET_GB_HOURS times 3.6e12 is the budget of an hour."
+        ),
     },
     ("worker",): {
         "tasks_finished": (
@@ -159,7 +163,7 @@ GAUGES: Meanings = {
     ALL: {
         "build_info": "Always 1.",
     },
-    ("enricher", "planner", "worker", "committer"): {
+    ("enricher", "planner", "worker", "committer", "console"): {
         "consumer_lag_records": (
             "Offsets between what this member has dealt with and the end, of each partition that "
             "it has, as far as its client has heard: while a partition is paused its end stays. "
@@ -271,7 +275,7 @@ LABELS: dict[str, dict[str, Iterable[str]]] = {
     "gateway_reads_by_load": {"outcome": ("counted", "dropped")},
     "gateway_refused_commits": {"outcome": ("counted", "dropped")},
     "orders": {"reason": sorted(ORDERS), "lane": Lane},
-    "advice": {"rule": (), "word": ("given", "withdrawn")},
+    "advice": {"rule": RULES, "word": ("given", "withdrawn")},
     "orders_ended": {"outcome": ENDS},
     "price_factor": {"of": ("rewrites", "conversions", "sorts", *TABLE_ACTIONS)},
     "tasks_finished": {"outcome": ("rewritten", "handed_over", *TABLE_ACTIONS, "refused")},

@@ -130,9 +130,11 @@ def _new(name: str) -> Family:
 
 def declare(service: str) -> None:
     """Make every series of a service that is known beforehand, at 0."""
+    written = [one.name for one in all_topics() if service in one.written_by]
     topics = {
         "records_read": [one.name for one in all_topics() if service in one.read_by],
-        "records_written": [one.name for one in all_topics() if service in one.written_by],
+        "records_written": written,
+        "records_shrunk": written,
     }
     for metric in METRICS.values():
         if service in metric.services and metric.name not in AT_SCRAPE:

@@ -19,6 +19,7 @@ from firnline_planner.bucket import Bucket
 from firnline_planner.effects import RESYNC_REQUESTS, Effects, Output
 
 LOG = Log("planner")
+GB_HOUR = 1e9 * 3_600  # in bytes times seconds, the units that Prometheus asks for
 # A counter is asked once for a batch: asked with every record, it took a twenty-fifth of its time.
 COUNTED: dict[str, str] = {
     Verdict.FOLDED: "changes_folded",
@@ -50,7 +51,7 @@ def count(steps: Collection[Effects]) -> None:
         else:
             metrics.count("orders_ended", tasks, outcome=outcome)
     if spent := sum(step.spent_gb_hours for step in steps):
-        metrics.count("budget_gb_hours", spent)
+        metrics.count("budget_byte_seconds", spent * GB_HOUR)
     _count_outputs([output for step in steps for output in step.outputs])
 
 
