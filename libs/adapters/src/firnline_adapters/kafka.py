@@ -194,9 +194,10 @@ class KafkaInbox:
         log: Log,
         signer: RecordSigner | None = None,
         starts: StartMarks | None = None,
+        lag_group: str | None = None,
     ) -> None:
         """`signer`: None = the publisher's. `starts`: None = a record that ends the process is not
-        found out here."""
+        found out here. `lag_group`: how metrics name the group, if its own name is one of many."""
         self._publisher = publisher
         self._signer = signer or publisher.signer
         self._log = log
@@ -231,7 +232,7 @@ class KafkaInbox:
         # core, for somebody to take the partitions that its group has just given it.
         leaving = ExitStack()
         leaving.callback(self._consumer.close)
-        self._lag = ConsumerLag(self._consumer, group)
+        self._lag = ConsumerLag(self._consumer, lag_group or group)
         leaving.enter_context(metrics.measured("consumer_lag_records", self._lag.measure))
         self._leave_group = weakref.finalize(self, leaving.close)
 

@@ -23,6 +23,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from firnline_console.api import Api
+from firnline_console.dead_letters import GROUP
 from firnline_console.follower import Follower
 from firnline_console.gauges import Gauges
 from firnline_console.handlers import topics_read
@@ -61,7 +62,11 @@ def follower(settings: Settings, model: ReadModel, log: Log) -> Follower:
 
     def open_inbox(group: str) -> Inbox:
         starts = StartMarks(KafkaMarks(settings.broker, group))
-        return KafkaInbox(settings.broker, group, topics, publisher, log, starts=starts)
+        return KafkaInbox(
+            *(settings.broker, group, topics, publisher, log),
+            starts=starts,
+            lag_group=GROUP.removesuffix("-"),  # a group for each rebuild: series without end
+        )
 
     def next_generation() -> Built:
         return Built(uuid.uuid4().hex[:12], now_ms())
