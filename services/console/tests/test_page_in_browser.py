@@ -118,6 +118,11 @@ async def test_reasons_can_be_read(make: Make, tmp_path: Path, width: int) -> No
             "c.scrollWidth > c.clientWidth && !c.title).map(c => c.textContent.slice(0, 60))"
         )
         assert cut == []
+        sideways = await page.run(
+            "[...document.querySelectorAll('.detail .sub')].filter(c => c.scrollWidth > "
+            "c.clientWidth).map(c => `${c.ariaLabel} ${c.scrollWidth} of ${c.clientWidth}`)"
+        )
+        assert sideways == []
         assert await page.run("document.documentElement.scrollWidth <= innerWidth")
 
     await stage(make, check, tmp_path)
