@@ -45,11 +45,7 @@ def harness(request: pytest.FixtureRequest) -> ReadModelHarness:
     keys = Keys(f"t{uuid.uuid4().hex}:view:")
     model = RedisReadModel(client, keys, LIMITS)
     model.begin(FIRST, replace=False)
-
-    def lose() -> None:
-        client.delete(*keys.all(), keys["seq"])
-
-    return ReadModelHarness(model, lose)
+    return ReadModelHarness(model, lambda: client.delete(*keys.all(), keys["seq"]))
 
 
 def table(number: int, name: str = "") -> TableName:

@@ -9,39 +9,19 @@ from typing import Any
 
 import pytest
 from aiohttp import ClientResponse
-from aiohttp.test_utils import TestClient, TestServer
 from firnline_console.api import Api
 from firnline_console.capacity import WorkerCapacity
 from firnline_console.folding import OfGroup
 from firnline_console.in_memory import MemoryReadModel
-from firnline_console.readmodel import Built
 from firnline_console.workers import workers_json
 from firnline_domain.errors import RetryLater
 from firnline_domain.identity import TableName
 from firnline_domain.values import replace
 
+from tests.kit.console_api import NOW, Site
+
 Make = Callable[..., Any]
-NOW = 1_795_270_005_000
 UUID = "6f1d9c1e-5d0a-4b7e-9a4e-0d3c1f2b3a49"
-
-
-class Site:
-    """The API, its model, and whether the topics are followed."""
-
-    def __init__(self) -> None:
-        self.model = MemoryReadModel()
-        self.model.begin(Built("g", 1), replace=False)
-        self.following = True
-        api = Api(self.model, lambda: NOW, lambda: self.following)
-        self.client = TestClient(TestServer(api.application()))
-
-    def tell(self, *facts: Any) -> None:
-        self.model.apply("g", facts)
-
-    async def get(self, path: str) -> Any:
-        answer = await self.client.get(path)
-        assert answer.status == 200, await answer.text()
-        return await answer.json()
 
 
 @pytest.fixture

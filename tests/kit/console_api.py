@@ -1,0 +1,31 @@
+"""The console's API over the twin of its store."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aiohttp.test_utils import TestClient, TestServer
+from firnline_console.api import Api
+from firnline_console.in_memory import MemoryReadModel
+from firnline_console.readmodel import Built
+
+NOW = 1_795_270_005_000  # of its clock, in milliseconds
+
+
+class Site:
+    """The API, its model, and whether the topics are followed."""
+
+    def __init__(self) -> None:
+        self.model = MemoryReadModel()
+        self.model.begin(Built("g", 1), replace=False)
+        self.following = True
+        api = Api(self.model, lambda: NOW, lambda: self.following)
+        self.client = TestClient(TestServer(api.application()))
+
+    def tell(self, *facts: Any) -> None:
+        self.model.apply("g", facts)
+
+    async def get(self, path: str) -> Any:
+        answer = await self.client.get(path)
+        assert answer.status == 200, await answer.text()
+        return await answer.json()
