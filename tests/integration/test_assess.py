@@ -169,7 +169,7 @@ def test_what_keeps_a_table_from_the_next_format_versions(
     assert points[4] == {"format_version": True, "outside_files": False, "column_sizes": False}
     assert found["facts"]["outside_files"] == 1
     assert told(result)["lake"]["readiness"]["v3"]["writers"] == 1
-    assert "a proposal, as of" in assess("--namespace", namespace).output
+    assert "a draft, as of" in assess("--namespace", namespace).output
     assert "Format versions 3 and 4" in (tmp_path / "lake.html").read_text()
 
 
