@@ -125,7 +125,8 @@ def rewritten(table: LakeTable) -> str:
 
 
 def head_task(table: LakeTable) -> str:
-    return next(iter(task_ids(table.loaded.head("main").summary)), "")
+    loaded = table.loaded
+    return next(iter(task_ids(loaded.head("main").summary, loaded.identity.uuid)), "")
 
 
 def eventually(look: Callable[[], Any], wanted: Callable[[Any], bool]) -> Any:

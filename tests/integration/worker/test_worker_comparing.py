@@ -23,7 +23,8 @@ def comparer(tables, java):
 
 def order_of(lab, result):
     table = lab.table()
-    mine = [s for s in table.snapshots if result.task_id in task_ids(s.summary)]
+    uuid = table.identity.uuid
+    mine = [s for s in table.snapshots if result.task_id in task_ids(s.summary, uuid)]
     ids = tuple(s.snapshot_id for s in sorted(mine, key=lambda one: one.sequence_number))
     return CompareRows(
         result.task_id, table.identity, result.ref, result.scope, ids, 1, "committer", 1

@@ -91,7 +91,7 @@ def test_h15_all_commits_of_a_handover_are_known_for_ours(
     made = [one for one in table.snapshots if one.summary.operation.value == "replace"]
     assert len(made) == 2
     assert live_files(table, table.head_id("main")).deletes == ()
-    others = [one for one in made if not task_ids(one.summary)]
+    others = [one for one in made if not task_ids(one.summary, table.identity.uuid)]
     undo = undo_of(table, "main", order.task_id)
     if guarded:
         assert others == []
@@ -207,6 +207,15 @@ def test_no_class_of_a_table_owners_choice_is_loaded(lab, tables, java, rewriter
         expirer.expire(expire("e1", lab.name, now, now, agreed=True))
     assert lab.table().head_id("main") == head
     assert len(lab.table().snapshots) == 2
+
+
+def test_a_property_at_which_java_throws_is_said_before_any_work(lab, rewriter):
+    unsafe(lab, {"commit.retry.num-retries": "many"})
+    head = lab.table().head_id("main")
+    with pytest.raises(TaskRefused, match=r"commit\.retry\.num-retries") as refused:
+        rewriter.rewrite(lab.order(), lambda _: None)
+    assert refused.value.reason == "unusable_property"
+    assert lab.table().head_id("main") == head
 
 
 def test_what_a_provider_puts_outside_the_tables_own_locations_is_left_to_java(
