@@ -12,12 +12,13 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from firnline_adapters.signing import keys_here
 from firnline_deletes.fields import field_id
 from firnline_deletes.projection import table_schema
 from firnline_domain.identity import Scope, TableName, task_id
 from firnline_domain.records.orders import RewriteFiles
 from firnline_domain.records.results import RewriteFinished
-from firnline_domain.records.summaries import TASK_ID
+from firnline_domain.records.summaries import TASK_ID, sign_summary
 from firnline_iceberg.java import rest_catalog
 from firnline_iceberg.planning import live_files
 from firnline_iceberg.tables import LoadedTable, Tables
@@ -175,7 +176,7 @@ class Lab:
             [file.content_file_json for group in result.groups for file in group.outputs],
             result.start_snapshot_id,
             result.start_sequence_number,
-            {TASK_ID: result.task_id},
+            sign_summary({TASK_ID: result.task_id}, table.identity.uuid, keys_here(), 1),
         )
 
 
