@@ -12,7 +12,7 @@ from firnline_worker.heartbeats import EVENTS, Heartbeats
 
 from tests.kit.names import TABLE
 
-ORDER = RewriteFiles("t1", TABLE, "main", Scope(0, "[]"), "compact", "r", 7, 3, 100, 10**15)
+ORDER = RewriteFiles("t1", TABLE, "main", Scope(0, "[]"), "compact", "r", 7, 3, 100, 10**14)
 
 
 class Bench:

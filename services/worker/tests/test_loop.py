@@ -20,7 +20,7 @@ from tests.kit.names import TABLE
 
 
 def order(name: str) -> RewriteFiles:
-    return RewriteFiles(name, TABLE, "main", Scope(0, "[]"), "compact", "r", 1, 1, 0, 10**15)
+    return RewriteFiles(name, TABLE, "main", Scope(0, "[]"), "compact", "r", 1, 1, 0, 10**14)
 
 
 class Bench:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import time
+import uuid
 from collections import Counter
 from dataclasses import dataclass, field
 from random import Random
@@ -208,7 +209,8 @@ class Trial:
         not come back: what is on a list is swept."""
         root = self.witness.root
         (root / "data").mkdir(exist_ok=True)
-        orphan = root / "data" / f"orphan-{len(self.history.changes)}-{self.rng.random()}.parquet"
+        run = uuid.UUID(int=self.rng.getrandbits(128))  # a name as Iceberg's writers give them
+        orphan = root / "data" / f"00000-{len(self.history.changes)}-{run}-00001.parquet"
         orphan.write_bytes(b"left")
         self.orphans.append(str(orphan))
         for path in root.rglob("*"):

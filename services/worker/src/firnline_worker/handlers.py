@@ -33,6 +33,7 @@ from firnline_iceberg import java_errors
 from py4j.protocol import Py4JJavaError
 
 from firnline_worker.comparing import Comparer
+from firnline_worker.handover import as_java_error
 from firnline_worker.heartbeats import Heartbeats
 from firnline_worker.leases import MAX_STARTS, Busy, TaskLeases, lease_of
 from firnline_worker.out_of_memory import is_out_of_memory, which
@@ -135,6 +136,7 @@ class Handlers:
             self.log.error("task_failed", error, task=order.task_id)
             failed = self._failed(order, OUT_OF_MEMORY, error, True)
             return replace(failed, memory=which(error))
+        error = as_java_error(error)
         found: Exception | None = error
         if isinstance(error, Py4JJavaError):
             found = java_errors.failure_of(error)

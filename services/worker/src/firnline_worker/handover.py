@@ -22,6 +22,7 @@ from firnline_iceberg.tables import LoadedTable, Tables
 from py4j.protocol import Py4JJavaError
 from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.types import BinaryType, FixedType
+from pyspark.errors.exceptions.captured import CapturedException
 
 from firnline_worker.java import JavaTables
 
@@ -99,7 +100,14 @@ class Handover:
         return next((one for one in history if order.task_id in task_ids(one.summary, uuid)), None)
 
 
-def refusal_after(reason: str, why: str, error: Py4JJavaError) -> Exception:
+def as_java_error(error: Exception) -> Exception:
+    """Return Java's own error of one that PySpark has put into a class of its own, as it does with
+    some of them; any other one as it is."""
+    origin = error._origin if isinstance(error, CapturedException) else None
+    return error if origin is None else Py4JJavaError(str(error), origin)
+
+
+def refusal_after(reason: str, why: str, error: Exception) -> Exception:
     """Return what a hand-over that has failed came to. What people read first is why the table was
     handed over; Java's own words come behind, in one line."""
     failure = java_errors.failure_of(error)

@@ -33,6 +33,7 @@ from firnline_iceberg.planning import LiveFiles
 from firnline_iceberg.storage import TableStorage
 from firnline_iceberg.tables import LoadedTable, Tables, settings_of
 from py4j.protocol import Py4JJavaError
+from pyspark.errors.exceptions.captured import CapturedException
 
 from firnline_worker import outputs, pass_marks, report, set_files, set_sending
 from firnline_worker.columns import proving_ids, target_schema
@@ -40,7 +41,7 @@ from firnline_worker.dead_ratios import dead_rows_left
 from firnline_worker.delete_set_cache import DeleteSetCache
 from firnline_worker.delete_sets import Published, file_count, published, sequenced
 from firnline_worker.eligibility import HANDED_OVER, reasons
-from firnline_worker.handover import Handover, refusal_after
+from firnline_worker.handover import Handover, as_java_error, refusal_after
 from firnline_worker.java import JavaTable, JavaTables
 from firnline_worker.live_files import LiveFilesCache
 from firnline_worker.outputs import TaskFiles
@@ -149,8 +150,8 @@ class Rewriter:
         clock.first_byte_ms = clock.first_byte_ms or self.now_ms()
         try:
             snapshot_id = self.handover.rewrite_data_files(order, table, reason)
-        except Py4JJavaError as error:
-            raise refusal_after(reason, why, error) from error
+        except (Py4JJavaError, CapturedException) as error:
+            raise refusal_after(reason, why, as_java_error(error)) from error
         return report.handed_over(task, reason, snapshot_id, self.now_ms())
 
     def _sorted(self, task: TaskContext, live: LiveFiles) -> RewriteFinished:
