@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 from firnline_chaos.faults import FAULTS
-from firnline_chaos.plan import LAKE_SORTS, NESSIE_SORTS, SORTS, STORM_S, Blow, Sort, draw
+from firnline_chaos.plan import (
+    INPUT_SORTS,
+    LAKE_SORTS,
+    NESSIE_SORTS,
+    SORTS,
+    STORM_S,
+    Blow,
+    Sort,
+    draw,
+)
 from firnline_chaos.storm import steps
 from firnline_chaos.tables import BUSY, KINDS, OF_HISTORY, STEADY, of_nessie
 from firnline_chaos.writes import WRITES
@@ -39,12 +48,12 @@ def test_one_table_gets_five_commits_a_second() -> None:
 
 
 def test_every_kind_of_write_and_fault_is_drawn() -> None:
-    plans = [draw(1, number, LAKE_SORTS) for number in range(60)]
+    plans = [draw(1, number, (*LAKE_SORTS, *INPUT_SORTS)) for number in range(60)]
     assert {write.kind for plan in plans for write in plan.writes} == set(WRITES)
     assert {blow.fault for plan in plans for blow in plan.blows} == set(FAULTS)
 
 
-@pytest.mark.parametrize("sorts", [SORTS, LAKE_SORTS, NESSIE_SORTS])
+@pytest.mark.parametrize("sorts", [SORTS, LAKE_SORTS, NESSIE_SORTS, INPUT_SORTS])
 def test_every_sort_of_fault_strikes_in_every_round(sorts: tuple[Sort, ...]) -> None:
     for seed in range(300):
         blows = draw(seed, 1, sorts).blows
