@@ -277,6 +277,27 @@ def test_what_the_catalog_does_not_show_is_refused(
         assert "lake:dev.t" in str(why.value)
 
 
+@pytest.mark.parametrize("status", [403, 500])
+@pytest.mark.parametrize(("declared", "refuses"), [("old.x, dev.t", False), ("dev", True)])
+def test_an_unreadable_table_that_the_operator_names_stops_no_other(
+    catalog: RestCatalog, status: int, declared: str, refuses: bool
+) -> None:
+    location = catalog.tables[OURS]["location"]
+    catalog.put(("dev", "t"), location)
+    properties = {"uri": catalog.uri, "firnline.unreadable-tables": declared}
+    tables = Tables(CatalogConnection("lake", properties))
+    table = tables.named(("shop",), "orders")
+    with pytest.raises(TaskRefused, match="both have files"):
+        refuse_shared(tables, table)  # the name excuses no table that can be loaded
+    catalog.answers["namespaces/dev/tables/t"] = status
+    unknown = Neighbours(tables)
+    if refuses:
+        with pytest.raises(TaskRefused, match=r"firnline\.unreadable-tables"):
+            unknown.of(table)
+    else:
+        assert unknown.of(table) == []
+
+
 def test_a_table_that_the_catalog_lists_and_does_not_have_stops_nobody(
     catalog: RestCatalog,
 ) -> None:

@@ -38,6 +38,9 @@ below which they may lie, and pairs of namespaces `shop>cold`; comma-separated."
 EXTERNAL: Final = "firnline.external-files"
 """Locations, comma-separated, below which files outside a table's own may be removed by its expiry,
 where its owner agrees and no other table has its places there."""
+UNREADABLE: Final = "firnline.unreadable-tables"
+"""Tables, comma-separated (`shop.broken`), that the operator declares to share no file with others:
+if one of them cannot be loaded, removal in other tables goes on."""
 CALLERS: Final = "firnline.callers"  # whom a gateway that signs serves: lines of name and token
 
 ALIASES: Final = {
@@ -79,7 +82,8 @@ _OF_SIGNING = (
     *("rest.secret-access-key", "rest.session-token", REGION, CA_BUNDLE),
 )
 OURS: Final = frozenset(
-    {UPSTREAM, CALLERS, ARCHIVES, EXTERNAL, *(f"{OF_UPSTREAM}{one}" for one in _OF_SIGNING)}
+    {UPSTREAM, CALLERS, ARCHIVES, EXTERNAL, UNREADABLE}
+    | {f"{OF_UPSTREAM}{one}" for one in _OF_SIGNING}
 )
 AUTH_TYPES: Final = ("none", "basic", "oauth2", "sigv4")
 _SIGN = "Firnline reads and writes with credentials that the catalog hands out, or with static ones"

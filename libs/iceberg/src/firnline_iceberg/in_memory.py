@@ -127,7 +127,7 @@ class MemoryTables:
 
     catalog_path = CATALOG
     address = ("memory:", "")
-    archives = external_files = ""
+    archives = external_files = unreadable_tables = ""
 
     def of(self, table: TableName) -> MemoryTables:
         """As `Tables.of`."""

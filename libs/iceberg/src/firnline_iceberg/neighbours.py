@@ -30,6 +30,7 @@ from firnline_domain.errors import CatalogRefused, RetryLater, TaskRefused
 from firnline_domain.identity import TableName
 from firnline_domain.records.sharing import SharingRefusal
 
+from firnline_iceberg.connection_words import UNREADABLE
 from firnline_iceberg.naming import folder_of
 from firnline_iceberg.tables import LoadedTable, TableGone
 
@@ -56,6 +57,10 @@ class Catalog(Protocol):
     @property
     def address(self) -> tuple[str, str]:
         """The catalog's URI and prefix: where one name is one table. Raises RetryLater."""
+
+    @property
+    def unreadable_tables(self) -> str:
+        """Names, comma-separated, that the operator declares to share no file."""
 
     def names(self) -> Iterator[tuple[str, ...]]:
         """Of all tables. Raises RetryLater."""
@@ -273,8 +278,10 @@ def _load_facts(
 
 
 def _load(catalog: Catalog, name: tuple[str, ...]) -> Facts | None:
-    """None: the catalog says that there is no such table (any more)."""
-    full = f"{catalog.catalog_path}:{'.'.join(name)}"
+    """None: the catalog answers that there is no such table (any more), or the table cannot be
+    loaded and the operator declares that it shares no file."""
+    dotted = ".".join(name)
+    full = f"{catalog.catalog_path}:{dotted}"
     try:
         return facts_of(full, *catalog.metadata_json(name))
     except TableGone:
@@ -282,9 +289,12 @@ def _load(catalog: Catalog, name: tuple[str, ...]) -> Facts | None:
     except (RetryLater, TaskRefused, ValueError, TypeError, AttributeError) as error:
         if isinstance(error.__cause__, requests.RequestException):
             raise  # the catalog is away, not this table
+        if dotted in {declared.strip() for declared in catalog.unreadable_tables.split(",")}:
+            return None
         text = (
             f"{full} cannot be loaded, so it may have the same files: {error}. Give Firnline the "
-            "right to load it, repair it, or drop it"
+            f"right to load it, repair it, drop it, or, if it shares no file with others, add "
+            f"{dotted} to {UNREADABLE} of the catalog's connection"
         )
         raise TaskRefused(SharingRefusal.NEIGHBOURS_UNKNOWN, text, retryable=True) from error
 

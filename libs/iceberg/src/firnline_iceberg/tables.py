@@ -62,7 +62,7 @@ from firnline_iceberg.auth import RequestsAuth, identity_of
 from firnline_iceberg.catalog_calls import count_call, note_date
 from firnline_iceberg.catalog_prefixes import OtherPrefix
 from firnline_iceberg.connection import Catalog, CatalogConnection, connection_of
-from firnline_iceberg.connection_words import ARCHIVES, DELEGATION, EXTERNAL
+from firnline_iceberg.connection_words import ARCHIVES, DELEGATION, EXTERNAL, UNREADABLE
 from firnline_iceberg.digests import Digest, read_digest
 from firnline_iceberg.file_cache import ENTRY_BYTES, FileCache
 from firnline_iceberg.files import FileEntry
@@ -288,6 +288,11 @@ class Tables:
     def external_files(self) -> str:
         """`firnline.external-files` of the connection."""
         return self._connection.properties.get(EXTERNAL, "")
+
+    @property
+    def unreadable_tables(self) -> str:
+        """`firnline.unreadable-tables` of the connection."""
+        return self._connection.properties.get(UNREADABLE, "")
 
     @property
     def client(self) -> RestCatalog:
