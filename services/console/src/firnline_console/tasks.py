@@ -234,5 +234,5 @@ def totals_of(view: TaskView) -> Counter[str]:
     if last is not None and last.status is Status.COMMITTED:
         totals["tasks_committed" if view.kind == REWRITE else f"{view.kind}_committed"] += 1
         done = {name: number for name, number in last.numbers.items() if name not in STATES}
-        totals.update({f"work_{name}": number for name, number in done.items()})
+        totals.update({f"work_{name}": round(number) for name, number in done.items()})
     return totals
