@@ -24,7 +24,7 @@ ONLY_IN = {  # a library that exactly one place may import
     "confluent_kafka": {"adapters", "local", "cli", "planner"},
     "redis": {"adapters", "console", "worker", "local"},
 }
-COMPOSES = {"standalone": {"firnline_worker", "firnline_committer"}}  # docs/decisions/0058
+COMPOSES = {"standalone": {"firnline_worker", "firnline_committer"}}  # docs/decisions/0044
 CONNECTORS = ("Producer(", "Consumer(", "Redis(", "from_url(", "load_catalog(", "SparkSession.")
 
 

@@ -119,7 +119,7 @@ def test_counters_and_orders_survive_two_kills(
     assert_all_counted(listener.heard, script)
     if driver == "faust":
         assert members.log("a").read_text().count("action=restoring") == 2
-        # Under Faust state, orders and offsets become durable one after the other (0014): an order
+        # Under Faust state, orders and offsets become durable one after the other (0021): an order
         # that died with the planner comes with the next event, whose snapshot it names. Where a
         # resync healed a lost event it may have another reason, too.
         healed = {request.table for request in listener.heard.requests}

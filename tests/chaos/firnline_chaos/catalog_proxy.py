@@ -47,7 +47,7 @@ APPLIED_ERRORS = {Spoil.ERROR_500: 500, Spoil.ERROR_504: 504}
 REFUSALS = {Spoil.ERROR_502: 502, Spoil.ERROR_503: 503}
 # A second copy's 409 tells a writer of Iceberg's own library that nothing was applied: it would do
 # its work twice, and remove the manifests of the first time. No fault of Firnline's, which must
-# stand it itself (docs/decisions/0012).
+# stand it itself (docs/decisions/0009).
 ONLY_FIRNLINE = frozenset({Spoil.REPEAT_LAST})
 
 

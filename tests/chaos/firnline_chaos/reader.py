@@ -202,7 +202,7 @@ def _listed(table: LoadedTable, promise: Promise) -> tuple[set[str], list[str]]:
 
 
 def _stays(table: LoadedTable, path: str) -> bool:
-    """Whether what was sent of this list is left to the catalog's own collection (0054)."""
+    """Whether what was sent of this list is left to the catalog's own collection (0016)."""
     return shares_files(table) and bool(table.io.new_input(sent_path(path)).exists())
 
 

@@ -62,7 +62,7 @@ def test_icebergs_own_action_and_its_comparison_outlive_an_executor(
 
 
 def test_an_expiry_needs_no_executor(world: World, driver: SparkDriver) -> None:
-    """It is the driver's alone (docs/decisions/0065): with every executor frozen, and one of them
+    """It is the driver's alone (docs/decisions/0043): with every executor frozen, and one of them
     killed, it comes to its end."""
     rows = driver(steps.make, "expired")
     assert driver(steps.hand_over, "expired") is not None

@@ -1,4 +1,4 @@
-"""A lost race costs the next try a manifest list, not all manifests (docs/decisions/0035)."""
+"""A lost race costs the next try a manifest list, not all manifests (docs/decisions/0011)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A table in which rows are deleted all the time: when is the commit sent (decision 0016), and who
-waits meanwhile (0017)?
+"""A table in which rows are deleted all the time: when is the commit sent (decision 0013), and who
+waits meanwhile (0013)?
 
 Such a writer fails where a file that it has read was replaced before it commits.
 """

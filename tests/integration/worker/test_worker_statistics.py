@@ -144,7 +144,7 @@ def test_partition_statistics_are_of_the_files_of_the_head(lab, computer):
 def test_partition_statistics_are_made_from_the_last_ones_where_that_is_right(
     lab, computer, monkeypatch, evolved
 ):
-    """Of a table of several specs Iceberg 1.12 loses partitions that way (docs/decisions/0081)."""
+    """Of a table of several specs Iceberg 1.12 loses partitions that way (docs/decisions/0042)."""
     whole = []
     undescribed = StatisticsComputer._undescribed
     monkeypatch.setattr(

@@ -1,6 +1,6 @@
 """No record is sent that its topic does not take: it is made smaller, or put aside alone.
 
-The one rule of every producer (decision 0028). Sizes are those before compression: what fits then
+The one rule of every producer (decision 0035). Sizes are those before compression: what fits then
 fits however well it compresses, and nobody who reads it has to make room for a hundred times as
 much. Only results are measured compressed, see COMPRESSED.
 """

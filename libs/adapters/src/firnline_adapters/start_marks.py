@@ -2,7 +2,7 @@
 
 Some records end a process without an exception: memory, a crash in native code. The marks are kept
 where the fleet already is, as the metadata of offsets that a group of their own commits (decision
-0105): no disk, no record, and nothing per record while nobody has died.
+0023): no disk, no record, and nothing per record while nobody has died.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ class TableName(Value):
     """A table: its `key` says everywhere which one it is, its name is for people and the catalog.
 
     A uuid is not enough: branches of Nessie and catalogs that were restored from a copy have it
-    twice (docs/decisions/0052).
+    twice (docs/decisions/0037).
     """
 
     uuid: str

@@ -3,7 +3,7 @@
 A partition lives through random commits, moments and rewrites. The worker is modelled by its own
 rules (`planning.plan`): all fragments of two or more, or with deletes; for a merge or a conversion
 the undersized files where they fill one; larger files from the order's share of dead rows on;
-outputs full, and one of what is left; of a whole table two at least (decision 0001). What a
+outputs full, and one of what is left; of a whole table two at least (decision 0008). What a
 conversion leaves of larger files gets a file of positions each.
 """
 

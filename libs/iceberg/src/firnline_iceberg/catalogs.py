@@ -1,4 +1,4 @@
-"""Several catalogs: who opens the table that a record names (docs/decisions/0052).
+"""Several catalogs: who opens the table that a record names (docs/decisions/0037).
 
 A record's table has the name of its connection and the prefix of the paths it was found under.
 Nobody but the server knows what a prefix stands for, so a client that opens one says which one it

@@ -155,7 +155,7 @@ class JavaCommits:
         `may_send` is asked as the last thing before the request goes out; no means Moved, and so
         does a table that is not of `form` any more: its head is the pinned one all the same.
         `manifest_base`: of the pinned head; where the last try had the same rewrites and its own
-        base serves this one, its manifests are used again (docs/decisions/0035). `merges`:
+        base serves this one, its manifests are used again (docs/decisions/0011). `merges`:
         small manifests, as the table's properties want it; all are then written at every try.
         Blocks for one catalog round trip per try. Raises RetryLater where the table cannot be
         loaded; nothing was sent then. Raises JvmEnded: perhaps something was.

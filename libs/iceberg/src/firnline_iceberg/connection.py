@@ -113,7 +113,7 @@ class CatalogConnection:
 
     @property
     def signs_upstream(self) -> bool:
-        """Whether the gateway signs what it passes on to this catalog (decision 0100)."""
+        """Whether the gateway signs what it passes on to this catalog (decision 0033)."""
         return self.properties.get(words.UPSTREAM_SIGNS) == "true"
 
     def headers(self) -> dict[str, str]:

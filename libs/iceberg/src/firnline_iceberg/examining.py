@@ -1,4 +1,4 @@
-"""A head as far as a few files and partitions need it (docs/decisions/0036).
+"""A head as far as a few files and partitions need it (docs/decisions/0010).
 
 Manifests never change, so what is kept of each in the table's cache serves the next try, and after
 another writer's commit its new manifests alone are read.

@@ -29,7 +29,7 @@ UNSIGNED = Keyring()  # of a fleet that does not sign
 class OutputList:
     """`outputs`: paths, in any state from never written to committed. `deadline_ms`: until then
     the planner counts the run as in flight. `sends_noted`: before a commit is sent that names one
-    of them, a note of that is put beside the list (docs/decisions/0054)."""
+    of them, a note of that is put beside the list (docs/decisions/0016)."""
 
     task_id: str
     attempt: int

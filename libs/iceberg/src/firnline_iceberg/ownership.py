@@ -2,7 +2,7 @@
 
 A file below a table's location is taken for one of its own only if three things say so: its place
 is one where the table's writers put files; its name is one that Iceberg's writers give; and what
-stands in it is of the table's columns or files (docs/decisions/0107). Anything else stays.
+stands in it is of the table's columns or files (docs/decisions/0019). Anything else stays.
 """
 
 from __future__ import annotations

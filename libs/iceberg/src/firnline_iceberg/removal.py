@@ -4,7 +4,7 @@ storage or moves what lies there.
 Four things have to be so, none of them because a list, a result or a setting of the table says it:
 the file lies in the table's own locations; its name is one that a run of this very task of this
 very table gives; nothing that the table retains reaches it; and it is old enough that nobody may
-yet commit it (docs/decisions/0031). Three kinds of files need less, and say why.
+yet commit it (docs/decisions/0016). Three kinds of files need less, and say why.
 """
 
 from __future__ import annotations

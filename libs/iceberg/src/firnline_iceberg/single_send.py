@@ -4,7 +4,7 @@ Iceberg (1.12.0, `BaseTransaction`) takes 409, 429, 400 and other answers for a 
 nothing was committed: it tries again, and then removes the manifests of the commit. But the answer
 may be about a second copy of the request, sent again by a proxy, a gateway or the HTTP client
 itself, and the first copy may have been applied: then the table's head has lost its manifest list
-(seen, see docs/decisions/0012). So the answer goes to the caller, who asks the table.
+(seen, see docs/decisions/0009). So the answer goes to the caller, who asks the table.
 """
 
 from __future__ import annotations

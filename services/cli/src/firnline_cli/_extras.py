@@ -1,4 +1,4 @@
-"""What a command needs beyond the plain wheel, which has neither Spark nor PyArrow (0045).
+"""What a command needs beyond the plain wheel, which has neither Spark nor PyArrow.
 
 The embedded stack fetches its packages as it fetches its jars: once, into the cache.
 """

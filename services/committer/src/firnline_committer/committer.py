@@ -220,7 +220,7 @@ class Committer:
         return Examined(head, snapshots, starts, noted, since_ms, lists)
 
     def _refuse_too_old(self, batch: Batch, head: int) -> None:
-        """Their files may be swept while the commit is on its way (docs/decisions/0010)."""
+        """Their files may be swept while the commit is on its way (docs/decisions/0017)."""
         oldest_ms = self._now_ms() - self._lives.result_ms
         for result in list(batch.open.values()):
             if result.started_at_ms < oldest_ms:

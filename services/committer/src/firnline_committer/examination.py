@@ -38,7 +38,7 @@ class Selection:
 
     def noted_lists(self, table: LoadedTable, planned: Collection[str]) -> tuple[str, ...]:
         """Write-ahead lists of what a commit of these tasks names, beside which it is noted before
-        it is sent (docs/decisions/0054): those that say so, for others may have the table's files.
+        it is sent (docs/decisions/0016): those that say so, for others may have the table's files.
         """
         fit = (one for one in self.fit if one.task_id in planned)
         own = [one.output_list for one in fit if one.sends_noted and one.output_list]

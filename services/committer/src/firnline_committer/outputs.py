@@ -1,6 +1,6 @@
 """Output files: looked for before a commit. Those that no commit has taken are left to the sweep,
 which knows how old they are: what is refused on one head may be committed on another, after a
-rollback or an undo, by a committer that looked at them in time (docs/decisions/0031)."""
+rollback or an undo, by a committer that looked at them in time (docs/decisions/0016)."""
 
 from __future__ import annotations
 

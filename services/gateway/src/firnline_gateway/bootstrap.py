@@ -41,7 +41,7 @@ LINE_BYTES = 16 * 1024  # of a request's first line; it is kept while the catalo
 READ_BYTES = 64 * 1024  # that wait in a client's connection, and once more while it is told to stop
 DRAIN_S = 30.0  # for calls in flight at SIGTERM; the catalog is still at work on them
 LAST_SCANS_S = 3.0  # for counts of scans: whoever waits for us to end may have 30 s in all
-HOLD_SHARE = 0.3  # of a read's longest wait, for others' commits (docs/decisions/0035)
+HOLD_SHARE = 0.3  # of a read's longest wait, for others' commits (docs/decisions/0011)
 LAST_FLUSH_S = 10.0  # then for the broker; what it does not take stays in the outbox file
 
 

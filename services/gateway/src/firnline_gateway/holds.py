@@ -1,7 +1,7 @@
 """Calls about a table that wait, for a moment, until a commit of Firnline's has ended.
 
 Reads wait so that no statement begins from a snapshot that is about to be replaced
-(docs/decisions/0017); commits wait where Firnline's has lost several races (0035).
+(docs/decisions/0013); commits wait where Firnline's has lost several races (0011).
 """
 
 from __future__ import annotations

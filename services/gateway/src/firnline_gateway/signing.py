@@ -1,7 +1,7 @@
 """Signatures on what is passed on to a catalog that wants them (AWS Signature Version 4).
 
 A signature is of the host's name and of the body, so a caller's own would be worth nothing at the
-catalog: it is taken off, and the gateway's put on (decision 0100).
+catalog: it is taken off, and the gateway's put on (decision 0033).
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ class Handover:
     def _tidy(self, order: RewriteFiles, reason: str) -> None:
         """Remove the delete files that apply to nothing any more, in a commit of its own, as the
         action's option does. But that gives its commit no property of ours: it would be another
-        maintainer's, to whom the table is left for an hour (decision 0013), and stop an undo.
+        maintainer's, to whom the table is left for an hour (decision 0029), and stop an undo.
         Where it fails they stay until the next time."""
         action = self._actions.removeDanglingDeleteFiles(self.java.load(order.table).java)
         with suppress(Py4JJavaError):

@@ -2,7 +2,7 @@
 
 One tar file. It holds the interpreter of this process with its standard library and the shared
 libraries that it loads, so an executor's host needs Spark, Java and a glibc that is not older than
-ours (docs/decisions/0060).
+ours (docs/decisions/0043).
 """
 
 from __future__ import annotations

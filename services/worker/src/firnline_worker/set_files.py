@@ -2,7 +2,7 @@
 
 A set is built once, in the driver. What is small travels with the order; the rest is written to the
 table's storage, for every executor can read there, and is fetched once per host
-(docs/decisions/0061). All Python workers of a host map the same file.
+(docs/decisions/0043). All Python workers of a host map the same file.
 """
 
 from __future__ import annotations

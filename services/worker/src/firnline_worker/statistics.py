@@ -184,7 +184,7 @@ class StatisticsComputer:
     def _undescribed(self, java: Any) -> Any:
         """The table without partition statistics, so that none are made from earlier ones: of a
         table that was partitioned in several ways Iceberg 1.12 makes a file from those that misses
-        partitions (docs/decisions/0081)."""
+        partitions (docs/decisions/0042)."""
         unsent = java.newTransaction()
         for one in java.partitionStatisticsFiles():
             change = unsent.updatePartitionStatistics()

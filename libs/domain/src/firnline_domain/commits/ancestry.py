@@ -4,7 +4,7 @@ Some catalogs show the current snapshot alone, without its parent (Nessie). But 
 manifests from its parent's list and from nowhere else, and every manifest, and every entry in one,
 names the snapshot that wrote it, for as long as it is carried on. So whatever the head lists with a
 snapshot's id has come from there, commit by commit: that snapshot is an ancestor
-(docs/decisions/0053). What has left nothing behind cannot be told from what was rolled back.
+(docs/decisions/0014). What has left nothing behind cannot be told from what was rolled back.
 """
 
 from __future__ import annotations

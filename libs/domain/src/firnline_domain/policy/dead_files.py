@@ -2,7 +2,7 @@
 
 A reader pays for dead rows by their number, a rewrite costs by the bytes of the files. So each bin
 of the histogram is weighed by itself, the one with the most dead rows first, and an order takes all
-files from a ratio on (docs/decisions/0047). What has come since the histogram was made is taken to
+files from a ratio on (docs/decisions/0004). What has come since the histogram was made is taken to
 be spread evenly.
 """
 

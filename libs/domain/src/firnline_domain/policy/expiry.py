@@ -2,7 +2,7 @@
 
 Unless firnline.expire.enabled=true says that it may, an expiry is announced first: a worker finds
 out what would go, people are told, and nothing goes before the grace period is over. A table with
-files outside its own locations is left alone (docs/decisions/0033).
+files outside its own locations is left alone (docs/decisions/0018).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which bucket a new table goes to, and which tables a hot bucket hands over. Pure (0039).
+"""Which bucket a new table goes to, and which tables a hot bucket hands over. Pure (0022).
 
 Load is counted in steps a minute: a record handled with each of its partitions, a table reconciled,
 a state published. One planner takes about 600,000 steps a minute: 5,000 events a second, of one

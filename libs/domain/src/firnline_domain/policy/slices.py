@@ -2,7 +2,7 @@
 
 A partition of a terabyte takes hours on one worker. In one order it would outlive its deadline,
 hold a place of the worker all that time, and be lost whole with any conflict. So an order takes a
-slice, and the next one goes out when it is committed, until the pass is over (decision 0048).
+slice, and the next one goes out when it is committed, until the pass is over (decision 0005).
 """
 
 from __future__ import annotations

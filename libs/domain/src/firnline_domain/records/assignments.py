@@ -2,7 +2,7 @@
 
 A table's home is its hash modulo the number of homes, which is fixed when the topics are made. The
 planner that owns the home is the only one that assigns the table elsewhere, and each assignment has
-a higher epoch than the one before. Buckets may be added (decision 0039): they are no table's home.
+a higher epoch than the one before. Buckets may be added (decision 0022): they are no table's home.
 """
 
 from __future__ import annotations

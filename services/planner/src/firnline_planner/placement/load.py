@@ -1,4 +1,4 @@
-"""What the tables of one bucket cost their planner, and what a hot bucket gives away (0039)."""
+"""What the tables of one bucket cost their planner, and what a hot bucket gives away (0022)."""
 
 from __future__ import annotations
 
