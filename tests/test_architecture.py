@@ -277,9 +277,9 @@ MAX_STEPS = 12
 
 
 def ways() -> dict[str, list[tuple[bool, str]]]:
-    """Title -> its steps as docs/architecture.md lists them; True where a step begins a chain."""
-    page = (ROOT / "docs/architecture.md").read_text().partition("## The ways")[2]
-    parts = [part.partition("\n") for part in page.split("\n### ")[1:]]
+    """Title -> its steps as the page of code paths lists them; True if a step begins a chain."""
+    page = (ROOT / "docs/contribute/code-paths.md").read_text()
+    parts = [part.partition("\n") for part in page.split("\n## ")[1:]]
     return {title: [(bool(a), b) for a, b in WAY.findall(rest)] for title, _, rest in parts}
 
 
@@ -294,7 +294,7 @@ def function(dotted: str) -> ast.FunctionDef | ast.AsyncFunctionDef:
                 node = next((one for one in body if getattr(one, "name", None) == name), ast.Pass())
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 return node
-    raise AssertionError(f"there is no {dotted}: correct docs/architecture.md")
+    raise AssertionError(f"there is no {dotted}: correct docs/contribute/code-paths.md")
 
 
 def first_use(caller: ast.AST, name: str) -> int | None:

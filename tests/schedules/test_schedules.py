@@ -1,6 +1,6 @@
 """All short schedules, a fixed share of longer ones, and a proof that each guard is needed.
 
-`make schedules DEPTH=n` runs more of them; docs/schedules.md says what is enumerated.
+`make schedules DEPTH=n` runs more of them; tests/schedules/README.md says what is enumerated.
 """
 
 from __future__ import annotations

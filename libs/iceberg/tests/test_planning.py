@@ -1,4 +1,4 @@
-"""Which deletes apply (iceberg-rules 4.1), and what is live."""
+"""Which deletes apply (iceberg-rules 2.1), and what is live."""
 
 from __future__ import annotations
 

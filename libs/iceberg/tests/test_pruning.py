@@ -1,4 +1,4 @@
-"""Delete files that cannot match (iceberg-rules 4.3)."""
+"""Delete files that cannot match (iceberg-rules 2.3)."""
 
 from __future__ import annotations
 

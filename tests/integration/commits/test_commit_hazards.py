@@ -1,6 +1,6 @@
 """Schedules in which a commit brings rows back, each with its guard and without.
 
-`commit-hazards.md` H1-H8, `iceberg-rules.md` 2.4. The oracle is Iceberg's own reader. Where a test
+`commit-hazards.md` H1-H8, `iceberg-rules.md` 1.4. The oracle is Iceberg's own reader. Where a test
 takes a guard out, it shows the wrong rows that the guard prevents.
 """
 

@@ -1,6 +1,6 @@
 """Position deletes and deletion vectors that come while a rewrite runs are carried over to its
 outputs; what cannot be carried over costs its own group alone. Repair-start hazard (H4),
-unpaired-repair hazard (H5); docs/conflicts.md.
+unpaired-repair hazard (H5); docs/contribute/commit-hazards.md.
 
 The oracle is Iceberg's own reader: the rows of before the commit are the rows of after it.
 """

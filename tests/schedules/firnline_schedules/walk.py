@@ -37,7 +37,7 @@ class Walk:
                 self._step(state, word)
 
     def _wanted(self, words: Sequence[str], word: str) -> bool:
-        """Bounds and pruning; docs/schedules.md gives the reason for each."""
+        """Bounds and pruning; tests/schedules/README.md gives the reason for each."""
         left, started = self.depth - len(words), any(map(is_start, words))
         if not started and left == 2:
             return is_start(word)

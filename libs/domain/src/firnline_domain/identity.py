@@ -202,7 +202,7 @@ def task_id(
     trigger_snapshot_id: int,
     min_dead_ratio: float = 0.0,
 ) -> str:
-    """The same order has the same id, however often it is emitted (docs/architecture.md, rule 6).
+    """The same order has the same id, however often it is emitted (architecture, rule 6).
 
     `attempt` is not part of it: a retried order is the same task.
     """

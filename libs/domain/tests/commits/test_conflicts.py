@@ -150,7 +150,7 @@ def stamp_in_the_future() -> Story:
 
 
 def outputs_of_another_spec() -> Story:
-    """iceberg-rules 2.4 b: the concurrent delete of the old spec stops applying."""
+    """iceberg-rules 1.4 b: the concurrent delete of the old spec stops applying."""
     table = Table()
     table.append(A, 1, 2)
     result = rewrite(table, A)

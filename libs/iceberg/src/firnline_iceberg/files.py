@@ -43,7 +43,7 @@ class FileEntry:
     """A manifest entry with its inherited numbers filled in.
 
     `sequence_number` is the *data* sequence number, the one delete rules compare
-    (iceberg-rules 4.1); 0 throughout for files of v1 manifests. A writer that breaks the spec
+    (iceberg-rules 2.1); 0 throughout for files of v1 manifests. A writer that breaks the spec
     and leaves it out of an entry that is not ADDED makes it None.
     """
 

@@ -1,7 +1,7 @@
 """The one text that a partition has everywhere: JSON of its values in spec-field order.
 
 `[]` for an unpartitioned spec and for one whose fields are all void (Iceberg calls both
-unpartitioned, iceberg-rules 4.1), else `["2026-01-01",3]`. Values follow the spec's appendix
+unpartitioned, iceberg-rules 2.1), else `["2026-01-01",3]`. Values follow the spec's appendix
 "JSON single-value serialization", with what it leaves open fixed: timestamps always carry all
 their 6 (ns: 9) digits, binary is lower-case hex, decimals keep their scale, NaN and the
 infinities are strings.

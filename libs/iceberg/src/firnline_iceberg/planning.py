@@ -25,7 +25,7 @@ Deletes = tuple[DeleteFileEntry, ...]
 
 
 class DeleteIndex:
-    """Which delete files apply to a data file (iceberg-rules 4.1, `DeleteFileIndex`).
+    """Which delete files apply to a data file (iceberg-rules 2.1, `DeleteFileIndex`).
 
     Bounds are not looked at: what applies here may still match no row (see `pruning`).
     """

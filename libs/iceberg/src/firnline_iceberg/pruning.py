@@ -1,6 +1,6 @@
 """Delete files that cannot match a data file, by bounds and null counts.
 
-iceberg-rules 4.3 (`DeleteFileIndex.canContainEqDeletesForFile`). Bounds may be cut, so what is
+iceberg-rules 2.3 (`DeleteFileIndex.canContainEqDeletesForFile`). Bounds may be cut, so what is
 missing, cannot be read or contradicts itself means "may match". Bounds may also be too narrow:
 these answers only choose what is looked at in the files (`dangling`), and remove nothing.
 """

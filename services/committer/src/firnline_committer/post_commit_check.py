@@ -1,4 +1,4 @@
-"""The post-commit check of iceberg-rules 2.4 (a): what did a commit really remove?
+"""The post-commit check of iceberg-rules 1.4 (a): what did a commit really remove?
 
 Asked of every commit of ours that is found in a table, whether its answer came, was lost, or a
 committer that died had sent it: from the results and the table alone.

@@ -33,7 +33,7 @@ from firnline_gateway.outbox import Call, outgoing
 from firnline_gateway.routes import CallKind, Route
 from firnline_gateway.upstream import Upstream
 
-PATIENCE_S = 0.05  # docs/architecture.md: no commit waits longer than 50 ms for us
+PATIENCE_S = 0.05  # docs/contribute/architecture.md: no commit waits longer than 50 ms for us
 READ_AT_ONCE = 2  # long requests and answers: parsed, one takes ten times its length
 ASKED_AT_ONCE = 8  # tables that we load to know their uuid
 MAX_BYTES = 8 << 20

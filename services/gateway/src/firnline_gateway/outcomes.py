@@ -20,7 +20,7 @@ Metadata = dict[str, Any]  # a table's metadata JSON
 
 
 class Outcome(StrEnum):
-    """What a commit's status says (REST spec, iceberg-rules 5.4)."""
+    """What a commit's status says (REST spec, iceberg-rules 3.4)."""
 
     ACCEPTED = "accepted"
     REFUSED = "refused"

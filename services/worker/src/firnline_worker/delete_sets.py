@@ -92,7 +92,7 @@ def equality_sets(
     deletes: Sequence[DeleteFileEntry],
 ) -> dict[SetKey, list[DeleteFileEntry]]:
     """One set per (partition or global scope, equality ids): a later delete of a key subsumes an
-    earlier one only within these (iceberg-rules 4.1)."""
+    earlier one only within these (iceberg-rules 2.1)."""
     found: dict[SetKey, list[DeleteFileEntry]] = defaultdict(list)
     for delete in deletes:
         if delete.kind is DeleteKind.EQUALITY:

@@ -250,9 +250,9 @@ class Expirer:
     def _keep_few(
         self, order: ExpireSnapshots, table: LoadedTable, versions: int
     ) -> Mapping[str, int]:
-        """Remove old metadata files if the owner has set how many are kept. From then on the catalog
-        removes them with each commit, so what was left before is looked for once a day at most.
-        Before the properties are set: a worker that dies between is asked again."""
+        """Remove old metadata files if the owner has set how many are kept. From then on the
+        catalog removes them with each commit, so what was left before is looked for once a day at
+        most. Before the properties are set: a worker that dies between is asked again."""
         if not versions:
             return NOTHING
         wanted, removed = differing(table, wanted_settings(versions)), 0

@@ -7,7 +7,7 @@ rolled back to before the order) nobody can tell, and the planner, whose counter
 well, decides anew. A catalog that hides the way leaves its traces: what the head lists of the
 snapshot that the order was made at, and files that this very task has written.
 
-Writers' work that a rewrite would spoil (open-branch hazard, H12; docs/architecture.md, rule 8):
+Writers' work that a rewrite would spoil (open-branch hazard, H12):
 after a rewrite of `main`, an audit branch that was ahead of it cannot be fast-forwarded any more,
 and a staged upsert (`wap.id`) not be cherry-picked. Both are left alone until they are old: an
 abandoned branch must not stop maintenance for good.

@@ -4,7 +4,7 @@ Iceberg issue 10312.
 Iceberg 1.12 (`MergingSnapshotProducer.apply`), with every commit that removes a file, drops the
 delete files whose number is below that of every data file that *remains*. Files that the commit
 adds do not count there, though their sequence number may be older: a delete that they still need
-is dropped, and deleted rows come back (iceberg-rules 2.4 a). So each snapshot is simulated before
+is dropped, and deleted rows come back (iceberg-rules 1.4 a). So each snapshot is simulated before
 it is made.
 """
 
@@ -249,7 +249,7 @@ def _with_conversions(
 
 def forms(snapshots: tuple[PlannedSnapshot, ...]) -> Iterator[tuple[PlannedSnapshot, ...]]:
     """As given; then with one rewrite in two, where the first leaves an old file alive and the
-    second is protected by the first's outputs (iceberg-rules 2.4, probe E). Touched groups stay
+    second is protected by the first's outputs (iceberg-rules 1.4, probe E). Touched groups stay
     together: no snapshot may be without their repair."""
     yield snapshots
     for number, snapshot in enumerate(snapshots):

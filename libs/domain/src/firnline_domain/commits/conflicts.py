@@ -243,7 +243,7 @@ def partition_kept(result: RewriteFinished, head: Head) -> Conflict | None:
     """Inputs and outputs are of the result's own spec and partition.
 
     Across specs an explicit sequence number loses deletes and applies those of others
-    (iceberg-rules 2.4 b); a spec evolved meanwhile is harmless as long as the outputs keep theirs.
+    (iceberg-rules 1.4 b); a spec evolved meanwhile is harmless as long as the outputs keep theirs.
     """
     for file in inputs(result):
         live = head.data.get(normal_path(file.path))

@@ -104,7 +104,7 @@ class Head(Value, dict=True, gc=True):
 
 
 def reaches(delete: LiveDelete, scope: Scope) -> bool:
-    """Whether an equality delete is about a scope at all (iceberg-rules 4.1)."""
+    """Whether an equality delete is about a scope at all (iceberg-rules 2.1)."""
     return delete.is_global or delete.scope == scope
 
 

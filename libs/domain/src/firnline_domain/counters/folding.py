@@ -1,4 +1,4 @@
-"""Fold FilesChanged into counters along the parent chain (docs/architecture.md, rule 1,
+"""Fold FilesChanged into counters along the parent chain (docs/contribute/architecture.md, rule 1,
 sequence-clock hazard, H11).
 
 A change folds only onto its parent. A known snapshot is a duplicate. Anything else is held, and

@@ -41,8 +41,8 @@ def run_ms(cpu_s: float, limits: Thresholds) -> int:
 def after_commit(
     task: RunningTask, said: RewriteCommitted, limits: Thresholds, now_ms: int
 ) -> RunningTask:
-    """In flight until the counters contain the commit (docs/architecture.md, rule 6), which comes
-    by another topic."""
+    """In flight until the counters contain the commit (architecture, rule 6), which comes by
+    another topic."""
     return replace(
         awaiting_counters(task, limits, now_ms),
         committed_snapshot_ids=said.snapshot_ids,

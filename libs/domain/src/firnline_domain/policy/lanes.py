@@ -1,6 +1,6 @@
 """The lane of an order: big delete sets, and what ran out of memory, go where there is room.
 
-Pure (docs/architecture.md). Workers that take both lanes give each its share of their places.
+Pure. Workers that take both lanes give each its share of their places.
 """
 
 from __future__ import annotations

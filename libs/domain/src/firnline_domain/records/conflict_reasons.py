@@ -6,7 +6,7 @@ from firnline_domain.reason_code import ReasonCode
 
 
 class ConflictReason(ReasonCode):
-    """Why the committer refused a result (docs/conflicts.md)."""
+    """Why the committer refused a result (docs/contribute/commit-hazards.md)."""
 
     FORMAT_VERSION_4 = (
         "format_version_4",

@@ -115,7 +115,7 @@ class RewriteFinished(Value):
     """A rewrite's outputs are written and wait for the commit.
 
     `start_sequence_number` is the data sequence number of its outputs: every applicable delete up
-    to it is applied, none above it (iceberg-rules 4.1).
+    to it is applied, none above it (iceberg-rules 2.1).
     """
 
     task_id: str

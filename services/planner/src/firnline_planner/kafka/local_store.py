@@ -1,7 +1,7 @@
 """One bucket's state on this host: RocksDB, together with how far into the changelog it goes.
 
 Entries and position are written in one batch, so what a kill leaves is always the changelog up to
-some record of it, and the next planner here reads only what came after (measured: docs/planner.md).
+some record of it, and the next planner here reads only what came after (measured: bench/results).
 What a disk has damaged is no more than a cache of the changelog: it is removed, and read anew.
 """
 

@@ -1,7 +1,7 @@
 """Reads along what other planners keep, so that their buckets are at hand when one of them dies.
 
 A planner that takes a bucket over reads what its own disk lacks of the changelog: all of it where
-it has never had the bucket, next to nothing where it stood by (measured: docs/planner.md).
+it has never had the bucket, next to nothing where it stood by (measured: bench/results).
 """
 
 from __future__ import annotations
