@@ -1,0 +1,173 @@
+"""Documentation, help texts and messages use the field's words: `docs/contribute/words.txt`."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("tests/*/README.md")]
+SOURCES = [
+    path
+    for pattern in ("schemas/src/**/*.py", "*/*/src/**/*.py")
+    for path in ROOT.glob(pattern)
+    if path.relative_to(ROOT).parts[0] not in ("bench", "tests")
+]
+PAGE_LEFT: dict[str, int] = {
+    "advice": 13,
+    "ails": 3,
+    "at home": 2,
+    "at work": 10,
+    "beside": 46,
+    "comes of it": 2,
+    "dear": 4,
+    "dearer": 7,
+    "fixed point": 1,
+    "fleet": 48,
+    "for ever": 4,
+    "foretells": 1,
+    "foretold": 8,
+    "fragment": 2,
+    "fragments": 10,
+    "frozen": 10,
+    "held back": 2,
+    "hint": 6,
+    "lake": 9,
+    "lane": 14,
+    "lanes": 9,
+    "mend": 2,
+    "mends": 2,
+    "nobody": 32,
+    "orders": 75,
+    "parked": 16,
+    "reckons": 1,
+    "remark": 1,
+    "shall": 21,
+    "sweep": 10,
+    "sweeps": 3,
+    "swept": 8,
+    "told": 9,
+    "unpark": 3,
+    "whatever": 18,
+    "whoever": 6,
+}
+"""How often a term is left on pages. They only shrink."""
+
+MESSAGE_LEFT: dict[str, int] = {
+    "advice": 9,
+    "ails": 4,
+    "at work": 13,
+    "beside": 6,
+    "dear": 4,
+    "dearer": 1,
+    "fleet": 75,
+    "for ever": 2,
+    "foretold": 2,
+    "fragment": 1,
+    "fragments": 1,
+    "frozen": 4,
+    "held back": 2,
+    "hint": 1,
+    "lake": 4,
+    "lane": 1,
+    "lanes": 2,
+    "mend": 1,
+    "mends": 2,
+    "nobody": 10,
+    "orders": 18,
+    "parked": 13,
+    "shall": 20,
+    "swept": 7,
+    "told": 2,
+    "unpark": 3,
+    "whatever": 4,
+    "whoever": 2,
+}
+"""The same for strings of the code: help texts, messages, reasons and descriptions of metrics."""
+
+
+def read_terms() -> dict[str, str]:
+    lines = (ROOT / "docs/contribute/words.txt").read_text().splitlines()
+    return dict(line.split(" -> ") for line in lines if line and not line.startswith("#"))
+
+
+TERMS = read_terms()
+PATTERN = re.compile(
+    rf"(?<![\w.-])(?:{'|'.join(sorted(map(re.escape, TERMS), key=len, reverse=True))})(?![\w-])",
+    re.IGNORECASE,
+)
+NAMED = re.compile(r"```.*?```|`[^`]*`|~~.*?~~|\]\([^)]*\)|<[^>]*>", re.DOTALL)
+"""Code, paths and examples of what not to write."""
+
+
+def count_terms(text: str) -> Counter[str]:
+    prose = " ".join(NAMED.sub(" ", text).split())
+    return Counter(term.lower() for term in PATTERN.findall(prose))
+
+
+def is_command(node: ast.AST) -> bool:
+    return isinstance(node, ast.FunctionDef) and any(
+        isinstance(decorator, ast.Call) and ast.unparse(decorator.func).startswith("click.")
+        for decorator in node.decorator_list
+    )
+
+
+def find_docstrings(tree: ast.AST) -> set[int]:
+    """Find constants that only readers of the code see."""
+    hidden = set[int]()
+    for node in ast.walk(tree):
+        if not is_command(node):
+            for child in ast.iter_child_nodes(node):
+                if isinstance(child, ast.Expr) and isinstance(child.value, ast.Constant):
+                    hidden.add(id(child.value))
+    return hidden
+
+
+def find_messages(source: str) -> Iterator[str]:
+    """Find the strings with spaces: help texts, messages, reasons, descriptions."""
+    tree = ast.parse(source)
+    hidden = find_docstrings(tree)
+    for node in ast.walk(tree):
+        value = getattr(node, "value", None) if isinstance(node, ast.Constant) else None
+        if isinstance(value, str) and " " in value.strip() and id(node) not in hidden:
+            yield value
+
+
+def test_pages_use_the_words_of_the_field() -> None:
+    counts = sum((count_terms(page.read_text()) for page in PAGES), Counter[str]())
+    assert {term: TERMS[term] for term in counts - Counter(PAGE_LEFT)} == {}
+
+
+def test_messages_use_the_words_of_the_field() -> None:
+    texts = [*ROOT.glob("*/*/src/**/page.html")]
+    counts = sum((count_terms(page.read_text()) for page in texts), Counter[str]())
+    for path in SOURCES:
+        for message in find_messages(path.read_text()):
+            counts += count_terms(message)
+    assert {term: TERMS[term] for term in counts - Counter(MESSAGE_LEFT)} == {}
+
+
+def test_terms_that_are_left_are_on_the_list() -> None:
+    assert {*PAGE_LEFT, *MESSAGE_LEFT} - {*TERMS} == set()
+
+
+@pytest.mark.parametrize(
+    ("text", "terms"),
+    [
+        ("The Fleet is dear, the orders are swept.", {"fleet", "dear", "orders", "swept"}),
+        ("`fleet` and ~~for ever~~ and [x](lake.md) and fleet-wide", set()),
+    ],
+)
+def test_a_private_term_is_seen(text: str, terms: set[str]) -> None:
+    assert set(count_terms(text)) == terms
+
+
+def test_help_of_a_command_is_a_message() -> None:
+    source = '@click.command("x")\ndef command():\n    """Of the fleet."""\n'
+    assert [*find_messages(source)] == ["Of the fleet."]
+    assert [*find_messages('def one():\n    """Of the fleet."""\n')] == []
