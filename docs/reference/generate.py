@@ -23,7 +23,7 @@ from firnline_domain.records.conflict_reasons import ConflictReason
 from firnline_domain.records.orphans import OrphanRefusal
 from firnline_domain.records.sharing import SharingRefusal
 from firnline_domain.settings.parquet import OF_COMMITS, PARQUET, PARQUET_COLUMNS
-from firnline_domain.settings.property import WHY_OF_WORKERS, WORKERS
+from firnline_domain.settings.property import ABOUT_WORKERS, WORKERS
 from firnline_domain.settings.thresholds import PROPERTIES, RANGES, Thresholds
 from firnline_schemas.topics import Topic, all_topics
 from firnline_worker.comparing import COMPARED
@@ -86,29 +86,21 @@ def _named(found: Iterable[Topic]) -> str:
     return ", ".join(f"`{one.name}`" for one in found) or "-"
 
 
-def properties(meanings: Mapping[str, str]) -> str:
+def properties(_: Mapping[str, str]) -> str:
     """The ten that people set: defaults and what a value may be."""
-    rows = [
-        f"{_property(name)} | {meanings.get(name, '')}"
-        for name, one in PROPERTIES.items()
-        if not one.set_where
-    ]
+    rows = [f"{_property(name)} | {one.about}" for name, one in PROPERTIES.items() if one.is_common]
     return table("property | default | value | meaning", rows)
 
 
-def advanced(meanings: Mapping[str, str]) -> str:
-    """The others, with the reason why one would set them."""
+def advanced(_: Mapping[str, str]) -> str:
     rows = [
-        f"{_property(name)} | {one.set_where} | {meanings.get(name, '')}"
-        for name, one in PROPERTIES.items()
-        if one.set_where
+        f"{_property(name)} | {one.about}" for name, one in PROPERTIES.items() if not one.is_common
     ]
     rows += [
-        f"`{name}` | `{HOLD_OFF_MS if name == HOLD_OFF else 0}` | {WORKERS[name].words} | {why} | "
-        f"{meanings.get(name, '')}"
-        for name, why in WHY_OF_WORKERS.items()
+        f"`{name}` | `{HOLD_OFF_MS if name == HOLD_OFF else 0}` | {WORKERS[name].words} | {about}"
+        for name, about in ABOUT_WORKERS.items()
     ]
-    return table("property | default | value | set it where | meaning", rows)
+    return table("property | default | value | meaning", rows)
 
 
 def _property(name: str) -> str:

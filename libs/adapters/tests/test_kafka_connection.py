@@ -87,8 +87,11 @@ def test_none_of_what_firnline_decides_is_overridden(tmp_path: Path, name: str) 
         ("sasl.password", "line 1: 'sasl.password' has no value: write name=value"),
         ("a.b=1\na.b=2", "line 2: 'a.b' is there twice"),
         ("hunter2-cAnAry", "line 1: a property has no value"),
-        ("sasl.password=${NOT_THERE}", r"sasl.password, whose \$\{NOT_THERE\} is not set"),
-        ("sasl.password=file:/not/there", "sasl.password, which cannot be read: .*No such file"),
+        (
+            "sasl.password=${NOT_THERE}",
+            r"sasl.password \(environment variable NOT_THERE is not set",
+        ),
+        ("sasl.password=file:/not/there", r"sasl.password \(cannot read the file: .*No such file"),
         ("security.protocal=SSL", 'No such configuration property: "security.protocal"'),
         ("security.protocol=TLS", 'Invalid value "TLS" for configuration property'),
         ("sasl.jaas.config=x", "that is a property of Java clients"),

@@ -21,7 +21,7 @@ def test_three_where_there_are_three(
 
 def test_less_than_three_is_said_with_its_cause() -> None:
     assert "the cluster has 2 brokers" in replication(2, None, None).remark
-    assert "FIRNLINE_REPLICAS says so" in replication(3, 1, None).remark
+    assert "FIRNLINE_REPLICAS is set" in replication(3, 1, None).remark
     assert replication(3, 3, 1) == Replication(3, 1)
 
 

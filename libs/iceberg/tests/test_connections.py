@@ -101,8 +101,14 @@ def test_the_short_form_takes_nothing_from_pyiceberg(written: Write, tmp_path: P
     [
         ("[catalog.lake]\nuri = 'x'", "[catalog]: no such section; there are [catalogs]"),
         ("[catalogs.lake]\nuri = 'u'\nwharehouse = 'x'", "[catalogs.lake]: wharehouse: no such"),
-        ("[catalogs.lake]\nuri = 'u'\ntoken = '${NOWHERE}'", "[catalogs.lake] token, whose"),
-        ("[catalogs.lake]\nuri = 'u'\ntoken = 'file:/no/such'", "[catalogs.lake] token, which"),
+        (
+            "[catalogs.lake]\nuri = 'u'\ntoken = '${NOWHERE}'",
+            "[catalogs.lake] token (environment variable NOWHERE is not set",
+        ),
+        (
+            "[catalogs.lake]\nuri = 'u'\ntoken = 'file:/no/such'",
+            "[catalogs.lake] token (cannot read",
+        ),
         ("[catalogs.lake]\nuri = 'u'\ns3.endpoint = 'a'\n's3.endpoint' = 'b'", "is there twice"),
         ("[catalogs.lake]\nuri = ['u']", "[catalogs.lake] uri: write a text"),
         ("[spark]\nexecutor.memory = '2g'", "[spark] executor.memory: not a spark.* property"),

@@ -24,8 +24,8 @@ Make = Callable[..., Any]
         (
             "rewrite_committed/native",
             "committed",
-            "2026-11-21: 10 → 1 data file, 12 delete files gone, 12.3 kB → 8.0 kB, "
-            "10 dead rows dropped, 7 files left for the next order",
+            "2026-11-21: 10 → 1 data file, 12 delete files removed, 12.3 kB → 8.0 kB, "
+            "10 deleted rows removed, 7 files left for the next task",
         ),
         (
             "rewrite_conflicted/new_position_deletes",
@@ -41,43 +41,42 @@ Make = Callable[..., Any]
         (
             "table_order/manifests",
             "order",
-            "rewrite manifests: 120 manifests, where 1 full ones would do; 100 more are enough "
-            "for a rewrite",
+            "rewrite manifests: 120 manifests instead of 1 full ones, 100 more trigger a rewrite",
         ),
         (
             "table_result/manifests",
             "committed",
             "rewrite manifests: manifests before 120, manifests after 3",
         ),
-        ("rows_compared/equal", "compared", "2026-11-21: 990 rows read back, the same as before"),
+        ("rows_compared/equal", "compared", "2026-11-21: 990 rows verified, the same as before"),
         (
             "rows_compared/skipped",
             "compared",
-            "2026-11-21: not read back, the snapshot before it is expired",
+            "2026-11-21: not verified: the snapshot before it has expired",
         ),
         (
             "outputs_swept/killed_worker",
             "swept",
-            "3 files removed that no commit has taken; 2 lists left alone",
+            "removed 3 uncommitted output files; 2 file lists skipped",
         ),
-        ("unpark_table/everything", "operator", "ops lets everything be tried again"),
+        ("unpark_table/everything", "operator", "ops retries all partitions"),
         (
             "hold_partitions/undone",
             "operator",
-            "ops holds 2026-01-01: its last rewrite was undone by a person; `firnline unpark` "
-            "lets it go on",
+            "ops excludes 2026-01-01: its last rewrite was reverted by a person; "
+            "`firnline unpark` continues",
         ),
         ("pause_maintenance/table", "operator", "ops pauses maintenance"),
         (
             "pause_maintenance/fleet",
             "operator",
-            "ops pauses maintenance: storage migration (the whole fleet)",
+            "ops pauses maintenance: storage migration (all tables)",
         ),
-        ("resume_maintenance/fleet", "operator", "ops resumes maintenance (the whole fleet)"),
+        ("resume_maintenance/fleet", "operator", "ops resumes maintenance (all tables)"),
         (
             "dead_lettered/unknown_schema",
             "dead_letter",
-            "enricher could not use table-commits/3/17: unknown_schema",
+            "enricher could not process table-commits/3/17: unknown_schema",
         ),
     ],
 )
@@ -91,7 +90,7 @@ def test_numbers_of_a_decision_are_in_its_words(make: Make) -> None:
     numbers = {"equality_deletes": 12.0, "min_equality_deletes": 4.0}
     line = event_of(make("rewrite_files/compact", numbers=numbers))
     assert line is not None
-    assert line.text.endswith("12 equality-delete files; 4 are enough for a rewrite")
+    assert line.text.endswith("12 equality-delete files, 4 trigger a rewrite")
 
 
 def test_an_unknown_code_is_shown_as_it_is(make: Make) -> None:
@@ -129,7 +128,9 @@ def test_a_commit_that_differs_says_what_takes_it_back(make: Make) -> None:
     fact = replace(make("rows_compared/equal"), outcome="differ", reason="rows_differ")
     line = event_of(fact)
     assert line.kind == "failed"
-    assert line.text.endswith("are not those it replaced; firnline undo 00000000 takes it back")
+    assert line.text.endswith(
+        "differ from those before the commit; firnline undo 00000000 reverts it"
+    )
 
 
 def test_a_rewrite_is_told_by_what_it_saved(make: Make) -> None:

@@ -193,13 +193,13 @@ def test_words_need_no_number_that_the_policy_does_not_send() -> None:
     for code, phrase in WORDS.items():
         assert "{" not in label_of(code, sent)
         assert label_of(code, sent) != code.replace("_", " ") or "{" not in phrase
-    assert "by 0.9 of it, and a merge mends 0.3; 0.2 is enough" in label_of("size_error", sent)
+    assert "by 0.9, a merge fixes 0.3, 0.2 triggers a rewrite" in label_of("size_error", sent)
 
 
 def test_a_table_that_is_held_back_says_so_first(make: Make) -> None:
     state = make("table_state/paused")
     assert answer(state)["verdict"] == (
-        "Held back: maintenance is paused by a person; `firnline status` says how to end it, "
+        "Held back: maintenance was paused by a person; `firnline status` shows how to end it, "
         "since 2026-09-21 14:13Z, by ops: storage migration."
     )
     assert answer(state)["hold"]["reason"] == "paused"
@@ -216,7 +216,7 @@ def test_a_window_that_cannot_be_read_says_how_to_write_it(sources: Sources) -> 
 def test_the_verdict_leaves_to_the_setting_how_a_window_is_written(make: Make) -> None:
     state = make("table_state/paused", hold=Hold("unreadable_window", detail="write it so"))
     assert answer(state)["verdict"] == (
-        "Held back: nothing is ordered while firnline.window or firnline.blackout cannot be read."
+        "Held back: no task starts, because firnline.window or firnline.blackout cannot be read."
     )
     assert answer(state)["hold"]["detail"] == "write it so"
 
@@ -296,7 +296,7 @@ def test_an_action_on_the_table_is_told_with_its_price(make: Make) -> None:
     state = make("table_state/paused")
     told = explained(fold_state(None, state), fold_states(None, state), [], None, 0)
     found = told["actions"]["compute_statistics"]
-    assert "would read 200 GB, about 4,400 CPU s" in found["words"]
+    assert "would read 200 GB (about 4,400 CPU s)" in found["words"]
     assert "max-bytes allows 100 GB" in found["words"]
 
 

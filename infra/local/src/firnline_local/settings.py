@@ -13,12 +13,12 @@ class Settings:
     """Declared for the reference; each is read where it is used."""
 
     console_uri: str = setting(
-        "FIRNLINE_CONSOLE_URI", "Address of the console that commands ask, as with --console.", ""
+        "FIRNLINE_CONSOLE_URI", "Address of the console that commands use, as with `--console`.", ""
     )
     maven_root: str = setting(
         "FIRNLINE_MAVEN_ROOT",
-        "Root of the Maven 2 repository that jars are downloaded from. Unset: the one that "
-        "PySpark's own Ivy names.",
+        "Root of the Maven 2 repository from which jars are downloaded. Unset: the default "
+        "repository of PySpark's Ivy.",
         "",
     )
     replicas: int | None = shared(REPLICAS)
@@ -26,7 +26,7 @@ class Settings:
     topic_config: str = shared(TOPIC_CONFIG)
     worker_memory_share: float = setting(
         "FIRNLINE_WORKER_MEMORY_SHARE",
-        "Share of the machine's memory, or of its container's, that the embedded stack's worker "
-        "may grow to when the planner asks for a larger one. 0: it never grows.",
+        "Share of the memory of the host or container that the embedded stack's worker may use "
+        "when the planner requests a larger one. `0`: it never grows.",
         0.5,
     )

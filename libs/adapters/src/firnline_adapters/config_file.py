@@ -34,8 +34,8 @@ from firnline_adapters.settings import Setting
 
 CONFIG: Final = Setting(
     "FIRNLINE_CONFIG",
-    "Path of `firnline.toml`: catalogs with their credentials, Kafka's, Spark's and Redis's "
-    "properties (how-to/connect-a-catalog.md).",
+    "Path of `firnline.toml` with catalogs and their credentials, and properties of Kafka, "
+    "Spark and Redis.",
     None,
 )
 SECTIONS: Final = ("catalogs", "kafka", "spark", "redis")
@@ -141,7 +141,7 @@ def _properties(
         try:
             found[name] = (expanded if is_place else resolved)(value, environment)
         except Unresolved as error:
-            wrong.append(f"{section} {name}, {error}")
+            wrong.append(f"{section} {name} ({error})")
             continue
         learn_properties({name: found[name]})
     return found

@@ -21,11 +21,11 @@ from firnline_adapters.redaction import MASK
 from firnline_adapters.references import Unresolved, resolved
 from firnline_adapters.settings import Setting
 
-KAFKA: Final = Setting("FIRNLINE_KAFKA", "Kafka bootstrap servers, `host:port[,...]`.")
+KAFKA: Final = Setting("FIRNLINE_KAFKA", "Kafka bootstrap servers: `host:port[,...]`.")
 KAFKA_CONFIG: Final = Setting(
     "FIRNLINE_KAFKA_CONFIG",
-    "Path of a file with librdkafka properties, a `name=value` on each line, for every client: "
-    "`security.protocol`, `sasl.*`, `ssl.*` ... A value may be `${VARIABLE}` or `file:/path`.",
+    "Path of a file with librdkafka properties for every client, one `name=value` per line: "
+    "`security.protocol`, `sasl.*`, `ssl.*` ... A value can be `${VARIABLE}` or `file:/path`.",
     None,
 )
 SERVERS: Final = "bootstrap.servers"
@@ -163,7 +163,7 @@ def checked(
         try:
             found[name] = resolved(value, environment)
         except Unresolved as error:
-            wrong.append(f"{name}, {error}")
+            wrong.append(f"{name} ({error})")
             continue
         if name in SECRET:
             redaction.learn([found[name]])

@@ -16,33 +16,49 @@ ALL = ("gateway", "enricher", "planner", "worker", "committer", "console")
 CATALOG_CALLERS = ("gateway", "enricher", "worker", "committer")
 # Reasons of dead letters, and what has happened.
 DEAD: Mapping[str, str] = {
-    "unexpected_record": "a record of a type that the service does not take from that topic",
-    "empty_record": "a record without a value on a topic that has no tombstones",
-    "not_single_object": "no Avro single-object encoding: not written by Firnline",
-    "unknown_schema": "its schema is not on `schemas`: a newer service's, or foreign",
-    "bad_value": "decoded, and a value is out of its range",
-    "bad_body": "its bytes are not what its schema says",
-    "too_large": "larger than the topic or the reader takes",
-    "unencodable": "a record of ours that its schema cannot hold",
-    "unsigned": "it carries no signature of the fleet ([signatures](../how-to/sign-records.md))",
-    "unknown_key": "signed by a key that this service does not have",
-    "bad_signature": "altered, or copied from another topic, partition or table",
-    "stale": "signed longer ago than is believed",
-    "signed_in_the_future": "signed further ahead than clocks may differ",
-    "out_of_patience": "catalog or storage did not answer for as long as the record could wait",
-    "unreadable": "the enricher could not read the table: an error that no retry mends",
-    "unusable": "the service failed at it: an error of ours, with its text",
-    "handler_failed": "the planner failed at it: an error of ours, with its text",
-    "no_such_bucket": "a table was assigned to a bucket that the fleet does not have",
-    "state_too_large": "the planner's state of the table is larger than its topic takes",
-    "not_assigned": "a table was to move, and this driver of the planner moves none",
-    "not_folded": "the console failed to show it; other services took it",
-    "unknown_action": "an order or a result of an action that this version does not know",
-    "unknown_catalog": "no connection of that name is in the service's settings",
-    "unknown_prefix": "the catalog led its client to another prefix than the table's",
-    "not_taken": "a record of a topic that each process reads whole could not be read",
-    "ended_the_process": "it ended the process that took it, several times",
-    "table_failing": "a step of the planner fails at the table, by an error of its own",
+    "unexpected_record": "The record's type does not belong on that topic.",
+    "empty_record": "The record has no value, and the topic has no tombstones.",
+    "not_single_object": (
+        "The value is not in Avro single-object encoding. Firnline did not write it."
+    ),
+    "unknown_schema": (
+        "The schema is not on the topic `schemas`: a newer service or another program wrote it."
+    ),
+    "bad_value": "A value is out of its range. The message names the field.",
+    "bad_body": "The bytes do not match the schema.",
+    "too_large": "The record is larger than the topic or the reader accepts.",
+    "unencodable": "A service produced a record that does not fit its schema.",
+    "unsigned": "The record has no signature. Check `FIRNLINE_SIGNING_KEYS` of its producer.",
+    "unknown_key": (
+        "The record is signed with a key that this service does not have. Give all services the "
+        "same keys."
+    ),
+    "bad_signature": "The record was altered, or copied from another topic, partition or table.",
+    "stale": "The signature is older than this service accepts.",
+    "signed_in_the_future": (
+        "The signature's time is further ahead than clocks may differ. Check the clocks."
+    ),
+    "out_of_patience": (
+        "The catalog or storage did not respond for as long as the record could wait."
+    ),
+    "unreadable": (
+        "The enricher cannot read the table, and a retry does not help. The message contains the "
+        "error."
+    ),
+    "unusable": "The service failed because of an internal error. The message contains it.",
+    "handler_failed": "The planner failed because of an internal error. The message contains it.",
+    "no_such_bucket": "A table was assigned to a bucket that does not exist.",
+    "state_too_large": "The planner's state of the table exceeds the topic's maximum size.",
+    "not_assigned": "A table move was requested, and this planner driver does not support moves.",
+    "not_folded": "The console could not process the record. Other services did.",
+    "unknown_action": (
+        "This version does not know the action of the task or result. Upgrade the service."
+    ),
+    "unknown_catalog": "The service's `firnline.toml` has no catalog of that name.",
+    "unknown_prefix": "The catalog returned another prefix than the table's.",
+    "not_taken": "A record of a topic that each process reads completely could not be read.",
+    "ended_the_process": "Several processes died while processing the record.",
+    "table_failing": "A step of the planner fails for the table because of an internal error.",
 }
 STATUSES = (*("200", "204", "400", "401", "403", "404", "409", "413", "500", "502", "503", "504"),)
 CATALOG_ERRORS = ("401", "403", "429", "500", "502", "503", "504", "none")
@@ -56,201 +72,207 @@ Meanings = Mapping[tuple[str, ...], Mapping[str, str]]  # services -> name -> me
 
 COUNTERS: Meanings = {
     ALL: {
-        "records_read": "Records taken from Kafka.",
-        "records_written": "Records handed to Kafka.",
-        "records_shrunk": "Records made smaller because their topic takes no larger ones.",
-        "dead_letters": "Records sent to dead-letters.",
+        "records_read": "Records read from Kafka.",
+        "records_written": "Records written to Kafka.",
+        "records_shrunk": "Records shortened because they exceeded the topic's maximum size.",
+        "dead_letters": "Records sent to `dead-letters`.",
     },
     CATALOG_CALLERS: {
         "catalog_errors": (
-            "Calls that a catalog refused (401, 403, 429), failed at (5xx) or did not answer "
+            "Catalog calls that were refused (401, 403, 429), failed (5xx) or got no response "
             "(`none`)."
         ),
         "dependency_errors": (
-            "Pieces of the service's own work that catalog or storage did not answer; they are "
-            "tried again."
+            "Operations that failed because the catalog or storage did not respond. They are "
+            "retried."
         ),
     },
     ("enricher", "committer"): {
-        "retries": "Times that a record was put off because catalog or storage did not answer.",
+        "retries": "Records postponed because the catalog or storage did not respond.",
     },
     ("gateway",): {
         "gateway_calls": (
-            "HTTP calls answered, by the answer's status. The catalog could not be reached: 503; "
-            "it broke off: 502; it did not answer in time: 504."
+            "HTTP calls answered, by status. 503: catalog unreachable, 502: connection to it "
+            "broke, 504: it timed out."
         ),
         "gateway_commits": "Accepted changes of a table that became an event.",
         "gateway_unknown": (
-            "Commits whose outcome the catalog's answer did not say; it is read from the table."
+            "Commits without a clear response of the catalog. The gateway reads the table to find "
+            "the result."
         ),
         "gateway_unread": (
-            "Accepted calls that could not be read (too long, oddly spelt or encoded); their "
-            "tables are read instead."
+            "Accepted calls that could not be parsed (too long, unusual spelling or encoding). "
+            "Their tables are read instead."
         ),
         "gateway_commit_holds": (
-            "Times that others' commits to a table were held for a commit of Firnline's that had "
-            "lost several races."
+            "Commits of other clients that were delayed for a commit of Firnline that had lost "
+            "several races."
         ),
-        "gateway_read_holds": "Times that reads of a table were held for a commit of Firnline's.",
+        "gateway_read_holds": "Reads of a table that were delayed for a commit of Firnline.",
         "gateway_scan_reports": (
-            "Scans that clients have reported. Dropped: not as the REST spec has it, encoded, "
-            "above 1 MB, or of a table that could not be read."
+            "Scans that clients reported. `dropped`: not valid by the REST specification, "
+            "encoded, above 1 MB, or of a table that could not be read."
         ),
         "gateway_reads_by_load": (
-            "Loads of tables that count as reads: their client neither writes the table nor "
-            "reports its scans. Dropped: of a table that could not be read, or one too many."
+            "Table loads that count as reads, because the client neither writes the table nor "
+            "reports its scans. `dropped`: table unreadable or queue full."
         ),
         "gateway_refused_commits": (
-            "Commits of writers that the catalog refused because another one came first (409). "
-            "Dropped: of a table that could not be read, or one too many."
+            "Commits of writers that the catalog refused because another commit came first (409). "
+            "`dropped`: table unreadable or queue full."
         ),
         "gateway_outbox_failures": (
-            "Writes to the outbox file that failed; its events are in memory alone."
+            "Failed writes to the outbox file. Its events are in memory only."
         ),
     },
     ("enricher",): {
         "snapshots_enriched": "Snapshots whose manifests were read.",
-        "manifests_read": "Manifests opened.",
+        "manifests_read": "Manifests read.",
     },
     ("planner",): {
-        "changes_folded": "FilesChanged folded into counters.",
-        "changes_duplicate": "FilesChanged that were known already.",
-        "changes_held": "FilesChanged that wait because their parent is not the head.",
-        "resyncs": "ResyncTable requests sent.",
-        "orders": "Orders sent; records_written has them by topic, hence by resource group.",
+        "changes_folded": "`FilesChanged` records added to the statistics.",
+        "changes_duplicate": "`FilesChanged` records that were already known.",
+        "changes_held": (
+            "`FilesChanged` records that wait because their parent is not the current snapshot."
+        ),
+        "resyncs": "`ResyncTable` requests sent.",
+        "orders": (
+            "Tasks scheduled. `firnline_records_written_total` counts them by topic and resource "
+            "group."
+        ),
         "stores_removed": (
-            "State of a bucket on this planner's disk that was removed and read anew from the "
-            "changelog, because it was damaged, or stood elsewhere."
+            "Local planner states that were removed and restored from the changelog, because they "
+            "were damaged or of another position."
         ),
-        "advice": "Advice about tables that was given (or repeated) or withdrawn.",
+        "advice": "Recommendations that were given, repeated or withdrawn.",
         "orders_ended": (
-            "Orders that the planner has closed. Finished: the commit is in its counters; lost: "
-            "begun, and silent since, or at work for too long; waited in vain: no worker took it "
-            "for 12 hours; finished late: done after it had counted as lost."
+            "Tasks that the planner closed. `finished`: committed and counted. `lost`: started, "
+            "then silent or too slow. `waited_in_vain`: no worker started it within 12 h. "
+            "`finished_late`: finished after it was declared lost."
         ),
-        "partitions_parked": "Partitions parked after too many failures: no order for a day.",
-        "tables_assigned": "Tables that were assigned to a bucket, new ones and moved ones.",
+        "partitions_parked": "Partitions suspended for a day after too many failures.",
+        "tables_assigned": "Tables assigned to a bucket, both new and moved ones.",
         "budget_byte_seconds": (
-            "Memory times time foretold for the orders that the budget has paid for; "
-            "FIRNLINE_BUDGET_GB_HOURS times 3.6e12 is the budget of an hour."
+            "Estimated memory multiplied by time of the tasks that the budget paid for. The "
+            "budget of an hour is `FIRNLINE_BUDGET_GB_HOURS` times 3.6e12."
         ),
     },
     ("worker",): {
         "tasks_finished": (
-            "Tasks that a worker has ended. Failed ones have their reason as the outcome."
+            "Tasks that a worker completed. The outcome of a failed task is its reason code."
         ),
         "rows_in": "Rows read by rewrites.",
-        "rows_masked": "Rows that rewrites dropped as deleted.",
+        "rows_masked": "Deleted rows that rewrites removed.",
         "delete_sets": (
-            "Delete sets that rewrites asked for. Rebuilt: keeping it would have spared work."
+            "Delete sets that rewrites used. `rebuilt`: it had been built before and was no "
+            "longer in memory."
         ),
-        "rows_compared": "Commits read back by Iceberg's own reader. Raise an alarm for differ.",
+        "rows_compared": (
+            "Commits whose rows were verified with Iceberg's own reader. Set an alert for `differ`."
+        ),
     },
     ("committer",): {
-        "rewrites_committed": (
-            "Results that reached the table, by what else had been committed meanwhile."
-        ),
+        "rewrites_committed": "Results committed, by the other commits since the task started.",
         "rewrites_conflicted": "Results that were refused.",
-        "rewritten_bytes": (
-            "Bytes of the data files that committed rewrites have replaced, and of those that they "
-            "have added: write amplification, and by the difference what was saved."
-        ),
-        "outputs_deleted": "Output files removed because no commit took them.",
-        "uploads_given_up": "Multipart uploads of killed tasks that were given up.",
+        "rewritten_bytes": "Bytes of data files that committed rewrites replaced and added.",
+        "outputs_deleted": "Output files removed because no commit uses them.",
+        "uploads_given_up": "Unfinished multipart uploads of killed tasks that were aborted.",
     },
 }
 GAUGES: Meanings = {
     ALL: {
-        "build_info": "Always 1.",
+        "build_info": "Version of the service. The value is always 1.",
     },
     ("enricher", "planner", "worker", "committer", "console"): {
         "consumer_lag_records": (
-            "Offsets between what this member has dealt with and the end, of each partition that "
-            "it has, as far as its client has heard: while a partition is paused its end stays. "
-            "Markers of transactions have offsets, too: 1 or 2 while idle."
+            "Offsets between the last processed record and the end of each assigned partition, as "
+            "the client knows it. Not updated while a partition is paused. Transaction markers "
+            "count, so an idle partition shows 1 or 2."
         ),
     },
     ("gateway",): {
-        "gateway_outbox_depth": "Events that are not yet on the broker.",
-        "gateway_outbox_age_seconds": "Age of the oldest event that is not yet on the broker.",
+        "gateway_outbox_depth": "Events that are not yet in Kafka.",
+        "gateway_outbox_age_seconds": "Age of the oldest event that is not yet in Kafka.",
     },
     ("planner",): {
-        "tables": "Tables with counters in this planner.",
-        "tables_paused": "Tables of this planner that are paused, by themselves or with the fleet.",
+        "tables": "Tables of this planner.",
+        "tables_paused": "Tables of this planner that are paused, individually or with all others.",
         "tables_failing": (
-            "Tables of this planner of which a step fails (a decision, a published state, an "
-            "order); each has one letter in dead-letters (`table_failing`) and is tried again. "
-            "What a bucket does for none of its tables counts as one."
+            "Tables of this planner for which a step fails (a decision, a published state, a "
+            "task). Each has one dead letter (`table_failing`) and is retried. A failing step of "
+            "a whole bucket counts as one."
         ),
-        "partitions_waiting": (
-            "Partitions and actions on tables that wait for their turn within the budget."
-        ),
+        "partitions_waiting": "Partitions and table actions that wait for budget.",
         "partitions_off_objective": (
             "Partitions of this planner that miss an objective of their table "
-            "(firnline.objective.*), as of the table's last published state."
+            "(`firnline.objective.*`), by the last published state."
         ),
         "equality_delete_age_of_promise": (
-            "Age of the oldest equality delete over firnline.equality-deletes.max-age-ms of its "
-            "table, the worst of this planner's tables. 1 and more: a promise is broken."
+            "Age of the oldest equality delete divided by `firnline.equality-deletes.max-age-ms` "
+            "of its table, maximum of this planner. From 1 on the maximum age is exceeded."
         ),
         "oldest_waiting_debt_seconds": (
-            "Age of the oldest debt in this planner whose rewrite waits for its turn within the "
-            "fleet's budget or a group's quota."
+            "Age of the oldest files to compact in this planner whose rewrite waits for the "
+            "budget or for a group's quota."
         ),
-        "tasks_in_flight": "Partitions of this planner with an order out.",
+        "tasks_in_flight": "Partitions of this planner with a scheduled or running task.",
         "price_factor": (
-            "CPU seconds that tasks take here against those that were measured, as the bucket of "
-            "this planner has learned it that is furthest off; between 1/20 and 20."
+            "Measured CPU time divided by the model's estimate, of the most deviating bucket of "
+            "this planner, between 1/20 and 20."
         ),
-        "load": "Steps a minute of this planner's buckets: what they cost.",
-        "hottest_bucket_load": "Steps a minute of its hottest bucket.",
+        "load": "Work units per minute processed by this planner.",
+        "hottest_bucket_load": "Work units per minute of this planner's busiest bucket.",
     },
     ("enricher",): {
-        "tables_unread": "Tables that this enricher could not read lately; their planners ask.",
+        "tables_unread": (
+            "Tables that this enricher could not read recently. Their planners request them again."
+        ),
     },
     ("worker",): {
-        "tasks_running": "Tasks at work in this worker.",
+        "tasks_running": "Running tasks of this worker.",
     },
     ("console",): {
-        "fleet_tables": "Tables of the fleet.",
-        "fleet_data_files": "Data files of the fleet.",
-        "fleet_data_bytes": "Bytes of the fleet's data files.",
+        "fleet_tables": "Tables.",
+        "fleet_data_files": "Data files of all tables.",
+        "fleet_data_bytes": "Bytes of all data files.",
         "fleet_debt_files": (
             "Maintenance debt: how many files fewer a compaction would leave, data files and "
             "delete files together."
         ),
-        "fleet_partitions_parked": "Partitions that are parked.",
-        "fleet_orders": "Orders without an outcome.",
-        "fleet_oldest_order_seconds": "Age of the oldest order without an outcome.",
-        "fleet_tables_waiting": "Tables whose counters wait for an answer to a ResyncTable.",
+        "fleet_partitions_parked": "Suspended partitions.",
+        "fleet_orders": "Tasks without a result.",
+        "fleet_oldest_order_seconds": "Age of the oldest task without a result.",
+        "fleet_tables_waiting": (
+            "Tables whose statistics wait for the answer to a `ResyncTable` request."
+        ),
     },
 }
 HISTOGRAMS: Meanings = {
     CATALOG_CALLERS: {
         "catalog_seconds": (
-            "Time from a call to a catalog to the head of its answer, or to the error. The "
-            "committer: its commits, and what it reads itself."
+            "Time from a catalog call to the head of its response, or to the error. Committer: "
+            "its commits and its own reads."
         ),
     },
     ("gateway",): {
-        "gateway_added_seconds": "Time that an answer to a commit waited for the outbox.",
-        "gateway_commit_hold_seconds": "Time that a commit was held for a commit of Firnline's.",
-        "gateway_read_hold_seconds": (
-            "Time that a read of a table was held for a commit of Firnline's."
-        ),
+        "gateway_added_seconds": "Time that the response to a commit waited for the outbox.",
+        "gateway_commit_hold_seconds": "Time that a commit was delayed for a commit of Firnline.",
+        "gateway_read_hold_seconds": "Time that a read was delayed for a commit of Firnline.",
     },
     ("enricher",): {
-        "enrich_seconds": "Time that one record took: manifests read, changes handed to Kafka.",
+        "enrich_seconds": (
+            "Time to process one record: read manifests and write the changes to Kafka."
+        ),
         "event_lag_seconds": (
-            "Age of a commit, since the catalog accepted it, when the enricher takes it."
+            "Time from the catalog's response to a commit until the enricher reads the event."
         ),
     },
     ("worker",): {
-        "task_seconds": "Time of one rewrite, from order to result.",
+        "task_seconds": "Time of one rewrite, from the task's arrival to its result.",
     },
     ("committer",): {
         "commit_seconds": "Time of one attempt to commit the waiting results of a table.",
-        "order_to_commit_seconds": "Time from an order to the commit of its result.",
+        "order_to_commit_seconds": "Time from scheduling a task to the commit of its result.",
     },
 }
 # Not kept, but read when Prometheus asks (`metrics.measured`).

@@ -51,7 +51,9 @@ def expected(topic: str, record: Any) -> Any:
     believed on one topic must not come by another, which others may write."""
     kinds, name = kinds_of(topic), type(record).__name__
     if kinds is not None and name not in kinds:
-        raise PoisonousRecord("unexpected_record", f"{name} has no business on {topic}")
+        raise PoisonousRecord(
+            "unexpected_record", f"record type {name} is not allowed on topic {topic}"
+        )
     return record
 
 

@@ -20,7 +20,7 @@ def resolved(value: str, environment: Mapping[str, str]) -> str:
         try:
             return Path(path).read_text().strip()
         except (OSError, UnicodeDecodeError) as error:
-            raise Unresolved(f"which cannot be read: {error}") from None
+            raise Unresolved(f"cannot read the file: {error}") from None
     return expanded(value, environment)
 
 
@@ -29,4 +29,4 @@ def expanded(value: str, environment: Mapping[str, str]) -> str:
     try:
         return _REFERENCE.sub(lambda found: environment[found[1]], value)
     except KeyError as error:
-        raise Unresolved(f"whose ${{{error.args[0]}}} is not set in the environment") from None
+        raise Unresolved(f"environment variable {error.args[0]} is not set") from None

@@ -43,8 +43,12 @@ def replication(brokers: int, replicas: int | None, min_in_sync: int | None) -> 
         )
     remark = ""
     if found < WANTED:
-        whose = f"{REPLICAS.variable} says so" if replicas else f"the cluster has {brokers} brokers"
-        remark = f"replication factor {found}, not {WANTED}: {whose}; records are lost with a disk"
+        cluster = f"the cluster has {brokers} broker{'' if brokers == 1 else 's'}"
+        why = f"{REPLICAS.variable} is set" if replicas else cluster
+        remark = (
+            f"replication factor {found} instead of {WANTED}, because {why}: "
+            "a disk failure can lose records"
+        )
     return Replication(found, least, remark)
 
 

@@ -37,23 +37,23 @@ class ServiceSettings(SigningSettings):
     config: str | None = shared(CONFIG)
     buckets: int = setting(
         "FIRNLINE_BUCKETS",
-        "Buckets that the fleet began with, the tables' homes: fixed when the topics are made, the "
-        "same for the whole fleet. More are added without it (how-to/buckets.md).",
+        "Number of buckets when the topics were created. It cannot change afterwards, and must "
+        "be the same for all services. Add buckets with `firnline topics --buckets`.",
         8,
     )
     metrics_address: Address | None = setting(
         "FIRNLINE_METRICS_ADDRESS",
-        "`host:port` of `/metrics`, `/healthz` and `/readyz`; a port alone is on the loopback "
-        "interface, `0.0.0.0:9100` on all. Unset: none.",
+        "`host:port` of `/metrics`, `/healthz` and `/readyz`. A port without a host listens on "
+        "loopback, `0.0.0.0:9100` on all interfaces. Unset: disabled.",
         None,
     )
     log_level: str = setting(
-        "FIRNLINE_LOG_LEVEL", "Least severe lines to log: DEBUG, INFO, WARNING or ERROR.", "INFO"
+        "FIRNLINE_LOG_LEVEL", "Lowest level to log: `DEBUG`, `INFO`, `WARNING` or `ERROR`.", "INFO"
     )
 
     log_format: str = setting(
         "FIRNLINE_LOG_FORMAT",
-        "Lines of the log: `text` (logfmt), or `json`, an object each.",
+        "Log format: `text` (logfmt) or `json` (one object per line).",
         "text",
     )
 
@@ -76,7 +76,7 @@ def _end_at_sigterm(log: Log) -> None:
     ones, so what is told to stop while it waits for Kafka or for Spark would go on."""
 
     def stopped(*_: object) -> None:
-        log.info("stopped", why="told to, before it served")
+        log.info("stopped", why="signal received during startup")
         sys.exit(0)
 
     if threading.current_thread() is threading.main_thread():

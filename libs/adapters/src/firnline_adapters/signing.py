@@ -48,10 +48,9 @@ class SigningSettings:
 
     signing_keys: str = setting(
         VARIABLE,
-        "File with the fleet's signing keys, a line `ID:HEX` each, at least 64 hexadecimal digits; "
-        "or the keys themselves, comma-separated. The first one signs, all verify. `off` signs "
-        "nothing and believes every record. The same for the whole fleet; no service starts "
-        "without it.",
+        "File with the signing keys, one `ID:HEX` per line with at least 64 hexadecimal "
+        "digits, or the keys themselves, comma-separated. The first key signs, all verify. "
+        "`off` disables signing and verification. Required, and the same for all services.",
         "",
         secret=True,
     )

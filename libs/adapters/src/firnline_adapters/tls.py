@@ -10,11 +10,11 @@ from firnline_adapters.settings import Setting
 
 TLS_CERTIFICATE = Setting(
     "FIRNLINE_TLS_CERTIFICATE",
-    "PEM file of the certificate, with its chain, that the gateway and the console show: they "
-    "speak https then. Unset: http.",
+    "PEM file with the certificate chain of the gateway or console, which then serve HTTPS. "
+    "Unset: HTTP.",
     None,
 )
-TLS_KEY = Setting("FIRNLINE_TLS_KEY", "PEM file of that certificate's private key.", None)
+TLS_KEY = Setting("FIRNLINE_TLS_KEY", "PEM file with the private key of that certificate.", None)
 
 
 def server_context(certificate: str | None, key: str | None) -> ssl.SSLContext | None:

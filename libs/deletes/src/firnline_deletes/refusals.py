@@ -22,23 +22,27 @@ Reason = Literal[
 ]
 
 SENTENCES: dict[Reason, str] = {
-    "no_field_ids": "A file has no field ids and the table no name mapping, or a delete file has "
-    "none: what Java then guesses by position is its own affair.",
-    "duplicate_field_ids": "Two columns of one file claim one id: no projection is right.",
-    "type_differs": "The file's type is neither the table's nor one that promotes to it.",
-    "missing_required": "A required column has no value in a file and no default to give it one.",
-    "missing_partition_column": "A file lacks the column of an identity partition whose value "
-    "lies outside what Python can hold (dates before year 1 or after 9999).",
-    "row_ids_unknown": "Rows of a table upgraded to v3 have no row ids before its next commit.",
-    "float_key": "NaN and -0.0 compare differently in Java and Arrow; the spec forbids such keys.",
-    "key_type": "The column's type cannot be an equality key.",
-    "key_in_collection": "An equality id inside a list or map; the spec allows structs only.",
-    "delete_key_missing": "An equality-delete file lacks one of its own key columns.",
-    "another_spelling": "A position-delete file names a data file otherwise than its manifest "
-    "(`s3a://`, not `s3://`): readers compare the text, and see those rows.",
-    "unreadable_file": "Arrow cannot open or decode a file (encrypted, exotic encoding ...).",
-    "unreadable_vector": "A deletion vector whose magic, length, checksum or count is wrong.",
-    "codec": "A write.parquet.compression-codec that Arrow does not write.",
+    "no_field_ids": "A data file has no field ids and the table has no name mapping, or a delete "
+    "file has no field ids.",
+    "duplicate_field_ids": "Two columns of a file have the same field id.",
+    "type_differs": "A file's column type is neither the table's type nor one that can be "
+    "promoted to it.",
+    "missing_required": "A required column has no value in a file and no default.",
+    "missing_partition_column": "A file lacks the column of an identity partition, and the value "
+    "is a date before year 1 or after 9999.",
+    "row_ids_unknown": "The table was upgraded to v3, and its rows have no row ids before the "
+    "next commit.",
+    "float_key": "An equality delete has a float or double key, which the specification forbids. "
+    "Java and Arrow compare NaN and -0.0 differently.",
+    "key_type": "An equality delete has a key of a type that cannot be a key.",
+    "key_in_collection": "An equality delete has a key inside a list or map. The specification "
+    "allows only structs.",
+    "delete_key_missing": "An equality-delete file lacks one of its key columns.",
+    "another_spelling": "A position-delete file spells the path of a data file differently than "
+    "the manifest (`s3a://` instead of `s3://`). Readers compare the text and show these rows.",
+    "unreadable_file": "Arrow cannot open or decode a file.",
+    "unreadable_vector": "A deletion vector has a wrong magic number, length, checksum or count.",
+    "codec": "Arrow cannot write the codec of `write.parquet.compression-codec`.",
 }
 """Every reason of the kernel, said in a sentence."""
 

@@ -17,7 +17,7 @@ from firnline_domain.settings.in_force import (
     unused,
     with_namespace,
 )
-from firnline_domain.settings.property import WHY_OF_WORKERS, WORKERS
+from firnline_domain.settings.property import ABOUT_WORKERS, WORKERS
 from firnline_domain.settings.thresholds import PROPERTIES, Thresholds, thresholds
 
 FRAGMENTS = "firnline.rewrite.min-fragments"
@@ -231,6 +231,7 @@ def test_two_retentions_at_one_place() -> None:
     assert said.startswith("firnline.retain.hours=24 has no effect: gc.enabled=false")
 
 
-def test_ten_properties_are_for_everybody_and_the_others_say_when_to_set_them() -> None:
-    assert len([one for one in PROPERTIES.values() if not one.set_where]) == 10
-    assert set(WHY_OF_WORKERS) == set(WORKERS)
+def test_ten_properties_are_common_and_all_have_a_meaning() -> None:
+    assert len([one for one in PROPERTIES.values() if one.is_common]) == 10
+    assert all(one.about for one in PROPERTIES.values())
+    assert set(ABOUT_WORKERS) == set(WORKERS)

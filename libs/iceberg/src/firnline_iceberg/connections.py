@@ -111,7 +111,7 @@ def _resolved(variable: str, word: str, value: str, environment: Mapping[str, st
     try:
         return resolved(value, environment)
     except Unresolved as error:
-        raise Misconfigured(f"{variable}, {error}") from None
+        raise Misconfigured(f"{variable} ({error})") from None
 
 
 def _of_pyiceberg(environment: Mapping[str, str]) -> tuple[dict[str, dict[str, str]], Path | None]:

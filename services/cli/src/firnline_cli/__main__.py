@@ -15,38 +15,38 @@ from firnline_domain.version import VERSION
 GROUPS: dict[str, dict[str, str]] = {
     "What happens": {
         "status": "Show what runs and what is paused.",
-        "tables": "List tables, the most debt first.",
+        "tables": "List tables, most files to compact first.",
         "tasks": "List tasks with their ids and results.",
-        "events": "Show commits, orders, rewrites, failures.",
-        "explain": "Say why a table is, or is not, rewritten.",
-        "advise": "Say what table owners could do better.",
-        "settings": "Show what is set, and where.",
-        "doctor": "Try what a fleet needs, say what is wrong.",
+        "events": "Show commits, tasks, rewrites, failures.",
+        "explain": "Explain why a table is or is not rewritten.",
+        "advise": "Show recommendations for table owners.",
+        "settings": "Show effective settings and their source.",
+        "doctor": "Check connections, permissions, settings.",
     },
     "Maintenance": {
-        "run": "Do one action on one table now.",
-        "purge": "Prove that deleted rows are off the storage.",
-        "pause": "Stop maintenance of tables or of all.",
+        "run": "Run one action on one table now.",
+        "purge": "Prove that deleted rows left the storage.",
+        "pause": "Pause maintenance of some or all tables.",
         "resume": "End a pause.",
-        "unpark": "Try again what failed too often.",
-        "undo": "Take a rewrite's commit back.",
-        "verify": "Read a rewrite back and compare its rows.",
+        "unpark": "Retry partitions that failed too often.",
+        "undo": "Revert the commit of a rewrite.",
+        "verify": "Verify the rows of a rewrite.",
         "move": "Move tables to another bucket.",
-        "sweep-outputs": "Remove files that no commit took.",
+        "sweep-outputs": "Remove files of failed tasks.",
     },
     "Existing tables": {
-        "assess": "Say what ails a lake; needs no fleet.",
-        "plan": "Say what would be ordered; orders nothing.",
-        "adopt": "Have existing tables maintained.",
+        "assess": "Report which tables need maintenance.",
+        "plan": "Show which tasks would be scheduled.",
+        "adopt": "Register existing tables for maintenance.",
     },
     "Set up": {
-        "jars": "Fetch Iceberg's jars and cloud bundles.",
-        "topics": "Make the topics, say which differ.",
-        "kafka-acls": "Print what each service may do.",
-        "spark-archive": "Pack what a cluster's executors run.",
+        "jars": "Download Iceberg's jars and cloud bundles.",
+        "topics": "Create the topics, report differences.",
+        "kafka-acls": "Print the minimal Kafka ACLs.",
+        "spark-archive": "Pack Python for Spark executors.",
     },
     "Embedded stack": {
-        "up": "Start broker, Redis, catalog and services.",
+        "up": "Start Kafka, Redis, catalog and services.",
         "down": "Stop the embedded stack.",
         "demo": "Run writers, compare before and after.",
     },
@@ -115,7 +115,7 @@ class Commands(click.Group):
 @click.group(cls=Commands, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(VERSION, message="%(prog)s %(version)s")
 def main() -> None:
-    """Keep Iceberg tables healthy, seconds after each commit."""
+    """Maintain Apache Iceberg tables: compact, expire, clean up."""
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ class NotThere(click.ClickException):
     """The console answered that it does not know what was asked for."""
 
 
-json_option = click.option("--json", "json_wanted", is_flag=True, help="JSON, for machines.")
+json_option = click.option("--json", "json_wanted", is_flag=True, help="Print JSON.")
 
 
 def console_option(name: str) -> Callable[[F], F]:
@@ -50,7 +50,7 @@ def console_option(name: str) -> Callable[[F], F]:
         name,
         envvar="FIRNLINE_CONSOLE_URI",
         show_envvar=True,
-        help="Address of a console, instead of an embedded stack.",
+        help="Address of the console to ask, instead of the embedded stack.",
     )
 
 

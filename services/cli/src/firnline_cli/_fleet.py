@@ -264,20 +264,20 @@ def fleet_options(command: F) -> F:
     made: Any = placed
     for option in (
         click.option(
-            "--kafka", envvar="FIRNLINE_KAFKA", show_envvar=True, help="Bootstrap servers."
+            "--kafka", envvar="FIRNLINE_KAFKA", show_envvar=True, help="Kafka bootstrap servers."
         ),
         click.option(
             "--catalog",
             envvar="FIRNLINE_CATALOG_URI",
             show_envvar=True,
-            help="Iceberg REST URI of a fleet's gateway, or the name of a catalog of --config.",
+            help="Iceberg REST URI of the gateway, or the name of a catalog in --config.",
         ),
         click.option(
             "--config",
             envvar="FIRNLINE_CONFIG",
             show_envvar=True,
             type=click.Path(dir_okay=False),
-            help="firnline.toml: catalogs and Kafka of a fleet, instead of an embedded stack.",
+            help="Path of firnline.toml with catalogs and Kafka, instead of the embedded stack.",
         ),
         click.option(
             "--state",

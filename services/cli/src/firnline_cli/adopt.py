@@ -71,25 +71,32 @@ class Share(click.ParamType):
 
 
 @click.command("adopt")
-@click.option("--all", "all_wanted", is_flag=True, help="Every table of the catalog.")
-@click.option("--namespace", "namespaces", multiple=True, help="And those below it; repeatable.")
-@click.option("--table", "tables", multiple=True, help="namespace.name; repeatable.")
+@click.option("--all", "all_wanted", is_flag=True, help="Register every table of the catalog.")
+@click.option(
+    "--namespace",
+    "namespaces",
+    multiple=True,
+    help="Only tables of this namespace and of nested ones; repeatable.",
+)
+@click.option(
+    "--table", "tables", multiple=True, help="Only this table (namespace.name); repeatable."
+)
 @click.option(
     "--rate",
     "interval_s",
     type=Rate(),
     default="60/min",
     show_default=True,
-    help="Maximum, of requests.",
+    help="Maximum rate of tables to request, for example 60/min.",
 )
 @click.option(
     "--waiting",
     type=click.IntRange(1),
     default=WAITING,
     show_default=True,
-    help="Maximum of tables requested and not counted yet.",
+    help="Maximum number of tables in progress.",
 )
-@click.option("--limit", type=click.IntRange(1), help="Maximum of tables, the worst first.")
+@click.option("--limit", type=click.IntRange(1), help="Maximum number of tables, worst first.")
 @click.option("--canary", type=Share(), help="Adopt this share alone, of every kind of table.")
 @click.option("--after-canary", is_flag=True, help="Adopt the rest, if the canary came out well.")
 @click.option(
@@ -103,7 +110,7 @@ class Share(click.ParamType):
     "--until-no-equality-deletes",
     "until_none",
     is_flag=True,
-    help="Wait until manifests prove that no table of these has one.",
+    help="Wait until the manifests of all these tables contain no equality delete.",
 )
 @click.option(
     "--give-up-after",
@@ -111,12 +118,18 @@ class Share(click.ParamType):
     type=Duration(),
     default="24h",
     show_default=True,
-    help="Of that wait.",
+    help="Maximum time of that wait.",
 )
 @click.option("--anyway", is_flag=True, help="Continue even if the canary failed.")
-@click.option("--fleet", "fleets", multiple=True, metavar="NAME=VALUE", help="A fleet's default.")
-@click.option("--dry-run", is_flag=True, help="Say which tables it would be, the worst first.")
-@click.option("--json", "json_wanted", is_flag=True, help="One JSON object for each line.")
+@click.option(
+    "--fleet",
+    "fleets",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Default of a table property, as in FIRNLINE_DEFAULTS; repeatable.",
+)
+@click.option("--dry-run", is_flag=True, help="Only show the tables, worst first.")
+@click.option("--json", "json_wanted", is_flag=True, help="Print one JSON object per line.")
 @fleet_options
 def command(
     all_wanted: bool,
@@ -221,6 +234,6 @@ def topics_of(fleet: Fleet, dry_run: bool) -> Topics:
     if fleet.kafka is not None:
         return KafkaTopics(fleet.kafka, fleet.signer())
     if not dry_run:
-        raise click.ClickException(f"No broker is known. {HOW_TO}")
-    say("no broker is known: tables that the planner counts are among these", err=True)
+        raise click.ClickException(f"No Kafka is configured. {HOW_TO}")
+    say("no Kafka configured: the list includes tables that are already registered", err=True)
     return MemoryTopics(MemoryBroker())

@@ -23,11 +23,11 @@ COLUMNS = [Column(name) for name in ("table", "rule", "finding", "remedy", "sinc
 @click.command("advise")
 @click.argument("table", required=False)
 @console_options
-@click.option("--json", "json_wanted", is_flag=True, help="The console's answer, for machines.")
+@click.option("--json", "json_wanted", is_flag=True, help="Print the console's JSON.")
 def command(table: str | None, state: Path | None, uri: str | None, json_wanted: bool) -> None:
-    """Say what the owner of TABLE (namespace.name, or its uuid) could do better; without one, of
-    every table, those with most to do first. Where the output is no terminal: tab-separated under
-    a header.
+    """Show recommendations for the owner of TABLE (namespace.name, or its UUID), or for all tables.
+
+    If the output is no terminal, it is tab-separated with a header.
     """
     site = console_at(state, uri)
     path = f"/api/advice?limit={MOST}"

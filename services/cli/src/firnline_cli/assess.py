@@ -18,22 +18,39 @@ SHOWN = 20  # tables on a terminal
 
 
 @click.command("assess")
-@click.option("--namespace", "namespaces", multiple=True, help="And those below it; repeatable.")
+@click.option(
+    "--namespace",
+    "namespaces",
+    multiple=True,
+    help="Only tables of this namespace and of nested ones; repeatable.",
+)
 @click.option(
     "--connections",
     type=click.IntRange(1, 256),
     default=CONNECTIONS,
     show_default=True,
-    help="To catalog and storage at once.",
+    help="Maximum number of parallel connections to catalog and storage.",
 )
-@click.option("--limit", type=click.IntRange(1), default=SHOWN, show_default=True, help="Tables.")
-@click.option("--fleet", "fleets", multiple=True, metavar="NAME=VALUE", help="A fleet's default.")
+@click.option(
+    "--limit",
+    type=click.IntRange(1),
+    default=SHOWN,
+    show_default=True,
+    help="Maximum number of tables to print.",
+)
+@click.option(
+    "--fleet",
+    "fleets",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Default of a table property, as in FIRNLINE_DEFAULTS; repeatable.",
+)
 @click.option(
     "--html",
     type=click.Path(path_type=Path, dir_okay=False, writable=True),
-    help="A page of it, in one file.",
+    help="Write the report to this HTML file.",
 )
-@click.option("--json", "json_wanted", is_flag=True, help="All tables, one JSON object.")
+@click.option("--json", "json_wanted", is_flag=True, help="Print all tables as one JSON object.")
 @fleet_options
 def command(
     namespaces: tuple[str, ...],
@@ -44,11 +61,11 @@ def command(
     json_wanted: bool,
     where: Where,
 ) -> None:
-    """Say what ails a lake: the sick tables first, what Firnline would do about them, and what that
-    costs and spares. Nothing is deployed for it, and nothing is written.
+    """Report which tables need maintenance, worst first, what Firnline would do, and what it would
+    cost and save. Needs no deployment and writes nothing.
 
-    Reads metadata alone: of each table its metadata and the manifests of its newest snapshot. The
-    verdict is the planner's own policy on these counts. Ctrl-C shows what is known so far.
+    It reads each table's metadata and the manifests of its current snapshot, and applies the
+    planner's policy. Ctrl-C shows the result so far.
 
     Exit code: 0 done; 1 some tables or namespaces could not be read; 130 interrupted.
     """

@@ -17,23 +17,32 @@ from firnline_cli._extras import with_everything
     type=click.Path(path_type=Path),
     default=Path(".firnline/demo"),
     show_default=True,
-    help="Directory for all state and logs.",
+    help="Directory of all data and logs.",
 )
-@click.option("--seconds", type=float, default=120.0, show_default=True, help="Writers' time.")
-@click.option("--seed", type=int, default=1, show_default=True, help="Of the writers' dice.")
 @click.option(
-    "--kill", "kills", default="", help="Parts to kill -9 on the way, comma-separated: worker,..."
+    "--seconds",
+    type=float,
+    default=120.0,
+    show_default=True,
+    help="Time that the writers run, in seconds.",
+)
+@click.option("--seed", type=int, default=1, show_default=True, help="Random seed of the writers.")
+@click.option(
+    "--kill",
+    "kills",
+    default="",
+    help="Parts to kill (SIGKILL) during the run, comma-separated, for example worker.",
 )
 @click.option(
     "--config",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="A firnline.toml: the tables are made in its catalog, in a namespace of their own.",
+    help="Path of a firnline.toml in whose catalog the demo's namespace is created.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Figures as JSON on stdout.")
+@click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
 def command(
     state: Path, seconds: float, seed: int, kills: str, config: Path | None, as_json: bool
 ) -> None:
-    """Three real writers, a table of before and after, and every row verified."""
+    """Run three writers, show the tables before and after maintenance, and verify every row."""
     with_everything()
     # Spark and PyArrow take a second to import; only this command pays for them.
     from firnline_demo.run import run

@@ -30,11 +30,15 @@ COLOURS = {"ok": "green", "remark": "yellow", "failed": "red", "skipped": None}
     "services",
     multiple=True,
     type=click.Choice(SERVICES),
-    help="Check what this one needs, with its variables; repeatable.  [default: all]",
+    help="Service whose needs to check; repeatable.  [default: all]",
 )
-@click.option("--table", help="Whose storage to try, namespace.name.  [default: the first]")
-@click.option("--config", envvar="FIRNLINE_CONFIG", show_envvar=True, help="firnline.toml.")
-@click.option("--write", "writes", is_flag=True, help="Also make a scratch table and commit to it.")
+@click.option(
+    "--table", help="Table (namespace.name) whose storage is checked.  [default: the first]"
+)
+@click.option("--config", envvar="FIRNLINE_CONFIG", show_envvar=True, help="Path of firnline.toml.")
+@click.option(
+    "--write", "writes", is_flag=True, help="Also create a temporary table and commit to it."
+)
 @click.option(
     "--state",
     type=click.Path(path_type=Path, file_okay=False),
@@ -49,10 +53,9 @@ def command(
     state: Path | None,
     json_wanted: bool,
 ) -> None:
-    """Try everything that a fleet needs from here, with the variables of its services; say of each
-    what was tried, what came and what to do.
+    """Check connections, permissions and settings of the services, and report how to fix failures.
 
-    Run it where the services run. Exit code 1 where something failed.
+    Run it on the services' hosts with their variables. Exit code 1 if a check failed.
     """
     from firnline_domain.errors import Misconfigured
 

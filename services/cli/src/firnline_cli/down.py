@@ -16,7 +16,7 @@ from firnline_cli._stack import STATE_OPTION
 @STATE_OPTION
 @json_option
 def command(state: Path, json_wanted: bool) -> None:
-    """Stop the embedded stack and whatever it left behind."""
+    """Stop the embedded stack and all of its processes."""
     stopped = stack.down(state)
     text = "stopped" if stopped else "nothing was running"
     click.echo(json.dumps({"stopped": stopped}) if json_wanted else text)

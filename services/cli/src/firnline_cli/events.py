@@ -62,9 +62,13 @@ class Moment(click.ParamType):
 
 
 @click.command("events")
-@click.option("--follow", "-f", is_flag=True, help="Stay, and show events as they happen.")
-@click.option("--last", type=click.IntRange(0, KEPT), help="[default: 20, all with --since]")
-@click.option("--table", help="Only of this table, by dotted name.")
+@click.option("--follow", "-f", is_flag=True, help="Continue to show new events.")
+@click.option(
+    "--last",
+    type=click.IntRange(0, KEPT),
+    help="Maximum number of events.  [default: 20, all with --since]",
+)
+@click.option("--table", help="Only this table (namespace.name).")
 @click.option(
     "--kind",
     "kinds",
@@ -73,9 +77,13 @@ class Moment(click.ParamType):
     multiple=True,
     help=f"Only of this kind, repeatable: {', '.join(KINDS)}.",
 )
-@click.option("--since", type=Moment(), help="2026-11-23T03:12, 03:12, or 90m for 90 minutes ago.")
-@click.option("--until", type=Moment(), help="The same.")
-@click.option("--json", "json_wanted", is_flag=True, help="One JSON object per line.")
+@click.option(
+    "--since",
+    type=Moment(),
+    help="Only events from this time on: 2026-11-23T03:12, 03:12 (today), or 90m (minutes ago).",
+)
+@click.option("--until", type=Moment(), help="Only events before this time, in the same forms.")
+@click.option("--json", "json_wanted", is_flag=True, help="Print one JSON object per line.")
 @console_options
 def command(
     follow: bool,
@@ -88,9 +96,9 @@ def command(
     uri: str | None,
     json_wanted: bool,
 ) -> None:
-    """Show what happened: commits, orders, rewrites, conflicts, failures.
+    """Show events: commits, tasks, rewrites, conflicts, failures.
 
-    Where the output is no terminal: tab-separated under a header, times in UTC.
+    If the output is no terminal, it is tab-separated with a header and has times in UTC.
     """
     site = console_at(state, uri)
     count = last if last is not None else 20 if since is None else KEPT

@@ -24,12 +24,12 @@ WIDTH = 160  # where the output is no terminal
 @click.command("explain")
 @click.argument("table")
 @console_options
-@click.option("--all", "all_wanted", is_flag=True, help="Every partition, setting and task.")
-@click.option("--json", "json_wanted", is_flag=True, help="The console's answer, for machines.")
+@click.option("--all", "all_wanted", is_flag=True, help="Show every partition, setting and task.")
+@click.option("--json", "json_wanted", is_flag=True, help="Print the console's JSON.")
 def command(
     table: str, state: Path | None, uri: str | None, all_wanted: bool, json_wanted: bool
 ) -> None:
-    """Say why TABLE (namespace.name, or its uuid) was, or was not, chosen for maintenance."""
+    """Explain why TABLE (namespace.name, or its UUID) is or is not maintained now."""
     answer = about_table(console_at(state, uri), table, "/explain")
     if json_wanted:
         click.echo(json.dumps(answer, indent=1))

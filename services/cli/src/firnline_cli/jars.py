@@ -15,21 +15,23 @@ BUNDLES = {"s3": "iceberg-aws-bundle", "gcs": "iceberg-gcp-bundle", "adls": "ice
 
 
 @click.command("jars")
-@click.option("--s3", is_flag=True, help="With the AWS bundle: S3 and what speaks it, SigV4.")
-@click.option("--gcs", is_flag=True, help="With the GCP bundle.")
-@click.option("--adls", is_flag=True, help="With the Azure bundle.")
+@click.option(
+    "--s3", is_flag=True, help="Add the AWS bundle, for S3, compatible storage and SigV4."
+)
+@click.option("--gcs", is_flag=True, help="Add the GCP bundle.")
+@click.option("--adls", is_flag=True, help="Add the Azure bundle.")
 @click.option(
     "--to",
     "folder",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Copy them into this folder.  [default: leave them in the cache]",
+    help="Copy the jars to this folder.  [default: leave them in the cache]",
 )
 @json_option
 def command(s3: bool, gcs: bool, adls: bool, folder: Path | None, json_wanted: bool) -> None:
-    """Fetch Iceberg's jars, each held to its SHA-256, and print their paths as FIRNLINE_ICEBERG_JAR
-    has them: `export FIRNLINE_ICEBERG_JAR=$(firnline jars --s3)`.
+    """Download Iceberg's jars, check their SHA-256, and print their paths for FIRNLINE_ICEBERG_JAR:
+    `export FIRNLINE_ICEBERG_JAR=$(firnline jars --s3)`.
 
-    They come from FIRNLINE_MAVEN_ROOT, else from where PySpark's own Ivy fetches.
+    The source is FIRNLINE_MAVEN_ROOT, else the default repository of PySpark's Ivy.
     """
     from firnline_local import artifacts
     from firnline_local.repository import RepositoryUnknown, repository_root

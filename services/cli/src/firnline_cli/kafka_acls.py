@@ -15,10 +15,14 @@ from firnline_cli._console import json_option
     "--principal-prefix",
     default="firnline-",
     show_default=True,
-    help="Before a service's name, in the name of its principal. With certificates: CN=firnline-",
+    help="Prefix of a service's principal. With certificates: CN=firnline-",
 )
-@click.option("--principal-suffix", default="", help="Behind it. With certificates: ,O=acme")
-@click.option("--service", "services", multiple=True, help="This one alone; repeatable.")
+@click.option(
+    "--principal-suffix",
+    default="",
+    help="Suffix of a service's principal. With certificates: ,O=acme",
+)
+@click.option("--service", "services", multiple=True, help="Only this service; repeatable.")
 @click.option("--bootstrap-server", "bootstrap", default="$FIRNLINE_KAFKA", show_default=True)
 @click.option("--command-config", "config", default="admin.properties", show_default=True)
 @json_option
@@ -30,10 +34,10 @@ def command(
     config: str,
     json_wanted: bool,
 ) -> None:
-    """Print the least that each service may do in Kafka, as commands for kafka-acls.sh.
+    """Print the minimal Kafka ACLs of each service, as commands for kafka-acls.sh.
 
-    FIRNLINE_GROUPS and FIRNLINE_PLANNER_APP are the fleet's. The service `cli` is this command,
-    `local` is `firnline topics`.
+    Set FIRNLINE_GROUPS and FIRNLINE_PLANNER_APP as for the services. The service `cli` is the
+    `firnline` command, `local` is `firnline topics`.
     """
     from firnline_adapters.kafka_acls import SERVICES, acls
     from firnline_domain.errors import Misconfigured

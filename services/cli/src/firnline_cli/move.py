@@ -22,9 +22,9 @@ BUCKETS_OF = "file-changes"  # it has a partition for each
 
 @click.command("move")
 @click.argument("tables", nargs=-1, required=True, metavar="TABLE ...")
-@click.option("--bucket", type=click.IntRange(min=0), help="Its number.")
-@click.option("--home", is_flag=True, help="The bucket of the hash, where the table began.")
-@click.option("--reason", default="", help="For those who look at it later.")
+@click.option("--bucket", type=click.IntRange(min=0), help="Number of the bucket.")
+@click.option("--home", is_flag=True, help="Move it back to the bucket of its hash.")
+@click.option("--reason", default="", help="Reason, shown with the assignment.")
 @operator_options
 def command(
     tables: tuple[str, ...],
@@ -34,10 +34,10 @@ def command(
     where: Where,
     json_wanted: bool,
 ) -> None:
-    """Have TABLE (namespace.name) counted in another bucket, with its pauses and orders.
+    """Move TABLE (namespace.name) to another bucket, with its pauses and tasks.
 
-    It stays there for an hour at least; then a bucket that is hot may hand it over. Under the
-    planner's driver `faust` no table moves.
+    It stays there for at least an hour. Then an overloaded bucket may move it again. The planner
+    driver `faust` moves no tables.
     """
     if home == (bucket is not None):
         raise click.UsageError("say --bucket or --home")

@@ -17,14 +17,14 @@ LOOK_S = 1.0  # between two looks at what still runs
 @click.command("pause")
 @click.argument("tables", nargs=-1, metavar="[TABLE ...]")
 @click.option(
-    "--fleet", "whole_fleet", is_flag=True, help="All tables, also those that come later."
+    "--fleet", "whole_fleet", is_flag=True, help="Pause all tables, including future ones."
 )
-@click.option("--reason", default="", help="Why, for those who find it paused.")
+@click.option("--reason", default="", help="Reason, shown wherever the pause is shown.")
 @click.option(
     "--wait",
     "is_awaited",
     is_flag=True,
-    help="With --fleet: return when nothing that runs can commit or delete any more.",
+    help="With --fleet: return when no running task can commit or delete any more.",
 )
 @click.option(
     "--timeout",
@@ -32,7 +32,7 @@ LOOK_S = 1.0  # between two looks at what still runs
     type=Duration(),
     default="10m",
     show_default=True,
-    help="Longest wait of --wait: 90s, 30m, 24h.",
+    help="Maximum time of --wait: 90s, 30m, 24h.",
 )
 @operator_options
 def command(
@@ -44,13 +44,13 @@ def command(
     where: Where,
     json_wanted: bool,
 ) -> None:
-    """Stop the maintenance of TABLE (namespace.name), or with --fleet of all tables.
+    """Pause the maintenance of TABLE (namespace.name), or with --fleet of all tables.
 
-    From then on nothing is ordered, no waiting order is begun, and no rewrite is committed, until
-    `firnline resume`. Tasks that run go on to their end: an expiry deletes files, and an action of
-    Iceberg's own commits. --wait waits for their end.
+    Until `firnline resume` no task is scheduled or started, and no rewrite is committed. Running
+    tasks continue: an expiry deletes files, and an action of Iceberg's own commits. --wait waits
+    until they end.
 
-    Exit code: 0 paused; 1 not, or --timeout has passed and something still runs.
+    Exit code: 0 paused; 1 not paused, or tasks still run after --timeout.
     """
     if is_awaited and not whole_fleet:
         raise click.UsageError("--wait is for --fleet: workers do not say which table they are at")

@@ -17,11 +17,23 @@ from firnline_cli.forecast.report import TextReport, as_json
 
 
 @click.command("plan")
-@click.option("--table", help="One table, namespace.name, with each of its partitions.")
-@click.option("--namespace", help="The tables of one namespace and of those below it.")
-@click.option("--set", "sets", multiple=True, metavar="NAME=VALUE", help="As if tables had set it.")
-@click.option("--fleet", "fleets", multiple=True, metavar="NAME=VALUE", help="A fleet's default.")
-@click.option("--json", "json_wanted", is_flag=True, help="One JSON object for each table.")
+@click.option("--table", help="Only this table (namespace.name), with all of its partitions.")
+@click.option("--namespace", help="Only tables of this namespace and of nested ones.")
+@click.option(
+    "--set",
+    "sets",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Assume that the tables set this property; repeatable.",
+)
+@click.option(
+    "--fleet",
+    "fleets",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Default of a table property, as in FIRNLINE_DEFAULTS; repeatable.",
+)
+@click.option("--json", "json_wanted", is_flag=True, help="Print one JSON object per table.")
 @fleet_options
 def command(
     table: str | None,
@@ -31,11 +43,11 @@ def command(
     json_wanted: bool,
     where: Where,
 ) -> None:
-    """Say what would be ordered for the tables of a catalog as they are now, and why.
+    """Show which tasks would be scheduled for the tables of a catalog now, and why.
 
-    Nothing is ordered or changed, and no planner is needed: each table's newest snapshot is read,
-    all its manifests, and judged by the planner's own policy. Where the output is no terminal:
-    tab-separated under a header. Exit code 1 where a table could not be read.
+    It changes nothing and needs no planner: it reads all manifests of each table's current snapshot
+    and applies the planner's policy. If the output is no terminal, it is tab-separated with a
+    header. Exit code 1 if a table could not be read.
     """
     if table and "." not in table:
         raise click.BadParameter(f"{table}: a table's name is namespace.name")

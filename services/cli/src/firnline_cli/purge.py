@@ -21,12 +21,21 @@ NOT_YET = 1
 
 @click.command("purge")
 @click.argument("table")
-@click.option("--where", "condition", required=True, help='Which rows: "customer = 7".')
-@click.option("--yes", is_flag=True, help="Compact and expire what holds them, in that order.")
-@click.option("--prove", is_flag=True, help="Exit code 1 while any file may hold such a row.")
-@click.option("--report", "path", type=click.Path(path_type=Path), help="Keep what was found here.")
-@click.option("--memory", default="1g", show_default=True, help="Of Spark's JVM: 512m, 4g.")
-@click.option("--json", "json_wanted", is_flag=True, help="The report as JSON.")
+@click.option(
+    "--where", "condition", required=True, help='Condition of the rows, for example "customer = 7".'
+)
+@click.option("--yes", is_flag=True, help="Compact the partitions and expire snapshots.")
+@click.option("--prove", is_flag=True, help="Exit with code 1 while a file may contain such a row.")
+@click.option(
+    "--report",
+    "path",
+    type=click.Path(path_type=Path),
+    help="File that stores the list of files between runs.",
+)
+@click.option(
+    "--memory", default="1g", show_default=True, help="Heap of Spark's JVM, for example 512m or 4g."
+)
+@click.option("--json", "json_wanted", is_flag=True, help="Print the report as JSON.")
 @fleet_options
 def command(
     table: str,
@@ -38,18 +47,17 @@ def command(
     json_wanted: bool,
     where: Where,
 ) -> None:
-    """Say which files of TABLE (namespace.name) hold rows that were deleted, what keeps each of
-    them, and what has to be done: the right to be forgotten. Delete the rows first, with a DELETE
-    of your own: this deletes none.
+    """List the files of TABLE (namespace.name) that still contain deleted rows, what keeps each of
+    them, and how to remove them. Run your own DELETE first: this command deletes no rows.
 
-    Files of all retained snapshots, branches and tags are read, without the deletes that hide rows.
-    --yes compacts the partitions that hold such rows, and expires all snapshots but the newest:
-    **time travel ends**, but for what the table's own properties keep, and tags and branches.
+    It reads the files of all retained snapshots, branches and tags, without applying deletes.
+    --yes compacts the partitions with such rows and expires all snapshots but the newest, so time
+    travel ends. Snapshots that the table's properties, tags and branches keep stay.
 
-    --report FILE remembers the files, and looks for them on the storage again each time: in the end
-    it says when the last of them went.
+    --report FILE stores the list of files. Later runs check whether they are still on the storage,
+    and report when the last one was removed.
 
-    Exit code: 0 done, and with --prove none is left; 1 some are left, or it failed; 2 wrong
+    Exit code: 0 done, and with --prove no such file is left; 1 some are left, or it failed; 2 wrong
     arguments or settings.
     """
     from firnline_cli.purging.report import text_of

@@ -15,13 +15,13 @@ from firnline_cli.pause import reached
 
 @click.command("resume")
 @click.argument("tables", nargs=-1, metavar="[TABLE ...]")
-@click.option("--fleet", "whole_fleet", is_flag=True, help="End the pause of the whole fleet.")
+@click.option("--fleet", "whole_fleet", is_flag=True, help="End the pause of all tables.")
 @operator_options
 def command(tables: tuple[str, ...], whole_fleet: bool, where: Where, json_wanted: bool) -> None:
-    """End the pause of TABLE (namespace.name), or with --fleet that of the whole fleet.
+    """End the pause of TABLE (namespace.name), or with --fleet that of all tables.
 
-    The two are independent: a table that was paused by its name stays paused when the fleet
-    resumes, and the other way round. Both are said. For what is not paused nothing is written.
+    A table pause and a pause of all tables are independent. The command reports both, and writes
+    nothing for a table that is not paused.
     """
     fleet = reached(where, tables, whole_fleet)
     answer = where.answer("/api/fleet")

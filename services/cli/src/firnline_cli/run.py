@@ -20,14 +20,31 @@ MISCONFIGURED = 2
 @click.command("run")
 @click.argument("table")
 @click.argument("action", type=click.Choice(ACTIONS), metavar=f"[{'|'.join(ACTIONS)}]")
-@click.option("--partition", help="One partition, as `--dry-run` shows it: 2026-11-24, or JSON.")
-@click.option("--all-partitions", "every", is_flag=True, help="Whatever the policy says of them.")
-@click.option("--dry-run", is_flag=True, help="Say what would go, and do nothing.")
-@click.option("--verify", is_flag=True, help="Read each commit back through Iceberg's own reader.")
-@click.option("--here", is_flag=True, help="In this process, though a fleet is known.")
-@click.option("--memory", default="1g", show_default=True, help="Of Spark's JVM: 512m, 4g.")
-@click.option("--fleet", "fleets", multiple=True, metavar="NAME=VALUE", help="A fleet's default.")
-@click.option("--json", "json_wanted", is_flag=True, help="One JSON object a line.")
+@click.option(
+    "--partition", help="Only this partition, as `--dry-run` shows it: 2026-11-24, or JSON."
+)
+@click.option(
+    "--all-partitions",
+    "every",
+    is_flag=True,
+    help="All partitions, whether or not the policy would choose them.",
+)
+@click.option("--dry-run", is_flag=True, help="Only show what would be done.")
+@click.option(
+    "--verify", is_flag=True, help="Verify the rows of each commit with Iceberg's own reader."
+)
+@click.option("--here", is_flag=True, help="Run in this process even if a deployment is known.")
+@click.option(
+    "--memory", default="1g", show_default=True, help="Heap of Spark's JVM, for example 512m or 4g."
+)
+@click.option(
+    "--fleet",
+    "fleets",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Default of a table property, as in FIRNLINE_DEFAULTS; repeatable.",
+)
+@click.option("--json", "json_wanted", is_flag=True, help="Print one JSON object per line.")
 @fleet_options
 def command(
     table: str,
@@ -42,13 +59,12 @@ def command(
     json_wanted: bool,
     where: Where,
 ) -> None:
-    """Do one ACTION on TABLE (namespace.name) now, in this process: no Kafka, no Redis, no service.
-    Where a fleet is known (--kafka, [kafka] of --config, or a stack that runs here), it is an order
-    to its planner instead; --here does it in this process all the same.
+    """Run one ACTION on TABLE (namespace.name) now.
 
-    Partitions are those that the policy would order a rewrite of; `policy` does whatever it would
-    order. It is the worker's and the committer's own code: outputs are listed before they are
-    written, each commit is checked against the head of the moment, and carries its proof.
+    It runs in this process, without Kafka, Redis and services. If a deployment is known (--kafka,
+    [kafka] of --config, or an embedded stack), the planner schedules it instead, unless --here is
+    given. The action `policy` does whatever the policy would schedule; other rewrites take the
+    partitions that it would choose.
 
     Exit code: 0 done, or nothing to do; 1 failed or refused; 2 wrong arguments or settings.
     """

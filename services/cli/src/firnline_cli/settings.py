@@ -28,10 +28,11 @@ Environments = Mapping[str, Mapping[str, str]]
 @json_option
 @console_options
 def command(table: str | None, state: Path | None, uri: str | None, json_wanted: bool) -> None:
-    """Print the environment variables of all services, what holds, and where it comes from; with
-    TABLE (namespace.name) the properties that hold for it.
+    """Print the environment variables of all services with their values and sources, or with TABLE
+    (namespace.name) the table's effective properties.
 
-    Of a running embedded stack: what its processes were started with. Else: this environment.
+    For a running embedded stack these are the values of its processes, else those of this
+    environment.
     """
     if table:
         from firnline_cli.explain import about_table

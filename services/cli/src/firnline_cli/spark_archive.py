@@ -15,12 +15,12 @@ from firnline_cli._figures import say
 @click.argument("path", type=click.Path(dir_okay=False, path_type=Path))
 @json_option
 def command(path: Path, json_wanted: bool) -> None:
-    """Pack the Python environment that Spark's executors run into PATH, a .tar.gz.
+    """Pack the Python environment of Spark executors into PATH, a .tar.gz.
 
-    It holds this command's Python, the packages that a rewrite needs, and Firnline: executors need
-    Spark, Java and a glibc that is not older than the one here. A worker packs its own where
-    `spark.firnline.python-archive` in [spark] names none; name one where its state directory is
-    lost at each start.
+    It contains this command's Python, the packages that a rewrite needs, and Firnline. Executors
+    need Spark, Java and a glibc that is not older than this host's. A worker packs its own
+    archive unless `spark.firnline.python-archive` in [spark] names one. Name one if the worker's
+    state directory is lost at each start.
     """
     from firnline_domain.errors import Misconfigured
     from firnline_standalone.archive import pack

@@ -25,9 +25,10 @@ from firnline_cli._stack import as_json, show
 @json_option
 @console_options
 def command(state: Path | None, uri: str | None, json_wanted: bool) -> None:
-    """Say what runs, where, whether it answers, and what is paused. With --console (or its
-    variable): of the fleet that this console shows. Else of the embedded stack, with the tables
-    that the planner has moved between its buckets. Exit code: 0 running, 1 not.
+    """Show which services run and respond, and what is paused.
+
+    Asks the console of --console or its variable, else the embedded stack. Exit code: 0 running,
+    1 not running.
     """
     if state is None and uri:
         sys.exit(_of_fleet(console_at(None, uri), uri, json_wanted))

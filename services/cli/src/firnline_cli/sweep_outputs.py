@@ -37,15 +37,15 @@ class Duration(click.ParamType):
 @click.option(
     "--older-than",
     type=Duration(),
-    help="Age of a list.  [default: FIRNLINE_SWEEP_AGE_SECONDS, or 24h]",
+    help="Minimum age of a task's list.  [default: FIRNLINE_SWEEP_AGE_SECONDS, or 24h]",
 )
-@click.option("--dry-run", is_flag=True, help="Say what would be removed.")
+@click.option("--dry-run", is_flag=True, help="Only show what would be removed.")
 @click.option(
     "--idle",
     is_flag=True,
-    help="Any age of a list is safe, as no worker and no committer runs, which is checked.",
+    help="Accept lists of any age. Refused while a worker or committer runs.",
 )
-@click.option("--json", "json_wanted", is_flag=True, help="One JSON object per table.")
+@click.option("--json", "json_wanted", is_flag=True, help="Print one JSON object per table.")
 @fleet_options
 def command(
     tables: tuple[str, ...],
@@ -55,11 +55,10 @@ def command(
     json_wanted: bool,
     where: Where,
 ) -> None:
-    """Remove what tasks left that came to nothing: files on a write-ahead list that no snapshot of
-    any ref has. Of all tables, or of those named (namespace.name).
+    """Remove files of failed tasks: files on a task's list that no snapshot of any branch contains.
 
-    Exit code: 0 done, 1 a table could not be swept or a list could not be read, or --idle and
-    something still runs.
+    Takes all tables, or those named (namespace.name). Exit code: 0 done, 1 a table or a list could
+    not be read, or --idle and a worker or committer runs.
     """
     age_s = older_than if older_than is not None else fleets_age_s()
     if age_s < fleets_age_s() and not idle and not dry_run:

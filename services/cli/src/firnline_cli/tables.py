@@ -45,13 +45,13 @@ COLUMNS = (
 
 
 @click.command("tables")
-@click.option("--filter", "text", default="", help="Part of the name.")
-@click.option("--namespace", default="", help="And those below it.")
+@click.option("--filter", "text", default="", help="Only tables whose name contains this text.")
+@click.option("--namespace", default="", help="Only tables of this namespace and of nested ones.")
 @click.option(
     "--status", type=click.Choice(STATUSES), metavar="STATUS", help=f"One of {', '.join(STATUSES)}."
 )
 @click.option("--sort", type=click.Choice(SORTS), default="debt", show_default=True)
-@click.option("--reverse", is_flag=True, help="The other way round.")
+@click.option("--reverse", is_flag=True, help="Reverse the order.")
 @click.option("--limit", type=click.IntRange(1), default=1_000, show_default=True)
 @json_option
 @console_options
@@ -66,10 +66,10 @@ def command(
     uri: str | None,
     json_wanted: bool,
 ) -> None:
-    """List the tables, the most debt first.
+    """List tables, those with most files to compact first.
 
-    Debt: how many files fewer a compaction would leave, data files and delete files together.
-    Where the output is no terminal: tab-separated numbers under a header.
+    Debt is how many files fewer a compaction would leave, data files and delete files together. If
+    the output is no terminal, it is tab-separated with a header.
     """
     site = console_at(state, uri)
     is_descending = (sort not in ("table", "status")) != reverse

@@ -29,7 +29,7 @@ COLUMNS = (
 
 @click.command("tasks")
 @click.argument("task", required=False)
-@click.option("--table", help="Only of this table, by dotted name.")
+@click.option("--table", help="Only this table (namespace.name).")
 @click.option("--status", type=click.Choice(STATUSES), metavar="STATUS", help=", ".join(STATUSES))
 @click.option("--last", type=click.IntRange(1, 5_000), default=20, show_default=True)
 @json_option
@@ -43,10 +43,10 @@ def command(
     uri: str | None,
     json_wanted: bool,
 ) -> None:
-    """List tasks: the open ones, then the last that ended; or those whose id begins with TASK.
+    """List tasks, open ones first; or those whose id begins with TASK.
 
-    `firnline undo` and `firnline verify` take these ids. Where the output is no terminal: whole
-    ids, tab-separated under a header.
+    `firnline undo` and `firnline verify` take these ids. If the output is no terminal, it is
+    tab-separated with a header and has complete ids.
     """
     site = console_at(state, uri)
     asked = {"limit": str(last), "task": task, "table": table, "status": status}

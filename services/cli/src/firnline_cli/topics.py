@@ -13,11 +13,13 @@ from firnline_cli._fleet import Where, fleet_options
 
 
 @click.command("topics")
-@click.option("--replicas", type=int, help="Replication factor of topics that are made.")
-@click.option("--min-in-sync", type=int, help="Their min.insync.replicas.")
-@click.option("--buckets", type=int, help="Buckets that the fleet is to have, where it has fewer.")
-@click.option("--apply", "applied", is_flag=True, help="Set what topics that exist have otherwise.")
-@click.option("--dry-run", is_flag=True, help="Make nothing; say what differs.")
+@click.option("--replicas", type=int, help="Replication factor of new topics.")
+@click.option("--min-in-sync", type=int, help="min.insync.replicas of new topics.")
+@click.option("--buckets", type=int, help="Total number of buckets; missing ones are added.")
+@click.option(
+    "--apply", "applied", is_flag=True, help="Change the settings of existing topics that differ."
+)
+@click.option("--dry-run", is_flag=True, help="Only report differences.")
 @json_option
 @fleet_options
 def command(
@@ -29,11 +31,11 @@ def command(
     dry_run: bool,
     json_wanted: bool,
 ) -> None:
-    """Make the topics of a fleet on Kafka, those of FIRNLINE_GROUPS too, with FIRNLINE_BUCKETS
-    buckets; say where topics that exist are not as asked.
+    """Create the Kafka topics, including those of FIRNLINE_GROUPS, with FIRNLINE_BUCKETS buckets.
+    Report how existing topics differ.
 
-    By default 3 replicas on a cluster that has 3 brokers. FIRNLINE_TOPIC_CONFIG has retention and
-    other settings of single topics.
+    The default is 3 replicas if the cluster has 3 brokers. FIRNLINE_TOPIC_CONFIG sets the retention
+    and other settings of single topics.
     """
     from confluent_kafka import KafkaException
     from firnline_domain.errors import Misconfigured

@@ -21,19 +21,22 @@ MIN_PREFIX = 6  # characters of a task's id
 
 @click.command("undo")
 @click.argument("task")
-@click.option("--yes", is_flag=True, help="Do it. Without, only say what it would change.")
-@click.option("--table", help="namespace.name, instead of asking the console for the task's.")
-@click.option("--ref", default=MAIN, show_default=True, help="Branch, where --table is given.")
+@click.option(
+    "--yes", is_flag=True, help="Do it. Without --yes the command only shows what it would change."
+)
+@click.option("--table", help="Table (namespace.name) of the task, instead of asking the console.")
+@click.option(
+    "--ref", default=MAIN, show_default=True, help="Branch of the task, used with --table."
+)
 @operator_options
 def command(
     task: str, yes: bool, table: str | None, ref: str, where: Where, json_wanted: bool
 ) -> None:
-    """Take the commit of TASK back: its branch points at the snapshot before it again.
+    """Revert the commit of TASK: move its branch back to the snapshot before the commit.
 
-    TASK is the beginning of an id that `firnline tasks` lists.
-
-    That is possible while that snapshot is retained and nothing was committed on top. The
-    partitions are left alone for a day then, or until `firnline unpark`.
+    TASK is the beginning of an id that `firnline tasks` lists. It is possible while that snapshot
+    is retained and no other commit followed. Firnline then leaves the partitions alone for a day,
+    or until `firnline unpark`.
 
     Exit code: 0 done or possible, 1 not possible, with the reason.
     """

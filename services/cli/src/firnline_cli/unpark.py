@@ -31,9 +31,9 @@ FREED = ("parked", "backing_off")  # statuses of a partition that it frees
 @click.command("unpark")
 @click.argument("tables", nargs=-1, metavar="[TABLE ...]")
 @click.option(
-    "--partition", help="Only this one, as `firnline explain` shows it: 2026-01-01, or in JSON."
+    "--partition", help="Only this partition, as `firnline explain` shows it: 2026-01-01, or JSON."
 )
-@click.option("--all", "all_wanted", is_flag=True, help="Every table with something parked.")
+@click.option("--all", "all_wanted", is_flag=True, help="Retry such partitions of every table.")
 @operator_options
 def command(
     tables: tuple[str, ...],
@@ -42,9 +42,8 @@ def command(
     where: Where,
     json_wanted: bool,
 ) -> None:
-    """Let what is parked in TABLE (namespace.name) be tried again at once: partitions that failed
-    too often, wait after a failure, or were held by `firnline undo`. Where nothing is parked,
-    nothing is written.
+    """Retry the partitions of TABLE (namespace.name) that failed too often, wait after a failure,
+    or were excluded by `firnline undo`. It writes nothing if there are none.
     """
     if bool(tables) == all_wanted:
         raise click.UsageError("name tables, or say --all")

@@ -39,14 +39,15 @@ LOUD = {"ready", "crashed", "held", "stopping", "stopped", "left-overs-killed"}
 
 @click.command("up")
 @STATE_OPTION
-@click.option("--detach", is_flag=True, help="Return when everything is ready.")
-@click.option("--only", help="Comma-separated parts, instead of all.")
+@click.option("--detach", is_flag=True, help="Return when all parts are ready.")
+@click.option("--only", help="Parts to start, comma-separated, instead of all.")
 @json_option
 def command(state: Path, detach: bool, only: str | None, json_wanted: bool) -> None:
-    """Start the embedded stack: broker, Redis, catalog and every service.
+    """Start the embedded stack: Kafka, Redis, a catalog and all services.
 
-    Stays in the foreground (Ctrl-C stops everything). Exit code: 0 stopped as asked or already
-    running, 1 did not come up, 2 wrong use, or what runs already lacks a part of --only.
+    It stays in the foreground, and Ctrl-C stops everything. Exit code: 0 stopped on request, or
+    already running; 1 a part did not start; 2 wrong arguments, or the running stack lacks a part
+    of --only.
     """
     with_everything()
     wanted = tuple(only.split(",")) if only else None

@@ -18,16 +18,19 @@ TOPIC = "compare-tasks"
 
 @click.command("verify")
 @click.argument("task")
-@click.option("--table", help="namespace.name, instead of asking the console for the task's.")
-@click.option("--ref", default=MAIN, show_default=True, help="Branch, where --table is given.")
+@click.option("--table", help="Table (namespace.name) of the task, instead of asking the console.")
+@click.option(
+    "--ref", default=MAIN, show_default=True, help="Branch of the task, used with --table."
+)
 @operator_options
 def command(task: str, table: str | None, ref: str, where: Where, json_wanted: bool) -> None:
-    """Have the commit of TASK read back through Iceberg's own Spark reader, before and after.
+    """Verify the rows of TASK's commit with Iceberg's own Spark reader.
 
-    TASK is the beginning of an id that `firnline tasks` lists. A worker reads; `firnline events`
-    shows what it found. Of a commit that served several tasks, all partitions are read.
+    TASK is the beginning of an id that `firnline tasks` lists. A worker reads the rows before and
+    after the commit, and `firnline events` shows the result. If several tasks share the commit, all
+    their partitions are read.
 
-    Exit code: 0 ordered, 1 there is nothing to read, with the reason.
+    Exit code: 0 requested, 1 nothing to verify, with the reason.
     """
     from firnline_domain.errors import RetryLater, TaskRefused
     from firnline_iceberg.tables import Tables

@@ -21,14 +21,15 @@ class Settings(CatalogSettings):
     heap_bytes: int = shared(HEAP_BYTES, 512 * 1024**2)
     sweep_age_s: float = setting(
         "FIRNLINE_SWEEP_AGE_SECONDS",
-        "Time until the outputs of a task that came to nothing are removed. Its result is not "
-        "committed after half of that. The same for all committers and `firnline sweep-outputs`.",
+        "Age at which output files of a failed task are removed. Its result is not committed "
+        "after half of this time. Must be the same for all committers and `firnline "
+        "sweep-outputs`.",
         SWEEP_AGE_S,
     )
     compare_share: float = setting(
         "FIRNLINE_COMPARE_SHARE",
-        "Share of the commits that are read back before and after by Iceberg's own Spark reader, "
-        "chosen by a hash of the task's id. 0 = none.",
+        "Share of the commits whose rows are verified with Iceberg's own Spark reader, chosen "
+        "by a hash of the task id. `0`: none.",
         0.01,
     )
     # A result waits at the most so long for others that were ordered with it, to share their

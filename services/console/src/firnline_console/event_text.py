@@ -89,7 +89,7 @@ def _table_text(fact: TableCommitted) -> str:
         return fact.change.value
     parts = [f"{ref.kind} {ref.ref} {_moved(ref.snapshot_id)}" for ref in fact.refs]
     if fact.expired_snapshots:
-        parts.append(f"{counted(fact.expired_snapshots, 'snapshot')} left the metadata")
+        parts.append(f"{counted(fact.expired_snapshots, 'snapshot')} expired")
     if fact.metadata_changed:
         parts.append("schema, properties or layout changed")
     return "; ".join(parts)
@@ -129,7 +129,7 @@ def _counters(fact: FilesChanged) -> EventView | None:
     """Recounts alone: an ordinary delta is in its commit's own event."""
     if fact.kind is not ChangeKind.ABSOLUTE or fact.chunk:
         return None
-    text = f"counters of {fact.ref} read afresh from the table"
+    text = f"statistics of {fact.ref} read from the table"
     return _event(f"files:{fact.event_id}", fact.observed_at_ms, "counters", fact.table, text)
 
 
@@ -154,7 +154,7 @@ def _ordered(fact: RewriteFiles | TableOrder, text: str) -> EventView:
 
 def _running(fact: TaskRunning) -> EventView:
     """One line for an attempt, though it is said every minute."""
-    text = f"{scope_label(fact.scope)}: {fact.worker} is at work on it for more than a minute"
+    text = f"{scope_label(fact.scope)}: running for more than one minute on {fact.worker}"
     fact_id = f"running:{fact.task_id}:{fact.attempt}"
     return _event(fact_id, fact.started_at_ms, "running", fact.table, text, fact.task_id)
 
@@ -176,12 +176,12 @@ def _named(code: str) -> str:
 def _rewritten(fact: RewriteCommitted) -> EventView:
     parts = [f"{fact.files_removed:,} → {counted(fact.files_added, 'data file')}"]
     if gone := fact.equality_deletes_removed + fact.position_deletes_removed:
-        parts.append(f"{counted(gone, 'delete file')} gone")
+        parts.append(f"{counted(gone, 'delete file')} removed")
     parts.append(f"{in_bytes(fact.bytes_before)} → {in_bytes(fact.bytes_after)}")
     if fact.rows_masked:
-        parts.append(f"{counted(fact.rows_masked, 'dead row')} dropped")
+        parts.append(f"{counted(fact.rows_masked, 'deleted row')} removed")
     if fact.slice is not None and not fact.slice.is_last:
-        parts.append(f"{counted(fact.slice.left_files, 'file')} left for the next order")
+        parts.append(f"{counted(fact.slice.left_files, 'file')} left for the next task")
     text = f"{scope_label(fact.scope)}: {', '.join(parts)}"
     fact_id, at = f"committed:{fact.task_id}", fact.committed_at_ms
     return _event(fact_id, at, "committed", fact.table, text, fact.task_id)
@@ -233,9 +233,9 @@ def _announced(fact: SnapshotsExpired) -> str:
 
 
 def _swept(fact: OutputsSwept) -> EventView:
-    text = f"{counted(fact.files_removed, 'file')} removed that no commit has taken"
+    text = f"removed {counted(fact.files_removed, 'uncommitted output file')}"
     if left := sum(fact.left.values()):
-        text = f"{text}; {counted(left, 'list')} left alone"
+        text = f"{text}; {counted(left, 'file list')} skipped"
     fact_id = f"swept:{fact.table.key}:{fact.swept_at_ms}"
     return _event(fact_id, fact.swept_at_ms, "swept", fact.table, text)
 
@@ -244,38 +244,38 @@ def _compared(fact: RowsCompared) -> EventView:
     where, fact_id = scope_label(fact.scope), f"compared:{fact.task_id}:{fact.compared_at_ms}"
     if fact.outcome == "differ":
         why = label_of(fact.reason or "")
-        text = f"{where}: {why}; firnline undo {fact.task_id[:8]} takes it back"
+        text = f"{where}: {why}; firnline undo {fact.task_id[:8]} reverts it"
         return _event(fact_id, fact.compared_at_ms, "failed", fact.table, text, fact.task_id)
     rows = counted(fact.after.rows, "row") if fact.after is not None else ""
-    text = f"{where}: {rows} read back, the same as before"
+    text = f"{where}: {rows} verified, the same as before"
     if fact.outcome == "skipped":
-        text = f"{where}: not read back, {label_of(fact.reason or '')}"
+        text = f"{where}: not verified: {label_of(fact.reason or '')}"
     return _event(fact_id, fact.compared_at_ms, "compared", fact.table, text, fact.task_id)
 
 
 def _unparked(fact: UnparkTable) -> EventView:
-    what = "everything" if fact.partition is None else fact.partition
+    what = "all partitions" if fact.partition is None else fact.partition
     fact_id = f"unpark:{fact.table.key}:{what}:{fact.requested_at_ms}"
-    text = f"{fact.requested_by} lets {what} be tried again"
+    text = f"{fact.requested_by} retries {what}"
     return _event(fact_id, fact.requested_at_ms, "operator", fact.table, text)
 
 
 def _run(fact: RunAction) -> EventView:
     where = "every partition" if fact.every_partition else fact.partition or "as the policy says"
     fact_id = f"run:{fact.table.key}:{fact.action}:{where}:{fact.requested_at_ms}"
-    text = f"{fact.requested_by} asks for {label_of(fact.action)}: {where}"
+    text = f"{fact.requested_by} requests {label_of(fact.action)}: {where}"
     return _event(fact_id, fact.requested_at_ms, "operator", fact.table, text)
 
 
 def _held(fact: HoldPartitions) -> EventView:
     where = ", ".join(scope_label(one) for one in fact.scopes)
     fact_id = f"hold:{fact.table.key}:{fact.reason}:{fact.requested_at_ms}"
-    text = f"{fact.requested_by} holds {where}: {label_of(fact.reason)}"
+    text = f"{fact.requested_by} excludes {where}: {label_of(fact.reason)}"
     return _event(fact_id, fact.requested_at_ms, "operator", fact.table, text)
 
 
 def _moved_table(fact: MoveTable) -> EventView:
-    where = "home" if fact.bucket is None else f"to bucket {fact.bucket}"
+    where = "to its default bucket" if fact.bucket is None else f"to bucket {fact.bucket}"
     fact_id = f"move:{fact.table.key}:{fact.bucket}:{fact.requested_at_ms}"
     text = f"{fact.requested_by} moves the table {where}"
     return _event(fact_id, fact.requested_at_ms, "operator", fact.table, text)
@@ -296,12 +296,12 @@ def _pause_changed(fact: PauseMaintenance | ResumeMaintenance, text: str) -> Eve
     fact_id = f"switch:{key}:{type(fact).__name__}:{fact.requested_at_ms}"
     if fact.table is not None:
         return _event(fact_id, fact.requested_at_ms, "operator", fact.table, text)
-    whole = f"{text} (the whole fleet)"
+    whole = f"{text} (all tables)"
     return EventView(fact_id, fact.requested_at_ms, "operator", "", "", whole)
 
 
 def _dead(fact: DeadLettered) -> EventView:
-    text = f"{service_of(fact)} could not use {fact.topic}/{fact.partition}/{fact.offset}"
+    text = f"{service_of(fact)} could not process {fact.topic}/{fact.partition}/{fact.offset}"
     text = f"{text}: {label_of(fact.reason)}"
     return EventView(f"dead:{letter_key(fact)}", fact.at_ms, "dead_letter", "", "", text)
 

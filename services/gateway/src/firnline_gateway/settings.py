@@ -29,8 +29,8 @@ class Settings(ServiceSettings):
 
     upstream_uri: str | None = setting(
         "FIRNLINE_UPSTREAM_URI",
-        "Base URI of the catalog, as its clients used it so far; instead of "
-        "`firnline.upstream-uri` in FIRNLINE_CONFIG.",
+        "Base URI of the catalog behind the gateway. Use it instead of `firnline.upstream-uri` "
+        "in `FIRNLINE_CONFIG`.",
         None,
     )
     listen_address: Address = shared(LISTEN_ADDRESS, Address("127.0.0.1", 8181))
@@ -39,13 +39,13 @@ class Settings(ServiceSettings):
     state_dir: str = shared(STATE_DIR)
     commit_wait_s: float = setting(
         "FIRNLINE_COMMIT_WAIT_SECONDS",
-        "Longest time that a call waits for a commit of the committer's to the same table: a read "
-        "all of it, another's commit 0.3 of it. 0: none waits.",
+        "Maximum delay of a call while Firnline commits to the same table: a read up to this "
+        "time, another client's commit up to 0.3 of it. `0`: no delay.",
         1.0,
     )
     scan_report_s: float = setting(
         "FIRNLINE_SCAN_REPORT_SECONDS",
-        "Time between two records on how often tables are read, as clients report it. 0: none.",
+        "Interval of the records with the read rates of tables. `0`: no such records.",
         60.0,
     )
     # A catalog that is silent for so long is answered for with 504.

@@ -20,12 +20,12 @@ class Settings(ServiceSettings):
 
     state_dir: str = shared(STATE_DIR)
     app: str = setting(
-        "FIRNLINE_PLANNER_APP", "Name of the consumer group and of the changelogs.", "planner"
+        "FIRNLINE_PLANNER_APP", "Name of the planner's consumer group and changelogs.", "planner"
     )
     driver: str = setting(
         "FIRNLINE_PLANNER_DRIVER",
-        "What reads Kafka: `kafka` (exact, transactional, balances the buckets), or `faust`. All "
-        "planners have the same.",
+        "How the planner processes Kafka records: `kafka` (transactional, balances buckets) or "
+        "`faust`. Must be the same for all planners.",
         "kafka",
     )
     standby: bool = setting(
@@ -39,15 +39,14 @@ class Settings(ServiceSettings):
     min_in_sync: int | None = shared(MIN_IN_SYNC_REPLICAS)
     defaults: str = setting(
         "FIRNLINE_DEFAULTS",
-        "Defaults of table properties, as a JSON object of names and texts: "
-        '`{"firnline.retain.hours": "48"}`. A wrong one, and one that workers read of the table '
-        "alone, keeps the planner from starting.",
+        'Default table properties as a JSON object: `{"firnline.retain.hours": "48"}`. The '
+        "planner does not start if one is invalid or can only be set on a table.",
         "",
     )
     groups: str = shared(GROUPS)
     budget_gb_hours: float = setting(
         "FIRNLINE_BUDGET_GB_HOURS",
-        "Memory times time that rewrites of the whole fleet may take in an hour; 0 = any.",
+        "Budget of all rewrites: memory multiplied by time, in GB-hours per hour. `0`: no limit.",
         0.0,
     )
     # Of the budget, for whoever has waited longest: nothing starves, and the rest is for the best.

@@ -57,16 +57,19 @@ class Side:
 
 # Why rows were not compared, or what came of it.
 COMPARED: dict[str, str] = {
-    "too_large": "More bytes than `FIRNLINE_COMPARE_MAX_BYTES`.",
-    "too_many_deletes": "Too many equality deletes for Iceberg's own reader.",
-    "not_planned": "Iceberg plans other files than the rewrite replaced.",
-    "snapshot_gone": "The commit's snapshot is expired.",
-    "parent_gone": "The snapshot before it is expired.",
-    "history_hidden": "The catalog hides older snapshots, and no older metadata file is left.",
-    "not_read": "A file or the table could not be read.",
-    "unreachable": "Catalog or storage did not answer.",
-    "paused": "Maintenance is paused.",
-    "rows_differ": "The rows after the commit are not those before it: `firnline undo TASK`.",
+    "too_large": "The files have more bytes than the worker verifies (64 MiB).",
+    "too_many_deletes": "The files have more equality deletes than the worker verifies (500,000 "
+    "rows).",
+    "not_planned": "Iceberg plans other files than those that the rewrite replaced.",
+    "snapshot_gone": "The commit's snapshot has expired.",
+    "parent_gone": "The snapshot before the commit has expired.",
+    "history_hidden": "The catalog returns only the current snapshot, and no older metadata file "
+    "exists.",
+    "not_read": "The table or a file could not be read.",
+    "unreachable": "The catalog or storage did not respond. The task is retried.",
+    "paused": "A person paused maintenance.",
+    "rows_differ": "The rows after the commit differ from those before it. Revert it with "
+    "`firnline undo TASK`, and report it.",
 }
 
 
@@ -200,7 +203,7 @@ def sides(table: LoadedTable, order: CompareRows) -> tuple[Side, Side]:
 def _gone(table: LoadedTable, ref: str, reason: str, detail: str) -> Skipped:
     head = table.head_id(ref)
     if head is not None and hides_history(table, head):
-        return Skipped("history_hidden", "the catalog shows no snapshot but the current one")
+        return Skipped("history_hidden", "the catalog returns only the current snapshot")
     return Skipped(reason, detail)
 
 

@@ -49,22 +49,22 @@ Unsupported = Literal[
 """What is seen in metadata, before any file is opened."""
 
 _UNSUPPORTED: dict[Unsupported, str] = {
-    "format_version_1": "A v1 table has neither sequence numbers nor deletes.",
-    "encrypted": "Arrow has no access to the table's key manager.",
-    "write_format": "The table wants its data in another format than Parquet.",
+    "format_version_1": "Format v1 has no sequence numbers.",
+    "encrypted": "The table is encrypted, and Arrow has no access to its key manager.",
+    "write_format": "`write.format.default` is not Parquet.",
     "avro_file": "A data or delete file is Avro.",
     "orc_file": "A data or delete file is ORC.",
-    "type_unknown": "A member of a struct, list or map is of unknown type, which is not stored.",
-    "type_geometry": "A geometry column; its bounds are of a kind of their own.",
-    "type_geography": "A geography column; its bounds are of a kind of their own.",
-    "unknown_transform": "A partition transform that PyIceberg does not know.",
-    "float_partition": "A partition by a float: NaN has no JSON form, -0.0 no text of its own.",
-    "partition_source_dropped": "The column of a partition field was dropped: Iceberg's Java API "
+    "type_unknown": "A member of a struct, list or map has the type `unknown`.",
+    "type_geometry": "The table has a geometry column.",
+    "type_geography": "The table has a geography column.",
+    "unknown_transform": "PyIceberg does not know a partition transform of the table.",
+    "float_partition": "The table is partitioned by a float or double.",
+    "partition_source_dropped": "The column of a partition field was dropped. Iceberg's Java API "
     "then reads every value of that field as null.",
-    "name_mapping": "schema.name-mapping.default cannot be read.",
+    "name_mapping": "`schema.name-mapping.default` cannot be parsed.",
     "row_ids_unknown": SENTENCES["row_ids_unknown"],
-    "outside_locations": "The table's location provider puts files outside the table's own "
-    "locations, where nothing of Firnline's is committed or removed.",
+    "outside_locations": "The table's location provider writes files outside the table's own "
+    "locations, where Firnline commits and removes nothing.",
 }
 
 HANDED_OVER: dict[str, str] = {
@@ -72,78 +72,94 @@ HANDED_OVER: dict[str, str] = {
 }
 
 REFUSED: dict[str, str] = {
-    "table_gone": "The table does not exist any more, or its name is another table's.",
-    "unknown_catalog": "No connection of that name is in this worker's settings.",
-    "unknown_prefix": "The catalog has led its client to another prefix of its paths than the "
-    "table's.",
+    "table_gone": "The table does not exist any more, or another table has its name.",
+    "unknown_catalog": "The worker's `firnline.toml` has no catalog of that name. Add "
+    "`[catalogs.NAME]`.",
+    "unknown_prefix": "The catalog returned another prefix than the table's. Check the warehouse "
+    "of the connection.",
     "ref_gone": "The table has no such branch or tag.",
     "snapshot_gone": "The snapshot was expired.",
-    "snapshots_hidden": "The catalog did not tell of all snapshots that the table's metadata file "
-    "has: nothing is expired.",
-    "metadata_of_another": "The metadata file that the catalog names is another table's.",
-    "unclear_path": "Iceberg's readers would look for a path of the table in different places: it "
-    "has `#`, `?`, `;`, a backslash, `//`, `..` or a control character. Move the file.",
-    "link_in_location": "The table's location, or its metadata, lies behind a link of the local "
-    "file system, so the files may be another table's. Set a location without links.",
-    "metadata_file_gone": "A manifest was expired while it was read; worth another try.",
-    "format_version_4": "No program of Firnline reads format version 4 yet: nothing is ordered for "
-    "the table, and nothing done to it.",
-    "metadata_unreadable": "PyIceberg cannot read the table's metadata: variant columns, defaults "
-    "of structs, lists and maps, or what is no metadata. Or a manifest contradicts its own "
-    "schema, as Iceberg 1.12.0 writes those of partitions by a fixed column.",
-    "unsafe_property": "A property of the table would make Java load a class of its owner's choice "
-    "(write.location-provider.impl; FIRNLINE_LOCATION_PROVIDERS allows one), or is a setting of "
-    "Hadoop's (fs.*, dfs.*, hadoop.*, ipc.*, parquet.crypto.*, parquet.encryption.*), which "
-    "Iceberg's writer would obey. Unset it.",
-    "java_failed": "Iceberg's Java library or Spark could not do it. The message is theirs, in one "
-    "line; the worker's log has the rest. A table that was handed over says first why it was.",
-    "lost_race": "Another commit came before that of Iceberg's own action; worth another try.",
-    "unusable_property": "Iceberg's Java library throws at a property of the table with every "
-    "commit, a writer's or ours. The message says which, and what to write.",
-    "deadline_passed": "The planner has taken the partition back.",
-    "already_committed": "The order came again after its commit.",
-    "trigger_gone": "The snapshot that the order was made at is expired or rolled back: whether it "
-    "was carried out cannot be told, and the planner decides anew.",
-    "paused": "Somebody paused maintenance (`firnline pause`) while the order waited.",
+    "snapshots_hidden": "The catalog returned fewer snapshots than the table's metadata file "
+    "contains. Nothing is expired.",
+    "metadata_of_another": "The catalog returned the metadata file of another table.",
+    "unclear_path": "A path of the table contains `#`, `?`, `;`, a backslash, `//`, `..` or a "
+    "control character, which Iceberg's readers interpret differently. Move the file.",
+    "link_in_location": "The table's location or metadata is behind a symbolic link, so the files "
+    "may belong to another table. Set a location without links.",
+    "metadata_file_gone": "A manifest was removed while it was read. The task is retried.",
+    "format_version_4": "The table has format version 4, which Firnline does not support. It does "
+    "nothing to the table.",
+    "metadata_unreadable": "PyIceberg cannot read the table's metadata (variant columns, defaults "
+    "of structs, lists and maps, or a damaged file), or a manifest contradicts its own schema.",
+    "unsafe_property": "A table property would load a Java class (`write.location-provider.impl`) "
+    "or is a Hadoop setting (`fs.*`, `dfs.*`, `hadoop.*`, `ipc.*`, `parquet.crypto.*`, "
+    "`parquet.encryption.*`). Unset it, or allow the class with `FIRNLINE_LOCATION_PROVIDERS`.",
+    "java_failed": "Iceberg's Java library or Spark failed. The message contains its error, and "
+    "the worker's log the stack trace. For a rewrite by Iceberg's own action the message begins "
+    "with the reason for that.",
+    "lost_race": "Another commit came before that of Iceberg's own action. The task is retried.",
+    "unusable_property": "A table property makes every commit fail in Iceberg's Java library. The "
+    "message names the property and valid values.",
+    "deadline_passed": "The task started after its deadline. The planner schedules the partition "
+    "again.",
+    "already_committed": "Kafka delivered the task again after its commit.",
+    "trigger_gone": "The snapshot at which the task was scheduled was expired or rolled back, so "
+    "it is unknown whether the task was done. The planner decides again.",
+    "paused": "A person paused maintenance while the task waited. `firnline resume` ends the "
+    "pause.",
     "duplicate_files": "A data or delete file is in the table twice. A rewrite removes files by "
-    "path, and would lose the rows of the second entry, also in Iceberg's own action.",
-    "rows_do_not_add_up": "Rows in, masked and out do not balance, or are not the manifests'.",
-    "keys_do_not_add_up": "The checksums of the keys in, masked and out do not balance.",
+    "path and would lose the rows of the second entry. Delete it and append it once, or roll "
+    "back, then run `firnline unpark TABLE`.",
+    "rows_do_not_add_up": "Row counts of inputs, deleted rows and outputs do not match, or differ "
+    "from the manifests.",
+    "keys_do_not_add_up": "Key checksums of inputs, deleted rows and outputs do not match.",
 }
 
 # Of expiry, archive, statistics, sort and the other actions, and of a task that came to no end.
 ACTION_REFUSED: dict[str, str] = {
-    "clocks_differ": "Clocks of services or storage differ too much to tell what is old.",
-    "java_failed": "Iceberg's own code failed at the table, with its text.",
-    "lost_race": "Another commit came first, and Iceberg's own action does not try again.",
-    "archive_changed": "The archive is another table than before, or was changed meanwhile.",
-    "archive_unfit": "The archive cannot take the files: its schema, its spec or its encryption.",
-    "branch_age_limit": "A branch that `firnline.expire.branches` removes has a running task.",
-    "disabled": "`firnline.enabled=false` was set while the order waited.",
-    "listed_twice": "A file is in the table twice: it cannot be moved.",
+    "clocks_differ": "The clocks of worker, catalog and storage differ by more than five minutes, "
+    "or only one is known. The message contains each clock. Correct the wrong one.",
+    "java_failed": "Iceberg's Java library or Spark failed. The message contains its error, and "
+    "the worker's log the stack trace.",
+    "lost_race": "Another commit came before that of Iceberg's own action. The task is retried.",
+    "archive_changed": "The archive table was replaced or changed while files were moved.",
+    "archive_unfit": "The archive cannot contain the table's files, because of its schema, "
+    "partition spec, format version or encryption.",
+    "branch_age_limit": "A task runs on a branch that `firnline.expire.branches` would remove. "
+    "The expiry is retried.",
+    "disabled": "`firnline.enabled=false` was set while the task waited.",
+    "listed_twice": "A file is in the table twice and cannot be moved.",
     "namespace_gone": "The namespace does not exist any more.",
-    "no_manifest_list": "A snapshot has no manifest list, as those before Iceberg 0.9.",
-    "no_primitive_column": "No column has a type that statistics are computed of.",
-    "no_sort_order": "`firnline.sort` asks for the table's sort order, and it has none.",
-    "no_statistics": "Iceberg computed none.",
-    "no_time_column": "No partition or column says how old rows are.",
-    "open_branch": "A branch is ahead of the table, for a fast-forward: left alone until then.",
-    "unpublished_wap": "A staged commit (`wap.id`) is not published: left alone until then.",
-    "remote_signing": "The catalog signs each request to the storage, which we do not support.",
-    "sort_unsupported": "Files that only Iceberg's own action can rewrite are not sorted.",
-    "unsortable_column": "`firnline.sort` names no column, or one whose type has no order.",
-    "tag_exists": "The tag that was to be made names another snapshot.",
-    "too_many_deletes": "Too many equality deletes to compare rows through Iceberg's own reader.",
-    "unknown_column": "A property names a column that the table does not have.",
-    "unreadable_condition": "The condition of a purge or a retention cannot be read.",
-    "unreadable_file": "A file is not there, or cannot be read.",
-    "unknown_action": "An action that this worker does not know: upgrade it.",
-    "out_of_memory": "The task ran out of memory; its partition goes to the heavy lane.",
-    "result_not_sent": "The result is larger than the topic takes.",
-    "unreachable": "Catalog or storage did not answer.",
-    "worker_error": "The worker failed at it: an error of ours, with its text.",
-    "nothing_to_do": "There was nothing left to do when the worker looked.",
-    "deadline": "No answer came before the deadline: the worker was lost, or is slow.",
+    "no_manifest_list": "A snapshot has no manifest list (Iceberg before 0.9).",
+    "no_primitive_column": "No column has a type for which statistics can be computed.",
+    "no_sort_order": "`firnline.sort=order`, but the table has no sort order. Set one, or name "
+    "columns.",
+    "no_statistics": "Iceberg's action computed no statistics.",
+    "no_time_column": "No partition or column gives the age of rows. Set "
+    "`firnline.partitions.column`.",
+    "open_branch": "A branch with recent commits is ahead of `main`. The table waits for its "
+    "fast-forward, at most `firnline.rewrite.hold-off-ms`.",
+    "unpublished_wap": "A recent staged commit (`wap.id`) is not published yet. The table waits, "
+    "at most `firnline.rewrite.hold-off-ms`.",
+    "remote_signing": "The catalog requires remote signing of storage requests, which Firnline "
+    "does not support. Use vended or own credentials.",
+    "sort_unsupported": "Only Iceberg's own action can rewrite these files. Firnline does not "
+    "sort them.",
+    "unsortable_column": "`firnline.sort` names a missing column or one whose type has no order.",
+    "tag_exists": "The tag already exists and names another snapshot. Other tags were created.",
+    "too_many_deletes": "There are too many equality deletes to verify the rows with Iceberg's "
+    "own reader.",
+    "unknown_column": "A table property names a column that the table does not have.",
+    "unreadable_condition": "The condition cannot be parsed.",
+    "unreadable_file": "A file does not exist or cannot be read.",
+    "unknown_action": "This worker does not know the action. Upgrade it.",
+    "out_of_memory": "The task ran out of memory. The next attempt goes to workers with more "
+    "memory (heavy queue).",
+    "result_not_sent": "The result is larger than its topic accepts.",
+    "unreachable": "The catalog or storage did not respond. The task is retried.",
+    "worker_error": "The worker failed because of an internal error. The message contains it.",
+    "nothing_to_do": "The worker found nothing to do.",
+    "deadline": "No result arrived before the deadline: the worker died or is too slow.",
 }
 
 assert set(_UNSUPPORTED) == set(get_args(Unsupported))

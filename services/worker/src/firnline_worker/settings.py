@@ -26,36 +26,37 @@ class Settings(CatalogSettings):
     heap_bytes: int = shared(HEAP_BYTES, GIB)
     resource_group: str = setting(
         "FIRNLINE_RESOURCE_GROUP",
-        "Resource group whose rewrites to take, and nobody else's. Unset: the default group, which "
-        "has the expiries and comparisons of all.",
+        "Resource group whose rewrites this worker runs. Unset: the default group, which also "
+        "runs the table actions and row verifications of all groups.",
         "",
     )
     spark_master: str = setting("FIRNLINE_SPARK_MASTER", "Spark master URL.", "local[*]")
     tasks_at_once: int = setting(
         "FIRNLINE_TASKS_AT_ONCE",
-        "Tasks in work at once. A worker of both lanes has one heavy one among them at the most.",
+        "Maximum number of tasks that run at the same time, at most one of them from the heavy "
+        "queue if the worker serves both.",
         4,
     )
     lanes: str = setting(
         "FIRNLINE_WORKER_LANES",
-        "Lanes of orders to take: ordinary, heavy (big delete sets, and what ran out of memory), "
-        "or both. Expiries and comparisons are ordinary.",
+        "Queues that this worker serves: `ordinary`, `heavy` (large delete sets, and tasks that "
+        "ran out of memory), or both. Table actions and row verifications are ordinary.",
         "ordinary,heavy",
     )
     delete_set_bytes: int = setting(
         "FIRNLINE_DELETE_SET_BYTES",
-        "Memory for making and probing the delete sets of one task. Sets that do not fit are cut "
-        "into parts of a quarter of it, which are probed one after the other.",
+        "Memory for the delete sets of one task. Larger sets are split into parts of a quarter "
+        "of it, which are processed one after the other.",
         GIB,
     )
     location_providers: str = setting(
         "FIRNLINE_LOCATION_PROVIDERS",
-        "Java classes, comma-separated, that a table may name as write.location-provider.impl; "
-        "tables with another one are not maintained.",
+        "Java classes, comma-separated, that a table may set as "
+        "`write.location-provider.impl`. Tables with another class are not maintained.",
         "",
     )
     grace_s: float = setting(
-        "FIRNLINE_GRACE_SECONDS", "Time that running tasks get to end after SIGTERM.", 8.0
+        "FIRNLINE_GRACE_SECONDS", "Time that running tasks have to finish after SIGTERM.", 8.0
     )
     # Of Spark; "" = a folder below the state directory, where no other worker has the same one.
     scratch: str = ""

@@ -63,7 +63,7 @@ def contradictory_settings(known: Known) -> Finding | None:
 def unused_amoro_settings(known: Known) -> Finding | None:
     """Understood, and not used."""
     said = unused(known.settings)
-    return _finding(said, "nothing, where that is acceptable; else by the settings named")
+    return _finding(said, "no action needed if intended; otherwise change the named settings")
 
 
 def switched_off_by_amoro(known: Known) -> Finding | None:

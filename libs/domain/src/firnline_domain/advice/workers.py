@@ -42,7 +42,7 @@ def slow_rewrites(known: Known, ease: float) -> Finding | None:
         f"{hour.slow:,} of {hour.timed:,} rewrites in an hour took {times:,.1f} times as long as "
         "their work was foretold to take",
         "see whether workers share their cores with others, wait for slow storage, or have too "
-        "little memory; where only this table is slow, very wide rows or a dear codec are",
+        "little memory; where only this table is slow, very wide rows or an expensive codec are",
         {"slow_per_hour": hour.slow, "slow_share": share, "times_foretold": times},
         {"slow_per_hour": SLOW, "slow_share": SLOW_SHARE, "times_foretold": SLOW_TIMES},
         lead=hour.slow,

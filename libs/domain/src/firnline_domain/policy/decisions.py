@@ -15,269 +15,281 @@ class Reason(ReasonCode):
     # ordered: those of `ORDERS`
     EQUALITY_DELETES = (
         "equality_deletes",
-        "as many equality-delete files came as `min-equality-deletes` says",
-        "{equality_deletes} equality-delete files; {min_equality_deletes} are enough for a rewrite",
+        "The partition got `firnline.rewrite.min-equality-deletes` equality-delete files since "
+        "its last rewrite.",
+        "{equality_deletes} equality-delete files, {min_equality_deletes} trigger a rewrite",
     )
     POSITION_DELETES = (
         "position_deletes",
-        "files have so many dead rows that a rewrite pays for itself, or too many position-delete"
-        " files lie beside the data files",
-        "{dead_rows} rows, {dead_ratio} of all, are dead by position, in {position_deletes} "
+        "Files contain so many deleted rows that a rewrite pays off, or there are too many "
+        "position-delete files for the data files.",
+        "{dead_rows} rows, {dead_ratio} of all, are deleted by {position_deletes} "
         "position-delete files or deletion vectors",
     )
     FRAGMENTS = (
         "fragments",
-        "as many small files came as `min-fragments` says",
-        "{fragments} small files; {min_fragments} are enough for a rewrite",
+        "The partition got `firnline.rewrite.min-fragments` small files since its last rewrite.",
+        "{fragments} small files, {min_fragments} trigger a rewrite",
     )
     GLOBAL_DELETES = (
         "global_deletes",
-        "as many unpartitioned equality-delete files, which reach every partition, came as `min-"
-        "equality-deletes` says",
-        "{global_deletes} global equality-delete files; {min_equality_deletes} are enough for a "
-        "rewrite",
+        "The table got `firnline.rewrite.min-equality-deletes` equality-delete files without a "
+        "partition, which apply to every partition.",
+        "{global_deletes} global equality-delete files, {min_equality_deletes} trigger a rewrite",
     )
     UNDERSIZED = (
         "undersized",
-        "small files fill one of the target size together",
-        "{undersized} files below their size fill one of the target size",
+        "Small files together fill one file of the target size.",
+        "{undersized} small files fill one file of the target size",
     )
     SIZE_ERROR = (
         "size_error",
-        "file sizes are off the target, and a merge improves that enough",
-        "its files are off their target by {size_error} of it, and a merge mends "
-        "{mendable_size_error}; {max_size_error} is enough for a rewrite",
+        "File sizes deviate from the target size, and a merge improves that enough "
+        "(`firnline.rewrite.max-size-error`).",
+        "file sizes deviate from the target by {size_error}, a merge fixes "
+        "{mendable_size_error}, {max_size_error} triggers a rewrite",
     )
     READ_DEBT = (
         "read_debt",
-        "readers have paid as much for the debt as its rewrite costs",
-        "readers have paid their part (firnline.rewrite.payback) of what its rewrite costs "
-        "({read_s_spared} CPU s a scan, {rewrite_cpu_s} for the rewrite)",
+        "The accumulated read cost has reached `firnline.rewrite.payback` times the rewrite cost.",
+        "accumulated read cost has reached firnline.rewrite.payback x rewrite cost (saves "
+        "{read_s_spared} CPU s per scan, costs {rewrite_cpu_s} CPU s)",
     )
     OBJECTIVE = (
         "objective",
-        "an objective of the table is in danger: `firnline.objective.read-amplification` or "
-        "`firnline.objective.oldest-debt-ms`",
-        "an objective is in danger: reads cost {read_amplification} times those of a tidy "
-        "partition ({objective_read_amplification} allowed, 0 = any), and its debt is "
+        "The partition is near a limit of `firnline.objective.read-amplification` or "
+        "`firnline.objective.oldest-debt-ms`.",
+        "near an objective: reads cost {read_amplification} times those of a compacted "
+        "partition ({objective_read_amplification} allowed, 0 = any), and files to compact are "
         "{oldest_debt_s} s old ({objective_oldest_debt_s} allowed, 0 = any)",
     )
     OLD_DEBT = (
         "old_debt",
-        "some debt is older than `max-age-ms`",
-        "below every threshold, but some of it has waited longer than firnline.rewrite.max-age-ms",
+        "Small or delete files are older than `firnline.rewrite.max-age-ms`.",
+        "below every threshold, but some files have waited longer than firnline.rewrite.max-age-ms",
     )
     EQUALITY_DELETE_AGE = (
         "equality_delete_age",
-        "an equality delete would be older than `firnline.equality-deletes.max-age-ms` if its "
-        "rewrite were ordered later",
-        "its oldest equality delete is {equality_delete_age_s} s old, and none shall be older than "
-        "{max_equality_delete_age_s} s (firnline.equality-deletes.max-age-ms)",
+        "An equality delete would become older than `firnline.equality-deletes.max-age-ms` if "
+        "its rewrite were scheduled later.",
+        "the oldest equality delete is {equality_delete_age_s} s old, "
+        "{max_equality_delete_age_s} s are allowed (firnline.equality-deletes.max-age-ms)",
     )
     RECYCLING = (
         "recycling",
-        "rows deleted by position are older than the retention, and `recycle` is set: the rewrite"
-        " removes them from storage",
-        "what was deleted by position has outlasted the retention, and would stay on the storage",
+        "`firnline.rewrite.recycle` is set, and position-deleted rows are older than the "
+        "retention. The rewrite removes them from the storage.",
+        "position-deleted rows are older than the retention and still in data files",
     )
     FULL_INTERVAL = (
         "full_interval",
-        "`full-interval-ms` has passed since all files of the partition were rewritten",
-        "all its files are rewritten every {full_interval_h} h (firnline.rewrite.full-interval-ms)",
+        "`firnline.rewrite.full-interval-ms` has passed since all files of the partition were "
+        "rewritten.",
+        "all files are rewritten every {full_interval_h} h (firnline.rewrite.full-interval-ms)",
     )
     CLOSED = (
         "closed",
-        "no commit has changed the partition for `firnline.freeze.after-hours`: it is rewritten "
-        "once, and frozen",
-        "no commit has changed it for {freeze_after_h} h (firnline.freeze.after-hours): all its "
-        "files are rewritten once more, then it is frozen",
+        "No commit changed the partition for `firnline.freeze.after-hours`. It is rewritten "
+        "once and then left alone.",
+        "no commit for {freeze_after_h} h (firnline.freeze.after-hours): final rewrite of all "
+        "files",
     )
     UNSORTED = (
         "unsorted",
-        "`firnline.sort` is set, and the partition has changed since the worker looked how many "
-        "files hold one key",
-        "changed since it was sorted last; where more than {sort_depth} files hold one key they are"
-        " sorted (firnline.sort)",
+        "`firnline.sort` is set, and the partition changed since the last check of its order.",
+        "changed since the last sort; files are sorted if more than {sort_depth} contain the "
+        "same key (firnline.sort)",
     )
     V2_DELETES = (
         "v2_deletes",
-        "`firnline.format-version=3` is set, and the partition holds delete files that came before "
-        "the upgrade: deletion vectors take their place",
-        "{v2_delete_files} delete files of format version 2: deletion vectors take their place "
+        "`firnline.format-version=3` is set, and the partition has delete files from before "
+        "the upgrade. Deletion vectors replace them.",
+        "{v2_delete_files} delete files of format version 2 are replaced by deletion vectors "
         "(firnline.format-version)",
     )
     # ordered, of a table as a whole
     DANGLING_DELETES = (
         "dangling_deletes",
-        "delete files are so many beside the data files that some will apply to nothing",
-        "{delete_files} delete files beside {data_files} data files: some will apply to nothing",
+        "There are so many delete files for the data files that some probably apply to no file.",
+        "{delete_files} delete files for {data_files} data files: some probably apply to no file",
     )
     MANY_MANIFESTS = (
         "many_manifests",
-        "manifests are `firnline.manifests.min-count` more than full ones would be",
-        "{manifests} manifests, where {full_manifests} full ones would do; {min_manifests} more "
-        "are enough for a rewrite",
+        "The table has `firnline.manifests.min-count` manifests more than full ones would need.",
+        "{manifests} manifests instead of {full_manifests} full ones, {min_manifests} more "
+        "trigger a rewrite",
     )
     PARTITIONS_ANNOUNCED = (
         "partitions_announced",
-        "a worker counts which files are older than `firnline.partitions.ttl-hours`",
-        "which files are older than {ttl_h} h is being found out, to be announced",
+        "A worker counts the files older than `firnline.partitions.ttl-hours`, for the "
+        "announcement.",
+        "counting files older than {ttl_h} h for the announcement",
     )
     OLD_PARTITIONS = (
         "old_partitions",
-        "files whose rows are all older than `firnline.partitions.ttl-hours` leave the table",
-        "files whose rows are all older than {ttl_h} h (firnline.partitions.ttl-hours) leave the "
-        "table",
+        "Files whose rows are all older than `firnline.partitions.ttl-hours` are removed from "
+        "the table.",
+        "removing files whose rows are all older than {ttl_h} h (firnline.partitions.ttl-hours)",
     )
     ARCHIVE_ANNOUNCED = (
         "archive_announced",
-        "a worker counts which files are older than `firnline.archive.after-hours`",
-        "which files are older than {archive_h} h is being found out, to be announced",
+        "A worker counts the files older than `firnline.archive.after-hours`, for the "
+        "announcement.",
+        "counting files older than {archive_h} h for the announcement",
     )
     ARCHIVE_DUE = (
         "archive_due",
-        "files whose rows are all older than `firnline.archive.after-hours` move to the archive",
-        "files whose rows are all older than {archive_h} h (firnline.archive.after-hours) move to "
-        "the archive",
+        "Files whose rows are all older than `firnline.archive.after-hours` are moved to the "
+        "archive.",
+        "archiving files whose rows are all older than {archive_h} h "
+        "(firnline.archive.after-hours)",
     )
     FORMAT_ANNOUNCED = (
         "format_announced",
-        "a worker looks who writes the table, before `firnline.format-version` is carried out",
-        "who writes it, and what it holds of v2, is being found out, to be announced",
+        "A worker checks the table's writers, for the announcement of the upgrade "
+        "(`firnline.format-version`).",
+        "checking writers and v2 delete files for the announcement of the upgrade",
     )
     FORMAT_VERSION = (
         "format_version",
-        "`firnline.format-version` asks for a higher format version than the table has",
-        "format version {format_version} becomes {wanted_version} (firnline.format-version)",
+        "`firnline.format-version` is higher than the table's format version.",
+        "upgrade from format version {format_version} to {wanted_version} "
+        "(firnline.format-version)",
     )
     STALE_STATISTICS = (
         "stale_statistics",
-        "`firnline.statistics` is set, and more rows have changed since they were computed than "
-        "`firnline.statistics.min-change` says",
-        "{rows_changed} of {rows} rows changed since statistics were computed "
-        "({min_change} of them are enough); reads {read_gb} GB at most, about {read_cpu_s} CPU s",
+        "`firnline.statistics` is set, and at least the share `firnline.statistics.min-change` "
+        "of the rows changed since the last computation.",
+        "{rows_changed} of {rows} rows changed since statistics were computed, a share of "
+        "{min_change} triggers it; reads at most {read_gb} GB, about {read_cpu_s} CPU s",
     )
     STALE_PARTITION_STATISTICS = (
         "stale_partition_statistics",
-        "`firnline.partition-statistics` is set, and there are commits since they were computed",
-        "commits came since partition statistics were computed; reads manifests alone",
+        "`firnline.partition-statistics` is set, and commits followed the last computation.",
+        "commits since partition statistics were computed; reads only manifests",
     )
     PERIOD_ENDED = (
         "period_ended",
-        "a day, a month or another period of `firnline.tags.create` is over",
-        "a period is over: what the table was at its end gets a tag (firnline.tags.create)",
+        "A period of `firnline.tags.create` (a day, a month ...) has ended.",
+        "a period has ended: its last state gets a tag (firnline.tags.create)",
     )
     REQUESTED = (
         "requested",
-        "a person has asked for it by name: `firnline run TABLE ACTION`",
-        "a person has asked for it (firnline run)",
+        "A person requested it: `firnline run TABLE ACTION`.",
+        "requested by a person (firnline run)",
     )
     ORPHAN_INTERVAL = (
         "orphan_interval",
-        "`firnline.orphans.enabled` is set, and a week has passed",
-        "once a week: files older than {min_age_h} h that the table does not name are moved aside, "
-        "and deleted {quarantine_h} h later",
+        "`firnline.orphans.enabled` is set, and a week has passed.",
+        "weekly: unreferenced files older than {min_age_h} h are moved to the quarantine and "
+        "deleted {quarantine_h} h later",
     )
     # not ordered
     PARTITIONS_GRACE = (
         "partitions_grace_period",
-        "old partitions were announced, and leave the table when `firnline.partitions.grace-ms` is"
-        " over",
-        "old partitions were announced; they leave the table when firnline.partitions.grace-ms is "
-        "over (firnline.partitions.ttl-hours=0 stops it)",
+        "The removal of old rows was announced and starts after "
+        "`firnline.partitions.grace-ms`. `firnline.partitions.ttl-hours=0` stops it.",
+        "removal of old rows was announced, starts after firnline.partitions.grace-ms "
+        "(firnline.partitions.ttl-hours=0 stops it)",
     )
     ARCHIVE_GRACE = (
         "archive_grace_period",
-        "what is to be archived was announced, and moves when `firnline.partitions.grace-ms` is "
-        "over",
-        "what is to be archived was announced; it moves when firnline.partitions.grace-ms is over "
+        "Archiving was announced and starts after `firnline.partitions.grace-ms`. "
+        "`firnline.archive.after-hours=0` stops it.",
+        "archiving was announced, starts after firnline.partitions.grace-ms "
         "(firnline.archive.after-hours=0 stops it)",
     )
     FORMAT_GRACE = (
         "format_grace_period",
-        "the upgrade of the format version was announced, and is made when "
-        "`firnline.format-version.grace-ms` is over",
-        "its upgrade was announced, and cannot be undone; it is made when "
-        "firnline.format-version.grace-ms is over (firnline.format-version=2 stops it)",
+        "The upgrade was announced and starts after `firnline.format-version.grace-ms`. It "
+        "cannot be undone. `firnline.format-version=2` stops it.",
+        "the upgrade was announced and cannot be undone, starts after "
+        "firnline.format-version.grace-ms (firnline.format-version=2 stops it)",
     )
     STATISTICS_TOO_LARGE = (
         "statistics_too_large",
-        "statistics are stale, and the table is larger than `firnline.statistics.max-bytes`",
-        "statistics are stale; to compute them would read {read_gb} GB, about {read_cpu_s} CPU s, "
-        "and firnline.statistics.max-bytes allows {max_gb} GB",
+        "Statistics are stale, and the table is larger than `firnline.statistics.max-bytes`.",
+        "statistics are stale, but computing them would read {read_gb} GB (about {read_cpu_s} "
+        "CPU s), firnline.statistics.max-bytes allows {max_gb} GB",
     )
     STATISTICS_AFTER_REWRITES = (
         "statistics_after_rewrites",
-        "statistics are stale, and computed when the rewrites that are out have ended",
-        "statistics are stale; rewrites are at work, and after them a read costs less",
+        "Statistics are stale. They are computed after the running rewrites.",
+        "statistics are stale, waiting for running rewrites because reads are cheaper afterwards",
     )
     HEALTHY = (
         "healthy",
-        "no debt",
+        "No files to compact.",
         "nothing to do",
     )
     ACCUMULATING = (
         "accumulating",
-        "some debt, below every threshold",
+        "Some small or delete files, below every threshold.",
         "not enough yet",
     )
     FIXED_POINT = (
         "fixed_point",
-        "the last rewrite left exactly this: another one would change nothing",
-        "the last rewrite left as much; another would change nothing",
+        "The last rewrite left exactly this state. Another one would not improve it.",
+        "another rewrite would not improve it",
     )
     NOT_CLOSED = (
         "not_closed",
-        "asked to be frozen, and a commit has changed it within `firnline.freeze.after-hours`",
-        "a commit has changed it within firnline.freeze.after-hours: it is not closed yet",
+        "`firnline run TABLE freeze` was requested, but a commit changed the partition within "
+        "`firnline.freeze.after-hours`.",
+        "a commit changed it within firnline.freeze.after-hours",
     )
     FROZEN = (
         "frozen",
-        "closed, and rewritten for the last time: left alone until a commit changes it",
-        "frozen: left alone until a commit changes it (firnline.freeze.after-hours)",
+        "No commit changed the partition for `firnline.freeze.after-hours`, and its final "
+        "rewrite is done. The next commit to it ends this.",
+        "frozen until a commit changes it (firnline.freeze.after-hours)",
     )
     MINIMUM_GAIN = (
         "minimum_gain",
-        "the rewrite costs more than readers have paid so far",
-        "its rewrite costs {rewrite_cpu_s} CPU s and spares a scan {read_s_spared}; waits until "
-        "readers have paid their part of it, at most firnline.rewrite.max-wait-ms",
+        "The rewrite costs more than it has saved readers so far. It runs after "
+        "`firnline.rewrite.max-wait-ms` at the latest.",
+        "the rewrite costs {rewrite_cpu_s} CPU s and saves {read_s_spared} CPU s per scan; "
+        "waits until it pays off, at most firnline.rewrite.max-wait-ms",
     )
     QUIET_PERIOD = (
         "quiet_period",
-        "the partition changed within `quiet-ms`",
-        "writers are at work in it right now; waits until they pause",
+        "The partition changed within `firnline.rewrite.quiet-ms`.",
+        "a writer has just committed to it; waits for a pause",
     )
     HOT = (
         "hot",
-        "a writer changed rows of its files within `hot-ms`; its next statement would fail",
-        "a writer changes rows of its files (DELETE, UPDATE, MERGE) and would fail; waits until "
-        "it pauses, at most firnline.rewrite.hot-max-ms",
+        "A writer changed rows of its files within `firnline.rewrite.hot-ms`. A rewrite would "
+        "make its next statement fail.",
+        "a writer is running DELETE, UPDATE or MERGE and would fail; waits for a pause, at "
+        "most firnline.rewrite.hot-max-ms",
     )
     IN_FLIGHT = (
         "in_flight",
-        "an order is out",
-        "a task is at work",
+        "A task is scheduled or running.",
+        "a task is scheduled or running",
     )
     COOLING = (
         "cooling",
-        "the last rewrite was less than `cool-down-ms` ago",
-        "rests after its last order",
+        "The last rewrite was less than `firnline.rewrite.cool-down-ms` ago.",
+        "waits after its last rewrite (firnline.rewrite.cool-down-ms)",
     )
     BACKING_OFF = (
         "backing_off",
-        "the last order failed; the next one waits 10 s, then twice as long each time, at most "
-        "30 min",
-        "waits after a failure, {failures} in a row",
+        "The last task failed. The next one starts after 10 s, then after twice as long each "
+        "time, at most 30 min.",
+        "retry after {failures} failures in a row",
     )
     PARKED = (
         "parked",
-        "it failed too often; the next try is 24 h later, or after `firnline unpark`",
+        "It failed too often. The next try is after 24 h, or after `firnline unpark TABLE`. "
+        "The events contain the errors.",
         "parked: no retry helped, {failures} failures in a row",
     )
     UNDONE = (
         "undone",
-        "a person took the last rewrite back: 24 h, or until `firnline unpark`",
-        "its last rewrite was undone by a person; `firnline unpark` lets it go on",
+        "A person reverted the last rewrite. The partition is left alone for 24 h, or until "
+        "`firnline unpark TABLE`.",
+        "its last rewrite was reverted by a person; `firnline unpark` continues",
     )
     PAUSED = HoldReason.PAUSED.entry
     FORMAT_VERSION_4 = HoldReason.FORMAT_VERSION_4.entry
@@ -291,34 +303,33 @@ class Reason(ReasonCode):
     SHADOW = HoldReason.SHADOW.entry
     WAITING_FOR_BUDGET = (
         "waiting_for_budget",
-        "other rewrites and actions spare more for their price; it waits for the budget",
-        "deserves an order, and others spare more for what they cost: its turn within "
-        "FIRNLINE_BUDGET_GB_HOURS comes",
+        "Other tasks have a better ratio of benefit to cost. It waits for the budget.",
+        "waiting for budget (FIRNLINE_BUDGET_GB_HOURS): other tasks have a better cost-benefit "
+        "ratio",
     )
     TABLE_BUSY = (
         "table_busy",
-        "`max-in-flight` orders of the table are out",
-        "{in_flight} tasks of this table are out already, its limit (firnline.rewrite.max-in-"
-        "flight)",
+        "The table has as many running tasks as `firnline.rewrite.max-in-flight` allows.",
+        "{in_flight} tasks of this table are running, its maximum (firnline.rewrite.max-in-flight)",
     )
     WAITING_FOR_RESYNC = (
         "waiting_for_resync",
-        "events are missing; the counters are being rebuilt",
-        "commits are missing from the counters; the enricher was asked for them",
+        "Events are missing. The enricher reads the table to restore its statistics.",
+        "events are missing; the enricher is reading the table",
     )
     DISABLED = (
         "disabled",
-        "`firnline.enabled=false`",
+        "`firnline.enabled=false` is set.",
         "switched off (firnline.enabled)",
     )
     NAME_TOO_LONG = (
         "name_too_long",
-        "the partition's values are too long for an order",
-        "its partition values are longer than 2,000 characters: not maintained",
+        "The partition's values are longer than 2,000 characters. It is not maintained.",
+        "partition values are longer than 2,000 characters: not maintained",
     )
     REMOVED = (
         "removed",
-        "the partition or the table is gone",
+        "The partition or the table does not exist any more.",
         "the table is gone",
     )
 

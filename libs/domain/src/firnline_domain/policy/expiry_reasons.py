@@ -13,67 +13,69 @@ class ExpiryReason(ReasonCode):
 
     OLD_SNAPSHOTS = (
         "old_snapshots",
-        "ordered: snapshots are older than the retention",
-        "snapshots are older than the table keeps them",
+        "Snapshots are older than the retention: an expiry is scheduled.",
+        "snapshots are older than the retention",
     )
     ANNOUNCED = (
         "expiry_announced",
-        "ordered: a worker counts what would be deleted",
-        "what would go is being found out, to be announced",
+        "A worker counts the files that would be deleted, for the announcement.",
+        "counting files that would be deleted, for the announcement",
     )
     IN_FLIGHT = (
         "expiry_in_flight",
-        "an expiry is running",
-        "an expiry is at work",
+        "An expiry is scheduled or running.",
+        "an expiry is scheduled or running",
     )
     GC_DISABLED = (
         "gc_disabled",
-        "`gc.enabled=false`",
-        "forbidden by gc.enabled=false",
+        "`gc.enabled=false`: another table may share the files.",
+        "disabled by gc.enabled=false",
     )
     DISABLED = Reason.DISABLED.entry
     NEVER = (
         "expire_disabled",
-        "`firnline.expire.enabled=false`",
+        "`firnline.expire.enabled=false` is set.",
         "switched off (firnline.expire.enabled=false)",
     )
     EXTERNAL_FILES = (
         "external_files",
-        "the table has files outside its own locations, which others may need",
-        "the table has, or had, files outside its own locations, which others may need; "
-        "firnline.expire.enabled=true of the table lets them go",
+        "The table has, or had, files outside its own locations, which other tables may use. "
+        "`firnline.expire.enabled=true` on the table itself permits expiry.",
+        "the table has, or had, files outside its own locations; firnline.expire.enabled=true "
+        "on the table permits expiry",
     )
     UNREADABLE_RULES = (
         "unreadable_rules",
-        "`firnline.expire.tags` or `firnline.expire.branches` cannot be read",
-        "firnline.expire.tags or firnline.expire.branches cannot be read; it waits until the rule "
-        "is corrected",
+        "`firnline.expire.tags` or `firnline.expire.branches` cannot be parsed. Nothing "
+        "expires until it is corrected.",
+        "firnline.expire.tags or firnline.expire.branches cannot be read; waits until it is "
+        "corrected",
     )
     GRACE_PERIOD = (
         GRACE_PERIOD,
-        "announced, not begun yet",
-        "announced, and not begun yet (firnline.expire.grace-ms); firnline.expire.enabled=false "
-        "stops it, =true lets it begin at once",
+        "The expiry was announced and starts after `firnline.expire.grace-ms`.",
+        "announced, starts after firnline.expire.grace-ms; firnline.expire.enabled=false stops "
+        "it, =true starts it now",
     )
     NOTHING_OLD_ENOUGH = (
         "nothing_old_enough",
-        "no snapshot is older than the retention",
+        "No snapshot is older than the retention.",
         "no snapshot is old enough",
     )
     TOO_FEW = (
         "too_few_snapshots",
-        "no more than `min-snapshots-to-keep`",
-        "no more snapshots than the table always keeps",
+        "The table has no more snapshots than `history.expire.min-snapshots-to-keep`.",
+        "no more snapshots than the table keeps (history.expire.min-snapshots-to-keep)",
     )
     TOO_SOON = (
         "too_soon",
-        "the last expiry was less than `min-interval-ms` ago",
-        "the last expiry was a short while ago",
+        "The last expiry was less than `firnline.expire.min-interval-ms` ago.",
+        "the last expiry was recent (firnline.expire.min-interval-ms)",
     )
     HELD_BY_TASK = (
         "held_by_task",
-        "a running task may read everything that is old enough",
-        "a task in flight may still read what is old enough",
+        "A running task may still read every snapshot that is old enough.",
+        "a running task may still read the old snapshots",
     )
     PAUSED = HoldReason.PAUSED.entry
     FORMAT_VERSION_4 = HoldReason.FORMAT_VERSION_4.entry
@@ -83,7 +85,8 @@ class ExpiryReason(ReasonCode):
     SHADOW = HoldReason.SHADOW.entry
     UNKNOWN = (
         "snapshots_unknown",
-        "the number of snapshots is unknown, after another's expiry or a commit on another branch",
-        "the snapshots are not known yet",
+        "The number of snapshots is unknown after an expiry by another program or a commit to "
+        "another branch.",
+        "the number of snapshots is not known yet",
     )
     REMOVED = Reason.REMOVED.entry

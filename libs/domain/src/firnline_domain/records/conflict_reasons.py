@@ -10,118 +10,123 @@ class ConflictReason(ReasonCode):
 
     FORMAT_VERSION_4 = (
         "format_version_4",
-        "the table was upgraded to format version 4 meanwhile, which Firnline does not read",
-        "the table is of format version 4 now, which Firnline does not read",
+        "The table was upgraded to format version 4, which Firnline does not support.",
+        "the table was upgraded to format version 4, which is not supported",
     )
     INPUTS_GONE = (
         "inputs_gone",
-        "another commit replaced the files that were rewritten",
-        "a file that it replaces has gone meanwhile",
+        "Another commit replaced or removed a file that the task rewrote.",
+        "another commit removed a file that it replaces",
     )
     APPLIED_DELETE_GONE = (
         "applied_delete_gone",
-        "a rollback removed an equality delete that the result applied",
-        "a delete that it applied was rolled back",
+        "A rollback removed an equality delete that the task applied.",
+        "an applied delete was rolled back",
     )
     APPLIED_POSITION_DELETE_GONE = (
         "applied_position_delete_gone",
-        "a rollback removed a position delete that the result applied",
-        "a position delete that it applied is not there any more",
+        "A rollback removed a position delete that the task applied.",
+        "an applied position delete was rolled back",
     )
     NEW_POSITION_DELETES = (
         "new_position_deletes",
-        "new position deletes that cannot be carried over",
+        "A writer deleted rows of the replaced files, and these deletes cannot be carried over "
+        "to the new files.",
         "a writer deleted rows in a file that it replaces",
     )
     NEW_DELETION_VECTORS = (
         "new_deletion_vectors",
-        "new deletion vectors that cannot be carried over",
+        "A writer added deletion vectors to the replaced files, and these cannot be carried "
+        "over to the new files.",
         "a writer deleted rows in a file that it replaces",
     )
     OLD_EQUALITY_DELETE = (
         "old_equality_delete",
-        "an equality delete that was not applied and would not reach the new files",
-        "an equality delete appeared that it has not applied",
+        "The table has an equality delete that the task did not apply and that would not apply "
+        "to the new files.",
+        "a new equality delete was not applied",
     )
     HAZARD_10312 = (
         "hazard_10312",
-        "the sequence number of the result would bring deleted rows back (rule 2.4 a), and no "
-        "safe form of commit is left",
+        "The result's sequence number would make deleted rows visible again, and no safe form "
+        "of the commit exists.",
         "concurrent deletes would have been lost",
     )
     SPEC_CHANGED = (
         "spec_changed",
-        "the partition spec changed (rule 2.4 b)",
+        "The partition spec changed.",
         "the partition spec changed",
     )
     SCHEMA_CHANGED = (
         "schema_changed",
-        "the schema or the name mapping changed",
+        "The schema or the name mapping changed.",
         "the schema, or the name mapping, changed",
     )
     FORMAT_CHANGED = (
         "format_changed",
-        "the table's format version changed, or it is encrypted now",
+        "The table's format version changed, or the table was encrypted.",
         "the table's format version changed",
     )
     DUPLICATE_FILES = (
         "duplicate_files",
-        "the table lists a file twice",
+        "A data or delete file is in the table twice. Delete it and append it once, or roll "
+        "back, then run `firnline unpark TABLE`.",
         "a data or delete file is in the table twice",
     )
     START_NOT_ANCESTOR = (
         "start_not_ancestor",
-        "the snapshot that the task read is not in the branch's history",
-        "the table was rolled back past its start",
+        "The snapshot that the task read is not in the branch's history, for example after a "
+        "rollback.",
+        "the table was rolled back",
     )
     TABLE_GONE = (
         "table_gone",
-        "the table does not exist any more",
+        "The table does not exist any more.",
         "the table is gone",
     )
     REF_GONE = (
         "ref_gone",
-        "the branch does not exist any more",
+        "The branch does not exist any more.",
         "the branch is gone",
     )
     PIN_LOST = (
         "pin_lost",
-        "other commits came first at every try",
-        "writers were faster at every try",
+        "Other commits came first at every attempt.",
+        "other commits came first at every attempt",
     )
     TOO_OLD = (
         "too_old",
-        "the task began too long ago: its outputs may be swept",
-        "it waited too long for its commit; its files may be swept",
+        "The task started too long ago: its output files may have been removed.",
+        "it waited too long for its commit; its files may have been removed",
     )
     UNREACHABLE = (
         "unreachable",
-        "catalog or storage did not answer for 10 minutes",
-        "catalog or storage was not reachable",
+        "The catalog or storage did not respond for 10 minutes.",
+        "the catalog or storage did not respond",
     )
     COMMITTER_OUT_OF_MEMORY = (
         "committer_out_of_memory",
-        "the committer's JVM ran out of memory at this result alone; raise its "
-        "`FIRNLINE_HEAP_BYTES`",
-        "the committer's memory does not suffice for it (FIRNLINE_HEAP_BYTES)",
+        "The committer's JVM ran out of memory for this result. Raise the committer's "
+        "`FIRNLINE_HEAP_BYTES`.",
+        "the committer has too little memory for it (FIRNLINE_HEAP_BYTES)",
     )
     OUTPUTS_GONE = (
         "outputs_gone",
-        "another committer refused the result and removed its files",
-        "its own output files have gone",
+        "The result's files do not exist: another committer refused it and removed them.",
+        "its output files were removed",
     )
     PROOF_FAILED = (
         "proof_failed",
-        "rows in minus rows masked is not rows out, in number or by keys",
-        "rows in and rows out did not add up",
+        "Row count or key checksum of inputs, deleted rows and outputs do not match.",
+        "row count or key checksum does not match",
     )
     INVALID_OUTPUTS = (
         "invalid_outputs",
-        "files that are not the task's own, or not as it says",
-        "the result named files that are not its task's",
+        "The result names files that are not the task's, or that differ from its description.",
+        "the result names files of another task",
     )
     REJECTED = (
         "rejected",
-        "the catalog or Iceberg refused the commit",
+        "The catalog or Iceberg's library rejected the commit. The message contains its reason.",
         "the catalog refused the commit",
     )

@@ -10,26 +10,27 @@ class OrphanRefusal(ReasonCode):
 
     GC_DISABLED = (
         "gc_disabled",
-        "`gc.enabled=false`: another table may have the same files",
-        "forbidden by gc.enabled=false",
+        "`gc.enabled=false`: another table may share the files.",
+        "disabled by gc.enabled=false",
     )
     UNCLEAR_LOCATION = (
         "unclear_location",
-        "the location is the root of a bucket, or the table's metadata lies outside of it",
-        "its location does not say whose files lie there",
+        "The location is the root of a bucket, or the table's metadata is outside of it.",
+        "its location may contain files of other tables",
     )
     NOT_DATED = (
         "not_dated",
-        "the storage does not say when a file was written",
-        "its storage dates no files",
+        "The storage does not return modification times.",
+        "its storage returns no modification times",
     )
     TOO_MANY = (
         "too_many_orphans",
-        "more than 100 files, and more than half of those that are old enough, would be orphans",
-        "more than half of its files would be orphans: a person has to look",
+        "More than 100 files, and more than half of those that are old enough, would be "
+        "orphans. Check the table's location.",
+        "more than half of its files would be orphans: check the location",
     )
     INVENTORY = (
         "inventory_unusable",
-        "`firnline.orphans.inventory` names no inventory of the bucket that the table lies in",
-        "its inventory (firnline.orphans.inventory) is none of its bucket",
+        "`firnline.orphans.inventory` is no inventory of the table's bucket.",
+        "firnline.orphans.inventory is no inventory of its bucket",
     )

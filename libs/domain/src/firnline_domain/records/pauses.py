@@ -18,57 +18,60 @@ class HoldReason(ReasonCode):
 
     PAUSED = (
         "paused",
-        "a person paused the table or the fleet (`firnline pause`)",
-        "maintenance is paused by a person; `firnline status` says how to end it",
+        "A person paused the table or all tables (`firnline pause`). `firnline resume` ends it.",
+        "maintenance was paused by a person; `firnline status` shows how to end it",
     )
     FORMAT_VERSION_4 = (
         "format_version_4",
-        "the table is of format version 4, which Firnline does not read",
-        "the table is of format version 4: Firnline does not read it, and leaves it alone",
+        "The table has format version 4, which Firnline does not support. It does nothing to "
+        "the table.",
+        "format version 4 is not supported: the table is left alone",
     )
     BLACKOUT = (
         "blackout",
-        "`firnline.blackout` holds now",
-        "nothing is ordered during a blackout (firnline.blackout)",
+        "It is a time of `firnline.blackout`.",
+        "blackout: no task starts now (firnline.blackout)",
     )
     OUTSIDE_WINDOW = (
         "outside_window",
-        "`firnline.window` is closed now",
-        "nothing is ordered outside the maintenance window (firnline.window)",
+        "It is not a time of `firnline.window`.",
+        "outside the maintenance window (firnline.window)",
     )
     UNREADABLE_WINDOW = (
         "unreadable_window",
-        "the window or blackout cannot be parsed; nothing is ordered until it is corrected",
-        "nothing is ordered while firnline.window or firnline.blackout cannot be read",
+        "`firnline.window` or `firnline.blackout` cannot be parsed. No task starts until it is "
+        "corrected.",
+        "no task starts, because firnline.window or firnline.blackout cannot be read",
     )
     FAILING = (
         "failing",
-        "a step of the planner fails at this table, by an error of its own; it is tried again "
-        "after a pause of 10 s that doubles up to 10 minutes, and stops no other table",
-        "the planner fails at this table and tries again by itself (see `dead-letters`)",
+        "A step of the planner fails for this table because of an internal error. It is "
+        "retried after 10 s, then after twice as long each time, at most 10 minutes. Other "
+        "tables are not affected.",
+        "the planner fails for this table and retries (see `dead-letters`)",
     )
     OTHER_MAINTAINER = (
         "other_maintainer",
-        "another maintainer rewrote the table recently",
-        "somebody else maintains this table as well; Firnline yields to it for a time "
-        "(firnline.yield-ms)",
+        "Another maintainer rewrote the table within `firnline.yield-ms`. To leave the table "
+        "to it, set `firnline.enabled=false`.",
+        "another program maintains this table, too; Firnline waits (firnline.yield-ms)",
     )
     COMMIT_CEILING = (
         "commit_ceiling",
-        "`firnline.commit.max-per-hour` is used up",
-        "Firnline has committed as often as firnline.commit.max-per-hour lets it; the next "
-        "commit waits its turn",
+        "Firnline reached `firnline.commit.max-per-hour`.",
+        "Firnline has committed as often as firnline.commit.max-per-hour allows; the next "
+        "commit waits",
     )
     BATCHING = (
         "batching",
-        "near that limit: the order waits up to a minute to share a commit",
-        "Firnline has committed to this table often within the hour (firnline.commit.max-per-"
-        "hour): more partitions are to share the next commit",
+        "Firnline is near `firnline.commit.max-per-hour`. The task waits up to a minute to "
+        "share a commit.",
+        "near firnline.commit.max-per-hour: waits for other partitions to share the next commit",
     )
     SHADOW = (
         "shadow",
-        "it would be ordered, but `firnline.shadow` is true",
-        "shadow mode (firnline.shadow): it is decided and shown, and nothing is ordered",
+        "The task would run, but `firnline.shadow` is `true`.",
+        "shadow mode (firnline.shadow): shown, not run",
     )
 
 

@@ -10,16 +10,17 @@ class SharingRefusal(ReasonCode):
 
     SHARED_IDENTITY = (
         "shared_identity",
-        "another table of the known catalogs has the same uuid, so both may have the same files",
-        "another table has its uuid, and may have its files",
+        "Another table of the configured catalogs has the same UUID, so both may share files.",
+        "another table has the same UUID and may share its files",
     )
     SHARED_LOCATION = (
         "shared_location",
-        "another table has files in, above or below one of the table's locations",
+        "Another table has files in, above or below one of the table's locations.",
         "another table has files in its locations",
     )
     NEIGHBOURS_UNKNOWN = (
         "neighbours_unknown",
-        "a catalog does not list or load all of its tables, so another one may have the same files",
-        "its catalog does not show whether another table has the same files",
+        "A catalog does not list or load all of its tables, so another table may share the "
+        "files. Grant Firnline the right to list all namespaces and load all tables.",
+        "its catalog does not list all tables, so another one may share the files",
     )

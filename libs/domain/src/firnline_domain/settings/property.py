@@ -13,13 +13,14 @@ FILES = whole(0, 1_000_000_000)
 
 
 class Property(Value):
-    """A table property: the field of `Thresholds` that has its type and default, the range of a
-    number (outside it the property is unset, and its owner is advised), and the reason why one
-    would set it; '' = one of the ten that people set."""
+    """A table property: the field of `Thresholds` with its type and default, and its meaning. A
+    number outside the range counts as unset, and its owner is advised. `is_common`: one of the ten
+    that most people need."""
 
     field: str
+    about: str
     range: Range | None = None
-    set_where: str = ""
+    is_common: bool = False
 
 
 # Read by the workers, from the table's own properties alone.
@@ -27,7 +28,15 @@ WORKERS = {
     "firnline.rewrite.hold-off-ms": PAUSE,
     "firnline.rewrite.max-span-ms": PAUSE,
 }
-WHY_OF_WORKERS = {
-    "firnline.rewrite.hold-off-ms": "branches are published later than an hour after their commits",
-    "firnline.rewrite.max-span-ms": "readers filter an unpartitioned table by time",
+ABOUT_WORKERS = {
+    "firnline.rewrite.hold-off-ms": (
+        "Do not rewrite `main` while a branch with a younger commit is ahead of it, or a younger "
+        "commit is staged (`wap.id`), because a rewrite would make the fast-forward fail. Read "
+        "from the table only. `0`: no wait."
+    ),
+    "firnline.rewrite.max-span-ms": (
+        "Merge only files whose rows were committed within this time of each other, so that "
+        "readers can skip files of an unpartitioned table by time. Read from the table only. `0`: "
+        "any files."
+    ),
 }

@@ -175,251 +175,420 @@ class Thresholds(Value, cache_hash=True):  # ninety fields, and `_resolved` asks
 
 
 PROPERTIES = {
-    "firnline.enabled": Property("enabled"),
-    "firnline.shadow": Property("shadow"),
-    "firnline.rewrite.min-fragments": Property("min_fragments", FILES),
+    "firnline.enabled": Property(
+        "enabled",
+        "`false` disables maintenance of the table. Firnline still keeps and shows its statistics.",
+        is_common=True,
+    ),
+    "firnline.shadow": Property(
+        "shadow",
+        "`true` is shadow mode: Firnline decides and shows each task (status `would order`), and "
+        "runs none.",
+        is_common=True,
+    ),
+    "firnline.rewrite.min-fragments": Property(
+        "min_fragments",
+        "Number of small files (below an eighth of the target size) that triggers a rewrite of "
+        "their partition.",
+        FILES,
+        is_common=True,
+    ),
     "firnline.rewrite.min-equality-deletes": Property(
         "min_equality_deletes",
+        "Number of equality-delete files that triggers a rewrite of their partition.",
         FILES,
-        "readers of a streaming upsert table need another balance of their time and rewriting",
     ),
     "firnline.rewrite.min-position-deletes": Property(
-        "min_position_deletes", FILES, "the same for tables of DELETE, UPDATE and MERGE"
+        "min_position_deletes",
+        "Number of position-delete files and deletion vectors that triggers a rewrite of a "
+        "partition up to `firnline.rewrite.cheap-bytes`. In a larger partition: number of "
+        "position-delete files, in excess of one per data file, that triggers their merge.",
+        FILES,
     ),
     "firnline.rewrite.max-age-ms": Property(
-        "max_age_ms", PAUSE, "small debt may lie longer, or not so long"
+        "max_age_ms",
+        "Age of small files or delete files at which a partition is rewritten, however few there "
+        "are.",
+        PAUSE,
     ),
     "firnline.equality-deletes.max-age-ms": Property(
         "max_equality_delete_age_ms",
+        "Maximum age of equality deletes on `main`, whatever the rewrites cost. Set it if readers "
+        "cannot apply equality deletes. `0`: no maximum.",
         PAUSE,
-        "readers cannot apply equality deletes: they refuse the table, or see what was deleted",
     ),
     "firnline.objective.read-amplification": Property(
         "max_read_amplification",
-        real(0, 1_000),
-        "reads shall never cost more than so many times those of a tidy table, whoever pays for it",
+        "Read cost that no partition may exceed, as a multiple of the cost after a full "
+        "compaction. A rewrite starts at four fifths of it. `0`: no objective.",
+        real(0, 1000),
     ),
     "firnline.objective.oldest-debt-ms": Property(
         "max_oldest_debt_ms",
+        "Age that files to compact may not reach in any partition. A rewrite starts at four "
+        "fifths of it. `0`: no objective.",
         PAUSE,
-        "no debt shall be older than that, however large its partition and few its readers",
     ),
     "firnline.rewrite.quiet-ms": Property(
-        "quiet_ms", PAUSE, "a writer's bursts have longer pauses than a second"
+        "quiet_ms",
+        "Wait after a commit to the partition, unless its files to compact are twice a threshold. "
+        "Raise it if writers commit in bursts with longer pauses.",
+        PAUSE,
     ),
     "firnline.rewrite.hot-ms": Property(
         "hot_ms",
+        "Wait after a commit of DELETE, UPDATE or MERGE that changed rows of existing files, "
+        "because a rewrite would make the writer's next statement fail. Appends and streaming "
+        "upserts do not count. `0`: no wait.",
         PAUSE,
-        "a writer of DELETE, UPDATE or MERGE bypasses the gateway and fails on rewrites",
     ),
     "firnline.rewrite.hot-max-ms": Property(
-        "hot_max_ms", PAUSE, "the same writer never pauses, and its debt may grow longer"
+        "hot_max_ms",
+        "Maximum of that wait if the writer never pauses.",
+        PAUSE,
     ),
     "firnline.rewrite.cool-down-ms": Property(
-        "cool_down_ms", PAUSE, "a partition shall be rewritten more rarely"
+        "cool_down_ms",
+        "Minimum time between two rewrites of the same partition.",
+        PAUSE,
     ),
     # No rewrite, however small, is done and committed within 10 s; and a task that hangs is
     # to be missed within the week.
     "firnline.rewrite.deadline-ms": Property(
-        "deadline_ms", whole(10_000, 7 * DAY_MS), "rewrites take longer than half an hour"
+        "deadline_ms",
+        "Run time after which a rewrite counts as lost. Four times its estimated time, if that is "
+        "longer.",
+        whole(10000, 7 * DAY_MS),
     ),
     # orders of one table in the planner's state: 0.5 MB
     "firnline.rewrite.slice-ms": Property(
-        "slice_ms", whole(0, 7 * DAY_MS), "one order shall take less of a large partition, or more"
+        "slice_ms",
+        "Maximum estimated run time of one task; a larger partition is rewritten in several. At "
+        "most half of `firnline.rewrite.deadline-ms` counts. `0`: always one task.",
+        whole(0, 7 * DAY_MS),
     ),
     "firnline.rewrite.max-in-flight": Property(
-        "max_in_flight", whole(0, 1_000), "one table shall take less of the workers, or more"
+        "max_in_flight",
+        "Maximum number of large rewrites of the table that run at the same time. A small one "
+        "counts as an eighth.",
+        whole(0, 1000),
     ),
-    "firnline.commit.max-per-hour": Property("max_commits", whole(0, 1_000_000)),  # one every 4 ms
+    "firnline.commit.max-per-hour": Property(
+        "max_commits",
+        "Maximum number of snapshots that Firnline adds to the table per hour: half at once, the "
+        "others evenly spread. Results that are ready together share a commit. Expiry does not "
+        "count. `0`: no maximum.",
+        whole(0, 1000000),
+        is_common=True,
+    ),
     "firnline.yield-ms": Property(
-        "yield_ms", PAUSE, "another maintainer of the table has a rhythm of its own"
+        "yield_ms",
+        "Wait for rewrites after a commit of another maintainer that commits repeatedly. After "
+        "its first commit the wait is at most 5 minutes. `0`: no wait.",
+        PAUSE,
     ),
-    "write.target-file-size-bytes": Property("target_bytes", TARGET_RANGE),
+    "write.target-file-size-bytes": Property(
+        "target_bytes",
+        "Target size of data files (Iceberg's property).",
+        TARGET_RANGE,
+        is_common=True,
+    ),
     "firnline.rewrite.max-size-error": Property(
-        "max_size_error", real(0, 1_000), "readers mind uneven file sizes less, or more"
+        "max_size_error",
+        "Relative deviation of data files from the target size (root mean square) that triggers a "
+        "rewrite, if a merge improves it by as much. `0`: file sizes trigger nothing.",
+        real(0, 1000),
     ),
     "firnline.rewrite.cheap-bytes": Property(
         "cheap_bytes",
+        "Bytes that a rewrite may read without a comparison of cost and benefit. A larger one "
+        "waits until readers have paid for it (reason `minimum_gain`).",
         SIZE,
-        "storage charges so much per request, or so little, that small rewrites are to be weighed"
-        " too, or larger ones not",
     ),
     "firnline.rewrite.convert": Property(
         "convert",
-        set_where="readers cannot use deletion vectors, or equality deletes have to "
-        "go at any price",
+        "When to convert equality deletes of larger files to position deletes (v2) or deletion "
+        "vectors (v3): `auto` in partitions above `firnline.rewrite.cheap-bytes`, `always` if "
+        "possible, or `never`.",
     ),
     "firnline.rewrite.heavy-bytes": Property(
-        "heavy_bytes", SIZE, "ordinary workers have less memory, or more"
+        "heavy_bytes",
+        "Estimated memory of delete sets above which a rewrite goes to workers with more memory: "
+        "99 bytes per delete row, more for long keys.",
+        SIZE,
     ),
     "firnline.rewrite.payback": Property(
-        "payback", real(0, 1_000_000), "compute is dearer than readers' time, or cheaper"
+        "payback",
+        "A rewrite starts when the accumulated read cost reaches this multiple of the rewrite "
+        "cost. Raise it if compute is expensive compared with readers' time.",
+        real(0, 1000000),
     ),
     "firnline.reads-per-hour": Property(
-        "reads_per_hour", real(0, 1_000_000_000), "readers report nothing, and their rate is known"
+        "reads_per_hour",
+        "Assumed scans of a partition per hour if readers do not report them. `0`: no reads, so "
+        "only age counts.",
+        real(0, 1000000000),
     ),
     "firnline.reads-from": Property(
-        "reads_from", set_where="all readers report, or reports are not to be believed"
+        "reads_from",
+        "Source of the read rate: `assumed` uses `firnline.reads-per-hour`, `reported` uses what "
+        "the gateway counts, `at-least` the higher of the two. Use `reported` only if all readers "
+        "use the gateway.",
     ),
     # below a hundredth a file would be written anew for every hundredth row of it
     "firnline.rewrite.min-dead-ratio": Property(
         "min_dead_ratio",
+        "Minimum share of deleted rows in a larger data file before it is rewritten because of "
+        "them.",
         real(0.01, 1),
-        "storage is slow, so that dead rows cost readers more; or writing is dear, and they may lie"
-        " longer",
     ),
     "firnline.rewrite.recycle": Property(
-        "recycle", set_where="rows that were deleted have to leave the storage by a date"
+        "recycle",
+        "`true` rewrites every file with a deleted row when the delete is as old as the snapshot "
+        "retention, so that the row leaves the storage. It may rewrite the whole partition once "
+        "per retention.",
     ),
     "firnline.rewrite.max-wait-ms": Property(
-        "max_wait_ms", PAUSE, "a table is read so rarely that debt may wait for days"
+        "max_wait_ms",
+        "Maximum time that a rewrite waits for its benefit to exceed its cost.",
+        PAUSE,
     ),
     "firnline.rewrite.full-interval-ms": Property(
         "full_interval_ms",
+        "Interval in which every file of a changed partition is rewritten, for example to remove "
+        "deleted rows by a date or to change the codec. Reads and writes the whole partition. "
+        "`0`: never.",
         PAUSE,
-        "deleted rows have to leave the storage by a date, or old files shall get the codec or the "
-        "order that writers write now",
     ),
     "firnline.freeze.after-hours": Property(
         "freeze_after_h",
+        "Time without a commit after which a partition is rewritten once and then left alone. "
+        "`0`: never.",
         real(0, AGE_MS / HOUR_MS),
-        "partitions are written for a day or two and then only read",
     ),
     "firnline.manifests.min-count": Property(
         "min_manifests",
+        "Number of manifests, in excess of what full ones would need, that triggers a rewrite of "
+        "the small ones. `0`: never.",
         FILES,
-        "planning is slow with fewer small manifests already, or another program rewrites them (0)",
     ),
     "firnline.manifests.min-interval-ms": Property(
-        "manifest_interval_ms", PAUSE, "a writer that merges no manifests commits every few seconds"
+        "manifest_interval_ms",
+        "Minimum time between two rewrites of the table's manifests.",
+        PAUSE,
     ),
     "firnline.orphans.enabled": Property(
-        "remove_orphans", set_where="writers that died have left files that cost storage"
+        "remove_orphans",
+        "`true` removes orphan files once a week: it moves them to a quarantine folder and "
+        "deletes them later.",
     ),
     "firnline.orphans.min-age-ms": Property(
-        "orphan_age_ms", PAUSE, "a writer commits files later than three days after it wrote them"
+        "orphan_age_ms",
+        "Minimum age of an orphan file, at least a day. Raise it if writers commit files later "
+        "than three days after writing them.",
+        PAUSE,
     ),
     "firnline.orphans.quarantine-ms": Property(
-        "quarantine_ms", PAUSE, "what was moved aside shall be found longer, or not so long"
+        "quarantine_ms",
+        "Time from moving an orphan file to the quarantine to its deletion.",
+        PAUSE,
     ),
     "firnline.orphans.inventory": Property(
         "orphan_inventory",
-        set_where="the location holds so many objects that listing them is slow or dear",
+        "Inventory of the bucket to read instead of listing the location: an S3 Inventory "
+        "`manifest.json`, the folder of such inventories, or one Parquet, ORC or CSV file. Unset: "
+        "the location is listed.",
     ),
     "firnline.partitions.ttl-hours": Property(
         "partition_ttl_h",
+        "Age at which rows are removed from the table, one whole file at a time. This deletes "
+        "rows. `0`: never.",
         real(0, AGE_MS / HOUR_MS),
-        "rows shall leave the table at an age: it deletes rows",
     ),
     "firnline.partitions.column": Property(
-        "partition_column", set_where="the table is partitioned by no time, or by several"
+        "partition_column",
+        "Column that the age of rows is taken from: a date, a time, or ISO dates as text. Unset: "
+        "the only time column that the table is partitioned by.",
     ),
     "firnline.partitions.grace-ms": Property(
-        "partition_grace_ms", PAUSE, "owners need longer than a day to object"
+        "partition_grace_ms",
+        "Time from the announcement to the first removal or archiving of rows.",
+        PAUSE,
     ),
     "firnline.partitions.min-interval-ms": Property(
-        "partition_interval_ms", PAUSE, "rows shall leave sooner than six hours after their age"
+        "partition_interval_ms",
+        "Minimum time between two removals of old rows.",
+        PAUSE,
     ),
     "firnline.archive.after-hours": Property(
         "archive_after_h",
+        "Age at which rows are moved to the archive table, one whole file at a time. `0`: never.",
         real(0, AGE_MS / HOUR_MS),
-        "rows of an age shall leave the table, and be kept elsewhere",
     ),
     "firnline.archive.table": Property(
-        "archive_table", set_where="the archive shall have another name, or namespace"
+        "archive_table",
+        "Name of the archive: `namespace.name` in the same catalog, or a name in the table's "
+        "namespace. Unset: `NAME_archive`.",
     ),
     "firnline.archive.location": Property(
-        "archive_location", set_where="the archive shall lie in another bucket or storage class"
+        "archive_location",
+        "Location of the archive, used when it is created. Unset: the catalog chooses.",
     ),
     "firnline.format-version": Property(
         "format_version",
+        "Minimum format version of the table. `3` upgrades a v2 table, which cannot be undone.",
         whole(2, 3),
-        "a v2 table shall become v3, and its delete files deletion vectors: there is no way back",
     ),
     "firnline.format-version.grace-ms": Property(
-        "upgrade_grace_ms", PAUSE, "owners of readers need longer than a day to object"
+        "upgrade_grace_ms",
+        "Time from the announcement of the upgrade to the upgrade.",
+        PAUSE,
     ),
     "firnline.format-version.writer-hours": Property(
         "writer_hours",
+        "Refuse the upgrade if a writer that may not support v3 committed within this time. `0` "
+        "disables the check.",
         real(0, AGE_MS / HOUR_MS),
-        "writers that are not known to write v3 commit more rarely than once a day; or they were "
-        "seen to (0: nobody looks)",
     ),
     "firnline.sort": Property(
-        "sort", set_where="readers filter by a column that files are not sorted by"
+        "sort",
+        "Columns to sort rows by, for example `customer, at desc`. `zorder(customer, at)` serves "
+        "filters on each of two to four columns. `order` uses the table's sort order. Unset: no "
+        "sorting.",
     ),
     "firnline.sort.max-depth": Property(
         "sort_depth",
-        whole(2, 1_000),
-        "readers shall open fewer files for one key, or less shall be written",
+        "Maximum number of files of a partition that may contain the same key.",
+        whole(2, 1000),
     ),
     "firnline.sort.interval-ms": Property(
-        "sort_interval_ms", PAUSE, "a partition shall be sorted sooner, or more rarely"
+        "sort_interval_ms",
+        "Minimum time between two checks of a changed partition.",
+        PAUSE,
     ),
     "firnline.statistics": Property(
-        "statistics", set_where="Trino joins the table, and chooses the order by cost"
+        "statistics",
+        "Columns, comma-separated, whose distinct values are counted for query planners. `all`: "
+        "all columns that are no struct, list or map. Unset: none.",
     ),
     "firnline.partition-statistics": Property(
-        "partition_statistics", set_where="a reader plans by partition statistics files"
+        "partition_statistics",
+        "`true` keeps a partition statistics file for the current snapshot of a partitioned table.",
     ),
     "firnline.statistics.min-change": Property(
         "statistics_min_change",
-        real(0, 1_000),
-        "query plans mind stale numbers more, or less",
+        "Share of rows that must change before statistics are computed again.",
+        real(0, 1000),
     ),
     "firnline.statistics.min-interval-ms": Property(
-        "statistics_interval_ms", PAUSE, "statistics shall be fresher, or cost less"
+        "statistics_interval_ms",
+        "Minimum time between two computations of statistics.",
+        PAUSE,
     ),
     "firnline.statistics.max-bytes": Property(
-        "statistics_max_bytes", SIZE, "the table is larger than 100 GB and worth a read of it all"
+        "statistics_max_bytes",
+        "Maximum size of a table (data and delete files) whose statistics are computed.",
+        SIZE,
     ),
     "gc.enabled": Property(
-        "gc_enabled", set_where="another table shares the files: Iceberg's own switch"
+        "gc_enabled",
+        "`false`: another table may share the files, so nothing is expired or removed (Iceberg's "
+        "property).",
     ),
     "history.expire.max-snapshot-age-ms": Property(
-        "max_snapshot_age_ms", PAUSE, "Iceberg's own setting is there already"
+        "max_snapshot_age_ms",
+        "Age at which snapshots expire (Iceberg's property).",
+        PAUSE,
     ),
     # an int of Iceberg's
     "history.expire.min-snapshots-to-keep": Property(
-        "min_snapshots", whole(0, 2**31 - 1), "Iceberg's own setting is there already"
+        "min_snapshots",
+        "Number of snapshots to keep whatever their age (Iceberg's property).",
+        whole(0, 2**31 - 1),
     ),
-    "firnline.retain.hours": Property("retain_hours", real(0, AGE_MS / HOUR_MS)),
-    EXPIRE_ENABLED: Property("expire"),
+    "firnline.retain.hours": Property(
+        "retain_hours",
+        "Time that every snapshot is kept, instead of `history.expire.max-snapshot-age-ms`. A "
+        "streaming reader can be stopped for this time. Unset: Iceberg's property, and at least a "
+        "day while `firnline.expire.enabled` is `careful`.",
+        real(0, AGE_MS / HOUR_MS),
+        is_common=True,
+    ),
+    EXPIRE_ENABLED: Property(
+        "expire",
+        "`careful` announces the first expiry, then waits, and excludes tables with files outside "
+        "their own locations. `true` starts at once. `false` disables expiry.",
+        is_common=True,
+    ),
     "firnline.expire.grace-ms": Property(
-        "expire_grace_ms", PAUSE, "owners need longer than a day to object"
+        "expire_grace_ms",
+        "Time from the announcement of a table's first expiry to its start.",
+        PAUSE,
     ),
     "firnline.tags.create": Property(
         "create_tags",
-        set_where="the state at the end of each day or month shall stay readable",
+        "Names of tags to create at the end of each period, separated by `;`, for example "
+        "`daily-{date}; monthly-{month}`. Unset: none.",
     ),
     "firnline.expire.tags": Property(
         "expire_tags",
-        set_where="tags that a job makes pile up, and keep the files of old snapshots",
+        "Rules for the expiry of tags, for example `daily-* 30d keep 7; release-* never`. Unset: "
+        "tags stay. An unreadable rule stops expiry (reason `unreadable_rules`).",
     ),
     "firnline.expire.branches": Property(
-        "expire_branches", set_where="branches that nobody writes to any more keep old files"
+        "expire_branches",
+        "Rules for the expiry of branches, as for tags. `main` always stays.",
     ),
     "firnline.metadata.previous-versions-max": Property(
         "metadata_versions",
-        whole(0, 100_000),
-        "commits are frequent, and nobody removes old metadata.json files",
+        "Number of old `metadata.json` files to keep. The next expiry removes older ones and sets "
+        "Iceberg's `write.metadata.delete-after-commit.enabled` and "
+        "`write.metadata.previous-versions-max`. `0`: as the table's properties are.",
+        whole(0, 100000),
     ),
     "firnline.expire.min-interval-ms": Property(
-        "expire_interval_ms", PAUSE, "snapshots are many, and storage is dear"
+        "expire_interval_ms",
+        "Minimum time between two expiries of a table.",
+        PAUSE,
     ),
-    "firnline.window": Property("window"),
-    "firnline.blackout": Property("blackout"),
+    "firnline.window": Property(
+        "window",
+        "Times in which tasks may start, for example `Mon-Fri 22:00-06:00 Europe/Berlin; Sat,Sun "
+        "00:00-24:00 Europe/Berlin`. Unset: any time.",
+        is_common=True,
+    ),
+    "firnline.blackout": Property(
+        "blackout",
+        "Times in which no task may start, for example `2026-12-24T00:00Z/2026-12-27T00:00Z; "
+        "Mon-Fri 08:00-18:00 Europe/Berlin`.",
+        is_common=True,
+    ),
     "firnline.price.cpu-hour": Property(
-        "price_cpu_hour", PRICE, "a core costs more than 0.05 dollars an hour, or less"
+        "price_cpu_hour",
+        "Cost of one core for an hour in dollars, of workers and of readers.",
+        PRICE,
     ),
     "firnline.price.million-gets": Property(
-        "price_million_gets", PRICE, "the storage charges no requests (0), or others than S3 does"
+        "price_million_gets",
+        "Cost of a million read requests in dollars. `0` if the storage does not charge requests.",
+        PRICE,
     ),
-    "firnline.price.million-puts": Property("price_million_puts", PRICE, "the same"),
+    "firnline.price.million-puts": Property(
+        "price_million_puts",
+        "Cost of a million write or list requests in dollars.",
+        PRICE,
+    ),
     "firnline.price.gb-month": Property(
-        "price_gb_month", PRICE, "the storage costs more than S3 Standard, or less"
+        "price_gb_month",
+        "Cost of 2^30 stored bytes for a month in dollars.",
+        PRICE,
     ),
-    "firnline.group": Property("group"),
+    "firnline.group": Property(
+        "group",
+        "Resource group whose workers rewrite the table. Unset, `default` or an unknown name: the "
+        "default group.",
+        is_common=True,
+    ),
 }
 RANGES = {one.field: one.range for one in PROPERTIES.values() if one.range is not None}
 _KINDS: dict[str, str] = Thresholds.__annotations__  # texts, as they are written above

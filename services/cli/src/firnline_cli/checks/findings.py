@@ -150,7 +150,7 @@ def _answers(check: Check) -> list[Answer]:
         return [Answer(Status.SKIPPED, str(error))]
     except Exception as error:  # whatever a library raises: one check has failed, the others go on
         text = f"{type(error).__name__}: {error}"
-        return [failed(text, "this cause is not known to the doctor: the text is the library's")]
+        return [failed(text, "unknown error: the message is from the client library")]
 
 
 def _line(text: str) -> str:

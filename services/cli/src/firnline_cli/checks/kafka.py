@@ -197,14 +197,16 @@ class KafkaChecks:
         except KafkaException as error:
             if error.args[0].code() != KafkaError.TOPIC_AUTHORIZATION_FAILED:
                 raise
-            raise NotTried("our principal may not DescribeConfigs, which is `local`'s") from None
+            raise NotTried(
+                "this principal has no DescribeConfigs permission (only `firnline topics` needs it)"
+            ) from None
         wrong = [one for one in found if one.can_be_applied]
         if not wrong:
             return f"{len(wanted)} topics have theirs"
         return [
             failed(
                 f"{one.topic}: {one.setting} is {one.found}, not {one.asked}",
-                "run `firnline topics --apply`; FIRNLINE_TOPIC_CONFIG says what else is wanted",
+                "run `firnline topics --apply`; FIRNLINE_TOPIC_CONFIG sets other values",
             )
             for one in wrong
         ]

@@ -170,23 +170,26 @@ class TextReport:
         deletes = sum(one.equality_deletes + one.position_deletes for _, one in found)
         taken = sum(one.bytes for _, one in found)
         beside = f" and {counted(deletes, 'delete file')}" if deletes else ""
-        said = f"{counted(files, 'file')}{beside} with {size(taken)} would go"
-        if any(one.reads_only for _, one in found):
-            said = f"{counted(files, 'file')}{beside} with {size(taken)} would be read"
+        said = f"{counted(files, 'file')}{beside} ({size(taken)})"
         if any(one.unknown for _, one in found):
-            said = "What would go is found out only when it is done"
+            said = "an unknown number of files"
         if snapshots := sum(one.snapshots for _, one in found):
             said = f"{counted(snapshots, 'snapshot')} and {said}"
+        verb = "rewrite" if all(isinstance(order, RewriteFiles) for order, _ in found) else "remove"
+        if any(one.reads_only for _, one in found):
+            verb = "read"
         if price := price_of([order for order, one in found if not one.refused]):
             self.line(price)
         others = [one.says for _, one in found if one.says]
-        self.line("Nothing was done." if others else f"Nothing was done. {said}.")
+        self.line("Dry run." if others else f"Dry run: would {verb} {said}.")
         if partitions := sum(one.partitions for _, one in found):
-            self.line(f"Rows of {counted(partitions, 'partition')} would leave the table.")
+            self.line(
+                f"Rows of {counted(partitions, 'partition')} would be removed from the table."
+            )
         for text in others:
             self.line(text)
         if refs := [name for _, one in found for name in one.refs]:
-            self.line(f"Tags and branches that would go: {', '.join(refs)}.")
+            self.line(f"Tags and branches that would be removed: {', '.join(refs)}.")
 
     def begun(self, orders: Sequence[Order], left: int) -> None:
         """See `Report.begun`."""
