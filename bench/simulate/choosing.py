@@ -1,4 +1,4 @@
-"""Which files the peers take, as their code does (commits in docs/simulator.md). Functions of what
+"""Which files the peers take, as their code does (commits: bench/results). Functions of what
 units hold; the files of a cohort are alike."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Everything that a simulation assumes. Published in docs/simulator.md; none of it is hidden."""
+"""Everything that a simulation assumes. Published in bench/results; none of it is hidden."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/soak.md, and its plot: each measure over time, with Firnline and without."""
+"""bench/results/soak.md, and its plot: each measure over time, with Firnline and without."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from xml.sax.saxutils import escape
 
 from bench.soak.samples import MEASURES, UNITS
 
-DOCS = Path(__file__).parents[2] / "docs"
+RESULTS = Path(__file__).parents[1] / "results"
 WIDTH, PANEL, HIGH, LEFT, GAP = 780, 340, 130, 40, 44
 COLOURS = {"with": "#1a7f5a", "without": "#b3541e"}
 LABELS = {"with": "with Firnline", "without": "without"}
@@ -19,10 +19,10 @@ Samples = Mapping[str, Sequence[Mapping[str, float]]]
 BEGIN, END = "<!-- soak -->", "<!-- /soak -->"
 
 
-def write(body: Mapping[str, Any], docs: Path = DOCS) -> None:
+def write(body: Mapping[str, Any], folder: Path = RESULTS) -> None:
     """The plot, and the table between its marks."""
-    (docs / "soak.svg").write_text(svg(body["samples"]))
-    page = docs / "soak.md"
+    (folder / "soak.svg").write_text(svg(body["samples"]))
+    page = folder / "soak.md"
     text = page.read_text()
     head, rest = text.split(BEGIN)
     _, tail = rest.split(END)

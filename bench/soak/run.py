@@ -1,5 +1,5 @@
 """`make soak`: pairs of tables under the same writers on the whole embedded stack; Firnline looks
-after one of each pair. Samples both, leaves bench/results/soak.json, and docs/soak.md with its
+after one of each pair. Samples both, leaves bench/results/soak.json, and soak.md beside it with its
 plot."""
 
 from __future__ import annotations
