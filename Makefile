@@ -28,6 +28,7 @@ lock: ## Resolve pyproject.toml into requirements.lock (hashes, no registry host
 	$(BIN)/python -m uv pip compile --quiet --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate --python-version 3.11 --all-extras --group dev pyproject.toml -o requirements.lock
 	$(BIN)/python -m uv pip compile --quiet --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate --python-version 3.11 --constraint requirements.lock --no-emit-package numpy --no-emit-package pyarrow requirements-readers.in -o requirements-readers.lock
 	$(BIN)/python -m uv pip compile --quiet --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate --python-version 3.11 --constraint requirements.lock $$(sed -n 's/^\([a-z0-9-]*\)==.*/--no-emit-package \1/p' requirements.lock) requirements-peers.in -o requirements-peers.lock
+	$(BIN)/python -m uv pip compile --quiet --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate --python-version 3.11 requirements-docs.in -o requirements-docs.lock
 	$(BIN)/python -c "import pathlib,re; text=pathlib.Path('requirements.lock').read_text(); pathlib.Path('requirements-uv.lock').write_text(re.search(r'(?ms)^uv==.*?(?=^\S)', text + '\n#').group(0))"
 
 .PHONY: demo
@@ -201,6 +202,15 @@ down: setup ## Stop an embedded stack
 docs-reference: setup ## Write the tables of docs/reference from the code
 	$(BIN)/python docs/reference/generate.py
 
+# The generator's packages stay out of the environment of the code.
+$(VENV)/docs/.ready: requirements-docs.lock | setup
+	$(BIN)/python -m uv pip install --python $(BIN)/python --target $(VENV)/docs --require-hashes --no-deps -r requirements-docs.lock
+	@touch $@
+
+.PHONY: docs
+docs: $(VENV)/docs/.ready ## Build the documentation into site/, with strict links
+	PYTHONPATH=$(VENV)/docs $(BIN)/python -m mkdocs build --strict
+
 .PHONY: clean
 clean: ## Remove the environment and all local state
-	rm -rf $(VENV) .firnline .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) site .firnline .mypy_cache .ruff_cache .pytest_cache
