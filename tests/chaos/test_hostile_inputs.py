@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import random
+from email.message import Message
 from pathlib import Path
 
 import pytest
 from firnline_adapters import signing
 from firnline_chaos import invariants
 from firnline_chaos.hostile import records, requests, tables
-from firnline_chaos.hostile.progress import OpenTasks, Waiting
+from firnline_chaos.hostile.owners import REFUSED_PATH, refusing
+from firnline_chaos.hostile.progress import OpenCommits, OpenTasks, Waiting
 from firnline_chaos.hostile.tenant import Book, findings
 from firnline_chaos.hostile.values import PINNED, mutated
 from firnline_chaos.topics import Ledger
@@ -89,6 +91,30 @@ def test_a_committer_stands_still_where_results_wait_and_none_comes_to_its_end()
         replace(make("rewrite_conflicted/new_position_deletes"), task_id=first.task_id), 20.0
     )
     assert tasks.standstill_s("committer", 60.0) == 0.0
+
+
+def test_a_commit_waits_until_its_changes_are_there() -> None:
+    commits = OpenCommits()
+    first, second = (replace(make("table_committed/upsert"), event_id=one) for one in "ab")
+    commits.take(replace(make("files_changed/upsert"), event_id="b"), 9.0)
+    commits.take(first, 10.0)
+    commits.take(second, 11.0)  # of a partition that is read later
+    commits.take(replace(first, event_id="c", refs=()), 11.0)
+    assert commits.longest_s(16.0) == 6.0
+    commits.take(replace(make("files_changed/upsert"), event_id="a"), 17.0)
+    assert commits.longest_s(30.0) == 0.0
+
+
+def test_a_table_is_refused_for_a_while_and_only_to_readers() -> None:
+    seconds = iter((0.0, 1.0, 80.0, 106.0))
+    refuse = refusing(lambda: next(seconds))
+    writers = Message()
+    writers["Content-Length"] = "2"
+    assert refuse(f"{REFUSED_PATH}?snapshots=refs", Message())
+    assert refuse(REFUSED_PATH, writers) is None
+    assert refuse(f"{REFUSED_PATH}2", Message()) is None
+    assert refuse(REFUSED_PATH, Message()) is None
+    assert refuse(REFUSED_PATH, Message())
 
 
 def test_what_is_owed_and_not_there_is_found(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from firnline_local.artifacts import iceberg_jar
 
 from firnline_chaos import report
 from firnline_chaos.__main__ import arguments, ended
-from firnline_chaos.hostile.owners import HostileOwners, refuse
+from firnline_chaos.hostile.owners import HostileOwners, refusing
 from firnline_chaos.hostile.progress import Progress
 from firnline_chaos.plan import INPUT_SORTS, draw
 from firnline_chaos.rounds import prepared
@@ -42,7 +42,7 @@ def main() -> int:
         owners.create_tables()
         run.guests.append(owners.work)
         run.hostile_uuids = owners.uuids
-        run.ground.proxy.gate = refuse
+        run.ground.proxy.gate = refusing()
         progress = Progress(run.ground.stack)
         begun, number, found = time.monotonic(), 0, list[str]()
         try:

@@ -12,6 +12,7 @@ import itertools
 import json
 import random
 import threading
+import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -29,7 +30,7 @@ from firnline_iceberg.java import rest_catalog
 from firnline_iceberg.jvm import IcebergJvm
 from py4j.protocol import Py4JError, Py4JJavaError
 
-from firnline_chaos.catalog_proxy import Answer
+from firnline_chaos.catalog_proxy import Answer, Gate
 from firnline_chaos.tables import PROPERTIES
 from tests.kit.table_writer import FileWriter, TableWriter, local, numbered
 
@@ -69,6 +70,7 @@ SUMMARY_NAMES = (
 BOUNDS = (b"", b"\xff", b"2020-01-01", b"\xe6\x97", b"9999", b"\x00" * 40)
 ODD_NAMES = ("a#b", "a?b", "a;b", "a b", "a%20b", "a%2Fb", "\u00e4", "a\u0308", "a+b", "a&b", "a=b")
 REFUSED_PER_S = 5.0
+REFUSED_S, SHOWN_S = 75.0, 30.0  # the first is longer than the enricher's patience
 EXPIRING = {
     "firnline.expire.enabled": "true",
     "firnline.expire.min-interval-ms": "20000",
@@ -84,11 +86,11 @@ AGEING = {
 NAMED: dict[str, tuple[str, ...]] = {
     # Hostile kind -> words of which one must reach a person about that table.
     "calendar": ("unreadable", "problem", "cannot be read"),
-    "numbers": ("odd_numbers",),
+    "numbers": ("odd_numbers", "metadata_unreadable"),
     "clone": ("shared_identity",),
     "clone_source": ("shared_identity",),
     "overlapping": ("shared_location",),
-    "refused": ("refused", "forbidden", "403"),
+    "refused": ("ForbiddenException",),
 }
 ALONE = ("calendar", "numbers", "summary", "bounds", "paths", "clone_source", "linked", "refused")
 REFUSED_PATH = f"/v1/namespaces/{NAMESPACE}/tables/refused"
@@ -102,6 +104,14 @@ class OwnersBook:
     ids: dict[str, set[int]] = field(default_factory=dict)
     unsure: set[int] = field(default_factory=set)
     errors: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class AppendedRow:
+    """A row's id, and its file as Iceberg's JSON."""
+
+    number: int
+    file: str
 
 
 class HostileOwners:
@@ -201,12 +211,9 @@ class HostileOwners:
         first = self._append("paths", path=f"{stem}-{odd}.parquet")
         for sibling in (f"{stem}-{cut}", f"{stem}-{cut}.parquet"):
             self._append("paths", path=sibling)
-        if first:
-            writer = self._writer("paths")
-            change = writer.load().newDelete()
-            change.deleteFile(f"{stem}-{odd}.parquet")
-            change.commit()
-            self.book.ids["paths"].discard(first)
+        # Not by its path: py4j would take the method of that name which deletes a file on disk.
+        self._writer("paths").delete(first.file)
+        self.book.ids["paths"].discard(first.number)
 
     def _append_both(self, dice: random.Random) -> None:
         self._append("clone_source")
@@ -264,22 +271,22 @@ class HostileOwners:
         more: dict[str, Any] | None = None,
         summary: dict[str, str] | None = None,
         path: str | None = None,
-    ) -> int | None:
-        """Append a file of one row; its id, once the commit is acknowledged."""
+    ) -> AppendedRow:
+        """Append a file of one row; told once the commit is acknowledged."""
         number = next(self._ids)
         where = path or f"{self._places[name]}/data/w-{uuid.uuid4().hex}.parquet"
         partition = (0, json.dumps([TODAY]) if name == "bounds" else "[]")
         rows = [{"id": number, "v": "x", "p": TODAY}]
         body = json.loads(FileWriter().data(where, rows, COLUMNS, partition))
-        writer = self._writer(name)
-        change = writer.planned_append(json.dumps({**body, **(more or {})}))
+        file = json.dumps({**body, **(more or {})})
+        change = self._writer(name).planned_append(file)
         for key, value in (summary or {}).items():
             change.set(key, value)
         self.book.unsure.add(number)
         change.commit()
         self.book.ids[name].add(number)
         self.book.unsure.discard(number)
-        return number
+        return AppendedRow(number, file)
 
     def _writer(self, name: str) -> TableWriter:
         text = json.dumps({"namespace": [NAMESPACE], "name": name})
@@ -318,14 +325,13 @@ class HostileOwners:
 
     def _find_lost_rows(self, name: str, ids: set[int]) -> Iterator[str]:
         table = self._writer(name).load()
-        for snapshot in table.snapshots():
-            gone = [
-                path
-                for path in _live_paths(table, snapshot.snapshotId())
-                if not local(path).exists()
-            ]
-            if gone:
-                yield f"{name}: files of a retained snapshot are gone: {gone[:3]}"
+        retained = {
+            path
+            for snapshot in table.snapshots()
+            for path in _live_paths(table, snapshot.snapshotId())
+        }
+        if gone := sorted(path for path in retained if not local(path).exists()):
+            yield f"{name}: {len(gone)} files of retained snapshots are gone: {gone[:3]}"
         head = table.currentSnapshot()
         paths = [] if head is None else _live_paths(table, head.snapshotId())
         there = [local(path) for path in paths if local(path).exists()]
@@ -338,12 +344,19 @@ class HostileOwners:
             yield f"{name}: {len(extra)} rows too many, as {sorted(extra)[:5]}"
 
 
-def refuse(path: str, headers: Message) -> Answer | None:
-    """Answer 403 to whoever asks for the refused table; its writer sends changes alone."""
-    if not path.split("?")[0].endswith(REFUSED_PATH) or headers.get("Content-Length"):
-        return None
+def refusing(now: Callable[[], float] = time.monotonic) -> Gate:
+    """Answer 403 to whoever asks for the refused table; its writer sends changes alone. In between
+    it is shown: while it is not, no action of any table may remove a file."""
+    begun = now()
     body = {"error": {"message": "not for you", "type": "ForbiddenException", "code": 403}}
-    return 403, [("Content-Type", "application/json")], json.dumps(body).encode()
+    forbidden = 403, [("Content-Type", "application/json")], json.dumps(body).encode()
+
+    def refuse(path: str, headers: Message) -> Answer | None:
+        if not path.split("?")[0].endswith(REFUSED_PATH) or headers.get("Content-Length"):
+            return None
+        return forbidden if (now() - begun) % (REFUSED_S + SHOWN_S) < REFUSED_S else None
+
+    return refuse
 
 
 def _live_paths(table: Any, snapshot: int) -> list[str]:
@@ -368,7 +381,9 @@ def _shown(console: str, name: str) -> str:
         "/api/events?limit=5000", "/api/dead-letters?limit=5000",
     ):  # fmt: skip
         answer = requests.get(console + path, timeout=30)
-        if "limit" in path and answer.ok:
+        if answer.status_code != HTTPStatus.NOT_FOUND:  # it knows of no clone
+            answer.raise_for_status()
+        if "limit" in path:
             rows = answer.json().get("events") or answer.json().get("dead_letters") or []
             texts += [json.dumps(row) for row in rows if name in json.dumps(row)]
         elif answer.ok:

@@ -1,8 +1,9 @@
 """Whether every service goes on: what waits for it is taken, and its process is the same one.
 
-Enricher and planner are judged by their groups' offsets. Worker and committer are judged by the
-ends of ordinary tables' tasks: an offset goes by the oldest record, which may be a result of a
-table that a hostile order has paused, and that one waits by order.
+The planner is judged by its group's offsets, all others by ordinary tables: an offset goes by the
+oldest record, which may be of a hostile table that cannot be read now, or that is paused. The
+enricher is judged by how long a commit waits for its changes, worker and committer by how long no
+task of theirs comes to its end.
 """
 
 from __future__ import annotations
@@ -19,22 +20,24 @@ from urllib.request import urlopen
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from firnline_adapters.records import RecordCodec
 from firnline_adapters.schema_topic import SchemaTopic
+from firnline_domain.records.events import FilesChanged, TableCommitted
 from firnline_domain.records.orders import RewriteFiles, TableOrder
 from firnline_domain.records.results import RewriteFinished
 from firnline_local.stack import Stack
 
 from firnline_chaos.hostile.records import marked
+from firnline_chaos.tables import NAMESPACE
 from firnline_chaos.topics import ENDS
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
     # service: topics whose records may not wait for LIMIT_S without any being taken.
-    "enricher": ("table-commits", "resync-requests"),
     "planner": ("file-changes", "maintenance-events", "operator-orders", "table-scans"),
 }
 BY_TASKS = ("worker", "committer")
 TASK_TOPICS = (
     "rewrite-tasks", "rewrite-tasks-heavy", "table-tasks", "task-results", "maintenance-events",
 )  # fmt: skip
+READ_TOPICS = {*TASK_TOPICS, "table-commits", "file-changes"}
 LIMIT_S = 5.0
 WORKER_LIMIT_S = 30.0  # an expiry takes up to 12 s beside others, and is no standstill
 EVERY_S = 0.5
@@ -44,7 +47,7 @@ PATIENCE_S = 10.0
 class Reader:
     """Reads every topic that a service is judged by. One thread."""
 
-    def __init__(self, bootstrap: str, tasks: OpenTasks) -> None:
+    def __init__(self, bootstrap: str, tasks: OpenTasks, commits: OpenCommits) -> None:
         self._consumer = Consumer(
             {"bootstrap.servers": bootstrap, "group.id": "chaos-progress",
              "enable.auto.commit": False, "fetch.message.max.bytes": 16 * 1024 * 1024}
@@ -55,9 +58,9 @@ class Reader:
             return [TopicPartition(name, n) for name in topics for n in known[name].partitions]
 
         self.partitions = {group: partitions(topics) for group, topics in GROUPS.items()}
-        self._consumer.assign(partitions({*TASK_TOPICS, *chain(*GROUPS.values())}))
+        self._consumer.assign(partitions({*READ_TOPICS, *chain(*GROUPS.values())}))
         self._codec = RecordCodec(SchemaTopic(bootstrap).find)
-        self._tasks = tasks
+        self._told = (tasks, commits)
         self._offsets: dict[tuple[str, int], int] = {}
 
     def read(self) -> None:
@@ -66,8 +69,14 @@ class Reader:
             for one in found:
                 if not one.error():
                     self._offsets[one.topic(), one.partition()] = one.offset()
-                    if one.topic() in TASK_TOPICS and one.value() and not marked(one):
-                        self._tasks.take(self._codec.decode(one.value()), time.monotonic())
+                    if one.topic() in READ_TOPICS and one.value() and not marked(one):
+                        self._take(self._codec.decode(one.value()))
+
+    def _take(self, record: Any) -> None:
+        table = getattr(record, "table", None)
+        if table is not None and table.namespace == (NAMESPACE,):
+            for told in self._told:
+                told.take(record, time.monotonic())
 
     def newest(self, topic: str, partition: int) -> int:
         """Offset of the newest record, -1 where nothing was read yet. A topic's end says less: the
@@ -119,6 +128,27 @@ class OpenTasks:
 
 
 @dataclass
+class OpenCommits:
+    """Commits whose changes are not there yet, by event."""
+
+    since_s: dict[str, float] = field(default_factory=dict)
+    _changed: set[str] = field(default_factory=set)
+
+    def take(self, record: Any, now_s: float) -> None:
+        match record:
+            case TableCommitted() if any(moved.kind != "tag" for moved in record.refs):
+                if record.event_id not in self._changed:
+                    self.since_s.setdefault(record.event_id, now_s)
+            case FilesChanged():
+                self._changed.add(record.event_id)
+                self.since_s.pop(record.event_id, None)
+
+    def longest_s(self, now_s: float) -> float:
+        """For how long the oldest has waited."""
+        return now_s - min(self.since_s.values(), default=now_s)
+
+
+@dataclass
 class Waiting:
     """How long each partition has had records that nobody takes."""
 
@@ -145,7 +175,8 @@ class Progress:
         self._waiting = Waiting()
         self._stop = threading.Event()
         self._tasks = OpenTasks()
-        self._reader = Reader(stack.kafka, self._tasks)
+        self._commits = OpenCommits()
+        self._reader = Reader(stack.kafka, self._tasks, self._commits)
         self._restarts = {name: part.restarts for name, part in stack.record.parts.items()}
         self._consumers = {
             group: Consumer({"bootstrap.servers": stack.kafka, "group.id": group,
@@ -185,6 +216,7 @@ class Progress:
         while not self._stop.wait(EVERY_S):
             self._ask_gateway()
             self._reader.read()
+            self._note("enricher", self._commits.longest_s(time.monotonic()))
             for service in self._tasks.waiting:
                 self._note(service, self._tasks.standstill_s(service, time.monotonic()))
             for group in GROUPS:
