@@ -6,12 +6,16 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
+from firnline_domain.errors import TaskRefused
 from firnline_domain.records.results import Mode
 from firnline_worker.set_files import LiveSets
 from firnline_worker.stage import GroupOrder, GroupRefused, GroupResult, StageOrder
+
+from tests.kit.table_writer import local
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
 IDS, NAMES = [1, 2, 3, 4, None], ["a", "b", "", None]
@@ -80,6 +84,21 @@ def test_rows_are_the_models_before_and_after(lab, rewriter, mode, seed):
     if mode is Mode.NATIVE:
         lab.commit(result)
     assert lab.rows() == sorted(model.rows, key=repr)
+
+
+@pytest.mark.parametrize("content", ["data", "equality-deletes"])
+def test_a_file_that_is_gone_is_told_as_the_tables_fault(lab, rewriter, content):
+    """Whoever removed it: the worker cannot mend that, and no trace of ours says which file."""
+    lab.create("id BIGINT, v INT")
+    lab.insert("(1, 1), (2, 2)")
+    rows = lab.stored()
+    lab.equality_delete(["id"], "(1)")
+    written = rows if content == "data" else lab.stored() - rows
+    (gone,) = (one for one in written if one.endswith(".parquet"))
+    local(gone).unlink()
+    with pytest.raises(TaskRefused, match=Path(gone).name) as refused:
+        rewriter.rewrite(lab.order(), lambda _: None)
+    assert refused.value.reason == "unreadable_file"
 
 
 class Refusing:

@@ -60,6 +60,7 @@ from firnline_worker.slices import slice_limit, slice_of
 from firnline_worker.sort_plans import sort_plan, sort_wish
 from firnline_worker.stage import (
     GroupDone,
+    GroupLacksFile,
     GroupOrder,
     GroupRefused,
     GroupResult,
@@ -200,7 +201,10 @@ class Rewriter:
         listed_paths = [*paths, *of_sets, files.row_map, files.marks]
         self._write_ahead(task, files.list, listed_paths)
         try:
-            done = self._run_groups(task, chosen, groups, files.row_map, run, of_sets)
+            try:
+                done = self._run_groups(task, chosen, groups, files.row_map, run, of_sets)
+            except FileNotFoundError as gone:  # removed by somebody, or expired since
+                raise TaskRefused("unreadable_file", str(gone), retryable=True) from gone
             ids = proving_ids(table, chosen.deletes)
             described = tuple(report.group(java, order.scope, chosen, one, ids) for one in done)
             _refuse_unproved(described)
@@ -267,6 +271,8 @@ class Rewriter:
             for one in results:
                 if isinstance(one, GroupRefused):
                     raise Refused(one.reason, one.detail)
+                if isinstance(one, GroupLacksFile):
+                    raise FileNotFoundError(one.detail)
             done = [one for one in results if isinstance(one, GroupDone)]
             if not chosen.sort_keys:  # rows that change places cannot be found again by it
                 _write_row_map(task.table, row_map_path, done, sets.marked(chosen))

@@ -92,7 +92,15 @@ class GroupRefused:
     detail: str
 
 
-GroupResult = GroupDone | GroupRefused
+@dataclass(frozen=True)
+class GroupLacksFile:
+    """An input of this group is not there."""
+
+    index: int
+    detail: str
+
+
+GroupResult = GroupDone | GroupRefused | GroupLacksFile
 
 
 def run_groups(order: StageOrder, groups: Iterable[GroupOrder]) -> Iterator[GroupResult]:
@@ -135,6 +143,8 @@ def _run_group(order: StageOrder, group: GroupOrder, io: FileIO, deletes: Delete
             tally, files = _write_outputs(order, group, io, deletes, masked)
     except Refused as refused:
         return GroupRefused(group.index, refused.reason, refused.detail)
+    except FileNotFoundError as gone:
+        return GroupLacksFile(group.index, str(gone))
     return GroupDone(group.index, tally, files, started_ms, masked.blobs(), _tried())
 
 
