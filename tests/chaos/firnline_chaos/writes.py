@@ -228,10 +228,10 @@ def copy_on_write(turn: Turn) -> None:
 
 
 def remove_file(turn: Turn) -> None:
-    """A DELETE that takes whole files."""
-    file, shown = turn.some_file()
+    """A DELETE that takes whole files, with the rows that a rollback has brought back meanwhile."""
+    file, _ = turn.some_file()
     pending = turn.java.newDelete().deleteFile(turn.file(file)).validateFilesExist()
-    turn.commit(pending, Change(killed=frozenset(row.version for row in shown.values())))
+    turn.commit(pending, Change(killed=frozenset(versions_in(turn.table, file))))
 
 
 def expire(turn: Turn) -> None:

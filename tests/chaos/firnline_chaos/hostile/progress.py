@@ -50,7 +50,8 @@ class Reader:
     def __init__(self, bootstrap: str, tasks: OpenTasks, commits: OpenCommits) -> None:
         self._consumer = Consumer(
             {"bootstrap.servers": bootstrap, "group.id": "chaos-progress",
-             "enable.auto.commit": False, "fetch.message.max.bytes": 16 * 1024 * 1024}
+             "enable.auto.commit": False, "fetch.message.max.bytes": 16 * 1024 * 1024,
+             "auto.offset.reset": "earliest"}
         )  # fmt: skip
         known = self._consumer.list_topics(timeout=PATIENCE_S).topics
 
