@@ -137,4 +137,5 @@ def ground(
         found = stack.enter_context(running(state_dir, parts, settings))
         second = second_gateway(state, settings["gateway"])
         stack.callback(second.close)
+        second.wait_ready()
         yield Ground(found, proxy, second, journal, lake)
