@@ -136,16 +136,6 @@ def test_totals_follow_the_documents(harness: ReadModelHarness) -> None:
     assert (found["tables"], found["tables_dropped"], found["data_files"]) == (1, 1, 1)
 
 
-def test_totals_are_whole_where_a_result_has_fractions(harness: ReadModelHarness) -> None:
-    """A stored document's numbers come back as floats, and results bring some of their own."""
-    result = make("table_result/manifests", table=table(1))
-    harness.tell(commit(1, at_ms=11))
-    harness.tell(result, commit(1, at_ms=11))
-    harness.tell(replace(result, task_id="task-9"), commit(2, at_ms=12))
-    assert harness.model.totals(0)["work_manifests_after"] == 6
-    assert all(type(count) is int for count in harness.model.totals(0).values())
-
-
 def test_tasks_run_until_their_deadline(harness: ReadModelHarness) -> None:
     harness.tell(order(1, deadline_ms=100), order(2, deadline_ms=200), order(3, deadline_ms=300))
     harness.tell(commit(3, 50))

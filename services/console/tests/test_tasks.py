@@ -120,6 +120,12 @@ def test_a_commit_counts_once_and_every_setback(make: Make) -> None:
     assert totals["work_files_removed"] == 10
 
 
+def test_totals_are_whole_where_a_result_has_fractions(make: Make) -> None:
+    """The store keeps them as text; one with a point could not be read back."""
+    totals = totals_of(folded(make("table_result/manifests", numbers={"bytes": 2.0})))
+    assert (totals["work_bytes"], type(totals["work_bytes"])) == (2, int)
+
+
 def test_an_expiry_is_no_rewrite(make: Make) -> None:
     view = folded(make("expire_snapshots/old_snapshots"), make("snapshots_expired/expired"))
     assert view.kind == "expire"

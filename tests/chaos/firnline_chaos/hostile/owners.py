@@ -68,19 +68,7 @@ SUMMARY_NAMES = (
     "total-records", "total-data-files", "added-files-size", "deleted-records",
 )  # fmt: skip
 BOUNDS = (b"", b"\xff", b"2020-01-01", b"\xe6\x97", b"9999", b"\x00" * 40)
-ODD_NAMES = (
-    "a#b",
-    "a?b",
-    "a;b",
-    "a b",
-    "a%20b",
-    "a%2Fb",
-    "\u00e4b",
-    "a\u0308",
-    "a+b",
-    "a&b",
-    "a=b",
-)
+ODD_NAMES = ("a#b", "a?b", "a;b", "a b", "a%20b", "a%2Fb", "\u00e4b", "a\u0308", "a+b", "a&b")
 REFUSED_PER_S = 5.0
 REFUSED_S, SHOWN_S = 75.0, 30.0  # the first is longer than the enricher's patience
 EXPIRING = {
