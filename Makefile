@@ -209,7 +209,7 @@ $(VENV)/docs/.ready: requirements-docs.lock | setup
 
 .PHONY: docs
 docs: $(VENV)/docs/.ready ## Build the documentation into site/, with strict links
-	PYTHONPATH=$(VENV)/docs $(BIN)/python -m mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 PYTHONPATH=$(VENV)/docs $(BIN)/python -m mkdocs build --strict
 
 .PHONY: clean
 clean: ## Remove the environment and all local state
