@@ -8,8 +8,10 @@ import runpy
 from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 from firnline_adapters.metric_list import DEAD, METRICS
+from firnline_cli.__main__ import main
 from firnline_console.labels import ENDS
 
 ROOT = Path(__file__).parents[1]
@@ -162,3 +164,17 @@ def test_commands_named_in_the_documentation_exist() -> None:
         text = page.read_text()
         assert set(re.findall(r"`make ([a-z-]+)", text)) <= targets, page
         assert set(re.findall(r"`firnline ([a-z][a-z-]*)", text)) <= commands, page
+
+
+COMMAND_LINES = r"\bfirnline ([a-z][a-z-]*)((?: +(?!#|\||`)[^\s`|#]+|\\\n)*)"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=title)
+def test_options_named_in_the_documentation_exist(page: Path) -> None:
+    context = click.Context(main)
+    for name, arguments in re.findall(COMMAND_LINES, page.read_text()):
+        if command := main.get_command(context, name):
+            known = {option for one in command.get_params(context) for option in one.opts}
+            assert set(re.findall(r"(?<!\S)--[a-z][a-z0-9-]*", arguments)) <= known, (
+                f"{name}{arguments}"
+            )
