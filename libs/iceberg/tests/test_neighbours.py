@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
-from typing import Any
-from urllib.parse import parse_qs, unquote, urlsplit
 from uuid import UUID
 
 import pytest
@@ -25,105 +20,18 @@ from firnline_iceberg.neighbours import (
     rule_of_outside,
 )
 from firnline_iceberg.tables import Tables
-from pyiceberg.partitioning import PartitionSpec
-from pyiceberg.schema import Schema
-from pyiceberg.table.metadata import new_table_metadata
-from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
-from pyiceberg.types import LongType, NestedField
 
-Name = tuple[str, ...]
-SCHEMA = Schema(NestedField(1, "id", LongType()))
-OURS = ("shop", "orders")
-
-
-class RestCatalog(ThreadingHTTPServer):
-    """Tables by name, `answers` by path where it says something else."""
-
-    daemon_threads = True
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.tables: dict[Name, dict[str, Any]] = {}
-        self.answers: dict[str, int] = {}  # path below /v1 -> status
-        self.calls: list[str] = []
-        self.delegated = 0  # calls that asked for keys of the storage
-        self.prefix = ""
-
-    @property
-    def uri(self) -> str:
-        return f"http://127.0.0.1:{self.server_port}"
-
-    def put(self, name: Name, location: str, uuid: int = 0, **properties: str) -> dict[str, Any]:
-        """A table; `uuid`: 0 = of its own."""
-        number = uuid or len(self.tables) + 100
-        made = new_table_metadata(
-            SCHEMA, PartitionSpec(), UNSORTED_SORT_ORDER, location, properties, UUID(int=number)
-        )
-        found: dict[str, Any] = made.model_dump(mode="json", by_alias=True)
-        self.tables[name] = found
-        return found
-
-    def answer(self, path: str, asked: dict[str, list[str]]) -> tuple[int, object]:
-        path = path.removeprefix(f"{self.prefix}/") if self.prefix else path
-        if path in self.answers:
-            return self.answers[path], {"error": {"message": "no", "type": "E", "code": 1}}
-        if path == "config":
-            return 200, {"defaults": {}, "overrides": {"prefix": self.prefix}}
-        if path == "namespaces":
-            parent = tuple(asked.get("parent", [""])[0].split("\x1f")) if "parent" in asked else ()
-            depth = len(parent)
-            found = {one[: depth + 1] for one in self.tables if len(one) > depth + 1}
-            below = sorted(one for one in found if one[:depth] == parent)
-            return 200, {"namespaces": below}
-        _, namespace, _, *name = path.split("/")
-        levels = tuple(unquote(namespace).split("\x1f"))
-        if not name:
-            found = {one for one in self.tables if one[:-1] == levels}
-            named = [{"namespace": one[:-1], "name": one[-1]} for one in sorted(found)]
-            return 200, {"identifiers": named}
-        if (made := self.tables.get((*levels, unquote(name[0])))) is None:
-            return 404, {"error": {"message": "no", "type": "NoSuchTable", "code": 404}}
-        place = f"{made['location']}/metadata/00001-x.metadata.json"
-        return 200, {"metadata-location": place, "metadata": made}
-
-    def loads(self) -> int:
-        return sum("/tables/" in one for one in self.calls)
-
-
-class _Handler(BaseHTTPRequestHandler):
-    server: RestCatalog
-
-    def do_GET(self) -> None:
-        parts = urlsplit(self.path)
-        path = parts.path.removeprefix("/v1/")
-        self.server.calls.append(path)
-        self.server.delegated += "X-Iceberg-Access-Delegation" in self.headers
-        status, body = self.server.answer(path, parse_qs(parts.query))
-        self.send_response(status)
-        self.end_headers()
-        self.wfile.write(json.dumps(body).encode())
-
-    def log_message(self, *_: object) -> None:
-        """Quiet."""
+from .rest_catalog import OURS, Name, RestCatalog, serving
 
 
 @pytest.fixture
 def catalog() -> Iterator[RestCatalog]:
-    yield from _serving()
+    yield from serving()
 
 
 @pytest.fixture
 def other_catalog() -> Iterator[RestCatalog]:
-    yield from _serving()
-
-
-def _serving() -> Iterator[RestCatalog]:
-    server = RestCatalog()
-    Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-    server.put(OURS, "s3://lake/shop/orders", uuid=1)
-    yield server
-    server.shutdown()
-    server.server_close()
+    yield from serving()
 
 
 def refused(catalog: RestCatalog, name: Name = OURS) -> str:
@@ -331,7 +239,7 @@ def test_two_connections_to_one_place_see_one_table(catalog: RestCatalog) -> Non
 
 
 def test_calls_are_bounded_by_age_and_shared(catalog: RestCatalog) -> None:
-    """However many tasks ask: one listing a minute, one load per table an hour; a new name is
+    """However many tasks ask at once: one listing, one load per table an hour; a new name is
     loaded at once."""
     for at in range(20):
         catalog.put(("many", f"t{at}"), f"s3://lake/many/t{at}")
@@ -346,7 +254,7 @@ def test_calls_are_bounded_by_age_and_shared(catalog: RestCatalog) -> None:
     assert catalog.loads() == 21
     assert len(listings) == 5  # of the namespaces at the top, and two for each of two
     assert catalog.delegated - asked <= len(listings) + 10  # no load asks for keys
-    now[0] += NAMES_AGE_S + 1
+    now[0] += 0.1
     catalog.put(("many", "clone"), "s3://lake/clone", uuid=1)
     assert [one.name for one in known.of(table)] == ["lake:many.clone"]
     assert catalog.loads() == 22
@@ -354,6 +262,25 @@ def test_calls_are_bounded_by_age_and_shared(catalog: RestCatalog) -> None:
     now[0] += FACTS_AGE_S + 1
     assert known.of(table) == []
     assert catalog.loads() == 22 + 22
+
+
+def test_a_listing_is_made_again_for_a_twentieth_of_the_time(catalog: RestCatalog) -> None:
+    """A clone that was registered meanwhile would lose its files."""
+    now = [0.0]
+
+    class Slow(Tables):
+        def names(self) -> Iterator[tuple[str, ...]]:
+            now[0] += 2.0
+            return super().names()
+
+    tables = Slow(catalog.uri)
+    table, known = tables.named(("shop",), "orders"), Neighbours(tables, lambda: now[0])
+    assert known.of(table) == []
+    catalog.put(("dev", "clone"), "s3://lake/clone", uuid=1)
+    now[0] = 39.0
+    assert known.of(table) == []
+    now[0] = 41.0
+    assert [one.name for one in known.of(table)] == ["lake:dev.clone"]
 
 
 def test_a_table_that_was_dropped_is_forgotten(catalog: RestCatalog) -> None:

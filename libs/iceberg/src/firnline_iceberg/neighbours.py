@@ -5,10 +5,10 @@ give two tables one uuid, and any writer may put a table below, above or into an
 location. Before anything is removed, moved or withdrawn the catalogs are asked for all their
 tables. What an event, a record or a list of objects says of other tables proves nothing here.
 
-The cost: one listing per namespace, and one load per table. Names are listed again after
-`NAMES_AGE_S`. What is known of a name is loaded again after `FACTS_AGE_S`, so a worker with 5,000
-tables makes 5,000 loads an hour at most, whatever the number of its tasks; a name that is new is
-loaded at once.
+The cost: one listing per namespace, and one load per table. Names are listed for each action, as
+long as listings take a twentieth of the time at most, and once in `NAMES_AGE_S` at least. What is
+known of a name is loaded again after `FACTS_AGE_S`, so a worker with 5,000 tables makes 5,000 loads
+an hour at most, whatever the number of its tasks; a name that is new is loaded at once.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from firnline_iceberg.naming import folder_of
 from firnline_iceberg.tables import LoadedTable, TableGone
 
 NAMES_AGE_S: Final = 60.0
+SHARE: Final = 20  # of a listing's time, until the next one
 FACTS_AGE_S: Final = 3_600.0
 AT_ONCE: Final = 4  # loads; each thread has a client of its own
 FEW: Final = 8  # tables that are loaded without other threads
@@ -196,7 +197,7 @@ class _Known:
     """One catalog's tables, and when they were asked for."""
 
     names: tuple[tuple[str, ...], ...] = ()
-    listed_at_s: float | None = None
+    listed_until_s: float | None = None
     facts: dict[tuple[str, ...], tuple[float, Facts]] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -239,9 +240,10 @@ class Neighbours:
             known = self._known.setdefault(key, _Known())
         with known.lock:  # who comes meanwhile has what this one finds
             now_s = self._now_s()
-            if known.listed_at_s is None or now_s - known.listed_at_s > NAMES_AGE_S:
+            if known.listed_until_s is None or now_s > known.listed_until_s:
                 known.names = _list_names(catalog)
-                known.listed_at_s = now_s
+                took_s = self._now_s() - now_s
+                known.listed_until_s = now_s + min(SHARE * took_s, NAMES_AGE_S)
             due = [
                 name
                 for name in known.names
