@@ -42,12 +42,16 @@ dist: setup ## One wheel of all members, with the `firnline` command: DIST=folde
 	$(BIN)/python -m uv build --quiet --wheel --no-build-isolation --python $(BIN)/python --out-dir $(DIST)
 	@rm -rf build firnline.egg-info
 
-# Tests wait for servers as often as for a core.
-WORKERS ?= 4
+# Tests that share a server are one group (tests/kit/groups.py) and run on one of the workers.
+WORKERS ?= 2
 .PHONY: test
 test: setup ## Lint, types and every test: unit, contract, integration, e2e
 	$(MAKE) lint types
-	$(BIN)/pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder --durations 25
+	$(BIN)/pytest --numprocesses $(WORKERS) --dist loadgroup --no-loadscope-reorder
+
+.PHONY: test-long
+test-long: setup ## What `make test` runs a part of: every row of the coverage matrix, more seeds, every signal
+	FIRNLINE_TEST_LONG=1 $(BIN)/pytest tests/fuzz tests/integration/worker/test_coverage_matrix.py tests/integration/standalone/test_run_beside_others.py
 
 .PHONY: unit
 unit: setup ## Unit tests only: no server, no Spark

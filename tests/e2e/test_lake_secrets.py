@@ -3,7 +3,6 @@ store, both of which end: nothing that opens it is in anything that is written, 
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import threading
@@ -24,11 +23,7 @@ from tests.kit.lake_catalog import CREDENTIAL, LakeCatalog, Rules, lake_catalog
 from tests.kit.s3_server import s3_server
 from tests.kit.serve_nessie import toml_of
 
-pytestmark = [
-    pytest.mark.e2e,
-    pytest.mark.timeout(900),
-    pytest.mark.skipif("FIRNLINE_TEST_LAKE" not in os.environ, reason="long: make test-lake"),
-]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 SECONDS = "30"
 TOKEN_S, KEYS_S = 15.0, 20.0
 PAGES = ("fleet", "tables", "tasks", "workers", "events", "dead-letters", "advice")

@@ -16,7 +16,7 @@ from firnline_actions.trials import Ground, Trial
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack, pytest.mark.timeout(0)]
 
-FIRST_SEEDS = (1, 2)  # in every `make test`
+FIRST_SEEDS = (1, 2) if "FIRNLINE_TEST_LONG" in os.environ else (1,)
 ROUNDS, FEW_ROUNDS = 10, 6  # of writers and an action
 MINUTES = float(os.environ.get("FIRNLINE_ACTIONS_MINUTES") or 0)
 SEED = os.environ.get("FIRNLINE_ACTIONS_SEED")
@@ -38,26 +38,27 @@ def show(ground: Ground) -> None:
         print(f"{count:6d} {name}")
 
 
-@pytest.mark.skipif(bool(MINUTES or SEED), reason="make fuzz-actions")
-def test_the_first_seeds(ground):
-    for seed in FIRST_SEEDS:
-        trial(ground, seed, FEW_ROUNDS)
-    show(ground)
-    assert ground.told["snapshots read"] > 20
-    assert sum(count for name, count in ground.told.items() if name.endswith(": killed"))
+if SEED:
 
+    def test_a_seed(ground):
+        trial(ground, int(SEED or 0))
+        show(ground)
 
-@pytest.mark.skipif(not SEED, reason="make fuzz-actions SEED=n")
-def test_a_seed(ground):
-    trial(ground, int(SEED or 0))
-    show(ground)
+elif MINUTES:
 
+    def test_for_some_minutes(ground):
+        end = time.monotonic() + MINUTES * 60
+        while time.monotonic() < end:
+            seed = random.SystemRandom().randrange(2**31)
+            print(f"seed {seed}", flush=True)
+            trial(ground, seed)
+        show(ground)
 
-@pytest.mark.skipif(not MINUTES, reason="make fuzz-actions MINUTES=n")
-def test_for_some_minutes(ground):
-    end = time.monotonic() + MINUTES * 60
-    while time.monotonic() < end:
-        seed = random.SystemRandom().randrange(2**31)
-        print(f"seed {seed}", flush=True)
-        trial(ground, seed)
-    show(ground)
+else:
+
+    def test_the_first_seeds(ground):
+        for seed in FIRST_SEEDS:
+            trial(ground, seed, FEW_ROUNDS)
+        show(ground)
+        assert ground.told["snapshots read"] > 20
+        assert sum(count for name, count in ground.told.items() if name.endswith(": killed"))

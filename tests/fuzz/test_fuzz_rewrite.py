@@ -54,23 +54,24 @@ def show(bench) -> None:
         print(f"{count:6d} {name}")
 
 
-@pytest.mark.skipif(bool(MINUTES or SEED), reason="make fuzz-rewrite")
-@pytest.mark.parametrize("number", FIRST_SEEDS)
-def test_the_first_seeds(fuzz_bench, number):
-    trial(fuzz_bench, number)
-    assert fuzz_bench.modes["native"] > 5
-    assert fuzz_bench.modes["conversions"] > 5
+if SEED:
 
+    def test_a_seed(fuzz_bench):
+        trial(fuzz_bench, int(SEED))
 
-@pytest.mark.skipif(not SEED, reason="make fuzz-rewrite SEED=n")
-def test_a_seed(fuzz_bench):
-    trial(fuzz_bench, int(SEED))
+elif MINUTES:
 
+    def test_for_some_minutes(fuzz_bench):
+        end = time.monotonic() + MINUTES * 60
+        while time.monotonic() < end:
+            number = random.SystemRandom().randrange(2**31)
+            print(f"seed {number}")
+            trial(fuzz_bench, number)
 
-@pytest.mark.skipif(not MINUTES, reason="make fuzz-rewrite MINUTES=n")
-def test_for_some_minutes(fuzz_bench):
-    end = time.monotonic() + MINUTES * 60
-    while time.monotonic() < end:
-        number = random.SystemRandom().randrange(2**31)
-        print(f"seed {number}")
+else:
+
+    @pytest.mark.parametrize("number", FIRST_SEEDS)
+    def test_the_first_seeds(fuzz_bench, number):
         trial(fuzz_bench, number)
+        assert fuzz_bench.modes["native"] > 5
+        assert fuzz_bench.modes["conversions"] > 5

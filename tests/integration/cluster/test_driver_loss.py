@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -15,11 +14,7 @@ from tests.integration.cluster.conftest import World
 from tests.integration.cluster.test_executor_loss import wait_for
 from tests.kit.spark_driver import SparkDriver, spark_driver
 
-pytestmark = [
-    pytest.mark.spark,
-    pytest.mark.timeout(900),
-    pytest.mark.skipif("FIRNLINE_TEST_LAKE" not in os.environ, reason="long: make test-lake"),
-]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 
 @contextmanager

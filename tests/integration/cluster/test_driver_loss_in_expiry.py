@@ -3,7 +3,6 @@ its executors are there: another one ends it, and exactly what no snapshot has i
 
 from __future__ import annotations
 
-import os
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -15,11 +14,7 @@ from tests.integration.cluster.test_driver_loss import worker
 from tests.integration.cluster.test_executor_loss import wait_for
 from tests.kit.spark_driver import SparkDriver
 
-pytestmark = [
-    pytest.mark.spark,
-    pytest.mark.timeout(900),
-    pytest.mark.skipif("FIRNLINE_TEST_LAKE" not in os.environ, reason="long: make test-lake"),
-]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 BEFORE_ITS_COMMIT = None
 REMOVALS = (0, 1, 3)  # after its commit alone, among data files, among manifests
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -16,11 +15,7 @@ from tests.integration.cluster import steps
 from tests.integration.cluster.conftest import CANARY, World
 from tests.kit.spark_driver import SparkDriver
 
-pytestmark = [
-    pytest.mark.spark,
-    pytest.mark.timeout(600),
-    pytest.mark.skipif("FIRNLINE_TEST_LAKE" not in os.environ, reason="long: make test-lake"),
-]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 
 def wait_for(seen: Callable[[], Any], seconds: float = 120.0) -> Any:

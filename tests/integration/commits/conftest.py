@@ -91,20 +91,28 @@ def table(make_table: Make) -> CommitScenario:
     return make_table()
 
 
-WAYS = ("service", "run")
 # `firnline run` in every module takes as long again: `make test-run`. Else in that of the hazards.
 EVERY_MODULE = bool(os.environ.get("FIRNLINE_TEST_RUN"))
 
 
-@pytest.fixture(params=WAYS)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Parametrize `way`."""
+    if "way" not in metafunc.fixturenames:
+        return
+    only = metafunc.definition.get_closest_marker("way")
+    ways = list(only.args if only else ("service", "run"))
+    if "run" in ways and not (EVERY_MODULE or "hazards" in metafunc.module.__name__):
+        ways.remove("run")
+    marks = {"service": (), "run": pytest.mark.spark}
+    metafunc.parametrize(
+        "way", [pytest.param(way, marks=marks[way]) for way in ways], indirect=True
+    )
+
+
+@pytest.fixture
 def way(request: pytest.FixtureRequest) -> str:
     """Who commits: the service's handlers alone, or `firnline run`, in a process with Spark's JVM
     and topics in memory."""
-    only = request.node.get_closest_marker("way")
-    if request.param == "run" and not (EVERY_MODULE or "hazards" in request.node.nodeid):
-        pytest.skip("make test-run")
-    if only is not None and request.param not in only.args:
-        pytest.skip(f"of {' and '.join(only.args)} alone")
     return str(request.param)
 
 

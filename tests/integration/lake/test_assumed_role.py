@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 import uuid
 from collections.abc import Iterator
@@ -18,10 +17,7 @@ from tests.kit.lake_catalog import Rules as CatalogRules
 from tests.kit.lake_pair import LakeTable, Pair, pair
 from tests.kit.s3_server import S3Server
 
-pytestmark = [
-    pytest.mark.stack,
-    pytest.mark.skipif("FIRNLINE_TEST_LAKE" not in os.environ, reason="long: make test-lake"),
-]
+pytestmark = pytest.mark.stack
 ROLE = "arn:aws:iam::000000000000:role/maintenance"
 OURS = "AKFIRNLINE"  # which the store does not know
 

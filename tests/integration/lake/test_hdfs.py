@@ -25,10 +25,7 @@ from tests.kit.hdfs import catalog_on, files, hdfs
 from tests.kit.kernel_on_storage import ROWS, rewritten
 from tests.kit.lake_pair import LakeTable, Pair, now_ms, pair
 
-pytestmark = [
-    pytest.mark.stack,
-    pytest.mark.skipif("FIRNLINE_TEST_LAKE" not in os.environ, reason="long: make test-lake"),
-]
+pytestmark = pytest.mark.stack
 
 
 @pytest.fixture(scope="module")

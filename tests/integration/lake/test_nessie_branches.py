@@ -3,7 +3,6 @@ counted as `dev`, and who is to open it there does."""
 
 from __future__ import annotations
 
-import os
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,10 +21,7 @@ from pyiceberg.table import Table
 from tests.kit.gateway_thread import GatewayThread, gateway_before
 from tests.kit.nessie import Nessie
 
-pytestmark = [
-    pytest.mark.stack,
-    pytest.mark.skipif("FIRNLINE_TEST_LAKE" not in os.environ, reason="long: make test-lake"),
-]
+pytestmark = pytest.mark.stack
 ROWS = pa.table({"id": pa.array([1, 2], pa.int64())})
 
 

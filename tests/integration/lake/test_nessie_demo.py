@@ -19,11 +19,7 @@ from tests.kit.nessie import Nessie
 from tests.kit.s3_server import S3Server
 from tests.kit.serve_nessie import written
 
-pytestmark = [
-    pytest.mark.e2e,
-    pytest.mark.timeout(900),
-    pytest.mark.skipif(not os.environ.get("FIRNLINE_TEST_LAKE"), reason="make test-lake"),
-]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 
 
 def test_every_row_is_right_on_nessie(tmp_path: Path, store: S3Server) -> None:

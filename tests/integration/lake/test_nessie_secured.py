@@ -3,7 +3,6 @@ of which end while the work is done."""
 
 from __future__ import annotations
 
-import os
 import time
 import uuid
 from collections.abc import Iterator
@@ -22,10 +21,7 @@ from tests.kit.lake_pair import LakeTable, Pair, pair
 from tests.kit.nessie import Nessie
 from tests.kit.s3_server import S3Server
 
-pytestmark = [
-    pytest.mark.stack,
-    pytest.mark.skipif("FIRNLINE_TEST_LAKE" not in os.environ, reason="long: make test-lake"),
-]
+pytestmark = pytest.mark.stack
 KEYS_S = 60
 
 

@@ -3,7 +3,6 @@ branch has, or may have, is not."""
 
 from __future__ import annotations
 
-import os
 import uuid
 from typing import Any
 
@@ -18,10 +17,7 @@ from firnline_iceberg.sweeping import Sweeper, Swept
 from tests.kit.lake_pair import LakeTable, Pair, now_ms
 from tests.kit.nessie import Nessie
 
-pytestmark = [
-    pytest.mark.stack,
-    pytest.mark.skipif("FIRNLINE_TEST_LAKE" not in os.environ, reason="long: make test-lake"),
-]
+pytestmark = pytest.mark.stack
 LIVES = Lifetimes()
 
 

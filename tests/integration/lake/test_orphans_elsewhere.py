@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,10 +16,7 @@ from firnline_iceberg.storage import file_io
 from tests.kit import cloud_stores
 from tests.kit.cloud_stores import Store
 
-pytestmark = [
-    pytest.mark.stack,
-    pytest.mark.skipif("FIRNLINE_TEST_LAKE" not in os.environ, reason="long: make test-lake"),
-]
+pytestmark = pytest.mark.stack
 
 
 def storage_of(there: Store) -> Storage:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -14,10 +13,7 @@ from tests.kit.kernel_on_storage import ROWS, rewritten
 from tests.kit.s3_server import BUCKET, S3Server
 from tests.kit.throttling import throttling
 
-pytestmark = [
-    pytest.mark.stack,
-    pytest.mark.skipif("FIRNLINE_TEST_LAKE" not in os.environ, reason="long: make test-lake"),
-]
+pytestmark = pytest.mark.stack
 
 
 def holds(location: str, properties: dict[str, str]) -> None:

@@ -52,14 +52,15 @@ class Case:
         return f"{self.shape} {'/'.join(self.arguments)} v{self.version}"
 
 
-@pytest.fixture(params=["service", "run"])
+WAYS = ("service", "run") if "FIRNLINE_TEST_RUN" in os.environ else ("service",)
+
+
+@pytest.fixture(params=WAYS)
 def fuzz_bench(request, service_bench, fuzz_jvm):
     """The services' parts, and `firnline run` with the same parts in one process."""
     if request.param == "service":
         yield service_bench
         return
-    if not os.environ.get("FIRNLINE_TEST_RUN"):
-        pytest.skip("make test-run")
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(java_gateway, "get_return_value", java_gateway.get_return_value)
         keep_apart(fuzz_jvm)
@@ -78,6 +79,9 @@ def cases() -> Iterator[Case]:
 
 
 CASES = list(cases())
+# All rows take minutes: `make test-long`. Else the first one of each outcome.
+FIRST = list({(case.mode, case.code): case for case in reversed(CASES)}.values())[::-1]
+ROWS = CASES if "FIRNLINE_TEST_LONG" in os.environ else FIRST
 
 
 @dataclass
@@ -106,7 +110,7 @@ def test_every_shape_has_a_row():
     assert {case.shape for case in CASES} == set(SHAPES)
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("case", ROWS, ids=str)
 def test_a_row(fuzz_bench, case):
     make = Maker(fuzz_bench.jvm, fuzz_bench.catalog, fuzz_bench.namespace, case.version)
     table = SHAPES[case.shape](make, *case.arguments)
