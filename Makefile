@@ -204,7 +204,7 @@ down: setup ## Stop an embedded stack
 
 .PHONY: docs-reference
 docs-reference: setup ## Write the tables of docs/reference from the code
-	$(BIN)/python docs/reference/generate.py
+	$(BIN)/python -m tests.tools.reference
 
 # The generator's packages stay out of the environment of the code.
 $(VENV)/docs/.ready: requirements-docs.lock | setup

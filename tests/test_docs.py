@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import ast
 import re
-import runpy
 from collections.abc import Iterator
 from pathlib import Path
 
 import click
 import pytest
 from firnline_adapters.metric_list import DEAD, METRICS
-from firnline_cli.__main__ import main
+from firnline_cli.__main__ import COMMANDS, main
 from firnline_console.labels import ENDS
+
+from tests.tools.reference.pages import BLOCKS, generated
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 README = (ROOT / "README.md").read_text()
 PAGES = [*ROOT.glob("*.md"), *sorted(DOCS.rglob("*.md")), ROOT / "bench/results/README.md"]
-REFERENCE = runpy.run_path(str(DOCS / "reference/generate.py"))
 SOURCES = [
     *ROOT.glob("schemas/src/**/*.py"),
     *ROOT.glob("*/*/src/**/*.py"),
@@ -35,7 +35,7 @@ def title(page: Path) -> str:
 @pytest.mark.parametrize("page", sorted(DOCS.glob("reference/*.md")), ids=title)
 def test_the_reference_is_what_the_code_says(page: Path) -> None:
     text = page.read_text()
-    assert text == REFERENCE["generated"](text), "make docs-reference"
+    assert text == generated(text), "make docs-reference"
     assert re.findall(r"^.*\| +\|$", text, re.MULTILINE) == [], "a meaning is missing"
 
 
@@ -55,7 +55,7 @@ def reasons_in(tree: ast.AST) -> Iterator[str]:
 
 def test_every_reason_that_the_code_gives_is_in_the_reference() -> None:
     """Members of enumerations are there by `test_the_reference_is_what_the_code_says`."""
-    page = (DOCS / "reference/reasons.md").read_text()
+    page = (DOCS / "reference/codes.md").read_text()
     listed = {*re.findall(r"^\| `([a-z0-9_]+)` \|", page, re.MULTILINE)}
     texts = [path.read_text() for path in SOURCES if "src" in path.parts]
     constants = {
@@ -83,7 +83,7 @@ def test_metrics_named_in_messages_exist() -> None:
 def test_every_block_of_the_reference_is_on_a_page() -> None:
     found = [name for page in DOCS.glob("reference/*.md")
              for name in re.findall(r"<!-- generated: (\S+) -->", page.read_text())]  # fmt: skip
-    assert sorted(found) == sorted(REFERENCE["BLOCKS"])
+    assert sorted(found) == sorted(BLOCKS)
 
 
 def test_metrics_are_named_as_they_are_scraped() -> None:
@@ -156,14 +156,20 @@ def test_every_page_is_in_the_index() -> None:
     assert pages - listed == {DOCS / "README.md"}
 
 
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_option_has_a_help_text(name: str) -> None:
+    command = main.get_command(click.Context(main), name)
+    assert command is not None
+    options = [one for one in command.params if isinstance(one, click.Option)]
+    assert [one.opts for one in options if not one.help] == []
+
+
 def test_commands_named_in_the_documentation_exist() -> None:
     targets = set(re.findall(r"^([a-z][a-z-]*):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    modules = (ROOT / "services/cli/src/firnline_cli").glob("[a-z]*.py")
-    commands = {path.stem.replace("_", "-") for path in modules}
     for page in PAGES:
         text = page.read_text()
         assert set(re.findall(r"`make ([a-z-]+)", text)) <= targets, page
-        assert set(re.findall(r"`firnline ([a-z][a-z-]*)", text)) <= commands, page
+        assert set(re.findall(r"`firnline ([a-z][a-z-]*)", text)) <= {*COMMANDS}, page
 
 
 COMMAND_LINES = r"\bfirnline ([a-z][a-z-]*)((?: +(?!#|\||`)[^\s`|#]+|\\\n)*)"

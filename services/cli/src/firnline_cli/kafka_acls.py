@@ -23,8 +23,20 @@ from firnline_cli._console import json_option
     help="Suffix of a service's principal. With certificates: ,O=acme",
 )
 @click.option("--service", "services", multiple=True, help="Only this service; repeatable.")
-@click.option("--bootstrap-server", "bootstrap", default="$FIRNLINE_KAFKA", show_default=True)
-@click.option("--command-config", "config", default="admin.properties", show_default=True)
+@click.option(
+    "--bootstrap-server",
+    "bootstrap",
+    default="$FIRNLINE_KAFKA",
+    show_default=True,
+    help="Bootstrap server in the printed commands.",
+)
+@click.option(
+    "--command-config",
+    "config",
+    default="admin.properties",
+    show_default=True,
+    help="Client properties file in the printed commands.",
+)
 @json_option
 def command(
     principal_prefix: str,

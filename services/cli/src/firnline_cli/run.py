@@ -63,8 +63,8 @@ def command(
 
     It runs in this process, without Kafka, Redis and services. If a deployment is known (--kafka,
     [kafka] of --config, or an embedded stack), the planner schedules it instead, unless --here is
-    given. The action `policy` does whatever the policy would schedule; other rewrites take the
-    partitions that it would choose.
+    given. The action `policy` runs all tasks that the policy would schedule. Other rewrites take
+    the partitions that it would choose.
 
     Exit code: 0 done, or nothing to do; 1 failed or refused; 2 wrong arguments or settings.
     """

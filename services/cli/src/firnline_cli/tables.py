@@ -50,9 +50,17 @@ COLUMNS = (
 @click.option(
     "--status", type=click.Choice(STATUSES), metavar="STATUS", help=f"One of {', '.join(STATUSES)}."
 )
-@click.option("--sort", type=click.Choice(SORTS), default="debt", show_default=True)
+@click.option(
+    "--sort", type=click.Choice(SORTS), default="debt", show_default=True, help="Column to sort by."
+)
 @click.option("--reverse", is_flag=True, help="Reverse the order.")
-@click.option("--limit", type=click.IntRange(1), default=1_000, show_default=True)
+@click.option(
+    "--limit",
+    type=click.IntRange(1),
+    default=1_000,
+    show_default=True,
+    help="Maximum number of tables.",
+)
 @json_option
 @console_options
 def command(

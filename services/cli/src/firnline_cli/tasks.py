@@ -30,8 +30,19 @@ COLUMNS = (
 @click.command("tasks")
 @click.argument("task", required=False)
 @click.option("--table", help="Only this table (namespace.name).")
-@click.option("--status", type=click.Choice(STATUSES), metavar="STATUS", help=", ".join(STATUSES))
-@click.option("--last", type=click.IntRange(1, 5_000), default=20, show_default=True)
+@click.option(
+    "--status",
+    type=click.Choice(STATUSES),
+    metavar="STATUS",
+    help=f"Only tasks with this status: {', '.join(STATUSES)}.",
+)
+@click.option(
+    "--last",
+    type=click.IntRange(1, 5_000),
+    default=20,
+    show_default=True,
+    help="Maximum number of tasks.",
+)
 @json_option
 @console_options
 def command(

@@ -114,19 +114,19 @@ class Api:
         return app
 
     async def page(self, request: web.Request) -> web.Response:
-        """The one page."""
+        """Return the console's web page."""
         headers = {"Content-Security-Policy": POLICY, "Cache-Control": "no-cache"}
         return web.Response(text=self._page, content_type="text/html", headers=headers)
 
     async def health(self, request: web.Request) -> web.Response:
-        """200 while topics are followed and Redis answers with a view in force."""
+        """Return 200 if the console follows the topics and Redis responds, else 503."""
         built = await asyncio.to_thread(self._model.built)
         healthy = self._healthy() and built is not None
         body = {"healthy": healthy, "generation": built.generation if built else None}
         return web.json_response(body, status=200 if healthy else 503)
 
     async def fleet(self, request: web.Request) -> web.Response:
-        """Sums over all tables and tasks, what people have paused, and the view's own age."""
+        """Return totals over all tables and tasks, the pauses, the catalogs, and the data's age."""
         now_ms = self._now_ms()
         totals, built, pauses = await asyncio.gather(
             asyncio.to_thread(self._model.totals, now_ms),
@@ -139,8 +139,8 @@ class Api:
         return await self._told({"totals": totals, "pauses": shown, "catalogs": catalogs, **age})
 
     async def tables(self, request: web.Request) -> web.Response:
-        """`?q=&namespace=&status=&sort=&limit=&cursor=`: a page of the tables that exist, those
-        with most debt first; see `listing.Query`."""
+        """Return a page of the tables, by default those with most debt first. `q`: part of the
+        name; `sort`: a column, descending with `-`; `cursor`: that of the page before."""
         asked = request[ASKED]
         query = Query(text=asked["q"], **{name: asked[name] for name in asked if name != "q"})
         page, found = await asyncio.to_thread(self._model.tables, query)
@@ -149,7 +149,7 @@ class Api:
         return await self._told({"tables": rows, "cursor": page.cursor, **counts})
 
     async def table(self, request: web.Request) -> web.Response:
-        """One table by name or key, with the partitions of every ref."""
+        """Return one table, by name or key, with the partitions of every branch."""
         view = await self._find(request)
         states = await asyncio.to_thread(self._model.states, view.key)
         refs = {
@@ -160,7 +160,7 @@ class Api:
         return await self._told({**table_json(view), "refs": refs})
 
     async def explain(self, request: web.Request) -> web.Response:
-        """Why the table was, or was not, chosen: settings, counters, decisions, tasks."""
+        """Return why the table is or is not maintained: settings, statistics, decisions, tasks."""
         view = await self._find(request)
         states, tasks, advice, same = await asyncio.gather(
             asyncio.to_thread(self._model.states, view.key),
@@ -177,13 +177,13 @@ class Api:
         return await self._told(explained(view, states, tasks, advice, self._now_ms(), others))
 
     async def advice(self, request: web.Request) -> web.Response:
-        """`?limit=`: advice that holds, by table, those with most of it first."""
+        """Return the recommendations in force, tables with most of them first."""
         found = await asyncio.to_thread(self._model.advice, request[ASKED]["limit"])
         words = [advice_json(one) for view in found for one in view.holding]
         return await self._told({"advice": words, "now_ms": self._now_ms()})
 
     async def table_advice(self, request: web.Request) -> web.Response:
-        """The same of one table."""
+        """Return the recommendations for one table."""
         view = await self._find(request)
         found = await asyncio.to_thread(self._model.advice_of, view.key)
         words = [advice_json(one) for one in found.holding] if found else []
@@ -205,8 +205,8 @@ class Api:
         return web.json_response(with_catalogs(answer, catalogs))
 
     async def tasks(self, request: web.Request) -> web.Response:
-        """`?limit=&table=&task=&status=`: open tasks, the next deadline first, then the newest that
-        have ended. `task`: the beginning of an id; `table`: a name."""
+        """Return open tasks, next deadline first, then finished ones, newest first. `task`: the
+        beginning of an id; `table`: a table's name."""
         asked = request[ASKED]
         limit, task, table, status = (asked[one.name] for one in TASKS_ASKED)
         everything = limit if (task, table, status) == ("", None, None) else MAX_ROWS
@@ -229,22 +229,17 @@ class Api:
         return await self._told(answer)
 
     async def workers(self, request: web.Request) -> web.Response:
-        """How many workers each lane of each group wants, from the orders without an outcome.
-
-        `?cores=`: of one worker. `?drain_seconds=`: how soon orders are to be done. `?max=`: the
-        most workers of a lane.
-        """
+        """Return how many workers each queue of each group needs for its waiting tasks. `cores`: of
+        one worker; `drain_seconds`: time to complete all tasks; `max`: maximum per queue."""
         asked = request[ASKED]
         capacity = WorkerCapacity(asked["cores"], asked["drain_seconds"], asked["max"])
         found = await asyncio.to_thread(self._model.open_tasks, MAX_ROWS)
         return web.json_response(workers_json(found, capacity, self._groups, self._now_ms()))
 
     async def events(self, request: web.Request) -> web.Response:
-        """`?after=&limit=`: events after a number in order of arrival, or the newest by time.
-
-        `cursor` is what to go on from; what arrives meanwhile may come twice, never not at all.
-        `kept_since_ms`: the oldest that is kept; of what was before nothing is known.
-        """
+        """Return events after the number `after` in order of arrival, or the newest ones. Continue
+        with the answer's `cursor`; an event may come twice. `kept_since_ms`: time of the oldest
+        event that is kept."""
         after = after_of(request)
         cursor = await asyncio.to_thread(self._model.cursor)
         found = await asyncio.to_thread(self._model.events, after, request[ASKED]["limit"])
@@ -255,11 +250,11 @@ class Api:
         return await self._told({**answer, "kept_since_ms": kept})
 
     async def event_stream(self, request: web.Request) -> web.StreamResponse:
-        """The same as server-sent events, without end; see `stream`."""
+        """Stream the same events as server-sent events."""
         return await stream(request, self._model, after_of(request))
 
     async def letters(self, request: web.Request) -> web.Response:
-        """`?limit=`: the newest dead letters."""
+        """Return the newest dead letters."""
         found = await asyncio.to_thread(self._model.letters, request[ASKED]["limit"])
         return web.json_response({"dead_letters": [dead_letter_json(one) for one in found]})
 

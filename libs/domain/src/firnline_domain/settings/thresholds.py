@@ -213,7 +213,7 @@ PROPERTIES = {
     ),
     "firnline.equality-deletes.max-age-ms": Property(
         "max_equality_delete_age_ms",
-        "Maximum age of equality deletes on `main`, whatever the rewrites cost. Set it if readers "
+        "Maximum age of equality deletes on `main`, at any cost. Set it if readers "
         "cannot apply equality deletes. `0`: no maximum.",
         PAUSE,
     ),
@@ -503,7 +503,7 @@ PROPERTIES = {
     # an int of Iceberg's
     "history.expire.min-snapshots-to-keep": Property(
         "min_snapshots",
-        "Number of snapshots to keep whatever their age (Iceberg's property).",
+        "Number of snapshots to keep at any age (Iceberg's property).",
         whole(0, 2**31 - 1),
     ),
     "firnline.retain.hours": Property(

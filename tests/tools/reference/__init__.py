@@ -1,0 +1,1 @@
+"""The generated tables of docs/reference: `make docs-reference` writes them from the code."""

@@ -1,0 +1,34 @@
+"""Settings and metrics of the services."""
+
+from __future__ import annotations
+
+from firnline_adapters.metric_list import ALL, METRICS, Metric
+from firnline_adapters.settings import Setting, all_settings
+
+from tests.tools.reference.markdown import cell, quoted, table
+
+
+def settings() -> str:
+    """Return the table of all environment variables."""
+    return table("variable | default | read by | meaning", map(_row_of_setting, all_settings()))
+
+
+def _row_of_setting(setting: Setting) -> str:
+    default = "unset" if setting.default in ("", None) else f"`{setting.default}`"
+    default = "required" if setting.required else default
+    services = ", ".join(setting.services)
+    return f"`{setting.variable}` | {default} | {services} | {cell(setting.about)}"
+
+
+def metrics() -> str:
+    """Return the table of all metrics."""
+    head = "metric | type | labels | services | meaning"
+    return table(head, map(_row_of_metric, METRICS.values()))
+
+
+def _row_of_metric(metric: Metric) -> str:
+    services = "all" if metric.services == ALL else ", ".join(metric.services)
+    return (
+        f"`{metric.scraped}` | {metric.kind} | {quoted(metric.labels)} | {services} | "
+        f"{cell(metric.meaning)}"
+    )
