@@ -95,13 +95,15 @@ def test_a_committer_stands_still_where_results_wait_and_none_comes_to_its_end()
 
 def test_a_commit_waits_until_its_changes_are_there() -> None:
     commits = OpenCommits()
-    first, second = (replace(make("table_committed/upsert"), event_id=one) for one in "ab")
-    commits.take(replace(make("files_changed/upsert"), event_id="b"), 9.0)
+    first, change = make("table_committed/upsert"), make("files_changed/upsert")
+    (moved,) = first.refs
+    second = replace(first, refs=(replace(moved, snapshot_id=2),))
+    commits.take(replace(change, snapshot_id=2), 9.0)  # its commit is read later
     commits.take(first, 10.0)
-    commits.take(second, 11.0)  # of a partition that is read later
-    commits.take(replace(first, event_id="c", refs=()), 11.0)
+    commits.take(second, 11.0)
+    commits.take(replace(first, refs=(replace(moved, kind="tag", snapshot_id=3),)), 11.0)
     assert commits.longest_s(16.0) == 6.0
-    commits.take(replace(make("files_changed/upsert"), event_id="a"), 17.0)
+    commits.take(replace(change, snapshot_id=moved.snapshot_id), 17.0)
     assert commits.longest_s(30.0) == 0.0
 
 

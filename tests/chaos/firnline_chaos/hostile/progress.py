@@ -42,6 +42,7 @@ LIMIT_S = 5.0
 WORKER_LIMIT_S = 30.0  # an expiry takes up to 12 s beside others, and is no standstill
 EVERY_S = 0.5
 PATIENCE_S = 10.0
+Head = tuple[str, str, int | None]
 
 
 class Reader:
@@ -130,19 +131,22 @@ class OpenTasks:
 
 @dataclass
 class OpenCommits:
-    """Commits whose changes are not there yet, by event."""
+    """Heads of branches whose changes are not there yet: table, ref, snapshot."""
 
-    since_s: dict[str, float] = field(default_factory=dict)
-    _changed: set[str] = field(default_factory=set)
+    since_s: dict[Head, float] = field(default_factory=dict)
+    _changed: set[Head] = field(default_factory=set)
 
     def take(self, record: Any, now_s: float) -> None:
         match record:
-            case TableCommitted() if any(moved.kind != "tag" for moved in record.refs):
-                if record.event_id not in self._changed:
-                    self.since_s.setdefault(record.event_id, now_s)
+            case TableCommitted():
+                for moved in record.refs:
+                    head = (record.table.dotted, moved.ref, moved.snapshot_id)
+                    if moved.kind != "tag" and head not in self._changed:
+                        self.since_s.setdefault(head, now_s)
             case FilesChanged():
-                self._changed.add(record.event_id)
-                self.since_s.pop(record.event_id, None)
+                head = (record.table.dotted, record.ref, record.snapshot_id)
+                self._changed.add(head)
+                self.since_s.pop(head, None)
 
     def longest_s(self, now_s: float) -> float:
         """For how long the oldest has waited."""
