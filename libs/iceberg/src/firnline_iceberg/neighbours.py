@@ -5,8 +5,8 @@ give two tables one uuid, and any writer may put a table below, above or into an
 location. Before anything is removed, moved or withdrawn the catalogs are asked for all their
 tables. What an event, a record or a list of objects says of other tables proves nothing here.
 
-The cost: one listing per namespace, and one load per table. Names are listed for each action, as
-long as listings take a twentieth of the time at most, and once in `NAMES_AGE_S` at least. What is
+The cost: one listing per namespace, and one load per table. Names are listed for each action. Where
+that takes longer than `QUICK_S`, they are used for 20 times as long, or for `NAMES_AGE_S`. What is
 known of a name is loaded again after `FACTS_AGE_S`, so a worker with 5,000 tables makes 5,000 loads
 an hour at most, whatever the number of its tasks; a name that is new is loaded at once.
 """
@@ -35,7 +35,8 @@ from firnline_iceberg.naming import folder_of
 from firnline_iceberg.tables import LoadedTable, TableGone
 
 NAMES_AGE_S: Final = 60.0
-SHARE: Final = 20  # of a listing's time, until the next one
+QUICK_S: Final = 1.0
+SHARE: Final = 20  # of a slow listing's time, until the next one
 FACTS_AGE_S: Final = 3_600.0
 AT_ONCE: Final = 4  # loads; each thread has a client of its own
 FEW: Final = 8  # tables that are loaded without other threads
@@ -243,7 +244,8 @@ class Neighbours:
             if known.listed_until_s is None or now_s > known.listed_until_s:
                 known.names = _list_names(catalog)
                 took_s = self._now_s() - now_s
-                known.listed_until_s = now_s + min(SHARE * took_s, NAMES_AGE_S)
+                age_s = min(SHARE * took_s, NAMES_AGE_S) if took_s > QUICK_S else 0.0
+                known.listed_until_s = now_s + age_s
             due = [
                 name
                 for name in known.names
