@@ -1,6 +1,6 @@
 """Whatever a table has been through: Iceberg reads the same before and after our rewrite.
 
-A failure prints how to replay it; see docs/coverage.md. Settings come from `make fuzz-rewrite`.
+A failure prints how to replay it. Settings come from `make fuzz-rewrite`.
 """
 
 from __future__ import annotations

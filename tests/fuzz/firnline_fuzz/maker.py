@@ -79,7 +79,7 @@ def struct_of(*fields: dict[str, Any]) -> dict[str, Any]:
 
 Build = Callable[..., Table]
 SHAPES: dict[str, Build] = {}
-"""By the names that docs/coverage.md uses."""
+"""By the names that docs/reference/compatibility.md uses."""
 
 
 def shape(*names: str) -> Callable[[Build], Build]:

@@ -1,4 +1,4 @@
-"""Tables of every shape that docs/coverage.md names, each built by hand."""
+"""Tables of every shape that docs/reference/compatibility.md names, each built by hand."""
 
 from __future__ import annotations
 
