@@ -157,9 +157,8 @@ MEANING = "how many files fewer a compaction would leave, data files and delete 
     [
         "services/console/src/firnline_console/page.html",
         "services/cli/src/firnline_cli/tables.py",
-        "docs/concepts.md",
-        "docs/glossary.md",
-        "docs/quick-start.md",
+        "docs/get-started/concepts.md",
+        "docs/get-started/quick-start.md",
         "docs/reference/metrics.md",
     ],
 )

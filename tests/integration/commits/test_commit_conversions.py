@@ -1,5 +1,5 @@
 """Conversions: equality deletes become position deletes (v2) or deletion vectors (v3), and the data
-files stay. Convert-as-replace hazard (H3); docs/concepts.md.
+files stay. Convert-as-replace hazard (H3); docs/get-started/concepts.md.
 
 The oracle is Iceberg's own reader: the rows of before the commit are the rows of after it.
 """

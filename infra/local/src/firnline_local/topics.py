@@ -2,7 +2,7 @@
 
 `firnline topics` makes them on FIRNLINE_KAFKA, those of FIRNLINE_GROUPS as well; so does
 `python -m firnline_local.topics` where that command is not installed. With `--buckets N` it adds
-buckets to a fleet that runs (docs/how-to/buckets.md).
+buckets to a fleet that runs (docs/operate/scale.md).
 """
 
 from __future__ import annotations

@@ -195,6 +195,6 @@ def _unknown(properties: Mapping[str, str]) -> list[str]:
     except KafkaException as error:
         hint = ""
         if any(name.startswith(JAVA_ONLY) for name in properties):
-            hint = "; that is a property of Java clients: see how-to/secured-kafka.md"
+            hint = "; that is a property of Java clients: see docs/deploy/secure-kafka-and-redis.md"
         return [f"{error.args[0].str()}{hint}"]
     return []

@@ -238,4 +238,4 @@ def remedy_of_java(text: str, connection: CatalogConnection) -> str:
         return f"let the catalog hand out keys to Java as well, or set s3.access-key-id in {where}"
     if "PKIX" in text or "SSLHandshake" in text or "CertPath" in text:
         return f"ssl.cabundle of {where} names a PEM file with the CA of its certificate"
-    return f"compare {where} with how-to/connect-a-catalog.md: PyIceberg has reached it"
+    return f"compare {where} with docs/deploy/connect-a-catalog.md: PyIceberg has reached it"

@@ -1,5 +1,5 @@
 """Resource groups: which a fleet has, and what each may spend. Pure
-(docs/how-to/groups-and-budget.md).
+(docs/operate/scale.md).
 
 The default group has the name '' and is always there; people may write `default` for it.
 """

@@ -12,7 +12,7 @@ from firnline_domain.values import Value
 
 from firnline_cli.assessment.facts import TableFacts
 
-V4_AS_OF = "2026-11"  # docs/how-to/assess-a-lake.md names the sources
+V4_AS_OF = "2026-11"  # apache/iceberg#15630, #14234, #17783, #16025
 MANY_MANIFESTS = 100  # as many as Iceberg's writers let lie unmerged
 BUSY_COMMITS = 24.0 * 6  # a day: one in ten minutes
 

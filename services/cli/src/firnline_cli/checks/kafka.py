@@ -56,7 +56,7 @@ class KafkaChecks:
         try:
             return client_config(self._given.connection(), {"log_level": 0, **own})
         except Misconfigured as error:
-            raise Failed(error, "see how-to/secured-kafka.md") from None
+            raise Failed(error, "see docs/deploy/secure-kafka-and-redis.md") from None
 
     @cached_property
     def _admin(self) -> Any:
@@ -316,5 +316,5 @@ def _remedy(text: str) -> str:
         )
     return (
         "sasl.mechanism, sasl.username and sasl.password in FIRNLINE_KAFKA_CONFIG are not what the "
-        "broker knows; see how-to/secured-kafka.md"
+        "broker knows; see docs/deploy/secure-kafka-and-redis.md"
     )

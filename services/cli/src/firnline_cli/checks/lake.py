@@ -15,7 +15,7 @@ from firnline_cli.checks.storage import StorageChecks
 
 NAMED = (
     "FIRNLINE_CONFIG names a firnline.toml with [catalogs.NAME], or FIRNLINE_CATALOG_URI one that "
-    "asks for nothing (how-to/connect-a-catalog.md)"
+    "asks for nothing (docs/deploy/connect-a-catalog.md)"
 )
 
 

@@ -11,7 +11,10 @@ from firnline_cli.checks.given import OF_REDIS, Given
 
 T = TypeVar("T")
 TRY_S = 5.0
-ACL = "give its user what how-to/secured-kafka.md says: ~firnline:* +@all -@dangerous -@admin"
+ACL = (
+    "give its user the rights ~firnline:* +@all -@dangerous -@admin "
+    "(docs/deploy/secure-kafka-and-redis.md)"
+)
 VIEW = "firnline:view:doctor"  # below the console's prefix
 
 
@@ -43,7 +46,7 @@ class RedisChecks:
         try:
             return redis_client(self._url, socket_timeout=TRY_S, socket_connect_timeout=TRY_S)
         except Misconfigured as error:
-            raise Failed(error, "see how-to/secured-kafka.md, Redis") from None
+            raise Failed(error, "see docs/deploy/secure-kafka-and-redis.md#redis") from None
 
     def reach(self) -> str:
         """PING, and which server it is."""

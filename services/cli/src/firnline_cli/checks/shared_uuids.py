@@ -37,7 +37,7 @@ def compared(catalogs: Sequence[CatalogChecks]) -> Answer | str:
         f"{many}: one uuid have {'; '.join(shared)}",
         "they may share files: Firnline removes no file of either (shared_identity), but an "
         "expiry by another engine may. Drop one without purging it, or set gc.enabled=false in all "
-        "but one against other engines (how-to/several-catalogs.md)",
+        "but one against other engines (docs/deploy/several-catalogs.md)",
     )
 
 

@@ -16,7 +16,7 @@ READ_S = 8.0
 BEHIND = 4  # records: the last offsets of a partition may be ends of transactions
 KEYS = (
     "give this service the FIRNLINE_SIGNING_KEYS of the fleet: the first key signs, all verify "
-    "(how-to/sign-records.md)"
+    "(docs/deploy/secure-kafka-and-redis.md)"
 )
 
 
