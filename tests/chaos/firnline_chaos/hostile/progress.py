@@ -113,8 +113,10 @@ class OpenTasks:
                     self._end(service, record.task_id, now_s)
 
     def standstill_s(self, service: str, now_s: float) -> float:
-        """Since a task waits, and none of them has come to its end."""
-        return now_s - self.since_s[service] if self.waiting[service] else 0.0
+        """Since a task waits, and none of them has come to its end. The first one of all may take
+        its time: a JVM that loads its classes for it."""
+        begun = self.waiting[service] and self._ended[service]
+        return now_s - self.since_s[service] if begun else 0.0
 
     def _begin(self, service: str, task: str, now_s: float) -> None:
         if task in self._ended[service]:
