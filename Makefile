@@ -2,7 +2,7 @@
 PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
-MEMBERS := schemas $(wildcard libs/*) $(wildcard services/*) infra/local infra/demo infra/standalone
+MEMBERS := schemas $(wildcard libs/*) $(wildcard services/*) infra/local_stack infra/demo infra/standalone
 STAMP := $(VENV)/.ready
 export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 

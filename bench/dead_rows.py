@@ -14,24 +14,24 @@ import sys
 from dataclasses import dataclass, field
 from typing import Any
 
-from firnline_domain.counters.counters import PartitionCounters, TableCounters
-from firnline_domain.counters.debts import debt_added_by, debt_of
-from firnline_domain.counters.work import Partition, PartitionWork, Table, TableWork
+from firnline_domain.base.times import DAY_MS, HOUR_MS
+from firnline_domain.base.values import replace
+from firnline_domain.counters.state.counters import PartitionCounters, TableCounters
+from firnline_domain.counters.state.debt import debt_added_by, debt_of
+from firnline_domain.counters.state.work import Partition, PartitionWork, Table, TableWork
 from firnline_domain.identity import MAIN, Scope, TableName
-from firnline_domain.policy.burden import burden_of
-from firnline_domain.policy.dead_files import positional_records
-from firnline_domain.policy.decisions import Decision
-from firnline_domain.policy.outcomes import after_change, ordered, succeeded
-from firnline_domain.policy.rewrite import decide, explain, order_for
-from firnline_domain.records.dead_rows import histogram
+from firnline_domain.policy.cost.read_cost import burden_of
+from firnline_domain.policy.partition.decide import decide, explain, order_for
+from firnline_domain.policy.partition.outcomes import after_change, ordered, succeeded
+from firnline_domain.policy.reasons.partition import Decision
+from firnline_domain.policy.triggers.dead_files import positional_records
+from firnline_domain.records.parts.dead_rows import histogram
+from firnline_domain.records.parts.tallies import FileTally, SizeClass, Tally, size_class
 from firnline_domain.records.results import DeleteKind
-from firnline_domain.records.tallies import FileTally, SizeClass, Tally, size_class
 from firnline_domain.settings.thresholds import KEY_SHARE, Thresholds
-from firnline_domain.times import DAY_MS, HOUR_MS
-from firnline_domain.values import replace
-from firnline_iceberg.files import DataFileEntry, DeleteFileEntry, Status
-from firnline_iceberg.planning import LiveFiles
-from firnline_worker.planning import plan
+from firnline_iceberg.metadata.entries import DataFileEntry, DeleteFileEntry, Status
+from firnline_iceberg.scan.planning import LiveFiles
+from firnline_worker.plan.planning import plan
 
 ROW_BYTES, KEY_BYTES = 128, 16
 SCOPE = Scope(1, "[1]")

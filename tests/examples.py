@@ -6,8 +6,8 @@ import json
 from importlib.resources import files
 from typing import Any
 
-from firnline_adapters.records import from_plain
-from firnline_domain.values import replace
+from firnline_adapters.records.codec import from_plain
+from firnline_domain.base.values import replace
 from firnline_schemas import codec
 
 FOLDER = files("firnline_schemas").joinpath("examples")

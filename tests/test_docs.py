@@ -9,9 +9,9 @@ from pathlib import Path
 
 import click
 import pytest
-from firnline_adapters.metric_list import DEAD, METRICS
+from firnline_adapters.observability.metric_list import DEAD, METRICS
 from firnline_cli.__main__ import COMMANDS, main
-from firnline_console.labels import ENDS
+from firnline_console.text.labels import ENDS
 
 from tests.tools.reference.pages import BLOCKS, generated
 

@@ -8,31 +8,31 @@ import pytest
 
 from tests.test_architecture import MEMBERS, ROOT, sources
 
-REMOVER = ROOT / "libs/iceberg/src/firnline_iceberg/removal.py"
+REMOVER = ROOT / "libs/iceberg/src/firnline_iceberg/removal/removal.py"
 OWN_FILES = {  # deletions, moves and copies that are of no file of a table
-    "libs/deletes/src/firnline_deletes/delete_set.py": "a set in the worker's own directory",
-    "libs/deletes/src/firnline_deletes/positions.py": "a set in the worker's own directory",
-    "libs/iceberg/src/firnline_iceberg/avro.py": "names of fields",
-    "libs/iceberg/src/firnline_iceberg/storage.py": "a FileIO's own, called by that module",
-    "services/cli/src/firnline_cli/jars.py": "a jar in the directory that its user names",
-    "libs/iceberg/src/firnline_iceberg/local_files.py": "the system's own, called by that module",
-    "libs/iceberg/src/firnline_iceberg/s3_client.py": "the store's own, called by that module",
-    "libs/iceberg/src/firnline_iceberg/s3_copies.py": "the store's own, called by that module",
-    "libs/deletes/src/firnline_deletes/building.py": "a temporary file",
-    "libs/deletes/src/firnline_deletes/curve.py": "a run in the task's own directory",
-    "services/cli/src/firnline_cli/checks/catalog.py": "the doctor's own scratch table",
-    "services/cli/src/firnline_cli/running/here.py": "the directory of a run",
-    "libs/iceberg/src/firnline_iceberg/vended_files.py": "a FileIO's own, called by that module",
-    "services/planner/src/firnline_planner/kafka/local_store.py": "a key of the planner's store",
-    "services/planner/src/firnline_planner/faust_driver.py": "the planner's own directory",
+    "libs/deletes/src/firnline_deletes/deletes/delete_set.py": "a set in the worker's own directory",
+    "libs/deletes/src/firnline_deletes/deletes/positions.py": "a set in the worker's own directory",
+    "libs/iceberg/src/firnline_iceberg/metadata/avro_reader.py": "names of fields",
+    "libs/iceberg/src/firnline_iceberg/storage/file_io.py": "a FileIO's own, called by that module",
+    "infra/cli/src/firnline_cli/commands/setup/jars.py": "a jar in the directory that its user names",
+    "libs/iceberg/src/firnline_iceberg/storage/local_files.py": "the system's own, called by that module",
+    "libs/iceberg/src/firnline_iceberg/storage/s3_client.py": "the store's own, called by that module",
+    "libs/iceberg/src/firnline_iceberg/storage/s3_multipart_copy.py": "the store's own, called by that module",
+    "libs/deletes/src/firnline_deletes/deletes/build.py": "a temporary file",
+    "libs/deletes/src/firnline_deletes/files/hilbert_curve.py": "a run in the task's own directory",
+    "infra/cli/src/firnline_cli/checks/catalog.py": "the doctor's own scratch table",
+    "infra/cli/src/firnline_cli/running/local_run.py": "the directory of a run",
+    "libs/iceberg/src/firnline_iceberg/storage/vended_file_io.py": "a FileIO's own, called by that module",
+    "services/planner/src/firnline_planner/drivers/kafka/local_store.py": "a key of the planner's store",
+    "services/planner/src/firnline_planner/drivers/faust/driver.py": "the planner's own directory",
     "services/planner/src/firnline_planner/state/bucket_state.py": "a key of the planner's store",
-    "services/worker/src/firnline_worker/class_archive.py": "the worker's own directory",
-    "services/worker/src/firnline_worker/delete_set_cache.py": "the worker's own directory",
-    "services/worker/src/firnline_worker/jvm.py": "the worker's own directory",
-    "services/worker/src/firnline_worker/python_archive.py": "the worker's own directory",
-    "services/worker/src/firnline_worker/set_files.py": "an executor's own directory",
-    "services/worker/src/firnline_worker/own_folder.py": "the worker's own directory",
-    "services/console/src/firnline_console/redis_model.py": "keys in Redis",
+    "services/worker/src/firnline_worker/spark/class_archive.py": "the worker's own directory",
+    "services/worker/src/firnline_worker/delete_sets/cache.py": "the worker's own directory",
+    "services/worker/src/firnline_worker/spark/jvm.py": "the worker's own directory",
+    "services/worker/src/firnline_worker/spark/python_archive.py": "the worker's own directory",
+    "services/worker/src/firnline_worker/spark/executor_delete_sets.py": "an executor's own directory",
+    "services/worker/src/firnline_worker/host/own_folder.py": "the worker's own directory",
+    "services/console/src/firnline_console/read_model/redis.py": "keys in Redis",
 }
 DELETES = {
     *("delete", "delete_file", "deleteFile", "deleteFiles", "delete_files", "delete_dir"),
@@ -71,7 +71,7 @@ def deletions(source: str) -> set[str]:
 
 
 def test_one_module_deletes_and_moves_files_of_tables() -> None:
-    """Whoever wants one gone asks `firnline_iceberg.removal`. Iceberg's expiry is its own."""
+    """Whoever wants one gone asks `firnline_iceberg.removal.removal`. Iceberg's expiry is its own."""
     members = [
         one
         for one in MEMBERS

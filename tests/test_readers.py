@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from firnline_adapters.records import record_types
+from firnline_adapters.records.codec import record_types
 from firnline_committer.handlers import WITHOUT_COMMIT
-from firnline_console.event_text import event_of
-from firnline_console.folding import touched
+from firnline_console.read_model.fold import touched
+from firnline_console.views.event_text import event_of
 from firnline_domain.errors import PoisonousRecord, RetryLater
 from firnline_domain.identity import TableName
 from firnline_domain.ports import Delivery
@@ -131,7 +131,7 @@ def test_a_record_that_is_none_of_a_services_is_seen() -> None:
     [tick] = examples("TickPassed")
     assert [service for service, takes in TAKES.items() if takes(tick)] == ["planner"]
     assert not planner_takes(examples("DeadLettered")[0])
-    assert not named("infra/local/src", "DeadLettered")
+    assert not named("infra/local_stack/src", "DeadLettered")
 
 
 def topic_readers() -> list[tuple[str, str]]:

@@ -7,13 +7,13 @@ from concurrent.futures import Future
 
 from confluent_kafka import OFFSET_END, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, DeletedRecords
-from firnline_adapters.assignments import KafkaAssignments
-from firnline_adapters.kafka import Header
-from firnline_adapters.signing import signer_here
+from firnline_adapters.kafka.assignments import KafkaAssignments
+from firnline_adapters.kafka.client import Header
+from firnline_adapters.records.signing import signer_here
 from firnline_domain.identity import bucket_of
 from firnline_domain.records.assignments import TOPIC, Board
-from firnline_local.topics import DEFAULT_BUCKETS
-from firnline_planner.kafka.clients import TRANSACTION_MS
+from firnline_local_stack.topics.topics import DEFAULT_BUCKETS
+from firnline_planner.drivers.kafka.clients import TRANSACTION_MS
 
 ELECTING = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
 

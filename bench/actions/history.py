@@ -15,7 +15,7 @@ from typing import Any
 
 import fastavro
 import pyarrow as pa
-from firnline_iceberg.in_memory import MemoryCatalog
+from firnline_iceberg.table.in_memory import MemoryCatalog
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
 

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from firnline_domain.identity import TableName
-from firnline_domain.policy.orphan_removal import OrphanRemoval
+from firnline_domain.policy.table_action.remove_orphans import OrphanRemoval
 from firnline_domain.records.orders import TableOrder
-from firnline_iceberg.connection import CatalogConnection
-from firnline_iceberg.tables import Tables
-from firnline_local.artifacts import aws_bundle, iceberg_jar
-from firnline_worker.orphans import OrphanRemover
+from firnline_iceberg.connection.connection import CatalogConnection
+from firnline_iceberg.table.catalog_client import Tables
+from firnline_local_stack.servers.artifacts import aws_bundle, iceberg_jar
+from firnline_worker.table_actions.remove_orphans import OrphanRemover
 from pyspark.sql import SparkSession
 
 from bench.actions.sessions import session

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from firnline_committer.committer import Committer
-from firnline_committer.reports import skipped
+from firnline_committer.commit.committer import Committer
+from firnline_committer.commit.events import skipped
 from firnline_domain.identity import MAIN, TableName
 from firnline_domain.ports import Delivery
 from firnline_domain.records.events import (
@@ -25,10 +25,10 @@ from firnline_domain.records.orders import ResyncTable, RewriteFiles
 from firnline_domain.records.results import RewriteFinished
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_enricher.handlers import Handlers
-from firnline_iceberg.tables import Tables
-from firnline_planner.bucket import Bucket
+from firnline_iceberg.table.catalog_client import Tables
+from firnline_planner.bucket.bucket import Bucket
 from firnline_planner.state.stores import MemoryStore
-from firnline_worker.rewrite import Rewriter
+from firnline_worker.rewrite.rewriter import Rewriter
 
 BUCKET = 0
 

@@ -16,23 +16,23 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from firnline_domain.base.values import replace
 from firnline_domain.identity import MAIN, TableName
-from firnline_domain.policy.dangling_deletes import DanglingDeletes
-from firnline_domain.policy.manifest_rewrite import ManifestRewrite
+from firnline_domain.policy.table_action.remove_dangling_deletes import DanglingDeletes
+from firnline_domain.policy.table_action.rewrite_manifests import ManifestRewrite
 from firnline_domain.records.orders import ExpireSnapshots, TableOrder
-from firnline_domain.values import replace
-from firnline_iceberg.commits import JavaCommits
-from firnline_iceberg.connection import CatalogConnection
-from firnline_iceberg.planning import live_files
-from firnline_iceberg.tables import Tables
-from firnline_local import catalog as catalogs
-from firnline_local.artifacts import iceberg_jar
-from firnline_local.ports import free_port
-from firnline_local.process import serving
-from firnline_worker.dangling_deletes import DanglingDeleteRemover
-from firnline_worker.expiry import Expirer
-from firnline_worker.java import JavaTables, SparkJvm
-from firnline_worker.manifests import ManifestRewriter
+from firnline_iceberg.commit.java_commits import JavaCommits
+from firnline_iceberg.connection.connection import CatalogConnection
+from firnline_iceberg.scan.planning import live_files
+from firnline_iceberg.table.catalog_client import Tables
+from firnline_local_stack.processes.ports import free_port
+from firnline_local_stack.processes.process import serving
+from firnline_local_stack.servers import catalog as catalogs
+from firnline_local_stack.servers.artifacts import iceberg_jar
+from firnline_worker.spark.java_api import JavaTables, SparkJvm
+from firnline_worker.table_actions.expire_snapshots import Expirer
+from firnline_worker.table_actions.remove_dangling_deletes import DanglingDeleteRemover
+from firnline_worker.table_actions.rewrite_manifests import ManifestRewriter
 from pyiceberg.catalog.rest import RestCatalog
 from pyspark.sql import SparkSession
 

@@ -15,19 +15,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from firnline_adapters.logs import Log
-from firnline_committer.catalog import without_gateway
-from firnline_committer.committer import Committer
+from firnline_adapters.observability.logs import Log
+from firnline_committer.commit.committer import Committer
+from firnline_committer.commit.held_catalog import without_gateway
+from firnline_domain.base.times import HOUR_MS, MINUTE_MS
 from firnline_domain.identity import MAIN
-from firnline_domain.times import HOUR_MS, MINUTE_MS
-from firnline_iceberg.commits import JavaCommits
-from firnline_iceberg.planning import live_files
-from firnline_iceberg.tables import Tables
-from firnline_worker.delete_set_cache import DeleteSetCache
-from firnline_worker.handover import Handover
-from firnline_worker.java import JavaTables, SparkJvm
-from firnline_worker.rewrite import Rewriter
-from firnline_worker.spark import SparkStage
+from firnline_iceberg.commit.java_commits import JavaCommits
+from firnline_iceberg.scan.planning import live_files
+from firnline_iceberg.table.catalog_client import Tables
+from firnline_worker.delete_sets.cache import DeleteSetCache
+from firnline_worker.rewrite.iceberg_fallback import Handover
+from firnline_worker.rewrite.rewriter import Rewriter
+from firnline_worker.spark.java_api import JavaTables, SparkJvm
+from firnline_worker.spark.session import SparkStage
 from pyspark.sql import SparkSession
 
 from bench.actions.policy import Policy

@@ -8,12 +8,12 @@ from functools import partial
 from typing import Any
 
 from firnline_domain.identity import MAIN
-from firnline_domain.policy.statistics import Statistics
+from firnline_domain.policy.table_action.compute_statistics import Statistics
 from firnline_domain.records.orders import TableOrder
-from firnline_iceberg.planning import live_files
-from firnline_iceberg.tables import Tables
-from firnline_worker.java import JavaTables
-from firnline_worker.statistics import StatisticsComputer
+from firnline_iceberg.scan.planning import live_files
+from firnline_iceberg.table.catalog_client import Tables
+from firnline_worker.spark.java_api import JavaTables
+from firnline_worker.table_actions.compute_statistics import StatisticsComputer
 
 NAME = "lake.bench.described"
 PROPERTIES = (

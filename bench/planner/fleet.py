@@ -11,16 +11,16 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
-from firnline_adapters.records import encode
-from firnline_domain.counters.counters import TableCounters
-from firnline_domain.counters.lineage import SNAPSHOTS, Lineage
-from firnline_domain.counters.work import Partition, Table
+from firnline_adapters.records.codec import encode
+from firnline_domain.base.values import replace, to_plain
+from firnline_domain.counters.state.counters import TableCounters
+from firnline_domain.counters.state.lineage import SNAPSHOTS, Lineage
+from firnline_domain.counters.state.work import Partition, Table
 from firnline_domain.identity import MAIN, Scope, TableName
 from firnline_domain.records.events import ChangeKind, FilesChanged, PartitionChange
-from firnline_domain.records.tallies import FileTally, Tally
+from firnline_domain.records.parts.tallies import FileTally, Tally
 from firnline_domain.settings.thresholds import Thresholds
-from firnline_domain.values import replace, to_plain
-from firnline_planner.bucket import Bucket
+from firnline_planner.bucket.bucket import Bucket
 from firnline_planner.state.bucket_state import BucketState
 from firnline_planner.state.stores import MemoryStore
 from firnline_schemas import codec

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from confluent_kafka import Consumer
-from firnline_adapters.records import RecordCodec, encode
+from firnline_adapters.records.codec import RecordCodec, encode
 from firnline_domain.identity import bucket_of
 
 from bench.planner import fleet

@@ -11,8 +11,8 @@ from typing import Any
 
 from confluent_kafka.admin import AdminClient, NewTopic
 from firnline_domain.identity import MAIN, bucket_of
-from firnline_planner.kafka import changelog
-from firnline_planner.kafka.service import topic_of
+from firnline_planner.drivers.kafka import changelog
+from firnline_planner.drivers.kafka.serve import topic_of
 from firnline_planner.state import encoding
 
 from bench.planner import fleet

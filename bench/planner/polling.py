@@ -21,9 +21,9 @@ from firnline_enricher.commits import snapshot_delta
 from firnline_enricher.facts import facts_of
 from firnline_enricher.file_changes import Subject
 from firnline_enricher.resyncs import added
-from firnline_iceberg.java import content_file
-from firnline_iceberg.manifests import read_manifest_list
-from firnline_iceberg.tables import LoadedTable
+from firnline_iceberg.java.api import content_file
+from firnline_iceberg.metadata.manifest_reader import read_manifest_list
+from firnline_iceberg.table.loaded_table import LoadedTable
 from pyiceberg.io import FileIO, InputFile, OutputFile
 from pyiceberg.typedef import EMPTY_DICT
 

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace as with_fields
 
 import numpy as np
+from firnline_domain.base.values import Value, field, replace
 from firnline_domain.settings.thresholds import Thresholds
-from firnline_domain.values import Value, field, replace
 
 from bench.simulate.lake import VARIATION
 from bench.simulate.parameters import DAY_S, HOUR_S, MB, Parameters

@@ -18,17 +18,17 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
-from firnline_adapters.logs import Log
+from firnline_adapters.kafka.client import KafkaInbox, KafkaPublisher
+from firnline_adapters.observability.logs import Log
+from firnline_domain.base.values import to_plain
 from firnline_domain.identity import TableName
 from firnline_domain.records.events import RewriteCommitted
-from firnline_domain.values import to_plain
-from firnline_iceberg.java import load_table, rest_catalog
-from firnline_iceberg.jvm import IcebergJvm
-from firnline_local import stack as stacks
-from firnline_local.artifacts import iceberg_jar
-from firnline_local.stack import Stack
-from firnline_local.topics import buckets
+from firnline_iceberg.java.api import load_table, rest_catalog
+from firnline_iceberg.java.jvm import IcebergJvm
+from firnline_local_stack.servers.artifacts import iceberg_jar
+from firnline_local_stack.stack import stack as stacks
+from firnline_local_stack.stack.stack import Stack
+from firnline_local_stack.topics.topics import buckets
 from pyiceberg.catalog.rest import RestCatalog
 
 from bench.policy.hours import (

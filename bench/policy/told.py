@@ -6,9 +6,9 @@ import statistics
 from collections import Counter
 from dataclasses import dataclass, field
 
-from firnline_domain.policy.costs import FIRNLINE, Work
+from firnline_domain.base.values import Value
+from firnline_domain.policy.cost.cost_model import FIRNLINE, Work
 from firnline_domain.records.events import RewriteCommitted
-from firnline_domain.values import Value
 
 
 class Order(Value):

@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from firnline_iceberg.planning import live_files
+from firnline_iceberg.scan.planning import live_files
 
 from bench.rewrite import survivors
 from bench.rewrite.engines import (

@@ -10,15 +10,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from firnline_adapters.logs import start_logging
-from firnline_committer.catalog import catalog
-from firnline_committer.committer import Committer
+from firnline_adapters.observability.logs import start_logging
+from firnline_committer.commit.committer import Committer
+from firnline_committer.commit.held_catalog import catalog
 from firnline_committer.handlers import Handlers
 from firnline_domain.errors import RetryLater
 from firnline_domain.records.events import RewriteCommitted, RewriteConflicted
-from firnline_iceberg.commits import JavaCommits
-from firnline_iceberg.jvm import IcebergJvm
-from firnline_local.artifacts import iceberg_jar
+from firnline_iceberg.commit.java_commits import JavaCommits
+from firnline_iceberg.java.jvm import IcebergJvm
+from firnline_local_stack.servers.artifacts import iceberg_jar
 
 from bench.rewrite.child import Act, Question, serve
 

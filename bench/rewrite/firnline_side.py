@@ -13,13 +13,13 @@ from typing import Any
 from firnline_domain.identity import MAIN, Scope, TableName, task_id
 from firnline_domain.records.orders import RewriteFiles
 from firnline_domain.records.results import RewriteFinished
-from firnline_iceberg.tables import Tables
-from firnline_worker.delete_set_cache import DeleteSetCache
-from firnline_worker.handover import Handover
-from firnline_worker.java import JavaTables
-from firnline_worker.rewrite import Rewriter
+from firnline_iceberg.table.catalog_client import Tables
+from firnline_worker.delete_sets.cache import DeleteSetCache
+from firnline_worker.rewrite.iceberg_fallback import Handover
+from firnline_worker.rewrite.rewriter import Rewriter
 from firnline_worker.settings import Settings
-from firnline_worker.spark import SparkStage, session
+from firnline_worker.spark.java_api import JavaTables
+from firnline_worker.spark.session import SparkStage, session
 
 from bench.rewrite.child import Act, Question, serve
 from bench.rewrite.jars import class_path, use_store

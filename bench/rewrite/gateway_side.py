@@ -6,13 +6,13 @@ import asyncio
 import sys
 from pathlib import Path
 
+from firnline_adapters.config.settings import Address
 from firnline_adapters.in_memory import MemoryBroker, MemoryPublisher
-from firnline_adapters.logs import start_logging
-from firnline_adapters.settings import Address
+from firnline_adapters.observability.logs import start_logging
 from firnline_gateway.bootstrap import serve
 from firnline_gateway.settings import Settings
-from firnline_local import catalog
-from firnline_local.command import Command
+from firnline_local_stack.processes.command import Command
+from firnline_local_stack.servers import catalog
 
 
 def command(folder: Path, upstream: str, port: int) -> Command:

@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from firnline_domain.identity import TableName
-from firnline_iceberg.java import load_table, rest_catalog
-from firnline_iceberg.jvm import IcebergJvm
-from firnline_iceberg.tables import LoadedTable, TableGone, Tables
-from firnline_local import catalog
-from firnline_local.artifacts import iceberg_jar
-from firnline_local.ports import free_port
-from firnline_local.process import serving
+from firnline_iceberg.java.api import load_table, rest_catalog
+from firnline_iceberg.java.jvm import IcebergJvm
+from firnline_iceberg.table.catalog_client import Tables
+from firnline_iceberg.table.loaded_table import LoadedTable, TableGone
+from firnline_local_stack.processes.ports import free_port
+from firnline_local_stack.processes.process import serving
+from firnline_local_stack.servers import catalog
+from firnline_local_stack.servers.artifacts import iceberg_jar
 
 from bench.rewrite import gateway_side
 

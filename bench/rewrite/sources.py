@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from firnline_domain.identity import Scope
-from firnline_iceberg.files import DataFileEntry
-from firnline_iceberg.java import rest_catalog
-from firnline_iceberg.planning import LiveFiles, live_files
-from firnline_iceberg.tables import LoadedTable
+from firnline_iceberg.java.api import rest_catalog
+from firnline_iceberg.metadata.entries import DataFileEntry
+from firnline_iceberg.scan.planning import LiveFiles, live_files
+from firnline_iceberg.table.loaded_table import LoadedTable
 
 from bench.rewrite import survivors
 from bench.rewrite.lake import Java, Lake, behind_gateway, java, running

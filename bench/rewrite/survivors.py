@@ -13,9 +13,9 @@ from typing import Any
 import duckdb
 import numpy as np
 from firnline_domain.identity import Scope
-from firnline_iceberg.files import FileEntry
-from firnline_iceberg.planning import LiveFiles, live_files
-from firnline_iceberg.tables import LoadedTable
+from firnline_iceberg.metadata.entries import FileEntry
+from firnline_iceberg.scan.planning import LiveFiles, live_files
+from firnline_iceberg.table.loaded_table import LoadedTable
 
 THREADS = 2
 

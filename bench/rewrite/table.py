@@ -18,7 +18,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from firnline_iceberg.tables import LoadedTable
+from firnline_iceberg.table.loaded_table import LoadedTable
 
 from bench.rewrite.lake import Java, Lake, ints, java, running
 from bench.rewrite.rows import batches

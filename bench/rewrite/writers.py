@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from firnline_deletes import position_files
-from firnline_iceberg.files import DataFileEntry
-from firnline_iceberg.planning import live_files
+from firnline_deletes.deletes import position_files
+from firnline_iceberg.metadata.entries import DataFileEntry
+from firnline_iceberg.scan.planning import live_files
 from py4j.protocol import Py4JJavaError
 
 from bench.rewrite.shapes import Shape

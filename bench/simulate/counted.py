@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from firnline_domain.policy.burden import READ_COST
-from firnline_domain.records.tallies import NO_FILES, FileTally, Tally
+from firnline_domain.policy.cost.read_cost import READ_COST
+from firnline_domain.records.parts.tallies import NO_FILES, FileTally, Tally
 
 from bench.simulate.fleet import Flags, Floats, Ints
 from bench.simulate.lake import FRAGMENT, LARGE, MASKED, UNDERSIZED, Held

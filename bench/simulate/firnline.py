@@ -8,22 +8,28 @@ asked about (a test shows that asking changes nothing).
 from __future__ import annotations
 
 import numpy as np
-from firnline_domain.counters.counters import PartitionCounters, TableCounters, Totals
-from firnline_domain.counters.debts import Debt, debt_of
-from firnline_domain.counters.work import Partition, PartitionWork, RunningTask, Table, TableWork
+from firnline_domain.base.times import HOUR_MS
+from firnline_domain.base.values import replace
+from firnline_domain.counters.state.counters import PartitionCounters, TableCounters, Totals
+from firnline_domain.counters.state.debt import Debt, debt_of
+from firnline_domain.counters.state.work import (
+    Partition,
+    PartitionWork,
+    RunningTask,
+    Table,
+    TableWork,
+)
 from firnline_domain.identity import MAIN, Scope, TableName
-from firnline_domain.policy.burden import READ_COST
-from firnline_domain.policy.cost_benefit import Action
-from firnline_domain.policy.costs import FIRNLINE, Work, learned
-from firnline_domain.policy.dead_files import positional_records
-from firnline_domain.policy.decisions import Decision, Reason
-from firnline_domain.policy.outcomes import ordered, succeeded, with_head_start
-from firnline_domain.policy.rewrite import admit, decide, order_for
-from firnline_domain.records.dead_rows import DeadRows, Histogram
-from firnline_domain.records.tallies import FileTally
+from firnline_domain.policy.cost.cost_benefit import Action
+from firnline_domain.policy.cost.cost_model import FIRNLINE, Work, learned
+from firnline_domain.policy.cost.read_cost import READ_COST
+from firnline_domain.policy.partition.decide import admit, decide, order_for
+from firnline_domain.policy.partition.outcomes import ordered, succeeded, with_head_start
+from firnline_domain.policy.reasons.partition import Decision, Reason
+from firnline_domain.policy.triggers.dead_files import positional_records
+from firnline_domain.records.parts.dead_rows import DeadRows, Histogram
+from firnline_domain.records.parts.tallies import FileTally
 from firnline_domain.settings.thresholds import Thresholds
-from firnline_domain.times import HOUR_MS
-from firnline_domain.values import replace
 
 from bench.simulate.counted import View, at_most_spared, key_bytes, tallies_of
 from bench.simulate.fleet import Flags, Floats, Ints

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from firnline_domain.policy.costs import FIRNLINE, CostModel
-from firnline_domain.values import Value, field
+from firnline_domain.base.values import Value, field
+from firnline_domain.policy.cost.cost_model import FIRNLINE, CostModel
 
 MB = 1 << 20
 GB = 1 << 30

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import numpy as np
-from firnline_domain.counters.partition_heat import HotRange
-from firnline_domain.counters.reads import Place, Reads, Scanned, after_report, read_by, share_read
+from firnline_domain.base.values import replace
+from firnline_domain.counters.activity.partition_age import HotRange
+from firnline_domain.counters.activity.reads import (
+    Place,
+    Reads,
+    Scanned,
+    after_report,
+    read_by,
+    share_read,
+)
 from firnline_domain.records.events import PartitionClock
 from firnline_domain.settings.thresholds import Thresholds
-from firnline_domain.values import replace
 
 from bench.simulate.fleet import NEVER, Floats, Ints
 from bench.simulate.parameters import DAY_S

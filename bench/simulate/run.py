@@ -7,8 +7,8 @@ import json
 import time
 from pathlib import Path
 
+from firnline_domain.base.values import replace
 from firnline_domain.settings.thresholds import Thresholds, thresholds
-from firnline_domain.values import replace
 
 from bench.simulate import peers
 from bench.simulate.figures import (

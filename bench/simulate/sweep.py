@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from firnline_domain.base.values import replace
 from firnline_domain.settings.thresholds import Thresholds
-from firnline_domain.values import replace
 
 from bench.simulate.figures import shown
 from bench.simulate.parameters import MB, READERS, Kind, Parameters

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from firnline_domain.policy.costs import CostModel, Work
+from firnline_domain.policy.cost.cost_model import CostModel, Work
 
 from bench.simulate.fleet import Flags, Floats, Ints
 from bench.simulate.lake import (

@@ -4,7 +4,7 @@ planning."""
 from __future__ import annotations
 
 import numpy as np
-from firnline_domain.policy.cost_benefit import Action
+from firnline_domain.policy.cost.cost_benefit import Action
 
 from bench.simulate.fleet import Flags, Floats
 from bench.simulate.lake import FRAGMENT, UNDERSIZED, Held

@@ -9,8 +9,8 @@ from enum import IntEnum
 from typing import Protocol
 
 import numpy as np
-from firnline_domain.policy.costs import CostModel
-from firnline_domain.values import replace
+from firnline_domain.base.values import replace
+from firnline_domain.policy.cost.cost_model import CostModel
 
 from bench.simulate.fleet import Flags, Fleet, Floats, Ints, Timetable, fleet_of
 from bench.simulate.lake import Lake, commit, lake_of

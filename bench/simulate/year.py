@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from firnline_domain.values import replace
+from firnline_domain.base.values import replace
 
 from bench.simulate.figures import shown
 from bench.simulate.parameters import GB, HOUR_S, MB, Parameters

@@ -15,9 +15,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from firnline_iceberg.java import rest_catalog
-from firnline_iceberg.jvm import IcebergJvm
-from firnline_iceberg.tables import Tables
+from firnline_iceberg.java.api import rest_catalog
+from firnline_iceberg.java.jvm import IcebergJvm
+from firnline_iceberg.table.catalog_client import Tables
 from pyiceberg.catalog.rest import RestCatalog
 
 from bench.policy.hours import accelerated

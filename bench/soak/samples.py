@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from firnline_domain.identity import TableName
-from firnline_iceberg.java import load_table
-from firnline_iceberg.tables import Tables
+from firnline_iceberg.java.api import load_table
+from firnline_iceberg.table.catalog_client import Tables
 
 from bench.soak.writers import NAMESPACE
 

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from firnline_domain.identity import TableName
-from firnline_iceberg.java import load_table
+from firnline_iceberg.java.api import load_table
 from py4j.protocol import Py4JJavaError
 
 from bench.soak.ground import Ground

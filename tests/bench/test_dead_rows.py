@@ -5,9 +5,9 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from firnline_domain.policy.cost_benefit import Action
+from firnline_domain.base.times import DAY_MS, HOUR_MS
+from firnline_domain.policy.cost.cost_benefit import Action
 from firnline_domain.settings.thresholds import Thresholds
-from firnline_domain.times import DAY_MS, HOUR_MS
 
 from bench.dead_rows import GB, MB, ROW_BYTES, START_MS, UpsertTable
 

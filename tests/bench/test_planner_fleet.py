@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from firnline_adapters.records import RecordCodec
+from firnline_adapters.records.codec import RecordCodec
 
 from bench.planner import fleet
 

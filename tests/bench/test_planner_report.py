@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from firnline_adapters.records import RecordCodec
+from firnline_adapters.records.codec import RecordCodec
 
 from bench.planner import fleet
 from bench.planner.parts import rates

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from firnline_domain.values import replace
+from firnline_domain.base.values import replace
 
 from bench.simulate.parameters import DAY_S, GB, MB
 from bench.simulate.stories import STORIES, Story, year_of

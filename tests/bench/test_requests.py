@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from firnline_deletes.files import WHOLE_BYTES, SequencedFile
-from firnline_iceberg import s3_client
-from firnline_iceberg.storage import file_io
-from firnline_worker.stage import creator, opener
+from firnline_deletes.files.parquet import WHOLE_BYTES, SequencedFile
+from firnline_iceberg.storage import s3_client
+from firnline_iceberg.storage.file_io import file_io
+from firnline_worker.spark.stage import creator, opener
 from pyiceberg.io import FileIO
 
 from bench.rewrite.store import BUCKET, Store, client_properties, serving

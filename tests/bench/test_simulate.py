@@ -6,8 +6,8 @@ from dataclasses import asdict
 
 import numpy as np
 import pytest
+from firnline_domain.base.values import replace
 from firnline_domain.settings.thresholds import Thresholds
-from firnline_domain.values import replace
 
 from bench.simulate import sweep
 from bench.simulate.figures import added, course_of, figures_of, table_of, verdicts_of

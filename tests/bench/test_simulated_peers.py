@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 from firnline_domain.identity import Scope
-from firnline_domain.policy.cost_benefit import Action
+from firnline_domain.policy.cost.cost_benefit import Action
 from firnline_domain.records.results import DeleteKind
-from firnline_iceberg.files import DataFileEntry, DeleteFileEntry, Status
-from firnline_iceberg.planning import LiveFiles
+from firnline_iceberg.metadata.entries import DataFileEntry, DeleteFileEntry, Status
+from firnline_iceberg.scan.planning import LiveFiles
 from firnline_simulated_units import RECORDS, Cohort, held
-from firnline_worker.planning import plan
+from firnline_worker.plan.planning import plan
 
 from bench.simulate.choosing import BinPackSettings, amoro_plan, bin_pack
 from bench.simulate.lake import FILES, Held

@@ -15,8 +15,8 @@ from firnline_chaos.topics import Ledger
 from firnline_domain.identity import Scope, TableName
 from firnline_domain.records.events import RewriteSkipped
 from firnline_domain.records.orders import RewriteFiles
+from firnline_domain.records.parts.tallies import FileTally, Tally
 from firnline_domain.records.results import TaskFailed
-from firnline_domain.records.tallies import FileTally, Tally
 
 from tests.examples import make
 

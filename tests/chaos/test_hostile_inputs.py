@@ -7,7 +7,7 @@ from email.message import Message
 from pathlib import Path
 
 import pytest
-from firnline_adapters import signing
+from firnline_adapters.records import signing
 from firnline_chaos import invariants
 from firnline_chaos.hostile import records, requests, tables
 from firnline_chaos.hostile.owners import REFUSED_PATH, refusing
@@ -15,7 +15,7 @@ from firnline_chaos.hostile.progress import OpenCommits, OpenTasks, Waiting
 from firnline_chaos.hostile.tenant import Book, findings
 from firnline_chaos.hostile.values import PINNED, mutated
 from firnline_chaos.topics import Ledger
-from firnline_domain.values import replace, to_plain
+from firnline_domain.base.values import replace, to_plain
 from firnline_schemas import codec
 from firnline_schemas.topics import all_topics
 

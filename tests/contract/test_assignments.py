@@ -9,12 +9,12 @@ from typing import Any, Protocol
 
 import pytest
 from confluent_kafka import Producer
-from firnline_adapters.assignments import FollowedAssignments, KafkaAssignments
 from firnline_adapters.in_memory import MemoryAssignments, MemoryBroker, MemoryPublisher
-from firnline_adapters.kafka import Header, KafkaInbox, KafkaPublisher
-from firnline_adapters.logs import Log
-from firnline_adapters.records import encode
-from firnline_adapters.signing import signer_here
+from firnline_adapters.kafka.assignments import FollowedAssignments, KafkaAssignments
+from firnline_adapters.kafka.client import Header, KafkaInbox, KafkaPublisher
+from firnline_adapters.observability.logs import Log
+from firnline_adapters.records.codec import encode
+from firnline_adapters.records.signing import signer_here
 from firnline_domain.identity import bucket_of
 from firnline_domain.records.assignments import TOPIC, Board
 from firnline_domain.records.events import TableAssigned, TableCommitted

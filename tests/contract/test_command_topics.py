@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from firnline_adapters.in_memory import MemoryBroker
-from firnline_adapters.records import encode
-from firnline_adapters.signing import signer_here
-from firnline_cli._topics import KafkaTopics, Topics
-from firnline_cli._topics_memory import MemoryTopics
+from firnline_adapters.records.codec import encode
+from firnline_adapters.records.signing import signer_here
+from firnline_cli.shared.topic_reader import KafkaTopics, Topics
+from firnline_cli.shared.topic_reader_memory import MemoryTopics
 from firnline_domain.identity import MAIN, TableName, bucket_of
 from firnline_domain.records.orders import ResyncTable
 

@@ -7,9 +7,9 @@ import uuid
 from collections.abc import Callable
 
 import pytest
-from firnline_adapters import consumer_lag
-from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
-from firnline_adapters.logs import Log
+from firnline_adapters.kafka import consumer_lag
+from firnline_adapters.kafka.client import KafkaInbox, KafkaPublisher
+from firnline_adapters.observability.logs import Log
 from firnline_domain.identity import TableName, bucket_of
 from firnline_domain.ports import Delivery
 from firnline_domain.records.events import RewriteSkipped

@@ -8,10 +8,10 @@ import uuid
 
 import pytest
 from confluent_kafka import Producer
-from firnline_adapters.kafka import Header, KafkaInbox, KafkaPublisher
-from firnline_adapters.logs import Log
-from firnline_adapters.signing import signer_here
-from firnline_adapters.start_marks import MAX_DEATHS, KafkaMarks, StartMark, StartMarks
+from firnline_adapters.kafka.client import Header, KafkaInbox, KafkaPublisher
+from firnline_adapters.kafka.poison_records import MAX_DEATHS, KafkaMarks, StartMark, StartMarks
+from firnline_adapters.observability.logs import Log
+from firnline_adapters.records.signing import signer_here
 from firnline_domain.identity import TableName, bucket_of
 from firnline_domain.records.events import RewriteSkipped
 from firnline_schemas import codec

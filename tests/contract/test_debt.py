@@ -6,18 +6,18 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from firnline_domain.counters.counters import PartitionCounters, TableCounters
-from firnline_domain.counters.work import Partition, Table
+from firnline_domain.base.values import replace
+from firnline_domain.counters.state.counters import PartitionCounters, TableCounters
+from firnline_domain.counters.state.work import Partition, Table
 from firnline_domain.identity import MAIN, TableName
-from firnline_domain.policy.cost_benefit import Action
-from firnline_domain.policy.rewrite import debt_files
+from firnline_domain.policy.cost.cost_benefit import Action
+from firnline_domain.policy.partition.decide import debt_files
+from firnline_domain.records.parts.tallies import FileTally, Tally, size_class
 from firnline_domain.records.results import DeleteKind
-from firnline_domain.records.tallies import FileTally, Tally, size_class
 from firnline_domain.settings.thresholds import Thresholds
-from firnline_domain.values import replace
-from firnline_iceberg.files import DataFileEntry, DeleteFileEntry
-from firnline_iceberg.planning import LiveFiles
-from firnline_worker.planning import plan
+from firnline_iceberg.metadata.entries import DataFileEntry, DeleteFileEntry
+from firnline_iceberg.scan.planning import LiveFiles
+from firnline_worker.plan.planning import plan
 
 from tests.kit.file_entries import data, entry
 
@@ -156,7 +156,7 @@ MEANING = "how many files fewer a compaction would leave, data files and delete 
     "place",
     [
         "services/console/src/firnline_console/page.html",
-        "services/cli/src/firnline_cli/tables.py",
+        "infra/cli/src/firnline_cli/commands/look/tables.py",
         "docs/get-started/concepts.md",
         "docs/get-started/quick-start.md",
         "docs/reference/metrics.md",

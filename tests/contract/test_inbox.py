@@ -15,10 +15,10 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from firnline_adapters.in_memory import MemoryBroker, MemoryInbox, MemoryPublisher
-from firnline_adapters.kafka import Header, KafkaInbox, KafkaPublisher
-from firnline_adapters.logs import Log
-from firnline_adapters.records import encode
-from firnline_adapters.signing import RecordSigner, signer_here
+from firnline_adapters.kafka.client import Header, KafkaInbox, KafkaPublisher
+from firnline_adapters.observability.logs import Log
+from firnline_adapters.records.codec import encode
+from firnline_adapters.records.signing import RecordSigner, signer_here
 from firnline_domain.errors import RetryLater
 from firnline_domain.identity import Scope, TableName, bucket_of
 from firnline_domain.ports import Delivery, Inbox, Publisher
@@ -351,8 +351,8 @@ def test_what_the_fleet_has_not_said_here_is_not_believed(
 
 STARTED_AND_FAILED = """
 import sys, time
-from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
-from firnline_adapters.logs import Log
+from firnline_adapters.kafka.client import KafkaInbox, KafkaPublisher
+from firnline_adapters.observability.logs import Log
 publisher = KafkaPublisher(sys.argv[1], 8, "failed")
 inbox = KafkaInbox(sys.argv[1], sys.argv[2], ["maintenance-events"], publisher, Log("failed"))
 inbox.poll(0.05)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 import redis
 from firnline_adapters.in_memory import MemoryLeases
-from firnline_adapters.leases import PREFIX, RedisLeases
+from firnline_adapters.redis.leases import PREFIX, RedisLeases
 from firnline_domain.ports import Leases
 
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 from firnline_adapters.in_memory import MemoryBroker, MemoryInbox, MemoryPublisher
-from firnline_adapters.logs import Log
-from firnline_committer.attempts import Progress
+from firnline_adapters.observability.logs import Log
+from firnline_committer.commit.attempts import Progress
 from firnline_committer.handlers import Handlers
 from firnline_committer.pump import Pump
 from firnline_domain.identity import Scope
@@ -27,6 +27,7 @@ from firnline_domain.records.events import (
     TickPassed,
 )
 from firnline_domain.records.orders import RewriteFiles
+from firnline_domain.records.parts.tallies import FileTally, Tally
 from firnline_domain.records.results import (
     InputFile,
     Mode,
@@ -34,9 +35,8 @@ from firnline_domain.records.results import (
     RewriteFinished,
     RewriteGroup,
 )
-from firnline_domain.records.tallies import FileTally, Tally
 from firnline_domain.settings.thresholds import Thresholds
-from firnline_planner.bucket import Bucket
+from firnline_planner.bucket.bucket import Bucket
 from firnline_planner.state.stores import MemoryStore
 
 from tests.kit.names import TABLE

@@ -6,9 +6,10 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from firnline_domain.values import replace
-from firnline_gateway.outbox import Call, MemoryOutbox, Outbox, Outgoing
-from firnline_gateway.sqlite_outbox import SqliteOutbox
+from firnline_domain.base.values import replace
+from firnline_gateway.outbox.outbox import MemoryOutbox, Outbox, Outgoing
+from firnline_gateway.outbox.sqlite import SqliteOutbox
+from firnline_gateway.rest.call import Call
 
 CALL = Call(
     "c1",

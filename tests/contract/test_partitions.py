@@ -21,22 +21,22 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from confluent_kafka import Consumer, TopicPartition
-from firnline_adapters import kafka as adapters
-from firnline_adapters.kafka import KafkaPublisher
-from firnline_adapters.logs import Log
-from firnline_adapters.records import RecordCodec
-from firnline_adapters.replication import Replication
+from firnline_adapters.kafka import client as adapters
+from firnline_adapters.kafka.client import KafkaPublisher
+from firnline_adapters.kafka_admin.replication import Replication
+from firnline_adapters.observability.logs import Log
+from firnline_adapters.records.codec import RecordCodec
 from firnline_cli.__main__ import main
 from firnline_domain.identity import bucket_of
 from firnline_domain.settings.thresholds import Thresholds
-from firnline_planner import faust_driver
-from firnline_planner.effects import TABLE_STATES, Output
-from firnline_planner.faust_driver import FaustDriver, FaustStore, faust_app
-from firnline_planner.inputs import TICKS, Reader
-from firnline_planner.kafka import changelog
-from firnline_planner.kafka.clients import KafkaClients
-from firnline_planner.kafka.transactions import Batch, KafkaTransactions, Send
+from firnline_planner.bucket.inputs import TICKS, Reader
+from firnline_planner.drivers.faust import driver as faust_driver
+from firnline_planner.drivers.faust.driver import FaustDriver, FaustStore, faust_app
+from firnline_planner.drivers.kafka import changelog
+from firnline_planner.drivers.kafka.clients import KafkaClients
+from firnline_planner.drivers.kafka.transactions import Batch, KafkaTransactions, Send
 from firnline_planner.settings import Settings
+from firnline_planner.state.effects import TABLE_STATES, Output
 
 from tests.examples import make
 

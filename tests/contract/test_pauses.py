@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 from firnline_adapters.in_memory import MemoryBroker, MemoryPauseReader, MemoryPublisher
-from firnline_adapters.kafka import KafkaPublisher
-from firnline_adapters.pauses import KafkaPauseReader
+from firnline_adapters.kafka.client import KafkaPublisher
+from firnline_adapters.kafka.pauses import KafkaPauseReader
 from firnline_domain.identity import TableName, bucket_of
 from firnline_domain.ports import PauseReader, Publisher
 from firnline_domain.records.orders import PauseMaintenance, ResumeMaintenance

@@ -7,10 +7,10 @@ import uuid
 from typing import Any
 
 import pytest
-from firnline_adapters.records import encode
-from firnline_adapters.signing import RecordSigner
+from firnline_adapters.records.codec import encode
+from firnline_adapters.records.signing import RecordSigner
+from firnline_domain.base.values import replace
 from firnline_domain.identity import Scope, TableName, bucket_of
-from firnline_domain.records.conflict_reasons import ConflictReason as Conflict
 from firnline_domain.records.events import (
     ChangeKind,
     DeadLettered,
@@ -27,11 +27,11 @@ from firnline_domain.records.orders import (
     SizeWorkers,
     UnparkTable,
 )
+from firnline_domain.records.parts.conflict_reasons import ConflictReason as Conflict
+from firnline_domain.records.parts.tallies import FileTally, Tally
 from firnline_domain.records.results import TaskFailed
 from firnline_domain.records.signing import Keyring, SigningKey
 from firnline_domain.records.states import TableState
-from firnline_domain.records.tallies import FileTally, Tally
-from firnline_domain.values import replace
 
 from tests.kit.planner_drives import (
     BUCKETS,

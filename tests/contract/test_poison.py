@@ -11,28 +11,28 @@ from typing import Any, Protocol
 
 import pytest
 from firnline_adapters.in_memory import MemoryBroker, MemoryInbox, MemoryLeases, MemoryPublisher
-from firnline_adapters.logs import Log
-from firnline_adapters.records import RecordCodec, encode
+from firnline_adapters.observability.logs import Log
+from firnline_adapters.records.codec import RecordCodec, encode
 from firnline_committer import handlers as committing
 from firnline_committer.pump import Pump as CommitterPump
 from firnline_console.handlers import TOPICS as CONSOLE_TOPICS
 from firnline_console.handlers import on_deliveries, topics_read
-from firnline_console.in_memory import MemoryReadModel
-from firnline_console.readmodel import Built
+from firnline_console.read_model.in_memory import MemoryReadModel
+from firnline_console.read_model.port import Built
 from firnline_domain.identity import bucket_of
-from firnline_domain.policy.lanes import Lane, topic_of
+from firnline_domain.policy.fleet.lanes import Lane, topic_of
 from firnline_domain.settings.groups import groups_of
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_enricher.handlers import Handlers as EnricherHandlers
 from firnline_enricher.pump import Pump as EnricherPump
+from firnline_planner.bucket.inputs import Reader
+from firnline_planner.drivers.in_memory.driver import MemoryDriver
 from firnline_planner.handlers.dispatch import FACTS
-from firnline_planner.inputs import Reader
-from firnline_planner.memory_driver import MemoryDriver
 from firnline_schemas.topics import Topic, topic
 from firnline_worker.bootstrap import topics_of
 from firnline_worker.handlers import Handlers
-from firnline_worker.heartbeats import Heartbeats
-from firnline_worker.leases import TaskLeases
+from firnline_worker.host.heartbeats import Heartbeats
+from firnline_worker.host.leases import TaskLeases
 from firnline_worker.loop import MAX_INTERRUPTIONS, TaskLoop
 
 from tests.examples import FOLDER, make

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 import redis
-from firnline_console.in_memory import MemoryReadModel
-from firnline_console.keys import Keys
-from firnline_console.listing import BadQuery, Query
-from firnline_console.readmodel import Built, Limits, ReadModel, ViewLost
-from firnline_console.redis_model import RedisReadModel
+from firnline_console.read_model.in_memory import MemoryReadModel
+from firnline_console.read_model.listing import BadQuery, Query
+from firnline_console.read_model.port import Built, Limits, ReadModel, ViewLost
+from firnline_console.read_model.redis import RedisReadModel
+from firnline_console.read_model.redis_keys import Keys
+from firnline_domain.base.values import replace
 from firnline_domain.identity import TableName
 from firnline_domain.records.events import TableChange
-from firnline_domain.values import replace
 
 from tests.examples import make
 

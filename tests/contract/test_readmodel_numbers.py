@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 import redis
-from firnline_console.in_memory import MemoryReadModel
-from firnline_console.keys import Keys
-from firnline_console.readmodel import Built, ReadModel
-from firnline_console.redis_model import RedisReadModel
+from firnline_console.read_model.in_memory import MemoryReadModel
+from firnline_console.read_model.port import Built, ReadModel
+from firnline_console.read_model.redis import RedisReadModel
+from firnline_console.read_model.redis_keys import Keys
 from firnline_domain.identity import TableName
-from firnline_domain.records.tallies import FileTally, Tally
+from firnline_domain.records.parts.tallies import FileTally, Tally
 
 from tests.examples import make
 

@@ -11,15 +11,15 @@ import click
 import pytest
 import redis
 from confluent_kafka import Consumer, TopicPartition
-from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
-from firnline_adapters.kafka_connection import KafkaConnection
-from firnline_adapters.leases import PREFIX, RedisLeases
-from firnline_adapters.logs import Log
-from firnline_adapters.signing import signer_here
-from firnline_cli import pause as pausing
-from firnline_cli._fleet import Fleet
-from firnline_cli._services import COMMITTER, RESULTS, WORKER, Services
-from firnline_cli.sweep_outputs import refuse_if_running
+from firnline_adapters.kafka.client import KafkaInbox, KafkaPublisher
+from firnline_adapters.kafka.connection import KafkaConnection
+from firnline_adapters.observability.logs import Log
+from firnline_adapters.records.signing import signer_here
+from firnline_adapters.redis.leases import PREFIX, RedisLeases
+from firnline_cli.commands.act import pause as pausing
+from firnline_cli.commands.act.sweep_outputs import refuse_if_running
+from firnline_cli.shared.fleet import Fleet
+from firnline_cli.shared.services import COMMITTER, RESULTS, WORKER, Services
 from firnline_domain.records.pauses import Pause
 
 from tests.examples import make

@@ -11,16 +11,17 @@ from typing import Any
 
 import pytest
 from firnline_adapters.in_memory import MemoryBroker, MemoryInbox, MemoryPublisher
-from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
-from firnline_adapters.logs import Log
-from firnline_adapters.record_sizes import OVERHEAD, TooLarge, check_size, encode_to_fit
-from firnline_adapters.records import RecordCodec, encode
-from firnline_adapters.signing import keys_here
-from firnline_domain.counters.counters import TableCounters
-from firnline_domain.counters.work import ExpiryWork, Table
+from firnline_adapters.kafka.client import KafkaInbox, KafkaPublisher
+from firnline_adapters.observability.logs import Log
+from firnline_adapters.records.codec import RecordCodec, encode
+from firnline_adapters.records.record_sizes import OVERHEAD, TooLarge, check_size, encode_to_fit
+from firnline_adapters.records.signing import keys_here
+from firnline_domain.base.values import replace
+from firnline_domain.counters.state.counters import TableCounters
+from firnline_domain.counters.state.work import ExpiryWork, Table
 from firnline_domain.errors import PoisonousRecord
 from firnline_domain.identity import Scope, TableName
-from firnline_domain.policy.expiry import after_expired
+from firnline_domain.policy.table_action.snapshot_retention import after_expired
 from firnline_domain.ports import Delivery, Publisher
 from firnline_domain.records.events import (
     DeadLettered,
@@ -30,15 +31,14 @@ from firnline_domain.records.events import (
     TableChange,
     TableCommitted,
 )
-from firnline_domain.records.summaries import TASK_ID, sign_summary
-from firnline_domain.records.tallies import FileTally, Tally
-from firnline_domain.values import replace
+from firnline_domain.records.parts.summaries import TASK_ID, sign_summary
+from firnline_domain.records.parts.tallies import FileTally, Tally
 from firnline_enricher.file_changes import Subject, absolute, delta
 from firnline_enricher.handlers import Handlers
 from firnline_enricher.kept_settings import KNOWN, of_table
-from firnline_gateway.commits import MAX_EXPIRED_IDS, changes_of, event_of
-from firnline_gateway.outbox import Call
-from firnline_iceberg.in_memory import MemoryCatalog, MemoryTables
+from firnline_gateway.rest.call import Call
+from firnline_gateway.rest.commit_body import MAX_EXPIRED_IDS, changes_of, event_of
+from firnline_iceberg.table.in_memory import MemoryCatalog, MemoryTables
 from firnline_schemas.topics import all_topics, max_bytes
 from hypothesis import given
 from hypothesis import strategies as st

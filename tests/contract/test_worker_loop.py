@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 from firnline_adapters.in_memory import MemoryBroker, MemoryInbox, MemoryPublisher
-from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
-from firnline_adapters.logs import Log
+from firnline_adapters.kafka.client import KafkaInbox, KafkaPublisher
+from firnline_adapters.observability.logs import Log
 from firnline_domain.identity import Scope, TableName, bucket_of
-from firnline_domain.policy.lanes import Lane, topic_of
+from firnline_domain.policy.fleet.lanes import Lane, topic_of
 from firnline_domain.ports import Inbox, Publisher
 from firnline_domain.records.orders import RewriteFiles
 from firnline_domain.settings.groups import Group
-from firnline_local.topics import make_topics
+from firnline_local_stack.topics.topics import make_topics
 from firnline_worker.bootstrap import consumer_group, topics_of
 from firnline_worker.handlers import HEAVY_REWRITES, REWRITES
 from firnline_worker.loop import TaskLoop

@@ -15,10 +15,10 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 from click.testing import CliRunner
-from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
-from firnline_adapters.logs import Log
+from firnline_adapters.kafka.client import KafkaInbox, KafkaPublisher
+from firnline_adapters.observability.logs import Log
 from firnline_cli.__main__ import main
-from firnline_domain.policy.lanes import TOPICS
+from firnline_domain.policy.fleet.lanes import TOPICS
 from firnline_domain.records.orders import RewriteFiles
 from firnline_domain.records.results import (
     InputFile,
@@ -28,12 +28,13 @@ from firnline_domain.records.results import (
     RewriteGroup,
     TaskFailed,
 )
-from firnline_iceberg.naming import Run
-from firnline_iceberg.planning import live_files
-from firnline_iceberg.table_form import SchemaChecksums
-from firnline_iceberg.tables import LoadedTable, Tables
-from firnline_local.parts import SERVERS
-from firnline_local.stack import Stack, running
+from firnline_iceberg.outputs.names import Run
+from firnline_iceberg.scan.planning import live_files
+from firnline_iceberg.table.catalog_client import Tables
+from firnline_iceberg.table.loaded_table import LoadedTable
+from firnline_iceberg.table.write_format import SchemaChecksums
+from firnline_local_stack.stack.parts import SERVERS
+from firnline_local_stack.stack.stack import Stack, running
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.table import Table
 

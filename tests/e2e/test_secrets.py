@@ -11,13 +11,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
-from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
-from firnline_adapters.logs import Log
-from firnline_domain.records.summaries import TASK_ID
-from firnline_local import stack_processes
-from firnline_local.parts import SERVICES, Addresses, Settings, pick_ports
-from firnline_local.stack import Stack, running
-from firnline_local.state import StackRecord, StateDir
+from firnline_adapters.kafka.client import KafkaInbox, KafkaPublisher
+from firnline_adapters.observability.logs import Log
+from firnline_domain.records.parts.summaries import TASK_ID
+from firnline_local_stack.stack import stack_processes
+from firnline_local_stack.stack.parts import SERVICES, Addresses, Settings, pick_ports
+from firnline_local_stack.stack.stack import Stack, running
+from firnline_local_stack.stack.state import StackRecord, StateDir
 from pyiceberg.catalog.rest import RestCatalog
 from redis import Redis
 

@@ -14,9 +14,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner
-from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
-from firnline_adapters.logs import Log
-from firnline_adapters.signing import RecordSigner
+from firnline_adapters.kafka.client import KafkaInbox, KafkaPublisher
+from firnline_adapters.observability.logs import Log
+from firnline_adapters.records.signing import RecordSigner
 from firnline_cli.__main__ import main
 from firnline_domain.identity import TableName, normal_path
 from firnline_domain.records.events import (
@@ -27,13 +27,13 @@ from firnline_domain.records.events import (
     TableCommitted,
 )
 from firnline_domain.records.orders import RewriteFiles
-from firnline_domain.records.summaries import TASK_ID
-from firnline_local import catalog
-from firnline_local.parts import SERVICES
-from firnline_local.ports import free_port
-from firnline_local.process import serving
-from firnline_local.stack import Stack, running
-from firnline_local.topics import DEFAULT_BUCKETS
+from firnline_domain.records.parts.summaries import TASK_ID
+from firnline_local_stack.processes.ports import free_port
+from firnline_local_stack.processes.process import serving
+from firnline_local_stack.servers import catalog
+from firnline_local_stack.stack.parts import SERVICES
+from firnline_local_stack.stack.stack import Stack, running
+from firnline_local_stack.topics.topics import DEFAULT_BUCKETS
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.table import Table
 

@@ -12,13 +12,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner, Result
-from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
-from firnline_adapters.logs import Log
+from firnline_adapters.kafka.client import KafkaInbox, KafkaPublisher
+from firnline_adapters.observability.logs import Log
 from firnline_cli.__main__ import main
 from firnline_domain.identity import TableName
 from firnline_domain.records.orders import RewriteFiles
-from firnline_iceberg.java import load_table, rest_catalog
-from firnline_local.process import serving
+from firnline_iceberg.java.api import load_table, rest_catalog
+from firnline_local_stack.processes.process import serving
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
 from pyspark.sql import SparkSession

@@ -24,9 +24,9 @@ from firnline_domain.ports import Delivery
 from firnline_domain.records.orders import ResyncTable, RewriteFiles
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_enricher.handlers import Handlers as Enricher
-from firnline_iceberg.java import rest_catalog
-from firnline_iceberg.jvm import IcebergJvm
-from firnline_iceberg.tables import Tables
+from firnline_iceberg.java.api import rest_catalog
+from firnline_iceberg.java.jvm import IcebergJvm
+from firnline_iceberg.table.catalog_client import Tables
 from pyiceberg.catalog.rest import RestCatalog
 
 from tests.kit.large_lake import TEMPLATES, lake_of

@@ -15,14 +15,14 @@ import pytest
 import trustme
 from firnline_domain.errors import CatalogRefused
 from firnline_domain.identity import TableName
-from firnline_gateway.upstream import Upstream
-from firnline_iceberg import java_errors
-from firnline_iceberg.commits import JavaCommits
-from firnline_iceberg.connection import CatalogConnection
-from firnline_iceberg.java import load_table, rest_catalog
-from firnline_iceberg.jvm import IcebergJvm
-from firnline_iceberg.tables import Tables
-from firnline_local.artifacts import aws_bundle
+from firnline_gateway.proxy.upstream import Upstream
+from firnline_iceberg.commit.java_commits import JavaCommits
+from firnline_iceberg.connection.connection import CatalogConnection
+from firnline_iceberg.java import errors as java_errors
+from firnline_iceberg.java.api import load_table, rest_catalog
+from firnline_iceberg.java.jvm import IcebergJvm
+from firnline_iceberg.table.catalog_client import Tables
+from firnline_local_stack.servers.artifacts import aws_bundle
 from py4j.protocol import Py4JJavaError
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.schema import Schema

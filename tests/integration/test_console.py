@@ -19,20 +19,20 @@ from typing import Any, TypeVar
 import pytest
 import redis
 from confluent_kafka import Producer
-from firnline_adapters.kafka import Header, KafkaPublisher
-from firnline_adapters.logs import Log
-from firnline_adapters.signing import signer_here
+from firnline_adapters.kafka.client import Header, KafkaPublisher
+from firnline_adapters.observability.logs import Log
+from firnline_adapters.records.signing import signer_here
 from firnline_console.bootstrap import follower, texts_client
-from firnline_console.keys import Keys
-from firnline_console.listing import Query
-from firnline_console.readmodel import Limits
-from firnline_console.redis_model import RedisReadModel
+from firnline_console.read_model.listing import Query
+from firnline_console.read_model.port import Limits
+from firnline_console.read_model.redis import RedisReadModel
+from firnline_console.read_model.redis_keys import Keys
 from firnline_console.settings import Settings
 from firnline_domain.identity import TableName, bucket_of
-from firnline_local.command import Command
-from firnline_local.ports import free_port
-from firnline_local.process import Process, serving
-from firnline_local.topics import make_topics
+from firnline_local_stack.processes.command import Command
+from firnline_local_stack.processes.ports import free_port
+from firnline_local_stack.processes.process import Process, serving
+from firnline_local_stack.topics.topics import make_topics
 from prometheus_client import REGISTRY
 
 from tests.examples import make

@@ -11,17 +11,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
-from firnline_adapters.logs import Log
+from firnline_adapters.kafka.client import KafkaInbox, KafkaPublisher
+from firnline_adapters.observability.logs import Log
 from firnline_domain.identity import Scope, TableName
-from firnline_domain.policy.lanes import topics_of_group
+from firnline_domain.policy.fleet.lanes import topics_of_group
 from firnline_domain.records.events import ChangeKind, FilesChanged, PartitionChange
 from firnline_domain.records.orders import RewriteFiles
+from firnline_domain.records.parts.tallies import FileTally, Tally
 from firnline_domain.records.states import TableAdvice
-from firnline_domain.records.tallies import FileTally, Tally
 from firnline_domain.settings.groups import Group
-from firnline_local.process import serving
-from firnline_local.topics import make_topics
+from firnline_local_stack.processes.process import serving
+from firnline_local_stack.topics.topics import make_topics
 
 from tests.services import service
 

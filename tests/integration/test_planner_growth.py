@@ -11,16 +11,16 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient
-from firnline_adapters.assignments import FollowedAssignments, KafkaAssignments
-from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
-from firnline_adapters.logs import Log
+from firnline_adapters.kafka.assignments import FollowedAssignments, KafkaAssignments
+from firnline_adapters.kafka.client import KafkaInbox, KafkaPublisher
+from firnline_adapters.observability.logs import Log
 from firnline_domain.records.assignments import Board
 from firnline_domain.records.orders import MoveTable, PauseMaintenance
 from firnline_domain.records.pauses import FLEET
-from firnline_local import kafka as broker
-from firnline_local.ports import free_port
-from firnline_local.process import serving
-from firnline_local.topics import make_topics
+from firnline_local_stack.processes.ports import free_port
+from firnline_local_stack.processes.process import serving
+from firnline_local_stack.servers import kafka as broker
+from firnline_local_stack.topics.topics import make_topics
 from firnline_schemas.topics import all_topics
 
 from tests.integration.test_planner_kill import (
@@ -70,7 +70,7 @@ def listener(own_kafka: str, script: Script) -> Iterator[Listener]:
 
 def add_buckets(kafka: str) -> None:
     """As an operator does; return when some planner has each."""
-    command = (sys.executable, "-m", "firnline_local.topics", "--buckets", str(MORE))
+    command = (sys.executable, "-m", "firnline_local_stack.topics.topics", "--buckets", str(MORE))
     subprocess.run(command, env={"FIRNLINE_KAFKA": kafka}, check=True, timeout=60)
     deadline_s = time.monotonic() + 60
     while len(board(kafka).loads()) < MORE:

@@ -18,15 +18,15 @@ from pathlib import Path
 
 import pytest
 from firnline_adapters.in_memory import MemoryBroker, MemoryPublisher
-from firnline_adapters.logs import Log
-from firnline_adapters.records import RecordCodec
+from firnline_adapters.observability.logs import Log
+from firnline_adapters.records.codec import RecordCodec
 from firnline_domain.identity import Scope, TableName
 from firnline_domain.records.events import FilesChanged
 from firnline_domain.records.orders import RewriteFiles
 from firnline_domain.settings.thresholds import Thresholds
-from firnline_local.process import Process
-from firnline_planner.inputs import Reader
-from firnline_planner.memory_driver import MemoryDriver
+from firnline_local_stack.processes.process import Process
+from firnline_planner.bucket.inputs import Reader
+from firnline_planner.drivers.in_memory.driver import MemoryDriver
 from firnline_planner.watchdog import STALLED
 
 from tests.kit.planner_processes import (

@@ -9,14 +9,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from firnline_adapters.assignments import FollowedAssignments, KafkaAssignments
-from firnline_adapters.kafka import KafkaPublisher
-from firnline_adapters.logs import Log
+from firnline_adapters.kafka.assignments import FollowedAssignments, KafkaAssignments
+from firnline_adapters.kafka.client import KafkaPublisher
+from firnline_adapters.observability.logs import Log
 from firnline_domain.identity import bucket_of
 from firnline_domain.records.assignments import Board
 from firnline_domain.records.orders import MoveTable, PauseMaintenance
 from firnline_domain.records.pauses import HoldReason
-from firnline_local.process import Process
+from firnline_local_stack.processes.process import Process
 
 from tests.integration.test_planner_kill import (
     BUCKETS,

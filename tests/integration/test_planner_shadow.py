@@ -14,16 +14,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
-from firnline_adapters.logs import Log
+from firnline_adapters.kafka.client import KafkaInbox, KafkaPublisher
+from firnline_adapters.observability.logs import Log
 from firnline_domain.identity import Scope, TableName
 from firnline_domain.records.events import ChangeKind, FilesChanged, PartitionChange
 from firnline_domain.records.orders import RewriteFiles
+from firnline_domain.records.parts.tallies import FileTally, Tally
 from firnline_domain.records.states import TableAdvice, TableState
-from firnline_domain.records.tallies import FileTally, Tally
-from firnline_local.command import Command
-from firnline_local.parts import ReadyLine
-from firnline_local.process import serving
+from firnline_local_stack.processes.command import Command
+from firnline_local_stack.processes.process import serving
+from firnline_local_stack.stack.parts import ReadyLine
 
 pytestmark = pytest.mark.stack
 

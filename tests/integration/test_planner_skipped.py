@@ -16,15 +16,15 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
-from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
-from firnline_adapters.logs import Log
+from firnline_adapters.kafka.client import KafkaInbox, KafkaPublisher
+from firnline_adapters.observability.logs import Log
 from firnline_domain.identity import Scope, TableName, bucket_of
 from firnline_domain.records.events import ChangeKind, FilesChanged, PartitionChange
+from firnline_domain.records.parts.tallies import FileTally, Tally
 from firnline_domain.records.states import TableState
-from firnline_domain.records.tallies import FileTally, Tally
-from firnline_local.command import Command
-from firnline_local.parts import ReadyLine
-from firnline_local.process import serving
+from firnline_local_stack.processes.command import Command
+from firnline_local_stack.processes.process import serving
+from firnline_local_stack.stack.parts import ReadyLine
 
 from tests.topics import forget
 

@@ -8,22 +8,28 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from firnline_adapters.logs import Log
-from firnline_adapters.records import RecordCodec
-from firnline_adapters.replication import Replication
-from firnline_domain.counters.counters import TableCounters
-from firnline_domain.counters.work import Table
+from firnline_adapters.kafka_admin.replication import Replication
+from firnline_adapters.observability.logs import Log
+from firnline_adapters.records.codec import RecordCodec
+from firnline_domain.counters.state.counters import TableCounters
+from firnline_domain.counters.state.work import Table
 from firnline_domain.identity import TableName
 from firnline_domain.records.assignments import Board
 from firnline_domain.settings.thresholds import Thresholds
-from firnline_planner.inputs import wall_ms
-from firnline_planner.kafka import changelog, standby
-from firnline_planner.kafka.changelog import Changelog
-from firnline_planner.kafka.clients import KafkaClients
-from firnline_planner.kafka.local_store import FRESH_MS, Changes, LocalStore, Mark, shared_cache
-from firnline_planner.kafka.ownership import OwnedBuckets
-from firnline_planner.kafka.service import topic_of
-from firnline_planner.kafka.standby import ChangelogFollower
+from firnline_planner.bucket.inputs import wall_ms
+from firnline_planner.drivers.kafka import changelog, standby
+from firnline_planner.drivers.kafka.changelog import Changelog
+from firnline_planner.drivers.kafka.clients import KafkaClients
+from firnline_planner.drivers.kafka.local_store import (
+    FRESH_MS,
+    Changes,
+    LocalStore,
+    Mark,
+    shared_cache,
+)
+from firnline_planner.drivers.kafka.owned_buckets import OwnedBuckets
+from firnline_planner.drivers.kafka.serve import topic_of
+from firnline_planner.drivers.kafka.standby import ChangelogFollower
 from firnline_planner.placement.routing import Fleet
 from firnline_planner.state.encoding import ref_key, to_bytes
 

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
-from firnline_adapters.replication import Replication
-from firnline_planner.kafka import changelog
-from firnline_planner.kafka.changelog import Changelog
-from firnline_planner.kafka.clients import KafkaClients
-from firnline_planner.kafka.local_store import LocalStore, shared_cache
-from firnline_planner.kafka.ownership import await_stable
-from firnline_planner.kafka.transactions import Batch, KafkaTransactions, NotCommitted
+from firnline_adapters.kafka_admin.replication import Replication
+from firnline_planner.drivers.kafka import changelog
+from firnline_planner.drivers.kafka.changelog import Changelog
+from firnline_planner.drivers.kafka.clients import KafkaClients
+from firnline_planner.drivers.kafka.local_store import LocalStore, shared_cache
+from firnline_planner.drivers.kafka.owned_buckets import await_stable
+from firnline_planner.drivers.kafka.transactions import Batch, KafkaTransactions, NotCommitted
 
 pytestmark = pytest.mark.stack
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 from firnline_domain.identity import TableName
-from firnline_iceberg.catalog_prefixes import OtherPrefix, at_prefix
 from firnline_iceberg.catalogs import CatalogCommits, CatalogTables
-from firnline_iceberg.connection import CatalogConnection
-from firnline_iceberg.java import prefix_of, rest_catalog
-from firnline_iceberg.jvm import IcebergJvm
+from firnline_iceberg.connection.connection import CatalogConnection
+from firnline_iceberg.connection.prefix import OtherPrefix, at_prefix
+from firnline_iceberg.java.api import prefix_of, rest_catalog
+from firnline_iceberg.java.jvm import IcebergJvm
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField

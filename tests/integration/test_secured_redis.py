@@ -11,13 +11,13 @@ from urllib.parse import quote
 import pytest
 import redis
 import trustme
-from firnline_adapters.leases import PREFIX, RedisLeases
-from firnline_adapters.redaction import redacted
-from firnline_adapters.redis_client import redis_client
+from firnline_adapters.config.redaction import redacted
+from firnline_adapters.redis.client import redis_client
+from firnline_adapters.redis.leases import PREFIX, RedisLeases
 from firnline_domain.errors import Misconfigured
-from firnline_local import redis as server
-from firnline_local.ports import LOOPBACK, free_port
-from firnline_local.process import serving
+from firnline_local_stack.processes.ports import LOOPBACK, free_port
+from firnline_local_stack.processes.process import serving
+from firnline_local_stack.servers import redis as server
 
 from tests.kit.tls_terminator import tls_before
 

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 import trustme
-from firnline_adapters.tls import server_context
+from firnline_adapters.config.tls import server_context
 from firnline_domain.errors import Misconfigured
-from firnline_local.ports import LOOPBACK, free_port
+from firnline_local_stack.processes.ports import LOOPBACK, free_port
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.schema import Schema
 

@@ -8,10 +8,13 @@ from firnline_domain.advice.finding import Known
 from firnline_domain.advice.rules import advise
 from firnline_domain.advice.sorting import DATA_FILES, SCANS, TARGETS
 from firnline_domain.advice.writers import OVERWRITES
-from firnline_domain.counters.counters import PartitionCounters, TableCounters, Totals
-from firnline_domain.counters.filters import Filters, Use
-from firnline_domain.counters.spread import Spread
-from firnline_domain.counters.work import (
+from firnline_domain.base.times import DAY_MS
+from firnline_domain.base.values import replace
+from firnline_domain.counters.activity.filters import Filters, Use
+from firnline_domain.counters.activity.writers import Hour, WriterActivity
+from firnline_domain.counters.state.counters import PartitionCounters, TableCounters, Totals
+from firnline_domain.counters.state.size_spread import Spread
+from firnline_domain.counters.state.work import (
     ExpiryWork,
     Partition,
     Promised,
@@ -20,15 +23,12 @@ from firnline_domain.counters.work import (
     Table,
     TableWork,
 )
-from firnline_domain.counters.writer_activity import Hour, WriterActivity
 from firnline_domain.identity import Scope
-from firnline_domain.policy.deadlines import QUEUE_MS
+from firnline_domain.policy.partition.deadlines import QUEUE_MS
 from firnline_domain.records.events import TableLayout
+from firnline_domain.records.parts.tallies import FileTally, Tally, target_bytes_of
 from firnline_domain.records.results import Going
-from firnline_domain.records.tallies import FileTally, Tally, target_bytes_of
 from firnline_domain.settings.thresholds import Thresholds, thresholds
-from firnline_domain.times import DAY_MS
-from firnline_domain.values import replace
 
 from tests.kit.names import TABLE
 

@@ -8,19 +8,20 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from firnline_domain.errors import TaskRefused
-from firnline_domain.policy.decisions import Reason
-from firnline_domain.policy.partition_archiving import PartitionArchiving
-from firnline_domain.records.archive_marks import ROUND
+from firnline_domain.policy.reasons.partition import Reason
+from firnline_domain.policy.table_action.archive_partitions import PartitionArchiving
 from firnline_domain.records.orders import TableOrder
+from firnline_domain.records.parts.archive_marks import ROUND
 from firnline_domain.records.results import TableResult
 from firnline_domain.records.signing import Keyring, SigningKey
-from firnline_iceberg.commits import JavaCommits
-from firnline_iceberg.connection import CatalogConnection
-from firnline_iceberg.files import DataFileEntry
-from firnline_iceberg.java import load_table
-from firnline_iceberg.planning import live_files
-from firnline_iceberg.tables import LoadedTable, Tables
-from firnline_worker.archiving import Archiver
+from firnline_iceberg.commit.java_commits import JavaCommits
+from firnline_iceberg.connection.connection import CatalogConnection
+from firnline_iceberg.java.api import load_table
+from firnline_iceberg.metadata.entries import DataFileEntry
+from firnline_iceberg.scan.planning import live_files
+from firnline_iceberg.table.catalog_client import Tables
+from firnline_iceberg.table.loaded_table import LoadedTable
+from firnline_worker.table_actions.archive_partitions import Archiver
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.expressions import EqualTo
 from pyiceberg.partitioning import PartitionField, PartitionSpec

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from firnline_adapters.in_memory import MemoryAssignments, MemoryBroker, MemoryPublisher
-from firnline_adapters.logs import Log
-from firnline_adapters.records import RecordCodec, encode
+from firnline_adapters.observability.logs import Log
+from firnline_adapters.records.codec import RecordCodec, encode
 from firnline_domain.identity import Scope, TableName, bucket_of
-from firnline_domain.policy.placement import WINDOW_MS
+from firnline_domain.policy.fleet.placement import WINDOW_MS
 from firnline_domain.records.events import (
     ChangeKind,
     FilesChanged,
@@ -24,10 +24,10 @@ from firnline_domain.records.orders import (
     ResumeMaintenance,
     RewriteFiles,
 )
+from firnline_domain.records.parts.tallies import FileTally, Tally
 from firnline_domain.records.pauses import FLEET
-from firnline_domain.records.tallies import FileTally, Tally
 from firnline_domain.settings.thresholds import Thresholds
-from firnline_planner.inputs import (
+from firnline_planner.bucket.inputs import (
     BY_BUCKET,
     FILE_CHANGES,
     OPERATOR_ORDERS,
@@ -36,7 +36,7 @@ from firnline_planner.inputs import (
     WITH_HANDOVERS,
     Reader,
 )
-from firnline_planner.memory_driver import MemoryDriver
+from firnline_planner.drivers.in_memory.driver import MemoryDriver
 from firnline_planner.placement.load import DECIDE_AFTER_MS
 from firnline_planner.state.bucket_state import BucketState
 from firnline_planner.state.encoding import PARTITION, TABLE, table_key_in

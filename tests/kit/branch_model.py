@@ -10,13 +10,14 @@ import json
 from collections import Counter
 from collections.abc import Iterable
 
+from firnline_domain.base.values import Value, replace
 from firnline_domain.commits.commit_plan import (
     PlannedGroup,
     PlannedSnapshot,
     plan,
 )
 from firnline_domain.commits.conflicts import Conflict, examine
-from firnline_domain.commits.heads import Head
+from firnline_domain.commits.pinned_head import Head
 from firnline_domain.identity import Scope, TableName
 from firnline_domain.records.results import (
     AppliedDelete,
@@ -28,7 +29,6 @@ from firnline_domain.records.results import (
     RewriteGroup,
     TableForm,
 )
-from firnline_domain.values import Value, replace
 
 ALL = Scope(0, "[]")
 COLUMNS = {1: "long", 2: "string"}

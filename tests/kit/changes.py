@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from firnline_domain.counters.counters import PartitionCounters, TableCounters
-from firnline_domain.counters.folding import Folded, Verdict, fold
-from firnline_domain.counters.missing_snapshots import next_held
+from firnline_domain.counters.fold.folding import Folded, Verdict, fold
+from firnline_domain.counters.fold.missing_snapshots import next_held
+from firnline_domain.counters.state.counters import PartitionCounters, TableCounters
 from firnline_domain.identity import Scope, TableName
 from firnline_domain.records.events import ChangeKind, FilesChanged, PartitionChange
-from firnline_domain.records.tallies import FileTally, Tally
+from firnline_domain.records.parts.tallies import FileTally, Tally
 
 TABLE = TableName("u", ("db",), "t")
 A, B = Scope(0, '["a"]'), Scope(0, '["b"]')

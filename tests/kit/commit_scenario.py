@@ -9,10 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from firnline_deletes import row_map, vectors
+from firnline_deletes.deletes import row_map, vectors
+from firnline_domain.base.values import replace
 from firnline_domain.commits import conflicts
 from firnline_domain.identity import MAIN
 from firnline_domain.records.orders import RewriteFiles
+from firnline_domain.records.parts.slices import Slice
 from firnline_domain.records.results import (
     AppliedDelete,
     DeleteKind,
@@ -22,15 +24,13 @@ from firnline_domain.records.results import (
     RewriteFinished,
     RewriteGroup,
 )
-from firnline_domain.records.slices import Slice
-from firnline_domain.values import replace
-from firnline_iceberg import mark_files
-from firnline_iceberg.files import DeleteFileEntry
-from firnline_iceberg.naming import Run
-from firnline_iceberg.planning import PlannedFile, live_files
-from firnline_iceberg.table_form import SchemaChecksums
-from firnline_worker import pass_marks
-from firnline_worker.slices import Left, slice_of
+from firnline_iceberg.metadata.entries import DeleteFileEntry
+from firnline_iceberg.outputs import conversion_progress as mark_files
+from firnline_iceberg.outputs.names import Run
+from firnline_iceberg.scan.planning import PlannedFile, live_files
+from firnline_iceberg.table.write_format import SchemaChecksums
+from firnline_worker.plan import conversion_progress as pass_marks
+from firnline_worker.plan.slices import Left, slice_of
 
 from tests.kit.scenario_table import Row, ScenarioTable, read
 from tests.kit.table_writer import local

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from aiohttp.test_utils import TestClient, TestServer
-from firnline_console.api import Api
-from firnline_console.in_memory import MemoryReadModel
-from firnline_console.readmodel import Built
+from firnline_console.http.api import Api
+from firnline_console.read_model.in_memory import MemoryReadModel
+from firnline_console.read_model.port import Built
 
 NOW = 1_795_270_005_000  # of its clock, in milliseconds
 

@@ -12,10 +12,10 @@ import pytest
 from aiohttp import web
 from click.testing import CliRunner, Result
 from firnline_cli.__main__ import main
-from firnline_console.api import Api
-from firnline_console.in_memory import MemoryReadModel
-from firnline_console.readmodel import Built
-from firnline_local.ports import free_port
+from firnline_console.http.api import Api
+from firnline_console.read_model.in_memory import MemoryReadModel
+from firnline_console.read_model.port import Built
+from firnline_local_stack.processes.ports import free_port
 from rich.console import Console
 
 NOW = 1_795_270_005_000

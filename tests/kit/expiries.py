@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from firnline_domain.base.values import replace
 from firnline_domain.identity import TableName
-from firnline_domain.policy.expiry import EXPIRE
+from firnline_domain.policy.table_action.snapshot_retention import EXPIRE
 from firnline_domain.records.orders import ExpireSnapshots
 from firnline_domain.records.results import SnapshotsExpired
-from firnline_domain.values import replace
 
 
 def expire(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from firnline_adapters.records import from_plain
-from firnline_domain.values import LAST_MOMENT, MAX_AMOUNT, to_plain
+from firnline_adapters.records.codec import from_plain
+from firnline_domain.base.values import LAST_MOMENT, MAX_AMOUNT, to_plain
 from firnline_schemas import codec
 from msgspec import ValidationError
 

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from firnline_domain.identity import Scope
-from firnline_domain.policy.cost_benefit import Action
+from firnline_domain.policy.cost.cost_benefit import Action
 from firnline_domain.records.results import DeleteKind
-from firnline_iceberg.files import DataFileEntry, DeleteFileEntry, Status
-from firnline_iceberg.planning import LiveFiles
-from firnline_worker.planning import (
-    ANY_SPAN,
-    plan,
-)
-from firnline_worker.slices import ANY_SIZE
+from firnline_iceberg.metadata.entries import DataFileEntry, DeleteFileEntry, Status
+from firnline_iceberg.scan.planning import LiveFiles
+from firnline_worker.plan.planning import ANY_SPAN, plan
+from firnline_worker.plan.slices import ANY_SIZE
 
 TARGET = 800
 

@@ -10,14 +10,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from firnline_adapters.config_file import ConfigFile
+from firnline_adapters.config.config_file import ConfigFile
+from firnline_adapters.config.settings import Address
 from firnline_adapters.in_memory import MemoryBroker, MemoryPublisher
-from firnline_adapters.logs import Log
-from firnline_adapters.settings import Address
+from firnline_adapters.observability.logs import Log
 from firnline_domain.records.events import TableCommitted
 from firnline_gateway import bootstrap
 from firnline_gateway.settings import Settings
-from firnline_local.ports import free_port
+from firnline_local_stack.processes.ports import free_port
 
 WAIT_S = 30.0
 

@@ -7,17 +7,18 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from firnline_deletes import building, positions
 from firnline_deletes.apply import Tally, write_live_rows
-from firnline_deletes.fields import with_id
-from firnline_deletes.files import SequencedFile
-from firnline_deletes.keys import KeyField
-from firnline_deletes.masks import Deletes
-from firnline_deletes.output import RollingWriter
-from firnline_deletes.positions import FILE_PATH_ID, POS_ID
-from firnline_deletes.projection import table_schema
-from firnline_deletes.properties import ParquetProperties
-from firnline_deletes.target_schema import TargetSchema
+from firnline_deletes.columns.fields import with_id
+from firnline_deletes.columns.keys import KeyField
+from firnline_deletes.columns.target_schema import TargetSchema
+from firnline_deletes.deletes import build as building
+from firnline_deletes.deletes import positions
+from firnline_deletes.deletes.masks import Deletes
+from firnline_deletes.deletes.positions import FILE_PATH_ID, POS_ID
+from firnline_deletes.files.parquet import SequencedFile
+from firnline_deletes.files.projection import table_schema
+from firnline_deletes.files.writer import RollingWriter
+from firnline_deletes.files.writer_properties import ParquetProperties
 from firnline_domain.identity import normal_path
 from pyiceberg.io import FileIO
 

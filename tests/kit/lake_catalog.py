@@ -27,13 +27,13 @@ from urllib.error import HTTPError
 from urllib.parse import parse_qs, urlsplit
 from urllib.request import Request, urlopen
 
-from firnline_iceberg.connection import CatalogConnection
-from firnline_local import catalog
-from firnline_local.artifacts import Pin, cache_root, resolve
-from firnline_local.command import Command
-from firnline_local.ports import LOOPBACK, free_port
-from firnline_local.process import serving
-from firnline_local.repository import repository_root
+from firnline_iceberg.connection.connection import CatalogConnection
+from firnline_local_stack.processes.command import Command
+from firnline_local_stack.processes.ports import LOOPBACK, free_port
+from firnline_local_stack.processes.process import serving
+from firnline_local_stack.servers import catalog
+from firnline_local_stack.servers.artifacts import Pin, cache_root, resolve
+from firnline_local_stack.servers.repository import repository_root
 
 from tests.kit.s3_server import BUCKET, Keys, S3Server
 

@@ -14,23 +14,24 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
-from firnline_adapters.logs import Log
-from firnline_committer.catalog import catalog
-from firnline_committer.committer import Committer
+from firnline_adapters.observability.logs import Log
+from firnline_committer.commit.committer import Committer
+from firnline_committer.commit.held_catalog import catalog
 from firnline_domain.identity import MAIN, Scope, TableName, task_id
 from firnline_domain.records.orders import RewriteFiles
 from firnline_domain.records.results import RewriteFinished
-from firnline_iceberg.commits import JavaCommits
-from firnline_iceberg.connection import CatalogConnection
-from firnline_iceberg.java import load_table, rest_catalog
-from firnline_iceberg.jvm import IcebergJvm
-from firnline_iceberg.planning import live_files
-from firnline_iceberg.tables import LoadedTable, Tables
-from firnline_worker.delete_set_cache import DeleteSetCache
-from firnline_worker.handover import Handover
-from firnline_worker.java import JavaTable, JavaTables
-from firnline_worker.rewrite import Rewriter
-from firnline_worker.stage import GroupOrder, GroupResult, StageOrder, run_groups
+from firnline_iceberg.commit.java_commits import JavaCommits
+from firnline_iceberg.connection.connection import CatalogConnection
+from firnline_iceberg.java.api import load_table, rest_catalog
+from firnline_iceberg.java.jvm import IcebergJvm
+from firnline_iceberg.scan.planning import live_files
+from firnline_iceberg.table.catalog_client import Tables
+from firnline_iceberg.table.loaded_table import LoadedTable
+from firnline_worker.delete_sets.cache import DeleteSetCache
+from firnline_worker.rewrite.iceberg_fallback import Handover
+from firnline_worker.rewrite.rewriter import Rewriter
+from firnline_worker.spark.java_api import JavaTable, JavaTables
+from firnline_worker.spark.stage import GroupOrder, GroupResult, StageOrder, run_groups
 
 from tests.kit.scenario_table import COLUMNS, KEY, Row, create_table
 from tests.kit.table_writer import FileWriter, TableWriter

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from firnline_domain.identity import TableName
-from firnline_iceberg.java import load_table
+from firnline_iceberg.java.api import load_table
 from pyiceberg.catalog.rest import RestCatalog
 
 from tests.kit.scenario_table import create_table

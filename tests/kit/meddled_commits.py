@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from firnline_domain.identity import TableName
-from firnline_iceberg.commits import JavaCommits
-from firnline_iceberg.rewrites import Outcome
+from firnline_iceberg.commit.java_commits import JavaCommits
+from firnline_iceberg.commit.rewrite import Outcome
 
 
 class Killed(BaseException):

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from firnline_domain.counters.counters import PartitionCounters, TableCounters, Totals
-from firnline_domain.counters.work import Partition, PartitionWork, RunningTask, Table, TableWork
+from firnline_domain.base.values import replace
+from firnline_domain.counters.state.counters import PartitionCounters, TableCounters, Totals
+from firnline_domain.counters.state.work import (
+    Partition,
+    PartitionWork,
+    RunningTask,
+    Table,
+    TableWork,
+)
 from firnline_domain.identity import Scope, TableName
-from firnline_domain.policy.decisions import Decision
-from firnline_domain.policy.rewrite import decide, explain
-from firnline_domain.records.tallies import FileTally, Tally
+from firnline_domain.policy.partition.decide import decide, explain
+from firnline_domain.policy.reasons.partition import Decision
+from firnline_domain.records.parts.tallies import FileTally, Tally
 from firnline_domain.settings.thresholds import Thresholds
-from firnline_domain.values import replace
 
 NOW = 100_000_000
 LIMITS = Thresholds(

@@ -14,11 +14,11 @@ from typing import Any, Protocol
 import pytest
 from confluent_kafka import Producer
 from firnline_adapters.in_memory import MemoryBroker, MemoryPublisher
-from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
-from firnline_adapters.logs import Log
-from firnline_adapters.record_sizes import COMPRESSION
-from firnline_adapters.records import RecordCodec, encode
-from firnline_adapters.signing import signer_here
+from firnline_adapters.kafka.client import KafkaInbox, KafkaPublisher
+from firnline_adapters.observability.logs import Log
+from firnline_adapters.records.codec import RecordCodec, encode
+from firnline_adapters.records.record_sizes import COMPRESSION
+from firnline_adapters.records.signing import signer_here
 from firnline_domain.identity import Scope, TableName, bucket_of
 from firnline_domain.records.events import (
     ChangeKind,
@@ -30,15 +30,15 @@ from firnline_domain.records.events import (
 from firnline_domain.records.orders import (
     SizeWorkers,
 )
+from firnline_domain.records.parts.tallies import FileTally, Tally
 from firnline_domain.records.states import TableState
-from firnline_domain.records.tallies import FileTally, Tally
 from firnline_domain.settings.thresholds import Thresholds
-from firnline_local.command import Command
-from firnline_local.parts import ReadyLine
-from firnline_local.process import serving
-from firnline_planner.faust_driver import FaustStore
-from firnline_planner.inputs import Reader
-from firnline_planner.memory_driver import MemoryDriver
+from firnline_local_stack.processes.command import Command
+from firnline_local_stack.processes.process import serving
+from firnline_local_stack.stack.parts import ReadyLine
+from firnline_planner.bucket.inputs import Reader
+from firnline_planner.drivers.faust.driver import FaustStore
+from firnline_planner.drivers.in_memory.driver import MemoryDriver
 from firnline_planner.state.stores import MAX_VALUE_BYTES
 
 BUCKETS = 8

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from firnline_domain.identity import Scope
-from firnline_domain.records.conflict_reasons import ConflictReason
 from firnline_domain.records.events import (
     ChangeKind,
     FilesChanged,
@@ -19,12 +18,13 @@ from firnline_domain.records.orders import (
     RewriteFiles,
     TableOrder,
 )
+from firnline_domain.records.parts.conflict_reasons import ConflictReason
+from firnline_domain.records.parts.tallies import FileTally, Tally
 from firnline_domain.records.results import TaskFailed
 from firnline_domain.records.states import PartitionState, TableState
-from firnline_domain.records.tallies import FileTally, Tally
 from firnline_domain.settings.thresholds import Thresholds
-from firnline_planner.bucket import Bucket
-from firnline_planner.effects import Effects, Output
+from firnline_planner.bucket.bucket import Bucket
+from firnline_planner.state.effects import Effects, Output
 from firnline_planner.state.stores import MemoryStore
 
 from tests.kit.names import TABLE

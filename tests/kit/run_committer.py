@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from firnline_adapters.logs import Log
+from firnline_adapters.observability.logs import Log
 from firnline_committer.handlers import Handlers
 from firnline_standalone.engine import Engine, Topics
 

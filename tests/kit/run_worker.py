@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from firnline_adapters.in_memory import MemoryLeases
-from firnline_adapters.logs import Log
+from firnline_adapters.observability.logs import Log
 from firnline_domain.errors import TaskRefused
 from firnline_domain.records.orders import RewriteFiles
 from firnline_domain.records.results import RewriteFinished, TaskFailed
 from firnline_standalone.engine import Topics
 from firnline_worker.handlers import RESULTS, Handlers
-from firnline_worker.heartbeats import Heartbeats
-from firnline_worker.leases import TaskLeases
-from firnline_worker.rewrite import Rewriter
+from firnline_worker.host.heartbeats import Heartbeats
+from firnline_worker.host.leases import TaskLeases
+from firnline_worker.rewrite.rewriter import Rewriter
 
 
 def now_ms() -> int:

@@ -18,10 +18,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from firnline_domain.identity import MAIN, Scope, TableName
 from firnline_domain.records.results import DeleteKind
-from firnline_iceberg.files import DeleteFileEntry
-from firnline_iceberg.java import load_table
-from firnline_iceberg.planning import live_files
-from firnline_iceberg.tables import LoadedTable, Tables
+from firnline_iceberg.java.api import load_table
+from firnline_iceberg.metadata.entries import DeleteFileEntry
+from firnline_iceberg.scan.planning import live_files
+from firnline_iceberg.table.catalog_client import Tables
+from firnline_iceberg.table.loaded_table import LoadedTable
 
 from tests.kit.table_writer import FileWriter, Place, TableWriter, local, numbered
 

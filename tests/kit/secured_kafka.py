@@ -33,12 +33,12 @@ from cryptography.hazmat.primitives.serialization import (
     PrivateFormat,
     load_pem_private_key,
 )
-from firnline_adapters.kafka_acls import SERVICES, Acl, acls
-from firnline_adapters.kafka_connection import KafkaConnection, client_config
-from firnline_local import kafka
-from firnline_local.ports import LOOPBACK, free_port, is_open
-from firnline_local.process import serving
-from firnline_local.topics import topics_with
+from firnline_adapters.kafka.connection import KafkaConnection, client_config
+from firnline_adapters.kafka_admin.acls import SERVICES, Acl, acls
+from firnline_local_stack.processes.ports import LOOPBACK, free_port, is_open
+from firnline_local_stack.processes.process import serving
+from firnline_local_stack.servers import kafka
+from firnline_local_stack.topics.topics import topics_with
 
 ADMIN = "admin"
 PREFIX = "firnline-"

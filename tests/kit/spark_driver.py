@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-from firnline_adapters.settings import from_environment
-from firnline_iceberg.tables import Tables
-from firnline_worker.delete_set_cache import DeleteSetCache
-from firnline_worker.handover import Handover
-from firnline_worker.java import JavaTables
-from firnline_worker.rewrite import Rewriter
+from firnline_adapters.config.settings import from_environment
+from firnline_iceberg.table.catalog_client import Tables
+from firnline_worker.delete_sets.cache import DeleteSetCache
+from firnline_worker.rewrite.iceberg_fallback import Handover
+from firnline_worker.rewrite.rewriter import Rewriter
 from firnline_worker.settings import Settings
-from firnline_worker.spark import SparkStage, session
+from firnline_worker.spark.java_api import JavaTables
+from firnline_worker.spark.session import SparkStage, session
 
 from tests.integration.worker.lab import Lab
 

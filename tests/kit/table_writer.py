@@ -18,10 +18,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from firnline_deletes import puffin, vectors
+from firnline_deletes.deletes import vectors
+from firnline_deletes.files import puffin
 from firnline_domain.identity import MAIN
-from firnline_iceberg.files import DataFileEntry, FileEntry
-from firnline_iceberg.java import content_file, removal_json
+from firnline_iceberg.java.api import content_file, removal_json
+from firnline_iceberg.metadata.entries import DataFileEntry, FileEntry
 
 Place = tuple[int, str]  # partition spec id, partition values as a JSON list
 Rows = Sequence[Mapping[str, Any]]

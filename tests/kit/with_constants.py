@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from firnline_adapters import service as beginning
-from firnline_adapters.settings import declared
-from firnline_local.command import Command
+from firnline_adapters.config.settings import declared
+from firnline_local_stack.processes.command import Command
 
 ROOT = Path(__file__).parents[2]
 

@@ -6,12 +6,12 @@ import time
 from pathlib import Path
 from typing import Any
 
+from firnline_domain.base.values import replace
 from firnline_domain.commits import conflicts
 from firnline_domain.records.results import RewriteFinished
-from firnline_domain.values import replace
-from firnline_iceberg import output_lists
-from firnline_iceberg.naming import LIST_SUFFIX, ROW_MAP_SUFFIX
-from firnline_iceberg.output_lists import OutputList
+from firnline_iceberg.outputs import write_ahead_list
+from firnline_iceberg.outputs.names import LIST_SUFFIX, ROW_MAP_SUFFIX
+from firnline_iceberg.outputs.write_ahead_list import OutputList
 
 from tests.kit.commit_scenario import CommitScenario
 from tests.kit.table_writer import local
@@ -32,7 +32,7 @@ def listed(
         (*names, *spare, result.row_map), **more,
     )  # fmt: skip
     path = result.row_map.removesuffix(ROW_MAP_SUFFIX) + LIST_SUFFIX
-    output_lists.write(table.loaded.io, path, listing)
+    write_ahead_list.write(table.loaded.io, path, listing)
     return replace(result, output_list=path)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from firnline_worker.delete_sets import set_bytes
+from firnline_worker.delete_sets.build import set_bytes
 
 from bench.rewrite.benchmark_runs import BenchmarkRun, benchmark_run
 from bench.rewrite.engines import FIRNLINE, STOCK, Engine, Failed

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-from firnline_iceberg.planning import live_files
+from firnline_iceberg.scan.planning import live_files
 
 from bench.rewrite.benchmark_runs import arriving
 from bench.rewrite.engines import FIRNLINE, STOCK, Engine, Failed

@@ -13,9 +13,9 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from firnline_adapters.logs import Log
-from firnline_committer.catalog import catalog
-from firnline_committer.committer import Committer
+from firnline_adapters.observability.logs import Log
+from firnline_committer.commit.committer import Committer
+from firnline_committer.commit.held_catalog import catalog
 from firnline_domain.identity import Scope, normal_path
 from firnline_domain.records.events import RewriteCommitted
 from firnline_domain.records.results import (
@@ -25,12 +25,12 @@ from firnline_domain.records.results import (
     RewriteFinished,
     RewriteGroup,
 )
-from firnline_iceberg.commits import JavaCommits
-from firnline_iceberg.jvm import IcebergJvm
-from firnline_iceberg.naming import Run
-from firnline_iceberg.table_form import SchemaChecksums
-from firnline_iceberg.tables import LoadedTable
-from firnline_local.artifacts import iceberg_jar
+from firnline_iceberg.commit.java_commits import JavaCommits
+from firnline_iceberg.java.jvm import IcebergJvm
+from firnline_iceberg.outputs.names import Run
+from firnline_iceberg.table.loaded_table import LoadedTable
+from firnline_iceberg.table.write_format import SchemaChecksums
+from firnline_local_stack.servers.artifacts import iceberg_jar
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.manifest import (
     DataFile,

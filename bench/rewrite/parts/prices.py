@@ -8,8 +8,8 @@ from typing import Any
 
 import pyarrow.parquet as pq
 from firnline_domain.records.results import DeleteKind
-from firnline_iceberg.planning import PlannedFile, live_files
-from firnline_iceberg.tables import LoadedTable
+from firnline_iceberg.scan.planning import PlannedFile, live_files
+from firnline_iceberg.table.loaded_table import LoadedTable
 
 from bench.rewrite.benchmark_runs import LIMIT_S, Visitor, committed, question, visiting
 from bench.rewrite.engines import FIRNLINE, STOCK, Running, started

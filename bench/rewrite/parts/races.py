@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
-from firnline_iceberg.planning import live_files
+from firnline_iceberg.scan.planning import live_files
 
 from bench.rewrite.benchmark_runs import LIMIT_S, Visitor, question, visiting
 from bench.rewrite.engines import FIRNLINE, STOCK, Engine, Failed

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from firnline_iceberg.planning import live_files
+from firnline_iceberg.scan.planning import live_files
 
 from bench.rewrite.benchmark_runs import visiting
 from bench.rewrite.engines import FIRNLINE, STOCK, STOCK_CACHED, Engine

@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from typing import Any
 
 import pyarrow.parquet as pq
-from firnline_iceberg.planning import live_files
+from firnline_iceberg.scan.planning import live_files
 
 from bench.rewrite.benchmark_runs import Visitor, visiting
 from bench.rewrite.engines import FIRNLINE, Engine, Running, started

@@ -16,19 +16,19 @@ from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
 
-from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
-from firnline_adapters.logs import Log
+from firnline_adapters.kafka.client import KafkaInbox, KafkaPublisher
+from firnline_adapters.observability.logs import Log
 from firnline_domain.records.events import RewriteCommitted, RewriteConflicted
+from firnline_domain.records.parts.summaries import TASK_ID
+from firnline_domain.records.parts.tallies import DEFAULT_TARGET_BYTES, FRAGMENTS_IN_TARGET
 from firnline_domain.records.results import RewriteFinished, TaskFailed
-from firnline_domain.records.summaries import TASK_ID
-from firnline_domain.records.tallies import DEFAULT_TARGET_BYTES, FRAGMENTS_IN_TARGET
-from firnline_iceberg.planning import live_files
-from firnline_iceberg.tables import Tables
-from firnline_local import stack as stacks
-from firnline_local.command import Command
-from firnline_local.process import Process, serving
-from firnline_local.stack import Stack
-from firnline_local.topics import buckets
+from firnline_iceberg.scan.planning import live_files
+from firnline_iceberg.table.catalog_client import Tables
+from firnline_local_stack.processes.command import Command
+from firnline_local_stack.processes.process import Process, serving
+from firnline_local_stack.stack import stack as stacks
+from firnline_local_stack.stack.stack import Stack
+from firnline_local_stack.topics.topics import buckets
 from pyiceberg.catalog.rest import RestCatalog
 
 from bench.rewrite import stream_side

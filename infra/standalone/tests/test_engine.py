@@ -10,20 +10,20 @@ from typing import Any
 
 import pytest
 from firnline_adapters.in_memory import MemoryLeases
-from firnline_adapters.logs import Log
+from firnline_adapters.observability.logs import Log
 from firnline_committer.handlers import Handlers as CommitHandlers
+from firnline_domain.base.values import replace
 from firnline_domain.errors import PoisonousRecord, TaskRefused
 from firnline_domain.identity import Scope, TableName
-from firnline_domain.policy.requested import Order
+from firnline_domain.policy.operator_requests import Order
 from firnline_domain.records.events import RewriteSkipped, TaskEnd, ends_order
 from firnline_domain.records.orders import RewriteFiles
 from firnline_domain.records.results import Mode, RewriteFinished, TaskFailed, TaskRunning
-from firnline_domain.values import replace
 from firnline_standalone.engine import EVENTS, RESULTS, Engine, Topics
 from firnline_standalone.runs import Run
 from firnline_worker.handlers import Handlers
-from firnline_worker.heartbeats import Heartbeats
-from firnline_worker.leases import MAX_STARTS, Busy, TaskLeases
+from firnline_worker.host.heartbeats import Heartbeats
+from firnline_worker.host.leases import MAX_STARTS, Busy, TaskLeases
 
 from tests.kit.expiries import expire, expired
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 from firnline_domain.identity import Scope, TableName
-from firnline_domain.records.conflict_reasons import ConflictReason
 from firnline_domain.records.events import RewriteCommitted, RewriteConflicted
 from firnline_domain.records.orders import RewriteFiles
+from firnline_domain.records.parts.conflict_reasons import ConflictReason
+from firnline_domain.records.parts.slices import Slice
 from firnline_domain.records.results import RowsCompared, TaskFailed
-from firnline_domain.records.slices import Slice
 from firnline_standalone.engine import Stopped
 from firnline_standalone.runs import AT_ONCE, ATTEMPTS, Run
 

@@ -9,12 +9,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from firnline_deletes.fields import with_id
-from firnline_deletes.files import SequencedFile
-from firnline_deletes.output import RollingWriter
-from firnline_deletes.positions import FILE_PATH_ID, POS_ID
-from firnline_deletes.projection import table_schema
-from firnline_deletes.properties import ParquetProperties
+from firnline_deletes.columns.fields import with_id
+from firnline_deletes.deletes.positions import FILE_PATH_ID, POS_ID
+from firnline_deletes.files.parquet import SequencedFile
+from firnline_deletes.files.projection import table_schema
+from firnline_deletes.files.writer import RollingWriter
+from firnline_deletes.files.writer_properties import ParquetProperties
 
 
 class Folder:

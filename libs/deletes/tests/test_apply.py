@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from firnline_deletes import building, files, positions
 from firnline_deletes.apply import Tally, write_live_rows
-from firnline_deletes.keys import KeyField
-from firnline_deletes.masks import Deletes
-from firnline_deletes.refusals import Refused
-from firnline_deletes.target_schema import TargetSchema
+from firnline_deletes.columns.keys import KeyField
+from firnline_deletes.columns.target_schema import TargetSchema
+from firnline_deletes.deletes import build as building
+from firnline_deletes.deletes import positions
+from firnline_deletes.deletes.masks import Deletes
+from firnline_deletes.files import parquet as files
+from firnline_deletes.unsupported_files import Refused
 
 KEY = [KeyField(1, pa.int64())]
 

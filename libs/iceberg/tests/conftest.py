@@ -8,12 +8,12 @@ from typing import Any
 
 import fastavro
 import pytest
-from firnline_iceberg.in_memory import MemoryCatalog
+from firnline_iceberg.table.in_memory import MemoryCatalog
 from pyiceberg.io import FileIO
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
-from .removal_world import World
-from .stored_catalog import StoredCatalog
+from libs.iceberg.tests.removal_world import World
+from libs.iceberg.tests.stored_catalog import StoredCatalog
 
 Fields = list[dict[str, Any]]
 WriteManifest = Callable[..., str]

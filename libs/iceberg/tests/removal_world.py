@@ -12,15 +12,15 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 from firnline_domain.identity import TableName
-from firnline_iceberg.in_memory import MemoryTables
-from firnline_iceberg.naming import Run
-from firnline_iceberg.sweeping import Sweeper, Swept
-from firnline_iceberg.tables import LoadedTable
+from firnline_iceberg.outputs.names import Run
+from firnline_iceberg.removal.sweep import Sweeper, Swept
+from firnline_iceberg.table.in_memory import MemoryTables
+from firnline_iceberg.table.loaded_table import LoadedTable
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.types import LongType, NestedField
 
-from .stored_catalog import StoredCatalog
+from libs.iceberg.tests.stored_catalog import StoredCatalog
 
 AGE_MS, NOW_MS = 1_000, 1_900_000_000_000
 OLD_S, YOUNG_S = 1_000_000, NOW_MS / 1000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from firnline_iceberg.in_memory import MemoryCatalog
+from firnline_iceberg.table.in_memory import MemoryCatalog
 from pyiceberg.serializers import ToOutputFile
 from pyiceberg.table import Table
 

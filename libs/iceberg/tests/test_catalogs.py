@@ -7,15 +7,15 @@ import threading
 import pytest
 from firnline_domain.errors import Misconfigured
 from firnline_domain.identity import PREFIX_HEADER, TableName
-from firnline_iceberg.catalog_health import watched
-from firnline_iceberg.catalog_prefixes import at_prefix
 from firnline_iceberg.catalogs import (
     MAX_OPEN,
     Catalogs,
     UnknownCatalog,
     connections_of,
 )
-from firnline_iceberg.connection import CatalogConnection
+from firnline_iceberg.connection.connection import CatalogConnection
+from firnline_iceberg.connection.health import watched
+from firnline_iceberg.connection.prefix import at_prefix
 
 LAKE = CatalogConnection("lake", {"uri": "http://lake"})
 ARCHIVE = CatalogConnection("archive", {"uri": "http://archive"})

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from firnline_adapters.logs import Log
-from firnline_committer.attempts import Progress
+from firnline_adapters.observability.logs import Log
+from firnline_committer.commit.attempts import Progress
 from firnline_committer.handlers import Handlers, batches, handle_deliveries
 from firnline_domain.errors import PoisonousRecord, RetryLater
 from firnline_domain.identity import Scope, TableName

@@ -6,21 +6,21 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from firnline_adapters.consumer.retry_queue import FIRST_PAUSE_S, PATIENCE_S
 from firnline_adapters.in_memory import (
     MemoryBroker,
     MemoryInbox,
     MemoryPauseReader,
     MemoryPublisher,
 )
-from firnline_adapters.logs import Log
-from firnline_adapters.retry_queue import FIRST_PAUSE_S, PATIENCE_S
-from firnline_committer.attempts import Progress
+from firnline_adapters.observability.logs import Log
+from firnline_committer.background.sweeps import Sweeps
+from firnline_committer.commit.attempts import Progress
 from firnline_committer.handlers import Handlers
 from firnline_committer.pump import Pump
-from firnline_committer.sweeping import Sweeps
+from firnline_domain.base.values import replace
 from firnline_domain.errors import CatalogUnreachable, RetryLater
 from firnline_domain.identity import Scope, bucket_of
-from firnline_domain.records.conflict_reasons import ConflictReason
 from firnline_domain.records.events import (
     DeadLettered,
     OutputsSwept,
@@ -29,10 +29,10 @@ from firnline_domain.records.events import (
     RewriteSkipped,
 )
 from firnline_domain.records.orders import PauseMaintenance, ResumeMaintenance
+from firnline_domain.records.parts.conflict_reasons import ConflictReason
 from firnline_domain.records.results import OutputFile, TaskFailed
-from firnline_domain.values import replace
-from firnline_iceberg.jvm import JvmEnded
-from firnline_iceberg.sweeping import Swept
+from firnline_iceberg.java.jvm import JvmEnded
+from firnline_iceberg.removal.sweep import Swept
 
 from tests.kit.counted import counted
 

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 from firnline_adapters.in_memory import MemoryInbox, MemoryPauseReader
-from firnline_adapters.logs import Log
-from firnline_adapters.start_marks import MAX_DEATHS, MemoryMarks, StartMarks
+from firnline_adapters.kafka.poison_records import MAX_DEATHS, MemoryMarks, StartMarks
+from firnline_adapters.observability.logs import Log
 from firnline_committer import table_queues
 from firnline_committer.pump import Pump
 from firnline_domain.errors import CatalogUnreachable
 from firnline_domain.identity import bucket_of
-from firnline_domain.records.conflict_reasons import ConflictReason
 from firnline_domain.records.events import RewriteConflicted, RewriteSkipped
 from firnline_domain.records.orders import PauseMaintenance
+from firnline_domain.records.parts.conflict_reasons import ConflictReason
 
 from services.committer.tests.test_pump import A, B, Bench
 

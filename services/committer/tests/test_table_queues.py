@@ -9,23 +9,23 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from firnline_adapters.consumer.threads import Inline, Threads
 from firnline_adapters.in_memory import MemoryBroker, MemoryInbox, MemoryPublisher
-from firnline_adapters.logs import Log
-from firnline_adapters.threads import Inline, Threads
+from firnline_adapters.observability.logs import Log
 from firnline_committer import table_queues
-from firnline_committer.attempts import Progress
+from firnline_committer.background.sweeps import Sweeps
+from firnline_committer.commit.attempts import Progress
 from firnline_committer.handlers import Handlers
 from firnline_committer.pump import Pump
-from firnline_committer.sweeping import Sweeps
 from firnline_committer.table_queues import MAX_AT_ONCE
+from firnline_domain.base.values import replace
 from firnline_domain.errors import RetryLater
 from firnline_domain.identity import bucket_of
-from firnline_domain.records.conflict_reasons import ConflictReason
 from firnline_domain.records.events import RewriteConflicted, RewriteSkipped
+from firnline_domain.records.parts.conflict_reasons import ConflictReason
 from firnline_domain.records.results import TaskFailed
-from firnline_domain.values import replace
-from firnline_iceberg.jvm import JvmEnded
-from firnline_iceberg.sweeping import Swept
+from firnline_iceberg.java.jvm import JvmEnded
+from firnline_iceberg.removal.sweep import Swept
 
 TABLES = ("uuid-a", "uuid-c", "uuid-d", "uuid-e", "uuid-f")
 A, B = TABLES[:2]  # of two buckets

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 from firnline_adapters.in_memory import MemoryBroker, MemoryInbox, MemoryPublisher
-from firnline_adapters.logs import Log
+from firnline_adapters.observability.logs import Log
 from firnline_console.follower import Follower
-from firnline_console.gauges import Gauges
 from firnline_console.handlers import TOPICS, on_deliveries, topics_read
-from firnline_console.in_memory import MemoryReadModel
-from firnline_console.listing import Query
-from firnline_console.readmodel import Built
+from firnline_console.read_model.gauges import Gauges
+from firnline_console.read_model.in_memory import MemoryReadModel
+from firnline_console.read_model.listing import Query
+from firnline_console.read_model.port import Built
 from firnline_domain.errors import RetryLater
-from firnline_domain.policy.lanes import lane_of_order
+from firnline_domain.policy.fleet.lanes import lane_of_order
 from firnline_domain.ports import Delivery, Inbox, Place
 from firnline_domain.settings.groups import groups_of
 from prometheus_client import REGISTRY

@@ -18,9 +18,9 @@ from firnline_domain.records.events import (
     TableChange,
     TableCommitted,
 )
-from firnline_domain.records.tallies import FileTally
+from firnline_domain.records.parts.tallies import FileTally
 from firnline_enricher.handlers import Handlers
-from firnline_iceberg.in_memory import Commit, MemoryCatalog, MemoryTables
+from firnline_iceberg.table.in_memory import Commit, MemoryCatalog, MemoryTables
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from firnline_domain.base.values import replace
 from firnline_domain.errors import PoisonousRecord, TaskRefused
 from firnline_domain.identity import TableName
-from firnline_domain.values import replace
 from firnline_enricher.handlers import Handlers
-from firnline_iceberg.catalog_prefixes import OtherPrefix
 from firnline_iceberg.catalogs import UnknownCatalog
+from firnline_iceberg.connection.prefix import OtherPrefix
 
 
 @pytest.mark.parametrize("reason", ["unknown_catalog", "unknown_prefix"])

@@ -7,18 +7,18 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from firnline_adapters.signing import keys_here
+from firnline_adapters.records.signing import keys_here
+from firnline_domain.base.values import replace
 from firnline_domain.errors import RetryLater
 from firnline_domain.identity import Scope
 from firnline_domain.records.events import ChangeKind, TableChange
 from firnline_domain.records.orders import ResyncTable
-from firnline_domain.records.summaries import TASK_ID, sign_summary
-from firnline_domain.records.tallies import FileTally, Tally
-from firnline_domain.values import replace
+from firnline_domain.records.parts.summaries import TASK_ID, sign_summary
+from firnline_domain.records.parts.tallies import FileTally, Tally
 from firnline_enricher.kept_settings import of_table
-from firnline_iceberg.manifests import Detail
-from firnline_iceberg.planning import live_entries
-from firnline_iceberg.tallying import partition_changes
+from firnline_iceberg.metadata.manifest_reader import Detail
+from firnline_iceberg.metadata.partition_tally import partition_changes
+from firnline_iceberg.scan.planning import live_entries
 from pyiceberg.table import Table
 from pyiceberg.transforms import IdentityTransform
 

@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import pytest
 from firnline_domain.identity import TableName
-from firnline_domain.records.tallies import DEFAULT_TARGET_BYTES
+from firnline_domain.records.parts.tallies import DEFAULT_TARGET_BYTES
 from firnline_enricher import facts
 from firnline_enricher.facts import FactsCache, TableFacts
-from firnline_iceberg.external_files import OwnLocations
-from firnline_iceberg.in_memory import MemoryCatalog, MemoryTables
+from firnline_iceberg.table.external_files import OwnLocations
+from firnline_iceberg.table.in_memory import MemoryCatalog, MemoryTables
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField

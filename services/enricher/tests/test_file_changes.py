@@ -1,11 +1,11 @@
 from __future__ import annotations
 
-from firnline_adapters.records import RecordCodec, encode
-from firnline_adapters.signing import keys_here
+from firnline_adapters.records.codec import RecordCodec, encode
+from firnline_adapters.records.signing import keys_here
 from firnline_domain.identity import Scope, TableName
 from firnline_domain.records.events import ChangeKind, PartitionChange, SnapshotAdded
-from firnline_domain.records.summaries import TASK_ID, sign_summary
-from firnline_domain.records.tallies import FileTally
+from firnline_domain.records.parts.summaries import TASK_ID, sign_summary
+from firnline_domain.records.parts.tallies import FileTally
 from firnline_enricher.file_changes import (
     CHUNK_PARTITIONS,
     Subject,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 
 import pytest
-from firnline_domain.counters.counters import TableCounters
-from firnline_domain.counters.work import Table
+from firnline_domain.counters.state.counters import TableCounters
+from firnline_domain.counters.state.work import Table
 from firnline_domain.identity import TableName
-from firnline_domain.policy.holds import hold_of
+from firnline_domain.policy.fleet.holds import hold_of
 from firnline_domain.records.pauses import HoldReason
 from firnline_domain.settings.in_force import (
     PERIODS,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from firnline_domain.base.values import replace
 from firnline_domain.errors import RetryLater
 from firnline_domain.identity import TableName
-from firnline_domain.values import replace
 from firnline_enricher import namespaces as namespaces_module
 from firnline_enricher.namespaces import AGAIN_MS, FRESH_MS, PATIENCE_MS, Namespaces
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from firnline_domain.base.values import replace
 from firnline_domain.errors import PoisonousRecord, TaskRefused
 from firnline_domain.records.events import ChangeKind, TableCommitted
 from firnline_domain.records.orders import ResyncTable
 from firnline_domain.records.results import FORMAT_VERSION_4
-from firnline_domain.values import replace
 
 
 def refusing(reason: str):

@@ -7,10 +7,10 @@ from typing import Any
 
 import fastavro
 import pytest
-from firnline_adapters.records import RecordCodec, encode
+from firnline_adapters.records.codec import RecordCodec, encode
+from firnline_domain.base.values import LAST_MOMENT
 from firnline_domain.records.events import ChangeKind, FilesChanged
 from firnline_domain.records.orders import ResyncTable
-from firnline_domain.values import LAST_MOMENT
 from firnline_enricher.resyncs import added
 
 Lake = Any  # conftest.Lake

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from firnline_adapters.consumer.retry_queue import FIRST_PAUSE_S, MAX_PAUSE_S
 from firnline_adapters.in_memory import MemoryBroker, MemoryInbox, MemoryPublisher
-from firnline_adapters.logs import Log
-from firnline_adapters.retry_queue import FIRST_PAUSE_S, MAX_PAUSE_S
-from firnline_adapters.start_marks import MAX_DEATHS, MemoryMarks, StartMarks
+from firnline_adapters.kafka.poison_records import MAX_DEATHS, MemoryMarks, StartMarks
+from firnline_adapters.observability.logs import Log
 from firnline_domain.errors import CatalogRefused, RetryLater, StorageUnreachable
 from firnline_domain.identity import TableName, bucket_of
 from firnline_domain.ports import Delivery
@@ -18,7 +18,7 @@ from firnline_enricher.file_changes import Subject, moved
 from firnline_enricher.handlers import Handlers
 from firnline_enricher.pump import MAX_AT_ONCE, PATIENCE_S, Pump
 from firnline_enricher.unread_tables import MAX_PROBE_S
-from firnline_iceberg.in_memory import MemoryCatalog, MemoryTables
+from firnline_iceberg.table.in_memory import MemoryCatalog, MemoryTables
 
 from tests.kit.counted import counted
 

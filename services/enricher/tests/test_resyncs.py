@@ -9,10 +9,10 @@ import pytest
 from firnline_domain.records.events import ChangeKind
 from firnline_domain.records.orders import ResyncTable
 from firnline_enricher.resyncs import missing_snapshots
-from firnline_iceberg.avro import MetadataFileGone
-from firnline_iceberg.manifests import Detail
-from firnline_iceberg.planning import live_entries
-from firnline_iceberg.tallying import partition_changes
+from firnline_iceberg.metadata.avro_reader import MetadataFileGone
+from firnline_iceberg.metadata.manifest_reader import Detail
+from firnline_iceberg.metadata.partition_tally import partition_changes
+from firnline_iceberg.scan.planning import live_entries
 
 
 @pytest.fixture

@@ -13,11 +13,11 @@ from itertools import count
 
 import pytest
 from firnline_adapters.in_memory import MemoryBroker, MemoryInbox, MemoryPublisher
-from firnline_adapters.logs import Log
-from firnline_adapters.records import RecordCodec
-from firnline_domain.counters.counters import TableCounters
-from firnline_domain.counters.folding import fold
-from firnline_domain.counters.missing_snapshots import next_held, resync_request
+from firnline_adapters.observability.logs import Log
+from firnline_adapters.records.codec import RecordCodec
+from firnline_domain.counters.fold.folding import fold
+from firnline_domain.counters.fold.missing_snapshots import next_held, resync_request
+from firnline_domain.counters.state.counters import TableCounters
 from firnline_domain.errors import CatalogRefused, CatalogUnreachable, RetryLater, StorageRefused
 from firnline_domain.identity import MAIN, TableName, bucket_of
 from firnline_domain.ports import Delivery
@@ -32,7 +32,7 @@ from firnline_domain.records.orders import ResyncTable
 from firnline_enricher.file_changes import Subject, absolute, delta, dropped, noted
 from firnline_enricher.handlers import Handlers
 from firnline_enricher.pump import MAX_AT_ONCE, MAX_HELD, MAX_OF_PARTITION, PATIENCE_S, Pump
-from firnline_iceberg.in_memory import MemoryCatalog, MemoryTables
+from firnline_iceberg.table.in_memory import MemoryCatalog, MemoryTables
 
 HOURS = float(os.environ.get("FIRNLINE_TEST_HOURS", "0.3"))
 BUCKETS = 4

@@ -13,15 +13,15 @@ from typing import Any
 
 import aiohttp
 import pytest
+from firnline_adapters.config.settings import Address
 from firnline_adapters.in_memory import MemoryBroker, MemoryPublisher
-from firnline_adapters.logs import Log
-from firnline_adapters.settings import Address
+from firnline_adapters.observability.logs import Log
 from firnline_domain.records.events import TableCommitted
 from firnline_gateway import bootstrap
 from firnline_gateway.handlers import Gateway
-from firnline_gateway.outbox import Call
+from firnline_gateway.rest.call import Call
 from firnline_gateway.settings import Settings
-from firnline_local.ports import free_port
+from firnline_local_stack.processes.ports import free_port
 
 RECORDED = Path(__file__).parent / "recorded"
 SNAPSHOT = 7221073864782945431

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from firnline_gateway.holds import COMMIT_RESTS, Holds, commit_holds
+from firnline_gateway.call_delays import COMMIT_RESTS, Holds, commit_holds
 
 
 class Clock:

@@ -7,10 +7,10 @@ import json
 from collections.abc import Callable
 
 import pytest
-from firnline_adapters.logs import Log
+from firnline_adapters.observability.logs import Log
 from firnline_gateway import bootstrap
 
-from .conftest import (
+from services.gateway.tests.conftest import (
     SNAPSHOT,
     TABLE,
     UUID,
@@ -239,7 +239,7 @@ async def test_slow_clients_hold_up_nobody(
     make_bench: Callable[..., Bench], client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Half of a request line, of a head and of a body, from many; then theirs ends with a 400."""
-    monkeypatch.setattr("firnline_gateway.bodies.PIECE_S", 0.5)
+    monkeypatch.setattr("firnline_gateway.proxy.bodies.PIECE_S", 0.5)
     bench = make_bench()
     bench.catalog.script[f"POST {TABLE}"] = said(b"{}")
     head_of = f"POST {TABLE} HTTP/1.1\r\nHost: x\r\n".encode()

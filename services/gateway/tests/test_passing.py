@@ -12,7 +12,7 @@ from firnline_domain.identity import CATALOG
 from firnline_gateway.handlers import Gateway
 from prometheus_client import REGISTRY
 
-from .conftest import Bench, said
+from services.gateway.tests.conftest import Bench, said
 
 PATH = "/v1/pre%2Ffix/namespaces/a%1Fb%2ec/tables/t%20?snapshots=refs&x=%7e"
 

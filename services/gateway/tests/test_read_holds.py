@@ -8,13 +8,13 @@ from collections.abc import Callable
 
 import aiohttp
 import pytest
-from firnline_adapters.logs import Log
-from firnline_domain.commits.table_holds import HEADER, HOLD_READS, PASS, RELEASE
+from firnline_adapters.observability.logs import Log
+from firnline_domain.commits.hold_header import HEADER, HOLD_READS, PASS, RELEASE
 from firnline_gateway import bootstrap
-from firnline_gateway import holds as module
-from firnline_gateway.holds import ReadHolds
+from firnline_gateway import call_delays as module
+from firnline_gateway.call_delays import ReadHolds
 
-from .conftest import Bench, said
+from services.gateway.tests.conftest import Bench, said
 
 TABLE = "/v1/namespaces/a%1Fb/tables/t"
 HELD = {HEADER: HOLD_READS}

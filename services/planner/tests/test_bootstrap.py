@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from firnline_adapters.logs import Log
+from firnline_adapters.observability.logs import Log
 from firnline_domain.errors import Misconfigured
 from firnline_planner.bootstrap import run
 from firnline_planner.settings import Settings

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from firnline_domain.records.dead_rows import DeadRows
+from firnline_domain.base.times import DAY_MS
+from firnline_domain.base.values import replace
 from firnline_domain.records.events import PartitionChange, RewriteSkipped
 from firnline_domain.records.orders import RewriteFiles
-from firnline_domain.records.tallies import FileTally, Tally
+from firnline_domain.records.parts.dead_rows import DeadRows
+from firnline_domain.records.parts.tallies import FileTally, Tally
 from firnline_domain.settings.thresholds import Thresholds
-from firnline_domain.times import DAY_MS
-from firnline_domain.values import replace
 
 from tests.kit.planner_world import TABLE, A, PlannerWorld, committed, only, orders
 

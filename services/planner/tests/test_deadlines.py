@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from firnline_domain.policy.deadlines import HEARTBEAT_MS, QUEUE_MS, SILENCE_MS
+from firnline_domain.base.times import HOUR_MS
+from firnline_domain.base.values import replace
+from firnline_domain.policy.partition.deadlines import HEARTBEAT_MS, QUEUE_MS, SILENCE_MS
 from firnline_domain.records.events import PartitionChange
 from firnline_domain.records.orders import RewriteFiles
+from firnline_domain.records.parts.tallies import FileTally, Tally
 from firnline_domain.records.results import TaskRunning
-from firnline_domain.records.tallies import FileTally, Tally
 from firnline_domain.settings.thresholds import Conversions
-from firnline_domain.times import HOUR_MS
-from firnline_domain.values import replace
 
 from tests.kit.planner_world import (
     LIMITS,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from firnline_domain.base.times import DAY_MS
+from firnline_domain.base.values import replace
 from firnline_domain.identity import Scope
 from firnline_domain.records.events import (
     PartitionChange,
@@ -11,11 +13,9 @@ from firnline_domain.records.orders import (
     ExpireSnapshots,
     RewriteFiles,
 )
+from firnline_domain.records.parts.tallies import FileTally
 from firnline_domain.records.results import SnapshotsExpired
 from firnline_domain.records.states import ExpiryPlan
-from firnline_domain.records.tallies import FileTally
-from firnline_domain.times import DAY_MS
-from firnline_domain.values import replace
 
 from tests.kit.expiries import expired as expired_of
 from tests.kit.planner_world import (

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from firnline_domain.policy.decisions import Reason
-from firnline_domain.policy.v2_deletes import UPGRADE
+from firnline_domain.base.times import DAY_MS
+from firnline_domain.policy.partition.v2_deletes import UPGRADE
+from firnline_domain.policy.reasons.partition import Reason
 from firnline_domain.records.events import PartitionChange
 from firnline_domain.records.orders import TableOrder
+from firnline_domain.records.parts.tallies import FileTally, Tally
 from firnline_domain.records.results import TableResult
-from firnline_domain.records.tallies import FileTally, Tally
 from firnline_domain.settings.thresholds import Thresholds
-from firnline_domain.times import DAY_MS
 
 from tests.kit.planner_world import TABLE, A, B, PlannerWorld, committed, only, orders
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from firnline_domain.base.times import DAY_MS, HOUR_MS
 from firnline_domain.identity import Scope
 from firnline_domain.records.events import PartitionChange
 from firnline_domain.records.orders import RewriteFiles
-from firnline_domain.records.tallies import FileTally, Tally
+from firnline_domain.records.parts.tallies import FileTally, Tally
 from firnline_domain.settings.thresholds import Thresholds
-from firnline_domain.times import DAY_MS, HOUR_MS
 
 from tests.kit.planner_world import PlannerWorld, committed
 

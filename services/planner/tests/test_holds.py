@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from firnline_domain.base.times import DAY_MS
+from firnline_domain.base.values import replace
 from firnline_domain.identity import Scope
 from firnline_domain.records.events import (
     ChangeKind,
@@ -13,8 +15,6 @@ from firnline_domain.records.events import (
 from firnline_domain.records.orders import (
     ExpireSnapshots,
 )
-from firnline_domain.times import DAY_MS
-from firnline_domain.values import replace
 
 from tests.kit.planner_world import (
     AGREED,

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from firnline_domain.counters.counters import PartitionCounters, TableCounters
-from firnline_domain.counters.debts import Debt
-from firnline_domain.counters.work import Partition, PartitionWork, Table
+from firnline_domain.base.values import replace
+from firnline_domain.counters.state.counters import PartitionCounters, TableCounters
+from firnline_domain.counters.state.debt import Debt
+from firnline_domain.counters.state.work import Partition, PartitionWork, Table
 from firnline_domain.identity import Scope
-from firnline_domain.policy.rewrite import decide
+from firnline_domain.policy.partition.decide import decide
 from firnline_domain.records.events import (
     ChangeKind,
     PartitionChange,
@@ -17,8 +18,7 @@ from firnline_domain.records.events import (
 from firnline_domain.records.orders import (
     ResyncTable,
 )
-from firnline_domain.records.tallies import FileTally, Tally
-from firnline_domain.values import replace
+from firnline_domain.records.parts.tallies import FileTally, Tally
 
 from tests.kit.names import TABLE
 from tests.kit.planner_world import (

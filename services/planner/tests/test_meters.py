@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from firnline_domain.counters.folding import Verdict
+from firnline_domain.counters.fold.folding import Verdict
 from firnline_planner import meters
-from firnline_planner.effects import RESYNC_REQUESTS, Effects, Output
+from firnline_planner.state.effects import RESYNC_REQUESTS, Effects, Output
 
 from tests.kit.counted import counted
 

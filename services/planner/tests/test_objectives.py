@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from firnline_domain.records.events import PartitionChange
 from firnline_domain.records.orders import RewriteFiles
-from firnline_domain.records.tallies import FileTally, Tally
+from firnline_domain.records.parts.tallies import FileTally, Tally
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_planner import meters
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any, get_type_hints
 
 import pytest
-from firnline_domain.counters.work import Partition, Table
-from firnline_domain.policy import set_back
+from firnline_domain.base.times import DAY_MS, HOUR_MS, MINUTE_MS
+from firnline_domain.base.values import Value
+from firnline_domain.counters.state.work import Partition, Table
+from firnline_domain.policy import clock_set_back
 from firnline_domain.records.events import ChangeKind, FilesChanged
 from firnline_domain.records.orders import HoldPartitions, RewriteFiles
 from firnline_domain.records.results import RowsCompared, TaskRunning
 from firnline_domain.records.states import TableState
-from firnline_domain.times import DAY_MS, HOUR_MS, MINUTE_MS
-from firnline_domain.values import Value
 
 from tests.kit.names import TABLE
 from tests.kit.planner_world import LIMITS, A, B, PlannerWorld, part
@@ -236,4 +236,4 @@ def moments(kind: Any, seen: set[Any]) -> set[str]:
 def test_every_number_that_is_kept_is_known_as_a_moment_or_a_length() -> None:
     """A new one that is an end, or a length, has to be named."""
     kept = moments(Table, {FilesChanged}) | moments(Partition, {FilesChanged})
-    assert kept - set_back.LENGTHS - set_back.ENDS == PAST
+    assert kept - clock_set_back.LENGTHS - clock_set_back.ENDS == PAST

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import pytest
-from firnline_domain.policy.slices import max_bytes
+from firnline_domain.base.times import HOUR_MS
+from firnline_domain.base.values import replace
+from firnline_domain.policy.triggers.slices import max_bytes
 from firnline_domain.records.events import PartitionChange, RewriteCommitted
 from firnline_domain.records.orders import RewriteFiles
-from firnline_domain.records.slices import Slice, StoredFile
-from firnline_domain.records.tallies import FileTally, Tally
+from firnline_domain.records.parts.slices import Slice, StoredFile
+from firnline_domain.records.parts.tallies import FileTally, Tally
 from firnline_domain.settings.thresholds import Thresholds
-from firnline_domain.times import HOUR_MS
-from firnline_domain.values import replace
 
 from tests.kit.planner_world import A, B, PlannerWorld, committed, failed, only, orders, part
 from tests.kit.planner_world import partition_of as state_of

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from firnline_domain.counters.counters import PartitionCounters, TableCounters
-from firnline_domain.counters.work import Partition, Table
+from firnline_domain.base.values import replace
+from firnline_domain.counters.state.counters import PartitionCounters, TableCounters
+from firnline_domain.counters.state.work import Partition, Table
 from firnline_domain.errors import PoisonousRecord
 from firnline_domain.identity import MAIN, Scope, TableName
 from firnline_domain.records.assignments import Route
 from firnline_domain.records.pauses import Pause
-from firnline_domain.values import replace
 from firnline_planner.state.bucket_state import BucketState
 from firnline_planner.state.encoding import PAUSE, pause_key
 from firnline_planner.state.stores import MemoryStore

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from firnline_domain.base.times import HOUR_MS
 from firnline_domain.records.orders import TableOrder
 from firnline_domain.records.results import TableResult
-from firnline_domain.times import HOUR_MS
 
 from tests.kit.planner_world import TABLE, A, PlannerWorld, part
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from firnline_domain.counters.work import Table
+from firnline_domain.base.times import HOUR_MS
+from firnline_domain.base.values import replace
+from firnline_domain.counters.state.work import Table
 from firnline_domain.errors import PoisonousRecord
-from firnline_domain.policy.table_action import DEADLINE_MS, Asked, TableAction
-from firnline_domain.policy.table_actions import TABLE_ACTIONS
+from firnline_domain.policy.table_action.base import DEADLINE_MS, Asked, TableAction
+from firnline_domain.policy.table_action.registry import TABLE_ACTIONS
 from firnline_domain.records.orders import PauseMaintenance, TableOrder
 from firnline_domain.records.results import TableResult, TaskFailed
 from firnline_domain.settings.thresholds import Thresholds
-from firnline_domain.times import HOUR_MS
-from firnline_domain.values import replace
 from firnline_planner import meters
 from prometheus_client import REGISTRY
 

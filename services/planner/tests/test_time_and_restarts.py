@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from firnline_domain.base.values import replace
 from firnline_domain.errors import PoisonousRecord
 from firnline_domain.identity import Scope
 from firnline_domain.records.events import (
@@ -14,8 +15,7 @@ from firnline_domain.records.orders import (
     ResyncTable,
     RewriteFiles,
 )
-from firnline_domain.records.tallies import FileTally, Tally
-from firnline_domain.values import replace
+from firnline_domain.records.parts.tallies import FileTally, Tally
 
 from tests.kit.planner_world import (
     EXPIRING,

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 import redis
 from firnline_adapters.in_memory import MemoryBroker, MemoryLeases, MemoryPublisher
-from firnline_adapters.logs import Log
+from firnline_adapters.observability.logs import Log
+from firnline_domain.base.values import replace
 from firnline_domain.errors import RetryLater, StorageUnreachable, TaskRefused
 from firnline_domain.identity import Scope, TableName
 from firnline_domain.ports import Delivery
@@ -18,10 +19,9 @@ from firnline_domain.records.results import (
     RowsCompared,
     TaskFailed,
 )
-from firnline_domain.values import replace
 from firnline_worker.handlers import RESULTS, Handlers
-from firnline_worker.heartbeats import Heartbeats
-from firnline_worker.leases import MAX_STARTS, Busy, TaskLeases, lease_of
+from firnline_worker.host.heartbeats import Heartbeats
+from firnline_worker.host.leases import MAX_STARTS, Busy, TaskLeases, lease_of
 
 from tests.kit.counted import counted
 from tests.kit.expiries import expire, expired

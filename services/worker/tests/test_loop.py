@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 from firnline_adapters.in_memory import MemoryBroker, MemoryInbox, MemoryPublisher
-from firnline_adapters.logs import Log
+from firnline_adapters.observability.logs import Log
+from firnline_domain.base.values import replace
 from firnline_domain.errors import Misconfigured, RetryLater
 from firnline_domain.identity import Scope, TableName
 from firnline_domain.records.orders import ResyncTable, RewriteFiles
-from firnline_domain.values import replace
 from firnline_worker.bootstrap import Worker, consumer_group, max_heavy, topics_of
 from firnline_worker.handlers import COMPARISONS, HEAVY_REWRITES, REWRITES, TABLE_TASKS
-from firnline_worker.leases import Busy
+from firnline_worker.host.leases import Busy
 from firnline_worker.loop import AGAIN_S, TaskLoop
 
 from tests.kit.names import TABLE

@@ -12,9 +12,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from firnline_deletes.output import RollingWriter, leaf_types
-from firnline_deletes.properties import from_table
-from firnline_deletes.refusals import Refused
+from firnline_deletes.files.writer import RollingWriter, leaf_types
+from firnline_deletes.files.writer_properties import from_table
+from firnline_deletes.unsupported_files import Refused
 from firnline_domain.settings.parquet import CODEC, PARQUET, PARQUET_COLUMNS, readable
 
 ROWS = 40

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from firnline_worker.planning import MAX_SPAN
-from firnline_worker.preconditions import HOLD_OFF
+from firnline_worker.plan.planning import MAX_SPAN
+from firnline_worker.rewrite.preconditions import HOLD_OFF
 from firnline_worker.table_settings import milliseconds
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from firnline_iceberg.files import DataFileEntry
-from firnline_iceberg.manifests import Detail
-from firnline_iceberg.planning import live_entries
-from firnline_iceberg.tables import LoadedTable
+from firnline_iceberg.metadata.entries import DataFileEntry
+from firnline_iceberg.metadata.manifest_reader import Detail
+from firnline_iceberg.scan.planning import live_entries
+from firnline_iceberg.table.loaded_table import LoadedTable
 
 from firnline_chaos.files import body_of
 from firnline_chaos.model import Lineage, Unseen

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from firnline_deletes import vectors
+from firnline_deletes.deletes import vectors
 from firnline_domain.identity import normal_path
-from firnline_iceberg.files import DataFileEntry
-from firnline_iceberg.tables import LoadedTable
+from firnline_iceberg.metadata.entries import DataFileEntry
+from firnline_iceberg.table.loaded_table import LoadedTable
 
 from firnline_chaos.model import Place, Row, value_of
 from tests.kit.table_writer import FileWriter, numbered

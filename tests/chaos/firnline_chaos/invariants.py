@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 
 from firnline_domain.identity import Scope
 from firnline_domain.records.events import RewriteCommitted
+from firnline_domain.records.parts.tallies import FileTally
 from firnline_domain.records.results import RewriteFinished, TaskFailed
 from firnline_domain.records.states import TableState
-from firnline_domain.records.tallies import FileTally
 
 from firnline_chaos.catalog_proxy import Sent
 from firnline_chaos.model import Lineage

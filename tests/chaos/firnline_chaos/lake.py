@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from firnline_demo.lake import Lake
-from firnline_iceberg.connection import CatalogConnection
-from firnline_local.artifacts import aws_bundle
-from firnline_local.ports import LOOPBACK, free_port
-from firnline_local.state import StateDir
+from firnline_iceberg.connection.connection import CatalogConnection
+from firnline_local_stack.processes.ports import LOOPBACK, free_port
+from firnline_local_stack.servers.artifacts import aws_bundle
+from firnline_local_stack.stack.state import StateDir
 
 from firnline_chaos.catalog_proxy import CatalogProxy, Journal
 from firnline_chaos.own_parts import OwnPart, own_part

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from firnline_domain.records.summaries import TASK_ID
+from firnline_domain.records.parts.summaries import TASK_ID
 from pyiceberg.table.snapshots import Operation
 
 MARKER = "chaos.write"  # snapshot property of every writer's commit

@@ -15,19 +15,21 @@ import py4j.java_gateway
 import py4j.protocol
 from firnline_demo.session import writer_session
 from firnline_domain.identity import Scope, normal_path
-from firnline_domain.records.tallies import FileTally
-from firnline_iceberg import output_lists
-from firnline_iceberg.avro import MetadataFileGone
-from firnline_iceberg.connection import NAME, CatalogConnection
-from firnline_iceberg.file_cache import FileCache
-from firnline_iceberg.files import DeleteFileEntry
-from firnline_iceberg.locations import metadata_folders
-from firnline_iceberg.manifests import Detail, read_manifest_list
-from firnline_iceberg.naming import PREFIX, stem_of
-from firnline_iceberg.planning import live_entries
-from firnline_iceberg.removal import sent_path, shares_files
-from firnline_iceberg.tables import LoadedTable, Tables
-from firnline_iceberg.tallying import partition_changes
+from firnline_domain.records.parts.tallies import FileTally
+from firnline_iceberg.connection.connection import NAME, CatalogConnection
+from firnline_iceberg.metadata.avro_reader import MetadataFileGone
+from firnline_iceberg.metadata.entries import DeleteFileEntry
+from firnline_iceberg.metadata.entry_cache import FileCache
+from firnline_iceberg.metadata.manifest_reader import Detail, read_manifest_list
+from firnline_iceberg.metadata.partition_tally import partition_changes
+from firnline_iceberg.outputs import write_ahead_list
+from firnline_iceberg.outputs.names import stem_of
+from firnline_iceberg.removal.removal import sent_path, shares_files
+from firnline_iceberg.scan.planning import live_entries
+from firnline_iceberg.storage.paths import PREFIX
+from firnline_iceberg.table.catalog_client import Tables
+from firnline_iceberg.table.loaded_table import LoadedTable
+from firnline_iceberg.table.locations import metadata_folders
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
@@ -189,9 +191,9 @@ def _listed(table: LoadedTable, promise: Promise) -> tuple[set[str], list[str]]:
     """What write-ahead lists name, and those of them that are past their age."""
     paths: set[str] = set()
     overdue = []
-    for place in output_lists.places(table.io, metadata_folders(table)):
+    for place in write_ahead_list.places(table.io, metadata_folders(table)):
         try:
-            found = output_lists.read(table.io, place.path)
+            found = write_ahead_list.read(table.io, place.path)
         except FileNotFoundError:
             continue
         paths |= {normal_path(path) for path in found.outputs}

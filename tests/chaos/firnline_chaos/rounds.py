@@ -13,13 +13,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from firnline_adapters.signing import signer_at
-from firnline_committer.sweeping import AGAIN_MS
+from firnline_adapters.records.signing import signer_at
+from firnline_committer.background.sweeps import AGAIN_MS
 from firnline_domain.records.events import RewriteCommitted
-from firnline_iceberg.manifests import Detail
-from firnline_iceberg.planning import live_entries
-from firnline_iceberg.sweeping import Sweeper
-from firnline_iceberg.tables import LoadedTable, Tables
+from firnline_iceberg.metadata.manifest_reader import Detail
+from firnline_iceberg.removal.sweep import Sweeper
+from firnline_iceberg.scan.planning import live_entries
+from firnline_iceberg.table.catalog_client import Tables
+from firnline_iceberg.table.loaded_table import LoadedTable
 from pyiceberg.catalog.rest import RestCatalog
 
 from firnline_chaos import clocks, described, invariants

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
-from firnline_adapters.records import RecordCodec
-from firnline_adapters.schema_topic import SchemaTopic
+from firnline_adapters.kafka.schema_topic import SchemaTopic
+from firnline_adapters.records.codec import RecordCodec
 from firnline_domain.records.events import RewriteCommitted, RewriteConflicted, RewriteSkipped
 from firnline_domain.records.orders import RewriteFiles, TableOrder
 from firnline_domain.records.results import RewriteFinished, TableResult, TaskFailed

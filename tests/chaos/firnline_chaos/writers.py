@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from firnline_domain.errors import RetryLater, TaskRefused
-from firnline_iceberg.avro import MetadataFileGone
-from firnline_iceberg.connection import CatalogConnection
-from firnline_iceberg.java import rest_catalog
-from firnline_iceberg.jvm import IcebergJvm
-from firnline_iceberg.tables import LoadedTable, Tables
+from firnline_iceberg.connection.connection import CatalogConnection
+from firnline_iceberg.java.api import rest_catalog
+from firnline_iceberg.java.jvm import IcebergJvm
+from firnline_iceberg.metadata.avro_reader import MetadataFileGone
+from firnline_iceberg.table.catalog_client import Tables
+from firnline_iceberg.table.loaded_table import LoadedTable
 from py4j.protocol import Py4JJavaError
 from pyiceberg.table.snapshots import Summary
 

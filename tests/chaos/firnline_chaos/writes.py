@@ -13,9 +13,9 @@ from typing import Any
 
 from firnline_domain.identity import MAIN
 from firnline_domain.records.results import DeleteKind
-from firnline_iceberg.files import DataFileEntry, DeleteFileEntry, FileEntry
-from firnline_iceberg.planning import LiveFiles, live_files
-from firnline_iceberg.tables import LoadedTable
+from firnline_iceberg.metadata.entries import DataFileEntry, DeleteFileEntry, FileEntry
+from firnline_iceberg.scan.planning import LiveFiles, live_files
+from firnline_iceberg.table.loaded_table import LoadedTable
 
 from firnline_chaos.files import Folder, vector_positions, versions_in
 from firnline_chaos.model import EVERYTHING, MARKER, Change, Lineage, Place, Row

@@ -7,7 +7,7 @@ from datetime import date
 from typing import Any
 
 import pyarrow.parquet as pq
-from firnline_iceberg.tables import LoadedTable
+from firnline_iceberg.table.loaded_table import LoadedTable
 from pyiceberg.manifest import DataFileContent, ManifestEntryStatus
 from pyiceberg.table.snapshots import Operation
 

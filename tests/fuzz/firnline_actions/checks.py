@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from firnline_domain.identity import MAIN, TableName
-from firnline_iceberg.tables import LoadedTable, Tables
+from firnline_iceberg.table.catalog_client import Tables
+from firnline_iceberg.table.loaded_table import LoadedTable
 from pyiceberg.table.refs import SnapshotRefType
 
 from firnline_actions.described import Described, statistics_of

@@ -9,13 +9,13 @@ from functools import wraps
 from random import Random
 from typing import Any
 
-from firnline_iceberg.below_location import Storage
-from firnline_iceberg.commits import JavaCommits
-from firnline_iceberg.lake_files import LakeFileIO
-from firnline_iceberg.moving import Mover
-from firnline_iceberg.tables import Tables
-from firnline_worker.java import JavaTables
-from firnline_worker.spark import SparkStage
+from firnline_iceberg.commit.java_commits import JavaCommits
+from firnline_iceberg.removal.moves import Mover
+from firnline_iceberg.storage.arrow_file_io import LakeFileIO
+from firnline_iceberg.table.catalog_client import Tables
+from firnline_iceberg.table.listing import Storage
+from firnline_worker.spark.java_api import JavaTables
+from firnline_worker.spark.session import SparkStage
 
 from tests.meddling import Meddler, Meddling
 

@@ -9,7 +9,7 @@ from itertools import chain
 from typing import Any
 
 import pyarrow.parquet as pq
-from firnline_iceberg.tables import LoadedTable
+from firnline_iceberg.table.loaded_table import LoadedTable
 from pyiceberg.manifest import DataFileContent, FileFormat
 
 from firnline_actions.ages import days

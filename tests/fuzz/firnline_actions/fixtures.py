@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 from firnline_fuzz.maker import Maker
-from firnline_iceberg.connection import CatalogConnection
-from firnline_iceberg.java import rest_catalog
-from firnline_iceberg.jvm import IcebergJvm
-from firnline_iceberg.tables import Tables
+from firnline_iceberg.connection.connection import CatalogConnection
+from firnline_iceberg.java.api import rest_catalog
+from firnline_iceberg.java.jvm import IcebergJvm
+from firnline_iceberg.table.catalog_client import Tables
 from firnline_standalone.java_errors import keep_apart
 
 from firnline_actions.crashes import Catalog, Fuse

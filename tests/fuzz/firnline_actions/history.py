@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from firnline_iceberg.rewrites import task_ids
-from firnline_iceberg.tables import LoadedTable
+from firnline_iceberg.commit.rewrite import task_ids
+from firnline_iceberg.table.loaded_table import LoadedTable
 
 from firnline_actions.ages import went_of_age
 

@@ -1,4 +1,4 @@
-"""`firnline run TABLE ACTION` in this process: what `firnline_cli.running.here` does, on a Spark
+"""`firnline run TABLE ACTION` in this process: what `firnline_cli.running.local_run` does, on a Spark
 session and a small JVM that are there already."""
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from firnline_adapters.logs import Log
+from firnline_adapters.observability.logs import Log
 from firnline_cli.forecast.catalog import Forecasts, Unread
-from firnline_cli.running.chosen import chosen
-from firnline_domain.commits.lifetimes import Lifetimes
+from firnline_cli.running.tasks import chosen
+from firnline_domain.base.times import HOUR_MS
+from firnline_domain.commits.output_lifetimes import Lifetimes
 from firnline_domain.errors import RetryLater
 from firnline_domain.identity import TableName
-from firnline_domain.policy.requested import Order, Requested
-from firnline_domain.policy.tag_creation import TagCreation
+from firnline_domain.policy.operator_requests import Order, Requested
+from firnline_domain.policy.table_action.create_tags import TagCreation
 from firnline_domain.settings.thresholds import Thresholds
-from firnline_domain.times import HOUR_MS
-from firnline_iceberg.connection import CatalogConnection
-from firnline_iceberg.sweeping import Sweeper
-from firnline_iceberg.tables import Tables
+from firnline_iceberg.connection.connection import CatalogConnection
+from firnline_iceberg.removal.sweep import Sweeper
+from firnline_iceberg.table.catalog_client import Tables
 from firnline_standalone.bootstrap import assembled
 from firnline_standalone.runs import Run, is_fine
 from firnline_standalone.settings import Settings
-from firnline_worker.delete_set_cache import DeleteSetCache
+from firnline_worker.delete_sets.cache import DeleteSetCache
 
 
 def now_ms() -> int:
@@ -77,7 +77,7 @@ class Runner:
         def later(*_: Any) -> int:
             return now_ms() + is_later
 
-        clocks = "firnline_iceberg.clocks"  # all of them: one alone is not believed
+        clocks = "firnline_iceberg.removal.catalog_and_storage_clocks"  # all of them: one alone is not believed
         with (
             patch("firnline_worker.bootstrap.now_ms", later),
             patch(f"{clocks}.storage_now_ms", later),

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
+from firnline_domain.base.times import DAY_MS
 from firnline_domain.errors import RetryLater, TaskRefused
 from firnline_domain.identity import MAIN
-from firnline_domain.policy.requested import Requested
-from firnline_domain.times import DAY_MS
+from firnline_domain.policy.operator_requests import Requested
 from firnline_fuzz.maker import Maker
 
 from firnline_actions.ages import all_old

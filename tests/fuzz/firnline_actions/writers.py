@@ -10,7 +10,7 @@ from random import Random
 from typing import Any
 
 import pyarrow.parquet as pq
-from firnline_deletes import vectors
+from firnline_deletes.deletes import vectors
 from firnline_domain.identity import MAIN
 from firnline_fuzz.tables import Live, Place, Table, number
 from py4j.protocol import Py4JJavaError

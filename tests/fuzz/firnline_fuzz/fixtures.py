@@ -9,19 +9,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from firnline_adapters.logs import Log
-from firnline_committer.catalog import without_gateway
-from firnline_committer.committer import Committer
+from firnline_adapters.observability.logs import Log
+from firnline_committer.commit.committer import Committer
+from firnline_committer.commit.held_catalog import without_gateway
 from firnline_committer.handlers import Handlers
-from firnline_iceberg.commits import JavaCommits
-from firnline_iceberg.java import rest_catalog
-from firnline_iceberg.jvm import IcebergJvm
-from firnline_iceberg.tables import Tables
-from firnline_worker.delete_set_cache import DeleteSetCache
-from firnline_worker.handover import Handover
-from firnline_worker.java import JavaTables
-from firnline_worker.rewrite import Rewriter
-from firnline_worker.spark import SparkStage
+from firnline_iceberg.commit.java_commits import JavaCommits
+from firnline_iceberg.java.api import rest_catalog
+from firnline_iceberg.java.jvm import IcebergJvm
+from firnline_iceberg.table.catalog_client import Tables
+from firnline_worker.delete_sets.cache import DeleteSetCache
+from firnline_worker.rewrite.iceberg_fallback import Handover
+from firnline_worker.rewrite.rewriter import Rewriter
+from firnline_worker.spark.java_api import JavaTables
+from firnline_worker.spark.session import SparkStage
 
 from firnline_fuzz.trials import Bench
 

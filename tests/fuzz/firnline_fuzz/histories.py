@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 from firnline_domain.identity import MAIN, TableName
-from firnline_worker.preconditions import HOLD_OFF
+from firnline_worker.rewrite.preconditions import HOLD_OFF
 from hypothesis import strategies as st
 from py4j.protocol import Py4JJavaError
 

@@ -13,8 +13,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 from firnline_domain.identity import MAIN, TableName
-from firnline_iceberg.java import content_file_json, load_table
-from firnline_iceberg.partitions import PartitionText
+from firnline_iceberg.java.api import content_file_json, load_table
+from firnline_iceberg.metadata.partition_text import PartitionText
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema

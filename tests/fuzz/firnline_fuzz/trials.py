@@ -15,9 +15,9 @@ from firnline_domain.errors import TaskRefused
 from firnline_domain.identity import Scope, task_id
 from firnline_domain.records.events import RewriteCommitted, RewriteConflicted
 from firnline_domain.records.orders import RewriteFiles
+from firnline_domain.records.parts.slices import Slice
 from firnline_domain.records.results import Mode, RewriteFinished
-from firnline_domain.records.slices import Slice
-from firnline_iceberg.planning import live_files
+from firnline_iceberg.scan.planning import live_files
 from hypothesis import reject
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException, UnsupportedOperationException

@@ -10,13 +10,15 @@ from typing import Any
 from firnline_domain.errors import Misconfigured
 from firnline_domain.records.orders import CompareRows, ExpireSnapshots, RewriteFiles
 from firnline_domain.records.results import RewriteFinished
-from firnline_iceberg import expired_files
-from firnline_iceberg.planning import live_files
-from firnline_iceberg.storage import TableStorage
-from firnline_iceberg.sweeping import Sweeper
-from firnline_worker import executor_check, expiry, set_sending
-from firnline_worker.comparing import Comparer
-from firnline_worker.expiry import Expirer
+from firnline_iceberg.expiry import file_cleanup
+from firnline_iceberg.removal.sweep import Sweeper
+from firnline_iceberg.scan.planning import live_files
+from firnline_iceberg.storage.file_io import TableStorage
+from firnline_worker.delete_sets import send_to_executors
+from firnline_worker.spark import executor_check
+from firnline_worker.table_actions import expire_snapshots as expiry
+from firnline_worker.table_actions.compare_rows import Comparer
+from firnline_worker.table_actions.expire_snapshots import Expirer
 
 from tests.kit.expiries import expire
 from tests.kit.spark_driver import Parts
@@ -34,7 +36,7 @@ def make(parts: Parts, namespace: str, rows: int = ROWS) -> list[Any]:
     return lab.rows()
 
 
-def rewrite(parts: Parts, namespace: str, inline: int = set_sending.INLINE_BYTES) -> Any:
+def rewrite(parts: Parts, namespace: str, inline: int = send_to_executors.INLINE_BYTES) -> Any:
     """Natively; the result, which nobody has committed."""
     return rewrite_of(parts, order(parts, namespace), inline)
 
@@ -44,9 +46,11 @@ def order(parts: Parts, namespace: str) -> RewriteFiles:
     return parts.lab(namespace).order()
 
 
-def rewrite_of(parts: Parts, ordered: RewriteFiles, inline: int = set_sending.INLINE_BYTES) -> Any:
+def rewrite_of(
+    parts: Parts, ordered: RewriteFiles, inline: int = send_to_executors.INLINE_BYTES
+) -> Any:
     """Of an order that came by the topic, be it once more."""
-    set_sending.INLINE_BYTES = inline
+    send_to_executors.INLINE_BYTES = inline
     return parts.rewriter.rewrite(ordered, lambda _: None)
 
 
@@ -115,7 +119,7 @@ def expire_halfway(
         stands.touch()
         threading.Event().wait()
 
-    write, remove = expiry.write_journal, expired_files._patiently
+    write, remove = expiry.write_journal, file_cleanup._patiently
     turn, gone = threading.Lock(), list[str]()
 
     def written(*given: Any) -> None:
@@ -131,7 +135,7 @@ def expire_halfway(
             gone.extend([path] * done)  # what an earlier one has removed does not count
         return done
 
-    expiry.write_journal, expired_files._patiently = written, removed
+    expiry.write_journal, file_cleanup._patiently = written, removed
     expire_of(parts, ordered)
 
 

@@ -11,20 +11,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from firnline_adapters.config.settings import Address
 from firnline_adapters.in_memory import MemoryBroker, MemoryPublisher
-from firnline_adapters.logs import Log
-from firnline_adapters.settings import Address
-from firnline_committer.catalog import catalog
-from firnline_committer.committer import Committer
+from firnline_adapters.observability.logs import Log
+from firnline_committer.commit.committer import Committer
+from firnline_committer.commit.held_catalog import catalog
 from firnline_committer.handlers import Handlers
 from firnline_domain.identity import TableName
 from firnline_gateway.bootstrap import running as gateway_running
 from firnline_gateway.settings import Settings as GatewaySettings
-from firnline_iceberg.commits import JavaCommits
-from firnline_iceberg.java import rest_catalog
-from firnline_iceberg.jvm import IcebergJvm
-from firnline_iceberg.tables import Tables
-from firnline_local.ports import free_port
+from firnline_iceberg.commit.java_commits import JavaCommits
+from firnline_iceberg.java.api import rest_catalog
+from firnline_iceberg.java.jvm import IcebergJvm
+from firnline_iceberg.table.catalog_client import Tables
+from firnline_local_stack.processes.ports import free_port
 from firnline_standalone.java_errors import keep_apart
 from py4j import java_gateway, protocol
 from pyspark.errors.exceptions.captured import capture_sql_exception

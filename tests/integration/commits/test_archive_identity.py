@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from firnline_domain.base.values import replace
 from firnline_domain.errors import TaskRefused
-from firnline_domain.records.archive_marks import GIVEN_UP, ROUND, SEAL
+from firnline_domain.records.parts.archive_marks import GIVEN_UP, ROUND, SEAL
 from firnline_domain.records.signing import Keyring, SigningKey
-from firnline_domain.values import replace
-from firnline_iceberg.jvm import IcebergJvm
-from firnline_iceberg.tables import Tables
+from firnline_iceberg.java.jvm import IcebergJvm
+from firnline_iceberg.table.catalog_client import Tables
 from pyiceberg.catalog.rest import RestCatalog
 
 from tests.kit.archive_world import (

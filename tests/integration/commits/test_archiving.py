@@ -9,15 +9,15 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from firnline_cli.purge import archive_of
+from firnline_cli.commands.act.purge import archive_of
 from firnline_cli.purging.report import Archived, Found, look
 from firnline_domain.errors import TaskRefused
-from firnline_domain.policy.decisions import Reason
-from firnline_domain.records.archive_marks import ARCHIVE_OF
-from firnline_iceberg.jvm import IcebergJvm
-from firnline_iceberg.planning import live_files
-from firnline_iceberg.tables import LoadedTable
-from firnline_worker.archiving import Archiver, preview
+from firnline_domain.policy.reasons.partition import Reason
+from firnline_domain.records.parts.archive_marks import ARCHIVE_OF
+from firnline_iceberg.java.jvm import IcebergJvm
+from firnline_iceberg.scan.planning import live_files
+from firnline_iceberg.table.loaded_table import LoadedTable
+from firnline_worker.table_actions.archive_partitions import Archiver, preview
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.table.update import RemoveSnapshotsUpdate
 from pyiceberg.types import LongType

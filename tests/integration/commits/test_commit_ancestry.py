@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from firnline_domain.commits.ancestry import traced
 from firnline_domain.identity import MAIN
-from firnline_iceberg.planning import live_files
-from firnline_iceberg.tables import LoadedTable
+from firnline_iceberg.scan.planning import live_files
+from firnline_iceberg.table.loaded_table import LoadedTable
 
 from tests.kit.commit_scenario import CommitScenario
 

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from firnline_domain.base.values import replace
 from firnline_domain.identity import normal_path
-from firnline_domain.records.conflict_reasons import ConflictReason
 from firnline_domain.records.events import RewriteCommitted, RewriteConflicted
+from firnline_domain.records.parts.conflict_reasons import ConflictReason
 from firnline_domain.records.results import DeleteKind, RewriteFinished
-from firnline_domain.values import replace
-from firnline_iceberg.planning import live_files
+from firnline_iceberg.scan.planning import live_files
 from py4j.protocol import Py4JJavaError
 
 from tests.kit.commit_scenario import file_names_of

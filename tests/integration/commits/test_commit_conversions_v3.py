@@ -4,9 +4,9 @@ said."""
 from __future__ import annotations
 
 import pytest
+from firnline_domain.base.values import replace
 from firnline_domain.identity import normal_path
 from firnline_domain.records.results import RewriteFinished
-from firnline_domain.values import replace
 
 from tests.integration.commits.test_commit_conversions import (
     POSITION,

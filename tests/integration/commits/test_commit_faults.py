@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from firnline_domain.records.conflict_reasons import ConflictReason
 from firnline_domain.records.events import RewriteCommitted
+from firnline_domain.records.parts.conflict_reasons import ConflictReason
 from firnline_domain.records.results import RewriteFinished
 
 pytestmark = pytest.mark.stack

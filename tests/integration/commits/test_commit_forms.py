@@ -11,15 +11,15 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from firnline_committer import post_commit_check
+from firnline_committer.commit import post_commit_check
+from firnline_domain.base.values import replace
 from firnline_domain.commits import conflicts
-from firnline_domain.records.conflict_reasons import ConflictReason
 from firnline_domain.records.events import RewriteCommitted, RewriteConflicted
+from firnline_domain.records.parts.conflict_reasons import ConflictReason
 from firnline_domain.records.results import RewriteFinished
-from firnline_domain.values import replace
-from firnline_iceberg import commits
-from firnline_iceberg.commits import JavaCommits
-from firnline_iceberg.planning import live_files
+from firnline_iceberg.commit import java_commits
+from firnline_iceberg.commit.java_commits import JavaCommits
+from firnline_iceberg.scan.planning import live_files
 from pyiceberg.catalog.rest import RestCatalog
 
 from tests.kit.commit_checks import handled, without
@@ -279,7 +279,7 @@ def test_the_form_is_looked_at_again_where_java_commits(
         refused(committer, result, reason)
         assert table.head == head
     else:
-        monkeypatch.setattr(commits, "form_of_java", lambda _: result.form)
+        monkeypatch.setattr(java_commits, "form_of_java", lambda _: result.form)
         assert isinstance(handled(committer, result), RewriteCommitted)
         if reason is ConflictReason.SCHEMA_CHANGED:
             assert table.rows() == EMPTY

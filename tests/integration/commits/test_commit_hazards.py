@@ -10,12 +10,12 @@ import json
 from typing import Any
 
 import pytest
-from firnline_committer import post_commit_check
+from firnline_committer.commit import post_commit_check
+from firnline_domain.base.values import replace
 from firnline_domain.commits import commit_plan, conflicts
-from firnline_domain.records.conflict_reasons import ConflictReason
 from firnline_domain.records.events import RewriteCommitted, RewriteConflicted
+from firnline_domain.records.parts.conflict_reasons import ConflictReason
 from firnline_domain.records.results import RewriteFinished
-from firnline_domain.values import replace
 from firnline_domain.version import VERSION
 from pyiceberg.catalog.rest import RestCatalog
 

@@ -6,15 +6,15 @@ import logging
 from typing import Any
 
 import pytest
-from firnline_committer import committer as committing
+from firnline_committer.commit import committer as committing
+from firnline_domain.base.values import replace
 from firnline_domain.commits import commit_plan
 from firnline_domain.errors import RetryLater
 from firnline_domain.identity import CATALOG
-from firnline_domain.records.conflict_reasons import ConflictReason
 from firnline_domain.records.events import RewriteCommitted, RewriteConflicted
+from firnline_domain.records.parts.conflict_reasons import ConflictReason
 from firnline_domain.records.results import RewriteFinished
-from firnline_domain.values import replace
-from firnline_iceberg.commits import JavaCommits, Pin
+from firnline_iceberg.commit.java_commits import JavaCommits, Pin
 from prometheus_client import REGISTRY
 
 from tests.kit.commit_checks import files, handled, replaces, rewritten

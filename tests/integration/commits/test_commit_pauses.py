@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from firnline_adapters.logs import Log
-from firnline_committer import committer as committing
-from firnline_committer.catalog import without_gateway
+from firnline_adapters.observability.logs import Log
+from firnline_committer.commit import committer as committing
+from firnline_committer.commit.held_catalog import without_gateway
+from firnline_committer.examine.outputs import Outputs
 from firnline_committer.handlers import Handlers
-from firnline_committer.outputs import Outputs
-from firnline_domain.commits.lifetimes import Lifetimes
-from firnline_domain.records.conflict_reasons import ConflictReason
+from firnline_domain.base.values import replace
+from firnline_domain.commits.output_lifetimes import Lifetimes
 from firnline_domain.records.events import RewriteCommitted
-from firnline_domain.values import replace
-from firnline_iceberg.commits import JavaCommits
-from firnline_iceberg.tables import Tables
+from firnline_domain.records.parts.conflict_reasons import ConflictReason
+from firnline_iceberg.commit.java_commits import JavaCommits
+from firnline_iceberg.table.catalog_client import Tables
 
 from tests.kit.table_writer import local
 from tests.kit.write_ahead import outputs, started

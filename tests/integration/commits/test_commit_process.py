@@ -16,14 +16,14 @@ from typing import Any
 
 import psutil
 import pytest
-from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
-from firnline_adapters.logs import Log
-from firnline_adapters.signing import signer_here
+from firnline_adapters.kafka.client import KafkaInbox, KafkaPublisher
+from firnline_adapters.observability.logs import Log
+from firnline_adapters.records.signing import signer_here
+from firnline_domain.base.values import replace
 from firnline_domain.records.events import OutputsSwept, RewriteCommitted
 from firnline_domain.records.results import RewriteFinished, TaskFailed
-from firnline_domain.values import replace
-from firnline_iceberg import output_lists
-from firnline_iceberg.output_lists import OutputList
+from firnline_iceberg.outputs import write_ahead_list
+from firnline_iceberg.outputs.write_ahead_list import OutputList
 
 pytestmark = pytest.mark.stack
 Table = Any  # tests.kit.commit_scenario.CommitScenario
@@ -174,7 +174,7 @@ def test_what_a_killed_worker_left_is_swept_when_its_task_counts_as_failed(
     folder = table.loaded.metadata_location.rsplit("/", 1)[0]
     place = f"{folder}/{table.run.list_name}"
     listed = OutputList("t", 1, table.name.uuid, "w", int(days_ago * 1000), (output,))
-    output_lists.write(table.loaded.io, place, listed, signer_here().keys)
+    write_ahead_list.write(table.loaded.io, place, listed, signer_here().keys)
     os.utime(place.removeprefix("file:"), (days_ago, days_ago))
     failed = TaskFailed("t", table.name, "main", None, "rewrite", 1, "w", "oom", "", True, 1)
     publisher = KafkaPublisher(kafka, 8, "test")

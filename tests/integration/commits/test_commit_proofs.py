@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from firnline_adapters import records
+from firnline_adapters.records import codec as records
+from firnline_domain.base.values import replace
 from firnline_domain.commits import conflicts
-from firnline_domain.records.conflict_reasons import ConflictReason
 from firnline_domain.records.events import GroupProof
+from firnline_domain.records.parts.conflict_reasons import ConflictReason
 from firnline_domain.records.results import KeyChecksums, RewriteFinished
-from firnline_domain.values import replace
 
 pytestmark = pytest.mark.stack
 Table = Any  # tests.kit.commit_scenario.CommitScenario

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from firnline_committer import committer as committing
+from firnline_committer.commit import committer as committing
+from firnline_domain.base.values import replace
 from firnline_domain.records.events import RewriteCommitted
-from firnline_domain.values import replace
-from firnline_iceberg.java import rest_catalog
-from firnline_iceberg.jvm import IcebergJvm
+from firnline_iceberg.java.api import rest_catalog
+from firnline_iceberg.java.jvm import IcebergJvm
 
 pytestmark = pytest.mark.stack
 Table = Any  # tests.kit.commit_scenario.CommitScenario

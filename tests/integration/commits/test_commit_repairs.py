@@ -11,15 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from firnline_committer.repairs import Repairs
-from firnline_deletes import position_files
+from firnline_committer.examine.delete_repair import Repairs
+from firnline_deletes.deletes import position_files
+from firnline_domain.base.values import replace
 from firnline_domain.errors import RetryLater
 from firnline_domain.identity import normal_path
-from firnline_domain.records.conflict_reasons import ConflictReason
+from firnline_domain.records.parts.conflict_reasons import ConflictReason
 from firnline_domain.records.results import DeleteKind, RewriteFinished
-from firnline_domain.values import replace
-from firnline_iceberg.commits import JavaCommits
-from firnline_iceberg.heads import Pinned
+from firnline_iceberg.commit.java_commits import JavaCommits
+from firnline_iceberg.commit.pinned_head import Pinned
 
 from tests.kit.commit_checks import committed, committed_meanwhile, leftovers, refused
 
@@ -132,7 +132,9 @@ def test_rows_that_came_back_are_not_masked_for_good(
         assert found.reason is ConflictReason.APPLIED_POSITION_DELETE_GONE
         assert table.rows() == [(1, 1), (9, 1)]
     else:
-        monkeypatch.setattr("firnline_committer.repairs._Case.came_back", lambda *_: None)
+        monkeypatch.setattr(
+            "firnline_committer.examine.delete_repair._Case.came_back", lambda *_: None
+        )
         committer.handle([result])
         assert table.rows() == [(9, 1)]
 

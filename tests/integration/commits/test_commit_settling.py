@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from firnline_committer import committed_results
-from firnline_domain.records.conflict_reasons import ConflictReason
+from firnline_committer.commit import found_commits
+from firnline_domain.base.values import replace
 from firnline_domain.records.events import RewriteCommitted, RewriteConflicted
-from firnline_domain.records.summaries import SIGNATURE, TASK_ID
-from firnline_domain.values import replace
-from firnline_iceberg.tables import Tables
+from firnline_domain.records.parts.conflict_reasons import ConflictReason
+from firnline_domain.records.parts.summaries import SIGNATURE, TASK_ID
+from firnline_iceberg.table.catalog_client import Tables
 
 from tests.kit.commit_checks import files, handled, replaces, rewritten
 
@@ -39,8 +39,8 @@ def test_a_stranger_who_names_the_task_settles_nothing(table: Table, committer: 
     task, much = result.task_id, "9" * 30
     said = {
         TASK_ID: task,
-        committed_results.REPAIRED: f"{task}:{much}",
-        committed_results.LOST_GROUPS: f"{task}:0:outputs_gone",
+        found_commits.REPAIRED: f"{task}:{much}",
+        found_commits.LOST_GROUPS: f"{task}:0:outputs_gone",
         "removed-equality-delete-files": much,
         SIGNATURE: "tests 1 00",
     }
@@ -103,7 +103,7 @@ def test_by_task_id_alone_it_would_be_refused(
     handled(committer, result)
     table.append((3, 1))
     table.expire_all_but_heads()
-    monkeypatch.setattr(committed_results, "_by_outputs", lambda *_: {})
+    monkeypatch.setattr(found_commits, "_by_outputs", lambda *_: {})
     assert isinstance(handled(committer, result), RewriteConflicted)
     assert all(path.exists() for path in files(result))
     assert table.rows() == [(2, 1), (3, 1)]

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from firnline_domain.base.values import replace
 from firnline_domain.identity import normal_path
 from firnline_domain.records.events import RewriteCommitted
 from firnline_domain.records.results import DeleteKind, RewriteFinished
-from firnline_domain.values import replace
-from firnline_iceberg.planning import live_files
+from firnline_iceberg.scan.planning import live_files
 
 pytestmark = pytest.mark.stack
 Table = Any  # tests.kit.commit_scenario.CommitScenario

@@ -9,19 +9,20 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from firnline_committer.outputs import Outputs
-from firnline_committer.repairs import Repairs
+from firnline_committer.examine.delete_repair import Repairs
+from firnline_committer.examine.outputs import Outputs
+from firnline_domain.base.values import replace
 from firnline_domain.commits import conflicts
-from firnline_domain.commits.lifetimes import Lifetimes
-from firnline_domain.records.conflict_reasons import ConflictReason
+from firnline_domain.commits.output_lifetimes import Lifetimes
 from firnline_domain.records.events import RewriteCommitted
+from firnline_domain.records.parts.conflict_reasons import ConflictReason
 from firnline_domain.records.results import RewriteFinished
-from firnline_domain.values import replace
-from firnline_iceberg import output_lists, removal
-from firnline_iceberg.avro import MetadataFileGone
-from firnline_iceberg.output_lists import OutputList
-from firnline_iceberg.sweeping import Sweeper, Swept
-from firnline_iceberg.tables import Tables
+from firnline_iceberg.metadata.avro_reader import MetadataFileGone
+from firnline_iceberg.outputs import write_ahead_list
+from firnline_iceberg.outputs.write_ahead_list import OutputList
+from firnline_iceberg.removal import removal
+from firnline_iceberg.removal.sweep import Sweeper, Swept
+from firnline_iceberg.table.catalog_client import Tables
 
 from tests.kit.table_writer import local
 from tests.kit.write_ahead import listed, never_written, now_ms, ours, outputs, started
@@ -230,7 +231,7 @@ def test_a_commit_of_which_nobody_heard(
 
 
 def batch_of(result: RewriteFinished) -> Any:
-    from firnline_committer.attempts import Batch
+    from firnline_committer.commit.attempts import Batch
 
     return Batch(result.table, result.ref, {result.task_id: result})
 
@@ -359,14 +360,14 @@ def test_the_table_is_read_after_its_lists(
 ) -> None:
     """A commit lands while the lists are read: what it took is not removed."""
     result = listed(table, started(table))
-    read = output_lists.read
+    read = write_ahead_list.read
 
     def slowly(*args: Any) -> OutputList:
         found = read(*args)
         committer.handle([replace(result, output_list=None)])
         return found
 
-    monkeypatch.setattr(output_lists, "read", slowly)
+    monkeypatch.setattr(write_ahead_list, "read", slowly)
     assert sweep(table).reachable == 1
     assert table.rows() == [(1, 1), (2, 1), (3, 1), (4, 1)]
 

@@ -13,11 +13,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from firnline_committer.commit_timing import FEWEST, LONGEST_MS
-from firnline_committer.committer import MAX_WAITS
+from firnline_committer.commit.committer import MAX_WAITS
+from firnline_committer.commit.timing import FEWEST, LONGEST_MS
 from firnline_domain.records.events import RewriteCommitted
-from firnline_iceberg.java import rest_catalog
-from firnline_iceberg.tables import Tables
+from firnline_iceberg.java.api import rest_catalog
+from firnline_iceberg.table.catalog_client import Tables
 
 pytestmark = pytest.mark.stack
 Table = Any  # tests.kit.commit_scenario.CommitScenario

@@ -12,18 +12,18 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
-from firnline_adapters.logs import Log
-from firnline_adapters.signing import signer_here
+from firnline_adapters.kafka.client import KafkaInbox, KafkaPublisher
+from firnline_adapters.observability.logs import Log
+from firnline_adapters.records.signing import signer_here
 from firnline_cli.__main__ import main
 from firnline_domain.commits import conflicts
 from firnline_domain.errors import RetryLater
 from firnline_domain.records.events import OutputsSwept, RewriteCommitted
 from firnline_domain.records.orders import CompareRows, HoldPartitions
-from firnline_iceberg import output_lists
-from firnline_iceberg.commits import JavaCommits
-from firnline_iceberg.output_lists import OutputList
-from firnline_iceberg.undoing import CannotUndo, Undo, undo_of
+from firnline_iceberg.commit.java_commits import JavaCommits
+from firnline_iceberg.commit.revert import CannotUndo, Undo, undo_of
+from firnline_iceberg.outputs import write_ahead_list
+from firnline_iceberg.outputs.write_ahead_list import OutputList
 
 pytestmark = pytest.mark.stack
 Table = Any  # tests.kit.commit_scenario.CommitScenario
@@ -250,7 +250,7 @@ def garbage(table: Table, age_s: float) -> list[Path]:
     listed = OutputList(result.task_id, 1, table.name.uuid, "w", at_ms, tuple(paths))
     folder = table.loaded.metadata_location.rsplit("/", 1)[0]
     path = f"{folder}/{table.run.list_name}"
-    output_lists.write(table.loaded.io, path, listed, signer_here().keys)
+    write_ahead_list.write(table.loaded.io, path, listed, signer_here().keys)
     return [Path(one.removeprefix("file:")) for one in (*paths, path)]
 
 

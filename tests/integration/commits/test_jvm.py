@@ -13,10 +13,10 @@ import psutil
 import pytest
 from firnline_domain.errors import HeapTooSmall, Misconfigured
 from firnline_domain.identity import TableName
-from firnline_iceberg import java_errors
-from firnline_iceberg.java import content_file, content_file_json, load_table, rest_catalog
-from firnline_iceberg.java_loops import CHUNK, JavaLoops
-from firnline_iceberg.jvm import IcebergJvm, JvmEnded
+from firnline_iceberg.java import errors as java_errors
+from firnline_iceberg.java.api import content_file, content_file_json, load_table, rest_catalog
+from firnline_iceberg.java.jvm import IcebergJvm, JvmEnded
+from firnline_iceberg.java.loops import CHUNK, JavaLoops
 from py4j.protocol import Py4JJavaError
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.partitioning import PartitionField, PartitionSpec
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.stack
 HOLDER = """
 import sys, time
 from pathlib import Path
-from firnline_iceberg.jvm import IcebergJvm
+from firnline_iceberg.java.jvm import IcebergJvm
 running = IcebergJvm(Path(sys.argv[1]))
 print(running.pid, flush=True)
 time.sleep(600)

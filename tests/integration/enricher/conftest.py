@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from firnline_domain.counters.other_maintainers import is_others_maintenance
+from firnline_domain.counters.activity.other_maintainers import is_others_maintenance
 from firnline_domain.identity import Scope, TableName
 from firnline_domain.ports import Delivery
 from firnline_domain.records.events import (
@@ -21,10 +21,11 @@ from firnline_domain.records.events import (
     TableCommitted,
 )
 from firnline_domain.records.orders import ResyncTable
-from firnline_domain.records.tallies import FileTally
+from firnline_domain.records.parts.tallies import FileTally
 from firnline_enricher.handlers import Handlers
 from firnline_enricher.resyncs import added
-from firnline_iceberg.tables import LoadedTable, Tables
+from firnline_iceberg.table.catalog_client import Tables
+from firnline_iceberg.table.loaded_table import LoadedTable
 
 from tests.kit.table_writer import TableWriter
 

@@ -8,11 +8,11 @@ import pytest
 from firnline_demo.upserts import upsert
 from firnline_domain.identity import Scope
 from firnline_domain.records.events import ChangeKind
-from firnline_domain.records.tallies import FileTally
-from firnline_iceberg.manifests import Detail
-from firnline_iceberg.planning import live_entries
-from firnline_iceberg.tables import LoadedTable
-from firnline_iceberg.tallying import partition_changes
+from firnline_domain.records.parts.tallies import FileTally
+from firnline_iceberg.metadata.manifest_reader import Detail
+from firnline_iceberg.metadata.partition_tally import partition_changes
+from firnline_iceberg.scan.planning import live_entries
+from firnline_iceberg.table.loaded_table import LoadedTable
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
 COMMITS = 16

@@ -12,23 +12,23 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from firnline_adapters.in_memory import MemoryBroker, MemoryInbox, MemoryPublisher
-from firnline_adapters.logs import Log
-from firnline_adapters.records import RecordCodec, encode
+from firnline_adapters.observability.logs import Log
+from firnline_adapters.records.codec import RecordCodec, encode
 from firnline_domain.identity import Scope, bucket_of
 from firnline_domain.records.events import TableCommitted, TickPassed
 from firnline_domain.records.orders import ResyncTable
+from firnline_domain.records.parts.tallies import FileTally
 from firnline_domain.records.states import TableState
-from firnline_domain.records.tallies import FileTally
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_enricher.handlers import Handlers
 from firnline_enricher.pump import Pump
-from firnline_iceberg.in_memory import MemoryCatalog, MemoryTables
-from firnline_iceberg.manifests import Detail
-from firnline_iceberg.planning import live_entries
-from firnline_iceberg.tables import LoadedTable
-from firnline_iceberg.tallying import partition_changes
-from firnline_planner.inputs import Reader
-from firnline_planner.memory_driver import MemoryDriver
+from firnline_iceberg.metadata.manifest_reader import Detail
+from firnline_iceberg.metadata.partition_tally import partition_changes
+from firnline_iceberg.scan.planning import live_entries
+from firnline_iceberg.table.in_memory import MemoryCatalog, MemoryTables
+from firnline_iceberg.table.loaded_table import LoadedTable
+from firnline_planner.bucket.inputs import Reader
+from firnline_planner.drivers.in_memory.driver import MemoryDriver
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table

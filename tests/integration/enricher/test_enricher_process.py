@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
-from firnline_adapters.logs import Log
+from firnline_adapters.kafka.client import KafkaInbox, KafkaPublisher
+from firnline_adapters.observability.logs import Log
 from firnline_domain.identity import TableName
 from firnline_domain.records.events import (
     ChangeKind,
@@ -25,7 +25,7 @@ from firnline_domain.records.events import (
 )
 from firnline_domain.records.orders import ResyncTable
 from firnline_enricher.resyncs import added
-from firnline_iceberg.tables import Tables
+from firnline_iceberg.table.catalog_client import Tables
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from firnline_domain.errors import RetryLater
 from firnline_domain.identity import TableName
-from firnline_iceberg.tables import Tables
+from firnline_iceberg.table.catalog_client import Tables
 
 pytestmark = pytest.mark.stack
 

@@ -7,10 +7,11 @@ from collections.abc import Callable
 import pytest
 from firnline_domain.identity import normal_path
 from firnline_domain.records.results import DeleteKind
-from firnline_iceberg.manifests import Detail
-from firnline_iceberg.planning import LiveFiles, live_files
-from firnline_iceberg.pruning import may_match
-from firnline_iceberg.tables import LoadedTable, Tables
+from firnline_iceberg.metadata.manifest_reader import Detail
+from firnline_iceberg.scan.delete_pruning import may_match
+from firnline_iceberg.scan.planning import LiveFiles, live_files
+from firnline_iceberg.table.catalog_client import Tables
+from firnline_iceberg.table.loaded_table import LoadedTable
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
 COMMITS = 14

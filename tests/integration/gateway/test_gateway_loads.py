@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from firnline_adapters.config.settings import Address
 from firnline_adapters.in_memory import MemoryBroker, MemoryPublisher
-from firnline_adapters.logs import Log
-from firnline_adapters.settings import Address
+from firnline_adapters.observability.logs import Log
 from firnline_domain.identity import Scope
 from firnline_domain.records.events import (
     ChangeKind,
@@ -23,17 +23,17 @@ from firnline_domain.records.events import (
     TableScanned,
     TickPassed,
 )
+from firnline_domain.records.parts.tallies import FileTally, Tally
 from firnline_domain.records.states import TableReads, TableState
-from firnline_domain.records.tallies import FileTally, Tally
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_gateway import bootstrap
-from firnline_gateway import scans as scans_module
+from firnline_gateway.reads import scans as scans_module
+from firnline_gateway.reads.table_loads import HOLD_MS
 from firnline_gateway.settings import Settings
-from firnline_gateway.table_loads import HOLD_MS
-from firnline_iceberg.tables import Tables
-from firnline_local import catalog
-from firnline_local.ports import free_port
-from firnline_planner.bucket import Bucket
+from firnline_iceberg.table.catalog_client import Tables
+from firnline_local_stack.processes.ports import free_port
+from firnline_local_stack.servers import catalog
+from firnline_planner.bucket.bucket import Bucket
 from firnline_planner.state.stores import MemoryStore
 from pyiceberg.catalog.rest import RestCatalog
 from pyspark.sql import SparkSession

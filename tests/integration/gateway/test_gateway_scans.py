@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
-from firnline_adapters.records import RecordCodec
+from firnline_adapters.records.codec import RecordCodec
 from firnline_domain.advice.sorting import quoted
+from firnline_domain.base.values import replace
 from firnline_domain.identity import Scope, TableName, bucket_of
 from firnline_domain.records.events import (
     ChangeKind,
@@ -24,13 +25,12 @@ from firnline_domain.records.events import (
     TableScanned,
     TickPassed,
 )
+from firnline_domain.records.parts.tallies import FileTally, Tally
 from firnline_domain.records.states import TableReads, TableState
-from firnline_domain.records.tallies import FileTally, Tally
 from firnline_domain.settings.thresholds import Thresholds
-from firnline_domain.values import replace
-from firnline_iceberg.connection import CatalogConnection
-from firnline_iceberg.java import load_table, rest_catalog
-from firnline_planner.bucket import Bucket
+from firnline_iceberg.connection.connection import CatalogConnection
+from firnline_iceberg.java.api import load_table, rest_catalog
+from firnline_planner.bucket.bucket import Bucket
 from firnline_planner.state.stores import MemoryStore
 from pyiceberg.catalog.rest import RestCatalog
 from pyspark.sql import SparkSession

@@ -8,10 +8,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from firnline_domain.errors import CatalogRefused
-from firnline_iceberg.connection import CatalogConnection
-from firnline_iceberg.java import load_table, rest_catalog
-from firnline_iceberg.jvm import IcebergJvm
-from firnline_iceberg.tables import Tables
+from firnline_iceberg.connection.connection import CatalogConnection
+from firnline_iceberg.java.api import load_table, rest_catalog
+from firnline_iceberg.java.jvm import IcebergJvm
+from firnline_iceberg.table.catalog_client import Tables
 from pyiceberg.catalog.rest import RestCatalog
 
 from tests.kit.gateway_thread import GatewayThread, gateway_before

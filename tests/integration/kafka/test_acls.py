@@ -11,17 +11,17 @@ import pytest
 from click.testing import CliRunner
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AclOperation, NewTopic
-from firnline_adapters.kafka_acls import CLI_READS, SERVICES, Acl
-from firnline_adapters.kafka_connection import client_config, reader_group
-from firnline_adapters.kafka_groups import ask_coordinator
-from firnline_adapters.kafka_start import KafkaProbe, operations, require_kafka
-from firnline_adapters.logs import Log
-from firnline_adapters.replication import Replication
+from firnline_adapters.kafka.connection import client_config, reader_group
+from firnline_adapters.kafka.consumer_groups import ask_coordinator
+from firnline_adapters.kafka.startup import KafkaProbe, operations, require_kafka
+from firnline_adapters.kafka_admin.acls import CLI_READS, SERVICES, Acl
+from firnline_adapters.kafka_admin.replication import Replication
+from firnline_adapters.observability.logs import Log
 from firnline_cli.__main__ import main
 from firnline_domain.errors import Misconfigured
-from firnline_local.topics import make_topics
-from firnline_planner.kafka import changelog
-from firnline_planner.kafka.clients import KafkaClients
+from firnline_local_stack.topics.topics import make_topics
+from firnline_planner.drivers.kafka import changelog
+from firnline_planner.drivers.kafka.clients import KafkaClients
 from firnline_schemas.topics import all_topics
 
 from tests.kit.secured_kafka import PREFIX, SecuredKafka

@@ -14,15 +14,15 @@ from click.testing import CliRunner
 from confluent_kafka.admin import AclBindingFilter, AclOperation, AclPermissionType
 from confluent_kafka.admin import ResourcePatternType as Pattern
 from confluent_kafka.admin import ResourceType as Kind
-from firnline_adapters.directives import KafkaDirectives
-from firnline_adapters.signing import signer_here
+from firnline_adapters.kafka.worker_directives import KafkaDirectives
+from firnline_adapters.records.signing import signer_here
 from firnline_cli.__main__ import main
-from firnline_cli._topics import KafkaTopics
+from firnline_cli.shared.topic_reader import KafkaTopics
 from firnline_domain.identity import TableName
 from firnline_domain.records.orders import ResyncTable
-from firnline_local import artifacts
-from firnline_local.java import java
-from firnline_local.repository import repository_root
+from firnline_local_stack.servers import artifacts
+from firnline_local_stack.servers.java import java
+from firnline_local_stack.servers.repository import repository_root
 
 from tests.kit.secured_kafka import ADMIN, PASSWORDS, PREFIX, SecuredKafka
 

@@ -14,9 +14,9 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from firnline_adapters.kafka_connection import KafkaConnection
-from firnline_local.parts import SERVICES
-from firnline_local.ports import LOOPBACK, free_port
+from firnline_adapters.kafka.connection import KafkaConnection
+from firnline_local_stack.processes.ports import LOOPBACK, free_port
+from firnline_local_stack.stack.parts import SERVICES
 
 from tests.kit.secured_kafka import PASSWORDS, PREFIX, SecuredKafka
 

@@ -11,7 +11,12 @@ from click.testing import CliRunner, Result
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 from firnline_cli.__main__ import main
 from firnline_domain.errors import Misconfigured
-from firnline_local.topic_options import TopicOptions, config_of, options_here, with_options
+from firnline_local_stack.topics.topic_options import (
+    TopicOptions,
+    config_of,
+    options_here,
+    with_options,
+)
 from firnline_schemas.topics import all_topics
 
 from tests.kit.secured_kafka import PREFIX, SecuredKafka

@@ -8,15 +8,15 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from aiokafka import AIOKafkaProducer
-from firnline_adapters.full_topic import FullTopicReader
-from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
-from firnline_adapters.kafka_connection import KafkaConnection
-from firnline_adapters.kafka_start import KafkaProbe, Unreached
-from firnline_adapters.logs import Log
+from firnline_adapters.kafka.client import KafkaInbox, KafkaPublisher
+from firnline_adapters.kafka.connection import KafkaConnection
+from firnline_adapters.kafka.startup import KafkaProbe, Unreached
+from firnline_adapters.kafka.topic_reader import FullTopicReader
+from firnline_adapters.observability.logs import Log
 from firnline_domain.errors import Misconfigured
 from firnline_domain.records.orders import ResyncTable
-from firnline_local.topics import DEFAULT_BUCKETS
-from firnline_planner.faust_security import aiokafka_options
+from firnline_local_stack.topics.topics import DEFAULT_BUCKETS
+from firnline_planner.drivers.faust.security import aiokafka_options
 
 from tests.kit.names import TABLE
 from tests.kit.secured_kafka import PASSWORDS, SecuredKafka, token_end_point

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 from firnline_domain.errors import StorageUnreachable
-from firnline_iceberg import expired_files
-from firnline_iceberg.expired_files import ExpiredLists, clean, named_by_snapshots
-from firnline_iceberg.s3_client import Bucket
-from firnline_iceberg.tables import LoadedTable
+from firnline_iceberg.expiry import file_cleanup
+from firnline_iceberg.expiry.file_cleanup import ExpiredLists, clean, named_by_snapshots
+from firnline_iceberg.storage.s3_client import Bucket
+from firnline_iceberg.table.loaded_table import LoadedTable
 
 from tests.integration.lake.test_orphans_by_inventory import Site
 from tests.kit.s3_server import BUCKET, Calls, S3Server
@@ -79,7 +79,7 @@ def test_a_store_that_knows_no_such_request_is_asked_for_each(
 
 
 def test_a_store_that_refuses_is_said_so(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(expired_files, "WAIT_S", 0.0)
+    monkeypatch.setattr(file_cleanup, "WAIT_S", 0.0)
     table, lists = expired(site)
     had = stored(site)
     site.store.allow("s3:GetObject", "s3:PutObject", "s3:ListBucket")

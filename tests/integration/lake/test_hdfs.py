@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 from firnline_domain.identity import MAIN
-from firnline_iceberg.below_location import Storage
-from firnline_iceberg.connection import CatalogConnection
-from firnline_iceberg.jvm import IcebergJvm
-from firnline_iceberg.orphans import find_orphans
-from firnline_iceberg.removal import storage_now_ms
-from firnline_iceberg.retained_names import RetainedNames
-from firnline_iceberg.storage import file_io
-from firnline_iceberg.sweeping import Sweeper
+from firnline_iceberg.connection.connection import CatalogConnection
+from firnline_iceberg.java.jvm import IcebergJvm
+from firnline_iceberg.removal.orphans import find_orphans
+from firnline_iceberg.removal.removal import storage_now_ms
+from firnline_iceberg.removal.sweep import Sweeper
+from firnline_iceberg.storage.file_io import file_io
+from firnline_iceberg.table.listing import Storage
+from firnline_iceberg.table.retained_names import RetainedNames
 
 from tests.kit.hdfs import catalog_on, files, hdfs
 from tests.kit.kernel_on_storage import ROWS, rewritten

@@ -10,11 +10,11 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from firnline_committer.sampling import comparison
+from firnline_committer.background.sampled_comparison import comparison
 from firnline_domain.errors import TaskRefused
-from firnline_iceberg.planning import live_files
-from firnline_iceberg.undoing import CannotUndo, Undo, give_back, undo_of
-from firnline_worker.comparing import Skipped, sides
+from firnline_iceberg.commit.revert import CannotUndo, Undo, give_back, undo_of
+from firnline_iceberg.scan.planning import live_files
+from firnline_worker.table_actions.compare_rows import Skipped, sides
 
 from tests.kit.lake_pair import LakeTable, Pair, now_ms
 from tests.kit.nessie import Nessie

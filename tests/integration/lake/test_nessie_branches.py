@@ -10,11 +10,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from firnline_domain.identity import TableName, bucket_of
-from firnline_iceberg.catalog_prefixes import at_prefix
 from firnline_iceberg.catalogs import CatalogTables
-from firnline_iceberg.connection import CatalogConnection
-from firnline_iceberg.java import load_table, rest_catalog
-from firnline_iceberg.jvm import IcebergJvm
+from firnline_iceberg.connection.connection import CatalogConnection
+from firnline_iceberg.connection.prefix import at_prefix
+from firnline_iceberg.java.api import load_table, rest_catalog
+from firnline_iceberg.java.jvm import IcebergJvm
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.table import Table
 

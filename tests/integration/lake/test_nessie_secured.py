@@ -11,10 +11,10 @@ from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import pytest
-from firnline_iceberg.connection import CatalogConnection
-from firnline_iceberg.jvm import IcebergJvm
-from firnline_local.ports import free_port
-from firnline_local.process import serving
+from firnline_iceberg.connection.connection import CatalogConnection
+from firnline_iceberg.java.jvm import IcebergJvm
+from firnline_local_stack.processes.ports import free_port
+from firnline_local_stack.processes.process import serving
 
 from tests.kit.identity_server import SECRET, IdentityServer, Rules, identity_server
 from tests.kit.lake_pair import LakeTable, Pair, pair

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 from firnline_domain.commits.conflicts import outputs
-from firnline_domain.commits.lifetimes import Lifetimes
+from firnline_domain.commits.output_lifetimes import Lifetimes
 from firnline_domain.errors import StorageUnreachable
 from firnline_domain.records.results import RewriteFinished
-from firnline_iceberg.removal import sent_path
-from firnline_iceberg.sweeping import Sweeper, Swept
+from firnline_iceberg.removal.removal import sent_path
+from firnline_iceberg.removal.sweep import Sweeper, Swept
 
 from tests.kit.lake_pair import LakeTable, Pair, now_ms
 from tests.kit.nessie import Nessie
@@ -69,7 +69,7 @@ def test_what_another_branch_has_is_not_swept(
     moved back. On `main` nothing names the outputs."""
     result = lake.rewrite(table.order())
     before = nessie.hash_of("main")
-    monkeypatch.setattr("firnline_iceberg.removal.remove_unneeded", lambda *_: 0)
+    monkeypatch.setattr("firnline_iceberg.removal.removal.remove_unneeded", lambda *_: 0)
     (event,) = lake.commit(result)
     assert type(event).__name__ == "RewriteCommitted"
     nessie.branch(f"dev{uuid.uuid4().hex[:8]}")
@@ -106,7 +106,7 @@ def test_what_cannot_be_noted_is_not_sent(
     def away(*_: Any) -> None:
         raise OSError("503 SlowDown")
 
-    monkeypatch.setattr("firnline_iceberg.removal.note_sent", away)
+    monkeypatch.setattr("firnline_iceberg.removal.removal.note_sent", away)
     with pytest.raises(StorageUnreachable, match="SlowDown"):
         lake.commit(result)
     assert table.head == head

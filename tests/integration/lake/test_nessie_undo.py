@@ -18,13 +18,13 @@ from typing import Any
 
 import pytest
 from firnline_demo.lake import Lake
-from firnline_iceberg.connection import CatalogConnection
-from firnline_iceberg.jvm import IcebergJvm
-from firnline_iceberg.planning import live_files
-from firnline_iceberg.rewrites import task_ids
-from firnline_local.ports import free_port
-from firnline_local.process import serving
-from firnline_local.stack import Stack, running
+from firnline_iceberg.commit.rewrite import task_ids
+from firnline_iceberg.connection.connection import CatalogConnection
+from firnline_iceberg.java.jvm import IcebergJvm
+from firnline_iceberg.scan.planning import live_files
+from firnline_local_stack.processes.ports import free_port
+from firnline_local_stack.processes.process import serving
+from firnline_local_stack.stack.stack import Stack, running
 
 from tests.kit.identity_server import SECRET, IdentityServer, Rules, identity_server
 from tests.kit.lake_pair import LakeTable, Pair, pair

@@ -14,15 +14,16 @@ import pyarrow as pa
 import pytest
 from firnline_domain.errors import TaskRefused
 from firnline_domain.identity import TableName
-from firnline_iceberg import orphans as module
-from firnline_iceberg.below_location import Storage
-from firnline_iceberg.connection import CatalogConnection
-from firnline_iceberg.in_memory import MemoryCatalog
-from firnline_iceberg.orphans import find_orphans
-from firnline_iceberg.retained_names import RetainedNames
-from firnline_iceberg.storage import file_io
-from firnline_iceberg.stored_files import StoredFiles
-from firnline_iceberg.tables import LoadedTable, loaded
+from firnline_iceberg.connection.connection import CatalogConnection
+from firnline_iceberg.removal import orphans as module
+from firnline_iceberg.removal.orphans import find_orphans
+from firnline_iceberg.storage.file_io import file_io
+from firnline_iceberg.storage.stored_files import StoredFiles
+from firnline_iceberg.table.catalog_client import loaded
+from firnline_iceberg.table.in_memory import MemoryCatalog
+from firnline_iceberg.table.listing import Storage
+from firnline_iceberg.table.loaded_table import LoadedTable
+from firnline_iceberg.table.retained_names import RetainedNames
 from pyarrow import parquet as pq
 from pyiceberg.schema import Schema
 from pyiceberg.serializers import ToOutputFile

@@ -7,11 +7,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from firnline_iceberg.below_location import Storage
-from firnline_iceberg.connection import CatalogConnection
-from firnline_iceberg.moving import Mover
-from firnline_iceberg.removal import QUARANTINE, Move
-from firnline_iceberg.storage import file_io
+from firnline_iceberg.connection.connection import CatalogConnection
+from firnline_iceberg.removal.moves import Mover
+from firnline_iceberg.removal.removal import QUARANTINE, Move
+from firnline_iceberg.storage.file_io import file_io
+from firnline_iceberg.table.listing import Storage
 
 from tests.kit import cloud_stores
 from tests.kit.cloud_stores import Store

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 from firnline_domain.errors import StorageUnreachable
-from firnline_iceberg import s3_client
-from firnline_iceberg.below_location import Storage
-from firnline_iceberg.moving import MAX_LEFT, Mover
-from firnline_iceberg.orphans import find_orphans
-from firnline_iceberg.quarantine import move_in, release
-from firnline_iceberg.removal import QUARANTINE, Move
-from firnline_iceberg.retained_names import RetainedNames
-from firnline_iceberg.s3_client import Bucket, StoredObject
+from firnline_iceberg.removal.moves import MAX_LEFT, Mover
+from firnline_iceberg.removal.orphan_quarantine import move_in, release
+from firnline_iceberg.removal.orphans import find_orphans
+from firnline_iceberg.removal.removal import QUARANTINE, Move
+from firnline_iceberg.storage import s3_client
+from firnline_iceberg.storage.s3_client import Bucket, StoredObject
+from firnline_iceberg.table.listing import Storage
+from firnline_iceberg.table.retained_names import RetainedNames
 
 from tests.integration.lake.test_orphans_by_inventory import LIMIT_MS, NOW_S, Site
 from tests.kit.s3_server import BUCKET, Calls, S3Server

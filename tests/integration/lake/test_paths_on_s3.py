@@ -8,13 +8,13 @@ from collections.abc import Callable
 import pytest
 from botocore.exceptions import ClientError
 from firnline_domain.errors import TaskRefused
-from firnline_iceberg import s3_client
-from firnline_iceberg.removal import ExpiredRemoval
-from firnline_iceberg.storage import s3_bucket
+from firnline_iceberg.removal.removal import ExpiredRemoval
+from firnline_iceberg.storage import s3_client
+from firnline_iceberg.storage.file_io import s3_bucket
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from libs.iceberg.tests.test_paths import ODD, readings
+from libs.iceberg.tests.storage.test_paths import ODD, readings
 from tests.integration.lake.test_orphans_by_inventory import Site
 from tests.kit.s3_server import BUCKET, S3Server
 

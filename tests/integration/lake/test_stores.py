@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from firnline_iceberg.connection import CatalogConnection
-from firnline_iceberg.storage import file_io
+from firnline_iceberg.connection.connection import CatalogConnection
+from firnline_iceberg.storage.file_io import file_io
 
 from tests.kit import cloud_stores
 from tests.kit.kernel_on_storage import ROWS, rewritten

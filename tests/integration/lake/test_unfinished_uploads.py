@@ -13,15 +13,17 @@ from typing import Any
 
 import pytest
 from firnline_domain.identity import TableName
-from firnline_iceberg import output_lists, removal, s3_client
-from firnline_iceberg.connection import CatalogConnection
-from firnline_iceberg.in_memory import MemoryCatalog, MemoryTables
-from firnline_iceberg.naming import Run
-from firnline_iceberg.output_lists import OutputList
-from firnline_iceberg.storage import file_io
-from firnline_iceberg.sweeping import Sweeper, Swept
-from firnline_iceberg.tables import LoadedTable
-from firnline_iceberg.vended import Credential, Vended
+from firnline_iceberg.connection.connection import CatalogConnection
+from firnline_iceberg.outputs import write_ahead_list
+from firnline_iceberg.outputs.names import Run
+from firnline_iceberg.outputs.write_ahead_list import OutputList
+from firnline_iceberg.removal import removal
+from firnline_iceberg.removal.sweep import Sweeper, Swept
+from firnline_iceberg.storage import s3_client
+from firnline_iceberg.storage.file_io import file_io
+from firnline_iceberg.storage.vended_credentials import Credential, Vended
+from firnline_iceberg.table.in_memory import MemoryCatalog, MemoryTables
+from firnline_iceberg.table.loaded_table import LoadedTable
 from pyiceberg.io import FileIO
 from pyiceberg.schema import Schema
 from pyiceberg.serializers import ToOutputFile
@@ -33,7 +35,7 @@ from tests.kit.s3_server import BUCKET, S3Server
 pytestmark = pytest.mark.stack
 WRITER = """
 import json, sys, time
-from firnline_iceberg.storage import file_io
+from firnline_iceberg.storage.file_io import file_io
 paths, settings = json.loads(sys.stdin.readline())
 sinks = [file_io(settings, one).new_output(one).create(overwrite=True) for one in paths]
 for sink in sinks:
@@ -86,7 +88,7 @@ class Left:
         self.other = f"{made.metadata.location}/data/00000-1-another-writer.parquet"
         self.list = f"{made.metadata.location}/metadata/{self.run.list_name}"
         body = OutputList("task", 1, self.name.uuid, "w", 0, self.outputs)
-        output_lists.write(made.io, self.list, body)
+        write_ahead_list.write(made.io, self.list, body)
         with made.io.new_output(self.outputs[0]).create() as sink:
             sink.write(b"x")
         self.begin(self.outputs[1], self.other)
@@ -188,7 +190,7 @@ def test_a_store_that_does_not_answer_keeps_the_list(
     table = left.loaded
     with monkeypatch.context() as patch:
         patch.setattr(
-            "firnline_iceberg.unfinished_uploads.s3_bucket",
+            "firnline_iceberg.outputs.unfinished_uploads.s3_bucket",
             lambda io, path: s3_client.bucket_of(table.io, nowhere, path),
         )
         swept = left.sweep()

@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from firnline_domain import values
+from firnline_domain.base import values
 from firnline_domain.errors import StorageRefused
-from firnline_iceberg.jvm import IcebergJvm
-from firnline_iceberg.sweeping import Sweeper
-from firnline_iceberg.tables import Tables
-from firnline_iceberg.vended_files import CarefulInput, StagedOutput
-from firnline_worker.spark import SparkStage
-from firnline_worker.stage import GroupOrder, GroupResult, StageOrder, run_groups
+from firnline_iceberg.java.jvm import IcebergJvm
+from firnline_iceberg.removal.sweep import Sweeper
+from firnline_iceberg.storage.vended_file_io import CarefulInput, StagedOutput
+from firnline_iceberg.table.catalog_client import Tables
+from firnline_worker.spark.session import SparkStage
+from firnline_worker.spark.stage import GroupOrder, GroupResult, StageOrder, run_groups
 
 from tests.kit.lake_catalog import LakeCatalog, Rules, lake_catalog
 from tests.kit.lake_pair import LakeTable, Pair, now_ms, pair

@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from firnline_domain.policy.decisions import Reason
-from firnline_domain.policy.partition_archiving import PartitionArchiving
+from firnline_domain.base.values import replace
+from firnline_domain.policy.reasons.partition import Reason
+from firnline_domain.policy.table_action.archive_partitions import PartitionArchiving
 from firnline_domain.records.orders import TableOrder
-from firnline_domain.values import replace
-from firnline_iceberg.jvm import IcebergJvm
-from firnline_iceberg.planning import live_files
-from firnline_worker.archiving import Archiver
+from firnline_iceberg.java.jvm import IcebergJvm
+from firnline_iceberg.scan.planning import live_files
+from firnline_worker.table_actions.archive_partitions import Archiver
 
 from tests.kit.lake_catalog import LakeCatalog, Rules, lake_catalog
 from tests.kit.lake_pair import LakeTable, now_ms, pair

@@ -16,9 +16,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from firnline_domain.times import DAY_MS
-from firnline_iceberg.sweeping import Sweeper
-from firnline_iceberg.tables import Tables
+from firnline_domain.base.times import DAY_MS
+from firnline_iceberg.removal.sweep import Sweeper
+from firnline_iceberg.table.catalog_client import Tables
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.table import Table

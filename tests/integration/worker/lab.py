@@ -12,17 +12,18 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from firnline_adapters.signing import keys_here
-from firnline_deletes.fields import field_id
-from firnline_deletes.projection import table_schema
+from firnline_adapters.records.signing import keys_here
+from firnline_deletes.columns.fields import field_id
+from firnline_deletes.files.projection import table_schema
 from firnline_domain.identity import Scope, TableName, task_id
 from firnline_domain.records.orders import RewriteFiles
+from firnline_domain.records.parts.summaries import TASK_ID, sign_summary
 from firnline_domain.records.results import RewriteFinished
-from firnline_domain.records.summaries import TASK_ID, sign_summary
-from firnline_iceberg.java import rest_catalog
-from firnline_iceberg.planning import live_files
-from firnline_iceberg.tables import LoadedTable, Tables
-from firnline_worker.java import JavaTables
+from firnline_iceberg.java.api import rest_catalog
+from firnline_iceberg.scan.planning import live_files
+from firnline_iceberg.table.catalog_client import Tables
+from firnline_iceberg.table.loaded_table import LoadedTable
+from firnline_worker.spark.java_api import JavaTables
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 
 from tests.kit.table_writer import TableWriter

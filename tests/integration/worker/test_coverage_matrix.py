@@ -19,10 +19,10 @@ from firnline_fuzz.fixtures import fuzz_jvm, fuzz_shelf
 from firnline_fuzz.maker import Maker, append, change, erase
 from firnline_fuzz.shapes import SHAPES
 from firnline_fuzz.trials import Trial
-from firnline_iceberg.planning import live_files
+from firnline_iceberg.scan.planning import live_files
 from firnline_standalone.java_errors import keep_apart
-from firnline_worker import eligibility
-from firnline_worker.eligibility import HANDED_OVER, REFUSED
+from firnline_worker.rewrite import eligibility
+from firnline_worker.rewrite.eligibility import HANDED_OVER, REFUSED
 from py4j import java_gateway
 from pyiceberg.types import GeographyType, NestedField
 
@@ -53,19 +53,19 @@ ELSEWHERE = {
         "duplicate_files",
         "unusable_property",
     ),
-    "services/worker/tests/test_expiry.py": (
+    "services/worker/tests/table_actions/test_expire_snapshots.py": (
         "snapshots_hidden",
         "metadata_of_another",
     ),
-    "libs/iceberg/tests/test_paths.py": ("unclear_path",),
-    "libs/iceberg/tests/test_ownership.py": ("link_in_location",),
+    "libs/iceberg/tests/storage/test_paths.py": ("unclear_path",),
+    "libs/iceberg/tests/removal/test_file_ownership.py": ("link_in_location",),
     "tests/integration/worker/test_coverage_matrix.py": (
         "snapshot_gone",
         "type_geography",
     ),
     "tests/integration/worker/test_worker_rewrite.py": ("keys_do_not_add_up",),
-    "libs/iceberg/tests/test_tables.py": ("format_version_4",),
-    "libs/iceberg/tests/test_java_failures.py": (
+    "libs/iceberg/tests/table/test_catalog_client.py": ("format_version_4",),
+    "libs/iceberg/tests/java/test_java_failures.py": (
         "java_failed",
         "lost_race",
     ),

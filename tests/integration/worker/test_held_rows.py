@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from firnline_domain.errors import TaskRefused
-from firnline_iceberg.held_rows import Holder, Kind, holders, wanted_rows
+from firnline_iceberg.removal.deleted_row_search import Holder, Kind, holders, wanted_rows
 
 from tests.integration.worker.lab import Lab
 

@@ -6,14 +6,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from firnline_domain.policy.decisions import Reason
-from firnline_domain.policy.partition_archiving import PartitionArchiving
+from firnline_domain.policy.reasons.partition import Reason
+from firnline_domain.policy.table_action.archive_partitions import PartitionArchiving
 from firnline_domain.records.orders import TableOrder
-from firnline_iceberg.commits import JavaCommits
-from firnline_iceberg.tables import LoadedTable
+from firnline_iceberg.commit.java_commits import JavaCommits
+from firnline_iceberg.table.loaded_table import LoadedTable
 from firnline_standalone.previews import preview
-from firnline_worker.archiving import Archiver
-from firnline_worker.java import SparkJvm
+from firnline_worker.spark.java_api import SparkJvm
+from firnline_worker.table_actions.archive_partitions import Archiver
 
 from tests.integration.worker.lab import Lab, now_ms
 

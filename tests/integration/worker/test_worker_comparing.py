@@ -6,12 +6,12 @@ import dataclasses
 import json
 
 import pytest
+from firnline_domain.base.values import replace
 from firnline_domain.records.orders import CompareRows
-from firnline_domain.values import replace
-from firnline_iceberg.planning import live_files
-from firnline_iceberg.rewrites import task_ids
-from firnline_worker import comparing
-from firnline_worker.comparing import Comparer
+from firnline_iceberg.commit.rewrite import task_ids
+from firnline_iceberg.scan.planning import live_files
+from firnline_worker.table_actions import compare_rows
+from firnline_worker.table_actions.compare_rows import Comparer
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
 
@@ -77,7 +77,7 @@ def test_a_conversion_is_equal_to_what_the_deletes_said(lab, rewritten, comparer
 def test_a_changed_value_is_found(lab, rewritten, comparer, version, monkeypatch):
     """The rewrite is right; what is read of it is not: one value, or one row's id, is another."""
     order = order_of(lab, rewritten(upserts(lab, version)))
-    sums_of, seen = comparing.sums_of, []
+    sums_of, seen = compare_rows.sums_of, []
     column = "_row_id" if version == "3" else "id"
 
     def other(frame):
@@ -85,7 +85,7 @@ def test_a_changed_value_is_found(lab, rewritten, comparer, version, monkeypatch
         old_side = len(seen) == 1
         return sums_of(frame if old_side else frame.withColumn(column, frame[column] + 1))
 
-    monkeypatch.setattr(comparing, "sums_of", other)
+    monkeypatch.setattr(compare_rows, "sums_of", other)
     found = comparer.compare(order)
     assert (found.outcome, found.reason) == ("differ", "rows_differ")
     assert found.before.rows == found.after.rows
@@ -113,7 +113,7 @@ def test_what_is_not_compared_says_why(lab, rewritten, comparer, monkeypatch):
     gone = replace(order, snapshot_ids=(4711,))
     assert comparer.compare(gone).reason == "snapshot_gone"
     assert comparer.compare(replace(order, snapshot_ids=())).reason == "snapshot_gone"
-    monkeypatch.setattr(comparing, "MAX_DELETED_ROWS", 1)
+    monkeypatch.setattr(compare_rows, "MAX_DELETED_ROWS", 1)
     assert comparer.compare(order).reason == "too_many_deletes"
     lab.sql("DROP TABLE {t}")
     assert comparer.compare(order).reason == "table_gone"

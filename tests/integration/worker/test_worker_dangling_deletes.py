@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 from firnline_domain.identity import MAIN, TableName
-from firnline_domain.policy.dangling_deletes import DanglingDeletes
+from firnline_domain.policy.table_action.remove_dangling_deletes import DanglingDeletes
 from firnline_domain.records.orders import TableOrder
 from firnline_domain.records.results import TableResult
-from firnline_iceberg.commits import JavaCommits
-from firnline_iceberg.planning import live_files
+from firnline_iceberg.commit.java_commits import JavaCommits
+from firnline_iceberg.scan.planning import live_files
 from firnline_standalone.previews import preview
-from firnline_worker import dangling_deletes
-from firnline_worker.dangling_deletes import DanglingDeleteRemover
-from firnline_worker.java import SparkJvm
+from firnline_worker.spark.java_api import SparkJvm
+from firnline_worker.table_actions import remove_dangling_deletes
+from firnline_worker.table_actions.remove_dangling_deletes import DanglingDeleteRemover
 
 from tests.integration.worker.lab import Lab, now_ms
 
@@ -99,7 +99,7 @@ def test_a_rollback_meanwhile_keeps_what_applies_again(lab, remover, monkeypatch
     older = lab.table().head(MAIN).snapshot_id
     lab.writer.delete(*files(lab))
     lab.insert("(5)")
-    looked = dangling_deletes.dangling_deletes
+    looked = remove_dangling_deletes.dangling_deletes
     rolled_back = []
 
     def look(table: Any, head: int) -> Any:
@@ -110,7 +110,7 @@ def test_a_rollback_meanwhile_keeps_what_applies_again(lab, remover, monkeypatch
             lab.sql(f"CALL lake.system.rollback_to_snapshot('{name}', {older})")
         return found
 
-    monkeypatch.setattr(dangling_deletes, "dangling_deletes", look)
+    monkeypatch.setattr(remove_dangling_deletes, "dangling_deletes", look)
     assert removed(remover.remove(order(lab.name))) == 0
     assert len(rolled_back[0]) == 1
     assert (lab.rows(), deletes(lab)) == ([(1,)], 1)
@@ -120,7 +120,7 @@ def test_a_writer_beside_it_makes_it_look_again(lab, remover, monkeypatch):
     lab.create("id BIGINT NOT NULL")
     lab.insert("(1)")
     lab.equality_delete(["id"], "(70)")
-    looked = dangling_deletes.dangling_deletes
+    looked = remove_dangling_deletes.dangling_deletes
     heads = []
 
     def look(table: Any, head: int) -> Any:
@@ -130,7 +130,7 @@ def test_a_writer_beside_it_makes_it_look_again(lab, remover, monkeypatch):
             lab.equality_delete(["id"], "(80)")
         return found
 
-    monkeypatch.setattr(dangling_deletes, "dangling_deletes", look)
+    monkeypatch.setattr(remove_dangling_deletes, "dangling_deletes", look)
     assert removed(remover.remove(order(lab.name))) == 2
     assert len(set(heads)) == 2
     assert (lab.rows(), deletes(lab)) == ([(1,)], 0)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from firnline_domain.base.values import replace
 from firnline_domain.identity import normal_path
-from firnline_domain.values import replace
-from firnline_iceberg.planning import live_files
+from firnline_iceberg.scan.planning import live_files
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
 

@@ -11,15 +11,15 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from firnline_domain.base.times import DAY_MS
+from firnline_domain.base.values import replace
 from firnline_domain.errors import RetryLater, TaskRefused
 from firnline_domain.identity import TableName
-from firnline_domain.times import DAY_MS
-from firnline_domain.values import replace
-from firnline_iceberg.avro import MetadataFileGone
-from firnline_iceberg.connection import CatalogConnection
-from firnline_iceberg.tables import Tables
-from firnline_worker import expiry
-from firnline_worker.expiry import Expirer
+from firnline_iceberg.connection.connection import CatalogConnection
+from firnline_iceberg.metadata.avro_reader import MetadataFileGone
+from firnline_iceberg.table.catalog_client import Tables
+from firnline_worker.table_actions import expire_snapshots as expiry
+from firnline_worker.table_actions.expire_snapshots import Expirer
 
 from tests.integration.worker.lab import Lab
 from tests.kit.expiries import expire

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from firnline_iceberg import old_metadata
-from firnline_iceberg.naming import file_name
-from firnline_worker.expiry import Expirer
+from firnline_iceberg.expiry import metadata_files
+from firnline_iceberg.storage.paths import file_name
+from firnline_worker.table_actions.expire_snapshots import Expirer
 
 from tests.integration.worker.lab import Lab
 from tests.kit.expiries import expire
@@ -119,4 +119,4 @@ def test_a_folder_is_looked_through_once_a_day(lab: Lab, expirer: Expirer) -> No
     ],
 )
 def test_versions_are_in_the_names(name: str, number: int | None) -> None:
-    assert old_metadata.version(name) == number
+    assert metadata_files.version(name) == number

@@ -6,10 +6,10 @@ import time
 from typing import Any
 
 import pytest
-from firnline_iceberg import old_refs
+from firnline_iceberg.expiry import refs as old_refs
 from firnline_standalone.previews import preview
-from firnline_worker import expiry
-from firnline_worker.expiry import Expirer
+from firnline_worker.table_actions import expire_snapshots as expiry
+from firnline_worker.table_actions.expire_snapshots import Expirer
 
 from tests.integration.worker.lab import Lab
 from tests.kit.expiries import expire

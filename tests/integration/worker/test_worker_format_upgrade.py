@@ -8,13 +8,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from firnline_domain.errors import TaskRefused
-from firnline_domain.policy.decisions import Reason
-from firnline_domain.policy.format_upgrade import FormatUpgrade
+from firnline_domain.policy.reasons.partition import Reason
+from firnline_domain.policy.table_action.upgrade_format import FormatUpgrade
 from firnline_domain.records.orders import TableOrder
-from firnline_iceberg.planning import live_files
+from firnline_iceberg.scan.planning import live_files
 from firnline_standalone.previews import preview
-from firnline_worker.format_upgrade import FormatUpgrader
-from firnline_worker.java import JavaTables
+from firnline_worker.spark.java_api import JavaTables
+from firnline_worker.table_actions.upgrade_format import FormatUpgrader
 
 from tests.integration.worker.lab import Lab, now_ms
 

@@ -6,15 +6,15 @@ import time
 from contextlib import nullcontext
 
 import pytest
-from firnline_committer import reports
+from firnline_committer.commit import events as reports
 from firnline_domain.errors import TaskRefused
 from firnline_domain.records.results import Mode
-from firnline_iceberg.planning import live_files
-from firnline_iceberg.rewrites import task_ids
-from firnline_iceberg.undoing import undo_of
-from firnline_worker.expiry import Expirer
-from firnline_worker.handover import OPTIONS, Handover
-from firnline_worker.java import JavaTable, JavaTables
+from firnline_iceberg.commit.revert import undo_of
+from firnline_iceberg.commit.rewrite import task_ids
+from firnline_iceberg.scan.planning import live_files
+from firnline_worker.rewrite.iceberg_fallback import OPTIONS, Handover
+from firnline_worker.spark.java_api import JavaTable, JavaTables
+from firnline_worker.table_actions.expire_snapshots import Expirer
 from py4j.protocol import Py4JJavaError
 
 from tests.kit.expiries import expire

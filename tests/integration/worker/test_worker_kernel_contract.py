@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from firnline_domain.errors import TaskRefused
 from firnline_domain.records.results import Mode
-from firnline_worker.set_files import LiveSets
-from firnline_worker.stage import GroupOrder, GroupRefused, GroupResult, StageOrder
+from firnline_worker.spark.executor_delete_sets import LiveSets
+from firnline_worker.spark.stage import GroupOrder, GroupRefused, GroupResult, StageOrder
 
 from tests.kit.table_writer import local
 

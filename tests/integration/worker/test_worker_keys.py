@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pyarrow as pa
 import pytest
-from firnline_deletes.fields import with_id
+from firnline_deletes.columns.fields import with_id
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
 MOMENT = datetime(1969, 12, 31, 23, 59, 59, 999999)

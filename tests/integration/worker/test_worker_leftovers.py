@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 
 import pytest
-from firnline_iceberg import output_lists
-from firnline_iceberg.sweeping import Sweeper
+from firnline_iceberg.outputs import write_ahead_list
+from firnline_iceberg.removal.sweep import Sweeper
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
 AGE_MS = 60_000
@@ -25,7 +25,7 @@ def test_a_worker_that_never_told_of_its_result(lab, rewriter, tables):
     before, rows = lab.stored(), lab.rows()
     order = lab.order(None)
     result = rewriter.rewrite(order, lambda _: None)
-    listed = output_lists.read(lab.table().io, result.output_list)
+    listed = write_ahead_list.read(lab.table().io, result.output_list)
     assert listed.deadline_ms == listed.written_at_ms + order.run_ms
     # until the planner takes the partition back, it is in flight
     assert sweeper(tables, AGE_MS + 1_000).sweep(lab.name).reasons == {"in_flight": 1}

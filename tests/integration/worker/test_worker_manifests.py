@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 from firnline_domain.identity import MAIN, TableName
-from firnline_domain.policy.manifest_rewrite import ManifestRewrite
+from firnline_domain.policy.table_action.rewrite_manifests import ManifestRewrite
 from firnline_domain.records.orders import TableOrder
-from firnline_iceberg.manifests import ManifestFile
+from firnline_iceberg.metadata.manifest_reader import ManifestFile
 from firnline_standalone.previews import preview
-from firnline_worker import manifests
-from firnline_worker.manifests import ManifestRewriter
+from firnline_worker.table_actions import rewrite_manifests
+from firnline_worker.table_actions.rewrite_manifests import ManifestRewriter
 
 from tests.integration.worker.lab import Lab, now_ms
 
@@ -91,7 +91,7 @@ def test_a_writer_that_takes_a_manifest_away_makes_it_look_again(lab, rewriter, 
     lab.create("id BIGINT", **UNMERGED)
     for number in range(4):
         lab.insert(f"({number})")
-    chosen, seen = manifests.small_manifests, []
+    chosen, seen = rewrite_manifests.small_manifests, []
 
     def choose(table: Any) -> Any:
         found = list(chosen(table))
@@ -101,7 +101,7 @@ def test_a_writer_that_takes_a_manifest_away_makes_it_look_again(lab, rewriter, 
             lab.insert("(9)")
         return iter(found)
 
-    monkeypatch.setattr(manifests, "small_manifests", choose)
+    monkeypatch.setattr(rewrite_manifests, "small_manifests", choose)
     rewriter.rewrite(order(lab.name))
     assert len(listed(lab)) == 1
     assert lab.rows() == [(0,), (1,), (2,), (3,), (9,)]

@@ -15,9 +15,9 @@ pytestmark = pytest.mark.spark
 SCRIPT = """
 import json, os, signal, sys
 import pyarrow as pa
-from firnline_worker.out_of_memory import is_out_of_memory, which
+from firnline_worker.host.out_of_memory import is_out_of_memory, which
 from firnline_worker.settings import Settings
-from firnline_worker.spark import session
+from firnline_worker.spark.session import session
 
 spark = session(Settings(
     kafka="", redis="", catalog_uri="http://127.0.0.1:1", iceberg_jar=sys.argv[1],
@@ -94,7 +94,7 @@ def test_spark_has_no_limit_of_its_own_on_python(said):
     ],
 )
 def test_a_lost_executor_says_so_in_spark_s_words(text):
-    from firnline_worker.out_of_memory import is_out_of_memory
+    from firnline_worker.host.out_of_memory import is_out_of_memory
 
     assert is_out_of_memory(RuntimeError(text))
     assert not is_out_of_memory(RuntimeError(text.replace("137", "1")))

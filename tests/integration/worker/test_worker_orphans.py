@@ -10,17 +10,17 @@ from typing import Any
 import pytest
 from firnline_domain.errors import TaskRefused
 from firnline_domain.identity import MAIN, TableName
-from firnline_domain.policy.orphan_removal import OrphanRemoval
+from firnline_domain.policy.table_action.remove_orphans import OrphanRemoval
 from firnline_domain.records.orders import TableOrder
-from firnline_iceberg.java import removal_json
-from firnline_iceberg.manifest_names import _plain_names
-from firnline_iceberg.moving import Move, Mover
-from firnline_iceberg.naming import file_name
-from firnline_iceberg.planning import live_files
-from firnline_iceberg.removal import QUARANTINE
-from firnline_iceberg.retained_names import RetainedNames, content_paths
+from firnline_iceberg.java.api import removal_json
+from firnline_iceberg.metadata.manifest_file_names import _plain_names
+from firnline_iceberg.removal.moves import Move, Mover
+from firnline_iceberg.removal.removal import QUARANTINE
+from firnline_iceberg.scan.planning import live_files
+from firnline_iceberg.storage.paths import file_name
+from firnline_iceberg.table.retained_names import RetainedNames, content_paths
 from firnline_standalone.previews import preview
-from firnline_worker.orphans import OrphanRemover
+from firnline_worker.table_actions.remove_orphans import OrphanRemover
 
 from tests.integration.worker.lab import Lab, now_ms
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 from firnline_domain.errors import TaskRefused
-from firnline_domain.policy.decisions import Reason
-from firnline_domain.policy.partition_expiry import PartitionExpiry
+from firnline_domain.policy.reasons.partition import Reason
+from firnline_domain.policy.table_action.expire_partitions import PartitionExpiry
 from firnline_domain.records.orders import TableOrder
-from firnline_iceberg.commits import JavaCommits
+from firnline_iceberg.commit.java_commits import JavaCommits
 from firnline_standalone.previews import preview
-from firnline_worker.java import SparkJvm
-from firnline_worker.partition_expiry import PartitionExpirer
+from firnline_worker.spark.java_api import SparkJvm
+from firnline_worker.table_actions.expire_partitions import PartitionExpirer
 
 from tests.integration.worker.lab import Lab, now_ms
 

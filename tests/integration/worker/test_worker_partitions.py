@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from firnline_iceberg.planning import live_files
+from firnline_iceberg.scan.planning import live_files
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
 COLUMNS = (

@@ -17,16 +17,16 @@ import psutil
 import pyarrow as pa
 import pytest
 from confluent_kafka.admin import AdminClient
-from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
-from firnline_adapters.logs import Log
+from firnline_adapters.kafka.client import KafkaInbox, KafkaPublisher
+from firnline_adapters.observability.logs import Log
 from firnline_domain.identity import Scope, TableName, task_id
-from firnline_domain.policy.lanes import Lane, topic_of, topics_of_group
+from firnline_domain.policy.fleet.lanes import Lane, topic_of, topics_of_group
 from firnline_domain.records.orders import CompareRows, PauseMaintenance, RewriteFiles
 from firnline_domain.records.results import RewriteFinished
 from firnline_domain.settings.groups import Group
-from firnline_local.command import Command
-from firnline_local.process import NotReady, Process, serving
-from firnline_local.topics import make_topics
+from firnline_local_stack.processes.command import Command
+from firnline_local_stack.processes.process import NotReady, Process, serving
+from firnline_local_stack.topics.topics import make_topics
 
 from tests.kit.with_constants import with_constants
 from tests.topics import forget
@@ -249,7 +249,7 @@ def test_the_drivers_classes_come_from_an_archive(command, tmp_path):
 @contextmanager
 def making_archive(command: Command) -> Iterator[subprocess.Popen[bytes]]:
     """As a worker starts it: its input ends with the worker."""
-    argv = (sys.executable, "-m", "firnline_worker.class_archive")
+    argv = (sys.executable, "-m", "firnline_worker.spark.class_archive")
     with subprocess.Popen(argv, env={**os.environ, **command.env}, stdin=subprocess.PIPE) as made:
         yield made
 

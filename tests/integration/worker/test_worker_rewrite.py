@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from firnline_deletes import row_map
-from firnline_deletes.checksums import checksum
-from firnline_domain import values
+from firnline_deletes.columns.checksums import checksum
+from firnline_deletes.deletes import row_map
+from firnline_domain.base import values
 from firnline_domain.errors import TaskRefused
-from firnline_iceberg.planning import live_files
+from firnline_iceberg.scan.planning import live_files
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
 

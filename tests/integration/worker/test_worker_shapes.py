@@ -8,7 +8,7 @@ from decimal import Decimal
 
 import pyarrow as pa
 import pytest
-from firnline_deletes.fields import with_id
+from firnline_deletes.columns.fields import with_id
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
 

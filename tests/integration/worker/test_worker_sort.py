@@ -7,15 +7,15 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from firnline_committer.committer import Committer
+from firnline_committer.commit.committer import Committer
+from firnline_domain.base.values import replace
 from firnline_domain.errors import TaskRefused
 from firnline_domain.identity import MAIN
 from firnline_domain.records.results import RewriteFinished
-from firnline_domain.values import replace
-from firnline_iceberg.files import DataFileEntry
-from firnline_iceberg.planning import live_files
+from firnline_iceberg.metadata.entries import DataFileEntry
+from firnline_iceberg.scan.planning import live_files
 from firnline_standalone.previews import preview
-from firnline_worker.rewrite import Rewriter
+from firnline_worker.rewrite.rewriter import Rewriter
 
 from tests.integration.worker.lab import Lab, now_ms
 

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 from firnline_domain.errors import RetryLater, TaskRefused
 from firnline_domain.identity import MAIN, TableName
-from firnline_domain.policy.statistics import Statistics
+from firnline_domain.policy.table_action.compute_statistics import Statistics
 from firnline_domain.records.orders import ExpireSnapshots, TableOrder
-from firnline_iceberg.table_statistics import described_partitions
+from firnline_iceberg.table.statistics import described_partitions
 from firnline_standalone.previews import preview
-from firnline_worker import statistics
-from firnline_worker.expiry import Expirer
-from firnline_worker.orphans import OrphanRemover
-from firnline_worker.statistics import StatisticsComputer
+from firnline_worker.table_actions import compute_statistics
+from firnline_worker.table_actions.compute_statistics import StatisticsComputer
+from firnline_worker.table_actions.expire_snapshots import Expirer
+from firnline_worker.table_actions.remove_orphans import OrphanRemover
 
 from tests.integration.worker.lab import Lab, now_ms
 from tests.integration.worker.test_worker_orphans import age, root
@@ -217,7 +217,7 @@ def test_what_another_engine_has_described_a_moment_ago_is_not_computed_again(la
 def test_a_snapshot_that_expires_meanwhile_gets_no_entry(lab, computer, monkeypatch, when):
     filled(lab, 50)
     stored_before = stored(lab, "")
-    committed = statistics._commit
+    committed = compute_statistics._commit
 
     def expire() -> None:
         lab.insert("(100, 1)")
@@ -238,7 +238,7 @@ def test_a_snapshot_that_expires_meanwhile_gets_no_entry(lab, computer, monkeypa
             expire()
         return made
 
-    monkeypatch.setattr(statistics, "_commit", commit)
+    monkeypatch.setattr(compute_statistics, "_commit", commit)
     monkeypatch.setattr(StatisticsComputer, "_sketched", sketch)
     with pytest.raises(RetryLater, match="was expired while"):
         computer.compute(order(lab.name))

@@ -6,14 +6,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from firnline_domain.base.times import DAY_MS, HOUR_MS
 from firnline_domain.errors import TaskRefused
-from firnline_domain.policy.decisions import Reason
-from firnline_domain.policy.tag_creation import TagCreation
+from firnline_domain.policy.reasons.partition import Reason
+from firnline_domain.policy.table_action.create_tags import TagCreation
 from firnline_domain.records.orders import TableOrder
-from firnline_domain.times import DAY_MS, HOUR_MS
 from firnline_standalone.previews import preview
-from firnline_worker.expiry import Expirer
-from firnline_worker.tag_creation import TagCreator
+from firnline_worker.table_actions.create_tags import TagCreator
+from firnline_worker.table_actions.expire_snapshots import Expirer
 
 from tests.integration.worker.lab import Lab, now_ms
 from tests.kit.expiries import expire

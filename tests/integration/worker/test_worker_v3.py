@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from firnline_iceberg.planning import live_files
+from firnline_iceberg.scan.planning import live_files
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
 V3 = {"format-version": "3", "write.delete.mode": "merge-on-read"}

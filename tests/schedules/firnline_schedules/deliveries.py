@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from firnline_deletes import row_map
-from firnline_domain.commits.heads import outlives
-from firnline_domain.records.conflict_reasons import ConflictReason
+from firnline_deletes.deletes import row_map
+from firnline_domain.commits.pinned_head import outlives
+from firnline_domain.records.parts.conflict_reasons import ConflictReason
+from firnline_domain.records.parts.summaries import TASK_ID
 from firnline_domain.records.results import RewriteFinished, RewriteGroup
-from firnline_domain.records.summaries import TASK_ID
 
 from firnline_schedules.rows import MAIN
 from firnline_schedules.table import Table

@@ -15,17 +15,18 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 from unittest.mock import patch
 
-from firnline_adapters.logs import Log
-from firnline_committer.catalog import without_gateway
-from firnline_committer.committer import Committer
+from firnline_adapters.observability.logs import Log
+from firnline_committer.commit.committer import Committer
+from firnline_committer.commit.held_catalog import without_gateway
 from firnline_committer.handlers import Handlers
 from firnline_domain.identity import TableName
-from firnline_iceberg import commits
-from firnline_iceberg.commits import JavaCommits
-from firnline_iceberg.file_cache import FileCache
-from firnline_iceberg.jvm import IcebergJvm
-from firnline_iceberg.rewrites import Outcome
-from firnline_iceberg.tables import LoadedTable, Tables
+from firnline_iceberg.commit import java_commits as commits
+from firnline_iceberg.commit.java_commits import JavaCommits
+from firnline_iceberg.commit.rewrite import Outcome
+from firnline_iceberg.java.jvm import IcebergJvm
+from firnline_iceberg.metadata.entry_cache import FileCache
+from firnline_iceberg.table.catalog_client import Tables
+from firnline_iceberg.table.loaded_table import LoadedTable
 from py4j.java_gateway import JavaClass, JavaPackage
 from pyiceberg.io import FileIO, InputFile, OutputFile
 from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
@@ -225,7 +226,7 @@ class Ground:
         self._entries.put(self.identifier(name), location)
 
     def load(self, table: TableName) -> LoadedTable:
-        """`firnline_iceberg.tables.Tables` for the committer."""
+        """`firnline_iceberg.table.catalog_client.Tables` for the committer."""
         location = self.location(table.name)
         metadata = _metadata(self.storage, location)
         return LoadedTable(table, metadata, self.storage, location, self._cache)

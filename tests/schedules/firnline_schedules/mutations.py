@@ -7,26 +7,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from firnline_committer import (
-    committed_results,
-    delete_files,
-    examination,
-    post_commit_check,
-    repairs,
-)
-from firnline_committer.committed_results import FoundCommit
-from firnline_committer.conversions import _Known
-from firnline_committer.delete_files import DeleteFiles
-from firnline_committer.outputs import Outputs
-from firnline_committer.repairs import Repairs
-from firnline_deletes import row_map
-from firnline_deletes.row_map import Moves
+from firnline_committer.commit import found_commits, post_commit_check
+from firnline_committer.commit.found_commits import FoundCommit
+from firnline_committer.examine import delete_files, delete_repair, examination
+from firnline_committer.examine.conversions import _Known
+from firnline_committer.examine.delete_files import DeleteFiles
+from firnline_committer.examine.delete_repair import Repairs
+from firnline_committer.examine.outputs import Outputs
+from firnline_deletes.deletes import row_map
+from firnline_deletes.deletes.row_map import Moves
+from firnline_domain.base.values import replace
 from firnline_domain.commits import commit_plan, conflicts
 from firnline_domain.commits.commit_plan import AddedDelete
 from firnline_domain.records.results import DeleteKind
-from firnline_domain.values import replace
-from firnline_iceberg.commits import Pin
-from firnline_iceberg.heads import Pinned
+from firnline_iceberg.commit.java_commits import Pin
+from firnline_iceberg.commit.pinned_head import Pinned
 
 
 @dataclass(frozen=True)
@@ -216,12 +211,12 @@ REPAIRS = [
     Mutation(
         "came_back, v2",
         "v2: start rollback expire deliver.A",
-        ((repairs._Case, "came_back", nothing),),
+        ((delete_repair._Case, "came_back", nothing),),
     ),
     Mutation(
         "came_back, v3",
         "v3: start rollback expire deliver.A",
-        ((repairs._Case, "came_back", nothing),),
+        ((delete_repair._Case, "came_back", nothing),),
     ),
     Mutation("moved", "v2: start pos deliver.A", ((Moves, "moved", off_by_one),)),
     Mutation("moved, v3", "v3: start dv deliver.A", ((Moves, "moved", off_by_one),)),
@@ -257,12 +252,12 @@ SETTLEMENT = [
     Mutation(
         "by task id",
         "v2: eq.all start deliver.A deliver.A",
-        ((committed_results, "_by_task_id", lambda *_: FoundCommit(())),),
+        ((found_commits, "_by_task_id", lambda *_: FoundCommit(())),),
     ),
     Mutation(
         "by outputs",
         "v2: start deliver.A append expire deliver.A",
-        ((committed_results, "_by_outputs", lambda *_: {}),),
+        ((found_commits, "_by_outputs", lambda *_: {}),),
     ),
     Mutation("row map and list go", "v2: start deliver.A", ((Outputs, "clear", nothing),)),
 ]

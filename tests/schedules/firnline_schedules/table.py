@@ -14,13 +14,13 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from firnline_deletes import vectors
+from firnline_deletes.deletes import vectors
 from firnline_domain.identity import Scope, TableName
 from firnline_domain.records.results import DeleteKind
-from firnline_iceberg.files import DataFileEntry, DeleteFileEntry
-from firnline_iceberg.naming import PREFIX
-from firnline_iceberg.planning import LiveFiles, live_files
-from firnline_iceberg.tables import LoadedTable
+from firnline_iceberg.metadata.entries import DataFileEntry, DeleteFileEntry
+from firnline_iceberg.scan.planning import LiveFiles, live_files
+from firnline_iceberg.storage.paths import PREFIX
+from firnline_iceberg.table.loaded_table import LoadedTable
 
 from firnline_schedules.ground import NAMESPACE, Ground
 from firnline_schedules.rows import MAIN, Model, Place, Row, Rows

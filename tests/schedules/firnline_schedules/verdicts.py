@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from firnline_domain.commits.conflicts import outputs
-from firnline_domain.records.conflict_reasons import ConflictReason
 from firnline_domain.records.events import RewriteCommitted, RewriteConflicted
+from firnline_domain.records.parts.conflict_reasons import ConflictReason
 from firnline_domain.records.results import RewriteFinished
 
 from firnline_schedules.deliveries import Expected, expected, yields_to

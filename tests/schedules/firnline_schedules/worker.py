@@ -11,7 +11,7 @@ from io import BytesIO
 from typing import Any
 
 import numpy as np
-from firnline_deletes import row_map
+from firnline_deletes.deletes import row_map
 from firnline_domain.identity import Scope
 from firnline_domain.records.results import (
     AppliedDelete,
@@ -22,10 +22,11 @@ from firnline_domain.records.results import (
     RewriteFinished,
     RewriteGroup,
 )
-from firnline_iceberg.files import DataFileEntry
-from firnline_iceberg.naming import Run, folder_of
-from firnline_iceberg.planning import PlannedFile
-from firnline_iceberg.table_form import SchemaChecksums
+from firnline_iceberg.metadata.entries import DataFileEntry
+from firnline_iceberg.outputs.names import Run
+from firnline_iceberg.scan.planning import PlannedFile
+from firnline_iceberg.storage.paths import folder_of
+from firnline_iceberg.table.write_format import SchemaChecksums
 
 from firnline_schedules.rows import MAIN, Row
 from firnline_schedules.table import Mark, Table

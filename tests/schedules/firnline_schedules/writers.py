@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from firnline_domain.records.results import DeleteKind
-from firnline_iceberg.files import DataFileEntry, DeleteFileEntry
+from firnline_iceberg.metadata.entries import DataFileEntry, DeleteFileEntry
 
 from firnline_schedules.rows import MAIN, Place, Row, without_keys
 from firnline_schedules.table import AUDIT, Mark, Table

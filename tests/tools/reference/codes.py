@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from firnline_adapters.metric_list import DEAD
-from firnline_console.labels import label_of
-from firnline_domain.policy.decisions import ORDERS, Reason
-from firnline_domain.policy.expiry_reasons import ExpiryReason
-from firnline_domain.reason_code import ReasonCode
-from firnline_domain.records.conflict_reasons import ConflictReason
-from firnline_domain.records.orphans import OrphanRefusal
-from firnline_domain.records.sharing import SharingRefusal
-from firnline_worker.comparing import COMPARED
-from firnline_worker.eligibility import ACTION_REFUSED, HANDED_OVER, REFUSED
+from firnline_adapters.observability.metric_list import DEAD
+from firnline_console.text.labels import label_of
+from firnline_domain.base.reason_code import ReasonCode
+from firnline_domain.policy.reasons.expiry import ExpiryReason
+from firnline_domain.policy.reasons.partition import ORDERS, Reason
+from firnline_domain.records.parts.conflict_reasons import ConflictReason
+from firnline_domain.records.parts.orphans import OrphanRefusal
+from firnline_domain.records.parts.sharing import SharingRefusal
+from firnline_worker.rewrite.eligibility import ACTION_REFUSED, HANDED_OVER, REFUSED
+from firnline_worker.table_actions.compare_rows import COMPARED
 
 from tests.tools.reference.markdown import cell, table
 

@@ -6,8 +6,8 @@ import inspect
 from typing import Any
 
 from aiohttp import web
-from firnline_console.api import Api
-from firnline_console.parameters import BadParameter, Parameter
+from firnline_console.http.api import Api
+from firnline_console.http.query_parameters import BadParameter, Parameter
 
 from tests.tools.reference.markdown import cell, table
 

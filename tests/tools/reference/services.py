@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from firnline_adapters.metric_list import ALL, METRICS, Metric
-from firnline_adapters.settings import Setting, all_settings
+from firnline_adapters.config.settings import Setting, all_settings
+from firnline_adapters.observability.metric_list import ALL, METRICS, Metric
 
 from tests.tools.reference.markdown import cell, quoted, table
 

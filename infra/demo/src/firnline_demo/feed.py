@@ -8,9 +8,9 @@ from collections import Counter, defaultdict
 from collections.abc import Callable
 from typing import Any
 
-from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
-from firnline_adapters.logs import Log
-from firnline_adapters.signing import RecordSigner
+from firnline_adapters.kafka.client import KafkaInbox, KafkaPublisher
+from firnline_adapters.observability.logs import Log
+from firnline_adapters.records.signing import RecordSigner
 from firnline_domain.records.events import (
     OutputsSwept,
     RewriteCommitted,

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from firnline_adapters.config_file import read_config
-from firnline_domain.commits.table_loads import MARK
+from firnline_adapters.config.config_file import read_config
+from firnline_domain.commits.load_header import MARK
 from firnline_domain.errors import Misconfigured
-from firnline_iceberg.connection import NAME, CatalogConnection
-from firnline_iceberg.connection_words import UPSTREAM
-from firnline_iceberg.connections import OURS, connections, the_one
-from firnline_local.artifacts import aws_bundle, iceberg_jar
-from firnline_local.parts import ALL, GATEWAY, SERVICES, Settings
+from firnline_iceberg.connection.configuration import OURS, connections, the_one
+from firnline_iceberg.connection.connection import NAME, CatalogConnection
+from firnline_iceberg.connection.properties import UPSTREAM
+from firnline_local_stack.servers.artifacts import aws_bundle, iceberg_jar
+from firnline_local_stack.stack.parts import ALL, GATEWAY, SERVICES, Settings
 from pyiceberg.catalog.rest import RestCatalog
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from firnline_worker import python_archive
+from firnline_worker.spark import python_archive
 
 
 def pack(path: Path) -> tuple[int, int]:

@@ -14,23 +14,23 @@ from functools import partial
 from typing import Any
 
 from firnline_adapters.in_memory import MemoryLeases
-from firnline_adapters.logs import Log
-from firnline_committer.catalog import without_gateway
-from firnline_committer.committer import Committer
+from firnline_adapters.observability.logs import Log
+from firnline_committer.background.sweeps import Sweeps
+from firnline_committer.commit.committer import Committer
+from firnline_committer.commit.held_catalog import without_gateway
 from firnline_committer.handlers import Handlers as CommitHandlers
-from firnline_committer.sweeping import Sweeps
-from firnline_iceberg.commits import JavaCommits
-from firnline_iceberg.file_cache import FileCache
-from firnline_iceberg.jvm import IcebergJvm
-from firnline_iceberg.sweeping import Sweeper
-from firnline_iceberg.tables import Tables
-from firnline_worker import jvm
+from firnline_iceberg.commit.java_commits import JavaCommits
+from firnline_iceberg.java.jvm import IcebergJvm
+from firnline_iceberg.metadata.entry_cache import FileCache
+from firnline_iceberg.removal.sweep import Sweeper
+from firnline_iceberg.table.catalog_client import Tables
 from firnline_worker.bootstrap import Host, handlers_of, now_ms
-from firnline_worker.delete_set_cache import DeleteSetCache
-from firnline_worker.heartbeats import Heartbeats
-from firnline_worker.java import JavaTables
-from firnline_worker.leases import TaskLeases
-from firnline_worker.spark import SparkStage, session
+from firnline_worker.delete_sets.cache import DeleteSetCache
+from firnline_worker.host.heartbeats import Heartbeats
+from firnline_worker.host.leases import TaskLeases
+from firnline_worker.spark import jvm
+from firnline_worker.spark.java_api import JavaTables
+from firnline_worker.spark.session import SparkStage, session
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 

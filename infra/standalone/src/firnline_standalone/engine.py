@@ -9,18 +9,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from firnline_adapters.in_memory import MemoryBroker, MemoryInbox, MemoryPublisher
-from firnline_adapters.logs import Log
+from firnline_adapters.observability.logs import Log
+from firnline_committer.background.sweeps import Sweeps
 from firnline_committer.bootstrap import GROUP, TOPICS
 from firnline_committer.handlers import Handlers as CommitHandlers
 from firnline_committer.pump import COMPARISONS, EVENTS, Pump
-from firnline_committer.sweeping import Sweeps
 from firnline_domain.errors import PoisonousRecord
-from firnline_domain.policy.requested import Order
+from firnline_domain.policy.operator_requests import Order
 from firnline_domain.records.events import ends_order
 from firnline_domain.records.results import RewriteFinished, TaskFailed
 from firnline_worker.handlers import RESULTS, failure_of
 from firnline_worker.handlers import Handlers as TaskHandlers
-from firnline_worker.leases import Busy
+from firnline_worker.host.leases import Busy
 
 STEP_S = 0.05
 GRACE_S = 30.0  # for the commit of a run that is told to stop

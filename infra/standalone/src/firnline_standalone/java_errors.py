@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from firnline_iceberg.jvm import IcebergJvm
+from firnline_iceberg.java.jvm import IcebergJvm
 from py4j import java_gateway, protocol
 
 

@@ -5,53 +5,58 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from firnline_domain.base.times import HOUR_MS
+from firnline_domain.base.values import replace
 from firnline_domain.identity import MAIN
-from firnline_domain.policy.cost_benefit import Action
-from firnline_domain.policy.dangling_deletes import DanglingDeletes
-from firnline_domain.policy.expiry import configured_ref_rules, configured_retention, refusal
-from firnline_domain.policy.format_upgrade import FormatUpgrade
-from firnline_domain.policy.manifest_rewrite import ManifestRewrite
-from firnline_domain.policy.orphan_removal import OrphanRemoval
-from firnline_domain.policy.partition_archiving import PartitionArchiving
-from firnline_domain.policy.partition_expiry import PartitionExpiry
-from firnline_domain.policy.requested import Order
-from firnline_domain.policy.statistics import Statistics
-from firnline_domain.policy.tag_creation import TAG_EXISTS, TagCreation
-from firnline_domain.policy.v2_deletes import VECTORS
+from firnline_domain.policy.cost.cost_benefit import Action
+from firnline_domain.policy.operator_requests import Order
+from firnline_domain.policy.partition.v2_deletes import VECTORS
+from firnline_domain.policy.table_action.archive_partitions import PartitionArchiving
+from firnline_domain.policy.table_action.compute_statistics import Statistics
+from firnline_domain.policy.table_action.create_tags import TAG_EXISTS, TagCreation
+from firnline_domain.policy.table_action.expire_partitions import PartitionExpiry
+from firnline_domain.policy.table_action.remove_dangling_deletes import DanglingDeletes
+from firnline_domain.policy.table_action.remove_orphans import OrphanRemoval
+from firnline_domain.policy.table_action.rewrite_manifests import ManifestRewrite
+from firnline_domain.policy.table_action.snapshot_retention import (
+    configured_ref_rules,
+    configured_retention,
+    refusal,
+)
+from firnline_domain.policy.table_action.upgrade_format import FormatUpgrade
 from firnline_domain.records.orders import ExpireSnapshots, RewriteFiles, TableOrder
+from firnline_domain.records.parts.tallies import target_bytes_of
 from firnline_domain.records.results import DeleteKind
-from firnline_domain.records.tallies import target_bytes_of
 from firnline_domain.settings.thresholds import Thresholds, thresholds
-from firnline_domain.times import HOUR_MS
-from firnline_domain.values import replace
-from firnline_iceberg.below_location import Storage
-from firnline_iceberg.dangling import dangling_deletes
-from firnline_iceberg.expiring import expiring, going
-from firnline_iceberg.files import DataFileEntry
-from firnline_iceberg.old_refs import old_refs
-from firnline_iceberg.orphans import find_orphans, refuse_unclear
-from firnline_iceberg.planning import live_files
-from firnline_iceberg.retained_names import RetainedNames
-from firnline_iceberg.tables import LoadedTable, Tables, settings_of
-from firnline_worker.archiving import preview as archive_preview
-from firnline_worker.eligibility import reasons
-from firnline_worker.format_upgrade import refusal as refusal_of_upgrade
-from firnline_worker.format_upgrade import unfit, v2_deletes
-from firnline_worker.manifests import small_manifests
-from firnline_worker.orphans import inventory_of
-from firnline_worker.partition_expiry import old_files, ttl_h
-from firnline_worker.partition_expiry import refusal as refusal_of_partitions
-from firnline_worker.planning import (
+from firnline_iceberg.expiry.refs import old_refs
+from firnline_iceberg.expiry.snapshot_selection import expiring, going
+from firnline_iceberg.metadata.entries import DataFileEntry
+from firnline_iceberg.removal.orphans import find_orphans, refuse_unclear
+from firnline_iceberg.scan.dangling_deletes import dangling_deletes
+from firnline_iceberg.scan.planning import live_files
+from firnline_iceberg.table.catalog_client import Tables, settings_of
+from firnline_iceberg.table.listing import Storage
+from firnline_iceberg.table.loaded_table import LoadedTable
+from firnline_iceberg.table.retained_names import RetainedNames
+from firnline_worker.plan.planning import (
     plan,
     refuse_duplicates,
     refuse_unclear_paths,
     time_span_limit,
 )
-from firnline_worker.preconditions import yield_to_writers
-from firnline_worker.sort_plans import sort_plan, sort_wish
-from firnline_worker.statistics import limits_of, wish_of
-from firnline_worker.tag_creation import refusal as refusal_of_tags
-from firnline_worker.tag_creation import wanted_tags
+from firnline_worker.plan.sort_plan import sort_plan, sort_wish
+from firnline_worker.rewrite.eligibility import reasons
+from firnline_worker.rewrite.preconditions import yield_to_writers
+from firnline_worker.table_actions.archive_partitions import preview as archive_preview
+from firnline_worker.table_actions.compute_statistics import limits_of, wish_of
+from firnline_worker.table_actions.create_tags import refusal as refusal_of_tags
+from firnline_worker.table_actions.create_tags import wanted_tags
+from firnline_worker.table_actions.expire_partitions import old_files, ttl_h
+from firnline_worker.table_actions.expire_partitions import refusal as refusal_of_partitions
+from firnline_worker.table_actions.remove_orphans import inventory_of
+from firnline_worker.table_actions.rewrite_manifests import small_manifests
+from firnline_worker.table_actions.upgrade_format import refusal as refusal_of_upgrade
+from firnline_worker.table_actions.upgrade_format import unfit, v2_deletes
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Protocol
 
+from firnline_domain.base.values import replace
 from firnline_domain.identity import task_id
-from firnline_domain.policy.deadlines import QUEUE_MS
-from firnline_domain.policy.requested import Order
+from firnline_domain.policy.operator_requests import Order
+from firnline_domain.policy.partition.deadlines import QUEUE_MS
 from firnline_domain.records.events import RewriteCommitted, RewriteConflicted, ends_order
 from firnline_domain.records.orders import RewriteFiles
 from firnline_domain.records.results import RowsCompared, TaskFailed
-from firnline_domain.values import replace
 
 from firnline_standalone.engine import Engine, Stopped
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from firnline_domain.commits.lifetimes import Lifetimes
+from firnline_domain.commits.output_lifetimes import Lifetimes
 from firnline_domain.records.signing import Keyring
-from firnline_iceberg.connection import CatalogConnection
-from firnline_iceberg.connections import Connections
-from firnline_iceberg.output_lists import UNSIGNED
+from firnline_iceberg.connection.configuration import Connections
+from firnline_iceberg.connection.connection import CatalogConnection
+from firnline_iceberg.outputs.write_ahead_list import UNSIGNED
 from firnline_worker.settings import Settings as WorkerSettings
 
 NOBODY = "-"  # a server that a run does without

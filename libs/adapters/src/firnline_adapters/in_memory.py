@@ -17,17 +17,17 @@ from firnline_domain.records.events import DeadLettered
 from firnline_domain.records.pauses import TOPIC, Pause, PauseState
 from firnline_domain.records.signing import Keyring
 
-from firnline_adapters.dead_letters import send_to_dead_letters
-from firnline_adapters.offset_tracker import OffsetTracker
-from firnline_adapters.record_sizes import (
+from firnline_adapters.consumer.offset_tracker import OffsetTracker
+from firnline_adapters.kafka.dead_letters import send_to_dead_letters
+from firnline_adapters.kafka.poison_records import MAX_DEATHS, MemoryMarks, StartMarks, died_at
+from firnline_adapters.records.codec import RecordCodec, expected
+from firnline_adapters.records.record_sizes import (
     Unsendable,
     check_size,
     dead_letter_of_unsent,
     encode_to_fit,
 )
-from firnline_adapters.records import RecordCodec, expected
-from firnline_adapters.signing import RecordSigner
-from firnline_adapters.start_marks import MAX_DEATHS, MemoryMarks, StartMarks, died_at
+from firnline_adapters.records.signing import RecordSigner
 
 Header = tuple[str, bytes]
 _OFF = RecordSigner(Keyring())

@@ -14,18 +14,13 @@ from typing import TypeVar
 
 from firnline_domain.errors import Misconfigured
 
-from firnline_adapters import metrics
-from firnline_adapters.config_file import CONFIG, ConfigFile, read_config, with_config
-from firnline_adapters.health import HEALTH
-from firnline_adapters.kafka_connection import (
-    KAFKA,
-    KAFKA_CONFIG,
-    KafkaConnection,
-    with_file,
-)
-from firnline_adapters.logs import Log, set_format, set_level, start_logging
-from firnline_adapters.settings import Address, from_environment, setting, shared, shown
-from firnline_adapters.signing import SigningSettings
+from firnline_adapters.config.config_file import CONFIG, ConfigFile, read_config, with_config
+from firnline_adapters.config.settings import Address, from_environment, setting, shared, shown
+from firnline_adapters.kafka.connection import KAFKA, KAFKA_CONFIG, KafkaConnection, with_file
+from firnline_adapters.observability import metrics
+from firnline_adapters.observability.health import HEALTH
+from firnline_adapters.observability.logs import Log, set_format, set_level, start_logging
+from firnline_adapters.records.signing import SigningSettings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +91,7 @@ def starting(service: str, kind: type[S], waits_for_kafka: bool = True) -> Itera
         set_format(service, settings.log_format)
         log.info("starting", **shown(settings))
         metrics.serve(service, settings.metrics_address)
-        from firnline_adapters.kafka_start import require_kafka  # who lists settings needs none
+        from firnline_adapters.kafka.startup import require_kafka  # who lists settings needs none
 
         probe = require_kafka(service, settings.broker, log, waits_for_kafka)
         (HEALTH.needs if waits_for_kafka else HEALTH.uses)("kafka", probe.ask)

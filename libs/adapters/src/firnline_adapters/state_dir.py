@@ -7,7 +7,7 @@ from pathlib import Path
 
 from firnline_domain.errors import Misconfigured
 
-from firnline_adapters.fleet_settings import STATE_DIR
+from firnline_adapters.config.fleet_settings import STATE_DIR
 
 
 def require_state_dir(place: str) -> Path:

@@ -16,16 +16,23 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from firnline_deletes.checksums import NO_SUMS, KeySums, key_sums
-from firnline_deletes.delete_set import open_mapped
-from firnline_deletes.files import Open, ParquetSource, SequencedFile, rows_within
-from firnline_deletes.hashing import index_values
-from firnline_deletes.keys import KeyReader, proving
-from firnline_deletes.masks import Deletes, GroupMask, Input, Masks, PartMasks, masks_of_parts
-from firnline_deletes.packing import Mask
-from firnline_deletes.projection import Projection, plan
-from firnline_deletes.row_map import MaskedRows
-from firnline_deletes.target_schema import TargetSchema
+from firnline_deletes.columns.checksums import NO_SUMS, KeySums, key_sums
+from firnline_deletes.columns.hashing import index_values
+from firnline_deletes.columns.keys import KeyReader, proving
+from firnline_deletes.columns.packing import Mask
+from firnline_deletes.columns.target_schema import TargetSchema
+from firnline_deletes.deletes.delete_set import open_mapped
+from firnline_deletes.deletes.masks import (
+    Deletes,
+    GroupMask,
+    Input,
+    Masks,
+    PartMasks,
+    masks_of_parts,
+)
+from firnline_deletes.deletes.row_map import MaskedRows
+from firnline_deletes.files.parquet import Open, ParquetSource, SequencedFile, rows_within
+from firnline_deletes.files.projection import Projection, plan
 
 _BATCH_BYTES = 64 * 1024 * 1024  # decoded bytes per batch: bounds a task's memory
 

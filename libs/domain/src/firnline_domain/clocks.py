@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
+from firnline_domain.base.times import MINUTE_MS
 from firnline_domain.errors import TaskRefused
-from firnline_domain.times import MINUTE_MS
 
 CLOCKS_DIFFER = "clocks_differ"
 FURTHEST_MS = 5 * MINUTE_MS  # apart: with a time server hosts differ by milliseconds

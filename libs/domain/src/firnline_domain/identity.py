@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from itertools import combinations, pairwise
 from urllib.parse import quote, unquote
 
-from firnline_domain.values import Signed, Value
+from firnline_domain.base.values import Signed, Value
 
 MAIN = "main"
 CATALOG = "lake"  # of a fleet that names none

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any, Protocol
 
+from firnline_domain.base.values import Value
 from firnline_domain.records.pauses import Pause
-from firnline_domain.values import Value
 
 Place = tuple[str, int]  # a partition of a topic
 

@@ -9,11 +9,11 @@ from firnline_domain.advice.finding import Known, size
 from firnline_domain.advice.rules import EASE, advise
 from firnline_domain.advice.sorting import SCANS, mark_of
 from firnline_domain.advice.writers import COMMITS
-from firnline_domain.counters.counters import Waiting
-from firnline_domain.counters.filters import TAU_MS, Use
-from firnline_domain.counters.writer_activity import Hour
-from firnline_domain.times import HOUR_MS
-from firnline_domain.values import replace
+from firnline_domain.base.times import HOUR_MS
+from firnline_domain.base.values import replace
+from firnline_domain.counters.activity.filters import TAU_MS, Use
+from firnline_domain.counters.activity.writers import Hour
+from firnline_domain.counters.state.counters import Waiting
 
 from tests.kit.advice_input import (
     NOW_MS,

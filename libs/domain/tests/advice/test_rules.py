@@ -30,9 +30,9 @@ from firnline_domain.advice.writers import (
     OVERWRITES,
     REFUSED,
 )
-from firnline_domain.counters.counters import Totals
-from firnline_domain.counters.filters import Use
-from firnline_domain.counters.work import ExpiryWork, Promised
+from firnline_domain.counters.activity.filters import Use
+from firnline_domain.counters.state.counters import Totals
+from firnline_domain.counters.state.work import ExpiryWork, Promised
 
 from tests.kit.advice_input import (
     ANNOUNCED,

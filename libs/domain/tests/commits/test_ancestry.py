@@ -11,10 +11,10 @@ import dataclasses
 import itertools
 import random
 
+from firnline_domain.base.values import replace
 from firnline_domain.commits.ancestry import MAX_HEADS, Lineage, traced
-from firnline_domain.commits.heads import Head
-from firnline_domain.records.conflict_reasons import ConflictReason
-from firnline_domain.values import replace
+from firnline_domain.commits.pinned_head import Head
+from firnline_domain.records.parts.conflict_reasons import ConflictReason
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

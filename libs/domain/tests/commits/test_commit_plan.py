@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 
+from firnline_domain.base.values import replace
 from firnline_domain.commits import conflicts
 from firnline_domain.commits.commit_plan import (
     PlannedSnapshot,
@@ -17,7 +18,6 @@ from firnline_domain.records.results import (
     DeleteKind,
     RewriteFinished,
 )
-from firnline_domain.values import replace
 
 from tests.kit.branch_model import (
     ALL,

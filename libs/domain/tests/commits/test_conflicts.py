@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from firnline_domain.base.values import Value, replace
 from firnline_domain.commits import conflicts
 from firnline_domain.commits.commit_plan import (
     plan,
     spent_deletes,
 )
-from firnline_domain.commits.heads import Head
+from firnline_domain.commits.pinned_head import Head
 from firnline_domain.identity import Scope
-from firnline_domain.records.conflict_reasons import ConflictReason
+from firnline_domain.records.parts.conflict_reasons import ConflictReason
 from firnline_domain.records.results import (
     DeleteKind,
     RewriteFinished,
 )
-from firnline_domain.values import Value, replace
 
 from tests.kit.branch_model import (
     ALL,

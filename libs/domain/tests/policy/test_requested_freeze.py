@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from firnline_domain.counters.counters import PartitionCounters, TableCounters
-from firnline_domain.counters.work import Partition, Table
+from firnline_domain.base.times import HOUR_MS
+from firnline_domain.base.values import replace
+from firnline_domain.counters.state.counters import PartitionCounters, TableCounters
+from firnline_domain.counters.state.work import Partition, Table
 from firnline_domain.identity import Scope, TableName
-from firnline_domain.policy.decisions import Decision
-from firnline_domain.policy.requested import Requested, requested_rewrites
-from firnline_domain.records.tallies import FileTally, Tally
+from firnline_domain.policy.operator_requests import Requested, requested_rewrites
+from firnline_domain.policy.reasons.partition import Decision
+from firnline_domain.records.parts.tallies import FileTally, Tally
 from firnline_domain.settings.thresholds import Thresholds
-from firnline_domain.times import HOUR_MS
-from firnline_domain.values import replace
 
 NOW = 1_795_000_000_000
 TARGET = 100

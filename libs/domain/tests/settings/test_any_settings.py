@@ -7,9 +7,9 @@ import random
 import pytest
 from firnline_domain.advice.finding import Known
 from firnline_domain.advice.rules import RULES, advise
-from firnline_domain.counters.counters import TableCounters
-from firnline_domain.counters.spread import Spread
-from firnline_domain.counters.work import Table
+from firnline_domain.counters.state.counters import TableCounters
+from firnline_domain.counters.state.size_spread import Spread
+from firnline_domain.counters.state.work import Table
 from firnline_domain.identity import TableName
 from firnline_domain.settings.amoro import UNDERSTOOD
 from firnline_domain.settings.in_force import effective, shown

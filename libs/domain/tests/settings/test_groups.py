@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 from firnline_domain.errors import Misconfigured
-from firnline_domain.policy.lanes import TOPICS, Lane, group_at, lane_at, topic_of, topics_of_group
+from firnline_domain.policy.fleet.lanes import (
+    TOPICS,
+    Lane,
+    group_at,
+    lane_at,
+    topic_of,
+    topics_of_group,
+)
 from firnline_domain.settings.groups import (
     FORM,
     Group,

@@ -7,13 +7,14 @@ import json
 import pytest
 from firnline_domain.advice.finding import Known
 from firnline_domain.advice.rules import advise
-from firnline_domain.counters.counters import TableCounters
-from firnline_domain.counters.spread import Spread
-from firnline_domain.counters.work import Table
+from firnline_domain.base.times import DAY_MS
+from firnline_domain.counters.state.counters import TableCounters
+from firnline_domain.counters.state.size_spread import Spread
+from firnline_domain.counters.state.work import Table
 from firnline_domain.identity import TableName
-from firnline_domain.policy.expiry import decide_expiry
-from firnline_domain.policy.holds import hold_changes_ms, hold_of
-from firnline_domain.policy.table_actions import TABLE_ACTIONS
+from firnline_domain.policy.fleet.holds import hold_changes_ms, hold_of
+from firnline_domain.policy.table_action.registry import TABLE_ACTIONS
+from firnline_domain.policy.table_action.snapshot_retention import decide_expiry
 from firnline_domain.records.pauses import HoldReason
 from firnline_domain.settings.amoro import UNDERSTOOD
 from firnline_domain.settings.in_force import effective, unknown, unreadable, unused
@@ -27,7 +28,6 @@ from firnline_domain.settings.windows import (
     opens_ms,
     problem,
 )
-from firnline_domain.times import DAY_MS
 from hypothesis import example, given
 from hypothesis import strategies as st
 

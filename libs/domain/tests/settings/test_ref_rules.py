@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from firnline_domain.base.times import DAY_MS, HOUR_MS
 from firnline_domain.settings.ref_rules import NamedRef, UnreadableRule, expired_refs, rule_problem
-from firnline_domain.times import DAY_MS, HOUR_MS
 
 NOW = 1_000 * DAY_MS
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
+from firnline_domain.base.times import MINUTE_MS
 from firnline_domain.settings.in_force import effective
 from firnline_domain.settings.tag_rules import Period, periods_at, periods_ended, tags_problem
-from firnline_domain.times import MINUTE_MS
 
 
 def ms(*at: int) -> int:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from firnline_domain.base.times import HOUR_MS
 from firnline_domain.settings.thresholds import PROPERTIES, Thresholds, thresholds
-from firnline_domain.times import HOUR_MS
 
 
 @pytest.mark.parametrize(

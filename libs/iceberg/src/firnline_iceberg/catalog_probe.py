@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import requests
-from firnline_adapters.logs import Log
+from firnline_adapters.observability.logs import Log
 from firnline_domain.errors import CatalogRefused, Misconfigured, RetryLater
 from py4j.protocol import Py4JJavaError
 from pyiceberg.exceptions import (
@@ -27,11 +27,11 @@ from pyiceberg.exceptions import (
     UnauthorizedError,
 )
 
-from firnline_iceberg.catalog_calls import date_of
-from firnline_iceberg.connection import CatalogConnection
-from firnline_iceberg.connections import Connections
-from firnline_iceberg.jars import VARIABLE
-from firnline_iceberg.tables import Tables
+from firnline_iceberg.connection.call_metrics import date_of
+from firnline_iceberg.connection.configuration import Connections
+from firnline_iceberg.connection.connection import CatalogConnection
+from firnline_iceberg.java.jars import VARIABLE
+from firnline_iceberg.table.catalog_client import Tables
 
 AGAIN_S = 10.0  # between two lines that say that we wait
 TRY_S = 10.0

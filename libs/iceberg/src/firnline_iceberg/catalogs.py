@@ -18,14 +18,15 @@ from firnline_domain.errors import CatalogUnreachable, Misconfigured, TaskRefuse
 from firnline_domain.identity import TableName, is_catalog_name
 from py4j.protocol import Py4JJavaError
 
-from firnline_iceberg.catalog_calls import declare_catalogs
-from firnline_iceberg.catalog_prefixes import at_prefix
-from firnline_iceberg.commits import JavaCommits
-from firnline_iceberg.connection import Catalog, CatalogConnection, connection_of
-from firnline_iceberg.file_cache import FileCache
-from firnline_iceberg.jvm import Jvm
-from firnline_iceberg.rewrites import Outcome
-from firnline_iceberg.tables import LoadedTable, Tables
+from firnline_iceberg.commit.java_commits import JavaCommits
+from firnline_iceberg.commit.rewrite import Outcome
+from firnline_iceberg.connection.call_metrics import declare_catalogs
+from firnline_iceberg.connection.connection import Catalog, CatalogConnection, connection_of
+from firnline_iceberg.connection.prefix import at_prefix
+from firnline_iceberg.java.jvm import Jvm
+from firnline_iceberg.metadata.entry_cache import FileCache
+from firnline_iceberg.table.catalog_client import Tables
+from firnline_iceberg.table.loaded_table import LoadedTable
 
 MAX_OPEN = 100  # catalogs and prefixes with clients of their own; the least used are forgotten
 Connections = Mapping[str, CatalogConnection]

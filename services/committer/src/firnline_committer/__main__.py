@@ -6,13 +6,13 @@ import signal
 import sys
 import threading
 
-from firnline_adapters.health import HEALTH, say_ready
-from firnline_adapters.logs import Log
+from firnline_adapters.observability.health import HEALTH, say_ready
+from firnline_adapters.observability.logs import Log
 from firnline_adapters.service import starting
 from firnline_domain.errors import RetryLater
-from firnline_iceberg.auth import catalog_answers
-from firnline_iceberg.catalog_health import watched
-from firnline_iceberg.jvm import JavaFailed, JvmEnded
+from firnline_iceberg.connection.auth import catalog_answers
+from firnline_iceberg.connection.health import watched
+from firnline_iceberg.java.jvm import JavaFailed, JvmEnded
 
 from firnline_committer.bootstrap import running
 from firnline_committer.settings import Settings

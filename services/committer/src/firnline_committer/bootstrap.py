@@ -6,27 +6,27 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
-from firnline_adapters.logs import Log
-from firnline_adapters.pauses import KafkaPauseReader
-from firnline_adapters.signing import signer_of
-from firnline_adapters.start_marks import KafkaMarks, StartMarks
-from firnline_adapters.threads import Threads
-from firnline_domain.commits.lifetimes import Lifetimes
-from firnline_domain.commits.table_holds import HEADER, PASS
+from firnline_adapters.consumer.threads import Threads
+from firnline_adapters.kafka.client import KafkaInbox, KafkaPublisher
+from firnline_adapters.kafka.pauses import KafkaPauseReader
+from firnline_adapters.kafka.poison_records import KafkaMarks, StartMarks
+from firnline_adapters.observability.logs import Log
+from firnline_adapters.records.signing import signer_of
+from firnline_domain.commits.hold_header import HEADER, PASS
+from firnline_domain.commits.output_lifetimes import Lifetimes
 from firnline_domain.errors import RetryLater
 from firnline_iceberg.catalog_probe import require_catalogs, told_by_java
 from firnline_iceberg.catalogs import CatalogCommits, CatalogTables
-from firnline_iceberg.jars import class_path
-from firnline_iceberg.jvm import IcebergJvm
-from firnline_iceberg.sweeping import Sweeper
+from firnline_iceberg.java.jars import class_path
+from firnline_iceberg.java.jvm import IcebergJvm
+from firnline_iceberg.removal.sweep import Sweeper
 
-from firnline_committer.catalog import catalog
-from firnline_committer.committer import Committer
+from firnline_committer.background.sweeps import Sweeps
+from firnline_committer.commit.committer import Committer
+from firnline_committer.commit.held_catalog import catalog
 from firnline_committer.handlers import Handlers
 from firnline_committer.pump import Pump
 from firnline_committer.settings import Settings
-from firnline_committer.sweeping import Sweeps
 
 GROUP = "committer"
 TOPICS = ("task-results",)

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from firnline_adapters import metrics
-from firnline_adapters.logs import Log
+from firnline_adapters.observability import metrics
+from firnline_adapters.observability.logs import Log
 from firnline_domain.commits.conflicts import inputs
 from firnline_domain.errors import PoisonousRecord, RetryLater, TaskRefused
 from firnline_domain.identity import TableName, normal_path
@@ -21,11 +21,11 @@ from firnline_domain.records.results import (
     TableResult,
     TaskFailed,
 )
-from firnline_iceberg.jvm import JvmEnded
-from firnline_iceberg.tables import LoadedTable
+from firnline_iceberg.java.jvm import JvmEnded
+from firnline_iceberg.table.loaded_table import LoadedTable
 
-from firnline_committer import reports
-from firnline_committer.attempts import Progress, until_closed
+from firnline_committer.commit import events as reports
+from firnline_committer.commit.attempts import Progress, until_closed
 
 WITHOUT_COMMIT = TaskFailed | TableResult | RowsCompared
 
@@ -41,7 +41,7 @@ class Commits(Protocol):
 
 
 class Loads(Protocol):
-    """`firnline_iceberg.tables.Tables`."""
+    """`firnline_iceberg.table.catalog_client.Tables`."""
 
     def load(self, table: TableName) -> LoadedTable:
         """Raises TableGone, RetryLater."""

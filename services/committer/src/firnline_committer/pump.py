@@ -14,25 +14,25 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from firnline_adapters import metrics
-from firnline_adapters.dead_letters import dead_letter_of, send_to_dead_letters
-from firnline_adapters.logs import Log
-from firnline_adapters.retry_queue import FailureLog
-from firnline_adapters.start_marks import died_at
-from firnline_adapters.threads import Inline, Pool
+from firnline_adapters.consumer.retry_queue import FailureLog
+from firnline_adapters.consumer.threads import Inline, Pool
+from firnline_adapters.kafka.dead_letters import dead_letter_of, send_to_dead_letters
+from firnline_adapters.kafka.poison_records import died_at
+from firnline_adapters.observability import metrics
+from firnline_adapters.observability.logs import Log
 from firnline_domain.commits.conflicts import Conflict
 from firnline_domain.errors import HeapTooSmall, PoisonousRecord, RetryLater
 from firnline_domain.ports import Delivery, Inbox, PauseReader, Publisher
-from firnline_domain.records.conflict_reasons import ConflictReason
 from firnline_domain.records.events import RewriteCommitted
+from firnline_domain.records.parts.conflict_reasons import ConflictReason
 from firnline_domain.records.results import RewriteFinished
-from firnline_iceberg.catalog_prefixes import OtherPrefix
 from firnline_iceberg.catalogs import UnknownCatalog
+from firnline_iceberg.connection.prefix import OtherPrefix
 
-from firnline_committer import reports
+from firnline_committer.background.sampled_comparison import comparison
+from firnline_committer.background.sweeps import Sweeps
+from firnline_committer.commit import events as reports
 from firnline_committer.handlers import Handled, Handlers, handle_deliveries, table_of
-from firnline_committer.sampling import comparison
-from firnline_committer.sweeping import Sweeps
 from firnline_committer.table_queues import TableQueue, TableQueues, partition_of
 
 EVENTS = "maintenance-events"

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from firnline_adapters.fleet_settings import (
-    HEAP_BYTES,
-    ICEBERG_JAR,
-)
-from firnline_adapters.settings import setting, shared
-from firnline_domain.commits.lifetimes import SWEEP_AGE_S
-from firnline_iceberg.catalog_settings import CatalogSettings
+from firnline_adapters.config.fleet_settings import HEAP_BYTES, ICEBERG_JAR
+from firnline_adapters.config.settings import setting, shared
+from firnline_domain.commits.output_lifetimes import SWEEP_AGE_S
+from firnline_iceberg.connection.settings import CatalogSettings
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from firnline_adapters.retry_queue import RetryQueue
+from firnline_adapters.consumer.retry_queue import RetryQueue
 from firnline_domain.ports import Delivery
 from firnline_domain.ports import Place as Partition
 from firnline_domain.records.results import RewriteFinished

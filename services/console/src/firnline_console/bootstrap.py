@@ -10,26 +10,26 @@ import uuid
 
 import redis
 from aiohttp import web
-from firnline_adapters.health import HEALTH, say_ready
-from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
-from firnline_adapters.logs import Log
-from firnline_adapters.redis_client import redis_client
-from firnline_adapters.signing import signer_of
-from firnline_adapters.start_marks import KafkaMarks, StartMarks
-from firnline_adapters.tls import scheme, server_context
+from firnline_adapters.config.tls import scheme, server_context
+from firnline_adapters.kafka.client import KafkaInbox, KafkaPublisher
+from firnline_adapters.kafka.poison_records import KafkaMarks, StartMarks
+from firnline_adapters.observability.health import HEALTH, say_ready
+from firnline_adapters.observability.logs import Log
+from firnline_adapters.records.signing import signer_of
+from firnline_adapters.redis.client import redis_client
 from firnline_domain.ports import Inbox
 from firnline_domain.settings.groups import groups_of, named
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from firnline_console.api import Api
-from firnline_console.dead_letters import GROUP
 from firnline_console.follower import Follower
-from firnline_console.gauges import Gauges
 from firnline_console.handlers import topics_read
-from firnline_console.readmodel import Built, ReadModel
-from firnline_console.redis_model import RedisReadModel
+from firnline_console.http.api import Api
+from firnline_console.read_model.gauges import Gauges
+from firnline_console.read_model.port import Built, ReadModel
+from firnline_console.read_model.redis import RedisReadModel
 from firnline_console.settings import Settings
+from firnline_console.views.dead_letters import GROUP
 
 REDIS_TIMEOUT_S = 2.0  # the page waits 8 s: it hears from us who is silent
 CLOSE_S = 1.0  # open event streams are cut then

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from threading import Event
 
-from firnline_adapters.logs import Log
+from firnline_adapters.observability.logs import Log
 from firnline_domain.errors import RetryLater
 from firnline_domain.ports import Inbox
 
-from firnline_console.dead_letters import GROUP
 from firnline_console.handlers import on_deliveries
-from firnline_console.readmodel import Built, ReadModel, ViewLost
+from firnline_console.read_model.port import Built, ReadModel, ViewLost
+from firnline_console.views.dead_letters import GROUP
 
 POLL_S = 0.5
 RETRY_S = 1.0

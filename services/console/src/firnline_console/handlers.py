@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from firnline_adapters import metrics
-from firnline_adapters.logs import Log
-from firnline_adapters.start_marks import died_at
+from firnline_adapters.kafka.poison_records import died_at
+from firnline_adapters.observability import metrics
+from firnline_adapters.observability.logs import Log
 from firnline_domain.errors import RetryLater
-from firnline_domain.policy.lanes import group_at, topics_of
+from firnline_domain.policy.fleet.lanes import group_at, topics_of
 from firnline_domain.ports import Delivery, Inbox
 from firnline_domain.records.orders import RewriteFiles
 from firnline_domain.settings.groups import Group
 from firnline_schemas.topics import all_topics
 
-from firnline_console.folding import OfGroup
-from firnline_console.readmodel import ReadModel, ViewLost
+from firnline_console.read_model.fold import OfGroup
+from firnline_console.read_model.port import ReadModel, ViewLost
 
 # All that its file says the console reads; `schemas` is read by itself.
 TOPICS = tuple(one.name for one in all_topics() if "console" in one.read_by and one.records)

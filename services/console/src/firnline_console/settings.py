@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from firnline_adapters.fleet_settings import GROUPS, LISTEN_ADDRESS, REDIS
+from firnline_adapters.config.fleet_settings import GROUPS, LISTEN_ADDRESS, REDIS
+from firnline_adapters.config.settings import Address, shared
+from firnline_adapters.config.tls import TLS_CERTIFICATE, TLS_KEY
 from firnline_adapters.service import ServiceSettings
-from firnline_adapters.settings import Address, shared
-from firnline_adapters.tls import TLS_CERTIFICATE, TLS_KEY
 
 
 @dataclass(frozen=True, kw_only=True)

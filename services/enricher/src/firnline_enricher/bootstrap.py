@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 
-from firnline_adapters.assignments import FollowedAssignments
-from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
-from firnline_adapters.logs import Log
-from firnline_adapters.signing import signer_of
-from firnline_adapters.start_marks import KafkaMarks, StartMarks
-from firnline_adapters.threads import Threads
+from firnline_adapters.consumer.threads import Threads
+from firnline_adapters.kafka.assignments import FollowedAssignments
+from firnline_adapters.kafka.client import KafkaInbox, KafkaPublisher
+from firnline_adapters.kafka.poison_records import KafkaMarks, StartMarks
+from firnline_adapters.observability.logs import Log
+from firnline_adapters.records.signing import signer_of
 from firnline_domain.ports import Inbox
 from firnline_iceberg.catalogs import CatalogTables
 

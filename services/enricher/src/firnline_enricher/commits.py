@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from firnline_adapters import metrics
+from firnline_adapters.observability import metrics
+from firnline_domain.base.values import bounded, replace
 from firnline_domain.identity import MAIN
 from firnline_domain.records.events import (
     FilesChanged,
@@ -15,12 +16,16 @@ from firnline_domain.records.events import (
     TableChange,
     TableCommitted,
 )
-from firnline_domain.values import bounded, replace
-from firnline_iceberg.avro import MetadataFileGone
-from firnline_iceberg.files import FileEntry, Status
-from firnline_iceberg.manifests import Detail, ManifestFile, read_manifest, read_manifest_list
-from firnline_iceberg.tables import TableGone
-from firnline_iceberg.tallying import partition_changes
+from firnline_iceberg.metadata.avro_reader import MetadataFileGone
+from firnline_iceberg.metadata.entries import FileEntry, Status
+from firnline_iceberg.metadata.manifest_reader import (
+    Detail,
+    ManifestFile,
+    read_manifest,
+    read_manifest_list,
+)
+from firnline_iceberg.metadata.partition_tally import partition_changes
+from firnline_iceberg.table.loaded_table import TableGone
 
 from firnline_enricher.facts import FactsCache, TableFacts
 from firnline_enricher.file_changes import Subject, delta, dropped, moved, noted, removed

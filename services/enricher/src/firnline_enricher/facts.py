@@ -9,11 +9,11 @@ from typing import Protocol
 
 from firnline_domain.errors import RetryLater
 from firnline_domain.identity import TableName
-from firnline_domain.records.tallies import target_bytes_of
+from firnline_domain.records.parts.tallies import target_bytes_of
 from firnline_domain.settings.in_force import with_namespace
-from firnline_iceberg.external_files import OwnLocations, own_locations
-from firnline_iceberg.partitions import PartitionText
-from firnline_iceberg.tables import LoadedTable
+from firnline_iceberg.metadata.partition_text import PartitionText
+from firnline_iceberg.table.external_files import OwnLocations, own_locations
+from firnline_iceberg.table.loaded_table import LoadedTable
 from pyiceberg.io import FileIO
 
 from firnline_enricher.kept_settings import of_table

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from firnline_adapters.signing import keys_here
+from firnline_adapters.records.signing import keys_here
+from firnline_domain.base.values import Value, field, replace
 from firnline_domain.identity import MAIN, TableName
 from firnline_domain.records.events import ChangeKind, FilesChanged, PartitionChange, SnapshotAdded
-from firnline_domain.records.results import NEWEST_VERSION
-from firnline_domain.records.summaries import (
+from firnline_domain.records.parts.summaries import (
     MAKERS,
     OPTIMIZE,
     PRODUCER,
@@ -16,7 +16,7 @@ from firnline_domain.records.summaries import (
     is_ours,
     task_ids_in,
 )
-from firnline_domain.values import Value, field, replace
+from firnline_domain.records.results import NEWEST_VERSION
 
 CHUNK_PARTITIONS = 500  # about 150 kB of Avro
 # Of a chunk whose partitions have long names; a quarter of what the topic takes, for all else that

@@ -11,8 +11,8 @@ from firnline_domain.ports import Delivery
 from firnline_domain.records.events import FilesChanged, TableCommitted
 from firnline_domain.records.orders import ResyncTable
 from firnline_domain.records.results import FORMAT_VERSION_4, METADATA_UNREADABLE
-from firnline_iceberg.catalog_prefixes import OtherPrefix
 from firnline_iceberg.catalogs import UnknownCatalog
+from firnline_iceberg.connection.prefix import OtherPrefix
 
 from firnline_enricher.commits import Commits, branch_moves
 from firnline_enricher.facts import FactsCache, Tables

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from firnline_domain.policy.expiry import SHARED_BY
-from firnline_domain.records.tallies import TARGET_BYTES
+from firnline_domain.policy.table_action.snapshot_retention import SHARED_BY
+from firnline_domain.records.parts.tallies import TARGET_BYTES
 from firnline_domain.settings.amoro import PREFIX as AMORO
 from firnline_domain.settings.amoro import UNDERSTOOD
 from firnline_domain.settings.in_force import OURS, PERIODS, READ_ELSEWHERE

@@ -13,12 +13,12 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
 
-from firnline_adapters import metrics
-from firnline_adapters.dead_letters import dead_letter_of, send_to_dead_letters
-from firnline_adapters.logs import Log
-from firnline_adapters.retry_queue import FailureLog, RetryQueue
-from firnline_adapters.start_marks import died_at
-from firnline_adapters.threads import Inline, Pool
+from firnline_adapters.consumer.retry_queue import FailureLog, RetryQueue
+from firnline_adapters.consumer.threads import Inline, Pool
+from firnline_adapters.kafka.dead_letters import dead_letter_of, send_to_dead_letters
+from firnline_adapters.kafka.poison_records import died_at
+from firnline_adapters.observability import metrics
+from firnline_adapters.observability.logs import Log
 from firnline_domain.errors import PoisonousRecord, RetryLater
 from firnline_domain.identity import TableName
 from firnline_domain.ports import Delivery, Inbox, Place, Publisher

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import takewhile
 
+from firnline_domain.base.values import moment_near
 from firnline_domain.identity import MAIN
 from firnline_domain.records.events import FilesChanged, SnapshotAdded
 from firnline_domain.records.orders import ResyncTable
-from firnline_domain.values import moment_near
-from firnline_iceberg.avro import MetadataFileGone
-from firnline_iceberg.manifests import Detail
-from firnline_iceberg.planning import live_entries
-from firnline_iceberg.tables import LoadedTable, TableGone
+from firnline_iceberg.metadata.avro_reader import MetadataFileGone
+from firnline_iceberg.metadata.manifest_reader import Detail
+from firnline_iceberg.scan.planning import live_entries
+from firnline_iceberg.table.loaded_table import LoadedTable, TableGone
 from pyiceberg.table.snapshots import Snapshot
 
 from firnline_enricher.commits import count_files, snapshot_delta, with_facts, with_manifests

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from firnline_iceberg.catalog_settings import CatalogSettings
+from firnline_iceberg.connection.settings import CatalogSettings
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import islice
 
-from firnline_adapters import metrics
+from firnline_adapters.observability import metrics
 from firnline_domain.errors import CatalogRefused, CatalogUnreachable, RetryLater
 from firnline_domain.identity import TableName
 from firnline_domain.records.orders import ResyncTable

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
-from firnline_adapters.assignments import FollowedAssignments
-from firnline_adapters.health import HEALTH
-from firnline_adapters.kafka import KafkaPublisher
+from firnline_adapters.kafka.assignments import FollowedAssignments
+from firnline_adapters.kafka.client import KafkaPublisher
+from firnline_adapters.observability.health import HEALTH
+from firnline_adapters.records.signing import signer_of
 from firnline_adapters.service import starting
-from firnline_adapters.signing import signer_of
-from firnline_iceberg.auth import catalog_answers
-from firnline_iceberg.catalog_health import watched
+from firnline_iceberg.connection.auth import catalog_answers
+from firnline_iceberg.connection.health import watched
 
 from firnline_gateway.bootstrap import serve
 from firnline_gateway.settings import Settings

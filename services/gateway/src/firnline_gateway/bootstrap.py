@@ -13,29 +13,29 @@ from pathlib import Path
 from typing import Any
 
 from aiohttp import web
-from firnline_adapters.health import HEALTH, say_ready
-from firnline_adapters.logs import Log
-from firnline_adapters.tls import server_context
+from firnline_adapters.config.tls import server_context
+from firnline_adapters.observability.health import HEALTH, say_ready
+from firnline_adapters.observability.logs import Log
 from firnline_domain.errors import Misconfigured
 from firnline_domain.ports import Publisher
-from firnline_iceberg.connection import CatalogConnection
+from firnline_iceberg.connection.connection import CatalogConnection
 
-from firnline_gateway.capture import Capture
-from firnline_gateway.gateways import Gateways
+from firnline_gateway.call_delays import ReadHolds, commit_holds
+from firnline_gateway.capture.capture import Capture
+from firnline_gateway.capture.reconciler import Reconciler
+from firnline_gateway.catalog_mounts import Gateways
 from firnline_gateway.handlers import Gateway
-from firnline_gateway.holds import ReadHolds, commit_holds
-from firnline_gateway.journal import Journal
-from firnline_gateway.memory_budget import MemoryBudget
-from firnline_gateway.metadata_sizes import MetadataSizes
-from firnline_gateway.outbox_sender import OutboxSender
-from firnline_gateway.reconciler import Reconciler
-from firnline_gateway.refused_commits import RefusedCommits
-from firnline_gateway.scan_counts import Identities, ScanCounts
-from firnline_gateway.scans import Scans, ScanSender
+from firnline_gateway.outbox.journal import Journal
+from firnline_gateway.outbox.sender import OutboxSender
+from firnline_gateway.outbox.sqlite import SqliteOutbox
+from firnline_gateway.proxy.body_memory import MemoryBudget
+from firnline_gateway.proxy.metadata_sizes import MetadataSizes
+from firnline_gateway.proxy.upstream import HEADER_BYTES, Upstream
+from firnline_gateway.reads.refused_commits import RefusedCommits
+from firnline_gateway.reads.scan_counts import Identities, ScanCounts
+from firnline_gateway.reads.scans import Scans, ScanSender
+from firnline_gateway.reads.table_loads import TableLoads
 from firnline_gateway.settings import Settings
-from firnline_gateway.sqlite_outbox import SqliteOutbox
-from firnline_gateway.table_loads import TableLoads
-from firnline_gateway.upstream import HEADER_BYTES, Upstream
 
 LINE_BYTES = 16 * 1024  # of a request's first line; it is kept while the catalog thinks
 READ_BYTES = 64 * 1024  # that wait in a client's connection, and once more while it is told to stop

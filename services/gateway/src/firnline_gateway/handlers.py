@@ -9,13 +9,15 @@ from functools import partial
 
 from aiohttp import ClientResponse, hdrs
 from aiohttp.web import BaseRequest, StreamResponse
-from firnline_adapters import metrics
-from firnline_domain.commits.table_holds import HEADER, HOLD_COMMITS, HOLD_READS, RELEASE
-from firnline_domain.commits.table_loads import OURS
+from firnline_adapters.observability import metrics
+from firnline_domain.commits.hold_header import HEADER, HOLD_COMMITS, HOLD_READS, RELEASE
+from firnline_domain.commits.load_header import OURS
 from firnline_domain.errors import RetryLater
 from firnline_domain.identity import CATALOG, PREFIX_HEADER, canonical_prefix
 
-from firnline_gateway.bodies import (
+from firnline_gateway.call_delays import Holds, ReadHolds
+from firnline_gateway.capture.capture import Capture, Pending
+from firnline_gateway.proxy.bodies import (
     Body,
     BodyCopy,
     BodyTooLong,
@@ -27,22 +29,11 @@ from firnline_gateway.bodies import (
     stream_of,
     whole_of,
 )
-from firnline_gateway.callers import Callers
-from firnline_gateway.capture import Capture, Pending
-from firnline_gateway.config_response import (
-    Ways,
-    prefix_of,
-    rehomed,
-    separator_in,
-    with_prefix,
-)
-from firnline_gateway.holds import Holds, ReadHolds
-from firnline_gateway.memory_budget import MemoryBudget, Reservation
-from firnline_gateway.metadata_sizes import AnswerLength, MetadataSizes
-from firnline_gateway.outbox import Call
-from firnline_gateway.outcomes import Outcome, outcome_of
-from firnline_gateway.principals import principal_of
-from firnline_gateway.proxy import (
+from firnline_gateway.proxy.body_memory import MemoryBudget, Reservation
+from firnline_gateway.proxy.callers import Callers
+from firnline_gateway.proxy.metadata_sizes import AnswerLength, MetadataSizes
+from firnline_gateway.proxy.principals import principal_of
+from firnline_gateway.proxy.relay import (
     FAILURES,
     NOTHING_SENT,
     authorization_of,
@@ -53,8 +44,20 @@ from firnline_gateway.proxy import (
     reply,
     to_upstream,
 )
-from firnline_gateway.refused_commits import client_name
-from firnline_gateway.routes import (
+from firnline_gateway.proxy.upstream import TooLong, Upstream, read_whole
+from firnline_gateway.reads.refused_commits import client_name
+from firnline_gateway.reads.scans import HEARD, Scans
+from firnline_gateway.reads.table_loads import client_of
+from firnline_gateway.rest.call import Call, Names
+from firnline_gateway.rest.config_response import (
+    Ways,
+    prefix_of,
+    rehomed,
+    separator_in,
+    with_prefix,
+)
+from firnline_gateway.rest.outcomes import Outcome, outcome_of
+from firnline_gateway.rest.routes import (
     SPEC_SEPARATOR,
     CallKind,
     OutsideCatalog,
@@ -68,11 +71,7 @@ from firnline_gateway.routes import (
     table_loaded,
     table_names,
 )
-from firnline_gateway.scan_counts import Names
-from firnline_gateway.scan_reports import MAX_REPORT_BYTES
-from firnline_gateway.scans import HEARD, Scans
-from firnline_gateway.table_loads import client_of
-from firnline_gateway.upstream import TooLong, Upstream, read_whole
+from firnline_gateway.rest.scan_report import MAX_REPORT_BYTES
 
 CONFIG_BYTES = 1 << 20
 MAX_SIGNS = 1024  # of a header that is remembered

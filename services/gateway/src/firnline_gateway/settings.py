@@ -6,19 +6,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from firnline_adapters.fleet_settings import (
-    LISTEN_ADDRESS,
-    STATE_DIR,
-)
+from firnline_adapters.config.fleet_settings import LISTEN_ADDRESS, STATE_DIR
+from firnline_adapters.config.settings import Address, setting, shared
+from firnline_adapters.config.tls import TLS_CERTIFICATE, TLS_KEY
 from firnline_adapters.service import ServiceSettings
-from firnline_adapters.settings import Address, setting, shared
-from firnline_adapters.tls import TLS_CERTIFICATE, TLS_KEY
 from firnline_domain.errors import Misconfigured
-from firnline_iceberg.connection import NAME, CatalogConnection
-from firnline_iceberg.connection_words import CALLERS, UPSTREAM
-from firnline_iceberg.connections import Connections, connections, the_one
+from firnline_iceberg.connection.configuration import Connections, connections, the_one
+from firnline_iceberg.connection.connection import NAME, CatalogConnection
+from firnline_iceberg.connection.properties import CALLERS, UPSTREAM
 
-from firnline_gateway.callers import Callers
+from firnline_gateway.proxy.callers import Callers
 
 _ASKED = "FIRNLINE_UPSTREAM_URI"
 

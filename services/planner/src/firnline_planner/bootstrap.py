@@ -6,26 +6,29 @@ from collections.abc import Callable
 from importlib import import_module
 from math import inf
 
-from firnline_adapters.logs import Log
-from firnline_adapters.records import RecordCodec
-from firnline_adapters.schema_topic import SchemaTopic
-from firnline_adapters.signing import signer_of
-from firnline_adapters.topics import require_topics
+from firnline_adapters.kafka.schema_topic import SchemaTopic
+from firnline_adapters.kafka_admin.topics import require_topics
+from firnline_adapters.observability.logs import Log
+from firnline_adapters.records.codec import RecordCodec
+from firnline_adapters.records.signing import signer_of
 from firnline_domain.errors import Misconfigured
-from firnline_domain.policy.lanes import topics_of
-from firnline_domain.policy.memory_tuning import TOPIC as WORKER_DIRECTIVES
+from firnline_domain.policy.fleet.lanes import topics_of
+from firnline_domain.policy.fleet.worker_memory import TOPIC as WORKER_DIRECTIVES
 from firnline_domain.records.assignments import HANDOVERS
 from firnline_domain.records.assignments import TOPIC as ASSIGNMENTS
 from firnline_domain.settings.groups import LEAST_GB_HOURS, Budget, groups_of
 from firnline_domain.settings.thresholds import Thresholds
 
-from firnline_planner.defaults import with_defaults
+from firnline_planner.bucket.inputs import Reader, wall_ms
+from firnline_planner.default_settings import with_defaults
 from firnline_planner.handlers.dispatch import FACTS
-from firnline_planner.inputs import Reader, wall_ms
 from firnline_planner.settings import Settings
 
 # Imported only when chosen: Faust alone takes 30 MB and half a second.
-LIVES = {"faust": "firnline_planner.faust_driver", "kafka": "firnline_planner.kafka.service"}
+LIVES = {
+    "faust": "firnline_planner.drivers.faust.driver",
+    "kafka": "firnline_planner.drivers.kafka.serve",
+}
 Serve = Callable[[Settings, Reader, Thresholds, Log], None]
 
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable
 
-from firnline_adapters import metrics
-from firnline_adapters.logs import Log
-from firnline_domain.counters.folding import Verdict
-from firnline_domain.policy.lanes import lane_at
+from firnline_adapters.observability import metrics
+from firnline_adapters.observability.logs import Log
+from firnline_domain.counters.fold.folding import Verdict
+from firnline_domain.policy.fleet.lanes import lane_at
 from firnline_domain.records.events import TableAssigned
 from firnline_domain.records.orders import RewriteFiles, TableOrder
 from firnline_domain.records.states import TableAdvice
 from firnline_domain.settings.groups import shown
 from firnline_domain.settings.thresholds import FLEET
 
-from firnline_planner.bucket import Bucket
-from firnline_planner.effects import RESYNC_REQUESTS, Effects, Output
+from firnline_planner.bucket.bucket import Bucket
+from firnline_planner.state.effects import RESYNC_REQUESTS, Effects, Output
 
 LOG = Log("planner")
 GB_HOUR = 1e9 * 3_600  # in bytes times seconds, the units that Prometheus asks for

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from firnline_adapters.fleet_settings import (
+from firnline_adapters.config.fleet_settings import (
     GROUPS,
     MIN_IN_SYNC_REPLICAS,
     REPLICAS,
     STATE_DIR,
 )
+from firnline_adapters.config.settings import setting, shared
 from firnline_adapters.service import ServiceSettings
-from firnline_adapters.settings import setting, shared
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any, NoReturn
 
-from firnline_adapters.logs import Log
+from firnline_adapters.observability.logs import Log
 
 STALLED = 75  # EX_TEMPFAIL: start me again
 CHECKS = 6  # per stall time

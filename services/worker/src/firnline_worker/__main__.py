@@ -6,15 +6,15 @@ import signal
 import sys
 from dataclasses import replace
 
-from firnline_adapters.health import say_ready
+from firnline_adapters.observability.health import say_ready
 from firnline_adapters.service import starting
 from firnline_adapters.state_dir import require_state_dir
-from firnline_iceberg.jars import class_path, own_words
-from firnline_iceberg.jvm import require_user
+from firnline_iceberg.java.jars import class_path, own_words
+from firnline_iceberg.java.jvm import require_user
 
-from firnline_worker import jvm
-from firnline_worker.own_folder import own_folder
+from firnline_worker.host.own_folder import own_folder
 from firnline_worker.settings import Settings
+from firnline_worker.spark import jvm
 
 AGAIN = 75  # EX_TEMPFAIL: start me again
 
@@ -27,8 +27,8 @@ def main() -> int:
         settings = replace(settings, iceberg_jar=jars, scratch=str(own.path))
         java = jvm.launch(settings, jvm.archive_options(settings))
         # Imported here: 1.3 s beside the JVM's start.
-        from firnline_worker import class_archive
         from firnline_worker.bootstrap import build
+        from firnline_worker.spark import class_archive
 
         worker = build(settings, log, java)
         for number in (signal.SIGTERM, signal.SIGINT):

@@ -11,61 +11,61 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from firnline_adapters.health import HEALTH
-from firnline_adapters.kafka import KafkaInbox, KafkaPublisher
-from firnline_adapters.leases import RedisLeases
-from firnline_adapters.logs import Log
-from firnline_adapters.pauses import KafkaPauseReader
-from firnline_adapters.redis_client import redis_client
-from firnline_adapters.signing import signer_of
-from firnline_adapters.topics import require_topics
+from firnline_adapters.kafka.client import KafkaInbox, KafkaPublisher
+from firnline_adapters.kafka.pauses import KafkaPauseReader
+from firnline_adapters.kafka_admin.topics import require_topics
+from firnline_adapters.observability.health import HEALTH
+from firnline_adapters.observability.logs import Log
+from firnline_adapters.records.signing import signer_of
+from firnline_adapters.redis.client import redis_client
+from firnline_adapters.redis.leases import RedisLeases
 from firnline_domain.errors import Misconfigured, RetryLater
-from firnline_domain.policy.dangling_deletes import DanglingDeletes
-from firnline_domain.policy.expiry import EXPIRE
-from firnline_domain.policy.format_upgrade import FormatUpgrade
-from firnline_domain.policy.lanes import Lane, LaneRotation, topic_of
-from firnline_domain.policy.manifest_rewrite import ManifestRewrite
-from firnline_domain.policy.orphan_removal import OrphanRemoval
-from firnline_domain.policy.partition_archiving import PartitionArchiving
-from firnline_domain.policy.partition_expiry import PartitionExpiry
-from firnline_domain.policy.statistics import Statistics
-from firnline_domain.policy.tag_creation import TagCreation
+from firnline_domain.policy.fleet.lanes import Lane, LaneRotation, topic_of
+from firnline_domain.policy.table_action.archive_partitions import PartitionArchiving
+from firnline_domain.policy.table_action.compute_statistics import Statistics
+from firnline_domain.policy.table_action.create_tags import TagCreation
+from firnline_domain.policy.table_action.expire_partitions import PartitionExpiry
+from firnline_domain.policy.table_action.remove_dangling_deletes import DanglingDeletes
+from firnline_domain.policy.table_action.remove_orphans import OrphanRemoval
+from firnline_domain.policy.table_action.rewrite_manifests import ManifestRewrite
+from firnline_domain.policy.table_action.snapshot_retention import EXPIRE
+from firnline_domain.policy.table_action.upgrade_format import FormatUpgrade
 from firnline_domain.ports import Publisher
 from firnline_domain.records.pauses import Pause
 from firnline_domain.records.signing import Keyring
 from firnline_domain.settings.groups import group_name
-from firnline_iceberg.auth import catalog_answers
-from firnline_iceberg.catalog_health import watched
 from firnline_iceberg.catalog_probe import require_catalogs
 from firnline_iceberg.catalogs import CatalogCommits, CatalogTables
-from firnline_iceberg.commits import JavaCommits
-from firnline_iceberg.jars import VARIABLE, class_path
-from firnline_iceberg.tables import Tables
+from firnline_iceberg.commit.java_commits import JavaCommits
+from firnline_iceberg.connection.auth import catalog_answers
+from firnline_iceberg.connection.health import watched
+from firnline_iceberg.java.jars import VARIABLE, class_path
+from firnline_iceberg.table.catalog_client import Tables
 from pyspark.sql import SparkSession
 
-from firnline_worker import executor_check
-from firnline_worker.archiving import Archiver
-from firnline_worker.comparing import Comparer
-from firnline_worker.dangling_deletes import DanglingDeleteRemover
-from firnline_worker.delete_set_cache import DeleteSetCache
-from firnline_worker.expiry import Expirer
-from firnline_worker.format_upgrade import FormatUpgrader
+from firnline_worker.delete_sets.cache import DeleteSetCache
 from firnline_worker.handlers import COMPARISONS, TABLE_TASKS, Handlers, TableActions
-from firnline_worker.handover import Handover
-from firnline_worker.heartbeats import Heartbeats
-from firnline_worker.java import JavaTables, SparkJvm
-from firnline_worker.leases import TaskLeases
+from firnline_worker.host.heartbeats import Heartbeats
+from firnline_worker.host.leases import TaskLeases
+from firnline_worker.host.slot import WorkerSlot, acquire_slot
 from firnline_worker.loop import TaskLoop
-from firnline_worker.manifests import ManifestRewriter
-from firnline_worker.orphans import OrphanRemover
-from firnline_worker.partition_expiry import PartitionExpirer
-from firnline_worker.rewrite import Rewriter, Stage
+from firnline_worker.rewrite.iceberg_fallback import Handover
+from firnline_worker.rewrite.rewriter import Rewriter, Stage
 from firnline_worker.settings import Settings
-from firnline_worker.slot import WorkerSlot, acquire_slot
-from firnline_worker.spark import Driver, SparkStage, require_spark_catalogs, session
-from firnline_worker.spark_catalogs import SparkCatalogs
-from firnline_worker.statistics import StatisticsComputer
-from firnline_worker.tag_creation import TagCreator
+from firnline_worker.spark import executor_check
+from firnline_worker.spark.catalogs import SparkCatalogs
+from firnline_worker.spark.java_api import JavaTables, SparkJvm
+from firnline_worker.spark.session import Driver, SparkStage, require_spark_catalogs, session
+from firnline_worker.table_actions.archive_partitions import Archiver
+from firnline_worker.table_actions.compare_rows import Comparer
+from firnline_worker.table_actions.compute_statistics import StatisticsComputer
+from firnline_worker.table_actions.create_tags import TagCreator
+from firnline_worker.table_actions.expire_partitions import PartitionExpirer
+from firnline_worker.table_actions.expire_snapshots import Expirer
+from firnline_worker.table_actions.remove_dangling_deletes import DanglingDeleteRemover
+from firnline_worker.table_actions.remove_orphans import OrphanRemover
+from firnline_worker.table_actions.rewrite_manifests import ManifestRewriter
+from firnline_worker.table_actions.upgrade_format import FormatUpgrader
 
 DYING_S = 1.0  # from a broken connection to the end of the JVM that has broken it
 COMMON = (TABLE_TASKS, COMPARISONS)  # on the ordinary lane of the default group
@@ -238,7 +238,7 @@ def handlers_of(
 def table_actions(
     tables: Tables, java: JavaTables, commits: JavaCommits, host: Host, keys: Keyring
 ) -> TableActions:
-    """Who carries out which action on a whole table (`firnline_domain.policy.table_actions`)."""
+    """Who carries out which action on a whole table (`firnline_domain.policy.table_action.registry`)."""
     name, started = host.worker, host.leases.started_from
     return {
         EXPIRE: Expirer(tables, java, started, name, now_ms, keys=keys).expire,

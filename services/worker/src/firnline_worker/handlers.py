@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from firnline_adapters import metrics
-from firnline_adapters.dead_letters import dead_letter_of, send_to_dead_letters
-from firnline_adapters.logs import Log
-from firnline_adapters.record_sizes import TOO_LARGE
+from firnline_adapters.kafka.dead_letters import dead_letter_of, send_to_dead_letters
+from firnline_adapters.observability import metrics
+from firnline_adapters.observability.logs import Log
+from firnline_adapters.records.record_sizes import TOO_LARGE
+from firnline_domain.base.values import replace
 from firnline_domain.errors import PoisonousRecord, Refused, RetryLater, TaskRefused
-from firnline_domain.policy.lanes import Lane, topic_of
-from firnline_domain.policy.table_prices import expected_s
+from firnline_domain.policy.cost.table_action_cost import expected_s
+from firnline_domain.policy.fleet.lanes import Lane, topic_of
 from firnline_domain.ports import Delivery, Publisher
 from firnline_domain.records.orders import CompareRows, RewriteFiles, TableOrder, TaskOrder
 from firnline_domain.records.pauses import Pause
@@ -28,16 +29,15 @@ from firnline_domain.records.results import (
     TableResult,
     TaskFailed,
 )
-from firnline_domain.values import replace
-from firnline_iceberg import java_errors
+from firnline_iceberg.java import errors as java_errors
 from py4j.protocol import Py4JJavaError
 
-from firnline_worker.comparing import Comparer
-from firnline_worker.handover import as_java_error
-from firnline_worker.heartbeats import Heartbeats
-from firnline_worker.leases import MAX_STARTS, Busy, TaskLeases, lease_of
-from firnline_worker.out_of_memory import is_out_of_memory, which
-from firnline_worker.rewrite import Rewriter
+from firnline_worker.host.heartbeats import Heartbeats
+from firnline_worker.host.leases import MAX_STARTS, Busy, TaskLeases, lease_of
+from firnline_worker.host.out_of_memory import is_out_of_memory, which
+from firnline_worker.rewrite.iceberg_fallback import as_java_error
+from firnline_worker.rewrite.rewriter import Rewriter
+from firnline_worker.table_actions.compare_rows import Comparer
 
 RESULTS = "task-results"
 REWRITES, HEAVY_REWRITES = topic_of(Lane.ORDINARY), topic_of(Lane.HEAVY)  # the default group's

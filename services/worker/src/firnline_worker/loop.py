@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
-from firnline_adapters import metrics
-from firnline_adapters.logs import Log
+from firnline_adapters.observability import metrics
+from firnline_adapters.observability.logs import Log
 from firnline_domain.errors import PoisonousRecord, RetryLater
-from firnline_domain.policy.lanes import Lane, LaneRotation, lane_at
+from firnline_domain.policy.fleet.lanes import Lane, LaneRotation, lane_at
 from firnline_domain.ports import Delivery, Inbox
 from firnline_domain.records.orders import TaskOrder
 
-from firnline_worker.leases import Busy
+from firnline_worker.host.leases import Busy
 
 IDLE_S, BUSY_S = 0.5, 0.1  # how long a poll may wait for records
 AGAIN_S = 3.0  # until a task whose lease another worker has is tried again

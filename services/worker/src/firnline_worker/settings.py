@@ -4,14 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from firnline_adapters.fleet_settings import (
-    HEAP_BYTES,
-    ICEBERG_JAR,
-    REDIS,
-    STATE_DIR,
-)
-from firnline_adapters.settings import setting, shared
-from firnline_iceberg.catalog_settings import CatalogSettings
+from firnline_adapters.config.fleet_settings import HEAP_BYTES, ICEBERG_JAR, REDIS, STATE_DIR
+from firnline_adapters.config.settings import setting, shared
+from firnline_iceberg.connection.settings import CatalogSettings
 
 GIB = 1024**3
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from firnline_domain.settings.property import WORKERS
-from firnline_iceberg.tables import LoadedTable
+from firnline_iceberg.table.loaded_table import LoadedTable
 
 
 def milliseconds(table: LoadedTable, name: str, default: int) -> int:

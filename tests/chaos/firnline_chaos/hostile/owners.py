@@ -25,9 +25,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import requests
-from firnline_iceberg.connection import CatalogConnection
-from firnline_iceberg.java import rest_catalog
-from firnline_iceberg.jvm import IcebergJvm
+from firnline_iceberg.connection.connection import CatalogConnection
+from firnline_iceberg.java.api import rest_catalog
+from firnline_iceberg.java.jvm import IcebergJvm
 from py4j.protocol import Py4JError, Py4JJavaError
 
 from firnline_chaos.catalog_proxy import Answer, Gate

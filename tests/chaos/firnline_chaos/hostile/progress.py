@@ -18,12 +18,12 @@ from urllib.error import URLError
 from urllib.request import urlopen
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
-from firnline_adapters.records import RecordCodec
-from firnline_adapters.schema_topic import SchemaTopic
+from firnline_adapters.kafka.schema_topic import SchemaTopic
+from firnline_adapters.records.codec import RecordCodec
 from firnline_domain.records.events import FilesChanged, TableCommitted
 from firnline_domain.records.orders import RewriteFiles, TableOrder
 from firnline_domain.records.results import RewriteFinished
-from firnline_local.stack import Stack
+from firnline_local_stack.stack.stack import Stack
 
 from firnline_chaos.hostile.records import marked
 from firnline_chaos.tables import NAMESPACE

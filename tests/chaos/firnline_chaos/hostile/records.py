@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from firnline_adapters.records import encode, from_plain
-from firnline_adapters.signing import unsigned
+from firnline_adapters.records.codec import encode, from_plain
+from firnline_adapters.records.signing import unsigned
+from firnline_domain.base.values import to_plain
 from firnline_domain.identity import bucket_of
-from firnline_domain.values import to_plain
 from firnline_schemas import codec
 from firnline_schemas.topics import Topic, all_topics
 

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import requests
-from firnline_iceberg.naming import LIST_SUFFIX, PREFIX, Run
+from firnline_iceberg.outputs.names import LIST_SUFFIX, Run
+from firnline_iceberg.storage.paths import PREFIX
 
 from tests.kit.table_writer import local
 

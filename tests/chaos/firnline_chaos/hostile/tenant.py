@@ -12,8 +12,8 @@ from typing import Any
 
 import pyarrow as pa
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
-from firnline_adapters.kafka import Header
-from firnline_adapters.signing import RecordSigner
+from firnline_adapters.kafka.client import Header
+from firnline_adapters.records.signing import RecordSigner
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.exceptions import RESTError
 from pyiceberg.table import Table

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from firnline_domain.counters.spread import Spread
-from firnline_domain.counters.work import Table
+from firnline_domain.base.values import Value, field
+from firnline_domain.counters.state.size_spread import Spread
+from firnline_domain.counters.state.work import Table
 from firnline_domain.settings.thresholds import Thresholds
-from firnline_domain.values import Value, field
 
 
 class Known(Value):

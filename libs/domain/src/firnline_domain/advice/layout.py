@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from firnline_domain.advice.finding import Finding, Known, size
-from firnline_domain.records.tallies import FRAGMENTS_IN_TARGET
+from firnline_domain.records.parts.tallies import FRAGMENTS_IN_TARGET
 
 TINY_PARTITIONS = 100  # below, the planning of a read is quick however they are cut
 TINY_SHARE = 0.8

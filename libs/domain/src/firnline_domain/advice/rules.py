@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping
 
 from firnline_domain.advice import layout, settings, snapshots, sorting, workers, writers
 from firnline_domain.advice.finding import UNKNOWN, Finding, Known, Rule, without_limit
-from firnline_domain.counters.work import GivenAdvice, Table
+from firnline_domain.base.values import Value
+from firnline_domain.counters.state.work import GivenAdvice, Table
 from firnline_domain.records.states import TableAdvice
-from firnline_domain.values import Value
 
 EASE = 0.8  # what holds is withdrawn only a fifth below its limit
 AGAIN = 2.0  # published again when its leading number has doubled or halved

@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from firnline_domain.advice.finding import UNKNOWN, Finding, Known, size
-from firnline_domain.policy.expiry import begins_ms
-from firnline_domain.policy.expiry_reasons import ExpiryReason
+from firnline_domain.base.times import DAY_MS, HOUR_MS
+from firnline_domain.policy.reasons.expiry import ExpiryReason
+from firnline_domain.policy.table_action.snapshot_retention import begins_ms
 from firnline_domain.settings.thresholds import Expiry
-from firnline_domain.times import DAY_MS, HOUR_MS
 
 SNAPSHOTS = 1_000  # about 1 MB of metadata file, which is written with every commit
 MANIFESTS = 500

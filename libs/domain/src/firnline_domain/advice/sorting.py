@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 
 from firnline_domain.advice.finding import Finding, Known
-from firnline_domain.counters.filters import Filters, Use
+from firnline_domain.counters.activity.filters import Filters, Use
 from firnline_domain.identity import TableName
 
 RULE = "missing_sort_order"

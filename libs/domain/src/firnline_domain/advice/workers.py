@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from firnline_domain.advice.finding import Finding, Known
-from firnline_domain.counters.writer_activity import SLOW_TIMES, Hour
-from firnline_domain.policy.deadlines import waits_for_worker
+from firnline_domain.counters.activity.writers import SLOW_TIMES, Hour
+from firnline_domain.policy.partition.deadlines import waits_for_worker
 
 MINUTE_MS = 60_000
 WAITING_MINUTES = 15  # a heartbeat says within a minute of its begin that an order is at work

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from firnline_domain.advice.finding import Finding, Known, size
-from firnline_domain.counters.writer_activity import Hour
-from firnline_domain.policy.promises import lead_ms
-from firnline_domain.records.tallies import FRAGMENTS_IN_TARGET
+from firnline_domain.counters.activity.writers import Hour
+from firnline_domain.policy.triggers.equality_delete_age import lead_ms
+from firnline_domain.records.parts.tallies import FRAGMENTS_IN_TARGET
 
 COMMITS = 120  # an hour: one every 30 s
 METADATA_COMMITS = 60  # an hour: 1,440 metadata files a day

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
-from firnline_domain.values import Value
+from firnline_domain.base.values import Value
 
 MAX_HEADS = 32  # that are remembered of one table; 100 ids each are 200 KB
 

@@ -13,12 +13,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from firnline_domain.base.values import Value, replace
 from firnline_domain.commits.conflicts import Conflict, replaced
-from firnline_domain.commits.heads import Head, LiveDelete, outlives, reaches
+from firnline_domain.commits.pinned_head import Head, LiveDelete, outlives, reaches
 from firnline_domain.identity import Scope, normal_path
-from firnline_domain.records.conflict_reasons import ConflictReason
+from firnline_domain.records.parts.conflict_reasons import ConflictReason
 from firnline_domain.records.results import DeleteKind, InputFile, RewriteFinished, RewriteGroup
-from firnline_domain.values import Value, replace
 
 
 class AddedDelete(Value):

@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 
-from firnline_domain.commits.heads import Head, LiveDelete, reaches
-from firnline_domain.commits.proofs import flaw
+from firnline_domain.base.values import Value, replace
+from firnline_domain.commits.pinned_head import Head, LiveDelete, reaches
+from firnline_domain.commits.row_count_proof import flaw
 from firnline_domain.commits.schemas import unreadable
 from firnline_domain.identity import Scope, normal_path
-from firnline_domain.records.conflict_reasons import ConflictReason
+from firnline_domain.records.parts.conflict_reasons import ConflictReason
 from firnline_domain.records.results import (
     AppliedDelete,
     DeleteKind,
@@ -21,7 +22,6 @@ from firnline_domain.records.results import (
     OutputFile,
     RewriteFinished,
 )
-from firnline_domain.values import Value, replace
 
 REPAIRABLE = frozenset(
     {

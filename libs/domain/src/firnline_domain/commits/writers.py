@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from firnline_domain.values import Value
+from firnline_domain.base.values import Value
 
 LIBRARY, ENGINE, ENGINE_VERSION = "iceberg-version", "engine-name", "engine-version"
 _RELEASE = re.compile(r"Apache Iceberg (\d{1,4})\.(\d{1,4})\.")

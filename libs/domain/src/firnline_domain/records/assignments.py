@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
+from firnline_domain.base.values import Value
 from firnline_domain.identity import bucket_of
 from firnline_domain.records.events import BucketLoaded, TableAssigned
-from firnline_domain.values import Value
 
 TOPIC = "bucket-assignments"  # compacted: assignments by table key, loads by bucket
 # A topic has fewer partitions. Of 2**60 no planner would ever come to an end (chaos, seed 229728).

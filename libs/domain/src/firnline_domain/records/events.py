@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from firnline_domain.base.values import Amount, Identifier, Moment, Signed, Value, field
 from firnline_domain.identity import Scope, TableName
-from firnline_domain.records.conflict_reasons import ConflictReason
-from firnline_domain.records.dead_rows import DeadRows
 from firnline_domain.records.orders import RewriteFiles, TableOrder
+from firnline_domain.records.parts.conflict_reasons import ConflictReason
+from firnline_domain.records.parts.dead_rows import DeadRows
+from firnline_domain.records.parts.slices import Slice
+from firnline_domain.records.parts.tallies import FileTally
 from firnline_domain.records.results import REWRITE, KeyChecksums, TableResult, TaskFailed
-from firnline_domain.records.slices import Slice
-from firnline_domain.records.tallies import FileTally
-from firnline_domain.values import Amount, Identifier, Moment, Signed, Value, field
 
 
 class TableChange(StrEnum):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from firnline_domain.base.values import Amount, Finite, Identifier, Moment, Signed, Value, field
 from firnline_domain.identity import MAIN, Scope, TableName
-from firnline_domain.records.slices import Slice
-from firnline_domain.values import Amount, Finite, Identifier, Moment, Signed, Value, field
+from firnline_domain.records.parts.slices import Slice
 
 
 class RewriteFiles(Value):

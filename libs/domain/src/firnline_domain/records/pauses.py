@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from firnline_domain.reason_code import ReasonCode
+from firnline_domain.base.reason_code import ReasonCode
+from firnline_domain.base.values import Moment, Value
 from firnline_domain.records.orders import PauseMaintenance, ResumeMaintenance
-from firnline_domain.values import Moment, Value
 
 TOPIC = "operator-orders"
 FLEET = "fleet"  # the key of what is for all tables

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 
+from firnline_domain.base.values import Amount, Finite, Identifier, Moment, Signed, Value, field
 from firnline_domain.identity import Scope, TableName
-from firnline_domain.records.dead_rows import DeadRows
 from firnline_domain.records.orders import TableOrder
-from firnline_domain.records.slices import Slice
-from firnline_domain.values import Amount, Finite, Identifier, Moment, Signed, Value, field
+from firnline_domain.records.parts.dead_rows import DeadRows
+from firnline_domain.records.parts.slices import Slice
 
 # Reason codes that workers give and others act on.
 ALREADY_COMMITTED = "already_committed"  # the order came again

@@ -1,7 +1,7 @@
 """Records that are too large for their topic, made smaller so that their readers still do right.
 
 Each step leaves out more than the one before it; the first that fits is sent. A record without
-steps, or whose last step is still too large, is not sent (`firnline_adapters.record_sizes`).
+steps, or whose last step is still too large, is not sent (`firnline_adapters.records.record_sizes`).
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from firnline_domain.base.values import replace
 from firnline_domain.identity import MAIN
 from firnline_domain.records.events import (
     CommitsRefused,
@@ -22,10 +23,9 @@ from firnline_domain.records.events import (
     TableCommitted,
     TableScanned,
 )
+from firnline_domain.records.parts.summaries import KNOWN, MAX_IDS, OURS, TASK_ID, task_ids_in
 from firnline_domain.records.results import RowsCompared, TaskFailed, TaskRunning
 from firnline_domain.records.states import TableAdvice, TableState
-from firnline_domain.records.summaries import KNOWN, MAX_IDS, OURS, TASK_ID, task_ids_in
-from firnline_domain.values import replace
 
 MAX_TEXT = 1_000  # characters of what only people read
 MAX_NAME = 1_000  # of a ref other than main

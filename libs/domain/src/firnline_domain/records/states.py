@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from firnline_domain.base.values import Amount, Finite, Identifier, Moment, Value, field
 from firnline_domain.identity import Scope, TableName
+from firnline_domain.records.parts.tallies import FileTally
 from firnline_domain.records.pauses import Hold
-from firnline_domain.records.tallies import FileTally
-from firnline_domain.values import Amount, Finite, Identifier, Moment, Value, field
 
 
 class PartitionState(Value):

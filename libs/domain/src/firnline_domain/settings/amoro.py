@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from firnline_domain.numbers import MAX_CHARS
-from firnline_domain.values import Value
+from firnline_domain.base.numbers import MAX_CHARS
+from firnline_domain.base.values import Value
 
 PREFIX = "self-optimizing."
 NEVER_MS = 100 * 365 * 86_400_000  # what Amoro writes as an interval below zero

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator
 
+from firnline_domain.base.numbers import number
+from firnline_domain.base.values import Value
 from firnline_domain.errors import Misconfigured
-from firnline_domain.numbers import number
-from firnline_domain.values import Value
 
 VARIABLE = "FIRNLINE_GROUPS"
 LEAST_GB_HOURS = 1e-6  # a bucket's part of less may be 0, which is any number

@@ -8,7 +8,7 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Any
 
-from firnline_domain.records.archive_marks import MARKS
+from firnline_domain.records.parts.archive_marks import MARKS
 from firnline_domain.records.states import SettingInForce
 from firnline_domain.settings.amoro import NO_DIFFERENCE, PREFIX, UNDERSTOOD
 from firnline_domain.settings.groups import unserved

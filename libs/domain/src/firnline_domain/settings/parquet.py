@@ -7,8 +7,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from firnline_domain.numbers import Range, real, whole
-from firnline_domain.values import Value
+from firnline_domain.base.numbers import Range, real, whole
+from firnline_domain.base.values import Value
 
 GIB = 1 << 30
 INT, LONG = (1 << 31) - 1, (1 << 63) - 1  # the most that Java's hold

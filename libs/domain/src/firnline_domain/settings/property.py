@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from firnline_domain.numbers import Range, whole
-from firnline_domain.times import DAY_MS
-from firnline_domain.values import Value
+from firnline_domain.base.numbers import Range, whole
+from firnline_domain.base.times import DAY_MS
+from firnline_domain.base.values import Value
 
 AGE_MS = 100 * 365 * DAY_MS  # what people write for never; no record tells of longer ones
 PAUSE = whole(0, AGE_MS)

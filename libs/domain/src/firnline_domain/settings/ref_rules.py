@@ -15,9 +15,9 @@ from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from functools import lru_cache
 
+from firnline_domain.base.times import DAY_MS, HOUR_MS
+from firnline_domain.base.values import Value
 from firnline_domain.identity import MAIN
-from firnline_domain.times import DAY_MS, HOUR_MS
-from firnline_domain.values import Value
 
 FORM = (
     "write 'PATTERN AGE [keep NUMBER]', as in 'daily-* 30d keep 7', with an age in hours (12h) or "

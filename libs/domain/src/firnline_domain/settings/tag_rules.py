@@ -13,7 +13,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
-from firnline_domain.values import Value
+from firnline_domain.base.values import Value
 
 FORM = (
     "write names with one of {hour}, {date}, {week}, {month} or {year} each, as in "

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from functools import lru_cache
 
-from firnline_domain.numbers import real, whole
-from firnline_domain.records.tallies import DEFAULT_TARGET_BYTES, TARGET_RANGE
+from firnline_domain.base.numbers import real, whole
+from firnline_domain.base.times import DAY_MS, HOUR_MS
+from firnline_domain.base.values import Value, replace
+from firnline_domain.records.parts.tallies import DEFAULT_TARGET_BYTES, TARGET_RANGE
 from firnline_domain.settings.amoro import UNDERSTOOD
 from firnline_domain.settings.groups import Budget, Group, served
 from firnline_domain.settings.property import AGE_MS, FILES, PAUSE, SIZE, Property
-from firnline_domain.times import DAY_MS, HOUR_MS
-from firnline_domain.values import Value, replace
 
 PRICE = real(0, 1_000_000)  # dollars
 FLEET = "*"  # the budget of all groups without a quota; no group has that name

@@ -17,8 +17,8 @@ from datetime import date, datetime, time, timedelta
 from functools import lru_cache
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from firnline_domain.times import DAY_MS
-from firnline_domain.values import Value
+from firnline_domain.base.times import DAY_MS
+from firnline_domain.base.values import Value
 
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 # A table's owner may write what he likes, and every tick evaluates it: 400 periods take 20 ms.

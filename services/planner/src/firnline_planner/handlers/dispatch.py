@@ -34,12 +34,12 @@ from firnline_planner.handlers.task_results import (
     on_table_result,
     on_task_result,
 )
-from firnline_planner.reconcile.context import TableContext
-from firnline_planner.reconcile.failing_tables import PUBLISH, RECONCILE
-from firnline_planner.reconcile.isolation import TickSteps
-from firnline_planner.reconcile.publishing import publish_at
+from firnline_planner.publish.table_state import publish_at
 from firnline_planner.reconcile.schedule import Due
 from firnline_planner.reconcile.table import reconcile_at
+from firnline_planner.state.failing_tables import PUBLISH, RECONCILE
+from firnline_planner.state.table_context import TableContext
+from firnline_planner.state.table_isolation import TickSteps
 
 FACTS = ("file-changes", "maintenance-events", "operator-orders", "table-scans")
 """Topics whose records are handled here. Those that move tables between buckets: `routing`."""

@@ -2,32 +2,32 @@
 
 from __future__ import annotations
 
-from firnline_domain.counters.counters import TableCounters
-from firnline_domain.counters.debts import NO_DEBT, debt_added_by
-from firnline_domain.counters.folding import Folded, Verdict, fold
-from firnline_domain.counters.missing_snapshots import ResyncReason, next_held, wait
-from firnline_domain.counters.work import Partition, Table, TableWork
+from firnline_domain.base.times import HOUR_MS
+from firnline_domain.base.values import replace
+from firnline_domain.counters.fold.folding import Folded, Verdict, fold
+from firnline_domain.counters.fold.missing_snapshots import ResyncReason, next_held, wait
+from firnline_domain.counters.state.counters import TableCounters
+from firnline_domain.counters.state.debt import NO_DEBT, debt_added_by
+from firnline_domain.counters.state.work import Partition, Table, TableWork
 from firnline_domain.errors import PoisonousRecord
 from firnline_domain.identity import MAIN, Scope, TableName
-from firnline_domain.policy.expiry import after_expired, retry_allowed
-from firnline_domain.policy.full_rewrites import with_full_interval
-from firnline_domain.policy.heat import heated
-from firnline_domain.policy.outcomes import (
+from firnline_domain.policy.partition.outcomes import (
     after_change,
     released,
     with_debt_ages,
     with_head_start,
 )
+from firnline_domain.policy.table_action.snapshot_retention import after_expired, retry_allowed
+from firnline_domain.policy.triggers.full_rewrites import with_full_interval
+from firnline_domain.policy.triggers.hot_partitions import heated
 from firnline_domain.records.events import ChangeKind, FilesChanged
-from firnline_domain.records.sharing import SharingRefusal
-from firnline_domain.times import HOUR_MS
-from firnline_domain.values import replace
+from firnline_domain.records.parts.sharing import SharingRefusal
 
-from firnline_planner.reconcile.advice import with_commit
-from firnline_planner.reconcile.context import TableContext, spread_name
+from firnline_planner.publish.advice import with_commit
 from firnline_planner.reconcile.table import reconcile
 from firnline_planner.reconcile.tasks import finish, is_in_counters
 from firnline_planner.reconcile.worker_memory import note_success
+from firnline_planner.state.table_context import TableContext, spread_name
 
 ASK_WHICH_MS = HOUR_MS  # between two questions whether a table is there: each reads all of it
 WITHOUT_EFFECT = (Verdict.DUPLICATE, Verdict.STALE)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 
-from firnline_domain.counters.work import Partition, Table
+from firnline_domain.base.values import replace
+from firnline_domain.counters.state.work import Partition, Table
 from firnline_domain.errors import PoisonousRecord
-from firnline_domain.policy.decisions import Reason
-from firnline_domain.policy.freezing import FREEZE
-from firnline_domain.policy.outcomes import taken_back, unparked
-from firnline_domain.policy.requested import ACTIONS, Requested, requested_rewrites
-from firnline_domain.policy.table_actions import TABLE_ACTIONS
+from firnline_domain.policy.operator_requests import ACTIONS, Requested, requested_rewrites
+from firnline_domain.policy.partition.outcomes import taken_back, unparked
+from firnline_domain.policy.reasons.partition import Reason
+from firnline_domain.policy.table_action.registry import TABLE_ACTIONS
+from firnline_domain.policy.triggers.freezing import FREEZE
 from firnline_domain.records.orders import (
     HoldPartitions,
     PauseMaintenance,
@@ -20,12 +21,11 @@ from firnline_domain.records.orders import (
     UnparkTable,
 )
 from firnline_domain.records.pauses import Pause
-from firnline_domain.values import replace
 
-from firnline_planner.effects import TABLE_TASKS, Output
-from firnline_planner.reconcile.context import TableContext
 from firnline_planner.reconcile.table import reconcile
+from firnline_planner.state.effects import TABLE_TASKS, Output
 from firnline_planner.state.encoding import UnreadableValue, table_key_in
+from firnline_planner.state.table_context import TableContext
 
 
 def on_partition_order(order: UnparkTable | HoldPartitions, context: TableContext) -> None:

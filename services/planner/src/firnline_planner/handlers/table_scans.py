@@ -3,9 +3,10 @@ changes its policy, and published where that changes the advice. CommitsRefused:
 
 from __future__ import annotations
 
-from firnline_domain.counters.filters import after_scan_report
-from firnline_domain.counters.partition_heat import reached_by
-from firnline_domain.counters.reads import (
+from firnline_domain.base.values import replace
+from firnline_domain.counters.activity.filters import after_scan_report
+from firnline_domain.counters.activity.partition_age import reached_by
+from firnline_domain.counters.activity.reads import (
     Reads,
     Scanned,
     after_report,
@@ -15,12 +16,11 @@ from firnline_domain.counters.reads import (
 from firnline_domain.identity import MAIN
 from firnline_domain.records.events import CommitsRefused, TableScanned
 from firnline_domain.settings.thresholds import ReadsFrom, Thresholds, thresholds
-from firnline_domain.values import replace
 
 from firnline_planner.handlers.file_changes import is_of_another
-from firnline_planner.reconcile.advice import column_sought, with_refusals
-from firnline_planner.reconcile.context import TableContext
-from firnline_planner.reconcile.publishing import with_publication
+from firnline_planner.publish.advice import column_sought, with_refusals
+from firnline_planner.publish.table_state import with_publication
+from firnline_planner.state.table_context import TableContext
 
 
 def on_table_scanned(event: TableScanned, context: TableContext) -> None:

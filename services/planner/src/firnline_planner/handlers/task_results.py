@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from firnline_domain.counters.work import RunningTask, Table
+from firnline_domain.base.values import replace
+from firnline_domain.counters.state.work import RunningTask, Table
 from firnline_domain.errors import PoisonousRecord
 from firnline_domain.identity import MAIN, Scope
-from firnline_domain.policy.cost_benefit import Action
-from firnline_domain.policy.costs import Work, key_share
-from firnline_domain.policy.deadlines import after_commit, after_heartbeat, awaiting_counters
-from firnline_domain.policy.outcomes import after_late_report, committed_late, rows_differed
-from firnline_domain.policy.promises import turnaround_after
-from firnline_domain.policy.table_action import TableAction
-from firnline_domain.policy.table_actions import TABLE_ACTIONS
-from firnline_domain.policy.table_prices import pace_after, pace_of
-from firnline_domain.records.conflict_reasons import ConflictReason
+from firnline_domain.policy.cost.cost_benefit import Action
+from firnline_domain.policy.cost.cost_model import Work, key_share
+from firnline_domain.policy.cost.table_action_cost import pace_after, pace_of
+from firnline_domain.policy.partition.deadlines import (
+    after_commit,
+    after_heartbeat,
+    awaiting_counters,
+)
+from firnline_domain.policy.partition.outcomes import (
+    after_late_report,
+    committed_late,
+    rows_differed,
+)
+from firnline_domain.policy.table_action.base import TableAction
+from firnline_domain.policy.table_action.registry import TABLE_ACTIONS
+from firnline_domain.policy.triggers.equality_delete_age import turnaround_after
 from firnline_domain.records.events import RewriteCommitted, RewriteConflicted, RewriteSkipped
+from firnline_domain.records.parts.conflict_reasons import ConflictReason
 from firnline_domain.records.results import (
     ALREADY_COMMITTED,
     Mode,
@@ -23,13 +32,12 @@ from firnline_domain.records.results import (
     TaskFailed,
     TaskRunning,
 )
-from firnline_domain.values import replace
 
-from firnline_planner.reconcile.advice import with_duplicate, with_result
-from firnline_planner.reconcile.context import TableContext
+from firnline_planner.publish.advice import with_duplicate, with_result
 from firnline_planner.reconcile.table import reconcile
 from firnline_planner.reconcile.tasks import end_failed, finish, is_in_counters
 from firnline_planner.reconcile.worker_memory import note_failure, note_success
+from firnline_planner.state.table_context import TableContext
 
 TaskResult = RewriteCommitted | RewriteConflicted | RewriteSkipped | TaskFailed
 # Planning again changes nothing.

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
+from firnline_domain.base.values import replace
 from firnline_domain.identity import MAIN
-from firnline_domain.policy.placement import REST_MS, WINDOW_MS, is_hot, moves
+from firnline_domain.policy.fleet.placement import REST_MS, WINDOW_MS, is_hot, moves
 from firnline_domain.records.assignments import TOPIC, Board
 from firnline_domain.records.events import BucketLoaded
 from firnline_domain.records.orders import MoveTable
-from firnline_domain.values import replace
 
-from firnline_planner.effects import SERVICE, Output
-from firnline_planner.reconcile.context import TableContext
+from firnline_planner.state.effects import SERVICE, Output
+from firnline_planner.state.table_context import TableContext
 
 REPORT_MS = 5_000  # between two reports, at the least
 DECIDE_AFTER_MS = 10_000  # when every bucket has reported the window that has ended

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from firnline_adapters.dead_letters import DEAD_LETTERS
-from firnline_adapters.records import RecordCodec
+from firnline_adapters.kafka.dead_letters import DEAD_LETTERS
+from firnline_adapters.records.codec import RecordCodec
+from firnline_domain.base.values import replace
 from firnline_domain.errors import PoisonousRecord
 from firnline_domain.identity import MAIN
-from firnline_domain.policy.placement import first_bucket
+from firnline_domain.policy.fleet.placement import first_bucket
 from firnline_domain.records.assignments import HANDOVERS, Board, Route
 from firnline_domain.records.events import (
     ChangeKind,
@@ -30,18 +31,17 @@ from firnline_domain.records.orders import (
     RecallTable,
 )
 from firnline_domain.records.pauses import FLEET, FLEET_PARTITION
-from firnline_domain.values import replace
 
-from firnline_planner.effects import ADVICE, TABLE_STATES, Effects, Output
 from firnline_planner.handlers.dispatch import on_record
 from firnline_planner.placement.load import BucketLoad
 from firnline_planner.placement.transfers import Transfers
-from firnline_planner.reconcile.context import TableContext
-from firnline_planner.reconcile.failing_tables import FORGET, MOVE
-from firnline_planner.reconcile.isolation import NO_TABLE, TickSteps, attempt
 from firnline_planner.reconcile.schedule import Due
 from firnline_planner.state.bucket_state import BucketState
+from firnline_planner.state.effects import ADVICE, TABLE_STATES, Effects, Output
 from firnline_planner.state.encoding import UnusableState, ref_key, table_key_in
+from firnline_planner.state.failing_tables import FORGET, MOVE
+from firnline_planner.state.table_context import TableContext
+from firnline_planner.state.table_isolation import NO_TABLE, TickSteps, attempt
 
 
 @dataclass(frozen=True)

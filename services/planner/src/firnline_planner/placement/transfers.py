@@ -9,16 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from firnline_adapters.records import encode
+from firnline_adapters.records.codec import encode
+from firnline_domain.base.values import replace
 from firnline_domain.identity import MAIN, bucket_of
 from firnline_domain.records.assignments import HANDOVERS, TOPIC, Board, Route, next_epoch
 from firnline_domain.records.events import KeptPair, RecordForwarded, TableAssigned, TableHanded
 from firnline_domain.records.orders import RecallTable
-from firnline_domain.values import replace
 
-from firnline_planner.effects import Output
-from firnline_planner.reconcile.context import TableContext
 from firnline_planner.state.bucket_state import BucketState
+from firnline_planner.state.effects import Output
 from firnline_planner.state.encoding import (
     PARTITION,
     PAUSE,
@@ -32,6 +31,7 @@ from firnline_planner.state.encoding import (
     table_key_in,
     to_bytes,
 )
+from firnline_planner.state.table_context import TableContext
 
 
 class Transfers:

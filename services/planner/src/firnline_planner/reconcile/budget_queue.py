@@ -8,21 +8,21 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from firnline_domain.counters.work import Table
+from firnline_domain.base.values import replace
+from firnline_domain.counters.state.work import Table
 from firnline_domain.identity import Scope
-from firnline_domain.policy.rewrite import decide
-from firnline_domain.policy.table_actions import TABLE_ACTIONS
+from firnline_domain.policy.partition.decide import decide
+from firnline_domain.policy.table_action.registry import TABLE_ACTIONS
 from firnline_domain.settings.groups import Budget
-from firnline_domain.values import replace
 
-from firnline_planner.effects import TABLE_TASKS, BudgetRequest, Effects, Output, Place
-from firnline_planner.reconcile.context import TableContext
-from firnline_planner.reconcile.failing_tables import ORDER
-from firnline_planner.reconcile.isolation import TickSteps
-from firnline_planner.reconcile.publishing import with_publication
-from firnline_planner.reconcile.ranking import Candidate, Paid, affordable
+from firnline_planner.publish.table_state import with_publication
 from firnline_planner.reconcile.table import order, together
+from firnline_planner.state.budget_ranking import Candidate, Paid, affordable
+from firnline_planner.state.effects import TABLE_TASKS, BudgetRequest, Effects, Output, Place
+from firnline_planner.state.failing_tables import ORDER
 from firnline_planner.state.fleet_share import TokenBuckets
+from firnline_planner.state.table_context import TableContext
+from firnline_planner.state.table_isolation import TickSteps
 
 GRANT_INTERVAL_MS = 1_000  # not oftener: it goes over all who wait
 

@@ -7,7 +7,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from firnline_domain.counters.work import Table
+from firnline_domain.counters.state.work import Table
 
 from firnline_planner.state.encoding import reconcile_ms
 

@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import partial
 
-from firnline_domain.counters.missing_snapshots import resync_request
-from firnline_domain.counters.work import Partition, Table
+from firnline_domain.base.values import replace
+from firnline_domain.counters.fold.missing_snapshots import resync_request
+from firnline_domain.counters.state.work import Partition, Table
 from firnline_domain.errors import PoisonousRecord
 from firnline_domain.identity import Scope
-from firnline_domain.policy.decisions import Decision, Reason
-from firnline_domain.policy.full_rewrites import with_full_interval
-from firnline_domain.policy.heat import waiting
-from firnline_domain.policy.lanes import lane_of, topic_of
-from firnline_domain.policy.outcomes import ordered, with_debt_ages
-from firnline_domain.policy.prices import of_rewrite
-from firnline_domain.policy.rewrite import (
+from firnline_domain.policy.cost.dollars import of_rewrite
+from firnline_domain.policy.fleet.lanes import lane_of, topic_of
+from firnline_domain.policy.partition.decide import (
     admit,
     cost_benefit_of,
     debts,
@@ -23,25 +20,23 @@ from firnline_domain.policy.rewrite import (
     explain,
     order_for,
 )
-from firnline_domain.policy.slices import share_of
-from firnline_domain.policy.table_action import SHADOW_RECHECK_MS, TableAction
-from firnline_domain.policy.table_actions import TABLE_ACTIONS
+from firnline_domain.policy.partition.outcomes import ordered, with_debt_ages
+from firnline_domain.policy.reasons.partition import Decision, Reason
+from firnline_domain.policy.table_action.base import SHADOW_RECHECK_MS, TableAction
+from firnline_domain.policy.table_action.registry import TABLE_ACTIONS
+from firnline_domain.policy.triggers.full_rewrites import with_full_interval
+from firnline_domain.policy.triggers.hot_partitions import waiting
+from firnline_domain.policy.triggers.slices import share_of
 from firnline_domain.settings.thresholds import Thresholds
-from firnline_domain.values import replace
 
-from firnline_planner.effects import (
-    RESYNC_REQUESTS,
-    TABLE_TASKS,
-    Output,
-    Place,
-)
-from firnline_planner.reconcile.context import TableContext, spread_name
-from firnline_planner.reconcile.failing_tables import RECONCILE
-from firnline_planner.reconcile.isolation import attempt
-from firnline_planner.reconcile.publishing import with_publication
-from firnline_planner.reconcile.ranking import candidate_of
+from firnline_planner.publish.table_state import with_publication
 from firnline_planner.reconcile.tasks import end_failed, end_waiting
+from firnline_planner.state.budget_ranking import candidate_of
+from firnline_planner.state.effects import RESYNC_REQUESTS, TABLE_TASKS, Output, Place
 from firnline_planner.state.encoding import UnusableState, ref_key
+from firnline_planner.state.failing_tables import RECONCILE
+from firnline_planner.state.table_context import TableContext, spread_name
+from firnline_planner.state.table_isolation import attempt
 
 
 def reconcile(context: TableContext, table: Table, touched: Iterable[Scope]) -> None:

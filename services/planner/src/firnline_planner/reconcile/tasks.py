@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from firnline_domain.counters.counters import TableCounters
-from firnline_domain.counters.work import SLOTS, PartitionWork, RunningTask, Table
-from firnline_domain.policy.dead_files import positional_records
-from firnline_domain.policy.decisions import Reason
-from firnline_domain.policy.holds import rewrite_hold_of
-from firnline_domain.policy.outcomes import failed, has_succeeded, succeeded, waited_in_vain
-from firnline_domain.policy.v2_deletes import after_rewrite
-from firnline_domain.records.slices import Slice
-from firnline_domain.values import replace
+from firnline_domain.base.values import replace
+from firnline_domain.counters.state.counters import TableCounters
+from firnline_domain.counters.state.work import SLOTS, PartitionWork, RunningTask, Table
+from firnline_domain.policy.fleet.holds import rewrite_hold_of
+from firnline_domain.policy.partition.outcomes import (
+    failed,
+    has_succeeded,
+    succeeded,
+    waited_in_vain,
+)
+from firnline_domain.policy.partition.v2_deletes import after_rewrite
+from firnline_domain.policy.reasons.partition import Reason
+from firnline_domain.policy.triggers.dead_files import positional_records
+from firnline_domain.records.parts.slices import Slice
 
-from firnline_planner.reconcile.context import TableContext
+from firnline_planner.state.table_context import TableContext
 
 MANY_PARTITIONS = 1_000  # decided about in 0.1 s
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from firnline_domain.counters.work import RunningTask
-from firnline_domain.policy.lanes import Lane, lane_of_order
-from firnline_domain.policy.memory_tuning import TOPIC as WORKER_DIRECTIVES
-from firnline_domain.policy.memory_tuning import MemoryTuning
+from firnline_domain.counters.state.work import RunningTask
+from firnline_domain.policy.fleet.lanes import Lane, lane_of_order
+from firnline_domain.policy.fleet.worker_memory import TOPIC as WORKER_DIRECTIVES
+from firnline_domain.policy.fleet.worker_memory import MemoryTuning
 from firnline_domain.records.orders import SizeWorkers
 from firnline_domain.records.results import OUT_OF_MEMORY, TaskFailed
 from firnline_domain.settings.groups import DEFAULT
 
-from firnline_planner.effects import Output
-from firnline_planner.reconcile.context import TableContext
 from firnline_planner.state.bucket_state import BucketState
+from firnline_planner.state.effects import Output
+from firnline_planner.state.table_context import TableContext
 
 
 def note_failure(context: TableContext, task: RunningTask, event: TaskFailed) -> None:

@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from operator import itemgetter
 
-from firnline_domain.counters.work import Partition, Table
+from firnline_domain.base.times import CLOCKS_DIFFER_MS
+from firnline_domain.base.values import replace
+from firnline_domain.counters.state.work import Partition, Table
 from firnline_domain.errors import PoisonousRecord
 from firnline_domain.identity import Scope
-from firnline_domain.policy.set_back import set_partition_back, set_table_back
+from firnline_domain.policy.clock_set_back import set_partition_back, set_table_back
 from firnline_domain.records.assignments import Route
 from firnline_domain.records.pauses import Pause
-from firnline_domain.times import CLOCKS_DIFFER_MS
-from firnline_domain.values import replace
 
 from firnline_planner.state.encoding import (
     CURSOR,

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from functools import cache
 
 import msgspec
-from firnline_domain.counters.missing_snapshots import resync_ms
-from firnline_domain.counters.work import Partition, Table
+from firnline_domain.base.times import earliest
+from firnline_domain.base.values import Value, bounded, within_longs
+from firnline_domain.counters.fold.missing_snapshots import resync_ms
+from firnline_domain.counters.state.work import Partition, Table
 from firnline_domain.identity import Scope
 from firnline_domain.records.assignments import Route
 from firnline_domain.records.pauses import Pause
-from firnline_domain.times import earliest
-from firnline_domain.values import Value, bounded, within_longs
 
 from firnline_planner.state.fleet_share import FleetShare
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from firnline_domain.policy.costs import FIRNLINE, Work, learned
-from firnline_domain.policy.memory_tuning import MemoryTuning
-from firnline_domain.policy.sorting import sort_wall_s
+from firnline_domain.base.times import HOUR_MS
+from firnline_domain.base.values import Value, field, replace
+from firnline_domain.policy.cost.cost_model import FIRNLINE, Work, learned
+from firnline_domain.policy.fleet.worker_memory import MemoryTuning
+from firnline_domain.policy.triggers.sorting import sort_wall_s
 from firnline_domain.settings.groups import DEFAULT, Budget
-from firnline_domain.times import HOUR_MS
-from firnline_domain.values import Value, field, replace
 
 UNTRIED = MemoryTuning()
 AIM_MS = 30 * 60_000  # twice as long as a table that waits may take until it asks again

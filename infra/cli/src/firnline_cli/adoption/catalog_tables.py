@@ -1,0 +1,162 @@
+"""Tables of a catalog as an adoption sees them: by name, by their newest summary, by manifests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
+
+from firnline_domain.errors import RetryLater, TaskRefused
+from firnline_domain.identity import MAIN, TableName
+from firnline_domain.policy.table_action.snapshot_retention import EXPIRE, refusal
+from firnline_domain.records.orders import ExpireSnapshots
+from firnline_domain.records.parts.tallies import target_bytes_of
+from firnline_domain.settings.in_force import with_namespace
+from firnline_domain.settings.thresholds import Expiry, Thresholds, thresholds
+from firnline_iceberg.expiry.snapshot_selection import expiring, going
+from firnline_iceberg.metadata.avro_reader import MetadataFileGone
+from firnline_iceberg.metadata.manifest_reader import Detail
+from firnline_iceberg.metadata.partition_tally import partition_changes
+from firnline_iceberg.scan.planning import live_entries
+from firnline_iceberg.table.catalog_client import Tables
+from firnline_iceberg.table.loaded_table import LoadedTable, TableGone
+
+from firnline_cli.adoption.equality_deletes import (
+    EqualityDeletes,
+    Gone,
+    Unreadable,
+    equality_deletes_of,
+)
+from firnline_cli.adoption.newcomers import (
+    FirstExpiry,
+    Newcomer,
+    by_manifests,
+    by_summary,
+    summary_of,
+)
+
+Name = tuple[str, ...]
+T = TypeVar("T")
+TRIES = 4  # over 7 s: a catalog that is started anew is back by then
+PAUSE_S = 1.0  # doubles
+
+
+class Lake(Protocol):
+    """Where tables to adopt come from: one catalog."""
+
+    @property
+    def catalog_path(self) -> str:
+        """`TableName.catalog_path` of its tables. Raises RetryLater."""
+
+    def names(self, below: Name) -> Iterator[Name]:
+        """Namespace levels and name of every table of a namespace and of those below it; of all
+        for (). Raises RetryLater, and TaskRefused where there is no such namespace."""
+
+    def newcomer(self, name: Name) -> Newcomer:
+        """A table by its newest snapshot's summary. Raises Gone, Unreadable."""
+
+    def closer(self, newcomer: Newcomer) -> Newcomer:
+        """The same by its manifests, exact. Raises Gone, Unreadable."""
+
+    def first_expiry(self, table: TableName) -> FirstExpiry:
+        """What would be deleted of it, by all of its snapshots. Raises Gone where the name belongs
+        to no table now or to another, Unreadable."""
+
+
+@dataclass
+class CatalogLake:
+    """See `Lake`. `tables` had better load no more snapshots than refs need: a table may have
+    thousands, and its newest one is enough to weigh it; `whole` loads all, of what is adopted."""
+
+    tables: Tables
+    whole: Tables
+    fleet: Thresholds
+    sleep: Callable[[float], None]
+    now: Callable[[], float]
+    _namespaces: dict[Name, dict[str, str]] = field(default_factory=dict)
+
+    @property
+    def catalog_path(self) -> str:
+        """See `Lake.catalog_path`."""
+        return self.tables.catalog_path
+
+    def names(self, below: Name) -> Iterator[Name]:
+        """See `Lake.names`."""
+        return self.tables.names(below)
+
+    def newcomer(self, name: Name) -> Newcomer:
+        """See `Lake.newcomer`."""
+        table = self._tried(lambda: self.tables.named(name[:-1], name[-1]))
+        limits = self._limits(table)
+        head = table.head_id(MAIN)
+        if head is None:
+            return Newcomer(table.identity, 0, 0, 0, 0, 0.0)
+        said = table.snapshot(head).summary
+        return by_summary(
+            table.identity,
+            summary_of(said.additional_properties if said else {}),
+            limits,
+            partitioned=any(spec.fields for spec in table.metadata.partition_specs),
+            format_version=table.format_version,
+        )
+
+    def closer(self, newcomer: Newcomer) -> Newcomer:
+        """See `Lake.closer`."""
+        table = self._tried(lambda: self.tables.load(newcomer.table))
+        limits, head = self._limits(table), table.head_id(MAIN)
+        if head is None:
+            return Newcomer(table.identity, 0, 0, 0, 0, 0.0)
+        held = self._tried(
+            lambda: partition_changes(
+                live_entries(table, head, Detail.COUNTS), target_bytes_of(self._settings(table))
+            )
+        )
+        return by_manifests(table.identity, held, limits)
+
+    def first_expiry(self, table: TableName) -> FirstExpiry:
+        """See `Lake.first_expiry`."""
+        whole, now_ms = self._tried(lambda: self.whole.load(table)), int(self.now() * 1000)
+        count, limits = len(whole.snapshots), self._limits(whole)
+        order = ExpireSnapshots(
+            "", table, EXPIRE, "", 0, 1, now_ms, now_ms,
+            older_than_ms=0, retain_last=1, protected_snapshot_ids=(), begins_at_ms=now_ms,
+        )  # fmt: skip
+        if why := refusal(order, self._settings(whole), now_ms):
+            return FirstExpiry(count, reason=why)
+        grace_ms = limits.expire_grace_ms if limits.expire is Expiry.CAREFUL else 0
+        begins_ms = now_ms + grace_ms
+        gone = expiring(whole, begins_ms - limits.retention_ms, limits.min_snapshots, begins_ms)
+        return FirstExpiry(count, going(whole, gone), grace_ms)
+
+    def equality_deletes(self, table: TableName) -> EqualityDeletes:
+        """See `equality_deletes.Reader`."""
+        found = self._tried(lambda: self.tables.load(table))
+        promised = self._limits(found).max_equality_delete_age_ms > 0
+        return self._tried(lambda: equality_deletes_of(found, promised))
+
+    def _limits(self, table: LoadedTable) -> Thresholds:
+        return thresholds(self._settings(table), self.fleet)
+
+    def _settings(self, table: LoadedTable) -> dict[str, str]:
+        namespace = table.identity.namespace
+        if namespace not in self._namespaces:
+            self._namespaces[namespace] = self._tried(
+                lambda: self.tables.namespace_properties(table.identity)
+            )
+        return dict(with_namespace(table.properties, self._namespaces[namespace]))
+
+    def _tried(self, read: Callable[[], T]) -> T:
+        for left in reversed(range(TRIES)):
+            try:
+                return read()
+            except TableGone as error:
+                raise Gone(str(error)) from None
+            except RetryLater as error:
+                if not left:
+                    raise Unreadable(str(error)) from None
+                self.sleep(PAUSE_S * 2 ** (TRIES - 1 - left))
+            except (TaskRefused, MetadataFileGone) as error:
+                raise Unreadable(str(error)) from None
+            except Exception as error:  # what is odd about one table is said of it alone
+                raise Unreadable(f"{type(error).__name__}: {error}"[:500]) from error
+        raise AssertionError

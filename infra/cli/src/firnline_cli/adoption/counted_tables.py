@@ -1,0 +1,121 @@
+"""Which tables the planner counts by now, as it shows them: the progress of an adoption."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from firnline_domain.identity import MAIN, TableName
+from firnline_domain.records.pauses import HoldReason
+from firnline_domain.records.states import TableState
+
+from firnline_cli.shared.topic_reader import Topics
+
+TOPIC = "table-states"
+
+
+class Standing(StrEnum):
+    """What Firnline does with a table that it counts; `words` say how to change that."""
+
+    MAINTAINED = "maintained"
+    SHADOW = "shadow"
+    PAUSED = "paused"
+    OFF = "off"
+
+    @property
+    def words(self) -> str:
+        """After the number of tables."""
+        return _WORDS[self]
+
+
+_WORDS = {
+    Standing.MAINTAINED: "maintained: rewritten and expired when the policy says so",
+    Standing.SHADOW: (
+        "in shadow mode: nothing is ordered. Set the table property firnline.shadow=false, or for "
+        "all tables start the planner without firnline.shadow in FIRNLINE_DEFAULTS"
+    ),
+    Standing.PAUSED: "paused: nothing is ordered until `firnline resume`",
+    Standing.OFF: "switched off: the table or its namespace has firnline.enabled=false",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CountedTable:
+    """`parked` and `failing`: whether any partition is, or waits after a failure."""
+
+    table: TableName
+    bytes: int
+    parked: bool
+    failing: bool
+    standing: Standing = Standing.MAINTAINED
+
+    @property
+    def full_name(self) -> tuple[str, ...]:
+        """Catalog, namespace levels and name."""
+        return (self.table.catalog_path, *self.table.namespace, self.table.name)
+
+
+class CountedTables:
+    """What `table-states` has said. About half a kilobyte for each table."""
+
+    def __init__(self, topics: Topics) -> None:
+        self._topics = topics
+        self._tables: dict[str, CountedTable] = {}  # by key
+        self._names: dict[tuple[str, ...], str] = {}  # full name -> key
+
+    def __len__(self) -> int:
+        return len(self._tables)
+
+    def catch_up(self) -> None:
+        """Take in what was shown since. Raises RetryLater."""
+        for key, state in self._topics.news(TOPIC, _of_main):
+            self._take(key.removesuffix(f"/{MAIN}"), state)
+
+    def of(self, key: str) -> CountedTable | None:
+        """The table with this key."""
+        return self._tables.get(key)
+
+    def named(self, name: tuple[str, ...]) -> CountedTable | None:
+        """The table of that full name, as the planner has heard it last."""
+        return self._tables.get(self._names.get(name, ""))
+
+    def _take(self, key: str, state: TableState | None) -> None:
+        before = self._tables.pop(key, None)
+        if before is not None and self.named(before.full_name) is None:
+            self._names.pop(before.full_name)  # else another table has taken the name
+        if state is None or state.removed:
+            return
+        known = known_table(state)
+        self._tables[key] = known
+        self._names[known.full_name] = key
+
+
+def _of_main(key: str) -> bool:
+    return key.endswith(f"/{MAIN}")
+
+
+def known_table(state: Any) -> CountedTable:
+    """The part of a table's state that matters here."""
+    statuses = state.statuses
+    holds = state.holds
+    deletes = holds.equality_deletes + holds.position_deletes + holds.deletion_vectors
+    return CountedTable(
+        table=state.table,
+        bytes=holds.data.bytes + deletes.bytes,
+        parked="parked" in statuses,
+        failing="backing_off" in statuses,
+        standing=standing_of(state),
+    )
+
+
+def standing_of(state: Any) -> Standing:
+    """By the settings that are not the default, and by what keeps orders back."""
+    set_here = {one.name: one.value for one in state.in_force or ()}
+    hold = state.hold.reason if state.hold else ""
+    if set_here.get("firnline.enabled") == "false":
+        return Standing.OFF
+    if hold == HoldReason.PAUSED:
+        return Standing.PAUSED
+    is_shadow = set_here.get("firnline.shadow") == "true" or hold == HoldReason.SHADOW
+    return Standing.SHADOW if is_shadow else Standing.MAINTAINED

@@ -1,0 +1,135 @@
+"""Requests that are out: sent at a bounded rate, and no more at once than are dealt with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from firnline_domain.errors import RetryLater
+from firnline_domain.identity import MAIN, TableName
+from firnline_domain.records.orders import ResyncTable
+
+from firnline_cli.adoption.counted_tables import CountedTables
+from firnline_cli.shared.topic_reader import Topics
+
+TOPIC = "resync-requests"
+ENRICHER = "enricher"  # its consumer group
+REASON = "adopted"
+REFRESH_S = 1.0  # between two looks: some dozen calls to the broker
+# Without anything that moves. A table that the planner counts is shown within a minute; one that
+# the enricher reads may be huge, or its storage away, for which it has as much patience itself.
+PATIENCE_S = 120.0
+SLOW_S = 600.0
+AGAIN = "Then start this again: it goes on where it stopped"
+T = TypeVar("T")
+
+
+class Stopped(Exception):
+    """It makes no sense to go on now; the message says why and what to do."""
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Seconds; both are given, so that tests need not wait."""
+
+    now: Callable[[], float]
+    sleep: Callable[[float], None]
+
+
+@dataclass
+class Requests:
+    """`interval_s`: between two requests. `most`: tables under way at once, by the enricher's
+    lag as well as by what the planner shows. `waiting` is told when nothing can be sent for now."""
+
+    topics: Topics
+    known: CountedTables
+    clock: Clock
+    interval_s: float
+    most: int
+    waiting: Callable[[str], None]
+    unanswered: list[TableName] = field(default_factory=list)
+    _tables: dict[str, tuple[TableName, float]] = field(default_factory=dict)  # and when asked for
+    _lag: int = 0  # requests before the enricher at the last look, and those sent since
+    _refreshed_s: float | None = None
+    _due_s: float = 0.0
+
+    def ask(self, table: TableName) -> None:
+        """Have it counted. Raises Stopped."""
+        now = self.clock.now()
+        request = ResyncTable(table, MAIN, None, None, REASON, int(now * 1000))
+        _tried(lambda: self.topics.put(TOPIC, table.key, request))
+        self._tables[table.key] = (table, now)
+        self._due_s = now + self.interval_s  # what was missed is not made up for
+        self._lag += 1
+
+    def wait_for_room(self) -> None:
+        """Until the rate allows the next one, and enricher and planner have caught up. Raises
+        Stopped."""
+        if (early_s := self._due_s - self.clock.now()) > 0:
+            self.clock.sleep(early_s)
+        self._refresh()
+        if why := self._wait_while(self._in_the_way):
+            raise Stopped(
+                f"nothing has moved for {self._patience_s:.0f} s: {why}. See that enricher and "
+                f"planner run (`firnline status`). {AGAIN}"
+            )
+
+    def wait_for_all(self) -> None:
+        """Until the planner shows whatever was asked for, or will not. Raises Stopped."""
+        if self._wait_while(self._not_all):
+            self.unanswered += [table for table, _ in self._tables.values()]
+            self._tables.clear()
+
+    def _wait_while(self, blocked: Callable[[], str]) -> str:
+        """What is still in the way when nothing moves any more; nothing as soon as nothing is."""
+        moved_s, before = self.clock.now(), blocked()
+        if before:
+            self.waiting(before)
+        while why := blocked():
+            if why != before:
+                moved_s, before = self.clock.now(), why
+            if self.clock.now() - moved_s > self._patience_s:
+                return why
+            self.clock.sleep(REFRESH_S)
+            self._refresh()
+        return ""
+
+    @property
+    def _patience_s(self) -> float:
+        return SLOW_S if self._lag else PATIENCE_S
+
+    def _in_the_way(self) -> str:
+        if self._lag >= self.most:
+            return f"{self._lag:,} requests wait for the enricher"
+        return self._not_all() if len(self._tables) >= self.most else ""
+
+    def _not_all(self) -> str:
+        left = len(self._tables)
+        return f"{left:,} tables asked for are not counted yet" if left else ""
+
+    def _refresh(self) -> None:
+        now = self.clock.now()
+        if self._refreshed_s is not None and now - self._refreshed_s < REFRESH_S:
+            return
+        self._refreshed_s = now
+        self._lag = _tried(lambda: self.topics.unread(TOPIC, ENRICHER))
+        _tried(self.known.catch_up)
+        came = [key for key in self._tables if self.known.of(key)]
+        asked_s = max((self._tables.pop(key)[1] for key in came), default=0.0)
+        self._give_up(asked_s, now)
+
+    def _give_up(self, passed_s: float, now: float) -> None:
+        """One that cannot be read keeps no place for ever: others that were asked for after it
+        have come long ago."""
+        for key, (table, asked_s) in list(self._tables.items()):
+            if asked_s < passed_s and now - asked_s > PATIENCE_S:
+                del self._tables[key]
+                self.unanswered.append(table)
+
+
+def _tried(call: Callable[[], T]) -> T:
+    try:
+        return call()
+    except RetryLater as error:
+        raise Stopped(f"{error}. See that the broker answers. {AGAIN}") from None

@@ -1,0 +1,138 @@
+"""Every table of a lake, read over several connections. One that cannot be read stops no other."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TypeVar
+
+from firnline_adapters.config.redaction import redacted
+from firnline_domain.errors import RetryLater, TaskRefused
+from firnline_domain.identity import TableName
+from firnline_domain.settings.in_force import with_namespace
+from firnline_domain.settings.thresholds import Thresholds
+from firnline_iceberg.metadata.avro_reader import MetadataFileGone
+from firnline_iceberg.table.catalog_client import Tables
+from firnline_iceberg.table.loaded_table import LoadedTable, TableGone
+
+from firnline_cli.assessment.reading import read
+from firnline_cli.assessment.verdict import Verdict, verdict_of
+from firnline_cli.forecast.catalog import seen_of
+from firnline_cli.forecast.forecast import forecast
+
+Name = tuple[str, ...]
+T = TypeVar("T")
+TRIES = 3  # of one table: a catalog under load says 503 now and then
+PAUSE_S = 0.5  # doubles
+MAX_TEXT = 400  # of an error
+
+
+@dataclass
+class Lake:
+    """`unlisted`: namespaces that could not be listed, and why."""
+
+    tables: Tables
+    fleet: Thresholds
+    connections: int
+    now_ms: int
+    sleep: Callable[[float], None] = time.sleep
+    unlisted: dict[str, str] = field(default_factory=dict)
+    _properties: dict[Name, dict[str, str]] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        self._pool = ThreadPoolExecutor(self.connections, "assess")
+
+    def close(self, wait_for: bool = True) -> None:
+        """`wait_for` False: what is under way is left to itself."""
+        self._pool.shutdown(wait=wait_for, cancel_futures=True)
+
+    def names(self, below: Iterable[Name], listed: Callable[[int], None]) -> list[Name]:
+        """Tables of some namespaces and of those below them; of all for (). `listed` is told how
+        many there are so far."""
+        found: dict[Name, None] = {}
+        waiting = {self._pool.submit(self._listed, one): one for one in below}
+        while waiting:
+            done, _ = wait(waiting, return_when=FIRST_COMPLETED)
+            for future in done:
+                del waiting[future]
+                tables, namespaces = future.result()
+                found.update(dict.fromkeys(tables))
+                for one in namespaces:
+                    waiting[self._pool.submit(self._listed, one)] = one
+            listed(len(found))
+        return list(found)
+
+    def _listed(self, namespace: Name) -> tuple[list[Name], list[Name]]:
+        try:
+            return self._tried(lambda: self.tables.listed(namespace))
+        except RetryLater as error:
+            self.unlisted[".".join(namespace) or "the catalog"] = short(error)
+            return [], []
+
+    def verdicts(self, names: Iterable[Name]) -> Iterator[Verdict]:
+        """In the order in which they come; tables that are gone by now are left out."""
+        left, running = iter(names), set[Future[Verdict | None]]()
+        while True:
+            for name in islice(left, 2 * self.connections - len(running)):
+                running.add(self._pool.submit(self._verdict, name))
+            if not running:
+                return
+            done, running = wait(running, return_when=FIRST_COMPLETED)
+            yield from (found for one in done if (found := one.result()) is not None)
+
+    def _verdict(self, name: Name) -> Verdict | None:
+        """Never raises for a table: what is odd about one is said of it alone."""
+        try:
+            return self._tried(lambda: self._read(self.tables.named(name[:-1], name[-1])))
+        except TableGone:
+            return None
+        except (RetryLater, TaskRefused, MetadataFileGone) as error:
+            return Verdict(name, error=short(error))
+        except Exception as error:
+            return Verdict(name, error=f"{type(error).__name__}: {short(error)}")
+
+    def _read(self, table: LoadedTable) -> Verdict:
+        settings = with_namespace(table.properties, self._of_namespace(table.identity.namespace))
+        found = read(table, settings, self.now_ms)
+        name = (*table.identity.namespace, table.identity.name)
+        facts = found.facts
+        if facts.uncounted:
+            return verdict_of(name, facts, None, self.now_ms)
+        counts = facts.manifests, facts.manifest_bytes
+        seen = seen_of(table, settings, found.partitions, *counts)
+        return verdict_of(name, facts, forecast(seen, self.fleet, self.now_ms), self.now_ms)
+
+    def _of_namespace(self, namespace: Name) -> dict[str, str]:
+        with self._lock:
+            known = self._properties.get(namespace)
+        if known is None:
+            known = self.tables.namespace_properties(TableName("", namespace, ""))
+            with self._lock:
+                self._properties[namespace] = known
+        return known
+
+    def _tried(self, call: Callable[[], T]) -> T:
+        for left in reversed(range(TRIES)):
+            try:
+                return call()
+            except RetryLater as error:
+                if not left or _is_refusal(error):
+                    raise
+                self.sleep(PAUSE_S * 2 ** (TRIES - 1 - left))
+        raise AssertionError
+
+
+def _is_refusal(error: RetryLater) -> bool:
+    """401 and 403 do not change by asking again."""
+    text = type(error.__cause__).__name__
+    return text in ("ForbiddenError", "UnauthorizedError", "AuthorizationExpiredError")
+
+
+def short(error: BaseException) -> str:
+    """An error's text on one line, without secrets."""
+    return redacted(" ".join(str(error).split()))[:MAX_TEXT]

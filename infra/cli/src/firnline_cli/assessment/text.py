@@ -1,0 +1,191 @@
+"""An assessment on a terminal, and its progress there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
+
+from firnline_cli.assessment.findings import Kind, ago
+from firnline_cli.assessment.readiness import lake_words, table_words
+from firnline_cli.assessment.summary import LakeSummary
+from firnline_cli.assessment.verdict import PlannedRewrite, Verdict, by_need
+from firnline_cli.shared.formats import WIDTH, counted, grid, number, size, styled
+
+UNREAD_SHOWN = 10
+COLOURS = {
+    Kind.HAZARD: "red",
+    Kind.DEBT: "yellow",
+    Kind.READERS: "magenta",
+    Kind.METADATA: "cyan",
+    Kind.ADVICE: "dim",
+}
+TITLES = {
+    Kind.HAZARD: "hazards",
+    Kind.DEBT: "delete debt",
+    Kind.READERS: "not read by all",
+    Kind.METADATA: "metadata",
+    Kind.ADVICE: "advice",
+}
+
+
+class Progress:
+    """A bar on stderr, where that is a terminal."""
+
+    def __init__(self) -> None:
+        console = Console(stderr=True)
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+        disabled = not console.is_terminal
+        self._bar = Bar(
+            *columns, TimeRemainingColumn(), console=console, transient=True, disable=disabled
+        )
+        self._task = self._bar.add_task("listing tables", total=None)
+
+    def __enter__(self) -> Progress:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._bar.stop()
+
+    def listed(self, count: int) -> None:
+        """So many tables so far."""
+        self._bar.update(self._task, completed=count)
+
+    def begin(self, total: int) -> None:
+        """They are read now."""
+        self._bar.update(self._task, description="reading metadata", total=total, completed=0)
+
+    def step(self, done: int) -> None:
+        """So many have been."""
+        self._bar.update(self._task, completed=done)
+
+
+def seconds(value: float) -> str:
+    """CPU seconds as people say them: `40 CPU s`, `3.2 CPU h`."""
+    if value >= 7200:
+        return f"{value / 3600:,.1f} CPU h"
+    if value >= 120:
+        return f"{value / 60:,.0f} CPU min"
+    return f"{value:,.0f} CPU s" if value >= 10 or value == 0 else f"{value:.1f} CPU s"
+
+
+def words_of(rewrite: PlannedRewrite, now_ms: int) -> str:
+    """What is done to what, and why; or when."""
+    reason = rewrite.reason.replace("_", " ")
+    what = f"{rewrite.action} {rewrite.partition}"
+    if rewrite.now:
+        return f"{what} ({reason})"
+    if rewrite.due_ms is None:
+        return f"{what}: waits ({reason})"
+    return f"{what} in {ago(max(rewrite.due_ms - now_ms, 0))} ({reason})"
+
+
+def plan_of(summary: LakeSummary) -> str:
+    """What Firnline would do, and what for; '' where there is nothing to be done."""
+    if not summary.orders + summary.later:
+        return ""
+    later = f" and {summary.later:,} later, as readers pay for them" if summary.later else ""
+    return (
+        f"Firnline would begin with {counted(summary.orders, 'rewrite')} now{later}: "
+        f"{size(summary.planned_bytes)}, {seconds(summary.cost_s)} once. Readers would be spared "
+        f"{seconds(summary.spared_s)} a day, at {summary.reads_per_hour:g} scans an hour of each "
+        f"partition. At the writers' pace, upkeep is {seconds(summary.upkeep_s)} a day."
+    )
+
+
+def show(
+    summary: LakeSummary, verdicts: Sequence[Verdict], limit: int, page: Path | None, now_ms: int
+) -> None:
+    """On stdout."""
+    terminal = Console()
+    if not terminal.is_terminal:
+        terminal.width = WIDTH
+    for line in _lines(summary):
+        terminal.print(styled(line), soft_wrap=not terminal.is_terminal)
+    ranked = sorted((one for one in verdicts if not one.error), key=by_need)
+    listed = [one for one in ranked if one.is_sick or one.findings][:limit]
+    if listed:
+        terminal.print()
+        _tables(terminal, listed, now_ms)
+    _unread(terminal, summary, verdicts)
+    _last(terminal, len(ranked), len(listed), page)
+
+
+def _lines(summary: LakeSummary) -> Iterator[str]:
+    stopped = f"Interrupted: {summary.assessed:,} of {summary.listed:,} tables. "
+    yield (
+        f"{stopped if summary.interrupted else ''}{counted(summary.assessed, 'table')} read in "
+        f"{summary.seconds:.0f} s: {number(summary.data_files)} data files with "
+        f"{size(summary.data_bytes)}, {number(summary.delete_files)} delete files."
+    )
+    said = (
+        f"{TITLES[kind]} {summary.findings[kind]:,}" for kind in Kind if summary.findings.get(kind)
+    )
+    yield f"{summary.sick:,} need something. Tables by finding: {', '.join(said) or 'none'}."
+    if plan := plan_of(summary):
+        yield plan
+    yield from lake_words(summary.readiness)
+
+
+def _tables(terminal: Console, verdicts: Sequence[Verdict], now_ms: int) -> None:
+    right = ("files", "deletes", "size", "rewrites", "cost", "spared/day")
+    made = grid("Sick tables first", "table", *right, "first", right=right)
+    for one in verdicts:
+        assert one.facts is not None
+        first = one.first[0] if one.first else None
+        what = words_of(first, now_ms) if first else "-"
+        made.add(
+            styled(one.dotted, "bold" if one.orders else ""),
+            styled(number(one.facts.data_files)),
+            styled(number(one.facts.deletes.files)),
+            styled(size(one.facts.data_bytes)),
+            styled(f"{one.orders:,} + {one.later:,}" if one.later else number(one.orders)),
+            styled(seconds(one.cost_s) if one.planned else "-"),
+            styled(seconds(one.spared_s) if one.planned else "-"),
+            styled(what if one.enabled else "switched off (firnline.enabled)"),
+        )
+    terminal.print(made)
+    for one in verdicts:
+        shown = [finding for finding in one.findings if finding.kind is not Kind.ADVICE]
+        if shown:
+            terminal.print()
+            terminal.print(styled(one.dotted, "bold"))
+        for finding in shown:
+            text = f"{TITLES[finding.kind]}: {finding.text}"
+            text += f". {finding.remedy}" if finding.remedy else ""
+            terminal.print(Padding(styled(text, COLOURS[finding.kind]), (0, 0, 0, 2)))
+        for readiness in one.readiness if shown else ():
+            terminal.print(Padding(styled(table_words(readiness), "dim"), (0, 0, 0, 2)))
+
+
+def _unread(terminal: Console, summary: LakeSummary, verdicts: Sequence[Verdict]) -> None:
+    unread = sorted((one for one in verdicts if one.error), key=lambda one: one.name)
+    if unread:
+        terminal.print()
+        terminal.print(styled(f"{counted(len(unread), 'table')} could not be read", "bold red"))
+    for one in unread[:UNREAD_SHOWN]:
+        terminal.print(Padding(styled(f"{one.dotted}: {one.error}", "red"), (0, 0, 0, 2)))
+    if (left := len(unread) - UNREAD_SHOWN) > 0:
+        terminal.print(styled(f"  and {left:,} more: --json names all", "dim"))
+    for name, why in summary.unlisted.items():
+        terminal.print(styled(f"{name} could not be listed: {why}", "red"))
+
+
+def _last(terminal: Console, known: int, shown: int, page: Path | None) -> None:
+    if (left := known - shown) > 0:
+        terminal.print()
+        terminal.print(styled(f"{left:,} more tables: --limit, --html or --json.", "dim"))
+    if page is not None:
+        terminal.print(styled(f"The page: {page}"))
+    terminal.print(styled("Nothing was written."))

@@ -1,0 +1,173 @@
+"""The verdict about one table: the planner's own decisions, with what they cost and spare."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from firnline_domain.base.times import DAY_MS
+from firnline_domain.base.values import Value, replace
+from firnline_domain.counters.state.work import Partition
+from firnline_domain.policy.cost.cost_model import FIRNLINE, Work
+from firnline_domain.policy.reasons.partition import Decision, Reason
+from firnline_domain.settings.thresholds import Thresholds
+
+from firnline_cli.assessment.facts import TableFacts
+from firnline_cli.assessment.findings import Finding, Kind, findings_of, shared_uuid
+from firnline_cli.assessment.readiness import Readiness, readiness_of
+from firnline_cli.forecast.forecast import Forecast
+
+FIRST = 5  # rewrites that are shown of a table
+
+
+# Reasons of partitions that need nothing now, as far as the policy goes.
+CALM = frozenset(
+    {
+        *(Reason.HEALTHY, Reason.ACCUMULATING, Reason.FIXED_POINT),
+        *(Reason.DISABLED, Reason.REMOVED, Reason.NAME_TOO_LONG),
+    }
+)
+
+
+class PlannedRewrite(Value):
+    """A rewrite that is ordered now, or later: `due_ms`, by the planner's decision, if nothing
+    changes. CPU seconds: `cost_s` once, `spared_s` for each scan."""
+
+    partition: str
+    action: str
+    reason: str  # of the order, or of the wait
+    files: int
+    bytes: int
+    cost_s: float
+    spared_s: float
+    now: bool
+    due_ms: int | None = None
+
+
+class Verdict(Value):
+    """About one table. CPU seconds, by the policy's own model: `cost_s` of all planned rewrites,
+    once; `spared_s` by them, each day, at `reads_per_hour` scans; `upkeep_s` of rewrites, each day,
+    at the pace at which writers add files. `error`: it could not be read; nothing is known."""
+
+    name: tuple[str, ...]
+    facts: TableFacts | None = None
+    findings: tuple[Finding, ...] = ()
+    first: tuple[PlannedRewrite, ...] = ()  # of all planned rewrites, those that spare most
+    orders: int = 0  # now
+    later: int = 0
+    planned_bytes: int = 0
+    cost_s: float = 0.0
+    spared_s: float = 0.0
+    upkeep_s: float = 0.0
+    reads_per_hour: float = 0.0
+    expiry: str = ""
+    enabled: bool = True
+    readiness: tuple[Readiness, ...] = ()  # for format versions above its own
+    error: str = ""
+
+    @property
+    def dotted(self) -> str:
+        """`namespace.name`."""
+        return ".".join(self.name)
+
+    @property
+    def hazards(self) -> int:
+        """How many findings are hazards."""
+        return sum(one.kind is Kind.HAZARD for one in self.findings)
+
+    @property
+    def is_sick(self) -> bool:
+        """Whether anything is to be done, or to be known."""
+        return bool(self.orders or self.later or self.hazards)
+
+    @property
+    def planned(self) -> int:
+        """Rewrites, now and later."""
+        return self.orders + self.later
+
+
+def by_need(verdict: Verdict) -> tuple[float, int, int, tuple[str, ...]]:
+    """Sorts: what readers pay most for goes first, then hazards, then the rest."""
+    return -verdict.spared_s, -verdict.hazards, -len(verdict.findings), verdict.name
+
+
+def verdict_of(
+    name: tuple[str, ...], facts: TableFacts, forecast: Forecast | None, now_ms: int
+) -> Verdict:
+    """`forecast` None: its manifests were not read."""
+    findings = findings_of(".".join(name), facts, forecast, now_ms)
+    if forecast is None:
+        return Verdict(name, facts, findings, readiness=readiness_of(facts))
+    limits = forecast.limits
+    planned = [
+        _planned(partition, decision)
+        for partition, decision in forecast.decisions
+        if decision.reason not in CALM
+    ]
+    planned.sort(key=lambda one: (not one.now, -one.spared_s))
+    now = sum(one.now for one in planned)
+    return Verdict(
+        name,
+        facts,
+        findings,
+        first=tuple(planned[:FIRST]),
+        orders=now,
+        later=len(planned) - now,
+        planned_bytes=sum(one.bytes for one in planned),
+        cost_s=sum(one.cost_s for one in planned),
+        spared_s=sum(one.spared_s for one in planned) * limits.reads_per_hour * 24,
+        upkeep_s=upkeep_s(facts, limits),
+        reads_per_hour=limits.reads_per_hour,
+        expiry=str(forecast.expiry.reason),
+        enabled=limits.enabled,
+        readiness=readiness_of(facts),
+    )
+
+
+def with_shared_uuids(verdicts: Sequence[Verdict]) -> list[Verdict]:
+    """The same ones; those whose uuid others have as well say so first."""
+    names = defaultdict[str, list[str]](list)
+    for one in verdicts:
+        if one.facts and one.facts.uuid:
+            names[one.facts.uuid].append(one.dotted)
+    shared = {one: found for one, found in names.items() if len(found) > 1}
+    return [
+        replace(one, findings=(shared_uuid(one.dotted, shared[uuid]), *one.findings))
+        if one.facts and (uuid := one.facts.uuid) in shared
+        else one
+        for one in verdicts
+    ]
+
+
+def _planned(partition: Partition, decision: Decision) -> PlannedRewrite:
+    numbers, holds = decision.numbers, partition.counters.holds
+    wanted = decision.wanted or decision
+    return PlannedRewrite(
+        partition.counters.scope.label,
+        str(wanted.action),
+        str(decision.reason),
+        holds.data_files,
+        int(numbers.get("rewrite_bytes", 0)),
+        numbers.get("rewrite_cpu_s", 0.0),
+        numbers.get("read_s_spared", 0.0),
+        decision.order,
+        None if decision.order else decision.until_ms,
+    )
+
+
+def upkeep_s(facts: TableFacts, limits: Thresholds) -> float:
+    """CPU seconds of rewrites in a day, if writers go on as they do. A rewrite comes whenever a
+    threshold is crossed, no more often than its rest allows; each byte that is added is written
+    once more, and where there are equality deletes the keys of the table are read each time."""
+    by_files = facts.pace.files / max(limits.min_fragments, 2)
+    by_deletes = facts.pace.equality_deletes / max(limits.min_equality_deletes, 1)
+    rewrites = min(max(by_files, by_deletes), DAY_MS / max(limits.cool_down_ms, 1))
+    if rewrites < 1 / 30:
+        return 0.0
+    added = facts.pace.bytes / rewrites
+    old = float(facts.data_bytes if facts.deletes.equality_files else 0)
+    if old > limits.cheap_bytes:
+        old *= limits.key_share
+    written = added + (old if old <= limits.cheap_bytes else 0.0)
+    files = (facts.pace.files + facts.pace.equality_deletes) / rewrites
+    return rewrites * FIRNLINE.cpu_s(Work(added + old, written, files=files)) * limits.cost_factor

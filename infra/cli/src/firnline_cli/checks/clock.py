@@ -1,0 +1,72 @@
+"""This host's clock against those of others: Redis' TIME, the Date of HTTP answers, records."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from firnline_cli.checks.findings import Answer, Check, Failed, NotTried, remark
+from firnline_cli.checks.redis import RedisChecks
+from firnline_cli.checks.settings import OF_REDIS, Given
+from firnline_cli.checks.signatures import Signatures
+
+WRONG_S = 60.0  # signed requests to storage end at 15 min, results and leases sooner
+OFF_S = 5.0
+SET = (
+    "set the clock (chronyc tracking, timedatectl) here or there: signatures and leases rest on it"
+)
+
+
+def clock_checks(given: Given, signatures: Signatures) -> Iterator[Check]:
+    """Against Redis and Kafka."""
+    if given.concerns(OF_REDIS):
+        redis = RedisChecks(given)
+        tried = "compare our clock with that of Redis"
+        yield Check("clock.redis", tried, lambda: compared(redis.now_s), ("redis.reach",))
+    tried = "compare our clock with the fleet's newest record"
+    yield Check("clock.kafka", tried, lambda: _after(signatures), ("kafka.reach",))
+
+
+def compared(theirs: Callable[[], float]) -> Answer | str:
+    """Our clock with another one, in seconds since 1970; the way there counts for both."""
+    before = time.time()
+    there = theirs()
+    after = time.time()
+    if before - 1 <= there <= after:  # that of HTTP counts whole seconds
+        return judged(0.0)
+    return judged(before - 1 - there if there < before else after - there)
+
+
+def judged(ahead_s: float) -> Answer | str:
+    """`ahead_s`: of our clock."""
+    if abs(ahead_s) < OFF_S:
+        return f"{abs(ahead_s):.1f} s apart"
+    text = f"our clock is {abs(ahead_s):.0f} s {'ahead' if ahead_s > 0 else 'behind'}"
+    if abs(ahead_s) < WRONG_S:
+        return remark(text, SET)
+    raise Failed(text, SET)
+
+
+def _after(signatures: Signatures) -> Answer | str:
+    """No record is newer than now; how old the newest may be nobody knows."""
+    ahead_s = time.time() - signatures.newest().at_ms / 1000
+    if ahead_s > 0:
+        raise NotTried("the newest record is from before now; that says nothing of our clock")
+    return judged(ahead_s)
+
+
+def http_clock(connection: Any) -> Callable[[], Answer | str]:
+    """A catalog's, as its answers are dated."""
+
+    def run() -> Answer | str:
+        from firnline_iceberg.catalog_probe import clock_of
+
+        def theirs() -> float:
+            if (found := clock_of(connection)) is None:
+                raise NotTried("its answers have no date")
+            return found
+
+        return compared(theirs)
+
+    return run

@@ -1,0 +1,324 @@
+"""Kafka: reach it, its topics as their files have them, what its principal may do."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import threading
+from collections.abc import Collection, Iterator
+from functools import cached_property, partial
+from typing import Any
+
+from firnline_cli.checks.findings import Answer, Check, Failed, NotTried, Status, failed, remark
+from firnline_cli.checks.settings import Given
+
+REACH_S = 8.0
+SILENT = logging.getLogger("firnline.doctor.kafka")  # what is wrong is said by the findings
+SILENT.addHandler(logging.NullHandler())
+SILENT.propagate = False
+ASK_S = 15.0
+TOPICS = "run `firnline topics` with the FIRNLINE_BUCKETS and FIRNLINE_GROUPS of the fleet"
+REPLICAS = "move it with kafka-reassign-partitions.sh; FIRNLINE_REPLICAS says that fewer are wanted"
+COORDINATOR = (
+    "Kafka's own topics __consumer_offsets and __transaction_state need as many brokers as their "
+    "replication factor (offsets.topic.replication.factor, transaction.state.log.*)"
+)
+
+
+def kafka_checks(given: Given, made: KafkaChecks) -> Iterator[Check]:
+    """Those that concern the services asked for."""
+    reach = ("kafka.reach",)
+    yield Check("kafka.reach", f"reach {given.told.kafka or 'FIRNLINE_KAFKA'}", made.reach)
+    yield Check("kafka.topics", "describe the topics", made.topics, reach)
+    yield Check("kafka.settings", "compare their settings", made.settings, reach)
+    for service in given.services:
+        tried = f"ask what our principal may do as {service}"
+        yield Check(f"kafka.rights.{service}", tried, partial(made.rights, service), reach)
+    if given.concerns(("planner",)):
+        yield Check("kafka.transaction", "begin and end a transaction", made.transaction, reach)
+
+
+class KafkaChecks:
+    """The checks of one Kafka."""
+
+    def __init__(self, given: Given) -> None:
+        self._given = given
+        self._described: dict[str, Any] | None = None
+        self._describing = threading.Lock()
+
+    def config(self, **own: Any) -> dict[str, Any]:
+        """Of a client. Raises Failed, NotTried."""
+        from firnline_adapters.kafka.connection import client_config
+        from firnline_domain.errors import Misconfigured
+
+        if not self._given.told.kafka:
+            raise Failed("it is not set", "FIRNLINE_KAFKA names the brokers, host:port[,...]")
+        try:
+            return client_config(self._given.connection(), {"log_level": 0, **own})
+        except Misconfigured as error:
+            raise Failed(error, "see docs/deploy/secure-kafka-and-redis.md") from None
+
+    @cached_property
+    def _admin(self) -> Any:
+        """Of all checks: its futures do not outlive it."""
+        from confluent_kafka.admin import AdminClient
+
+        return AdminClient(self.config())
+
+    def reach(self) -> str:
+        """A broker answers, and lets us in."""
+        from firnline_adapters.kafka.startup import UNREACHED, KafkaProbe, Unreached
+        from firnline_domain.errors import Misconfigured
+
+        self.config()
+        try:
+            KafkaProbe(self._given.connection()).ask(REACH_S)
+        except Misconfigured as error:
+            raise Failed(error, _remedy(str(error))) from None
+        except Unreached as error:
+            raise Failed(error, UNREACHED) from None
+        brokers = self._admin.list_topics(timeout=ASK_S).brokers
+        return "1 broker answers" if len(brokers) == 1 else f"{len(brokers)} brokers answer"
+
+    def wanted(self) -> dict[str, Any]:
+        """Topics of the services asked for, by name. Raises Failed."""
+        from firnline_domain.errors import Misconfigured
+        from firnline_domain.settings.groups import groups_of
+        from firnline_local_stack.topics.topics import topics_with
+
+        try:
+            topics = topics_with(groups_of(self._given.told.groups))
+        except Misconfigured as error:
+            raise Failed(error, "write it as for every service of the fleet") from None
+        return {
+            one.name: one for one in topics if self._given.concerns((*one.read_by, *one.written_by))
+        }
+
+    def described(self) -> dict[str, Any]:
+        """Topic -> its description, or the KafkaError that came instead. Asked once."""
+        with self._describing:
+            if self._described is None:
+                self._described = self._describe()
+            return self._described
+
+    def _describe(self) -> dict[str, Any]:
+        from confluent_kafka import KafkaException, TopicCollection
+
+        asked = self._admin.describe_topics(
+            TopicCollection(sorted(self.wanted())),
+            include_authorized_operations=True,
+            request_timeout=ASK_S,
+        )
+        found: dict[str, Any] = {}
+        for name, future in asked.items():
+            try:
+                found[name] = future.result()
+            except KafkaException as error:
+                found[name] = error.args[0]
+        return found
+
+    def seen(self) -> dict[str, Any]:
+        """Topic -> description, of those that are there and shown to us."""
+        return {name: one for name, one in self.described().items() if hasattr(one, "partitions")}
+
+    def topics(self) -> list[Answer]:
+        """Is each there, with its partitions, copies and a leader?"""
+        from confluent_kafka import KafkaError
+
+        gone = KafkaError.UNKNOWN_TOPIC_OR_PART
+        missing = [
+            name
+            for name, one in self.described().items()
+            if isinstance(one, KafkaError) and one.code() == gone
+        ]
+        answers = [failed(f"Kafka has no topic {_named(missing)}", TOPICS)] if missing else []
+        answers += [*self._partitions(), *self._copies()]
+        return answers or [Answer(Status.FINE, f"{len(self.seen())} topics are there")]
+
+    def _partitions(self) -> Iterator[Answer]:
+        homes, wanted = self._given.told.buckets, self.wanted()
+        seen = {name: len(one.partitions) for name, one in self.seen().items()}
+        buckets = max([homes, *(seen[name] for name in seen if wanted[name].is_by_bucket)])
+        wrong: dict[tuple[int, int], list[str]] = {}
+        for name, count in seen.items():
+            asked = wanted[name].partitions(homes, buckets)
+            if count != asked:
+                wrong.setdefault((count, asked), []).append(name)
+        for (count, asked), names in sorted(wrong.items()):
+            yield failed(
+                f"{count} partitions, not {asked} (FIRNLINE_BUCKETS={homes}), has topic "
+                + _named(names),
+                "set the FIRNLINE_BUCKETS that the fleet began with; where that is what is set, "
+                "stop the fleet, delete these topics and run `firnline topics`",
+            )
+
+    def _copies(self) -> Iterator[Answer]:
+        from firnline_adapters.kafka_admin.replication import replication
+        from firnline_domain.errors import Misconfigured
+
+        told = self._given.told
+        brokers = len(self._admin.list_topics(timeout=ASK_S).brokers)
+        try:
+            copies = replication(brokers, told.replicas, told.min_in_sync)
+        except Misconfigured as error:
+            yield failed(error, "the cluster is smaller than these settings want it")
+            return
+        few: dict[int, list[str]] = {}
+        for name, one in sorted(self.seen().items()):
+            replicas = min(len(partition.replicas) for partition in one.partitions)
+            if replicas < copies.replicas:
+                few.setdefault(replicas, []).append(name)
+            if any(partition.leader is None for partition in one.partitions):
+                yield failed(f"topic {name} has a partition without a leader", "start its brokers")
+        for replicas, names in few.items():
+            found = f"replication factor {replicas}, not {copies.replicas}, of topic "
+            yield failed(found + _named(names), REPLICAS)
+        if copies.remark and not few:
+            yield remark(copies.remark, "for tests that is enough")
+
+    def settings(self) -> list[Answer] | str:
+        """As their files and FIRNLINE_TOPIC_CONFIG have them."""
+        from confluent_kafka import KafkaError, KafkaException
+        from firnline_adapters.kafka_admin.replication import replication_here
+        from firnline_domain.errors import Misconfigured
+        from firnline_local_stack.topics.topic_options import (
+            differences,
+            options_here,
+            with_options,
+        )
+
+        seen = self.seen()
+        if not seen:
+            raise NotTried("no topic is there")
+        told, admin = self._given.told, self._admin
+        wanted = [one for name, one in self.wanted().items() if name in seen]
+        wanted = with_options(wanted, options_here(self._given.environment))
+        try:
+            copies = replication_here(admin, told.replicas, told.min_in_sync)
+            found = differences(admin, wanted, told.buckets, copies)
+        except Misconfigured:
+            raise NotTried("kafka.topics says why") from None
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                raise
+            raise NotTried(
+                "this principal has no DescribeConfigs permission (only `firnline topics` needs it)"
+            ) from None
+        wrong = [one for one in found if one.can_be_applied]
+        if not wrong:
+            return f"{len(wanted)} topics have theirs"
+        return [
+            failed(
+                f"{one.topic}: {one.setting} is {one.found}, not {one.asked}",
+                "run `firnline topics --apply`; FIRNLINE_TOPIC_CONFIG sets other values",
+            )
+            for one in wrong
+        ]
+
+    def rights(self, service: str) -> list[Answer] | str:
+        """Read and Write on the topics of a service, Read on its consumer groups."""
+        lacking: dict[str, list[str]] = {}
+        for right, name in (*self._lacking_topics(service), *self._lacking_groups(service)):
+            lacking.setdefault(right, []).append(name)
+        return [
+            failed(f"Kafka denies us {right} {_named(names)}", acls(service))
+            for right, names in sorted(lacking.items())
+        ] or "Kafka allows it"
+
+    def _lacking_topics(self, service: str) -> Iterator[tuple[str, str]]:
+        from confluent_kafka import KafkaError
+        from firnline_adapters.kafka.startup import operations
+
+        for name, wanted in operations(service).items():
+            one = self.described().get(name)
+            if isinstance(one, KafkaError):
+                hidden = one.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+                denied = wanted if hidden else set()
+            else:
+                allowed = getattr(one, "authorized_operations", None)
+                denied = set() if allowed is None else wanted - set(allowed)
+            for right in denied:
+                yield f"{right.name.capitalize()} on topic", name
+
+    def _lacking_groups(self, service: str) -> Iterator[tuple[str, str]]:
+        """A consumer that asks what it has committed needs Describe alone, so the rights themselves
+        are asked for; of a group that is not there as well."""
+        from confluent_kafka import KafkaError, KafkaException
+        from confluent_kafka.admin import AclOperation
+        from firnline_adapters.kafka_admin.acls import PREFIXED
+        from firnline_adapters.kafka_admin.acls import acls as all_acls
+
+        names = {
+            f"{one.name}doctor" if one.pattern == PREFIXED else one.name
+            for one in all_acls(list(self.wanted().values()), self._given.told.planner_app)
+            if one.kind == "group" and one.service == service
+        }
+        for name in sorted(names):
+            try:
+                allowed = self._rights_on(name)
+            except KafkaException as error:
+                code = error.args[0].code()
+                if code == KafkaError.GROUP_AUTHORIZATION_FAILED:
+                    yield "Read on group", name
+                elif code != KafkaError.GROUP_ID_NOT_FOUND:
+                    raise Failed(f"group {name}: {error.args[0].str()}", COORDINATOR) from None
+                continue
+            if allowed is not None and AclOperation.READ not in allowed:
+                yield "Read on group", name
+
+    def _rights_on(self, group: str) -> Any:
+        """A coordinator that has just come to a broker is waited for. Raises KafkaException."""
+        from firnline_adapters.kafka.consumer_groups import ask_coordinator
+
+        def asked() -> Any:
+            found = self._admin.describe_consumer_groups(
+                [group], include_authorized_operations=True, request_timeout=ASK_S / 2
+            )
+            return found[group].result().authorized_operations
+
+        return ask_coordinator(asked, ASK_S / 2)
+
+    def transaction(self) -> str:
+        """An empty one, of a transactional id of the planner's."""
+        from confluent_kafka import KafkaError, KafkaException, Producer
+
+        name = f"{self._given.told.planner_app}-doctor-{socket.gethostname()}"
+        producer = Producer(self.config(**{"transactional.id": name}), logger=SILENT)
+        try:
+            producer.init_transactions(ASK_S)
+            producer.begin_transaction()
+            producer.commit_transaction(ASK_S)
+        except KafkaException as error:
+            denied = error.args[0].code() == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+            text = f"{name}: {error.args[0].str()}"
+            raise Failed(text, acls("planner") if denied else COORDINATOR) from None
+        return f"transactional id {name}"
+
+
+def acls(service: str) -> str:
+    """The remedy for a right that is lacking."""
+    return (
+        f"give its principal what `firnline kafka-acls --service {service}` prints; where each "
+        f"service has a principal of its own, ask for one with --service {service}"
+    )
+
+
+def _named(names: Collection[str]) -> str:
+    return ", ".join(sorted(names))
+
+
+def _remedy(text: str) -> str:
+    if "certificate" in text and "verif" in text:
+        return (
+            "ssl.ca.location in FIRNLINE_KAFKA_CONFIG names a PEM file with the CA that has signed "
+            "the brokers' certificate"
+        )
+    if "SSL" in text:
+        return (
+            "security.protocol in FIRNLINE_KAFKA_CONFIG is that of the listener which "
+            "FIRNLINE_KAFKA names: SSL and SASL_SSL where it speaks TLS"
+        )
+    return (
+        "sasl.mechanism, sasl.username and sasl.password in FIRNLINE_KAFKA_CONFIG are not what the "
+        "broker knows; see docs/deploy/secure-kafka-and-redis.md"
+    )

@@ -1,0 +1,71 @@
+"""What the doctor is told: the same variables as the services."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from firnline_adapters.config.config_file import with_config
+from firnline_adapters.config.fleet_settings import (
+    GROUPS,
+    ICEBERG_JAR,
+    MIN_IN_SYNC_REPLICAS,
+    REDIS,
+    REPLICAS,
+    STATE_DIR,
+)
+from firnline_adapters.config.settings import from_environment, setting, shared
+from firnline_adapters.kafka.connection import KAFKA, KafkaConnection, connection_here
+from firnline_adapters.records.signing import SigningSettings
+
+SERVICES = ("gateway", "enricher", "planner", "worker", "committer", "console")
+OF_CATALOG = ("enricher", "worker", "committer")
+OF_JAVA = ("worker", "committer")
+OF_REDIS = ("worker", "console")
+OF_STATE = ("gateway", "planner", "worker")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Told(SigningSettings):
+    """None and '' = not said. Read from the environment; nothing is required."""
+
+    kafka: str | None = shared(KAFKA, None)
+    redis: str | None = shared(REDIS, None)
+    iceberg_jar: str | None = shared(ICEBERG_JAR, None)
+    state_dir: str | None = shared(STATE_DIR, None)
+    groups: str = shared(GROUPS)
+    replicas: int | None = shared(REPLICAS)
+    min_in_sync: int | None = shared(MIN_IN_SYNC_REPLICAS)
+    buckets: int = setting("FIRNLINE_BUCKETS", "", 8)
+    planner_app: str = setting("FIRNLINE_PLANNER_APP", "", "planner")
+
+
+@dataclass(frozen=True)
+class Given:
+    """`services`: for which it is asked."""
+
+    told: Told
+    environment: Mapping[str, str]
+    services: tuple[str, ...] = SERVICES
+    writes: bool = False  # scratch tables may be made
+    table: str | None = None  # namespace.name
+
+    def concerns(self, services: tuple[str, ...]) -> bool:
+        """Whether one of these is asked for."""
+        return bool(set(services) & set(self.services))
+
+    def connection(self) -> KafkaConnection:
+        """Raises Misconfigured."""
+        return connection_here(self.told.kafka or "", self.environment)
+
+
+def given(
+    environment: Mapping[str, str],
+    services: tuple[str, ...] = SERVICES,
+    writes: bool = False,
+    table: str | None = None,
+) -> Given:
+    """Of an environment. Raises Misconfigured."""
+    environment = with_config(environment)
+    told = from_environment(Told, environment)
+    return Given(told, environment, services or SERVICES, writes, table)

@@ -1,0 +1,129 @@
+"""Do the fleet's newest records verify with our signing keys?"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from firnline_cli.checks.findings import Answer, Check, Failed, NotTried, remark
+from firnline_cli.checks.kafka import KafkaChecks
+from firnline_cli.checks.settings import Given
+
+READ_S = 8.0
+BEHIND = 4  # records: the last offsets of a partition may be ends of transactions
+KEYS = (
+    "give this service the FIRNLINE_SIGNING_KEYS of the fleet: the first key signs, all verify "
+    "(docs/deploy/secure-kafka-and-redis.md)"
+)
+
+
+@dataclass(frozen=True)
+class Newest:
+    """A record: the fleet's last one that is signed, or one of them."""
+
+    topic: str
+    partition: int
+    key: Any
+    value: Any
+    headers: Any
+    at_ms: int
+
+
+class Signatures:
+    """The newest records of the topics that are signed."""
+
+    def __init__(self, given: Given, kafka: KafkaChecks) -> None:
+        self._given = given
+        self._kafka = kafka
+        self._reading = threading.Lock()
+        self._newest: Newest | None = None
+
+    def checks(self) -> Iterator[Check]:
+        """One; the clock's needs the newest record, too."""
+        tried = "verify the fleet's newest record"
+        yield Check("kafka.signatures", tried, self.verify, ("kafka.reach",))
+
+    def verify(self) -> Answer | str:
+        """Its signature, by our keys, of any age."""
+        from firnline_adapters.records.signing import signer_of
+        from firnline_domain.errors import Misconfigured
+        from firnline_domain.records.signing import SignatureRefused
+
+        try:
+            signer = signer_of(self._given.told).ageless()
+        except Misconfigured as error:
+            raise Failed(error, KEYS) from None
+        if not signer.keys.signs:
+            return remark("FIRNLINE_SIGNING_KEYS=off: every record is believed", KEYS)
+        found = self.newest()
+        try:
+            signer.verify(found.topic, found.partition, found.key, found.value, found.headers)
+        except SignatureRefused as refused:
+            raise Failed(f"{found.topic}, partition {found.partition}: {refused}", KEYS) from None
+        return f"of {found.topic}, {_age(found.at_ms)} old"
+
+    def newest(self) -> Newest:
+        """Raises NotTried where the fleet has not sent a signed record yet, or none that we may
+        read."""
+        with self._reading:
+            if self._newest is None:
+                self._newest = max(self._tails(), key=lambda one: one.at_ms, default=None)
+        if self._newest is None:
+            raise NotTried("there is no signed record that we may read; ask again after a commit")
+        return self._newest
+
+    def _tails(self) -> Iterator[Newest]:
+        """The last records of each partition of the signed topics that we may read."""
+        from confluent_kafka import Consumer, KafkaError, TopicPartition
+        from confluent_kafka.admin import AclOperation
+        from firnline_adapters.kafka.connection import reader_group
+        from firnline_adapters.records.signing import unsigned
+
+        own = {
+            "group.id": reader_group(),
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+        }
+        consumer = Consumer(self._kafka.config(**own))
+        try:
+            places = []
+            for name, one in self._kafka.seen().items():
+                allowed = one.authorized_operations
+                if name in unsigned() or (allowed and AclOperation.READ not in allowed):
+                    continue
+                for partition in one.partitions:
+                    place = TopicPartition(name, partition.id)
+                    low, high = consumer.get_watermark_offsets(place, timeout=READ_S)
+                    if low < high:
+                        place.offset = max(low, high - BEHIND)
+                        places.append(place)
+            consumer.assign(places)
+            unread, deadline = len(places), time.monotonic() + READ_S
+            while unread and time.monotonic() < deadline:
+                for message in consumer.consume(500, 0.2):
+                    error = message.error()
+                    if error is None:
+                        yield _newest(message)
+                    elif error.code() == KafkaError._PARTITION_EOF:
+                        unread -= 1
+        finally:
+            consumer.close()
+
+
+def _newest(message: Any) -> Newest:
+    return Newest(
+        message.topic(),
+        message.partition(),
+        message.key(),
+        message.value(),
+        message.headers(),
+        message.timestamp()[1],
+    )
+
+
+def _age(at_ms: int) -> str:
+    seconds = max(0.0, time.time() - at_ms / 1000)
+    return f"{seconds:.0f} s" if seconds < 600 else f"{seconds / 3600:.1f} h"

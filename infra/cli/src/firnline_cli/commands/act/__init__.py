@@ -1,0 +1,1 @@
+"""Commands that change tables or the fleet."""

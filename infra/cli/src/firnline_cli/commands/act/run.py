@@ -1,0 +1,122 @@
+"""firnline run"""
+
+from __future__ import annotations
+
+import sys
+from importlib.util import find_spec
+
+import click
+from firnline_domain.identity import TableName
+from firnline_domain.policy.operator_requests import ACTIONS, Requested
+from firnline_domain.settings.thresholds import thresholds
+
+from firnline_cli.shared.extras import with_everything
+from firnline_cli.shared.fleet import Fleet, Where, fleet_options, named, report, scopes_of
+from firnline_cli.shared.partitions import partition_named
+
+MISCONFIGURED = 2
+
+
+@click.command("run")
+@click.argument("table")
+@click.argument("action", type=click.Choice(ACTIONS), metavar=f"[{'|'.join(ACTIONS)}]")
+@click.option(
+    "--partition", help="Only this partition, as `--dry-run` shows it: 2026-11-24, or JSON."
+)
+@click.option(
+    "--all-partitions",
+    "every",
+    is_flag=True,
+    help="All partitions, whether or not the policy would choose them.",
+)
+@click.option("--dry-run", is_flag=True, help="Only show what would be done.")
+@click.option(
+    "--verify", is_flag=True, help="Verify the rows of each commit with Iceberg's own reader."
+)
+@click.option("--here", is_flag=True, help="Run in this process even if a deployment is known.")
+@click.option(
+    "--memory", default="1g", show_default=True, help="Heap of Spark's JVM, for example 512m or 4g."
+)
+@click.option(
+    "--fleet",
+    "fleets",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Default of a table property, as in FIRNLINE_DEFAULTS; repeatable.",
+)
+@click.option("--json", "json_wanted", is_flag=True, help="Print one JSON object per line.")
+@fleet_options
+def command(
+    table: str,
+    action: str,
+    partition: str | None,
+    every: bool,
+    dry_run: bool,
+    verify: bool,
+    here: bool,
+    memory: str,
+    fleets: tuple[str, ...],
+    json_wanted: bool,
+    where: Where,
+) -> None:
+    """Run one ACTION on TABLE (namespace.name) now.
+
+    It runs in this process, without Kafka, Redis and services. If a deployment is known (--kafka,
+    [kafka] of --config, or an embedded stack), the planner schedules it instead, unless --here is
+    given. The action `policy` runs all tasks that the policy would schedule. Other rewrites take
+    the partitions that it would choose.
+
+    Exit code: 0 done, or nothing to do; 1 failed or refused; 2 wrong arguments or settings.
+    """
+    if partition is not None and every:
+        raise click.UsageError("--partition and --all-partitions exclude each other")
+    if not find_spec("pyspark"):  # what the extra `committer` has is enough
+        with_everything()
+    from firnline_cli.running.local_run import Here
+
+    fleet = _fleet(where)
+    name = named(fleet, table)
+    if partition is not None:
+        partition = partition_named(partition, scopes_of(fleet, name), name.dotted)
+    requested = Requested(action, partition, every)
+    if fleet.kafka is not None and not here and not dry_run:
+        order(fleet, name, requested, json_wanted)
+        return
+    run = Here(fleet, name, requested, thresholds(_pairs(fleets)), json_wanted, where.config)
+    sys.exit(run.preview() if dry_run else run.execute(bytes_of(memory), verify))
+
+
+def _fleet(where: Where) -> Fleet:
+    """Whoever does not say where the catalog is has set something wrong: exit code 2."""
+    try:
+        fleet = where.fleet()
+        fleet.catalog  # noqa: B018  raises, where none is named
+    except click.ClickException as error:
+        error.exit_code = MISCONFIGURED
+        raise
+    return fleet
+
+
+def order(fleet: Fleet, table: TableName, requested: Requested, json_wanted: bool) -> None:
+    """Of the fleet's planner. Raises ClickException."""
+    from firnline_cli.running.fleet_run import send
+
+    sent = send(fleet, table, requested)
+    text = (
+        f"{table.dotted}: {sent.action} ordered of the planner; `firnline tasks` shows what comes"
+    )
+    report(json_wanted, text, table=table.dotted, action=sent.action, ordered=True)
+
+
+def bytes_of(text: str) -> int:
+    """`512m`, `4g`. Raises BadParameter."""
+    units = {"m": 1 << 20, "g": 1 << 30}
+    if text[-1:].lower() not in units or not text[:-1].isdecimal():
+        raise click.BadParameter(f"{text}: say 512m or 4g", param_hint="--memory")
+    return int(text[:-1]) * units[text[-1].lower()]
+
+
+def _pairs(texts: tuple[str, ...]) -> dict[str, str]:
+    from firnline_cli.commands.existing_tables.plan import pairs
+
+    return pairs(texts)

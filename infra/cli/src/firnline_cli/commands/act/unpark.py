@@ -1,0 +1,91 @@
+"""firnline unpark"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import quote
+
+import click
+from firnline_domain.identity import MAIN, Scope, TableName
+from firnline_domain.records.orders import UnparkTable
+
+from firnline_cli.shared.console_client import Console, identity_in
+from firnline_cli.shared.fleet import (
+    ORDERS,
+    Fleet,
+    Where,
+    named,
+    operator,
+    operator_options,
+    report,
+    scopes_of,
+)
+from firnline_cli.shared.formats import say
+from firnline_cli.shared.partitions import partition_named
+
+FREED = ("parked", "backing_off")  # statuses of a partition that it frees
+
+
+@click.command("unpark")
+@click.argument("tables", nargs=-1, metavar="[TABLE ...]")
+@click.option(
+    "--partition", help="Only this partition, as `firnline explain` shows it: 2026-01-01, or JSON."
+)
+@click.option("--all", "all_wanted", is_flag=True, help="Retry such partitions of every table.")
+@operator_options
+def command(
+    tables: tuple[str, ...],
+    partition: str | None,
+    all_wanted: bool,
+    where: Where,
+    json_wanted: bool,
+) -> None:
+    """Retry the partitions of TABLE (namespace.name) that failed too often, wait after a failure,
+    or were excluded by `firnline undo`. It writes nothing if there are none.
+    """
+    if bool(tables) == all_wanted:
+        raise click.UsageError("name tables, or say --all")
+    fleet = where.fleet()
+    meant = list(parked(where.site())) if all_wanted else [named(fleet, one) for one in tables]
+    for table in meant:
+        answer = where.answer(f"/api/tables/{quote(table.key)}")
+        chosen = None if partition is None else _chosen(fleet, table, partition, answer)
+        count, name = waiting(answer, chosen), table.dotted
+        text = f"{name}: nothing is parked there"
+        if count != 0:
+            now_ms = int(time.time() * 1000)
+            fleet.send(ORDERS, UnparkTable(table, MAIN, chosen, operator(), now_ms))
+            text = f"{name}: ordered; `firnline explain {name}` shows it"
+        report(json_wanted, text, table=name, parked=count)
+    if not meant:
+        say("nothing is parked", err=True)
+
+
+def _chosen(fleet: Fleet, table: TableName, text: str, answer: Any) -> str:
+    """The partition that the text names, by the console, which has not all of a large table's,
+    else by the table itself. Raises ClickException."""
+    refs = answer["refs"] if answer is not None and answer.get("counted") else {}
+    shown = [Scope(one["spec_id"], one["partition"]) for one in refs.get(MAIN, ())]
+    try:
+        return partition_named(text, shown, table.dotted)
+    except click.ClickException:
+        return partition_named(text, scopes_of(fleet, table), table.dotted)
+
+
+def waiting(answer: Any, partition: str | None) -> int | None:
+    """Partitions that are to be freed, by the console's answer; None where it does not say."""
+    if answer is None or not answer.get("counted"):
+        return None
+    if partition is None:
+        return sum(int(answer["statuses"].get(status, 0)) for status in FREED)
+    found = [one for one in answer["refs"].get(MAIN, ()) if one["partition"] == partition]
+    return sum(one["status"] in FREED for one in found) if found else None
+
+
+def parked(site: Console) -> Iterator[TableName]:
+    """The console's tables with a partition that is to be freed."""
+    for row in site.tables():
+        if any((row.get("statuses") or {}).get(status) for status in FREED):
+            yield identity_in(row)

@@ -1,0 +1,1 @@
+"""Commands for tables that exist before Firnline does."""

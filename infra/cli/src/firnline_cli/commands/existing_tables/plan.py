@@ -1,0 +1,97 @@
+"""firnline plan"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+
+import click
+from firnline_domain.settings.in_force import unknown, unreadable
+from firnline_domain.settings.thresholds import Thresholds, thresholds
+
+from firnline_cli.forecast.catalog import Forecasts, Unread
+from firnline_cli.forecast.forecast import Forecast
+from firnline_cli.forecast.report import TextReport, as_json
+from firnline_cli.shared.fleet import Where, fleet_options, named
+
+
+@click.command("plan")
+@click.option("--table", help="Only this table (namespace.name), with all of its partitions.")
+@click.option("--namespace", help="Only tables of this namespace and of nested ones.")
+@click.option(
+    "--set",
+    "sets",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Assume that the tables set this property; repeatable.",
+)
+@click.option(
+    "--fleet",
+    "fleets",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Default of a table property, as in FIRNLINE_DEFAULTS; repeatable.",
+)
+@click.option("--json", "json_wanted", is_flag=True, help="Print one JSON object per table.")
+@fleet_options
+def command(
+    table: str | None,
+    namespace: str | None,
+    sets: tuple[str, ...],
+    fleets: tuple[str, ...],
+    json_wanted: bool,
+    where: Where,
+) -> None:
+    """Show which tasks would be scheduled for the tables of a catalog now, and why.
+
+    It changes nothing and needs no planner: it reads all manifests of each table's current snapshot
+    and applies the planner's policy. If the output is no terminal, it is tab-separated with a
+    header. Exit code 1 if a table could not be read.
+    """
+    if table and "." not in table:
+        raise click.BadParameter(f"{table}: a table's name is namespace.name")
+    from firnline_iceberg.table.catalog_client import Tables
+
+    fleet = where.fleet()
+    one = named(fleet, table) if table else None
+    tables = Tables(fleet.of(one) if one else fleet.catalog)
+    forecasts = Forecasts(tables, _defaults(fleets), pairs(sets))
+    now_ms = int(time.time() * 1000)
+    names = forecasts.names(one.dotted if one else None, namespace)
+    show = as_json if json_wanted else TextReport(whole=table is not None)
+    found = (show_apart(show, name, forecasts.of(name, now_ms), now_ms) for name in names)
+    unread = sum(not was_read for was_read in [*found])
+    if isinstance(show, TextReport):
+        show.sum_up()
+    sys.exit(1 if unread else 0)
+
+
+def show_apart(
+    show: Callable[[Forecast | Unread, int], bool],
+    name: tuple[str, ...],
+    forecast: Forecast | Unread,
+    now_ms: int,
+) -> bool:
+    """Show one table; if that raises, show that it was not read. False if it was not."""
+    try:
+        return show(forecast, now_ms)
+    except BrokenPipeError:
+        raise
+    except Exception as error:
+        return show(Unread(".".join(name), f"{type(error).__name__}: {error}"), now_ms)
+
+
+def pairs(texts: tuple[str, ...]) -> dict[str, str]:
+    """Properties. Raises BadParameter for what is none."""
+    for text in texts:
+        if "=" not in text:
+            raise click.BadParameter(f"{text}: write NAME=VALUE")
+    found = dict(text.split("=", 1) for text in texts)
+    if wrong := [*unknown(found), *unreadable(found)]:
+        raise click.BadParameter("; ".join(wrong))
+    return found
+
+
+def _defaults(texts: tuple[str, ...]) -> Thresholds:
+    return thresholds(pairs(texts))

@@ -1,0 +1,146 @@
+"""firnline doctor"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from firnline_cli.shared.console_client import STATES, json_option
+
+if TYPE_CHECKING:
+    from firnline_cli.checks.findings import Check, Finding
+    from firnline_cli.checks.settings import Given
+
+SERVICES = ("gateway", "enricher", "planner", "worker", "committer", "console")
+HANG = 33  # characters before what was tried
+COLOURS = {"ok": "green", "remark": "yellow", "failed": "red", "skipped": None}
+
+
+@click.command("doctor")
+@click.option(
+    "--service",
+    "services",
+    multiple=True,
+    type=click.Choice(SERVICES),
+    help="Service whose needs to check; repeatable.  [default: all]",
+)
+@click.option(
+    "--table", help="Table (namespace.name) whose storage is checked.  [default: the first]"
+)
+@click.option("--config", envvar="FIRNLINE_CONFIG", show_envvar=True, help="Path of firnline.toml.")
+@click.option(
+    "--write", "writes", is_flag=True, help="Also create a temporary table and commit to it."
+)
+@click.option(
+    "--state",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Directory of the embedded stack.  [default: .firnline, else .firnline/demo]",
+)
+@json_option
+def command(
+    services: tuple[str, ...],
+    table: str | None,
+    config: str | None,
+    writes: bool,
+    state: Path | None,
+    json_wanted: bool,
+) -> None:
+    """Check connections, permissions and settings of the services, and report how to fix failures.
+
+    Run it on the services' hosts with their variables. Exit code 1 if a check failed.
+    """
+    from firnline_domain.errors import Misconfigured
+
+    from firnline_cli.checks.findings import Status, findings
+    from firnline_cli.checks.settings import given
+    from firnline_cli.shared.formats import say
+
+    began = time.monotonic()
+    try:
+        asked = given(surroundings(state, config), services, writes, table)
+    except Misconfigured as error:
+        raise click.ClickException(str(error)) from None
+    found, report = [], Report()
+    for one in findings(list(checks(asked))):
+        found.append(one)
+        if not json_wanted:
+            report.show(one)
+    is_fine = all(one.status is not Status.FAILED for one in found)
+    if json_wanted:
+        click.echo(
+            json.dumps({"ok": is_fine, "findings": [asdict(one) for one in found]}, indent=1)
+        )
+    else:
+        say(summary(found, time.monotonic() - began))
+    sys.exit(0 if is_fine else 1)
+
+
+def checks(asked: Given) -> Iterator[Check]:
+    """All that concern what is asked, in the order in which they are shown."""
+    from firnline_cli.checks.clock import clock_checks
+    from firnline_cli.checks.host import host_checks
+    from firnline_cli.checks.kafka import KafkaChecks, kafka_checks
+    from firnline_cli.checks.lake import lake_checks
+    from firnline_cli.checks.redis import redis_checks
+    from firnline_cli.checks.signatures import Signatures
+    from firnline_cli.checks.tables import table_checks
+
+    kafka = KafkaChecks(asked)
+    signatures = Signatures(asked, kafka)
+    yield from host_checks(asked)
+    yield from kafka_checks(asked, kafka)
+    yield from signatures.checks()
+    yield from redis_checks(asked)
+    yield from clock_checks(asked, signatures)
+    yield from table_checks(asked)
+    yield from lake_checks(asked, kafka)
+
+
+def surroundings(state: Path | None, config: str | None) -> Mapping[str, str]:
+    """This environment; where it names no Kafka, that of the embedded stack that runs here."""
+    from firnline_local_stack.processes.ports import LOOPBACK
+    from firnline_local_stack.stack.parts import Addresses, environment
+    from firnline_local_stack.stack.state import StateDir
+
+    here = {**os.environ, **({"FIRNLINE_CONFIG": config} if config else {})}
+    if state is None and (config or here.get("FIRNLINE_KAFKA")):
+        return here
+    for place in (StateDir.at(path) for path in ([state] if state else STATES)):
+        if place.is_running():
+            ports = place.read().ports
+            console = {"FIRNLINE_CONSOLE_URI": f"http://{LOOPBACK}:{ports['console']}"}
+            return {**here, **environment("worker", place, Addresses(ports)), **console}
+    return here
+
+
+class Report:
+    """For people: a line for each finding, and one with what to do."""
+
+    def __init__(self) -> None:
+        self._last = ("", "")  # check and remedy
+
+    def show(self, one: Finding) -> None:
+        """A remedy that was just told is not told again."""
+        from firnline_cli.shared.formats import say
+
+        text = f"{one.status:8} {one.check:23} {one.tried}: {one.found}"
+        is_bad = one.status == "failed"
+        say(text, hang=HANG, head=len(f"{one.status:8}"), fg=COLOURS[one.status], bold=is_bad)
+        if one.remedy and self._last != (one.check, one.remedy):
+            say(f"{'':32} do: {one.remedy}", hang=HANG)
+        self._last = (one.check, one.remedy)
+
+
+def summary(found: list[Finding], took_s: float) -> str:
+    """How many of which."""
+    counts = {status: sum(one.status == status for one in found) for status in COLOURS}
+    told = ", ".join(f"{count} {status}" for status, count in counts.items() if count)
+    return f"{told} ({took_s:.1f} s)"

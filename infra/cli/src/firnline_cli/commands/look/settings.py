@@ -1,0 +1,97 @@
+"""firnline settings"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+from firnline_adapters.config.redaction import MASK, redacted
+from firnline_adapters.config.settings import Setting, all_settings
+from firnline_local_stack.stack.state import StateDir
+from rich.console import Console
+
+from firnline_cli.shared.console_client import STATES, console_at, console_options, json_option
+from firnline_cli.shared.formats import Cell, Column, show_list, styled
+
+VARIABLES = (Column("variable"), Column("value"), Column("from"), Column("read by", drop=1))
+PROPERTIES = (Column("property"), Column("value"), Column("from"))
+NAMES = ("name", "value", "source", "services")
+Environments = Mapping[str, Mapping[str, str]]
+
+
+@click.command("settings")
+@click.argument("table", required=False)
+@json_option
+@console_options
+def command(table: str | None, state: Path | None, uri: str | None, json_wanted: bool) -> None:
+    """Print the environment variables of all services with their values and sources, or with TABLE
+    (namespace.name) the table's effective properties.
+
+    For a running embedded stack these are the values of its processes, else those of this
+    environment.
+    """
+    if table:
+        from firnline_cli.commands.look.explain import about_table
+
+        found = about_table(console_at(state, uri), table, "/explain")["settings"]
+    else:
+        found = list(variables(environments(state)))
+    if json_wanted:
+        click.echo(json.dumps(found, indent=1))
+        return
+    rows = [
+        [Cell(one[name], styled(one[name], style(one))) for name in NAMES if name in one]
+        for one in found
+    ]
+    show_list(PROPERTIES if table else VARIABLES, rows, Console())
+
+
+def style(setting: Mapping[str, str]) -> str:
+    return "dim" if setting["source"] == "default" else ""
+
+
+def environments(state: Path | None) -> dict[str, dict[str, str]]:
+    """Service -> its environment, of the stack that runs here; {} where none does."""
+    for place in (StateDir.at(path) for path in ([state] if state else STATES)):
+        if place.is_running():
+            parts = place.read().parts.items()
+            return {name: environment_of(part.pid) for name, part in parts if part.pid}
+    return {}
+
+
+def environment_of(pid: int) -> dict[str, str]:
+    """What a process was started with; {} where the system does not say."""
+    try:
+        pairs = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return {}
+    texts = (pair.decode(errors="replace").partition("=") for pair in pairs if pair)
+    return {name: value for name, _, value in texts}
+
+
+def variables(of_services: Environments) -> Iterator[dict[str, Any]]:
+    """Each variable once for each value that it has."""
+    found: dict[tuple[str, str, str], dict[str, str]] = {}  # service -> what it is about
+    for one in all_settings():
+        for service in one.services:
+            value, source = holding(one, service, of_services)
+            shown = MASK if one.secret and value else redacted(value)
+            found.setdefault((one.variable, shown, source), {})[service] = one.about
+    for (variable, value, source), services in found.items():
+        row = {"name": variable, "value": value, "source": source}
+        yield {**row, "services": ", ".join(services), "about": next(iter(services.values()))}
+
+
+def holding(setting: Setting, service: str, of_services: Environments) -> tuple[str, str]:
+    """(Value, where it comes from) of one variable in one service."""
+    given = of_services.get(service, os.environ).get(setting.variable)
+    if given:
+        is_ours = os.environ.get(setting.variable) == given
+        return given, "environment" if is_ours else "embedded stack"
+    if setting.required:
+        return "", "not set, required"
+    return "" if setting.default is None else str(setting.default), "default"

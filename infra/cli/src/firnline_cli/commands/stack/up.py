@@ -1,0 +1,116 @@
+"""firnline up"""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+import click
+import psutil
+from firnline_domain.errors import Misconfigured
+from firnline_local_stack.processes.process import NotReady
+from firnline_local_stack.servers import artifacts
+from firnline_local_stack.servers.java import JavaMissing
+from firnline_local_stack.servers.repository import RepositoryUnknown
+from firnline_local_stack.stack import stack
+from firnline_local_stack.stack.parts import UnknownPart, chosen
+from firnline_local_stack.stack.state import AlreadyRunning, Event, StateDir
+from firnline_local_stack.stack.supervisor import StartFailed, Supervisor
+from firnline_local_stack.topics.topics import WrongPartitions
+from rich.console import Console
+
+from firnline_cli.shared.console_client import json_option
+from firnline_cli.shared.extras import with_everything
+from firnline_cli.shared.stack import STATE_OPTION, as_json, show
+
+MARKS = {"ready": "[green]✓[/]", "crashed": "[red]✗[/]"}
+FAILURES = (
+    artifacts.BadArtifact,
+    artifacts.RepositoryAway,
+    JavaMissing,
+    Misconfigured,
+    NotReady,
+    RepositoryUnknown,
+    StartFailed,
+    WrongPartitions,
+)
+LOUD = {"ready", "crashed", "held", "stopping", "stopped", "left-overs-killed"}
+
+
+@click.command("up")
+@STATE_OPTION
+@click.option("--detach", is_flag=True, help="Return when all parts are ready.")
+@click.option("--only", help="Parts to start, comma-separated, instead of all.")
+@json_option
+def command(state: Path, detach: bool, only: str | None, json_wanted: bool) -> None:
+    """Start the embedded stack: Kafka, Redis, a catalog and all services.
+
+    It stays in the foreground, and Ctrl-C stops everything. Exit code: 0 stopped on request, or
+    already running; 1 a part did not start; 2 wrong arguments, or the running stack lacks a part
+    of --only.
+    """
+    with_everything()
+    wanted = tuple(only.split(",")) if only else None
+    place = StateDir.at(state)
+    console = Console(stderr=json_wanted)
+    try:
+        chosen(wanted)
+        with console.status("checking the pinned jars") as line:
+            artifacts.fetch_all(lambda file, done, of: line.update(f"fetched {done}/{of} {file}"))
+        if detach:
+            stack.detach(state, wanted)
+            _summary(place, console, json_wanted)
+        else:
+            Supervisor(place, wanted, _Printer(place, console, json_wanted), _own_age_s).run()
+    except AlreadyRunning:
+        sys.exit(_already(place, wanted, console))
+    except UnknownPart as error:
+        raise click.UsageError(str(error)) from None
+    except FAILURES as error:
+        raise click.ClickException(str(error)) from None
+
+
+def _own_age_s() -> float:
+    """Seconds since the command was entered, interpreter and imports included."""
+    return time.time() - psutil.Process().create_time()
+
+
+def _already(place: StateDir, wanted: tuple[str, ...] | None, console: Console) -> int:
+    record = place.read()
+    console.print(f"already running in {place.root} (pid {record.pid})", highlight=False)
+    show(record, console)
+    missing = set(wanted or ()) - set(record.parts)
+    if missing:
+        console.print(f"not part of it: {', '.join(sorted(missing))}; `firnline down` first")
+    return 2 if missing else 0
+
+
+class _Printer:
+    """Prints what happens to the stack, and its table once all is ready."""
+
+    def __init__(self, place: StateDir, console: Console, json_wanted: bool) -> None:
+        self._place = place
+        self._console = console
+        self._json_wanted = json_wanted
+
+    def __call__(self, event: Event) -> None:
+        if event.what in LOUD or not self._console.is_terminal:
+            mark = MARKS.get(event.what, " ") if self._console.is_terminal else ""
+            self._console.print(
+                f"{mark} {event.line()}".strip(),
+                highlight=False,
+                soft_wrap=not self._console.is_terminal,
+            )
+        if not event.part and event.what == "ready":
+            _summary(self._place, self._console, self._json_wanted)
+            self._console.print("Ctrl-C stops everything.")
+
+
+def _summary(place: StateDir, console: Console, json_wanted: bool) -> None:
+    record = place.read()
+    if json_wanted:
+        click.echo(as_json(place))
+        return
+    show(record, console)
+    console.print(f"ready in {record.ready_s:g} s · state and logs in {place.root}")

@@ -1,0 +1,119 @@
+"""A forecast of each table of a catalog, one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import click
+from firnline_domain.base.values import replace
+from firnline_domain.errors import RetryLater, TaskRefused
+from firnline_domain.identity import MAIN, TableName
+from firnline_domain.records.events import PartitionChange
+from firnline_domain.records.parts.tallies import target_bytes_of
+from firnline_domain.settings.in_force import with_namespace
+from firnline_domain.settings.thresholds import Thresholds
+from firnline_iceberg.commit.partition_last_change import LastChanges
+from firnline_iceberg.metadata.avro_reader import MetadataFileGone
+from firnline_iceberg.metadata.manifest_reader import Detail
+from firnline_iceberg.metadata.partition_tally import partition_changes
+from firnline_iceberg.scan.planning import live_entries
+from firnline_iceberg.table.catalog_client import Tables
+from firnline_iceberg.table.loaded_table import LoadedTable
+
+from firnline_cli.forecast.forecast import Forecast, Seen, forecast
+from firnline_cli.shared.fleet import levels, table_of
+
+Name = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Unread:
+    """A table that could not be read, and why."""
+
+    name: str
+    why: str
+
+
+@dataclass
+class Forecasts:
+    """Reads tables and has them judged. `more`: properties as if the tables had set them."""
+
+    tables: Tables
+    fleet: Thresholds
+    more: Mapping[str, str]
+    _namespaces: dict[Name, dict[str, str]] = field(default_factory=dict)
+
+    def names(self, table: str | None, namespace: str | None) -> Iterator[Name]:
+        """One table, those of a namespace and of those below it, or all. Raises ClickException."""
+        if table is not None:
+            yield self._named(table)
+            return
+        within = levels(namespace) if namespace else ()
+        try:
+            for name in self.tables.names():
+                if name[:-1][: len(within)] == within:
+                    yield name
+        except RetryLater as error:
+            raise click.ClickException(str(error)) from None
+
+    def _named(self, dotted: str) -> Name:
+        """As the catalog has it; as it stands there where the catalog has none, or does not say."""
+        try:
+            found = table_of(self.tables, dotted)
+        except (RetryLater, TaskRefused):
+            found = None
+        if found is None:
+            return levels(dotted)
+        return (*found.identity.namespace, found.identity.name)
+
+    def of(self, name: Name, now_ms: int) -> Forecast | Unread:
+        """What would be ordered for a table."""
+        try:
+            return forecast(self._seen(self.tables.named(name[:-1], name[-1])), self.fleet, now_ms)
+        except (RetryLater, TaskRefused, MetadataFileGone) as error:
+            return Unread(".".join(name), str(error))
+        except Exception as error:  # what is odd about one table is said of it alone
+            return Unread(".".join(name), f"{type(error).__name__}: {error}"[:500])
+
+    def _seen(self, table: LoadedTable) -> Seen:
+        head = table.head_id(MAIN)
+        own = {**table.properties, **self.more}
+        settings = with_namespace(own, self._of_namespace(table.identity.namespace))
+        changes = LastChanges(table)
+        entries = () if head is None else live_entries(table, head, Detail.COUNTS)
+        manifests = () if head is None else table.manifests(table.snapshot(head))
+        size = sum(one.length for one in manifests)
+        partitions = partition_changes(changes.noting(entries), target_bytes_of(settings))
+        seen = seen_of(table, settings, partitions, len(manifests), size)
+        return replace(seen, changed_ms={one.scope: changes.of(one.scope) for one in partitions})
+
+    def _of_namespace(self, namespace: Name) -> dict[str, str]:
+        if namespace not in self._namespaces:
+            self._namespaces[namespace] = self.tables.namespace_properties(
+                TableName("", namespace, "")
+            )
+        return self._namespaces[namespace]
+
+
+def seen_of(
+    table: LoadedTable,
+    settings: Mapping[str, str],
+    partitions: tuple[PartitionChange, ...],
+    manifests: int,
+    manifest_bytes: int,
+) -> Seen:
+    """A table's newest snapshot, once its manifests are counted."""
+    head, times = table.head_id(MAIN), [one.timestamp_ms for one in table.snapshots]
+    return Seen(
+        table=table.identity,
+        settings=settings,
+        format_version=table.format_version,
+        snapshot_id=head,
+        snapshot_ms=0 if head is None else table.snapshot(head).timestamp_ms,
+        snapshot_count=len(times),
+        oldest_snapshot_ms=min(times, default=None),
+        partitions=partitions,
+        manifests=manifests,
+        manifest_bytes=manifest_bytes,
+    )

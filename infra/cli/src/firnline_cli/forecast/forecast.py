@@ -1,0 +1,110 @@
+"""What would be ordered for a table that no planner has seen: the policy on counters of one moment.
+
+Nothing runs, rests or has failed there, and no other maintainer is known. Debt is as old as the
+newest snapshot: it may be older, which is served no later. A forecast is a shadow itself, so that
+`firnline.shadow` holds nothing back in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from firnline_domain.advice.finding import Known
+from firnline_domain.advice.rules import advise
+from firnline_domain.base.values import Value, field, replace
+from firnline_domain.counters.fold.folding import fold
+from firnline_domain.counters.state.counters import TableCounters
+from firnline_domain.counters.state.size_spread import Spread
+from firnline_domain.counters.state.work import Partition, PartitionWork, Table
+from firnline_domain.identity import MAIN, Scope, TableName
+from firnline_domain.policy.partition.decide import debt_files, decide, explain
+from firnline_domain.policy.reasons.partition import Decision
+from firnline_domain.policy.table_action.snapshot_retention import ExpiryDecision, decide_expiry
+from firnline_domain.records.events import ChangeKind, FilesChanged, PartitionChange
+from firnline_domain.records.states import TableAdvice
+from firnline_domain.settings.thresholds import Thresholds, thresholds
+
+
+class Seen(Value):
+    """A table's newest snapshot, as a catalog tells it. `settings` as `settings.with_namespace`
+    gives them; `oldest_snapshot_ms` None = it has no snapshot."""
+
+    table: TableName
+    settings: Mapping[str, str]
+    format_version: int
+    snapshot_id: int | None
+    snapshot_ms: int
+    snapshot_count: int
+    oldest_snapshot_ms: int | None
+    partitions: tuple[PartitionChange, ...]  # all that it holds, as added
+    manifests: int = 0
+    manifest_bytes: int = 0
+    changed_ms: Mapping[Scope, int | None] = field(default_factory=dict)  # where it is known
+
+
+class Forecast(Value):
+    """Every partition with the decision about it, the deepest in debt first."""
+
+    table: Table
+    limits: Thresholds
+    decisions: tuple[tuple[Partition, Decision], ...]
+    expiry: ExpiryDecision
+    advice: tuple[TableAdvice, ...]
+
+    @property
+    def orders(self) -> tuple[tuple[Partition, Decision], ...]:
+        """Those that would go out."""
+        return tuple(one for one in self.decisions if one[1].order)
+
+
+def forecast(seen: Seen, fleet: Thresholds, now_ms: int) -> Forecast:
+    """What a planner would decide at `now_ms`."""
+    table, partitions = _counted(seen, now_ms)
+    limits = replace(thresholds(seen.settings, fleet), shadow=False)
+    spread = Spread(limits.target_bytes)
+    ranked = sorted(spread.through(partitions), key=lambda one: -debt_files(table, one, limits))
+    return Forecast(
+        table=table,
+        limits=limits,
+        decisions=tuple((one, _decision(table, one, limits, now_ms)) for one in ranked),
+        expiry=decide_expiry(table, limits, now_ms),
+        advice=advise(Known(table, spread, limits, fleet, now_ms)).changed,
+    )
+
+
+def _decision(table: Table, partition: Partition, limits: Thresholds, now_ms: int) -> Decision:
+    decision = decide(table, partition, limits, now_ms)
+    return explain(table, partition, decision, limits, now_ms)
+
+
+def _counted(seen: Seen, now_ms: int) -> tuple[Table, Iterable[Partition]]:
+    folded = fold(TableCounters(seen.table, MAIN), {}, _as_change(seen, now_ms), now_ms)
+    table = Table(folded.table)
+    work = PartitionWork(debt_since_ms=seen.snapshot_ms, undersized_since_ms=seen.snapshot_ms)
+    times = {scope: known or seen.snapshot_ms for scope, known in seen.changed_ms.items()}
+    counted = (
+        replace(one, changed_ms=times.get(one.scope, seen.snapshot_ms)) for one in folded.partitions
+    )
+    return table, [Partition(one, work) for one in counted]
+
+
+def _as_change(seen: Seen, now_ms: int) -> FilesChanged:
+    return FilesChanged(
+        event_id="forecast",
+        table=seen.table,
+        ref=MAIN,
+        kind=ChangeKind.ABSOLUTE,
+        snapshot_id=seen.snapshot_id,
+        parent_snapshot_id=None,
+        sequence_number=0,
+        timestamp_ms=seen.snapshot_ms,
+        operation="",
+        partitions=seen.partitions,
+        format_version=seen.format_version,
+        settings=dict(seen.settings),
+        snapshot_count=seen.snapshot_count,
+        oldest_snapshot_ms=seen.oldest_snapshot_ms,
+        observed_at_ms=now_ms,
+        manifests=seen.manifests,
+        manifest_bytes=seen.manifest_bytes,
+    )

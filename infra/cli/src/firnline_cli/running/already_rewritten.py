@@ -1,0 +1,32 @@
+"""Partitions that are as Firnline's last rewrite has left them: another one would change nothing.
+
+A planner remembers what a rewrite could do nothing about (its floor). Who runs one action at a time
+reads it from the table: whose commit has each file come with? Else a nightly job would rewrite the
+same two files for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from firnline_domain.identity import MAIN, Scope
+from firnline_iceberg.commit.rewrite import claimed_task_ids
+from firnline_iceberg.metadata.manifest_reader import Detail
+from firnline_iceberg.scan.planning import live_entries
+from firnline_iceberg.table.loaded_table import LoadedTable
+
+
+def rested(table: LoadedTable, scopes: Collection[Scope]) -> set[Scope]:
+    """Of these, those without a file that another's commit has brought. A commit that is expired
+    counts as another's. Raises RetryLater, MetadataFileGone."""
+    head = table.head_id(MAIN)
+    ours = {one.snapshot_id for one in table.snapshots if claimed_task_ids(one.summary)}
+    left = {*scopes} if ours else set()
+    if head is None or not left:
+        return set()
+    for entry in live_entries(table, head, Detail.COUNTS):
+        if entry.snapshot_id not in ours:
+            left.discard(entry.scope)
+            if entry.scope.is_unpartitioned:  # a delete of it may reach every partition
+                left.clear()
+    return left

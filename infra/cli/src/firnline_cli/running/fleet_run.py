@@ -1,0 +1,49 @@
+"""An action ordered of a fleet: its planner takes it like any other order."""
+
+from __future__ import annotations
+
+import time
+
+import click
+from firnline_adapters.kafka.connection import KafkaConnection
+from firnline_domain.identity import MAIN, TableName
+from firnline_domain.policy.operator_requests import Requested
+from firnline_domain.records.orders import RunAction
+
+from firnline_cli.shared.fleet import ORDERS, Fleet, operator
+from firnline_cli.shared.services import PLANNER, Hidden, members_of
+
+HERE = "--here does it in this process"
+
+
+def send(fleet: Fleet, table: TableName, requested: Requested, group: str = PLANNER) -> RunAction:
+    """Return when the order is on the broker. Raises ClickException where no planner would read
+    it, or the table is paused."""
+    assert fleet.kafka is not None
+    if not _has_planner(fleet.kafka, group):
+        raise click.ClickException(
+            f"No planner reads the broker at {fleet.kafka.servers}: the order would wait. "
+            f"Start the services; {HERE}."
+        )
+    order = RunAction(
+        table=table,
+        ref=MAIN,
+        action=requested.action,
+        partition=requested.partition,
+        every_partition=requested.every_partition,
+        requested_by=operator(),
+        requested_at_ms=int(time.time() * 1000),
+    )
+    fleet.send(ORDERS, order)
+    return order
+
+
+def _has_planner(kafka: KafkaConnection, group: str) -> bool:
+    """True also where the broker does not let us see. Raises ClickException where it does not
+    answer."""
+    try:
+        return bool(members_of(kafka, group))
+    except Hidden:
+        return True
+    except click.ClickException as error:
+        raise click.ClickException(f"{error.message}. {HERE}.") from None

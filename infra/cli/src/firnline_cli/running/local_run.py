@@ -1,0 +1,233 @@
+"""An action carried out in this process."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from firnline_adapters.config.redaction import redacted
+from firnline_adapters.observability.logs import start_logging
+from firnline_domain.commits.output_lifetimes import Lifetimes
+from firnline_domain.errors import Misconfigured, RetryLater, TaskRefused
+from firnline_domain.identity import TableName
+from firnline_domain.policy.cost.cost_benefit import Action
+from firnline_domain.policy.operator_requests import Requested
+from firnline_domain.policy.partition.v2_deletes import UPGRADE
+from firnline_domain.policy.triggers.freezing import FREEZE
+from firnline_domain.records.orders import RewriteFiles
+from firnline_domain.records.signing import Keyring
+from firnline_domain.settings.thresholds import Thresholds
+from firnline_iceberg.metadata.avro_reader import MetadataFileGone
+from firnline_iceberg.table.catalog_client import Tables
+
+from firnline_cli.forecast.catalog import Forecasts, Unread
+from firnline_cli.running.already_rewritten import rested
+from firnline_cli.running.report import JsonReport, TextReport
+from firnline_cli.running.tasks import Chosen, chosen, without
+from firnline_cli.shared.fleet import Fleet
+
+if TYPE_CHECKING:
+    from firnline_standalone.runs import Run
+
+SIGNING_KEYS = "FIRNLINE_SIGNING_KEYS"
+DONE, FAILED, MISCONFIGURED = 0, 1, 2
+SHOWN_CHARS = 4_000  # of what the JVMs said
+INTERRUPTED = 130  # as a shell says of Ctrl-C
+
+
+@dataclass
+class Here:
+    """One request."""
+
+    fleet: Fleet
+    table: TableName
+    requested: Requested
+    defaults: Thresholds
+    json_wanted: bool
+    config: str | None = None
+
+    def __post_init__(self) -> None:
+        self._report: Any = JsonReport() if self.json_wanted else TextReport()
+        self._tables = Tables(self.fleet.of(self.table))
+
+    def preview(self) -> int:
+        """Say what would be done; the exit code. Raises ClickException."""
+        from firnline_standalone.previews import Preview, preview
+
+        now_ms = _now_ms()
+        found = self._chosen(now_ms)
+        shown = []
+        if not found.orders:
+            self._report.nothing("")
+            return DONE
+        for order in found.orders:
+            try:
+                shown.append((order, preview(self._tables, order, now_ms)))
+            except TaskRefused as refused:
+                shown.append((order, Preview(refused=f"{refused.reason}: {refused}")))
+            except (RetryLater, MetadataFileGone) as error:
+                raise click.ClickException(str(error)) from None
+        self._report.previews(shown)
+        return FAILED if any(one.refused for _, one in shown) else DONE
+
+    def execute(self, heap_bytes: int, verify: bool) -> int:
+        """Do it; the exit code. Raises ClickException."""
+        self._report.doing("reading the table")
+        self._sweep()
+        found = self._chosen(_now_ms())
+        if not found.orders:
+            self._report.doing("")
+            self._report.nothing("")
+            return DONE
+        state = Path(tempfile.mkdtemp(prefix="firnline-run-"))
+        try:
+            with _children_apart(state / "jvm.log"):
+                return self._run(found, state, heap_bytes, verify)
+        except Misconfigured as error:
+            click.echo(f"Error: {error}", err=True)
+            return MISCONFIGURED
+        except (RetryLater, TaskRefused) as error:
+            raise click.ClickException(str(error)) from None
+        finally:
+            self._report.doing("")
+            shutil.rmtree(state, ignore_errors=True)
+
+    def _chosen(self, now_ms: int) -> Chosen:
+        forecasts = Forecasts(self._tables, self.defaults, {})
+        found = forecasts.of((*self.table.namespace, self.table.name), now_ms)
+        if isinstance(found, Unread):
+            raise click.ClickException(f"{self.table.dotted} cannot be read: {found.why}")
+        if not found.limits.enabled:
+            text = f"{self.table.dotted} has firnline.enabled=false, or its namespace has"
+            raise click.ClickException(f"{text}: its owner wants no maintenance")
+        if self.requested.action == FREEZE and not self.requested.chosen:
+            _refuse_without_hours(found.limits)
+        made = self._not_again(chosen(found, self.requested, now_ms))
+        self._report.passed_over(made.passed_over)
+        return made
+
+    def _sweep(self) -> None:
+        """Remove what killed runs have left, once it is old enough. Raises ClickException."""
+        from firnline_iceberg.removal.sweep import Sweeper
+
+        sweeper = Sweeper(self._tables, _now_ms, self._lives.sweep_ms, keys=self._keys())
+        try:
+            self._report.sweeping(len(sweeper.sweep(self.table).removed))
+        except (RetryLater, TaskRefused) as error:
+            raise click.ClickException(str(error)) from None
+
+    @property
+    def _lives(self) -> Lifetimes:
+        """The fleet's, where it says so: the same age for all who commit and sweep."""
+        from firnline_cli.running.sweep_age import fleets_age_s
+
+        return Lifetimes(fleets_age_s())
+
+    def _keys(self) -> Keyring:
+        """A fleet's, for its sweeps believe no other list. Without a fleet there is nobody to tell
+        apart from."""
+        if self.fleet.state is None and SIGNING_KEYS not in os.environ:
+            return Keyring()
+        keys: Keyring = self.fleet.signer().keys
+        return keys
+
+    def _not_again(self, made: Chosen) -> Chosen:
+        """Without what a rewrite of ours has left as it is, unless the partitions were named."""
+        rewrites = (one for one in made.orders if isinstance(one, RewriteFiles))
+        # our own merges leave files that are to be sorted; a sort finds out by itself
+        scopes = [one.scope for one in rewrites if one.action != Action.SORT]
+        if self.requested.chosen or self.requested.action == FREEZE or not scopes:
+            return made
+        try:
+            at_rest = rested(self._tables.load(self.table), scopes)
+        except (RetryLater, TaskRefused, MetadataFileGone) as error:
+            raise click.ClickException(str(error)) from None
+        return without(made, at_rest)
+
+    def _carry_out(self, run: Run, found: Chosen) -> bool:
+        """A new format version first: before it nothing can be said by vectors."""
+        upgrade = [one for one in found.orders if one.action == UPGRADE]
+        if not upgrade:
+            return run.execute(found.orders)
+        if not run.execute(upgrade):
+            return False
+        return run.execute([one for one in self._chosen(_now_ms()).orders if one.scope])
+
+    def _run(self, found: Chosen, state: Path, heap_bytes: int, verify: bool) -> int:
+        from firnline_local_stack.servers.artifacts import iceberg_jar
+        from firnline_standalone.bootstrap import running
+        from firnline_standalone.engine import Stopped
+        from firnline_standalone.runs import Run
+        from firnline_standalone.settings import Settings
+
+        log, stop = start_logging("run"), threading.Event()
+        _only_warnings()
+        settings = Settings(
+            catalog=self.fleet.of(self.table),
+            config=self.config,
+            iceberg_jar=iceberg_jar(),
+            state_dir=state,
+            heap_bytes=heap_bytes,
+            keys=self._keys(),
+            share=1.0 if verify else 0.0,
+            lives=self._lives,
+        )
+        self._report.doing("starting Spark")
+        with running(settings, log, stop) as engine:
+            try:
+                fine = self._carry_out(Run(engine, self._report, _now_ms), found)
+            except Stopped:
+                click.echo("Stopped: what was not committed is cleared away.", err=True)
+                return INTERRUPTED
+        return DONE if fine else FAILED
+
+
+@contextmanager
+def _children_apart(path: Path) -> Iterator[None]:
+    """What the JVMs say goes into a file, and is shown where the run breaks off. People and jobs
+    read stderr for what goes wrong."""
+    sys.stderr.flush()
+    kept, ours = os.dup(2), sys.stderr
+    with path.open("wb") as sink:
+        os.dup2(sink.fileno(), 2)
+    sys.stderr = os.fdopen(os.dup(kept), "w", buffering=1)
+    try:
+        yield
+    except BaseException as error:
+        if not isinstance(error, SystemExit | KeyboardInterrupt):
+            sys.stderr.write(redacted(path.read_text(errors="replace")[-SHOWN_CHARS:]))
+        raise
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        sys.stderr = ours  # the log keeps the other one
+
+
+def _refuse_without_hours(limits: Thresholds) -> None:
+    if limits.freeze_after_h <= 0:
+        raise click.ClickException(
+            "firnline.freeze.after-hours is not set: it says when a partition is closed. Set it, "
+            "give --fleet firnline.freeze.after-hours=48, or name a --partition"
+        )
+
+
+def _only_warnings() -> None:
+    """People see the report; the log is for what goes wrong. py4j complains of objects that are
+    given back when their JVM has ended."""
+    logging.getLogger().setLevel(logging.WARNING)
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)

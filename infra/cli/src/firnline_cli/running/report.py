@@ -1,0 +1,286 @@
+"""What a run does, as lines for people and as JSON for machines."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import click
+from firnline_domain.counters.state.work import Partition
+from firnline_domain.policy.cost.dollars import in_dollars
+from firnline_domain.policy.operator_requests import Order
+from firnline_domain.policy.reasons.partition import Decision
+from firnline_domain.records.events import (
+    RewriteCommitted,
+    RewriteConflicted,
+    RewriteSkipped,
+    TaskEnd,
+)
+from firnline_domain.records.orders import RewriteFiles
+from firnline_domain.records.results import RewriteFinished, RowsCompared, TableResult, TaskFailed
+from rich.console import Console
+
+from firnline_cli.forecast.report import why
+from firnline_cli.shared.formats import WIDTH, counted, grid, number, plain, size, styled
+
+TEN = 10
+MAX_PASSED_OVER = 10  # partitions that a person is told of one by one
+
+
+def where(order: Order) -> str:
+    """The partition of an order, or the whole table."""
+    return order.scope.label if isinstance(order, RewriteFiles) else "whole table"
+
+
+def facts_of(event: TaskEnd) -> dict[str, Any]:
+    """What came of an order, for machines."""
+    match event:
+        case RewriteCommitted():
+            names = (
+                *("snapshot_ids", "files_removed", "files_added", "bytes_before", "bytes_after"),
+                *("equality_deletes_removed", "position_deletes_removed"),
+                *("rows_in", "rows_masked", "rows_out", "mode", "groups_lost"),
+            )
+            facts = {name: getattr(event, name) for name in names}
+            return {"outcome": "committed", "reason": event.reason or event.lost_reason, **facts}
+        case RewriteConflicted():
+            return {"outcome": "conflicted", "reason": event.reason, "detail": event.detail}
+        case TaskFailed():
+            return {"outcome": "failed", "reason": event.reason, "detail": event.message}
+        case RewriteSkipped():
+            return {"outcome": "nothing_to_do", "reason": event.reason}
+        case TableResult(refused_reason=str(reason)):
+            return {"outcome": "refused", "reason": reason}
+        case TableResult():
+            return {"outcome": "done", **event.figures}
+    raise TypeError(f"{type(event).__name__} is no end of a task")
+
+
+def words_of(event: TaskEnd) -> str:
+    """The same for people."""
+    match event:
+        case RewriteCommitted():
+            deletes = event.equality_deletes_removed + event.position_deletes_removed
+            gone = f"{event.rows_masked:,} dead rows gone, {counted(event.rows_out, 'row')} kept"
+            return (
+                f"committed {number(event.files_removed)} -> {counted(event.files_added, 'file')}"
+                f", {size(event.bytes_before)} -> {size(event.bytes_after)}, "
+                f"{counted(deletes, 'delete file')} applied; {gone}"
+                + (f"; by Iceberg's own action ({event.reason})" if event.reason else "")
+            )
+        case RewriteConflicted():
+            return f"not committed: {event.reason.words} ({event.reason}): {event.detail}"
+        case TaskFailed():
+            return f"failed: {event.reason}: {event.message}"
+        case RewriteSkipped():
+            return "nothing to do"
+        case TableResult(refused_reason=str(reason)):
+            return f"refused: {reason}"
+        case TableResult():
+            figures = event.figures.items()
+            said = ", ".join(f"{value:,.0f} {name.replace('_', ' ')}" for name, value in figures)
+            return f"done: {said}" if said else "done"
+    raise TypeError(f"{type(event).__name__} is no end of a task")
+
+
+def price_of(orders: Sequence[Order]) -> str:
+    """What they cost together, and what readers and storage are spared; '' where nobody has weighed
+    them."""
+    sums = [
+        sum(order.numbers.get(one, order.numbers.get(other, 0.0)) for order in orders)
+        for one, other in (
+            ("price_cpu_s", "rewrite_cpu_s"),
+            ("price_dollars", "rewrite_dollars"),
+            ("gain_dollars_a_day", "spared_dollars_a_day"),
+        )
+    ]
+    cpu_s, price, gain = sums
+    if not cpu_s:
+        return ""
+    seconds = f"{cpu_s:,.0f}" if cpu_s >= TEN else f"{cpu_s:.2g}"
+    costs, spares = in_dollars(price), in_dollars(gain)
+    return f"It would cost about {seconds} CPU s, {costs}, and spare {spares} a day."
+
+
+class TextReport:
+    """For people. See `firnline_standalone.runs.Report`."""
+
+    def __init__(self) -> None:
+        self._terminal = Console(stderr=False)
+        if not self._terminal.is_terminal:
+            self._terminal.width = WIDTH
+        self._status = self._terminal.status("")
+
+    def doing(self, text: str) -> None:
+        """What is under way, on the last line of a terminal; '' = nothing is."""
+        if not self._terminal.is_terminal:
+            return
+        if text:
+            self._status.update(plain(text))
+            self._status.start()
+        else:
+            self._status.stop()
+
+    def working(self, done: int, total: int) -> None:
+        """See `Report.working`."""
+        self.doing(f"rewriting, {done:,} of {total:,} groups of files" if total else "at work")
+
+    def line(self, text: str, style: str = "") -> None:
+        """One line, above what shows the progress."""
+        self._terminal.print(styled(text, style), soft_wrap=not self._terminal.is_terminal)
+
+    @property
+    def terminal(self) -> Console:
+        """Where it writes."""
+        return self._terminal
+
+    def passed_over(self, decided: Sequence[tuple[Partition, Decision]]) -> None:
+        """Partitions for which nothing is done."""
+        for partition, decision in decided[:MAX_PASSED_OVER]:
+            self.line(f"{partition.counters.scope.label}: not now: {why(decision)}", "dim")
+        if (left := len(decided) - MAX_PASSED_OVER) > 0:
+            self.line(f"and {left:,} more partitions", "dim")
+
+    def previews(self, found: Sequence[tuple[Order, Any]]) -> None:
+        """What each order would take."""
+        right = ("files", "size", "into", "deletes")
+        made = grid("", "partition", "", "why", *right, right=right)
+        for order, one in found:
+            note = one.refused or (
+                f"by Iceberg's own action: {one.handed_over}" * bool(one.handed_over)
+            )
+            what = order.action if not one.refused else "refused"
+            deletes = one.equality_deletes + one.position_deletes
+            figures = (
+                number(one.files + one.converted),
+                size(one.bytes),
+                number(one.outputs) if one.outputs else "-",
+                number(deletes),
+            )
+            made.add(
+                styled(where(order)),
+                styled(what, "red" if one.refused else "cyan"),
+                styled(note or order.reason.replace("_", " ")),
+                *(styled("?" if one.unknown else figure) for figure in figures),
+            )
+        self._terminal.print(made)
+        files = sum(one.files for _, one in found)
+        deletes = sum(one.equality_deletes + one.position_deletes for _, one in found)
+        taken = sum(one.bytes for _, one in found)
+        beside = f" and {counted(deletes, 'delete file')}" if deletes else ""
+        said = f"{counted(files, 'file')}{beside} ({size(taken)})"
+        if any(one.unknown for _, one in found):
+            said = "an unknown number of files"
+        if snapshots := sum(one.snapshots for _, one in found):
+            said = f"{counted(snapshots, 'snapshot')} and {said}"
+        verb = "rewrite" if all(isinstance(order, RewriteFiles) for order, _ in found) else "remove"
+        if any(one.reads_only for _, one in found):
+            verb = "read"
+        if price := price_of([order for order, one in found if not one.refused]):
+            self.line(price)
+        others = [one.says for _, one in found if one.says]
+        self.line("Dry run." if others else f"Dry run: would {verb} {said}.")
+        if partitions := sum(one.partitions for _, one in found):
+            self.line(
+                f"Rows of {counted(partitions, 'partition')} would be removed from the table."
+            )
+        for text in others:
+            self.line(text)
+        if refs := [name for _, one in found for name in one.refs]:
+            self.line(f"Tags and branches that would be removed: {', '.join(refs)}.")
+
+    def begun(self, orders: Sequence[Order], left: int) -> None:
+        """See `Report.begun`."""
+        for order in orders:
+            self.line(f"{where(order)}: {order.action} ({order.reason.replace('_', ' ')})", "cyan")
+
+    def rewritten(self, result: Any) -> None:
+        """See `Report.rewritten`."""
+        self.doing("committing")
+        if isinstance(result, RewriteFinished) and result.groups:
+            outputs = sum(len(group.outputs) for group in result.groups)
+            self.line(f"{result.scope.label}: {counted(outputs, 'file')} written", "dim")
+
+    def ended(self, order: Order, event: Any, again: bool) -> None:
+        """See `Report.ended`."""
+        failed = isinstance(event, RewriteConflicted | TaskFailed)
+        text = f"{where(order)}: {words_of(event)}" + ("; once more" if again else "")
+        self.line(text, "yellow" if again else "red" if failed else "green")
+
+    def compared(self, outcome: RowsCompared) -> None:
+        """See `Report.compared`."""
+        style = {"equal": "green", "differ": "red"}.get(outcome.outcome, "yellow")
+        detail = f": {outcome.reason}, {outcome.detail}" if outcome.reason else ""
+        rows = f", {outcome.after.rows:,} rows" if outcome.after else ""
+        self.line(f"{outcome.scope.label}: read back, {outcome.outcome}{rows}{detail}", style)
+
+    def sweeping(self, removed: int) -> None:
+        """What an earlier run had left."""
+        if removed:
+            self.line(f"{counted(removed, 'file')} of earlier runs removed", "dim")
+
+    def nothing(self, why: str) -> None:
+        """No order is to be carried out."""
+        self.line(f"nothing to do{': ' + why if why else ''}")
+
+
+class JsonReport:
+    """One object a line."""
+
+    def doing(self, text: str) -> None:
+        """See `TextReport.doing`."""
+
+    def working(self, done: int, total: int) -> None:
+        """See `Report.working`."""
+
+    def _say(self, kind: str, **facts: Any) -> None:
+        click.echo(json.dumps({"event": kind, **facts}))
+
+    def passed_over(self, decided: Sequence[tuple[Partition, Decision]]) -> None:
+        """See `TextReport.passed_over`."""
+        for partition, decision in decided:
+            scope = partition.counters.scope
+            self._say("passed_over", partition=scope.partition, reason=decision.reason)
+
+    def previews(self, found: Sequence[tuple[Order, Any]]) -> None:
+        """See `TextReport.previews`."""
+        for order, one in found:
+            self._say("would_run", **_of(order), **vars(one))
+
+    def begun(self, orders: Sequence[Order], left: int) -> None:
+        """See `Report.begun`."""
+        for order in orders:
+            self._say("begun", **_of(order), attempt=order.attempt)
+
+    def rewritten(self, result: Any) -> None:
+        """See `Report.rewritten`."""
+
+    def ended(self, order: Order, event: Any, again: bool) -> None:
+        """See `Report.ended`."""
+        self._say("ended", **_of(order), again=again, **facts_of(event))
+
+    def compared(self, outcome: RowsCompared) -> None:
+        """See `Report.compared`."""
+        scope = outcome.scope
+        self._say("compared", partition=scope.partition, outcome=outcome.outcome)
+
+    def sweeping(self, removed: int) -> None:
+        """See `TextReport.sweeping`."""
+        if removed:
+            self._say("swept", files=removed)
+
+    def nothing(self, why: str) -> None:
+        """See `TextReport.nothing`."""
+        self._say("nothing_to_do", why=plain(why))
+
+
+def _of(order: Order) -> dict[str, Any]:
+    scope = order.scope if isinstance(order, RewriteFiles) else None
+    return {
+        "table": order.table.dotted,
+        "task_id": order.task_id,
+        "action": order.action,
+        "partition": scope.partition if scope else None,
+        "why": order.reason,
+    }

@@ -1,0 +1,12 @@
+"""From which age outputs may be swept."""
+
+from __future__ import annotations
+
+import os
+
+from firnline_domain.commits.output_lifetimes import SWEEP_AGE_S
+
+
+def fleets_age_s() -> float:
+    """What the committers are told."""
+    return float(os.environ.get("FIRNLINE_SWEEP_AGE_SECONDS") or SWEEP_AGE_S)

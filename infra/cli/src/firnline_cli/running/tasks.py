@@ -1,0 +1,80 @@
+"""What one request asks of a table as its catalog has it now: orders, or reasons for none."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from firnline_domain.base.values import Value, replace
+from firnline_domain.counters.state.counters import PartitionCounters
+from firnline_domain.counters.state.work import Partition
+from firnline_domain.identity import Scope
+from firnline_domain.policy.cost.cost_benefit import Action
+from firnline_domain.policy.operator_requests import POLICY, Order, Requested, requested_rewrites
+from firnline_domain.policy.partition.decide import explain, order_for
+from firnline_domain.policy.partition.v2_deletes import UPGRADE, VECTORS
+from firnline_domain.policy.reasons.partition import NO_FILE, Decision, Reason
+from firnline_domain.policy.table_action.registry import TABLE_ACTIONS
+from firnline_domain.records.orders import RewriteFiles
+
+from firnline_cli.forecast.forecast import Forecast
+
+
+class Chosen(Value):
+    """`passed_over`: partitions that are not rewritten, with the reason."""
+
+    orders: tuple[Order, ...]
+    passed_over: tuple[tuple[Partition, Decision], ...] = ()
+
+
+def chosen(forecast: Forecast, requested: Requested, now_ms: int) -> Chosen:
+    """Of a table that has a snapshot; one without any has nothing to be done about it."""
+    table, limits = forecast.table, forecast.limits
+    if table.counters.head_snapshot_id is None:
+        return Chosen(())
+    if (action := TABLE_ACTIONS.get(requested.action)) is not None:
+        follow = _conversions(forecast, now_ms) if action.name == UPGRADE else ()
+        return Chosen((action.requested(table, limits, now_ms)[1], *follow))
+    partitions = [partition for partition, _ in forecast.decisions]
+    decided = list(requested_rewrites(table, partitions, requested, limits, now_ms))
+    orders: list[Order] = []
+    for partition, decision in decided:
+        if decision.order:
+            explained = explain(table, partition, decision, limits, now_ms)
+            orders.append(order_for(table, partition, explained, limits, now_ms)[0])
+    if requested.action == POLICY and not requested.chosen:
+        orders += _on_table(forecast, now_ms)
+    passed_over = tuple(one for one in decided if not one[1].order)
+    return Chosen(tuple(orders), passed_over)
+
+
+def _conversions(forecast: Forecast, now_ms: int) -> Iterator[Order]:
+    """Of a table that is v3, of every partition that holds delete files of v2."""
+    limits = replace(forecast.limits, format_version=VECTORS)
+    for partition, _ in (
+        forecast.decisions if forecast.table.counters.format_version >= VECTORS else ()
+    ):
+        holds = partition.counters.holds
+        if not holds.position_deletes.files and not holds.equality_deletes.files:
+            continue
+        decision = Decision(Reason.V2_DELETES, action=Action.CONVERT, min_dead_ratio=NO_FILE)
+        explained = explain(forecast.table, partition, decision, limits, now_ms)
+        yield order_for(forecast.table, partition, explained, limits, now_ms)[0]
+
+
+def without(made: Chosen, at_rest: Collection[Scope]) -> Chosen:
+    """The rewrites of these partitions are passed over: `fixed_point`."""
+    kept, passed_over = list[Order](), list(made.passed_over)
+    for order in made.orders:
+        if isinstance(order, RewriteFiles) and order.scope in at_rest:
+            partition = Partition(PartitionCounters(order.scope))
+            passed_over.append((partition, Decision(Reason.FIXED_POINT)))
+        else:
+            kept.append(order)
+    return Chosen(tuple(kept), tuple(passed_over))
+
+
+def _on_table(forecast: Forecast, now_ms: int) -> Iterator[Order]:
+    for action in TABLE_ACTIONS.values():
+        _, order = action.considered(forecast.table, forecast.limits, now_ms)
+        if order is not None and getattr(order, "begins_at_ms", None) is None:
+            yield order  # nobody is there who would keep an announcement

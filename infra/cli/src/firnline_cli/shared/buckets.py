@@ -1,0 +1,65 @@
+"""What the planner's buckets cost, and which tables it has moved, read from the broker."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from firnline_domain.records.assignments import Board
+from firnline_local_stack.processes.ports import LOOPBACK
+from firnline_local_stack.stack.state import StateDir
+
+from firnline_cli.shared.formats import counted
+
+SHOWN = 5  # assignments, the newest
+
+
+def buckets_of(place: StateDir) -> dict[str, Any] | None:
+    """Of the stack that runs there; None where its broker does not answer."""
+    from click import ClickException
+    from confluent_kafka import KafkaException
+    from firnline_adapters.kafka.assignments import KafkaAssignments
+    from firnline_domain.errors import RetryLater
+
+    from firnline_cli.shared.fleet import homes_of
+
+    stack = place.read()
+    if "kafka" not in stack.parts:  # a part of the stack was asked for
+        return None
+    kafka = f"{LOOPBACK}:{stack.ports['kafka']}"
+    try:
+        assignments = KafkaAssignments(kafka, Board(homes_of(kafka)), place.signer())
+    except (ClickException, KafkaException, RetryLater):
+        return None
+    assignments.close()
+    return described(assignments.board)
+
+
+def described(board: Board) -> dict[str, Any]:
+    """As JSON."""
+    newest = sorted(board.every, key=lambda one: -one.at_ms)
+    return {
+        "loads": {bucket: board.load(bucket) for bucket in range(board.buckets)},
+        "assigned": len(newest),
+        "newest": [
+            {"table": one.table_key, "bucket": one.bucket, "why": one.reason, "at_ms": one.at_ms}
+            for one in newest[:SHOWN]
+        ],
+    }
+
+
+def lines(found: dict[str, Any], names: Mapping[str, str]) -> list[str]:
+    """For people: nothing of a fleet that never had to move a table. `names`: of tables by key."""
+    loads, newest = found["loads"], found["newest"]
+    hottest = max(loads, key=lambda one: loads[one])
+    total = sum(loads.values())
+    if not newest:
+        return []
+    return [
+        f"{len(loads)} buckets, {total} steps a minute; the hottest is {hottest} with "
+        f"{loads[hottest]}. {counted(found['assigned'], 'assignment')} of tables, the newest:",
+        *(
+            f"  {names.get(one['table'], one['table'])} to bucket {one['bucket']} ({one['why']})"
+            for one in newest
+        ),
+    ]

@@ -1,0 +1,133 @@
+"""What runs of a fleet, and what of it can still commit or delete: by its consumer groups, and by
+the leases in Redis where that is known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import click
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+from firnline_adapters.kafka.connection import KafkaConnection, client_config
+from firnline_adapters.kafka.consumer_groups import ask_coordinator
+from firnline_adapters.records.signing import RecordSigner
+from firnline_adapters.redis.leases import held_leases
+from firnline_domain.errors import Misconfigured, RetryLater
+from firnline_domain.policy.fleet.lanes import BEFORE_GROUP, group_at
+from firnline_domain.records.pauses import Pause
+
+from firnline_cli.shared.topic_reader import READ_S, KafkaTopics, consumer_of, places_of
+
+PLANNER = "planner"  # its consumer group, unless FIRNLINE_PLANNER_APP says otherwise
+WORKER = "worker"  # of the default resource group; others have their name behind it
+COMMITTER = "committer"
+QUIET = {"log_level": 0}  # a client for one question: what it cannot do, its errors say
+ORDERS, RESULTS = "operator-orders", "task-results"
+OF_DEFAULT = ("table-tasks", "compare-tasks")  # what the default group's workers take, too
+
+
+@dataclass(frozen=True)
+class Services:
+    """A fleet, looked at. `redis`: None = its leases are not looked at. Methods raise
+    ClickException where the broker or Redis does not answer or does not let us see."""
+
+    kafka: KafkaConnection
+    redis: str | None = None
+    app: str = PLANNER
+
+    def running(self) -> list[str]:
+        """Workers and committers that are members of their groups, and leases that tasks hold."""
+        found = []
+        groups = (worker_group(topic) for topic in self._task_topics())
+        for group in dict.fromkeys((WORKER, *groups, COMMITTER)):
+            for member in members_of(self.kafka, group):
+                where = f"{member.client_id} at {member.host.lstrip('/')}"
+                found.append(f"a member of the consumer group {group}: {where}")
+        return [*found, *self._leases()]
+
+    def at_work(self, pause: Pause, signer: RecordSigner) -> list[str]:
+        """What can still commit or delete though the whole fleet is paused; nothing where all have
+        come to rest. In this order: who has read the pause orders nothing more."""
+        topics = KafkaTopics(self.kafka, signer)
+        try:
+            return [
+                *self._planner(topics),
+                *self._workers(topics),
+                *self._committer(pause),
+                *self._leases(),
+            ]
+        except (KafkaException, RetryLater) as error:
+            text = f"The broker at {self.kafka.servers} does not answer: {error}"
+            raise click.ClickException(text) from None
+
+    def _planner(self, topics: KafkaTopics) -> Iterator[str]:
+        if members_of(self.kafka, self.app) and (left := topics.unread(ORDERS, self.app)):
+            yield f"the planner has {left:,} records of {ORDERS} before it: it may still order"
+
+    def _workers(self, topics: KafkaTopics) -> Iterator[str]:
+        for topic in self._task_topics():
+            group = worker_group(topic)
+            if members_of(self.kafka, group) and (left := topics.unread(topic, group)):
+                yield f"{left:,} orders of {topic} have not ended in the workers ({group})"
+
+    def _committer(self, pause: Pause) -> Iterator[str]:
+        """Each partition of the results is confirmed by the committer that has it."""
+        if not members_of(self.kafka, COMMITTER):
+            return
+        consumer = consumer_of(self.kafka, COMMITTER)
+        places = places_of(consumer, RESULTS)
+        noted = ask_coordinator(lambda: consumer.committed(places, timeout=READ_S))
+        consumer.close()
+        if left := [one.partition for one in noted if one.metadata != pause.note]:
+            names = ", ".join(map(str, left))
+            yield (
+                f"a committer has not confirmed that it is at rest (partitions {names} of "
+                f"{RESULTS})"
+            )
+
+    def _task_topics(self) -> list[str]:
+        found = _topics_of(AdminClient(client_config(self.kafka, QUIET)), self.kafka)
+        return sorted(one for one in found if one in OF_DEFAULT or group_at(one) is not None)
+
+    def _leases(self) -> Iterator[str]:
+        if self.redis is None:
+            return
+        try:
+            held = held_leases(self.redis)
+        except (RetryLater, Misconfigured) as error:
+            raise click.ClickException(str(error)) from None
+        yield from (f"a task holds the lease {name}" for name in held)
+
+
+def worker_group(topic: str) -> str:
+    """The consumer group of the workers that take a topic's orders."""
+    group = group_at(topic)
+    return f"{WORKER}{BEFORE_GROUP}{group}" if group else WORKER
+
+
+class Hidden(click.ClickException):
+    """The broker answers, and does not let us see a consumer group."""
+
+
+def members_of(kafka: KafkaConnection, group: str) -> list[Any]:
+    """Of a consumer group. Raises Hidden, or ClickException where the broker does not answer."""
+    admin: Any = AdminClient(client_config(kafka, QUIET))
+    _topics_of(admin, kafka)
+    try:
+        found = ask_coordinator(
+            lambda: admin.describe_consumer_groups([group], request_timeout=READ_S)[group].result()
+        )
+    except KafkaException as error:
+        text = f"The broker at {kafka.servers} does not show the consumer group {group}"
+        raise Hidden(f"{text} ({error.args[0].str()}): it needs the right Describe") from None
+    return list(found.members)
+
+
+def _topics_of(admin: Any, kafka: KafkaConnection) -> list[str]:
+    try:
+        return sorted(admin.list_topics(timeout=READ_S).topics)
+    except KafkaException as error:
+        text = f"The broker at {kafka.servers} does not answer: {error.args[0].str()}"
+        raise click.ClickException(text) from None

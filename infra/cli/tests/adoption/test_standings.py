@@ -1,0 +1,48 @@
+"""What `firnline adopt` says of each table in the end."""
+
+from __future__ import annotations
+
+from itertools import count
+
+import pytest
+from firnline_cli.adoption.counted_tables import CountedTable, known_table
+from firnline_cli.adoption.report import JsonReport, TextReport
+from firnline_domain.base.values import replace
+from firnline_domain.identity import TableName
+from firnline_domain.records.pauses import Hold
+from firnline_domain.records.states import SettingInForce
+
+from tests.examples import make
+
+
+def test_in_the_end_it_says_what_is_done_with_each_table(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def standing(**changes: object) -> CountedTable:
+        name = f"t{next(numbers)}"
+        table = TableName(f"uuid-{name}", ("shop",), name)
+        plain = make("table_state/in_flight", table=table, hold=None, in_force=())
+        return known_table(replace(plain, **changes))
+
+    numbers = count()
+    in_force = SettingInForce("firnline.shadow", "true", "FIRNLINE_DEFAULTS", "")
+    off = replace(in_force, name="firnline.enabled", value="false")
+    tables = [
+        standing(),
+        standing(in_force=(in_force,)),
+        standing(hold=Hold("shadow")),
+        standing(hold=Hold("paused")),
+        standing(in_force=(off,)),
+    ]
+    assert [one.standing for one in tables] == [
+        *["maintained", "shadow", "shadow", "paused", "off"]
+    ]
+    TextReport(False).standings(tables)
+    out = capsys.readouterr().out
+    assert "1 table maintained" in out
+    assert "2 tables in shadow mode: nothing is ordered. Set the table property firnline" in out
+    assert "without firnline.shadow in FIRNLINE_DEFAULTS. shop.t1, shop.t2\n" in out
+    assert "`firnline resume`" in out
+    assert "firnline.enabled=false" in out
+    JsonReport().standings(tables)
+    assert '"is_now": "shadow"' in capsys.readouterr().out

@@ -1,0 +1,394 @@
+"""`firnline adopt` with the twins of catalog and broker: order, pace, and being started again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import count, pairwise
+
+import pytest
+from firnline_adapters.in_memory import MemoryBroker, MemoryPublisher
+from firnline_cli.adoption.canary import Canary
+from firnline_cli.adoption.catalog_tables import Name
+from firnline_cli.adoption.counted_tables import CountedTables
+from firnline_cli.adoption.equality_deletes import Gone, Unreadable
+from firnline_cli.adoption.newcomers import FirstExpiry, Newcomer
+from firnline_cli.adoption.requests import REFRESH_S, SLOW_S, Clock, Requests, Stopped
+from firnline_cli.adoption.run import UNREAD_IN_A_ROW, Adoption
+from firnline_cli.shared.topic_reader_memory import MemoryTopics
+from firnline_domain.base.values import replace
+from firnline_domain.identity import MAIN, Scope, TableName, bucket_of
+from firnline_domain.records.orders import ResyncTable
+from firnline_domain.records.parts.tallies import FileTally, Tally
+from firnline_domain.records.states import PartitionState, TableState
+
+REQUESTS = "resync-requests"
+
+
+def named(name: Name) -> TableName:
+    return TableName(f"uuid-{'.'.join(name)}", name[:-1], name[-1])
+
+
+def state(table: TableName, removed: bool = False, status: str = "idle") -> TableState:
+    holds = FileTally(fragments=Tally(1, 1, 1000))
+    return TableState(
+        table=table,
+        ref=MAIN,
+        head_snapshot_id=1,
+        sequence_number=1,
+        epoch=1,
+        ordinal=0,
+        format_version=2,
+        holds=holds,
+        partition_count=1,
+        partitions=(PartitionState(Scope(0, "[]"), holds, status, "accumulating"),),
+        snapshot_count=1,
+        oldest_snapshot_ms=1,
+        waiting_for_resync=False,
+        settings={},
+        expiry_reason="",
+        removed=removed,
+        updated_at_ms=1,
+    )
+
+
+@dataclass
+class FakeLake:
+    """Tables by name; `exact`: what their manifests say, where that is something else."""
+
+    tables: dict[Name, Newcomer] = field(default_factory=dict)
+    exact: dict[Name, float] = field(default_factory=dict)
+    broken: set[Name] = field(default_factory=set)
+    odd: set[Name] = field(default_factory=set)
+    loaded: list[Name] = field(default_factory=list)
+    catalog_path: str = "lake"
+
+    def put(self, dotted: str, weight: float, **more: object) -> None:
+        name = tuple(dotted.split("."))
+        self.tables[name] = Newcomer(named(name), 9, 1000, 0, 0, weight, **more)  # type: ignore[arg-type]
+
+    def names(self, below: Name) -> Iterator[Name]:
+        return (name for name in list(self.tables) if name[: len(below)] == below)
+
+    def newcomer(self, name: Name) -> Newcomer:
+        self.loaded.append(name)
+        if name in self.broken:
+            raise Unreadable("storage is away")
+        if name in self.odd:
+            raise OverflowError("date value out of range")
+        if name not in self.tables:
+            raise Gone("does not exist")
+        return self.tables[name]
+
+    def closer(self, newcomer: Newcomer) -> Newcomer:
+        name = (*newcomer.table.namespace, newcomer.table.name)
+        return replace(newcomer, weight=self.exact[name], exact=True)
+
+    def first_expiry(self, table: TableName) -> FirstExpiry:
+        self.newcomer((*table.namespace, table.name))
+        return FirstExpiry(1)
+
+
+@dataclass
+class Told:
+    """A report that remembers."""
+
+    adopted: list[str] = field(default_factory=list)
+    others: list[tuple[str, str]] = field(default_factory=list)
+    left: list[tuple[int, int, float]] = field(default_factory=list)
+    count: int = 0
+
+    def listed(self, count: int) -> None:
+        self.count = count
+
+    def adopting(self, table: Newcomer, expiry: FirstExpiry) -> None:
+        self.adopted.append(table.table.name)
+
+    def left_out(self, name: str, why: str) -> None:
+        self.others.append(("left_out", name))
+
+    def unread(self, name: str, why: str) -> None:
+        self.others.append(("unread", name))
+
+    def waiting(self, why: str) -> None:
+        self.others.append(("waiting", why))
+
+    def progress(self, done: int, left: int, left_s: float) -> None:
+        self.left.append((done, left, left_s))
+
+
+class World:
+    """A broker whose enricher and planner deal with what is asked while the command sleeps."""
+
+    def __init__(self) -> None:
+        self.broker = MemoryBroker(4)
+        self.lake = FakeLake()
+        self.now_s = 1_000.0
+        self.told = Told()
+        self.dealt = 0
+        self.most = 0  # requests that waited at once
+        self._reader = MemoryTopics(self.broker)
+        self._requests: list[ResyncTable] = []
+        self.at_once = 1_000_000  # requests that are dealt with in a second
+        self.unanswerable: set[str] = set()
+        self.answered: list[TableName] = []  # by the enricher, and not yet shown
+        self.shows: Callable[[], bool] = lambda: True
+        self.then: Callable[[], None] = lambda: None
+
+    def sleep(self, seconds: float) -> None:
+        self.now_s += seconds
+        if seconds >= REFRESH_S:
+            self.deal()
+        self.then()
+
+    @property
+    def requests(self) -> list[ResyncTable]:
+        self._requests += [record for _, record in self._reader.news(REQUESTS, lambda key: True)]
+        return sorted(self._requests, key=lambda one: one.requested_at_ms)
+
+    def deal(self) -> None:
+        self.most = max(self.most, len(self.requests) - self.dealt)
+        for request in self.requests[self.dealt :][: self.at_once]:
+            self.dealt += 1
+            partition = self.partition(request.table)
+            place = ("enricher", REQUESTS, partition)
+            self.broker.committed[place] = self.broker.committed.get(place, 0) + 1
+            if request.table.name not in self.unanswerable:
+                self.answered.append(request.table)
+        while self.answered and self.shows():
+            self.show(self.answered.pop(0))
+
+    def partition(self, table: TableName) -> int:
+        return bucket_of(table.uuid, self.broker.buckets)
+
+    def show(self, table: TableName, **more: object) -> None:
+        record = state(table, **more)  # type: ignore[arg-type]
+        publisher = MemoryPublisher(self.broker)
+        partition = self.partition(table)
+        publisher.publish("table-states", table.uuid, record)
+        log = self.broker.logs["table-states", partition]
+        log[-1] = (f"{table.uuid}/{MAIN}", log[-1][1])
+
+    def adoption(self, interval_s: float = 1.0, waiting: int = 100, **more: object) -> Adoption:
+        topics = MemoryTopics(self.broker)
+        known = CountedTables(topics)
+        known.catch_up()
+        clock = Clock(lambda: self.now_s, self.sleep)
+        requests = Requests(topics, known, clock, interval_s, waiting, self.told.waiting)
+        return Adoption(self.lake, known, requests, self.told, clock.now, **more)  # type: ignore[arg-type]
+
+    def adopt(self, interval_s: float = 1.0, waiting: int = 100, **more: object) -> Adoption:
+        adoption = self.adoption(interval_s, waiting, **more)
+        adoption.run(adoption.newcomers([()], []))
+        return adoption
+
+
+@pytest.fixture
+def world() -> World:
+    world = World()
+    for name, weight in (("db.fair", 1.0), ("db.worst", 9.0), ("other.bad", 5.0), ("db.fine", 0.0)):
+        world.lake.put(name, weight)
+    return world
+
+
+def test_all_are_asked_for_the_worst_first(world: World) -> None:
+    adoption = world.adopt()
+    assert world.told.adopted == ["worst", "bad", "fair", "fine"]
+    assert [one.table.name for one in world.requests] == world.told.adopted
+    [first, *_] = world.requests
+    assert (first.known_snapshot_id, first.ref, first.reason) == (None, MAIN, "adopted")
+    assert (adoption.tally.listed, adoption.tally.asked, world.told.count) == (4, 4, 4)
+
+
+def test_never_faster_than_the_rate(world: World) -> None:
+    world.adopt(interval_s=30.0)
+    times = [one.requested_at_ms for one in world.requests]
+    assert [after - before for before, after in pairwise(times)] == [30_000] * 3
+    assert world.told.left[0][:2] == (1, 3)
+    assert world.told.left[-1] == (4, 0, 0.0)
+
+
+def test_what_was_missed_while_others_were_slow_is_not_made_up_for(world: World) -> None:
+    world.at_once = 0
+
+    def later() -> None:
+        world.at_once = 1_000_000 if world.now_s >= 1_100 else 0
+
+    world.then = later
+    world.adopt(interval_s=10.0, waiting=2)
+    times = [one.requested_at_ms for one in world.requests]
+    assert times[1] - times[0] == 10_000
+    assert times[2] - times[0] >= 100_000
+    assert times[3] - times[2] >= 10_000
+
+
+@pytest.mark.parametrize("waiting", [1, 2, 3])
+def test_no_more_are_under_way_than_may_be(world: World, waiting: int) -> None:
+    world.at_once = 1
+    for n in range(20):
+        world.lake.put(f"more.t{n}", 2.0)
+    world.adopt(interval_s=0.001, waiting=waiting)
+    assert len(world.requests) == 24
+    assert world.most == waiting
+
+
+def test_a_planner_that_is_behind_is_waited_for(world: World) -> None:
+    """The enricher has dealt with all of it; what it said is not counted yet."""
+    world.shows = lambda: world.now_s >= 1_060
+    world.adopt(waiting=2)
+    times = [one.requested_at_ms for one in world.requests]
+    assert times[1] < 1_010_000
+    assert times[2] >= 1_060_000
+
+
+def test_a_request_that_others_have_sent_takes_room_too(world: World) -> None:
+    for _ in range(5):
+        MemoryPublisher(world.broker).publish(
+            REQUESTS, "x", ResyncTable(named(("x", "y")), MAIN, None, None, "missing_parent", 1)
+        )
+    world.at_once = 0
+    with pytest.raises(Stopped, match="5 requests wait for the enricher"):
+        world.adopt(waiting=5)
+    assert [kind for kind, _ in world.told.others] == ["waiting"]
+
+
+def test_without_an_enricher_it_stops_and_says_what_to_do(world: World) -> None:
+    world.at_once = 0
+    with pytest.raises(Stopped, match="firnline status"):
+        world.adopt(waiting=2)
+    assert len(world.requests) == 2
+    assert world.now_s > 1_000 + SLOW_S
+
+
+def test_what_is_known_is_neither_loaded_nor_asked_for(world: World) -> None:
+    world.show(named(("db", "worst")))
+    adoption = world.adopt()
+    assert world.told.adopted == ["bad", "fair", "fine"]
+    assert ("db", "worst") not in world.lake.loaded
+    assert adoption.tally.known == 1
+
+
+def test_a_table_that_was_removed_and_came_again_is_new(world: World) -> None:
+    world.show(named(("db", "worst")))
+    world.show(named(("db", "worst")), removed=True)
+    world.adopt()
+    assert world.told.adopted[0] == "worst"
+
+
+def test_a_known_table_under_a_new_name_is_not_asked_for(world: World) -> None:
+    world.show(replace(named(("db", "worst")), name="before"))
+    adoption = world.adopt()
+    assert "worst" not in world.told.adopted
+    assert adoption.tally.known == 1
+
+
+def alike(world: World, one: TableName, other: TableName) -> bool:
+    return world.partition(one) == world.partition(other)
+
+
+def test_a_name_that_another_table_has_taken_is_known_for_that_one(world: World) -> None:
+    new = named(("db", "worst"))
+    uuids = (f"older{n}" for n in count())  # one that is told of in the same partition
+    old = next(one for one in (replace(new, uuid=u) for u in uuids) if alike(world, one, new))
+    world.show(old)
+    world.show(new)
+    world.show(replace(old, name="put_aside"))
+    world.adopt()
+    assert "worst" not in world.told.adopted
+    assert ("db", "worst") not in world.lake.loaded
+
+
+def test_killed_and_started_again_it_goes_on(world: World) -> None:
+    world.adopt(most=2)
+    world.adopt()
+    assert [one.table.name for one in world.requests] == ["worst", "bad", "fair", "fine"]
+
+
+def test_a_table_that_vanishes_is_told_of_and_left_out(world: World) -> None:
+    adoption = world.adoption()
+    newcomers = list(adoption.newcomers([()], []))
+    del world.lake.tables["other", "bad"]
+    adoption.run(newcomers)
+    assert world.told.adopted == ["worst", "fair", "fine"]
+    assert ("left_out", "other.bad") in world.told.others
+    assert (adoption.tally.left_out, adoption.tally.unread) == (1, 0)
+
+
+def test_a_table_that_the_planner_meets_by_itself_is_left_out(world: World) -> None:
+    adoption = world.adoption()
+    newcomers = list(adoption.newcomers([()], []))
+    world.show(named(("db", "fair")))
+    adoption.run(newcomers)
+    assert ("left_out", "db.fair") in world.told.others
+
+
+def test_nothing_is_asked_for_twice_within_a_run(world: World) -> None:
+    adoption = world.adoption()
+    adoption.run(adoption.newcomers([("db",), ()], [("db", "fair")]))
+    assert sorted(one.table.name for one in world.requests) == ["bad", "fair", "fine", "worst"]
+    assert all(kind != "left_out" for kind, _ in world.told.others)
+
+
+def test_manifests_say_who_is_the_worst_where_the_summary_does_not(world: World) -> None:
+    world.lake.put("db.unsaid", float("inf"), exact=False)
+    world.lake.put("db.seeming", 8.0, exact=False)
+    world.lake.exact = {("db", "unsaid"): 2.0, ("db", "seeming"): 0.5}
+    world.adopt()
+    assert world.told.adopted == ["worst", "bad", "unsaid", "fair", "seeming", "fine"]
+
+
+@pytest.mark.parametrize("kind", ["broken", "odd"])
+def test_one_table_that_cannot_be_read_stops_nothing(world: World, kind: str) -> None:
+    getattr(world.lake, kind).add(("other", "bad"))
+    adoption = world.adopt()
+    assert world.told.adopted == ["worst", "fair", "fine"]
+    assert ("unread", "other.bad") in world.told.others
+    assert adoption.tally.unread == 1
+
+
+def test_many_in_a_row_are_the_catalogs_fault(world: World) -> None:
+    for n in range(UNREAD_IN_A_ROW):
+        world.lake.put(f"x.t{n}", 1.0)
+        world.lake.broken.add(("x", f"t{n}"))
+    with pytest.raises(Stopped, match="in a row"):
+        world.adopt()
+    assert world.requests == []
+
+
+def test_those_that_get_no_answer_are_told_and_keep_no_place(world: World) -> None:
+    for n in range(100):
+        world.lake.put(f"more.t{n}", 2.0)
+    world.unanswerable = {"worst", "bad", "t60"}  # more than there is room for
+    adoption = world.adopt(interval_s=5.0, waiting=3)
+    assert len(world.requests) == 104
+    assert adoption.requests is not None
+    assert [one.name for one in adoption.requests.unanswered] == ["worst", "bad", "t60"]
+
+
+def test_one_without_an_answer_at_the_end_is_told(world: World) -> None:
+    world.unanswerable = {"fine"}
+    adoption = world.adopt()
+    assert adoption.requests is not None
+    assert [one.name for one in adoption.requests.unanswered] == ["fine"]
+
+
+def test_a_dry_run_asks_for_nothing(world: World) -> None:
+    adoption = world.adoption()
+    adoption.requests = None
+    adoption.run(adoption.newcomers([()], []))
+    assert world.told.adopted == ["worst", "bad", "fair", "fine"]
+    assert world.requests == []
+
+
+def test_the_canary_is_the_same_before_and_after_its_adoption(world: World) -> None:
+    for n in range(400):
+        world.lake.put(f"more.t{n}", float(n))
+    first = world.adoption()
+    newcomers = list(first.newcomers([()], []))
+    canary = Canary.of(first.already, newcomers, 0.05)
+    first.run(canary.among(newcomers))
+    assert 18 <= len(world.requests) == len(canary.keys) <= 23
+    second = world.adoption()
+    rest = list(second.newcomers([()], []))
+    assert Canary.of(second.already, rest, 0.05) == canary
+    assert len(rest) == 404 - len(canary.keys)

@@ -1,0 +1,57 @@
+"""A supervisor without a terminal: `python -m firnline_local_stack --state DIR [--only PART,PART]`.
+FIRNLINE_PART_SETTINGS may hold settings of single parts: `{PART: {NAME: VALUE}}` in JSON."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+import psutil
+
+from firnline_local_stack.stack.parts import SETTINGS, Settings, UnknownPart, chosen
+from firnline_local_stack.stack.state import AlreadyRunning, Event, StateDir
+from firnline_local_stack.stack.supervisor import StartFailed, Supervisor
+from firnline_local_stack.topics.topics import WrongPartitions
+
+
+def own_age_s() -> float:
+    """Seconds since this process was started, interpreter and imports included."""
+    return time.time() - psutil.Process().create_time()
+
+
+def main() -> int:
+    """Exit code: 0 stopped as asked, 1 did not come up, 2 wrong use or already running."""
+    flags = argparse.ArgumentParser(prog="firnline_local_stack")
+    flags.add_argument("--state", type=Path, required=True)
+    flags.add_argument("--only")
+    given = flags.parse_args()
+    only = tuple(given.only.split(",")) if given.only else None
+    try:
+        settings = settings_of(os.environ.pop(SETTINGS, "{}"))
+        Supervisor(StateDir.at(given.state), only, _say, own_age_s, settings).run()
+    except (AlreadyRunning, UnknownPart) as error:
+        print(error, file=sys.stderr, flush=True)
+        return 2
+    except (StartFailed, WrongPartitions) as error:
+        print(error, file=sys.stderr, flush=True)
+        return 1
+    return 0
+
+
+def settings_of(text: str) -> Settings:
+    """By part. Raises UnknownPart."""
+    found: dict[str, dict[str, str]] = json.loads(text)
+    chosen(tuple(found))
+    return found
+
+
+def _say(event: Event) -> None:
+    print(event.line(), file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

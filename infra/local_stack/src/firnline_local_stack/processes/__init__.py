@@ -1,0 +1,1 @@
+"""Processes of the stack and their ports."""

@@ -1,0 +1,1 @@
+"""Kafka, Redis, the catalog and their files."""

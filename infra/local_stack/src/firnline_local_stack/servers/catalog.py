@@ -1,0 +1,71 @@
+"""The Iceberg REST catalog: the reference adapter of Iceberg's own tests, on a local warehouse.
+
+Test code upstream (no promise of its API, no authentication, several tables of one transaction
+commit one after another), so its version is pinned and it listens on loopback only. Its own
+server class binds every interface; jetty-xml assembles one that does not (catalog.xml).
+"""
+
+from __future__ import annotations
+
+import urllib.request
+from collections.abc import Callable
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+from urllib.error import URLError
+from xml.sax.saxutils import escape
+
+from firnline_local_stack.processes.command import Command
+from firnline_local_stack.processes.ports import LOOPBACK
+from firnline_local_stack.servers.artifacts import classpath
+from firnline_local_stack.servers.java import java
+
+JVM = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+OPTIONS = (
+    "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+    "-Dorg.eclipse.jetty.xml.XmlParser.Validating=false",  # our XML names no DTD
+)
+MAIN = "org.eclipse.jetty.xml.XmlConfiguration"
+
+
+def uri(port: int) -> str:
+    """The address clients are given."""
+    return f"http://{LOOPBACK}:{port}"
+
+
+def command(directory: Path, port: int) -> Command:
+    """A catalog whose database and warehouse live in `directory`."""
+    config = directory / "catalog.xml"
+    warehouse = directory / "warehouse"
+
+    def prepare() -> None:
+        warehouse.mkdir(parents=True, exist_ok=True)
+        values = {
+            "host": LOOPBACK,
+            "port": port,
+            "database": f"jdbc:sqlite:{directory / 'catalog.db'}",
+            "warehouse": warehouse.as_uri(),
+        }
+        template = Template(files("firnline_local_stack").joinpath("catalog.xml").read_text())
+        config.write_text(template.substitute({k: escape(str(v)) for k, v in values.items()}))
+
+    return Command(
+        name="catalog",
+        argv=(java(), *JVM, *OPTIONS, "-cp", classpath("catalog"), MAIN, str(config)),
+        cwd=directory,
+        ready=answers(uri(port)),
+        prepare=prepare,
+    )
+
+
+def answers(base: str) -> Callable[[], bool]:
+    """Probe: GET /v1/config is answered with 200. Serves for the gateway as well."""
+
+    def probe() -> bool:
+        try:
+            with urllib.request.urlopen(f"{base}/v1/config", timeout=2.0) as answer:
+                return bool(answer.status == 200)
+        except (URLError, OSError):
+            return False
+
+    return probe

@@ -1,0 +1,1 @@
+"""The stack as a whole."""

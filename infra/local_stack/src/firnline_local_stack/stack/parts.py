@@ -1,0 +1,160 @@
+"""The parts of the stack: which there are, in what order they start, how each is started."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from firnline_local_stack.processes.command import Command
+from firnline_local_stack.processes.ports import LOOPBACK, free_port, is_free
+from firnline_local_stack.servers import catalog, kafka, redis
+from firnline_local_stack.servers.artifacts import iceberg_jar
+from firnline_local_stack.stack import stack_processes
+from firnline_local_stack.stack.state import StateDir
+from firnline_local_stack.topics.topics import buckets
+
+SERVERS = ("redis", "catalog", "kafka")  # the slowest to prepare last: the others start meanwhile
+SERVICES = ("gateway", "enricher", "planner", "committer", "worker", "console")
+ALL = (*SERVERS, *SERVICES)
+# A stage starts when the one before is ready: the services read the catalog through the gateway.
+STAGES = (SERVERS, ("gateway",), ("enricher", "planner", "committer", "worker", "console"))
+PORTS = ("kafka", "kafka-controller", "redis", "catalog", "gateway", "console")
+READY = (b"action=ready", b'"action": "ready"')  # FIRNLINE_LOG_FORMAT
+Settings = Mapping[str, Mapping[str, str]]
+"""Part -> variables of its environment, over what it is given anyway."""
+GATEWAY = "{gateway}"  # in such a value: the address of the stack's gateway
+SETTINGS = "FIRNLINE_PART_SETTINGS"  # holds them as JSON, for a supervisor without a terminal
+
+
+class UnknownPart(ValueError):
+    """There is no part of that name; the message lists them."""
+
+
+@dataclass(frozen=True)
+class Addresses:
+    """Where the parts listen."""
+
+    ports: Mapping[str, int]
+
+    @property
+    def kafka(self) -> str:
+        return kafka.bootstrap(self.ports["kafka"])
+
+    @property
+    def redis(self) -> str:
+        return redis.url(self.ports["redis"])
+
+    @property
+    def catalog(self) -> str:
+        return catalog.uri(self.ports["catalog"])
+
+    @property
+    def gateway(self) -> str:
+        return f"http://{LOOPBACK}:{self.ports['gateway']}"
+
+    @property
+    def console(self) -> str:
+        return f"http://{LOOPBACK}:{self.ports['console']}"
+
+    def of(self, part: str) -> str:
+        """What people see beside a part's name; '' for a part without an address."""
+        return str(getattr(self, part, ""))
+
+
+class ReadyLine:
+    """Watches a service's log for the line it prints when it serves."""
+
+    def __init__(self, log: Path) -> None:
+        self._log = log
+        self._start = 0
+
+    def mark(self) -> None:
+        """Forget the lines of earlier lives."""
+        self._start = self._log.stat().st_size if self._log.exists() else 0
+
+    def seen(self) -> bool:
+        if not self._log.exists():
+            return False
+        with self._log.open("rb") as file:
+            file.seek(self._start)
+            said = file.read()
+            return any(one in said for one in READY)
+
+
+def chosen(only: tuple[str, ...] | None) -> tuple[str, ...]:
+    """The wanted parts in starting order; all without a choice. Raises UnknownPart."""
+    if only is None:
+        return ALL
+    if unknown := set(only) - set(ALL):
+        raise UnknownPart(f"no such part: {', '.join(sorted(unknown))}; parts: {', '.join(ALL)}")
+    return tuple(part for part in ALL if part in only)
+
+
+def port_names() -> tuple[str, ...]:
+    """A name for each port a stack uses."""
+    return (*PORTS, *(f"{service}-metrics" for service in SERVICES))
+
+
+def pick_ports(earlier: Mapping[str, int]) -> dict[str, int]:
+    """Ports for every name: those of last time where they are still free."""
+    ports: dict[str, int] = {}
+    for name in port_names():
+        kept = earlier.get(name)
+        taken = frozenset({*ports.values(), *earlier.values()})
+        ports[name] = kept if kept is not None and is_free(kept) else free_port(taken)
+    return ports
+
+
+def command_of(
+    part: str, state: StateDir, where: Addresses, settings: Settings | None = None
+) -> Command:
+    """How to start a part; every process of it carries the stack's mark."""
+    servers: dict[str, Callable[[Path], Command]] = {
+        "redis": lambda data: redis.command(data, where.ports["redis"]),
+        "catalog": lambda data: catalog.command(data, where.ports["catalog"]),
+        "kafka": lambda data: kafka.command(
+            data, where.ports["kafka"], where.ports["kafka-controller"]
+        ),
+    }
+    build = servers.get(part)
+    command = build(state.data(part)) if build else _service(part, state, where)
+    given = (settings or {}).get(part, {})
+    more = {name: value.replace(GATEWAY, where.gateway) for name, value in given.items()}
+    return replace(command, env={**command.env, **more, **stack_processes.mark(state.root, part)})
+
+
+def _service(name: str, state: StateDir, where: Addresses) -> Command:
+    line = ReadyLine(state.log(name))
+    return Command(
+        name=name,
+        argv=(sys.executable, "-m", f"firnline_{name}"),
+        cwd=state.data(name),
+        env=environment(name, state, where),
+        ready=line.seen,
+        prepare=line.mark,
+    )
+
+
+def environment(name: str, state: StateDir, where: Addresses) -> dict[str, str]:
+    """What a service of the stack is told."""
+    return {
+        **{name: "" for name in os.environ if name.startswith("FIRNLINE_CATALOG__")},
+        "FIRNLINE_CONFIG": "",  # of other catalogs
+        "FIRNLINE_KAFKA": where.kafka,
+        "FIRNLINE_KAFKA_CONFIG": "",  # of another broker than ours
+        "FIRNLINE_REDIS": where.redis,
+        "FIRNLINE_UPSTREAM_URI": where.catalog,
+        "FIRNLINE_CATALOG_URI": where.gateway,
+        "FIRNLINE_METRICS_ADDRESS": f"{LOOPBACK}:{where.ports[f'{name}-metrics']}",
+        "FIRNLINE_STATE_DIR": str(state.data(name)),
+        "FIRNLINE_BUCKETS": str(buckets()),
+        "FIRNLINE_ICEBERG_JAR": str(iceberg_jar()),
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_LOCAL_IP": LOOPBACK,
+        "PYTHONUNBUFFERED": "1",
+        **({"FIRNLINE_LISTEN_ADDRESS": f"{LOOPBACK}:{where.ports[name]}"} if name in PORTS else {}),
+        **state.signing(),
+    }

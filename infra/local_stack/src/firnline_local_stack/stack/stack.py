@@ -1,0 +1,197 @@
+"""A running stack as its users see it: addresses, and parts to kill, stop and start.
+
+with running(tmp_path) as stack:
+    use(stack.kafka, stack.gateway_uri)
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from firnline_adapters.records.signing import RecordSigner
+
+from firnline_local_stack.processes.command import Command
+from firnline_local_stack.processes.process import NotReady, serving
+from firnline_local_stack.stack import stack_processes
+from firnline_local_stack.stack.parts import SETTINGS, Addresses, Settings, chosen
+from firnline_local_stack.stack.state import AlreadyRunning, PartRecord, StackRecord, StateDir
+
+POLL_S = 0.05
+UP_S = 600.0  # everything took 160 s on 2 cores at a load of 13; jars are fetched before
+DOWN_S = 90.0  # services, then servers, each with its own grace
+
+
+class NotRunning(RuntimeError):
+    """No stack runs in this state directory: `firnline up`."""
+
+
+class Stack:
+    """A handle on the stack of a state directory; the supervisor does the work."""
+
+    def __init__(self, state: StateDir) -> None:
+        self.state = state
+
+    @property
+    def record(self) -> StackRecord:
+        return self.state.read()
+
+    @property
+    def addresses(self) -> Addresses:
+        return Addresses(self.record.ports)
+
+    @property
+    def kafka(self) -> str:
+        return self.addresses.kafka
+
+    @property
+    def redis(self) -> str:
+        return self.addresses.redis
+
+    @property
+    def catalog_uri(self) -> str:
+        """The catalog itself, which only the gateway should talk to."""
+        return self.addresses.catalog
+
+    @property
+    def gateway_uri(self) -> str:
+        """What writers and readers use as their catalog."""
+        return self.addresses.gateway
+
+    @property
+    def console_uri(self) -> str:
+        return self.addresses.console
+
+    @property
+    def signer(self) -> RecordSigner:
+        """For who writes to its topics, or believes them. Raises Misconfigured."""
+        return self.state.signer()
+
+    def part(self, name: str) -> PartRecord:
+        """A part as it stands. Raises KeyError."""
+        return self.record.parts[name]
+
+    def kill(self, name: str) -> int:
+        """SIGKILL a part; its process id, once the supervisor (which restarts it) has noticed."""
+        pid = self.part(name).pid
+        if pid is None:
+            raise NotReady(f"{name} is not running")
+        os.kill(pid, signal.SIGKILL)
+        self._await(lambda: self.part(name).pid != pid, f"{name} to be missed")
+        return pid
+
+    def stop(self, name: str) -> None:
+        """Stop a part and keep it stopped until `start`."""
+        held = self.state.held(name)
+        held.parent.mkdir(exist_ok=True)
+        held.touch()
+        self._await(lambda: self.part(name).life == "held", f"{name} to stop")
+
+    def start(self, name: str) -> None:
+        """Let a stopped part run again, and wait until it is ready."""
+        self.state.held(name).unlink()
+        self._await(lambda: self.part(name).life != "held", f"{name} to start")
+        self.wait_ready(name)
+
+    def wait_ready(self, name: str, timeout_s: float = UP_S) -> None:
+        """Return when the part serves. Raises NotReady with the tail of its log."""
+        self._await(lambda: self.part(name).life == "ready", f"{name} to be ready", timeout_s)
+
+    def _await(self, done: Callable[[], bool], what: str, timeout_s: float = DOWN_S) -> None:
+        deadline = time.monotonic() + timeout_s
+        while not done():
+            if not self.state.is_running():
+                raise NotRunning(f"the stack in {self.state.root} has ended")
+            if time.monotonic() > deadline:
+                raise NotReady(f"waited {timeout_s:g} s for {what}")
+            time.sleep(POLL_S)
+
+
+def attach(state_dir: Path) -> Stack:
+    """The stack that runs in a directory. Raises NotRunning."""
+    state = StateDir.at(state_dir)
+    if not state.is_running():
+        raise NotRunning(f"no stack runs in {state.root}")
+    return Stack(state)
+
+
+@contextmanager
+def running(
+    state_dir: Path, only: tuple[str, ...] | None = None, settings: Settings | None = None
+) -> Iterator[Stack]:
+    """Bring a stack up, hand it over when all is ready, take it down again.
+
+    `settings` of single parts go over what `up` sets. It dies with the calling process, however
+    that ends. Call it on a thread that outlives the block. Raises AlreadyRunning, UnknownPart,
+    NotReady.
+    """
+    state = StateDir.at(state_dir)
+    with serving(supervisor(state, only, settings), state.log("supervisor"), UP_S, DOWN_S):
+        yield Stack(state)
+
+
+def detach(state_dir: Path, only: tuple[str, ...] | None = None) -> Stack:
+    """Bring a stack up that outlives us. Raises AlreadyRunning, UnknownPart, NotReady."""
+    state = StateDir.at(state_dir)
+    command = supervisor(state, only)
+    command.prepare()
+    log = state.log("supervisor")
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            command.argv,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    while not command.ready():
+        if (code := process.poll()) is not None:
+            raise NotReady(f"the supervisor exited with {code}\n{log.read_text()}")
+        time.sleep(POLL_S)
+    return Stack(state)
+
+
+def down(state_dir: Path) -> bool:
+    """Stop a running stack and wait for its end; False if none ran. Left-overs go as well."""
+    state = StateDir.at(state_dir)
+    ran = state.is_running()
+    pid = state.read().pid
+    if ran and pid is not None:
+        os.kill(pid, signal.SIGTERM)
+        deadline = time.monotonic() + DOWN_S
+        while state.is_running() and time.monotonic() < deadline:
+            time.sleep(POLL_S)
+    stack_processes.kill(state.root)
+    return ran
+
+
+def supervisor(
+    state: StateDir, only: tuple[str, ...] | None, settings: Settings | None = None
+) -> Command:
+    """The supervisor as a command. Raises UnknownPart."""
+    wanted = ("--only", ",".join(chosen(only))) if only is not None else ()
+
+    def prepare() -> None:
+        if state.is_running():
+            raise AlreadyRunning(f"a stack is running in {state.root}")
+        # A supervisor that was killed left `ready` behind.
+        state.write(replace(state.read(), phase="stopped", pid=None))
+
+    return Command(
+        name="supervisor",
+        argv=(sys.executable, "-m", "firnline_local_stack", "--state", str(state.root), *wanted),
+        cwd=state.root,
+        # Not as arguments: everybody on the host reads those, and settings may be secrets.
+        env={SETTINGS: json.dumps(settings)} if settings else {},
+        ready=lambda: state.read().phase == "ready",
+        prepare=prepare,
+    )

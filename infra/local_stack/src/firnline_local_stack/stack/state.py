@@ -1,0 +1,154 @@
+"""What a stack writes down in its state directory.
+
+stack.json   the record below, replaced whole at each change
+events.jsonl one line per start, ready, crash, restart, stop
+lock         held (flock) as long as a supervisor lives; the kernel lets go when it dies
+held/NAME    this part shall be stopped for now
+signing-keys the fleet's keys, made at the first start
+logs/NAME.log, NAME/  output and data of each part
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+from firnline_adapters.records.signing import VARIABLE, RecordSigner, signer_at
+
+Life = Literal["waiting", "starting", "ready", "crashed", "held", "leaving", "stopped"]
+Phase = Literal["starting", "ready", "stopping", "stopped"]
+
+
+@dataclass(frozen=True)
+class PartRecord:
+    """One part as it stands."""
+
+    life: Life = "waiting"
+    pid: int | None = None
+    address: str = ""
+    restarts: int = 0
+    ready_s: float | None = None
+    """Seconds from its last start to ready."""
+    log: str = ""
+
+
+@dataclass(frozen=True)
+class StackRecord:
+    """The content of stack.json."""
+
+    phase: Phase = "stopped"
+    pid: int | None = None
+    """Of the supervisor."""
+    ready_s: float | None = None
+    """Seconds from the start of the command to every part ready."""
+    ports: dict[str, int] = field(default_factory=dict)
+    parts: dict[str, PartRecord] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something happened to a part, or to the stack as a whole (part '')."""
+
+    part: str
+    what: str
+    detail: str = ""
+
+    def line(self) -> str:
+        return " ".join(word for word in (self.part or "stack", self.what, self.detail) if word)
+
+
+class AlreadyRunning(RuntimeError):
+    """Another supervisor holds this state directory."""
+
+
+@dataclass(frozen=True)
+class StateDir:
+    """Paths and files of one stack. `root` is absolute and free of symbolic links."""
+
+    root: Path
+
+    @classmethod
+    def at(cls, path: Path) -> StateDir:
+        return cls(path.expanduser().resolve())
+
+    def log(self, part: str) -> Path:
+        return self.root / "logs" / f"{part}.log"
+
+    def data(self, part: str) -> Path:
+        return self.root / part
+
+    @property
+    def signing_keys(self) -> Path:
+        """The keys of this stack, which its user alone can read."""
+        return self.root / "signing-keys"
+
+    def make_signing_keys(self) -> None:
+        """Where there are none yet: what was signed stays signed over restarts."""
+        try:
+            made = os.open(self.signing_keys, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        except FileExistsError:
+            return
+        with os.fdopen(made, "w") as file:
+            file.write(f"{secrets.token_hex(4)}:{secrets.token_hex(32)}\n")
+
+    def signing(self) -> dict[str, str]:
+        """What this stack's processes are told of keys; {} where their environment says it."""
+        return {} if os.environ.get(VARIABLE) else {VARIABLE: str(self.signing_keys)}
+
+    def signer(self) -> RecordSigner:
+        """Of who speaks to this stack from outside. Raises Misconfigured."""
+        return signer_at({**os.environ, **self.signing()})
+
+    def held(self, part: str) -> Path:
+        return self.root / "held" / part
+
+    def read(self) -> StackRecord:
+        """The last record written; an empty one where there is none that we understand."""
+        try:
+            raw = json.loads((self.root / "stack.json").read_text())
+            parts = {name: PartRecord(**part) for name, part in raw.pop("parts").items()}
+            return StackRecord(**raw, parts=parts)
+        except (FileNotFoundError, KeyError, TypeError, ValueError):
+            return StackRecord()  # never up, or written by another version: ports are picked anew
+
+    def write(self, record: StackRecord) -> None:
+        """Replace the record; readers see the old one or the new one."""
+        self.root.mkdir(parents=True, exist_ok=True)
+        draft = self.root / "stack.json.part"
+        draft.write_text(json.dumps(asdict(record), indent=1))
+        draft.replace(self.root / "stack.json")
+
+    def append(self, event: Event) -> None:
+        """Add a line to events.jsonl."""
+        at = datetime.now(UTC).isoformat(timespec="milliseconds")
+        with (self.root / "events.jsonl").open("a") as file:
+            file.write(json.dumps({"at": at, **asdict(event)}) + "\n")
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Own the directory during the block. Raises AlreadyRunning."""
+        self.root.mkdir(parents=True, exist_ok=True)
+        with (self.root / "lock").open("w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise AlreadyRunning(f"a stack is running in {self.root}") from None
+            yield
+
+    def is_running(self) -> bool:
+        """True while a supervisor lives."""
+        if not (self.root / "lock").exists():
+            return False
+        try:
+            with self.lock():
+                return False
+        except AlreadyRunning:
+            return True

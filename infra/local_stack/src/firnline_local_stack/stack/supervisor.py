@@ -1,0 +1,161 @@
+"""Starts the stack stage by stage, watches it, stops it in reverse order. Leaves nothing behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from types import FrameType
+
+from firnline_local_stack.processes.command import Command
+from firnline_local_stack.processes.process import POLL_S
+from firnline_local_stack.stack import stack_processes
+from firnline_local_stack.stack.parts import (
+    STAGES,
+    Addresses,
+    Settings,
+    chosen,
+    command_of,
+    pick_ports,
+)
+from firnline_local_stack.stack.state import Event, StackRecord, StateDir
+from firnline_local_stack.stack.supervised_part import Announce, SupervisedPart
+from firnline_local_stack.stack.worker_size import WORKER, WorkerSize
+from firnline_local_stack.topics.topics import buckets, fleet_groups, make_topics
+
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class StartFailed(RuntimeError):
+    """A part did not come up; the message ends with the tail of its log."""
+
+
+def quiet(_event: Event) -> None:
+    """Tell nobody; events.jsonl has it all."""
+
+
+class Supervisor:
+    """The life of one stack. `run` belongs on the main thread: children die with their starter."""
+
+    def __init__(
+        self,
+        state: StateDir,
+        only: tuple[str, ...] | None = None,
+        announce: Announce = quiet,
+        seconds_running: Callable[[], float] | None = None,
+        settings: Settings | None = None,
+    ) -> None:
+        begun = time.monotonic()
+        self._state = state
+        self._wanted = chosen(only)
+        self._settings = settings
+        self._tell = announce
+        self._seconds_running = seconds_running or (lambda: time.monotonic() - begun)
+        self._stop = threading.Event()
+        self._parts: list[SupervisedPart] = []
+        self._record = StackRecord()
+        self._worker_size = WorkerSize((settings or {}).get(WORKER, {}), self._announce)
+
+    def run(self) -> None:
+        """Serve until a stop signal. Raises AlreadyRunning, StartFailed, WrongPartitions."""
+        with self._state.lock():
+            self._listen()
+            try:
+                self._begin()
+                for stage in STAGES:
+                    self._bring_up(stage)
+                self._serve()
+            finally:
+                self._end()
+
+    def _listen(self) -> None:
+        for number in STOP_SIGNALS:
+            signal.signal(number, self._asked_to_stop)
+
+    def _asked_to_stop(self, _signal: int, _frame: FrameType | None) -> None:
+        self._stop.set()
+
+    def _begin(self) -> None:
+        if killed := stack_processes.kill(self._state.root):
+            self._announce(Event("", "left-overs-killed", f"pids={killed}"))
+        for held in self._state.held("").glob("*"):
+            held.unlink()
+        if self._state.signing():
+            self._state.make_signing_keys()
+        ports = pick_ports(self._state.read().ports)
+        self._record = StackRecord(phase="starting", pid=os.getpid(), ports=ports)
+        self._write()
+
+    def _bring_up(self, stage: tuple[str, ...]) -> None:
+        started = [self._add(name) for name in stage if name in self._wanted]
+        while not self._stop.is_set() and not all(part.was_ready for part in started):
+            self._watch()
+            for part in started:
+                if part.never_started():
+                    raise StartFailed(f"{part.name} does not come up\n{part.log_tail()}")
+        if "kafka" in (part.name for part in started) and not self._stop.is_set():
+            make_topics(Addresses(self._record.ports).kafka, buckets(), fleet_groups())
+            self._announce(Event("", "topics-ready"))
+            if WORKER in self._wanted:
+                where = Addresses(self._record.ports)
+                self._worker_size.listen(where.kafka, self._state.signer())
+
+    def _obey(self) -> None:
+        if self._worker_size.changed():
+            for part in self._parts:
+                if part.name == WORKER:
+                    part.change(self._command(WORKER))
+
+    def _command(self, name: str) -> Command:
+        where = Addresses(self._record.ports)
+        command = command_of(name, self._state, where, self._settings)
+        sized = self._worker_size.settings if name == WORKER else {}
+        return replace(command, env={**command.env, **sized})
+
+    def _add(self, name: str) -> SupervisedPart:
+        where = Addresses(self._record.ports)
+        part = SupervisedPart(self._command(name), self._state, where.of(name), self._announce)
+        self._parts.append(part)
+        part.tick()
+        return part
+
+    def _serve(self) -> None:
+        if self._stop.is_set():
+            return
+        seconds = round(self._seconds_running(), 2)
+        self._record = replace(self._record, phase="ready", ready_s=seconds)
+        self._announce(Event("", "ready", f"after={seconds}s"))
+        while not self._stop.is_set():
+            self._watch()
+
+    def _watch(self) -> None:
+        for part in self._parts:
+            part.tick()
+        self._obey()
+        self._stop.wait(POLL_S)
+
+    def _end(self) -> None:
+        self._record = replace(self._record, phase="stopping")
+        self._announce(Event("", "stopping"))
+        self._worker_size.close()
+        for stage in reversed(STAGES):
+            parts = [part for part in self._parts if part.name in stage]
+            for part in parts:
+                part.terminate()
+            for part in parts:
+                part.finish()
+        self._record = replace(self._record, phase="stopped", pid=None)
+        self._announce(Event("", "stopped"))
+
+    def _announce(self, event: Event) -> None:
+        self._state.append(event)
+        self._write()
+        self._tell(event)
+
+    def _write(self) -> None:
+        parts = {part.name: part.record() for part in self._parts}
+        self._record = replace(self._record, parts=parts)
+        self._state.write(self._record)

@@ -1,0 +1,72 @@
+"""Which parts there are, their ports, and when a service counts as ready."""
+
+from __future__ import annotations
+
+import socket
+from itertools import chain
+from pathlib import Path
+
+import pytest
+from firnline_local_stack.__main__ import settings_of
+from firnline_local_stack.stack.parts import (
+    ALL,
+    STAGES,
+    Addresses,
+    ReadyLine,
+    UnknownPart,
+    chosen,
+    command_of,
+    pick_ports,
+    port_names,
+)
+from firnline_local_stack.stack.state import StateDir
+
+
+def test_every_part_is_in_exactly_one_stage() -> None:
+    assert sorted(chain(*STAGES)) == sorted(ALL)
+
+
+def test_a_choice_is_put_into_starting_order() -> None:
+    assert chosen(("gateway", "kafka")) == ("kafka", "gateway")
+    assert chosen(None) == ALL
+
+
+def test_an_unknown_part_is_named() -> None:
+    with pytest.raises(UnknownPart, match="no such part: zookeeper; parts: redis"):
+        chosen(("kafka", "zookeeper"))
+
+
+def test_every_name_gets_a_port_of_its_own() -> None:
+    ports = pick_ports({})
+    assert set(ports) == set(port_names())
+    assert len(set(ports.values())) == len(ports)
+
+
+def test_ports_of_last_time_are_kept_unless_someone_took_them() -> None:
+    first = pick_ports({})
+    with socket.create_server(("127.0.0.1", first["redis"])):
+        second = pick_ports(first)
+    changed = {name for name in first if first[name] != second[name]}
+    assert changed == {"redis"}
+
+
+def test_a_service_is_ready_when_its_present_life_says_so(tmp_path: Path) -> None:
+    log = tmp_path / "planner.log"
+    log.write_text("2026-01-01 INFO planner action=ready\n")
+    line = ReadyLine(log)
+    line.mark()
+    assert not line.seen()
+    with log.open("a") as file:
+        file.write("2026-01-01 INFO planner action=ready\n")
+    assert line.seen()
+
+
+def test_settings_of_one_part_go_over_those_of_the_stack(tmp_path: Path) -> None:
+    where = Addresses(pick_ports({}))
+    settings = settings_of('{"redis": {"A": "1", "B": "x=y"}}')
+    state = StateDir.at(tmp_path)
+    given = command_of("redis", state, where, settings).env
+    assert (given["A"], given["B"]) == ("1", "x=y")
+    assert "A" not in command_of("catalog", state, where, settings).env
+    with pytest.raises(UnknownPart):
+        settings_of('{"zookeeper": {"A": "1"}}')

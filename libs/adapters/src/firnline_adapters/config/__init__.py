@@ -1,0 +1,1 @@
+"""Settings of a service: environment, firnline.toml, secrets, TLS."""

@@ -1,0 +1,168 @@
+"""`firnline.toml`: catalogs, Kafka, Spark and Redis, each in its own words, for all services.
+
+    [catalogs.lake]                 # any number; PyIceberg's and Iceberg's properties
+    uri = "https://gateway:8181"
+    credential = "file:/run/secrets/lake"
+    s3.endpoint = "http://127.0.0.1:7070"
+
+    [kafka]                         # librdkafka's
+    bootstrap.servers = "broker:9093"
+    sasl.password = "${KAFKA_PASSWORD}"
+
+    [spark]                         # any spark.*
+    spark.executor.memory = "2g"
+
+    [redis]
+    url = "rediss://..."
+
+Dotted keys may be quoted or not. A value may be `${VARIABLE}` or `file:/path`.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from firnline_domain.errors import Misconfigured
+
+from firnline_adapters.config.redaction import SECRET_NAME, learn, learn_environment
+from firnline_adapters.config.references import Unresolved, expanded, resolved
+from firnline_adapters.config.settings import Setting
+
+CONFIG: Final = Setting(
+    "FIRNLINE_CONFIG",
+    "Path of `firnline.toml` with catalogs and their credentials, and properties of Kafka, "
+    "Spark and Redis.",
+    None,
+)
+SECTIONS: Final = ("catalogs", "kafka", "spark", "redis")
+# Variables that the file may say instead: variable -> section, key.
+INSTEAD: Final = {
+    "FIRNLINE_KAFKA": ("kafka", "bootstrap.servers"),
+    "FIRNLINE_REDIS": ("redis", "url"),
+}
+PLACES: Final = frozenset({"warehouse"})  # where `file:` is where something is, not a reference
+HARMLESS_HEADERS: Final = frozenset({"header.x-iceberg-access-delegation", "header.user-agent"})
+Properties = Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class ConfigFile:
+    """What the file says; secrets are in it, so it has no text of its own. Kafka's values are as
+    they stand (`kafka_connection` resolves them)."""
+
+    path: str
+    catalogs: Mapping[str, Properties] = field(default_factory=dict, repr=False)
+    kafka: Properties = field(default_factory=dict, repr=False)
+    spark: Properties = field(default_factory=dict, repr=False)
+    redis: Properties = field(default_factory=dict, repr=False)
+
+
+def read_config(path: str | None, environment: Mapping[str, str] = os.environ) -> ConfigFile | None:
+    """None without a path. Raises Misconfigured, naming the file and each key that is wrong."""
+    if not path:
+        return None
+    found = _parsed(path)
+    wrong = [f"[{name}]: no such section{_known()}" for name in found if name not in SECTIONS]
+    wrong += [f"{name}: write [{name}]" for name, one in found.items() if not isinstance(one, dict)]
+    tables = {name: one for name, one in found.items() if isinstance(one, dict)}
+    catalogs = dict[str, Properties]()
+    for name, table in tables.get("catalogs", {}).items():
+        if isinstance(table, dict):
+            catalogs[name] = _properties(table, f"[catalogs.{name}]", environment, wrong)
+        else:
+            wrong.append(f"[catalogs] {name}: write [catalogs.NAME]")
+    spark = _properties(tables.get("spark", {}), "[spark]", environment, wrong)
+    redis = _properties(tables.get("redis", {}), "[redis]", environment, wrong)
+    wrong += [f"[spark] {name}: not a spark.* property" for name in spark if name[:6] != "spark."]
+    wrong += [f"[redis] {name}: url is all that it has" for name in redis if name != "url"]
+    kafka = dict(_flat(tables.get("kafka", {}), "[kafka]", wrong))
+    if wrong:
+        raise Misconfigured("\n".join(f"{path}: {one}" for one in wrong))
+    return ConfigFile(path, catalogs, kafka, spark, redis)
+
+
+def with_config(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment with the variables that its file says instead. Raises Misconfigured, also
+    where both say something, and not the same."""
+    found = dict(environment)
+    file = read_config(environment.get(CONFIG.variable), environment)
+    for variable, (section, key) in INSTEAD.items():
+        table: Properties = {} if file is None else getattr(file, section)
+        if not (said := table.get(key)):
+            continue
+        assert file is not None
+        if found.get(variable, said) not in ("", said):
+            raise Misconfigured(
+                f"{variable} and {key} in [{section}] of {file.path} differ: take one of them out"
+            )
+        found[variable] = said
+    return found
+
+
+def learn_properties(properties: Properties) -> None:
+    """Mask what is secret of these from now on, in whatever this process says."""
+    learn_environment(properties)
+    for name, value in properties.items():
+        if name.startswith("header.") and name.lower() not in HARMLESS_HEADERS:
+            learn([value, value.rpartition(" ")[2]])  # also without `Basic` or `Bearer`
+        if name == "credential":
+            learn([value.partition(":")[2]])  # a client's id and its secret
+        if name == "firnline.callers":
+            lines = (line.split() for line in value.splitlines())
+            learn(one for who, *rest in filter(None, lines) if who[0] != "#" for one in rest)
+
+
+def _parsed(path: str) -> dict[str, Any]:
+    try:
+        with open(path, "rb") as file:
+            return tomllib.load(file)
+    except OSError as error:
+        raise Misconfigured(f"{CONFIG.variable}={path}: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise Misconfigured(f"{path}: {error}") from None
+
+
+def _known() -> str:
+    return f"; there are {', '.join(f'[{one}]' for one in SECTIONS)}"
+
+
+def _properties(
+    table: Mapping[str, Any], section: str, environment: Mapping[str, str], wrong: list[str]
+) -> dict[str, str]:
+    """Its keys as dotted names, its values resolved; those of secrets are masked in whatever this
+    process says from now on."""
+    found = dict[str, str]()
+    for name, value in _flat(table, section, wrong):
+        is_place = name in PLACES or (section == "[spark]" and not SECRET_NAME.search(name))
+        try:
+            found[name] = (expanded if is_place else resolved)(value, environment)
+        except Unresolved as error:
+            wrong.append(f"{section} {name} ({error})")
+            continue
+        learn_properties({name: found[name]})
+    return found
+
+
+def _flat(
+    table: Mapping[str, Any], section: str, wrong: list[str], prefix: str = ""
+) -> Iterator[tuple[str, str]]:
+    """`s3.endpoint` unquoted is a table in a table for TOML, and one name for everybody else."""
+    seen = set[str]()
+    for key, value in table.items():
+        name = f"{prefix}{key}"
+        pairs = [*_flat(value, section, wrong, f"{name}.")] if isinstance(value, dict) else []
+        if isinstance(value, bool):
+            pairs = [(name, str(value).lower())]
+        elif isinstance(value, str | int | float):
+            pairs = [(name, str(value))]
+        elif not isinstance(value, dict):
+            wrong.append(f"{section} {name}: write a text, a number, true or false")
+        for pair in pairs:
+            if pair[0] in seen:
+                wrong.append(f"{section} {pair[0]} is there twice")
+            seen.add(pair[0])
+            yield pair

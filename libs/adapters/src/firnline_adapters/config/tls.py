@@ -1,0 +1,43 @@
+"""TLS of what others call: the gateway and the console."""
+
+from __future__ import annotations
+
+import ssl
+
+from firnline_domain.errors import Misconfigured
+
+from firnline_adapters.config.settings import Setting
+
+TLS_CERTIFICATE = Setting(
+    "FIRNLINE_TLS_CERTIFICATE",
+    "PEM file with the certificate chain of the gateway or console, which then serve HTTPS. "
+    "Unset: HTTP.",
+    None,
+)
+TLS_KEY = Setting("FIRNLINE_TLS_KEY", "PEM file with the private key of that certificate.", None)
+
+
+def server_context(certificate: str | None, key: str | None) -> ssl.SSLContext | None:
+    """None where no certificate is given. Raises Misconfigured."""
+    if not certificate:
+        if key:
+            raise Misconfigured(f"{TLS_KEY.variable} is set, and {TLS_CERTIFICATE.variable} is not")
+        return None
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context.load_cert_chain(certificate, key, _no_password)
+    except OSError as error:  # ssl.SSLError is one
+        names = f"{TLS_CERTIFICATE.variable}={certificate}, {TLS_KEY.variable}={key}"
+        raise Misconfigured(f"{names}: {error}") from None
+    return context
+
+
+def _no_password() -> str:
+    """Of an encrypted key: the terminal would be asked for it else."""
+    return ""
+
+
+def scheme(context: ssl.SSLContext | None) -> str:
+    """Of the address that people are told."""
+    return "https" if context else "http"

@@ -1,0 +1,1 @@
+"""Parts of a consumer: offsets, retries, threads."""

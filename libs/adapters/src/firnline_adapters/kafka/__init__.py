@@ -1,0 +1,1 @@
+"""Kafka clients: consume, produce, and read the small topics in full."""

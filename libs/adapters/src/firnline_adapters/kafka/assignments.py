@@ -1,0 +1,85 @@
+"""Where tables are, read from `bucket-assignments` by all who write or count by it."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, Protocol
+
+from firnline_domain.errors import RetryLater
+from firnline_domain.records.assignments import TOPIC, Board
+
+from firnline_adapters.kafka.connection import Kafka
+from firnline_adapters.kafka.topic_reader import FullTopicReader
+from firnline_adapters.observability.logs import Log
+from firnline_adapters.records.signing import RecordSigner
+
+LOOK_S = 0.2
+AGAIN_S = 5.0  # where the broker does not answer
+
+
+class Places(Protocol):
+    """Where to write a table's records; a `Board` is one."""
+
+    def bucket(self, table_key: str) -> int:
+        """Its partition. Wrong for a while after a table has moved, which does no harm."""
+
+
+class KafkaAssignments:
+    """Folds the topic into a board, when told to."""
+
+    def __init__(self, kafka: Kafka, board: Board, signer: RecordSigner | None = None) -> None:
+        """Return when everything said so far is taken in. Raises RetryLater."""
+        self.board = board
+        self._topic = FullTopicReader(kafka, TOPIC, self._take, signer)
+
+    def _take(self, key: str, record: Any | None, _: int) -> None:
+        if record is None:
+            self.board.forget(key)
+        else:
+            self.board.fold(record)
+
+    def catch_up(self) -> None:
+        """Take in what has come since; does not wait for more."""
+        self._topic.catch_up()
+
+    def close(self) -> None:
+        """Leave the broker."""
+        self._topic.close()
+
+
+class FollowedAssignments:
+    """See `Places`. A thread of its own reads along: who writes does not wait for the topic, nor
+    for a broker that is away. What is not known yet is at home."""
+
+    def __init__(
+        self, kafka: Kafka, homes: int, log: Log, signer: RecordSigner | None = None
+    ) -> None:
+        self._kafka = kafka
+        self._signer = signer
+        self._board = Board(homes)
+        self._log = log
+        self._ended = threading.Event()
+        threading.Thread(target=self._follow, name="assignments", daemon=True).start()
+
+    def bucket(self, table_key: str) -> int:
+        """See `Places.bucket`."""
+        return self._board.bucket(table_key)
+
+    def close(self) -> None:
+        """Read no more."""
+        self._ended.set()
+
+    def _follow(self) -> None:
+        while not self._ended.is_set():
+            try:
+                self._read_on(KafkaAssignments(self._kafka, self._board, self._signer))
+            except RetryLater as why:
+                self._log.warning("assignments_not_read", why=why)
+                self._ended.wait(AGAIN_S)
+
+    def _read_on(self, assignments: KafkaAssignments) -> None:
+        try:
+            while not self._ended.wait(LOOK_S):
+                assignments.catch_up()
+        finally:
+            assignments.close()

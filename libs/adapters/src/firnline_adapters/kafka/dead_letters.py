@@ -1,0 +1,51 @@
+"""What cannot be used goes to `dead-letters`, whole and with its reason, and is counted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from firnline_domain.ports import Delivery, Publisher
+from firnline_domain.records.events import DeadLettered
+
+from firnline_adapters.observability import metrics
+from firnline_adapters.records.codec import encode
+
+DEAD_LETTERS = "dead-letters"
+_MESSAGE_CHARS = 1000
+
+
+def send_to_dead_letters(publisher: Publisher, letter: DeadLettered) -> None:
+    """Published, not flushed (a record above what the topic takes with its beginning alone): the
+    offset of what it was made from must not commit before."""
+    metrics.count("dead_letters", reason=letter.reason)
+    publisher.publish(DEAD_LETTERS, dead_letter_key(letter), letter)
+
+
+def dead_letter_key(letter: DeadLettered) -> str:
+    """Letters of one place stay in their order."""
+    return f"{letter.topic}/{letter.partition}"
+
+
+def dead_letter_of(
+    delivery: Delivery, reason: str, error: Exception, service: str, at_ms: int
+) -> DeadLettered:
+    """A record that was decoded, in the bytes that it came in."""
+    return DeadLettered(
+        topic=delivery.topic,
+        partition=delivery.partition,
+        offset=delivery.offset,
+        key=delivery.key.encode() if delivery.key else None,
+        value=_bytes_of(delivery.record),
+        reason=reason,
+        message=str(error)[:_MESSAGE_CHARS],
+        service=service,
+        at_ms=at_ms,
+    )
+
+
+def _bytes_of(record: Any) -> bytes:
+    """Return the record as it came; a letter about one that cannot be written holds its text."""
+    try:
+        return encode(record)
+    except Exception:  # fastavro raises what the bytes of a value happen to raise
+        return repr(record).encode(errors="replace")

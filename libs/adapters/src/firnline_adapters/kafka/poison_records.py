@@ -1,0 +1,233 @@
+"""Which record a process died at: found by the next life, which puts it aside after three.
+
+Some records end a process without an exception: memory, a crash in native code. The marks are kept
+where the fleet already is, as the metadata of offsets that a group of their own commits (decision
+0023): no disk, no record, and nothing per record while nobody has died.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+import weakref
+from collections.abc import Callable, Collection, Mapping
+from typing import NamedTuple, Protocol
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+from firnline_domain.errors import PoisonousRecord
+from firnline_domain.ports import Place
+
+from firnline_adapters.kafka.connection import Kafka, client_config
+from firnline_adapters.kafka.consumer_groups import ask_coordinator
+from firnline_adapters.observability.logs import Log
+
+MAX_DEATHS = 3  # at one record
+CAREFUL_RECORDS = 2_000  # one at a time, after a death: more than any service holds at once
+ALIVE_S = 15.0  # a record that is at work for so long does not hold back the next one
+QUIET_S = 10.0  # without a record; the first one comes seconds after a start
+ASK_S = 10.0
+NOTHING = -1  # no record was begun
+_LOG = Log("start_marks")
+
+
+class StartMark(NamedTuple):
+    """Of one partition. `life`: of the process that has it, "" = none. `begun`: offset of the
+    record that it has begun alone. `suspect`: of the one that `deaths` processes had begun."""
+
+    life: str = ""
+    begun: int = NOTHING
+    suspect: int = NOTHING
+    deaths: int = 0
+
+    def text(self) -> str:
+        """As it is kept."""
+        return f"v1 {self.life or '-'} {self.begun} {self.suspect} {self.deaths}"
+
+    def after_death(self) -> StartMark:
+        """What the next life knows."""
+        if self.begun == NOTHING:
+            return self
+        died = self.deaths + 1 if self.begun == self.suspect else 1
+        return StartMark(self.life, NOTHING, self.begun, died)
+
+
+def mark_in(text: str | None) -> StartMark:
+    """What a text says; nothing where it says something else."""
+    try:
+        version, life, *numbers = (text or "").split(" ")
+        begun, suspect, deaths = map(int, numbers)
+    except ValueError:
+        return StartMark()
+    return StartMark(life.strip("-"), begun, suspect, deaths) if version == "v1" else StartMark()
+
+
+class MarkStore(Protocol):
+    """Where marks are kept between lives."""
+
+    def read(self, places: Collection[Place]) -> Mapping[Place, StartMark]:
+        """Those that there are."""
+
+    def write(self, marks: Mapping[Place, StartMark]) -> None:
+        """Kept when it returns."""
+
+
+class KafkaMarks:
+    """In the committed offsets of the group `<group>-starts`, which has no members."""
+
+    def __init__(self, kafka: Kafka, group: str) -> None:
+        own = {"group.id": f"{group}-starts", "enable.auto.commit": False, "log_level": 0}
+        self._consumer = Consumer(client_config(kafka, own))
+        weakref.finalize(self, self._consumer.close)
+
+    def read(self, places: Collection[Place]) -> Mapping[Place, StartMark]:
+        """See `MarkStore.read`. Raises KafkaException."""
+        wanted = [TopicPartition(*place) for place in places]
+        found = ask_coordinator(lambda: self._committed(wanted), ASK_S)
+        return {(one.topic, one.partition): mark_in(one.metadata) for one in found}
+
+    def _committed(self, wanted: list[TopicPartition]) -> list[TopicPartition]:
+        found: list[TopicPartition] = self._consumer.committed(wanted, timeout=ASK_S)
+        for one in found:
+            if one.error is not None:
+                raise KafkaException(one.error)
+        return found
+
+    def write(self, marks: Mapping[Place, StartMark]) -> None:
+        """See `MarkStore.write`. Raises KafkaException."""
+        offsets = [
+            TopicPartition(topic, partition, max(mark.begun, 0), metadata=mark.text())
+            for (topic, partition), mark in marks.items()
+        ]
+        ask_coordinator(lambda: self._consumer.commit(offsets=offsets, asynchronous=False), ASK_S)
+
+
+class MemoryMarks:
+    """Its twin."""
+
+    def __init__(self) -> None:
+        self.marks: dict[Place, StartMark] = {}
+
+    def read(self, places: Collection[Place]) -> Mapping[Place, StartMark]:
+        """See `MarkStore.read`."""
+        return {place: self.marks[place] for place in places if place in self.marks}
+
+    def write(self, marks: Mapping[Place, StartMark]) -> None:
+        """See `MarkStore.write`."""
+        self.marks.update(marks)
+
+
+class StartMarks:
+    """Of the partitions that a process has. After a life that did not end in order its records are
+    begun one at a time, each marked before, so that the next death has one cause. A store that does
+    not answer is a warning and no more: a guard must not stop what it guards."""
+
+    def __init__(self, store: MarkStore, now: Callable[[], float] = time.monotonic) -> None:
+        self._store = store
+        self._now = now
+        self._life = uuid.uuid4().hex[:12]
+        self._marks: dict[Place, StartMark] = {}
+        self._careful: dict[Place, int] = {}  # records still to be begun alone
+        self._begun: tuple[Place, int, float] | None = None
+        self._last = now()  # something came
+
+    def take_over(self, places: Collection[Place]) -> None:
+        """These are ours now."""
+        self._last = self._now()
+        if not places:
+            return
+        try:
+            found = self._store.read(places)
+        except KafkaException as error:
+            _LOG.warning("marks_not_read", why=error)
+            return  # nor written: what they say is not to be forgotten
+        orphaned = list[Place]()
+        for place in places:
+            mark = found.get(place, StartMark())
+            if mark.life not in ("", self._life):
+                mark = mark.after_death()
+                self._careful[place] = CAREFUL_RECORDS
+                orphaned.append(place)
+            self._marks[place] = mark._replace(life=self._life, begun=NOTHING)
+        if orphaned:
+            topics = ",".join(sorted({topic for topic, _ in orphaned}))
+            why = "the process that had them died: records are begun one at a time"
+            _LOG.warning("careful", topics=topics, partitions=len(orphaned), why=why)
+        self._write(places)
+
+    def give_back(self, places: Collection[Place]) -> None:
+        """In order: to another process, or at our own end."""
+        mine = [place for place in places if place in self._marks]
+        for place in mine:
+            self._marks[place] = StartMark()
+        self._write(mine)
+        self.forget(mine)
+
+    def forget(self, places: Collection[Place]) -> None:
+        """Another process has them already."""
+        for place in places:
+            self._marks.pop(place, None)
+            self._careful.pop(place, None)
+            if self._begun is not None and self._begun[0] == place:
+                self._begun = None
+
+    @property
+    def is_careful(self) -> bool:
+        """Whether records are to be begun one at a time."""
+        return bool(self._careful)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether one was begun alone that is not done, and may still kill us."""
+        return self._begun is not None and self._now() - self._begun[2] < ALIVE_S
+
+    def begin(self, place: Place, offset: int) -> int:
+        """Mark a record, before any of it is decoded, if we are careful. How many processes have
+        died at it."""
+        mark = self._marks.get(place)
+        if not self._careful or mark is None:
+            return 0
+        self._last = self._now()
+        changed = {place} | {one for one, kept in self._marks.items() if kept.begun != NOTHING}
+        for one in changed:
+            self._marks[one] = self._marks[one]._replace(begun=NOTHING)
+        self._marks[place] = mark._replace(begun=offset)
+        self._begun = place, offset, self._now()
+        self._write(changed)
+        return mark.deaths if mark.suspect == offset else 0
+
+    def end(self, place: Place, offset: int) -> None:
+        """The record is dealt with, and we live."""
+        mark = self._marks.get(place)
+        if mark is None or place not in self._careful:
+            return
+        if mark.suspect == offset:
+            self._marks[place] = mark._replace(suspect=NOTHING, deaths=0)
+        if self._begun is not None and self._begun[:2] == (place, offset):
+            self._begun = None
+        self._careful[place] -= 1
+        if self._careful[place] <= 0:
+            del self._careful[place]
+
+    def relax(self) -> None:
+        """Nothing was there to be read. After a while: what killed us is behind us, or has not come
+        again."""
+        if self._begun is None and self._careful and self._now() - self._last > QUIET_S:
+            self._careful.clear()
+            self._marks = dict.fromkeys(self._marks, StartMark(self._life))
+            self._write(self._marks)
+
+    def _write(self, places: Collection[Place]) -> None:
+        if not places:  # the client takes an empty list for an error
+            return
+        try:
+            self._store.write({place: self._marks[place] for place in places})
+        except KafkaException as error:
+            _LOG.warning("marks_not_written", why=error)
+
+
+def died_at(deaths: int) -> PoisonousRecord | None:
+    """The error of a record at which too many processes have died."""
+    if deaths < MAX_DEATHS:
+        return None
+    text = f"{deaths} processes died while they dealt with this record alone: see their last lines"
+    return PoisonousRecord("ended_the_process", text)

@@ -1,0 +1,111 @@
+"""A small topic that is read from its beginning, without a group, by each process for itself."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicPartition,
+)
+from firnline_domain.errors import RetryLater
+from firnline_domain.records.signing import SignatureRefused
+
+from firnline_adapters.kafka.connection import Kafka, client_config, reader_group
+from firnline_adapters.kafka.schema_topic import SchemaTopic
+from firnline_adapters.observability import metrics
+from firnline_adapters.observability.logs import Log
+from firnline_adapters.records.codec import RecordCodec
+from firnline_adapters.records.signing import RecordSigner, signer_here
+
+_LOG = Log("topics")
+QUIET_S = 10.0  # without a record, before the end of the topic
+AT_ONCE = 500
+Take = Callable[[str, Any | None, int], None]  # key, record (None: the key is no more), partition
+
+
+class FullTopicReader:
+    """Gives every record to `take`: those that are there on construction, then the new ones."""
+
+    def __init__(
+        self,
+        kafka: Kafka,
+        topic: str,
+        take: Take,
+        signer: RecordSigner | None = None,
+    ) -> None:
+        """Return when everything said so far is taken in; what the fleet has not signed, or nobody
+        can read, is passed over. `signer`: None = as the environment says. Raises RetryLater."""
+        self._topic = topic
+        self._take = take
+        self._codec = RecordCodec(SchemaTopic(kafka).find)
+        self._signer = signer or signer_here()
+        own = {
+            "group.id": reader_group(),
+            "enable.auto.commit": False,
+            # What transactions write ends with a mark that is no record: offsets alone do not
+            # tell whether all is read.
+            "enable.partition.eof": True,
+            "log_level": 0,  # of its connections the service's other clients tell
+        }
+        self._consumer = Consumer(client_config(kafka, own))
+        try:
+            self._read_to_the_end(self._partitions())
+        except KafkaException as error:
+            raise RetryLater(f"{topic} cannot be read: {error}") from error
+
+    def _partitions(self) -> set[int]:
+        """Begin with the first record of each."""
+        topics = self._consumer.list_topics(self._topic, timeout=QUIET_S).topics
+        found = topics[self._topic].partitions
+        if not found:
+            raise RetryLater(f"the broker has no topic {self._topic}: it is made by `firnline up`")
+        self._consumer.assign([TopicPartition(self._topic, one, OFFSET_BEGINNING) for one in found])
+        return set(found)
+
+    def _read_to_the_end(self, unread: set[int]) -> None:
+        deadline = time.monotonic() + QUIET_S
+        while unread and time.monotonic() < deadline:
+            for message in self._consumer.consume(AT_ONCE, 0.1):
+                error = message.error()
+                if error is None:
+                    self._read(message)
+                    deadline = time.monotonic() + QUIET_S
+                elif error.code() == KafkaError._PARTITION_EOF:
+                    unread.discard(message.partition() or 0)
+        if unread:
+            raise RetryLater(f"{self._topic} could not be read: nothing came for {QUIET_S:.0f} s")
+
+    def _read(self, message: Message) -> None:
+        key, value, partition = message.key(), message.value(), message.partition() or 0
+        try:
+            self._signer.verify(self._topic, partition, key, value, message.headers())
+        except SignatureRefused as refused:
+            # No dead letter of each process that reads: one with a group writes it.
+            metrics.count("dead_letters", reason=refused.reason)
+            _LOG.warning("not_believed", topic=self._topic, offset=message.offset(), why=refused)
+            return
+        text = key.decode(errors="replace") if isinstance(key, bytes) else key or ""
+        try:
+            record = self._codec.decode(value) if isinstance(value, bytes) else None
+            self._take(text, record, partition)
+        except Exception as error:  # the service would end at it again in each of its lives
+            metrics.count("dead_letters", reason="not_taken")
+            _LOG.warning("not_taken", topic=self._topic, offset=message.offset(), why=error)
+
+    def catch_up(self) -> None:
+        """Take in what has come since; never waits for more."""
+        while found := self._consumer.consume(AT_ONCE, 0):
+            for message in found:
+                if message.error() is None:  # else the client's own, which it recovers from
+                    self._read(message)
+
+    def close(self) -> None:
+        """Leave the broker."""
+        self._consumer.close()

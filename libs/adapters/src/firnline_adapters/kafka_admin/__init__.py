@@ -1,0 +1,1 @@
+"""Topics, replication and ACLs of the fleet."""

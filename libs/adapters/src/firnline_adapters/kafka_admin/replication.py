@@ -1,0 +1,60 @@
+"""How often a topic's records are kept, and how many copies must have a record before it counts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from confluent_kafka.admin import AdminClient
+from firnline_domain.errors import Misconfigured
+
+from firnline_adapters.config.fleet_settings import MIN_IN_SYNC_REPLICAS, REPLICAS
+
+WANTED = 3  # one broker may be away, and another be lost
+MIN_IN_SYNC = "min.insync.replicas"
+TIMEOUT_S = 30.0
+
+
+@dataclass(frozen=True)
+class Replication:
+    """Of a topic that is made."""
+
+    replicas: int
+    min_in_sync: int
+    remark: str = ""  # for people, where it is less than one would wish
+
+    @property
+    def config(self) -> dict[str, str]:
+        """As a topic's setting."""
+        return {MIN_IN_SYNC: str(self.min_in_sync)}
+
+
+def replication(brokers: int, replicas: int | None, min_in_sync: int | None) -> Replication:
+    """What holds on so many brokers; None = not said. Raises Misconfigured."""
+    if replicas is not None and not 1 <= replicas <= brokers:
+        raise Misconfigured(
+            f"{REPLICAS.variable}={replicas}: write 1 to {brokers}, the cluster has {brokers} "
+            "brokers; or leave it out"
+        )
+    found = replicas or min(WANTED, brokers)
+    least = max(1, found - 1) if min_in_sync is None else min_in_sync
+    if not 1 <= least <= found:
+        raise Misconfigured(
+            f"{MIN_IN_SYNC_REPLICAS.variable}={least}: write 1 to {found}, the replication factor"
+        )
+    remark = ""
+    if found < WANTED:
+        cluster = f"the cluster has {brokers} broker{'' if brokers == 1 else 's'}"
+        why = f"{REPLICAS.variable} is set" if replicas else cluster
+        remark = (
+            f"replication factor {found} instead of {WANTED}, because {why}: "
+            "a disk failure can lose records"
+        )
+    return Replication(found, least, remark)
+
+
+def replication_here(
+    admin: AdminClient, replicas: int | None, min_in_sync: int | None
+) -> Replication:
+    """What holds on this cluster. Raises Misconfigured, KafkaException."""
+    brokers = len(admin.list_topics(timeout=TIMEOUT_S).brokers)
+    return replication(brokers, replicas, min_in_sync)

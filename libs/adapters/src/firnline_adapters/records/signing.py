@@ -1,0 +1,204 @@
+"""Records that lead to a rewrite, a commit or a delete carry the fleet's signature, in a header.
+
+A record is signed with its topic, partition and key: said elsewhere it is not believed. What is not
+signed, or orders work and is old, goes to the dead letters.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from firnline_domain.errors import Misconfigured
+from firnline_domain.policy.fleet.lanes import BEFORE_GROUP
+from firnline_domain.records.signing import (
+    Keyring,
+    Signature,
+    SigningKey,
+    read_signature,
+    write_signature,
+)
+from firnline_domain.version import VERSION
+from firnline_schemas import topics
+
+from firnline_adapters.config import redaction
+from firnline_adapters.config.settings import from_environment, setting
+
+VARIABLE = "FIRNLINE_SIGNING_KEYS"
+HEADER = "firnline-signature"  # key id, ms since 1970 and HMAC-SHA256 in hexadecimal
+PRODUCER = ("firnline-version", VERSION.encode())
+PURPOSE = b"record"
+DAY_H = 24.0
+# An order or a result counts for so long after it was signed: readers that stood still for longer
+# find work that has been ordered again meanwhile.
+MAX_AGE_H = 7 * DAY_H
+HOUR_MS = 3_600_000
+OPERATOR_ORDERS, MIN_ORDERS_H = "operator-orders", 31 * DAY_H  # it keeps a month, and pauses hold
+
+Headers = Iterable[tuple[str, bytes | str | None]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SigningSettings:
+    """What every service is told of signatures."""
+
+    signing_keys: str = setting(
+        VARIABLE,
+        "File with the signing keys, one `ID:HEX` per line with at least 64 hexadecimal "
+        "digits, or the keys themselves, comma-separated. The first key signs, all verify. "
+        "`off` disables signing and verification. Required, and the same for all services.",
+        "",
+        secret=True,
+    )
+
+
+class RecordSigner:
+    """Signs and verifies the records of all topics whose file says so (`signature`)."""
+
+    def __init__(
+        self,
+        keys: Keyring,
+        max_age_ms: int | None = None,
+        now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    ) -> None:
+        """`max_age_ms`: of orders and results; None = of any age."""
+        self.keys = keys
+        self._max_age_ms = max_age_ms
+        self._now_ms = now_ms
+
+    def ageless(self) -> RecordSigner:
+        """For who reads topics from their beginning and acts on nothing."""
+        return RecordSigner(self.keys, None, self._now_ms)
+
+    def headers(
+        self, topic: str, partition: int, key: bytes | None, value: bytes | None
+    ) -> list[tuple[str, bytes]]:
+        """What a record is sent with: its producer's version, and a signature where one is due."""
+        parts = _parts(topic, partition, key, value)
+        signature = None if topic in unsigned() else self.keys.sign(self._now_ms(), *parts)
+        if signature is None:
+            return [PRODUCER]
+        return [PRODUCER, (HEADER, write_signature(signature).encode())]
+
+    def verify(
+        self,
+        topic: str,
+        partition: int,
+        key: bytes | str | None,
+        value: bytes | str | None,
+        headers: Headers | None,
+    ) -> None:
+        """Return where the fleet has sent this record to this place. Raises SignatureRefused."""
+        if topic in unsigned() or not self.keys.signs:
+            return
+        parts = _parts(topic, partition, _bytes(key), _bytes(value))
+        self.keys.verify(_read(headers), self._now_ms(), self._age_ms(topic), *parts)
+
+    def _age_ms(self, topic: str) -> int | None:
+        name = None if self._max_age_ms is None else _expiring(topic)
+        if self._max_age_ms is None or name is None:
+            return None
+        if name == OPERATOR_ORDERS:
+            return max(self._max_age_ms, int(MIN_ORDERS_H * HOUR_MS))
+        return self._max_age_ms
+
+
+@cache
+def _expiring(topic: str) -> str | None:
+    """The topic, without its resource group, where its records are believed for a time; else None.
+    Asked with every record of it."""
+    name = topic.partition(BEFORE_GROUP)[0]
+    return name if name in topics.topics_with(topics.Signature.EXPIRES) else None
+
+
+def unsigned() -> frozenset[str]:
+    """Topics whose records nobody signs."""
+    return topics.topics_with(topics.Signature.NONE)
+
+
+def _parts(topic: str, partition: int, key: bytes | None, value: bytes | None) -> tuple[bytes, ...]:
+    """No value (a tombstone) is not an empty one."""
+    place = (PURPOSE, topic.encode(), str(partition).encode(), key or b"")
+    return place if value is None else (*place, value)
+
+
+def _bytes(text: bytes | str | None) -> bytes | None:
+    return text.encode() if isinstance(text, str) else text
+
+
+def _read(headers: Headers | None) -> Signature | None:
+    """The last one of that name; None where it is none that we could have written."""
+    found = [value for name, value in headers or () if name == HEADER]
+    text = _bytes(found[-1]) if found else None
+    return read_signature((text or b"").decode(errors="replace"))
+
+
+def signer_of(settings: SigningSettings) -> RecordSigner:
+    """As a service was told. Raises Misconfigured: nothing runs unsigned by mistake."""
+    if settings.signing_keys.lower() == "off":
+        return RecordSigner(Keyring())
+    return RecordSigner(keys_of(_text(settings.signing_keys)), int(MAX_AGE_H * HOUR_MS))
+
+
+def _text(given: str) -> str:
+    """The keys. An error never quotes what was given: it may be a key without its ID."""
+    if not given:
+        raise Misconfigured(
+            "no signing key: write a line `ID:HEX` into a file that only the fleet can read "
+            '(echo "k1:$(openssl rand -hex 32)"), give its path to every service as '
+            f"{VARIABLE} and start again; {VARIABLE}=off runs without signatures, where nobody "
+            "else can write to the broker and the tables"
+        )
+    if ":" in given:
+        return given
+    try:
+        return Path(given).read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is no text"
+        raise Misconfigured(f"{VARIABLE} is neither ID:HEX nor a file: {why}") from None
+
+
+def keys_of(text: str) -> Keyring:
+    """Keys, one a line or between commas. Raises Misconfigured, quoting no key."""
+    found = []
+    for number, line in enumerate(
+        filter(None, map(str.strip, text.replace(",", "\n").split("\n")))
+    ):
+        name, _, digits = line.partition(":")
+        try:
+            secret = bytes.fromhex(digits)
+        except ValueError:
+            secret = b""
+        if not name or " " in name or not secret:
+            raise Misconfigured(f"signing key {number + 1} is not of the form ID:HEX")
+        redaction.learn([digits, digits.lower()])
+        found.append(SigningKey(name, secret))
+    if not found:
+        raise Misconfigured(f"there is no signing key in what {VARIABLE} names")
+    try:
+        return Keyring(found)
+    except ValueError as error:
+        raise Misconfigured(str(error)) from None
+
+
+def signer_at(environment: Mapping[str, str]) -> RecordSigner:
+    """As an environment says. Raises Misconfigured."""
+    return signer_of(from_environment(SigningSettings, environment))
+
+
+@cache
+def signer_here() -> RecordSigner:
+    """As this process's environment says, for who is given no other: nobody forgets to sign. Raises
+    Misconfigured."""
+    return signer_at(os.environ)
+
+
+@cache
+def keys_here() -> Keyring:
+    """Return the fleet's keys as the environment says, for the summaries of snapshots. None where
+    it says nothing: a command for one table, which needs no fleet. No service starts so."""
+    return signer_here().keys if os.environ.get(VARIABLE) else Keyring()

@@ -1,0 +1,1 @@
+"""The Redis client and leases in Redis."""

@@ -1,0 +1,118 @@
+"""Lines of a log as logfmt has them, and what a service says where a setting is wrong."""
+
+from __future__ import annotations
+
+import json
+import logging
+import subprocess
+import sys
+
+import pytest
+from firnline_adapters.config.settings import Address
+from firnline_adapters.observability.logs import Log, set_level
+from firnline_domain.errors import Misconfigured
+from firnline_domain.identity import TableName
+
+STARTS = """
+from dataclasses import dataclass
+from firnline_adapters.service import ServiceSettings, starting
+from firnline_adapters.config.settings import setting
+@dataclass(frozen=True)
+class Settings(ServiceSettings):
+    kafka: str = setting("FIRNLINE_KAFKA", "Kafka's address.")
+    standby: bool = setting("FIRNLINE_STANDBY", "", False)
+with starting("test", Settings, waits_for_kafka=False) as (settings, log):
+    log.info("ready")
+"""
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        ("plain", "plain"),
+        (5, "5"),
+        ("it's plain", '''"it's plain"'''),
+        ('a "b"', r'"a \"b\""'),
+        ("two\nlines", r'"two\nlines"'),
+        ("k=v", '"k=v"'),
+        ("\\", r'"\\"'),
+        ("é", "é"),
+        (0, "0"),
+        (True, "true"),
+        (False, "false"),
+        ([5, None, "b"], "5,b"),
+        ((True, ""), "true"),
+        (Address("::1", 80), "[::1]:80"),
+        (TimeoutError(), "TimeoutError"),
+        (ValueError("bad"), "bad"),
+    ],
+)
+def test_values_are_quoted_as_logfmt_has_them(
+    value: object, written: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO, "firnline.test"):
+        Log("test").info("said", why=value)
+    assert caplog.messages == [f"action=said why={written}"]
+
+
+@pytest.mark.parametrize("value", [None, "", [], (), {}, set(), [None, ""], "[]", "None"])
+def test_a_fact_without_a_value_is_left_out(
+    value: object, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO, "firnline.test"):
+        Log("test").info("said", partition=value, n=0)
+    assert caplog.messages == ["action=said n=0"]
+
+
+@pytest.mark.parametrize("level", ["info", "warning", "error"])
+def test_a_table_has_one_form_at_every_level(level: str, caplog: pytest.LogCaptureFixture) -> None:
+    table = TableName("u", ("shop", "eu"), "orders", "archive", "dev")
+    with caplog.at_level(logging.INFO, "firnline.test"):
+        getattr(Log("test"), level)("said", table=table, n=1)
+        getattr(Log("test"), level)("said", table=None, n=1)
+    assert caplog.messages == [
+        "action=said table=archive/dev:shop.eu.orders n=1",
+        "action=said n=1",
+    ]
+
+
+def start(**environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", STARTS], capture_output=True, text=True, env=environment
+    )
+
+
+def test_each_wrong_setting_has_a_line_of_its_own() -> None:
+    ended = start(FIRNLINE_METRICS_ADDRESS="x")
+    assert ended.returncode == 2
+    lines = ended.stderr.splitlines()
+    assert all("ERROR test action=misconfigured why=" in line for line in lines)
+    assert [any(name in line for line in lines) for name in ("FIRNLINE_KAFKA", "_ADDRESS")] == [
+        True,
+        True,
+    ]
+    assert len(lines) == 3
+
+
+def test_a_level_leaves_out_what_is_less_severe() -> None:
+    assert "action=ready" in start(FIRNLINE_KAFKA="127.0.0.1:1").stderr
+    said = start(FIRNLINE_KAFKA="127.0.0.1:1", FIRNLINE_LOG_LEVEL="warning").stderr
+    assert "WARNING test action=kafka_unreached" in said
+    assert "INFO" not in said
+
+
+def test_lines_are_objects_where_that_is_asked_for() -> None:
+    said = start(FIRNLINE_KAFKA="127.0.0.1:1", FIRNLINE_LOG_FORMAT="json").stderr
+    lines = [json.loads(line) for line in said.splitlines()]
+    assert [one["action"] for one in lines] == ["starting", "kafka_unreached", "ready"]
+    assert {one["service"] for one in lines} == {"test"}
+    assert lines[1]["level"] == "WARNING"
+    assert lines[0]["kafka"] == "127.0.0.1:1"
+    values = [value for line in lines for value in line.values()]
+    assert [one for one in values if one in ("", "None", "False", "[]", None)] == []
+    assert lines[0]["standby"] is False
+
+
+def test_a_level_that_there_is_not_is_refused() -> None:
+    with pytest.raises(Misconfigured, match="FIRNLINE_LOG_LEVEL: 'LOUD' is none of DEBUG"):
+        set_level("LOUD")

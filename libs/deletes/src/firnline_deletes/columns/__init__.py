@@ -1,0 +1,1 @@
+"""Columns of a file: field ids, keys, hashes."""

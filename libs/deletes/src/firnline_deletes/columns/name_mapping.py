@@ -1,0 +1,78 @@
+"""`schema.name-mapping.default`: field ids for files that were written without any.
+
+Spec, "Column Projection" and "Name Mapping Serialization". A field whose name is not in the mapping
+keeps no id and so is no column of the table.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from firnline_deletes.columns.fields import children, field_id, with_id
+
+
+@dataclass(frozen=True)
+class MappedField:
+    """A field's id, if it has one, and what is below it, by name."""
+
+    id: int | None
+    below: Mapping[str, MappedField]
+
+
+NameMapping = Mapping[str, MappedField]
+
+
+def parse(text: str) -> NameMapping:
+    """The property's JSON. Raises ValueError, KeyError, TypeError where it is not a mapping."""
+    return _fields(json.loads(text))
+
+
+def _fields(listed: Iterable[Mapping[str, Any]]) -> NameMapping:
+    found: dict[str, MappedField] = {}
+    for one in listed:
+        made = MappedField(one.get("field-id"), _fields(one.get("fields") or ()))
+        found.update((str(name), made) for name in one["names"])
+    return found
+
+
+def has_ids(fields: Iterable[pa.Field]) -> bool:
+    """Whether any field at any level has an id; then no mapping is used (`hasIds` in Java)."""
+    return any(field_id(f) is not None or has_ids(children(f.type)) for f in fields)
+
+
+def named(schema: pa.Schema, mapping: NameMapping) -> pa.Schema:
+    """The same schema with the ids of the mapping."""
+    return pa.schema(_named(list(schema), [f.name for f in schema], mapping))
+
+
+def _named(
+    fields: Sequence[pa.Field], names: Sequence[str], mapping: NameMapping
+) -> list[pa.Field]:
+    return [_field(f, mapping.get(name)) for f, name in zip(fields, names, strict=True)]
+
+
+def _field(field: pa.Field, mapped: MappedField | None) -> pa.Field:
+    if mapped is None:
+        return field
+    made = field.with_type(_type(field.type, mapped.below))
+    return made if mapped.id is None else with_id(made, mapped.id)
+
+
+def _type(kind: pa.DataType, below: NameMapping) -> pa.DataType:
+    """A list's child is `element`, a map's are `key` and `value`, whatever the file calls them."""
+    members = children(kind)
+    if pa.types.is_struct(kind):
+        return pa.struct(_named(members, [member.name for member in members], below))
+    if pa.types.is_map(kind):
+        return pa.map_(*_named(members, ["key", "value"], below))
+    if not members:
+        return kind
+    (element,) = _named(members, ["element"], below)
+    if pa.types.is_fixed_size_list(kind):
+        return pa.list_(element, kind.list_size)
+    return pa.large_list(element) if pa.types.is_large_list(kind) else pa.list_(element)

@@ -1,0 +1,1 @@
+"""Delete sets: equality keys, positions, deletion vectors."""

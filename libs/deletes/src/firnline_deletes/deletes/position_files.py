@@ -1,0 +1,95 @@
+"""Position-delete files, written; and read whole where one is to be written anew (`positions` reads
+what they say of data files).
+
+Spec, "Position Delete Files": columns `file_path` and `pos` with their reserved ids, rows sorted by
+both.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from firnline_deletes.deletes.positions import FILE_PATH_ID, POS_ID, Positions, columns_of
+from firnline_deletes.files.parquet import Create, Open, open_parquet
+
+Keep = Callable[[str], bool]
+
+
+def _field(name: str, kind: pa.DataType, number: int) -> pa.Field:
+    return pa.field(name, kind, nullable=False, metadata={"PARQUET:field_id": str(number)})
+
+
+SCHEMA = pa.schema(
+    [_field("file_path", pa.string(), FILE_PATH_ID), _field("pos", pa.int64(), POS_ID)]
+)
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What a manifest says of a file's columns: single-value bytes, by field id."""
+
+    lower: dict[int, bytes]
+    upper: dict[int, bytes]
+
+
+@dataclass(frozen=True)
+class WrittenPositions:
+    """One closed position-delete file."""
+
+    path: str
+    bytes: int
+    rows: int
+    bounds: Bounds
+
+
+def of_one_file(data_file: str, positions: Positions) -> pa.Table:
+    """Rows that name one data file; `positions` ascending."""
+    paths = pa.array([data_file]).take(pa.repeat(0, len(positions)))
+    return pa.table([paths, pa.array(positions)], schema=SCHEMA)
+
+
+def without(path: str, open_file: Open, gone: Keep) -> pa.Table:
+    """The rows of a file but those that name a data file of which `gone` is true, as written.
+    Refused as by `positions.build`."""
+    with open_parquet(open_file, path) as parquet:
+        read = parquet.read(columns=(names := columns_of(parquet, path)), use_threads=False)
+    table = pa.table(
+        [read.column(name).cast(kind.type) for name, kind in zip(names, SCHEMA, strict=True)],
+        schema=SCHEMA,
+    )
+    named = pc.unique(table.column(0)).to_pylist()
+    dropped = [name for name in named if gone(name)]
+    kept = pc.invert(pc.is_in(table.column(0), value_set=pa.array(dropped, pa.string())))
+    return table.filter(kept)
+
+
+def write(path: str, rows: pa.Table, create: Create) -> WrittenPositions:
+    """`rows` is not empty."""
+    ordered = rows.sort_by([("file_path", "ascending"), ("pos", "ascending")])
+    sink = create(path)
+    try:
+        pq.write_table(ordered, sink, compression="zstd", store_schema=False)
+        size = int(sink.tell())
+    finally:
+        sink.close()
+    return WrittenPositions(path, size, len(ordered), _bounds(ordered))
+
+
+def _bounds(rows: pa.Table) -> Bounds:
+    (path_low, path_high), (low, high) = (_ends(rows.column(n)) for n in (0, 1))
+    return Bounds(
+        {FILE_PATH_ID: path_low.encode(), POS_ID: struct.pack("<q", low)},
+        {FILE_PATH_ID: path_high.encode(), POS_ID: struct.pack("<q", high)},
+    )
+
+
+def _ends(column: pa.ChunkedArray) -> tuple[Any, Any]:
+    both = pc.min_max(column)
+    return both["min"].as_py(), both["max"].as_py()

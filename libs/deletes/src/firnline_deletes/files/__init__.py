@@ -1,0 +1,1 @@
+"""Parquet and Puffin files, read and written."""

@@ -1,0 +1,61 @@
+"""Numbers that people write into properties: one way to read them, and a range for each.
+
+ASCII digits, spaces around them ignored: `512`. A real number may have a fraction and an exponent:
+`0.5`, `1e-3`. Nothing else is a number: no sign, `1_000`, `0x10`, `NaN`, `inf`, digits of other
+scripts, nor a text that is longer than any number.
+"""
+
+from __future__ import annotations
+
+import re
+from math import isfinite
+
+from firnline_domain.base.values import Value
+
+MAX_CHARS = 40
+_WHOLE = re.compile(r"[0-9]{1,18}", re.ASCII)  # less than a long's highest value
+_REAL = re.compile(r"[0-9]{1,18}(\.[0-9]{1,18})?([eE][+-]?[0-9]{1,3})?", re.ASCII)
+
+
+class Range(Value):
+    """Lowest and highest value that a number may have; `whole` = no fraction."""
+
+    low: float
+    high: float
+    whole: bool = True
+
+    def read(self, text: str) -> int | float | None:
+        """The number; None where the text is none, or one outside the range."""
+        value = number(text, self.whole)
+        return value if value is not None and self.low <= value <= self.high else None
+
+    @property
+    def words(self) -> str:
+        """What to write, for people."""
+        kind = "whole number" if self.whole else "number"
+        return f"{kind} from {_shown(self.low)} to {_shown(self.high)}"
+
+
+def whole(low: int, high: int) -> Range:
+    """A range of counts, bytes or milliseconds."""
+    return Range(low, high)
+
+
+def real(low: float, high: float) -> Range:
+    """A range of shares, rates or hours."""
+    return Range(low, high, whole=False)
+
+
+def number(text: str, is_whole: bool = True) -> int | float | None:
+    """The number that a text is, or None."""
+    if len(text) > MAX_CHARS:
+        return None
+    text = text.strip(" \t\r\n")
+    if is_whole:
+        return int(text) if _WHOLE.fullmatch(text) else None
+    value = float(text) if _REAL.fullmatch(text) else None
+    return value if value is not None and isfinite(value) else None
+
+
+def _shown(value: float) -> str:
+    return f"{int(value):,}" if value == int(value) else f"{value:g}"

@@ -1,0 +1,1 @@
+"""Reads, filters and writers of a table over time."""

@@ -1,0 +1,1 @@
+"""Fold file changes into the counters."""

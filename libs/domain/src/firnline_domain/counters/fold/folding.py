@@ -1,0 +1,337 @@
+"""Fold FilesChanged into counters along the parent chain (docs/contribute/architecture.md, rule 1,
+sequence-clock hazard, H11).
+
+A change folds only onto its parent. A known snapshot is a duplicate. Anything else is held, and
+`missing_snapshots` asks for what is missing. Nothing is ever compared by sequence number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+from firnline_domain.base.values import Value, replace
+from firnline_domain.counters.fold.missing_snapshots import (
+    ResyncReason,
+    hold,
+    not_ahead,
+    settled,
+    superseded,
+    wait,
+    without,
+)
+from firnline_domain.counters.state.counters import (
+    OpenChunks,
+    PartitionCounters,
+    TableCounters,
+    Totals,
+)
+from firnline_domain.identity import Scope
+from firnline_domain.records.events import ChangeKind, FilesChanged
+from firnline_domain.records.parts.summaries import REPLACE
+
+Partitions = Mapping[Scope, PartitionCounters]
+MAX_METADATA_BYTES = 1 << 40  # a terabyte
+
+
+class Verdict(StrEnum):
+    """What became of a change."""
+
+    FOLDED = "folded"  # the head is its snapshot now
+    PART = "part"  # one chunk is in, others are not
+    NOTED = "noted"  # only facts of the table, no files
+    DUPLICATE = "duplicate"
+    STALE = "stale"  # newer facts are in already
+    HELD = "held"
+    REMOVED = "removed"
+
+
+class Folded(Value):
+    """The counters after a change, with the partitions that it changed."""
+
+    table: TableCounters
+    verdict: Verdict
+    partitions: tuple[PartitionCounters, ...] = ()
+
+
+def fold(table: TableCounters, partitions: Partitions, change: FilesChanged, now_ms: int) -> Folded:
+    """Fold one change (or one chunk). `partitions` has the entries of its scopes that exist."""
+    if change.event_id in table.recent_events:
+        return Folded(table, Verdict.DUPLICATE)
+    match change.kind:
+        case ChangeKind.REMOVED:
+            return _removed(table, not_ahead(change, now_ms))
+        case ChangeKind.ABSOLUTE:
+            return _absolute(table, partitions, change, now_ms)
+        case ChangeKind.REF_MOVED:
+            return _ref_moved(table, partitions, change, now_ms)
+        case ChangeKind.DELTA:
+            return _delta(table, partitions, change, now_ms)
+
+
+def _removed(table: TableCounters, change: FilesChanged) -> Folded:
+    if 0 < change.observed_at_ms < table.observed_ms:
+        return Folded(table, Verdict.STALE)
+    # What is left knows its snapshots, so that a late duplicate does not raise the dead.
+    gone = TableCounters(
+        table.table,
+        table.ref,
+        removed=True,
+        epoch=table.epoch,
+        observed_ms=max(table.observed_ms, change.observed_at_ms),
+        recent=table.recent,
+    )
+    return Folded(gone.remembering_event(change), Verdict.REMOVED)
+
+
+def _delta(table: TableCounters, partitions: Partitions, change: FilesChanged, now: int) -> Folded:
+    if change.snapshot_id is None or change.snapshot_id == table.head_snapshot_id:
+        return _noted(table, not_ahead(change, now))
+    if table.has(change.snapshot_id):
+        return Folded(without(table, change), Verdict.DUPLICATE)
+    if not table.known:
+        if change.parent_snapshot_id is not None or table.waiting:
+            return Folded(hold(table, change, ResyncReason.FIRST_SEEN, now), Verdict.HELD)
+        return _onto_head(_born(table), partitions, change, now)
+    if change.parent_snapshot_id != table.head_snapshot_id:
+        parentless = change.parent_snapshot_id is None
+        reason = ResyncReason.REPLACED if parentless else ResyncReason.MISSING_PARENT
+        return Folded(hold(table, change, reason, now), Verdict.HELD)
+    return _onto_head(table, partitions, change, now)
+
+
+def _ref_moved(
+    table: TableCounters, partitions: Partitions, change: FilesChanged, now: int
+) -> Folded:
+    """A move folds where its difference to our head came with it; else the enricher is asked. One
+    to nowhere is of a table that nobody could read: all of it may have changed."""
+    if change.snapshot_id is not None and change.snapshot_id == table.head_snapshot_id:
+        return _noted(table, not_ahead(change, now))
+    if table.known and change.partitions and change.parent_snapshot_id == table.head_snapshot_id:
+        return _onto_head(table, partitions, change, now)
+    observed_ms = not_ahead(change, now).observed_at_ms
+    seen = replace(table, observed_ms=max(table.observed_ms, observed_ms))
+    reason = ResyncReason.REF_MOVED if table.known else ResyncReason.FIRST_SEEN
+    waiting = wait(seen.remembering_event(change), reason, now, change.snapshot_id)
+    return Folded(waiting, Verdict.HELD)
+
+
+def _noted(table: TableCounters, change: FilesChanged) -> Folded:
+    """A change without files of its own: properties, a rename, an expiry."""
+    let_go = without(table, change)
+    if change.snapshot_id is None:
+        noted = with_facts(let_go, change)
+        return Folded(noted.remembering_event(change), Verdict.NOTED)
+    if change.observed_at_ms <= table.observed_ms:
+        return Folded(let_go, Verdict.DUPLICATE)
+    return Folded(with_facts(let_go, change), Verdict.NOTED)
+
+
+def _born(table: TableCounters) -> TableCounters:
+    return replace(table, known=True, removed=False, epoch=table.epoch + 1, ordinal=0)
+
+
+def _onto_head(
+    table: TableCounters, partitions: Partitions, change: FilesChanged, now: int
+) -> Folded:
+    """The change's parent is the head: fold its chunk, and move the head with the last one."""
+    if reason := _in_the_way(table, change):
+        return Folded(hold(table, change, reason, now), Verdict.HELD)
+    opened = _opened(table, change, table.epoch, table.ordinal + 1)
+    if change.chunk in opened.seen:
+        return Folded(table, Verdict.DUPLICATE)
+    totals, changed = table.totals, []
+    for part in change.partitions:
+        before = _current(partitions, part.scope, table.epoch)
+        if before.ordinal >= opened.ordinal:
+            # A crash kept the partition's entry, but not yet its table's: it has this change.
+            totals = totals.changed(part.scope, part.added, part.removed)
+            continue
+        after = before.after(part, opened.epoch, opened.ordinal, _seen_ms(change))
+        totals = totals.moved(before, after)
+        changed.append(after)
+    if any(partition.is_negative for partition in changed):
+        return Folded(hold(table, change, ResyncReason.NEGATIVE, now), Verdict.HELD)
+    counted = replace(table, totals=totals, rows_changed=_rows_changed(table, change))
+    return _closed(counted, opened, change, tuple(changed), now)
+
+
+def _rows_changed(table: TableCounters, change: FilesChanged) -> int:
+    """Rows that the chunk has added or removed, deletes for the rows that they mask: an upper
+    bound, for a file that is written anew for one row counts with all of them."""
+    if change.operation == REPLACE:
+        return table.rows_changed
+    rows = table.rows_changed
+    for part in change.partitions:
+        rows += part.added.data_records + part.removed.data_records
+        rows += max(part.added.delete_records - part.removed.delete_records, 0)
+    return rows
+
+
+def _in_the_way(table: TableCounters, change: FilesChanged) -> ResyncReason | None:
+    """Why a change that fits onto the head may not be folded yet."""
+    if table.waiting and table.waiting.absolute:
+        return ResyncReason.MISSING_PARENT
+    if table.open is None or table.open.snapshot_id == change.snapshot_id:
+        return None
+    return (
+        ResyncReason.MISSING_PARENT
+        if table.open.kind is ChangeKind.ABSOLUTE
+        else ResyncReason.CHUNK_LOST
+    )
+
+
+def _absolute(
+    table: TableCounters, partitions: Partitions, change: FilesChanged, now: int
+) -> Folded:
+    """Replace everything under a new epoch; the head moves when all chunks are in."""
+    if _is_stale(table, not_ahead(change, now)):
+        return Folded(table, Verdict.STALE)
+    earlier = table.open.epoch if table.open else 0
+    opened = _opened(table, change, max(table.epoch, earlier) + 1, 0)
+    if change.chunk in opened.seen:
+        return Folded(table, Verdict.DUPLICATE)
+    totals, changed = opened.totals, []
+    for part in change.partitions:
+        empty = PartitionCounters(part.scope)
+        before = partitions.get(part.scope, empty)
+        seen_ms = before.changed_ms if before.holds == part.added else _seen_ms(change)
+        after = empty.after(part, opened.epoch, opened.ordinal, seen_ms)
+        totals = totals.moved(empty, after)
+        changed.append(after)
+    return _closed(table, replace(opened, totals=totals), change, tuple(changed), now)
+
+
+def _is_stale(table: TableCounters, change: FilesChanged) -> bool:
+    """True if absolute counters are older than what is folded.
+
+    Late answers are known by when the table was read; at a known snapshot that is not the head
+    they only count while something is missing (then a rollback may have been lost).
+    """
+    observed = change.observed_at_ms
+    if _continues(table.open, change):
+        return False
+    if 0 < observed <= table.absolute_observed_ms:
+        return True
+    late = table.known and not table.waiting and change.snapshot_id != table.head_snapshot_id
+    return (late and table.has(change.snapshot_id)) or 0 < observed < table.observed_ms
+
+
+def _continues(opened: OpenChunks | None, change: FilesChanged) -> bool:
+    """A snapshot never changes, so its chunks may come from different readings of it."""
+    return opened is not None and (opened.kind, opened.snapshot_id, opened.chunks) == (
+        change.kind,
+        change.snapshot_id,
+        change.chunks,
+    )
+
+
+def _opened(table: TableCounters, change: FilesChanged, epoch: int, ordinal: int) -> OpenChunks:
+    if table.open and _continues(table.open, change):
+        return table.open
+    return OpenChunks(change.snapshot_id, change.kind, epoch, ordinal, change.chunks)
+
+
+def _closed(
+    table: TableCounters,
+    opened: OpenChunks,
+    change: FilesChanged,
+    changed: tuple[PartitionCounters, ...],
+    now: int,
+) -> Folded:
+    """Count the chunk in; with the last one the head moves."""
+    change = not_ahead(change, now)
+    seen, let_go = {*opened.seen, change.chunk}, without(table, change)
+    if len(seen) < opened.chunks:
+        part = replace(let_go, open=replace(opened, seen=tuple(sorted(seen))))
+        return Folded(settled(part, now), Verdict.PART, changed)
+    absolute = change.kind is ChangeKind.ABSOLUTE
+    moved = replaced(let_go, opened, change) if absolute else advanced(let_go, change)
+    return Folded(settled(moved, now), Verdict.FOLDED, changed)
+
+
+def _current(partitions: Partitions, scope: Scope, epoch: int) -> PartitionCounters:
+    """The entry if it is of this epoch; an older one is void."""
+    counters = partitions.get(scope)
+    return counters if counters and counters.epoch == epoch else PartitionCounters(scope)
+
+
+def _seen_ms(change: FilesChanged) -> int:
+    return change.observed_at_ms or change.timestamp_ms
+
+
+def advanced(table: TableCounters, change: FilesChanged) -> TableCounters:
+    snapshots, oldest = table.snapshot_count, table.oldest_snapshot_ms
+    if change.kind is ChangeKind.DELTA:
+        first = change.parent_snapshot_id is None
+        snapshots = 1 if first else snapshots + 1 if snapshots is not None else None
+        oldest = change.timestamp_ms if first else oldest
+    ordinal = table.ordinal + 1
+    grown = replace(table, ordinal=ordinal, snapshot_count=snapshots, oldest_snapshot_ms=oldest)
+    return _at_head(grown, change)
+
+
+def replaced(table: TableCounters, opened: OpenChunks, change: FilesChanged) -> TableCounters:
+    moved = replace(
+        table,
+        known=True,
+        removed=False,
+        epoch=opened.epoch,
+        ordinal=0,
+        totals=opened.totals,
+        rows_changed=table.rows_changed + _difference(table.totals, opened.totals),
+        snapshot_count=change.snapshot_count,
+        oldest_snapshot_ms=change.oldest_snapshot_ms,
+        absolute_observed_ms=change.observed_at_ms,
+        waiting=None,
+    )
+    return superseded(_at_head(moved, change), change.observed_at_ms)
+
+
+def _difference(before: Totals, after: Totals) -> int:
+    """Rows that have come or gone, where nobody knows by which commits."""
+    return abs(after.holds.data_records - before.holds.data_records)
+
+
+def _at_head(table: TableCounters, change: FilesChanged) -> TableCounters:
+    moved = replace(
+        table,
+        head_snapshot_id=change.snapshot_id,
+        sequence_number=change.sequence_number,
+        open=None,
+    )
+    return with_facts(moved.remembering(change), change)
+
+
+def with_facts(table: TableCounters, change: FilesChanged) -> TableCounters:
+    """Name, settings and format are facts of the table; without a format it was not read."""
+    was_read = change.format_version > 0
+    return replace(
+        table,
+        table=change.table,
+        settings=dict(change.settings) if was_read else table.settings,
+        format_version=change.format_version or table.format_version,
+        observed_ms=max(table.observed_ms, change.observed_at_ms),
+        has_external_files=table.has_external_files
+        or change.external_files > 0,  # older snapshots may have it for long
+        odd_files=_odd_files(table, change),
+        manifests=table.manifests if change.manifests is None else change.manifests,
+        manifest_bytes=(
+            table.manifest_bytes if change.manifest_bytes is None else change.manifest_bytes
+        ),
+        metadata_bytes=_metadata_bytes(table, change),
+    )
+
+
+def _odd_files(table: TableCounters, change: FilesChanged) -> int:
+    """Of the head that the change leads to."""
+    before = 0 if change.kind is ChangeKind.ABSOLUTE else table.odd_files
+    return max(before + change.odd_files, 0)
+
+
+def _metadata_bytes(table: TableCounters, change: FilesChanged) -> int | None:
+    """What cannot be is not believed: the number comes from a header."""
+    told = change.metadata_bytes
+    if told is None or not 0 < told <= MAX_METADATA_BYTES:
+        return table.metadata_bytes
+    return told

@@ -1,0 +1,1 @@
+"""The counters of a table and of its partitions."""

@@ -1,0 +1,39 @@
+"""How a table's data is spread over its partitions; summed whenever all of them are read anyway."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from firnline_domain.counters.state.work import Partition
+from firnline_domain.records.parts.tallies import FRAGMENTS_IN_TARGET
+
+
+class Spread:
+    """Adds up the partitions that pass `through`; those without data files do not count."""
+
+    def __init__(self, target_bytes: int) -> None:
+        self.target_bytes = target_bytes
+        self.partitions = 0
+        self.tiny = 0  # all of it is less than what one file counts as a fragment
+        self.bytes = 0
+        self.largest_bytes = 0
+        self.unpartitioned = False
+
+    def through(self, partitions: Iterable[Partition]) -> Iterator[Partition]:
+        """The same partitions."""
+        for partition in partitions:
+            data = partition.counters.holds.data
+            if data.files > 0:
+                self._add(data.bytes)
+                self.unpartitioned |= partition.counters.scope.is_unpartitioned
+            yield partition
+
+    def _add(self, held_bytes: int) -> None:
+        self.partitions += 1
+        self.tiny += held_bytes * FRAGMENTS_IN_TARGET < self.target_bytes
+        self.bytes += held_bytes
+        self.largest_bytes = max(self.largest_bytes, held_bytes)
+
+    @property
+    def mean_bytes(self) -> float:
+        return self.bytes / self.partitions if self.partitions else 0.0

@@ -1,0 +1,1 @@
+"""What a rewrite costs and what it saves."""

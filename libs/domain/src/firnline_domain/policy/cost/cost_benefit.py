@@ -1,0 +1,280 @@
+"""When maintenance is worth its cost: as soon as readers have paid as much for the debt.
+
+Nobody knows how often a table will be read. Whoever buys when the rent paid has reached the price
+never pays more than twice what was best in hindsight (the ski-rental rule). Rent is what scans pay
+for the debt; price is the CPU of the rewrite.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from firnline_domain.base.times import HOUR_MS
+from firnline_domain.base.values import Value, replace
+from firnline_domain.counters.state.debt import Debt
+from firnline_domain.counters.state.file_sizes import spared_by_merge, taken_by_merge
+from firnline_domain.counters.state.work import Partition
+from firnline_domain.policy.cost.cost_model import FIRNLINE, CostModel, Work
+from firnline_domain.policy.cost.read_cost import READ_COST, Burden, burden_of
+from firnline_domain.records.parts.tallies import FileTally
+from firnline_domain.settings.thresholds import Conversions, Thresholds
+
+FAR_MS = 10**15  # later than any clock
+GRID_MS = 60_000  # reconciling reads all partitions: once a minute at most
+
+
+class Action(StrEnum):
+    """What can be done about a partition's debt (docs/get-started/concepts.md)."""
+
+    COMPACT = "compact"  # every file that an equality delete reaches is rewritten
+    CONVERT = "convert"  # equality deletes of larger files become positions
+    MERGE = "merge"  # fragments and undersized files fill a file of the target size
+    FULL = "full"  # every file is rewritten
+    SORT = "sort"  # files whose keys overlap most are sorted together
+
+
+class Offer(Value):
+    """One way to be rid of debt. `spared_s`: CPU seconds per scan."""
+
+    action: Action
+    work: Work
+    price_s: float
+    spared_s: float
+
+    @property
+    def gain(self) -> float:
+        """CPU seconds spared per scan and CPU second spent."""
+        return _gain(self.spared_s, self.price_s)
+
+
+def _gain(spared_s: float, price_s: float) -> float:
+    return spared_s / price_s if price_s > 0 else 0.0
+
+
+def paid_at_ms(
+    price_s: float, spared_s: float, since_ms: int, limits: Thresholds, head_start: float = 0.0
+) -> int:
+    """When scans will have paid the price, should the debt stay as it is.
+
+    It has grown since `since_ms`, evenly as far as is known: half of it was paid on average.
+    """
+    paid_per_hour = spared_s / 2 * limits.reads_per_hour
+    if paid_per_hour <= 0:
+        return FAR_MS
+    wait_ms = limits.payback * price_s / paid_per_hour * HOUR_MS
+    paid_ms = since_ms + int(min(wait_ms, FAR_MS) * (1 - head_start))
+    return -(-paid_ms // GRID_MS) * GRID_MS
+
+
+def offers(
+    holds: FileTally,
+    limits: Thresholds,
+    global_deletes: int = 0,
+    abilities: frozenset[Action] = frozenset(Action),
+    costs: CostModel = FIRNLINE,
+) -> list[Offer]:
+    """What can be done, best gain first."""
+    target = limits.target_bytes
+    burden = burden_of(holds, target, global_deletes)
+    merge_s = spared_by_merge(holds, target) * READ_COST.open_s
+    converting = _converting(holds, limits) if _is_convertible(holds) else None
+    works = (
+        (Action.COMPACT, compacting(holds, global_deletes), burden.seconds()),
+        (Action.CONVERT, converting, _converted_s(burden)),
+        (Action.MERGE, _merging(holds, target), merge_s),
+    )
+    offered = [
+        Offer(action, work, costs.cpu_s(work), spared_s)
+        for action, work, spared_s in works
+        if action in abilities and work is not None and spared_s > 0
+    ]
+    return sorted(offered, key=lambda one: -one.gain)
+
+
+def compacting(holds: FileTally, global_deletes: int) -> Work:
+    """An upper bound: how many rows are left is not known before."""
+    taken = _reached_bytes(holds, global_deletes)
+    deletes = holds.equality_deletes
+    files = _reached_files(holds, global_deletes) + holds.delete_files
+    return Work(taken + deletes.bytes, taken, deletes.records, files=files)
+
+
+def _reached_files(holds: FileTally, global_deletes: int) -> float:
+    """The number of those whose bytes are `_reached_bytes`."""
+    if holds.equality_deletes.files + holds.position_deletes.files + global_deletes > 0:
+        return holds.data.files
+    others = holds.data.files - holds.fragments.files
+    return holds.fragments.files + min(holds.deletion_vectors.files, others)
+
+
+def _reached_bytes(holds: FileTally, global_deletes: int) -> float:
+    """Bytes of the files with deletes, and of the fragments. A vector is of one file; any other
+    delete may reach all."""
+    if holds.equality_deletes.files + holds.position_deletes.files + global_deletes > 0:
+        return holds.data.bytes
+    if holds.deletion_vectors.files == 0:
+        return holds.fragments.bytes
+    data = holds.data
+    others = data.bytes - holds.fragments.bytes
+    vectors = min(holds.deletion_vectors.files / data.files, 1.0) if data.files > 0 else 0.0
+    return holds.fragments.bytes + others * vectors
+
+
+def _converting(holds: FileTally, limits: Thresholds) -> Work:
+    """The keys of all larger files are read, where equality deletes are; small ones, of which all
+    columns are few bytes, are rewritten at once."""
+    deletes, taken = holds.equality_deletes, taken_by_merge(holds, limits.target_bytes)
+    small = max(taken.bytes, holds.fragments.bytes)
+    keys = (holds.data.bytes - small) * limits.key_share if deletes.files else 0.0
+    rewritten = max(taken.files, holds.fragments.files)
+    return Work(
+        small + keys + deletes.bytes,
+        small,
+        deletes.records,
+        files=rewritten + deletes.files,
+        converted=holds.data.files - rewritten if deletes.files else 0.0,
+    )
+
+
+def _is_convertible(holds: FileTally) -> bool:
+    return holds.equality_deletes.files > 0 and holds.data_files > holds.fragments.files
+
+
+def _converted_s(burden: Burden) -> float:
+    """Equality deletes go; at most as many positions come."""
+    return burden.deletes_s() + burden.files_s() - burden.delete_records * READ_COST.position_s
+
+
+def _merging(holds: FileTally, target_bytes: int) -> Work | None:
+    """Equality deletes would stay for the others: that is what the other two are for."""
+    taken = taken_by_merge(holds, target_bytes)
+    if holds.equality_deletes.files or taken.files < 2:
+        return None
+    return Work(taken.bytes, taken.bytes, files=taken.files)
+
+
+class CostBenefit(Value):
+    """What a partition's rewrite costs and spares, and when it is worth it."""
+
+    work: Work
+    price_s: float
+    spared_s: float  # per scan, of what has come since the last rewrite
+    amplification: float  # of a scan
+    since_ms: int = 0  # when the debt began
+    paid_ms: int = FAR_MS  # when readers have paid the price
+    from_ms: int = 0  # when it may be ordered for other reasons
+    spared_opens: float = 0.0  # files that a scan need not open any more
+
+    @property
+    def gain(self) -> float:
+        """CPU seconds spared per scan and CPU second spent."""
+        return _gain(self.spared_s, self.price_s)
+
+    @property
+    def gb_hours(self) -> float:
+        """Memory held while it runs, times hours."""
+        return FIRNLINE.held_gb_hours(self.price_s)
+
+    @property
+    def paid_at(self) -> int | None:
+        """`paid_ms`, where there is such a moment."""
+        return self.paid_ms if self.paid_ms < FAR_MS else None
+
+    def paid_back(self, now_ms: int) -> float:
+        """How many times readers have paid the price. It ranks rewrites by what they spare for
+        what they cost; and, growing with every hour, it lets none of them starve."""
+        if self.paid_at is None:
+            return 0.0
+        return max(now_ms - self.since_ms, 0) / max(self.paid_ms - self.since_ms, 1)
+
+
+def weigh_compaction(
+    partition: Partition, limits: Thresholds, debt: Debt, grown: Debt
+) -> CostBenefit:
+    """Weigh a compaction. Only what has grown since the last rewrite counts."""
+    holds = partition.counters.holds
+    burden = burden_of(holds, limits.target_bytes, debt.global_deletes)
+    spared_s = burden.grown(debt, grown).seconds()
+    work = compacting(holds, debt.global_deletes)
+    since_ms = partition.work.debt_since_ms
+    head_start = partition.work.head_start
+    opens = burden.grown(debt, grown).opens
+    weighed = weigh_work(since_ms, head_start, limits, work, spared_s, burden.amplification, opens)
+    return _at_once(weighed) if _is_done_once(holds, limits, debt) else weighed
+
+
+def weigh_minor(partition: Partition, limits: Thresholds, debt: Debt, grown: Debt) -> CostBenefit:
+    """Weigh an order that rewrites no larger file: it merges small ones, and turns equality deletes
+    and many files of positions into one for each data file."""
+    holds = partition.counters.holds
+    converts, burden = holds.equality_deletes.files > 0, burden_of(holds, limits.target_bytes)
+    work = _converting(holds, limits)
+    price = replace(limits, cost_factor=limits.conversion_factor) if converts else limits
+    joined = min(grown.position_deletes, surplus_positions(holds))
+    came = burden.grown(debt, grown)
+    spared_s = _converted_s(came) + joined * READ_COST.open_s
+    opens = came.files_spared + came.equality_files + joined
+    work_since, head_start = partition.work.debt_since_ms, partition.work.head_start
+    weighed = weigh_work(work_since, head_start, price, work, spared_s, burden.amplification, opens)
+    return _at_once(weighed) if _is_done_once(holds, limits, debt) else weighed
+
+
+def _at_once(weighed: CostBenefit) -> CostBenefit:
+    return replace(weighed, from_ms=0)
+
+
+def _is_done_once(holds: FileTally, limits: Thresholds, debt: Debt) -> bool:
+    """Whether the work is the same now and later: fragments fill a file of the target size, and
+    there is nothing else to do. Its bytes will not be merged again, and `max-wait-ms` has them
+    merged in any case. To wait spares work only where more would come to the same files: what is
+    merged below the target size, and keys, are read again for what comes next."""
+    deletes = holds.delete_files + debt.global_deletes
+    return deletes == 0 and holds.fragments.bytes >= limits.target_bytes
+
+
+def surplus_positions(holds: FileTally) -> int:
+    """Files of position deletes, beyond one for each larger data file: a conversion joins them."""
+    return max(holds.position_deletes.files - (holds.data_files - holds.fragments.files), 0)
+
+
+def rewrites_everything(holds: FileTally, limits: Thresholds, debt: Debt) -> bool:
+    """Whether the way is to rewrite every file that a delete reaches: all of it is cheap, and then
+    nothing is left; or there is no other. Deletes that reach other partitions would stay."""
+    deletes, asked = holds.equality_deletes, limits.convert
+    if holds.data_files <= holds.fragments.files or debt.global_deletes:
+        return True
+    if deletes.files and asked is not Conversions.AUTO:
+        return asked is Conversions.NEVER
+    return holds.data.bytes + deletes.bytes <= limits.cheap_bytes
+
+
+def weigh_merge(partition: Partition, limits: Thresholds) -> CostBenefit | None:
+    """Weigh a merge; None where it would take nothing, there are equality deletes to be applied, or
+    it is not known yet since when its files are there."""
+    holds, target = partition.counters.holds, limits.target_bytes
+    work, files = _merging(holds, target), spared_by_merge(holds, target)
+    since_ms = partition.work.undersized_since_ms
+    if work is None or files < 1 or since_ms is None:
+        return None
+    amplification = burden_of(holds, target).amplification
+    spared_s, head_start = files * READ_COST.open_s, partition.work.head_start
+    return weigh_work(since_ms, head_start, limits, work, spared_s, amplification, files)
+
+
+def weigh_work(
+    since: int | None,
+    head_start: float,
+    limits: Thresholds,
+    work: Work,
+    spared_s: float,
+    amplification: float,
+    opens: float = 0.0,
+) -> CostBenefit:
+    price_s = FIRNLINE.cpu_s(work) * limits.cost_factor
+    if since is None or spared_s <= 0:
+        return CostBenefit(work, price_s, spared_s, amplification, spared_opens=opens)
+    paid_ms = paid_at_ms(price_s, spared_s, since, limits, head_start)
+    cheap = work.bytes_read <= limits.cheap_bytes
+    longest_ms = since + int(limits.max_wait_ms * (1 - head_start))
+    from_ms = 0 if cheap else min(paid_ms, longest_ms)
+    return CostBenefit(work, price_s, spared_s, amplification, since, paid_ms, from_ms, opens)

@@ -1,0 +1,99 @@
+"""One currency for all that maintenance does: dollars, by a price list (`firnline.price.*`).
+
+CPU seconds, requests and bytes at rest are estimated from counters, of rewrites and of actions on
+whole tables alike. What they cost stands against what they spare in an hour: scans open fewer files
+and do less work, and the storage holds less.
+"""
+
+from __future__ import annotations
+
+from firnline_domain.base.times import DAY_MS, HOUR_MS, HOUR_S
+from firnline_domain.base.values import Value
+from firnline_domain.policy.cost.cost_benefit import CostBenefit
+from firnline_domain.policy.cost.cost_model import FIRNLINE
+from firnline_domain.settings.thresholds import Thresholds
+
+MILLION = 1_000_000
+GB = 1 << 30
+MONTH_H = 30 * 24
+DAY_H = DAY_MS / HOUR_MS
+
+
+class Price(Value):
+    """What one order takes. `gets`: requests that read, `puts`: those that write, list or delete
+    nothing but a page."""
+
+    cpu_s: float
+    gets: float = 0.0
+    puts: float = 0.0
+    read_bytes: float = 0.0
+    written_bytes: float = 0.0
+
+    def dollars(self, limits: Thresholds) -> float:
+        """By the table's price list."""
+        requests = self.gets * limits.price_million_gets + self.puts * limits.price_million_puts
+        return self.cpu_s / HOUR_S * limits.price_cpu_hour + requests / MILLION
+
+
+class Gain(Value):
+    """What an order spares: every scan from then on, and bytes at rest that the storage is rid of
+    when the snapshots that have them are gone."""
+
+    scan_s: float = 0.0
+    scan_gets: float = 0.0
+    freed_bytes: float = 0.0
+
+    def dollars_an_hour(self, limits: Thresholds) -> float:
+        """By the same list, at so many scans an hour as are known or assumed."""
+        scan = Price(self.scan_s, gets=self.scan_gets).dollars(limits)
+        return scan * limits.reads_per_hour + self.freed_bytes / GB * (
+            limits.price_gb_month / MONTH_H
+        )
+
+
+class Weighed(Value):
+    """An order's price and gain."""
+
+    price: Price
+    gain: Gain = Gain()
+
+    def gb_hours(self) -> float:
+        """Of its price: what a budget counts."""
+        return FIRNLINE.held_gb_hours(self.price.cpu_s)
+
+    def numbers(self, limits: Thresholds) -> dict[str, float]:
+        """For people: of an order, and of a day."""
+        price, gain = self.price, self.gain
+        scans = limits.reads_per_hour * DAY_H
+        return {
+            "price_cpu_s": round(price.cpu_s, 3),
+            "price_gb_hours": round(self.gb_hours(), 6),
+            "price_requests": round(price.gets + price.puts),
+            "price_read_bytes": round(price.read_bytes),
+            "price_written_bytes": round(price.written_bytes),
+            "price_dollars": significant(price.dollars(limits)),
+            "gain_cpu_s_a_day": round(gain.scan_s * scans, 3),
+            "gain_requests_a_day": round(gain.scan_gets * scans),
+            "gain_bytes": round(gain.freed_bytes),
+            "gain_dollars_a_day": significant(gain.dollars_an_hour(limits) * DAY_H),
+        }
+
+
+def of_rewrite(weighed: CostBenefit, limits: Thresholds) -> Weighed:
+    """The same of a partition's rewrite. Dead rows that it drops stay in the files of older
+    snapshots, and new files take their place: it frees nothing that is known here."""
+    work = weighed.work
+    opened = work.files + work.converted
+    written = work.bytes_written / max(limits.target_bytes, 1) + work.converted + 1
+    price = Price(weighed.price_s, opened, written, work.bytes_read, work.bytes_written)
+    return Weighed(price, Gain(weighed.spared_s, weighed.spared_opens))
+
+
+def significant(number: float) -> float:
+    """With three digits that count: a price is mostly far below a cent."""
+    return float(f"{number:.3g}")
+
+
+def in_dollars(amount: float) -> str:
+    """For people: most prices are far below a cent."""
+    return f"${amount:,.2f}" if amount >= 1 else f"${amount:.2g}"

@@ -1,0 +1,82 @@
+"""What actions on a whole table cost and spare: from counters alone, by what was measured.
+
+CPU of the worker as in `bench/results/actions.json` (one JVM, local files), times what this action
+has taken here against it (`pace_of`); before it has, times what rewrites have. Readers pay for a
+file of metadata what they pay for any other (`burden`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from firnline_domain.base.values import replace
+from firnline_domain.counters.state.work import Table
+from firnline_domain.policy.cost.cost_model import FIRNLINE, learned
+from firnline_domain.policy.cost.dollars import Price
+from firnline_domain.policy.cost.read_cost import READ_COST
+from firnline_domain.settings.thresholds import Thresholds
+
+# Of 5,000 commits, unmerged: 35.3 s. It is Iceberg's own action, a Spark job.
+MANIFEST_REWRITE_S = 35.3 / 5_000
+# 90,000 delete files were examined, and 81,000 of them removed, in 24.1 s.
+DELETE_FILE_S = 24.1 / 90_000
+# 10,000 snapshots of up to 1,670 manifests: 86.0 s, of which eight million rows of manifest lists
+# took 4 us each, twice. 3,000 of up to 501 come to 13.5 by the same sum, and took 12.7.
+SNAPSHOT_S, LIST_ROW_S = 0.002, 8e-6
+OBJECT_S = 17.9 / 1_000_000  # of a location that is listed
+OBJECTS_LISTED = 1_000  # a request
+# A plan of 5,000 files in one manifest takes 16 ms.
+ENTRY_S = 0.016 / 5_000
+COMMIT_GETS, COMMIT_PUTS = 2, 3  # metadata and manifest list; those two again, and a manifest
+PACE = "price_pace"  # of an order's numbers: what its CPU seconds were multiplied by
+MANIFEST_LIST_OF = 2  # half of today's manifests stood in the list of a snapshot, on average
+
+
+def pace_of(action: str, limits: Thresholds) -> float:
+    """Seconds that it takes here, for each that was measured."""
+    return dict(limits.action_factors).get(action, limits.cost_factor)
+
+
+def pace_after(pace: float, expected_s: float, worked_ms: int) -> float:
+    """After one more order, which moves it by 15 % at most. `expected_s`: at a pace of 1."""
+    return learned(pace, pace * expected_s, worked_ms / 1000)
+
+
+def expected_s(numbers: Mapping[str, float]) -> float | None:
+    """Of an order: its price in CPU seconds at a pace of 1; None = nobody has weighed it."""
+    pace = numbers.get(PACE, 0.0)
+    return numbers.get("price_cpu_s", 0.0) / pace if pace > 0 else None
+
+
+def commit_price(limits: Thresholds) -> Price:
+    """Of an action that reads metadata and commits metadata: the least that any takes."""
+    return at_pace(Price(FIRNLINE.fixed_s, gets=COMMIT_GETS, puts=COMMIT_PUTS), limits)
+
+
+def look_price(table: Table, limits: Thresholds) -> Price:
+    """Of one that reads all manifests of the head as well."""
+    counters = table.counters
+    opened_s = counters.manifests * FIRNLINE.open_s + counters.manifest_bytes * FIRNLINE.read_s
+    price = commit_price(limits)
+    return replace(
+        price,
+        cpu_s=price.cpu_s + opened_s * limits.cost_factor,
+        gets=price.gets + counters.manifests,
+        read_bytes=float(counters.manifest_bytes),
+    )
+
+
+def at_pace(price: Price, limits: Thresholds) -> Price:
+    """The CPU of workers that are as fast as those of this fleet."""
+    return replace(price, cpu_s=price.cpu_s * limits.cost_factor)
+
+
+def plus(price: Price, cpu_s: float, limits: Thresholds, **more: float) -> Price:
+    """With so many more CPU seconds, as measured, and so much of other fields."""
+    sums = {name: getattr(price, name) + value for name, value in more.items()}
+    return replace(price, cpu_s=price.cpu_s + cpu_s * limits.cost_factor, **sums)
+
+
+def opened_needlessly(manifests: float) -> float:
+    """CPU seconds of a scan for manifests that need not be."""
+    return manifests * READ_COST.open_s

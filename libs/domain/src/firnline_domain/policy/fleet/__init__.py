@@ -1,0 +1,1 @@
+"""Rules about more than one table: holds, placement, lanes, worker memory."""

@@ -1,0 +1,90 @@
+"""Which bucket a new table goes to, and which tables a hot bucket hands over. Pure (0022).
+
+Load is counted in steps a minute: a record handled with each of its partitions, a table reconciled,
+a state published. One planner takes about 600,000 steps a minute: 5,000 events a second, of one
+partition each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+
+from firnline_domain.base.times import HOUR_MS
+from firnline_domain.base.values import Value
+
+WINDOW_MS = 180_000  # of which load is the mean; all buckets decide at its end
+HOT = 1.5  # times the mean of all buckets, and MIN_EXCESS above it
+COOL = 1.1  # times the mean, down to which a hot bucket hands over
+MIN_EXCESS = (
+    6_000  # 100 steps a second, a hundredth of what a planner takes: no less is worth a move
+)
+MAX_MOVES = 100  # of one bucket at the end of one window
+REST_MS = HOUR_MS  # that a table which has moved stays where it is
+
+
+class Move(Value):
+    """A table to hand over, with the reason for people."""
+
+    table_key: str
+    bucket: int
+    reason: str
+
+
+def first_bucket(home: int, loads: Mapping[int, float]) -> int:
+    """Of a new table: its home, as long as that is not hot; then the lightest of all.
+
+    Home as a rule, because a table elsewhere is an entry in the memory of every gateway, enricher
+    and planner, and a hash spreads many tables well.
+    """
+    if home not in loads or not is_hot(home, loads):
+        return home
+    return min(loads, key=lambda one: (loads[one], one))
+
+
+def is_hot(bucket: int, loads: Mapping[int, float]) -> bool:
+    """True of a bucket that is to hand tables over."""
+    mean = mean_of(loads)
+    return loads[bucket] > HOT * mean and loads[bucket] - mean > MIN_EXCESS
+
+
+def mean_of(loads: Mapping[int, float]) -> float:
+    return sum(loads.values()) / len(loads)
+
+
+def moves(
+    bucket: int, loads: Mapping[int, float], tables: Mapping[str, float], resting: Collection[str]
+) -> list[Move]:
+    """What a bucket hands over, the heaviest first; nothing unless it is hot. `tables`: its own, by
+    key, with their load; `resting` ones stay.
+
+    The hottest bucket gives to the lightest, the second to the second, so that no two fill one up.
+    A table goes only where the bucket that gets it is no heavier then than the one that gives it:
+    so no table goes back and forth, and one that is hotter than all others together stays, alone.
+    """
+    if bucket not in loads or not is_hot(bucket, loads):
+        return []
+    target = _target(bucket, loads)
+    giver, taker, mean = loads[bucket], loads[target], mean_of(loads)
+    reason = f"bucket {bucket}: {giver:.0f} steps a minute, {mean:.0f} is the mean"
+    found: list[Move] = []
+    for key, load in _heaviest_first(tables, resting):
+        if giver <= COOL * mean or len(found) == MAX_MOVES:
+            break
+        if taker + load <= giver - load:
+            found.append(Move(key, target, reason))
+            giver, taker = giver - load, taker + load
+    return found
+
+
+def _target(bucket: int, loads: Mapping[int, float]) -> int:
+    by_load = sorted(loads, key=lambda one: (loads[one], one))
+    hot = [one for one in reversed(by_load) if is_hot(one, loads)]
+    light = [one for one in by_load if loads[one] < mean_of(loads)]
+    return light[hot.index(bucket) % len(light)]
+
+
+def _heaviest_first(
+    tables: Mapping[str, float], resting: Collection[str]
+) -> Iterator[tuple[str, float]]:
+    awake = ((key, load) for key, load in tables.items() if load > 0 and key not in resting)
+    return iter(sorted(awake, key=lambda one: (-one[1], one[0])))

@@ -1,0 +1,102 @@
+"""What a person, or a job of theirs, has asked for: one action on one table, now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from firnline_domain.base.values import Value, replace
+from firnline_domain.counters.state.work import Partition, Table
+from firnline_domain.policy.cost.cost_benefit import Action
+from firnline_domain.policy.partition.decide import admit, decide
+from firnline_domain.policy.partition.due_trigger import as_requested
+from firnline_domain.policy.reasons.partition import Decision, Reason
+from firnline_domain.policy.table_action.registry import TABLE_ACTIONS
+from firnline_domain.policy.triggers.freezing import FREEZE, freezes_at_ms, is_worth_freezing
+from firnline_domain.records.orders import RewriteFiles, TableOrder
+from firnline_domain.settings.thresholds import Thresholds
+
+Order = RewriteFiles | TableOrder
+POLICY = "policy"  # whatever the policy would order
+ACTIONS = (POLICY, *(str(one) for one in Action), FREEZE, *TABLE_ACTIONS)
+
+
+class Requested(Value):
+    """`partition`: its canonical text, in whatever spec. With neither that nor `every_partition`
+    the policy chooses the partitions."""
+
+    action: str  # one of `ACTIONS`
+    partition: str | None = None
+    every_partition: bool = False
+
+    @property
+    def is_rewrite(self) -> bool:
+        """Whether it is about partitions."""
+        return self.action not in TABLE_ACTIONS
+
+    @property
+    def chosen(self) -> bool:
+        """Whether the partitions were named, and the policy has no say in them."""
+        return self.partition is not None or self.every_partition
+
+
+def requested_rewrites(
+    table: Table,
+    partitions: Iterable[Partition],
+    requested: Requested,
+    limits: Thresholds,
+    now_ms: int,
+) -> Iterator[tuple[Partition, Decision]]:
+    """Each partition that is meant with its decision: an order, or why there is none.
+
+    A partition that was named is rewritten whatever its debt and whatever the hour; what bars it
+    all the same is that its table is switched off, or that an order for it is out already.
+    """
+    for partition in partitions:
+        scope = partition.counters.scope
+        if requested.partition is None or scope.partition == requested.partition:
+            yield partition, _decision(table, partition, requested, limits, now_ms)
+
+
+def _decision(
+    table: Table, partition: Partition, requested: Requested, limits: Thresholds, now_ms: int
+) -> Decision:
+    decision = decide(table, partition, replace(limits, quiet_ms=0, hot_ms=0), now_ms)
+    if requested.action == FREEZE and decision.reason not in _BARS:
+        return _freeze(table, partition, requested, limits, now_ms)
+    if requested.chosen and decision.reason not in _BARS:
+        action = decision.action if requested.action == POLICY else requested.action
+        return replace(as_requested(action), order=True)
+    if not decision.order:
+        return decision
+    return _of(requested.action, decision)
+
+
+def _freeze(
+    table: Table, partition: Partition, requested: Requested, limits: Thresholds, now_ms: int
+) -> Decision:
+    """Where partitions are named, nobody has to have waited. None is rewritten in vain."""
+    at_ms = freezes_at_ms(partition, limits)
+    if not requested.chosen and at_ms is not None and at_ms > now_ms:
+        return Decision(Reason.NOT_CLOSED, until_ms=at_ms)
+    is_as_left = at_ms is None and not requested.chosen
+    if is_as_left or not is_worth_freezing(partition.counters.holds, limits.target_bytes):
+        return Decision(Reason.FROZEN)
+    if requested.chosen:
+        return replace(as_requested(Action.FULL), order=True)
+    return admit(table, partition, as_requested(FREEZE), limits, now_ms)
+
+
+def _of(action: str, decision: Decision) -> Decision:
+    """The decision with the action that was asked for."""
+    if action in (POLICY, decision.action):
+        return decision
+    wanted = as_requested(action)
+    return replace(decision, action=wanted.action, min_dead_ratio=wanted.min_dead_ratio)
+
+
+_BARS = frozenset(
+    {
+        *(Reason.REMOVED, Reason.DISABLED, Reason.IN_FLIGHT, Reason.PAUSED),
+        *(Reason.WAITING_FOR_RESYNC, Reason.NAME_TOO_LONG, Reason.PARKED, Reason.UNDONE),
+    }
+)

@@ -1,0 +1,1 @@
+"""The decision about one partition."""

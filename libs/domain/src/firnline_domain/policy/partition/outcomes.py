@@ -1,0 +1,288 @@
+"""How a partition's work changes: by changes, orders, successes, failures and people."""
+
+from __future__ import annotations
+
+from zlib import crc32
+
+from firnline_domain.base.times import DAY_MS
+from firnline_domain.base.values import replace
+from firnline_domain.counters.state.debt import NO_DEBT, Debt
+from firnline_domain.counters.state.work import ROWS_DIFFER, UNDONE, PartitionWork, RunningTask
+from firnline_domain.policy.cost.cost_benefit import Action
+from firnline_domain.policy.triggers.freezing import after_freeze
+from firnline_domain.policy.triggers.full_rewrites import after_full
+from firnline_domain.policy.triggers.sorting import after_sort
+from firnline_domain.records.parts.dead_rows import Histogram
+from firnline_domain.records.parts.slices import Slice
+from firnline_domain.records.results import OUT_OF_MEMORY
+from firnline_domain.settings.thresholds import Thresholds
+
+BACK_OFF_MS = 10_000  # doubles with each failure in a row
+BACK_OFF_MAX_MS = 30 * 60_000
+PARK_AFTER = 3  # failures in a row that no retry can help
+PARK_AFTER_ANY = 10  # failures in a row that are the partition's own: over an hour of trying
+# reasons that say nothing of the partition
+ENVIRONMENTAL = frozenset(
+    {
+        "unreachable",
+        "pin_lost",
+        "open_branch",
+        "unpublished_wap",
+        "paused",
+        "trigger_gone",
+        "deadline",  # its worker was lost, or slow: the same partition may be done in a minute
+        "deadline_passed",
+    }
+)
+LEAVE_HEAVY_AFTER = 3  # rewrites in a row that had room enough
+HEAD_START = 0.5  # of its waits, at the most
+PARKED_MS = DAY_MS  # then one more try; a change of the table's settings frees it at once
+
+
+def after_change(
+    work: PartitionWork, holds: Debt, added: Debt, now_ms: int, committed_ms: int | None = None
+) -> PartitionWork:
+    """With a change that is in the counters. `holds`: all debt now; `added`: what writers added;
+    `committed_ms`: when, by the commit's own time; None = now."""
+    grown = replace(work, floor=work.floor.at_most(holds), arrived=work.arrived + added)
+    if added != NO_DEBT and work.frozen_seen_ms:
+        grown = replace(grown, frozen_seen_ms=0)
+    if added.equality_deletes or work.equality_since_ms is not None:
+        at_ms = min(now_ms if committed_ms is None else committed_ms, now_ms)
+        grown = _with_equality_ages(grown, holds, added, at_ms)
+    return with_debt_ages(grown, holds, now_ms)
+
+
+def _with_equality_ages(work: PartitionWork, holds: Debt, added: Debt, at_ms: int) -> PartitionWork:
+    """With the times of the oldest equality delete that is there, and that came since the order."""
+    arrived_ms = work.equality_arrived_ms
+    if added.equality_deletes:
+        arrived_ms = at_ms if arrived_ms is None else min(arrived_ms, at_ms)
+    since_ms = at_ms if work.equality_since_ms is None else work.equality_since_ms
+    there = holds.equality_deletes > 0
+    return replace(
+        work,
+        equality_since_ms=since_ms if there else None,
+        equality_arrived_ms=arrived_ms if there else None,
+    )
+
+
+def with_debt_ages(work: PartitionWork, holds: Debt, now_ms: int) -> PartitionWork:
+    """With the times since which there is debt."""
+    positions = _since(work.positions_since_ms, holds.position_deletes > 0, now_ms)
+    if positions != work.positions_since_ms:
+        work = replace(work, positions_since_ms=positions)
+    grown = holds.beyond(work.floor)
+    counted = _since(work.debt_since_ms, any(grown.compactable), now_ms)
+    undersized = _since(work.undersized_since_ms, grown.undersized > 0, now_ms)
+    if (counted, undersized) == (work.debt_since_ms, work.undersized_since_ms):
+        return work if grown != NO_DEBT else replace(work, hot_since_ms=None)
+    hot = work.hot_since_ms if grown != NO_DEBT else None
+    return replace(work, debt_since_ms=counted, undersized_since_ms=undersized, hot_since_ms=hot)
+
+
+def with_head_start(work: PartitionWork, name: str) -> PartitionWork:
+    """Of a partition that was counted for the first time, with the debt of years and with a whole
+    lake beside it: what it waits for (its age, its readers, `max-wait-ms`) comes sooner by a share
+    that its name decides, or all of them would fall due in one minute."""
+    return replace(work, head_start=HEAD_START * crc32(name.encode()) / 2**32)
+
+
+def _since(since_ms: int | None, there: bool, now_ms: int) -> int | None:
+    if not there:
+        return None
+    return now_ms if since_ms is None else since_ms
+
+
+def ordered(work: PartitionWork) -> PartitionWork:
+    """An order went out. What has come since a pass began is not the pass's."""
+    work = replace(work, pause="", until_ms=None, paused_ms=None, requested="")
+    if work.unfinished is not None:
+        return work
+    return replace(work, arrived=NO_DEBT, equality_arrived_ms=None)
+
+
+def taken_back(work: PartitionWork, until_ms: int, now_ms: int) -> PartitionWork:
+    """A person took its rewrite back: the same is not ordered again before `until_ms`. The floor
+    that it left no longer counts."""
+    earlier = max(work.earlier_attempts, work.last_attempt)
+    known = replace(work, floor=NO_DEBT, dead_rows=(), positions_seen=0)
+    return replace(known, earlier_attempts=earlier).paused(UNDONE, until_ms, now_ms)
+
+
+def succeeded(
+    work: PartitionWork,
+    holds: Debt,
+    task: RunningTask,
+    limits: Thresholds,
+    now_ms: int,
+    positions: int = 0,
+    changed_ms: int = 0,
+) -> PartitionWork:
+    """A task is done and its commit, if it made one, is in the counters.
+
+    What it left, without what came meanwhile, is the floor from now on. Only a merge can do
+    anything about undersized files, and one that has lessened them may do so again. After a slice
+    that is not the last of its pass there is no floor yet. Where files were chosen by their dead
+    rows alone, equality deletes still wait for a conversion. `positions`: rows that are dead by
+    position, in the counters. `changed_ms`: the partition's last change in them.
+    """
+    if task.slice is not None and not task.slice.is_last:
+        return _with_next_slice(work, task, task.slice)
+    full, floor = task.action == Action.FULL, holds.beyond(work.arrived)
+    merged = full or task.action == Action.MERGE
+    lessened = not full and holds.undersized < task.numbers.get("undersized", 0)
+    known = (0 if lessened else holds.undersized) if merged else work.floor.undersized
+    took_all = full or (task.action == Action.COMPACT and task.min_dead_ratio == 0)
+    if task.action == Action.COMPACT and not took_all:
+        waiting = min(work.floor.equality_deletes, holds.equality_deletes)
+        floor = replace(floor, equality_deletes=waiting)
+    if task.action == Action.SORT:  # it was not for the debt, most of which it has left
+        floor = work.floor.at_most(holds)
+    rested = PartitionWork(
+        floor=replace(floor, undersized=min(known, holds.undersized)),
+        arrived=work.arrived,
+        undersized_since_ms=work.undersized_since_ms if not merged or lessened else None,
+        equality_since_ms=_oldest_left_ms(work, holds),
+        equality_arrived_ms=work.equality_arrived_ms if holds.equality_deletes else None,
+        positions_since_ms=None if took_all else work.positions_since_ms,
+        chosen_ms=now_ms if task.min_dead_ratio < 1 else work.chosen_ms,
+        dead_rows=task.dead_rows,
+        positions_seen=positions,
+        pause=work.pause,
+        until_ms=work.until_ms,
+        paused_ms=work.paused_ms,
+        last_task_id=task.task_id,
+        last_attempt=work.attempt,
+        touched_ms=work.touched_ms,
+        failure=ROWS_DIFFER if work.failure == ROWS_DIFFER else "",
+    )
+    rested = after_full(_with_room(rested, work), work, full, changed_ms, now_ms)
+    rested = after_sort(rested, work, task.action == Action.SORT, changed_ms, now_ms)
+    rested = after_freeze(rested, work, task, limits, changed_ms)
+    return with_debt_ages(
+        rested.paused("cooling", now_ms + limits.cool_down_ms, now_ms), holds, now_ms
+    )
+
+
+def _oldest_left_ms(work: PartitionWork, holds: Debt) -> int | None:
+    """Of the equality deletes that are left: those that came meanwhile, unless there are more."""
+    if not holds.equality_deletes:
+        return None
+    if holds.equality_deletes > work.arrived.equality_deletes:
+        return work.equality_since_ms
+    return work.equality_arrived_ms
+
+
+def _with_next_slice(work: PartitionWork, task: RunningTask, done: Slice) -> PartitionWork:
+    after = replace(
+        work,
+        unfinished=done,
+        floor=NO_DEBT,
+        last_task_id=task.task_id,
+        last_attempt=work.attempt,
+        hot_since_ms=None,
+        failures=0,
+        non_retryable=0,
+        own_failures=0,
+        earlier_attempts=0,
+        failure=ROWS_DIFFER if work.failure == ROWS_DIFFER else "",
+        out_of_memory=0,
+        success_streak=0,
+    )
+    return _with_room(after, work)
+
+
+def after_late_report(
+    work: PartitionWork, task_id: str, done: Slice | None, left: Histogram
+) -> PartitionWork:
+    """The committer's word came after the commit was in the counters, and its task has ended."""
+    if work.last_task_id != task_id:
+        return work
+    if done is None or done.is_last:
+        return replace(work, dead_rows=left) if left else work
+    after = replace(work, unfinished=done, floor=NO_DEBT)
+    return (
+        replace(after, pause="", until_ms=None, paused_ms=None)
+        if work.pause == "cooling"
+        else after
+    )
+
+
+def _with_room(rested: PartitionWork, work: PartitionWork) -> PartitionWork:
+    """With what is left of its troubles with memory after one more success."""
+    success_streak = work.success_streak + 1
+    if not work.out_of_memory or success_streak >= LEAVE_HEAVY_AFTER:
+        return rested
+    return replace(rested, out_of_memory=work.out_of_memory, success_streak=success_streak)
+
+
+def has_succeeded(work: PartitionWork, task: RunningTask) -> bool:
+    """True if the work already says that this task is done."""
+    return (work.last_task_id, work.last_attempt) == (task.task_id, task.attempt)
+
+
+def failed(work: PartitionWork, reason: str, retryable: bool, now_ms: int) -> PartitionWork:
+    """A task came to an end without a commit."""
+    failures, non_retryable = work.failures + 1, work.non_retryable + (not retryable)
+    own = work.own_failures + (reason not in ENVIRONMENTAL)
+    after = replace(
+        work, failures=failures, non_retryable=non_retryable, own_failures=own, failure=reason
+    )
+    if reason == OUT_OF_MEMORY:
+        after = replace(after, out_of_memory=work.out_of_memory + 1, success_streak=0)
+    if non_retryable >= PARK_AFTER or (own >= PARK_AFTER_ANY and reason not in ENVIRONMENTAL):
+        return after.paused("parked", now_ms + PARKED_MS, now_ms)
+    back_off = min(BACK_OFF_MS << min(failures - 1, 12), BACK_OFF_MAX_MS)
+    return after.paused("backing_off", now_ms + back_off, now_ms)
+
+
+def waited_in_vain(work: PartitionWork) -> PartitionWork:
+    """Nobody has begun its order for hours, or told what became of its result: that is no failure.
+    The next order is another one, so that a word about the first is not taken for its own."""
+    return replace(work, earlier_attempts=work.earlier_attempts + 1)
+
+
+def committed_late(
+    work: PartitionWork, task_id: str, limits: Thresholds, now_ms: int
+) -> PartitionWork:
+    """A rewrite that was given up for lost is in the table: whatever failed before it is over, and
+    what it did is in the counters in a moment. An order that is out meanwhile keeps its number."""
+    if work.last_task_id == task_id:
+        return work  # reported twice
+    spent = work.earlier_attempts + work.failures
+    after = replace(work, failures=0, non_retryable=0, own_failures=0, earlier_attempts=spent)
+    if work.failure == ROWS_DIFFER:
+        return after  # a person has to look first
+    after = replace(after, failure="")
+    if work.pause not in ("parked", "backing_off"):
+        return after
+    return after.paused("cooling", now_ms + limits.cool_down_ms, now_ms)
+
+
+def rows_differed(work: PartitionWork, now_ms: int) -> PartitionWork:
+    """Its last commit changed what readers see: a person has to look before the next one."""
+    return replace(work, failure=ROWS_DIFFER).paused("parked", now_ms + PARKED_MS, now_ms)
+
+
+def released(work: PartitionWork) -> PartitionWork:
+    """The table's settings changed: what failed may work now."""
+    if work.pause not in ("parked", "backing_off"):
+        return work
+    spent = work.earlier_attempts + work.failures
+    seen = replace(work, failure="") if work.failure == ROWS_DIFFER else work
+    return replace(
+        seen,
+        pause="",
+        until_ms=None,
+        paused_ms=None,
+        failures=0,
+        non_retryable=0,
+        own_failures=0,
+        earlier_attempts=spent,
+    )
+
+
+def unparked(work: PartitionWork) -> PartitionWork:
+    """A person says so: whatever failed or was held may be tried again."""
+    return released(replace(work, pause="parked") if work.pause == UNDONE else work)

@@ -1,0 +1,64 @@
+"""Delete files of format version 2 in a table that was moved to v3: position-delete files, which
+nobody may add there any more, and the equality deletes that were there before. A partition at a
+time, deletion vectors take their place, where the owner has asked for v3
+(`firnline.format-version`).
+
+Equality deletes that writers bring afterwards are served as in any table. Nor is it about those
+without a partition in a partitioned table: the files that they reach are rewritten, when there are
+enough of them.
+"""
+
+from __future__ import annotations
+
+from firnline_domain.base.times import earliest
+from firnline_domain.base.values import replace
+from firnline_domain.counters.state.work import ActionWork, Partition, RunningTask, Table
+from firnline_domain.policy.cost.cost_benefit import Action
+from firnline_domain.policy.partition.due_trigger import CALM, recently_written
+from firnline_domain.policy.reasons.partition import EVERY_FILE, NO_FILE, Decision, Reason
+from firnline_domain.settings.thresholds import Conversions, Thresholds
+
+VECTORS = 3  # the version from which on deletes by position are deletion vectors
+UPGRADE = "upgrade_format"
+V2_DELETE_FILES = "v2_delete_files"  # among the numbers of a decision
+TAKES_DELETES = frozenset({Action.CONVERT, Action.COMPACT, Action.FULL})
+
+
+def v2_files(table: Table, partition: Partition, limits: Thresholds) -> int:
+    """How many of them a partition holds."""
+    counters = table.counters
+    if limits.format_version < VECTORS or counters.format_version < VECTORS:
+        return 0
+    holds, since_ms = partition.counters.holds, partition.work.equality_since_ms
+    done_ms = table.work.actions.get(UPGRADE, ActionWork()).done_ms
+    is_global = partition.counters.scope.is_unpartitioned and counters.global_equality_deletes > 0
+    is_old = since_ms is not None and done_ms is not None and since_ms < done_ms
+    equality = holds.equality_deletes.files if is_old and not is_global else 0
+    return holds.position_deletes.files + equality
+
+
+def or_vectors(
+    table: Table, partition: Partition, wanted: Decision, limits: Thresholds, now_ms: int
+) -> Decision:
+    """What a partition's debt asks for; or a conversion, where that is nothing. What the last one
+    has left as it was is not tried again."""
+    if wanted.reason not in (*CALM, Reason.UNSORTED):
+        return wanted
+    if v2_files(table, partition, limits) in (0, partition.work.v2_left):
+        return wanted
+    since_ms = partition.work.positions_since_ms
+    longest_ms = None if since_ms is None else since_ms + limits.max_wait_ms
+    if recent := recently_written(partition, limits, now_ms, longest_ms):
+        return replace(wanted, until_ms=earliest(wanted.until_ms, recent[1]))
+    if limits.convert is Conversions.NEVER:
+        return Decision(Reason.V2_DELETES, action=Action.COMPACT, min_dead_ratio=EVERY_FILE)
+    return Decision(Reason.V2_DELETES, action=Action.CONVERT, min_dead_ratio=NO_FILE)
+
+
+def after_rewrite(table: Table, partition: Partition, task: RunningTask, limits: Thresholds) -> int:
+    """`PartitionWork.v2_left` when a task is done. A merge or a sort says nothing of it, nor does a
+    slice that others follow; one that took some may have left what the next one can take."""
+    if task.action not in TAKES_DELETES or partition.work.unfinished is not None:
+        return partition.work.v2_left
+    left = v2_files(table, partition, limits)
+    return 0 if left < task.numbers.get(V2_DELETE_FILES, left) else left

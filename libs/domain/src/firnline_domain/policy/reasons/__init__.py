@@ -1,0 +1,1 @@
+"""Reason codes of decisions."""

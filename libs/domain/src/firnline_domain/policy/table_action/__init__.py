@@ -1,0 +1,1 @@
+"""Actions on a table as a whole: when each is due."""

@@ -1,0 +1,81 @@
+"""When files whose rows are all too old leave a table: by its owner's word alone, and after an
+announcement.
+
+How old rows are is in no counter. A worker looks, every six hours by default; the first time that
+it finds something, or where a shorter age was set since, it says so, and nothing goes before the
+grace period is over (`firnline.partitions.grace-ms`).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+from firnline_domain.base.times import HOUR_MS
+from firnline_domain.base.values import replace
+from firnline_domain.counters.state.work import ActionWork, Table
+from firnline_domain.policy.reasons.partition import Reason
+from firnline_domain.policy.table_action.base import NOT_ASKED, Asked, TableAction
+from firnline_domain.records.results import TableResult
+from firnline_domain.settings.thresholds import Thresholds
+
+GOING = ("going_files", "going_bytes")  # of an announcement's numbers
+
+
+class OldPartitions(TableAction):
+    """`age_name`: of the age in hours, among the numbers of its orders and results. The last of
+    `found` is what its results say that has gone."""
+
+    age_name: str
+    announces: Reason
+    waits: Reason
+    is_due: Reason
+
+    @abstractmethod
+    def age_h(self, limits: Thresholds) -> float:
+        """At which rows go; 0 = never."""
+
+    def asks(self, table: Table, limits: Thresholds, now_ms: int) -> Asked:
+        if (age_h := self.age_h(limits)) <= 0:
+            return NOT_ASKED
+        numbers = self.numbers(table, limits)
+        work = table.work.actions.get(self.name, ActionWork())
+        if not _is_announced(work, age_h, now_ms):
+            return Asked(self.announces, True, numbers={**numbers, "announces": 1.0})
+        begins_ms = (work.announced_ms or 0) + limits.partition_grace_ms
+        if now_ms < begins_ms:
+            return Asked(self.waits, until_ms=begins_ms)
+        return Asked(self.is_due, True, numbers={**numbers, "announced_ms": work.announced_ms or 0})
+
+    def pause_ms(self, limits: Thresholds) -> int:
+        """See `TableAction.pause_ms`."""
+        return limits.partition_interval_ms
+
+    def numbers(self, table: Table, limits: Thresholds) -> dict[str, float]:
+        grace_h = limits.partition_grace_ms / HOUR_MS
+        return {self.age_name: self.age_h(limits), "grace_h": grace_h}
+
+    def ended(self, table: Table, result: TableResult, now_ms: int) -> tuple[Table, str]:
+        """What an announcement has found is known from now on; the next order waits for no
+        interval beside the grace period. One that found nothing announces nothing."""
+        before = table.work.actions.get(self.name, ActionWork())
+        after, word = super().ended(table, result, now_ms)
+        is_ours = before.task_id == result.task_id and not result.refused_reason
+        if is_ours and result.numbers.get(self.found[-1][0]):
+            work = after.work.actions[self.name]
+            return self._with(after, replace(work, done_ms=now_ms)), word
+        if not is_ours or not result.numbers.get(GOING[0]):
+            return after, word
+        work = replace(
+            after.work.actions[self.name],
+            announced_ms=now_ms,
+            announced_h=result.numbers.get(self.age_name, 0.0),
+            finished_ms=None,
+        )
+        return self._with(after, work), "announced"
+
+
+def _is_announced(work: ActionWork, age_h: float, now_ms: int) -> bool:
+    """For this age, or a longer one; and not by a clock that was set back since."""
+    if work.announced_ms is None or work.announced_ms > now_ms:
+        return False
+    return work.announced_h <= age_h

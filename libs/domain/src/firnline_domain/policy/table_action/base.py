@@ -1,0 +1,219 @@
+"""An action on a table as a whole: when the planner orders it, and what it makes of the result."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import TypeVar
+
+from firnline_domain.base.times import DAY_MS, HOUR_MS
+from firnline_domain.base.values import Value, field, replace
+from firnline_domain.counters.state.work import ActionWork, Table
+from firnline_domain.identity import MAIN, task_id
+from firnline_domain.policy.cost.dollars import Weighed
+from firnline_domain.policy.cost.table_action_cost import PACE, commit_price, pace_of
+from firnline_domain.policy.fleet.holds import hold_of
+from firnline_domain.policy.partition.decide import BUDGET_LOOK_MS
+from firnline_domain.policy.reasons.partition import Reason
+from firnline_domain.records.orders import TableOrder
+from firnline_domain.records.results import TableResult
+from firnline_domain.settings.thresholds import Thresholds
+
+DEADLINE_MS = HOUR_MS  # an order without an answer counts as lost then
+SHADOW_RECHECK_MS = 10 * 60_000  # nothing tells a table that its fleet has left shadow mode
+
+Work = TypeVar("Work", bound=ActionWork)
+NOT_NEEDED = ActionWork(reason=Reason.HEALTHY)
+
+
+class Asked(Value):
+    """`until_ms`: when time alone may change it; None = only an event can."""
+
+    reason: str
+    order: bool = False
+    until_ms: int | None = None
+    numbers: Mapping[str, float] = field(default_factory=dict)
+
+
+NOT_ASKED = Asked(Reason.HEALTHY)
+
+
+class TableAction(ABC):
+    """One action. The planner keeps its `ActionWork`, and sends at most one order of it at a time;
+    one that needs more than that overrides all but `asks`."""
+
+    name: str
+    interval_ms = DAY_MS  # from one order's end to the next order, where no property says it
+    # Whether it is due at a moment that people were told of, or have told: no price delays it.
+    is_promised = False
+    # Numbers of its results: files that go, and their bytes.
+    found: tuple[tuple[str, str], ...] = ()
+
+    @abstractmethod
+    def asks(self, table: Table, limits: Thresholds, now_ms: int) -> Asked:
+        """Whether the table's counters ask for it; pauses, windows and orders that are out are
+        no matter of this."""
+
+    def considered(
+        self, table: Table, limits: Thresholds, now_ms: int
+    ) -> tuple[Table, TableOrder | None]:
+        """The table with the decision, and the order, if one is to go out."""
+        known, asked = table.work.actions.get(self.name), self.asks(table, limits, now_ms)
+        if known is None and (asked is NOT_ASKED or asked == NOT_ASKED):
+            return table, None  # mostly: asked with every change of every table
+        before = known or ActionWork()
+        if asked.reason != Reason.HEALTHY or before.task_id:
+            asked = self._barred(table, before, limits, now_ms) or asked
+        if asked.order and not self.is_promised and limits.spending[1].binds and not limits.paid:
+            until_ms = now_ms + BUDGET_LOOK_MS
+            asked = replace(asked, reason=Reason.WAITING_FOR_BUDGET, order=False, until_ms=until_ms)
+        if asked.order:
+            asked = self._priced(table, asked, limits, now_ms)
+            return self._ordered(table, asked, before, now_ms)
+        wanted_ms = None if asked.reason == Reason.HEALTHY else before.wanted_ms
+        if asked.reason == Reason.WAITING_FOR_BUDGET:
+            wanted_ms = now_ms if wanted_ms is None else min(wanted_ms, now_ms)
+        work = replace(before, reason=asked.reason, due_ms=asked.until_ms, wanted_ms=wanted_ms)
+        unchanged = work == (NOT_NEEDED if known is None else before)
+        return (table if unchanged else self._with(table, work)), None
+
+    def weighed(self, table: Table, limits: Thresholds, now_ms: int) -> Weighed:
+        """What its next order is expected to take, and to spare. `limits` with the rate at which
+        the table is read."""
+        return Weighed(commit_price(limits))
+
+    def weighed_here(self, table: Table, limits: Thresholds, now_ms: int) -> Weighed:
+        """The same at the pace that its own orders have shown."""
+        paced = replace(limits, cost_factor=pace_of(self.name, limits))
+        return self.weighed(table, paced, now_ms)
+
+    def weights(self, table: Table, limits: Thresholds, now_ms: int) -> dict[str, float]:
+        """Price and gain for people, and for who learns from the order's result."""
+        numbers = self.weighed_here(table, limits, now_ms).numbers(limits)
+        return {**numbers, PACE: round(pace_of(self.name, limits), 3)}
+
+    def _priced(self, table: Table, asked: Asked, limits: Thresholds, now_ms: int) -> Asked:
+        weighs = self.weights(table, limits, now_ms)
+        return replace(asked, numbers={**asked.numbers, **weighs})
+
+    def pause_ms(self, limits: Thresholds) -> int:
+        """From one order's end to the next order, of this table."""
+        return self.interval_ms
+
+    def work_of(self, table: Table) -> ActionWork:
+        """What the planner keeps of it."""
+        return table.work.actions.get(self.name, ActionWork())
+
+    def is_under_way(self, table: Table, now_ms: int) -> bool:
+        """Whether an order of it is out."""
+        work = table.work.actions.get(self.name, ActionWork())
+        return work.task_id is not None and now_ms < work.deadline_ms
+
+    def requested(self, table: Table, limits: Thresholds, now_ms: int) -> tuple[Table, TableOrder]:
+        """The same where a person asks for it, who does not wait until the counters do."""
+        before = table.work.actions.get(self.name, ActionWork())
+        numbers = self.numbers(table, limits)
+        asked = Asked(Reason.REQUESTED, order=True, numbers=numbers)
+        asked = self._priced(table, asked, limits, now_ms)
+        return self._ordered(table, asked, before, now_ms)
+
+    def numbers(self, table: Table, limits: Thresholds) -> dict[str, float]:
+        """What its orders send: what asked for it, and what whoever carries it out has to know."""
+        return {}
+
+    def _ordered(
+        self, table: Table, asked: Asked, before: ActionWork, now_ms: int
+    ) -> tuple[Table, TableOrder]:
+        order = self._order(table, asked, before, now_ms)
+        due_ms = order.deadline_ms
+        work = replace(
+            before,
+            reason=asked.reason,
+            task_id=order.task_id,
+            deadline_ms=due_ms,
+            due_ms=due_ms,
+            wanted_ms=None,
+        )
+        return self._with(table, work), order
+
+    def ended(self, table: Table, result: TableResult, now_ms: int) -> tuple[Table, str]:
+        """The table after an order's result, and the result in one word, for the metrics."""
+        refused, ours = result.refused_reason or "", table.work.actions.get(self.name, ActionWork())
+        after = self._ended(table, result.task_id, refused, now_ms)
+        seen = [one for one in self.found if one[0] in result.numbers]
+        for files, size in seen if ours.task_id == result.task_id else ():
+            freed, work = result.numbers.get(size, 0.0), after.work.actions[self.name]
+            work = replace(work, found_files=result.numbers[files], found_bytes=freed)
+            after = self._with(after, work)
+        return after, "refused" if refused else "done"
+
+    def failed(self, table: Table, task: str, reason: str, now_ms: int) -> tuple[Table, str]:
+        """The same where a task came to no result."""
+        return self._ended(table, task, reason, now_ms), "failed"
+
+    def _ended(self, table: Table, task: str, refused: str, now_ms: int) -> Table:
+        work = table.work.actions.get(self.name, ActionWork())
+        if work.task_id != task:
+            return table  # reported twice, or after its deadline
+        return self._with(table, ended(work, not refused, refused, now_ms))
+
+    def _with(self, table: Table, work: ActionWork) -> Table:
+        """A million tables keep nothing of an action that none of them has needed."""
+        actions = {**table.work.actions, self.name: work}
+        if work == NOT_NEEDED:
+            del actions[self.name]
+        return replace(table, work=replace(table.work, actions=actions))
+
+    def _barred(
+        self, table: Table, work: ActionWork, limits: Thresholds, now_ms: int
+    ) -> Asked | None:
+        if table.counters.removed:
+            return Asked(Reason.REMOVED)
+        if not limits.enabled:
+            return Asked(Reason.DISABLED)
+        if work.task_id and now_ms < work.deadline_ms:
+            return Asked(Reason.IN_FLIGHT, until_ms=work.deadline_ms)
+        if table.counters.head_snapshot_id is None:
+            return Asked(Reason.HEALTHY)
+        if (again := again_ms(work, self.pause_ms(limits), now_ms)) > now_ms:
+            return Asked(work.refused or Reason.COOLING, until_ms=again)
+        if hold := hold_of(table, limits, now_ms):
+            shadow_ms = now_ms + SHADOW_RECHECK_MS if limits.shadow else None
+            return Asked(hold.reason, until_ms=hold.until_ms or shadow_ms)
+        return None
+
+    def _order(self, table: Table, asked: Asked, work: ActionWork, now_ms: int) -> TableOrder:
+        name, head = table.counters.table, table.counters.head_snapshot_id
+        assert head is not None  # else barred
+        return TableOrder(
+            task_id=task_id(name.key, MAIN, str(work.rounds), self.name, head),
+            table=name,
+            action=self.name,
+            reason=asked.reason,
+            trigger_snapshot_id=head,
+            attempt=1,
+            ordered_at_ms=now_ms,
+            deadline_ms=now_ms + DEADLINE_MS,
+            numbers=dict(asked.numbers),
+        )
+
+
+def ended(work: Work, useful: bool, refused: str, now_ms: int) -> Work:
+    """A round is over, by its result or without one."""
+    return replace(
+        work,
+        task_id=None,
+        deadline_ms=0,
+        rounds=work.rounds + 1,
+        finished_ms=now_ms,
+        fruitless=0 if useful else work.fruitless + 1,
+        refused=refused,
+    )
+
+
+def again_ms(work: ActionWork, interval_ms: int, now_ms: int) -> int:
+    """A round that did nothing is repeated ever more rarely."""
+    if work.finished_ms is None or work.finished_ms > now_ms:  # the clock was set back since
+        return 0
+    pause = interval_ms << min(work.fruitless, 12)
+    return work.finished_ms + min(pause, max(DAY_MS, interval_ms))

@@ -1,0 +1,142 @@
+"""When what query planners read of a table's columns and partitions is computed anew: by its
+owner's word alone (`firnline.statistics`, `firnline.partition-statistics`)."""
+
+from __future__ import annotations
+
+from firnline_domain.base.values import replace
+from firnline_domain.counters.state.work import ActionWork, Table
+from firnline_domain.policy.cost.dollars import Weighed
+from firnline_domain.policy.cost.table_action_cost import look_price, plus
+from firnline_domain.policy.reasons.partition import Reason
+from firnline_domain.policy.table_action.base import NOT_ASKED, Asked, TableAction
+from firnline_domain.records.orders import TableOrder
+from firnline_domain.records.results import TableResult
+from firnline_domain.settings.thresholds import Thresholds
+
+LOOK_MS = 60_000  # nothing else tells that the orders of a table have ended
+GB = 1 << 30
+ALL = "all"  # of `firnline.statistics`: every column of a primitive type
+CPU_S_PER_VALUE = 0.7e-6  # 1 M rows of three columns, a tenth of them deleted (`bench/actions`)
+VALUE_BYTES = 8  # in a file, where it is not said how many columns there are
+
+
+class Statistics(TableAction):
+    """Distinct values are of rows, so they grow stale by rows that came and went; a rewrite changes
+    none. Partition statistics count files too: any new head makes them stale, and they are computed
+    from what came since the last ones. How many rows that is a worker looks up again: another
+    engine may have computed them (`firnline_worker.table_actions.compute_statistics`)."""
+
+    name = "compute_statistics"
+
+    def pause_ms(self, limits: Thresholds) -> int:
+        """See `TableAction.pause_ms`."""
+        return limits.statistics_interval_ms
+
+    def asks(self, table: Table, limits: Thresholds, now_ms: int) -> Asked:
+        if not limits.statistics and not limits.partition_statistics:
+            return NOT_ASKED
+        work = table.work.actions.get(self.name, ActionWork())
+        numbers = self.numbers(table, limits)
+        of_table = _is_stale(work, limits, numbers)
+        of_partitions = (
+            limits.partition_statistics
+            and table.counters.totals.partitioned > 0
+            and work.statistics.head_snapshot_id != table.counters.head_snapshot_id
+        )
+        reason = Reason.STALE_STATISTICS if of_table else Reason.HEALTHY
+        until_ms = None
+        if of_table and numbers["read_gb"] > numbers["max_gb"]:
+            of_table, reason = False, Reason.STATISTICS_TOO_LARGE
+        elif of_table and table.work.running and work.statistics.of and _may_wait(numbers, limits):
+            of_table, reason = False, Reason.STATISTICS_AFTER_REWRITES
+            until_ms = now_ms + LOOK_MS
+        if not of_table and not of_partitions:
+            return Asked(reason, until_ms=until_ms, numbers=numbers)
+        numbers["partitions"] = float(of_partitions)
+        numbers["columns"] = float(of_table)
+        reason = Reason.STALE_STATISTICS if of_table else Reason.STALE_PARTITION_STATISTICS
+        return Asked(reason, True, numbers=numbers)
+
+    def numbers(self, table: Table, limits: Thresholds) -> dict[str, float]:
+        work = table.work.actions.get(self.name, ActionWork())
+        holds = table.counters.totals.holds
+        read = sum(one.bytes for one in holds.tallies)
+        changed = max(table.counters.rows_changed - work.statistics.rows_changed, 0)
+        return {
+            "rows": holds.data_records,
+            "rows_changed": changed,
+            "changed_share": changed / max(holds.data_records, 1),
+            "min_change": limits.statistics_min_change,
+            "read_gb": read / GB,
+            "max_gb": limits.statistics_max_bytes / GB,
+            "read_cpu_s": _values(limits, holds.data_records, read) * CPU_S_PER_VALUE,
+            "columns": float(bool(limits.statistics)),
+            "all_columns": float(limits.statistics == ALL),
+            "partitions": float(limits.partition_statistics),
+        }
+
+    def weighed(self, table: Table, limits: Thresholds, now_ms: int) -> Weighed:
+        """Better joins are worth something, and nothing that is counted here: under a budget it is
+        paid with what is left, or out of the reserve for those that wait longest."""
+        price = look_price(table, limits)
+        if not limits.statistics:
+            return Weighed(price)
+        numbers, holds = self.numbers(table, limits), table.counters.totals.holds
+        files = holds.data_files + holds.delete_files
+        size = numbers["read_gb"] * GB
+        price = plus(price, numbers["read_cpu_s"], limits, gets=files, puts=1, read_bytes=size)
+        return Weighed(price)
+
+    def considered(
+        self, table: Table, limits: Thresholds, now_ms: int
+    ) -> tuple[Table, TableOrder | None]:
+        """See `TableAction.considered`."""
+        after, order = super().considered(table, limits, now_ms)
+        return (after, None) if order is None else (self._noted(after, order, limits), order)
+
+    def requested(self, table: Table, limits: Thresholds, now_ms: int) -> tuple[Table, TableOrder]:
+        """See `TableAction.requested`."""
+        after, order = super().requested(table, limits, now_ms)
+        return self._noted(after, order, limits), order
+
+    def _noted(self, table: Table, order: TableOrder, limits: Thresholds) -> Table:
+        """With what is known of the table as its order goes out: what comes meanwhile counts for
+        the next one."""
+        work, counters = table.work.actions[self.name], table.counters
+        known = work.statistics
+        if order.numbers["columns"]:
+            known = replace(known, of=limits.statistics, rows_changed=counters.rows_changed)
+        if order.numbers["partitions"]:
+            known = replace(known, head_snapshot_id=counters.head_snapshot_id)
+        return self._with(table, replace(work, ordered_statistics=known))
+
+    def ended(self, table: Table, result: TableResult, now_ms: int) -> tuple[Table, str]:
+        """See `TableAction.ended`."""
+        before = table.work.actions.get(self.name, ActionWork())
+        after, word = super().ended(table, result, now_ms)
+        if before.task_id != result.task_id or result.refused_reason:
+            return after, word
+        work = after.work.actions[self.name]
+        return self._with(after, replace(work, statistics=before.ordered_statistics)), word
+
+
+def _values(limits: Thresholds, rows: int, read: int) -> float:
+    if limits.statistics == ALL:
+        return max(read / VALUE_BYTES, rows)
+    return float(rows * len(limits.statistics.split(",")) if limits.statistics else 0)
+
+
+def _is_stale(work: ActionWork, limits: Thresholds, numbers: dict[str, float]) -> bool:
+    """Never computed, for other columns, or too many rows ago."""
+    if not limits.statistics or not numbers["rows"]:
+        return False
+    if work.statistics.of != limits.statistics:
+        return True
+    share = numbers["changed_share"]
+    return share > 0 and share >= limits.statistics_min_change
+
+
+def _may_wait(numbers: dict[str, float], limits: Thresholds) -> bool:
+    """Deletes that a rewrite is about to apply would be read now and again; a table that is always
+    being rewritten waits no longer than until twice as many rows have changed."""
+    return numbers["changed_share"] < 2 * limits.statistics_min_change

@@ -1,0 +1,68 @@
+"""When a table's head gets a tag: at the end of a day, a month or another period, by its owner's
+word alone (`firnline.tags.create`)."""
+
+from __future__ import annotations
+
+from firnline_domain.base.times import MINUTE_MS
+from firnline_domain.base.values import replace
+from firnline_domain.counters.state.work import ActionWork, Table
+from firnline_domain.policy.reasons.partition import Reason
+from firnline_domain.policy.table_action.base import DEADLINE_MS, NOT_ASKED, Asked, TableAction
+from firnline_domain.records.results import TableResult
+from firnline_domain.settings.tag_rules import UnreadableTags, periods_at, periods_ended
+from firnline_domain.settings.thresholds import Thresholds
+
+LATE_MS = MINUTE_MS  # after a period's end: commits that are under way, and clocks that differ
+TAG_EXISTS = "tag_exists"  # another snapshot has the name: nothing to be tried again
+
+
+class TagCreation(TableAction):
+    """Of several periods that have passed only the newest with a commit is made up for, by each
+    rule. One without gets no tag: its state is that of the one before. So a table at rest asks for
+    nothing, and no two tags of a rule are of one snapshot."""
+
+    name = "create_tags"
+    interval_ms = 5 * MINUTE_MS
+    is_promised = True
+
+    def asks(self, table: Table, limits: Thresholds, now_ms: int) -> Asked:
+        if not limits.create_tags:
+            return NOT_ASKED
+        at_ms, seen_ms = now_ms - LATE_MS, table.counters.observed_ms
+        try:
+            ended = periods_ended(limits.create_tags, at_ms, seen_ms)
+            current = periods_at(limits.create_tags, at_ms)
+        except UnreadableTags:
+            return NOT_ASKED  # the settings say so
+        done_ms = table.work.actions.get(self.name, ActionWork()).done_ms
+        if done_ms is None or done_ms > now_ms:  # the clock was set back since
+            done_ms = 0
+        due = [one for one in ended if done_ms < one.end_ms + LATE_MS]
+        if due:
+            return Asked(Reason.PERIOD_ENDED, True, numbers={"tags": float(len(due))})
+        ends = (one.end_ms for one in current if one.start_ms <= seen_ms)
+        next_ms = min(ends, default=None)
+        return Asked(Reason.HEALTHY, until_ms=None if next_ms is None else next_ms + LATE_MS)
+
+    def ended(self, table: Table, result: TableResult, now_ms: int) -> tuple[Table, str]:
+        after, word = super().ended(table, result, now_ms)
+        if not result.refused_reason:
+            after = self._done(table, after, result.task_id)
+        return after, word
+
+    def failed(self, table: Table, task: str, reason: str, now_ms: int) -> tuple[Table, str]:
+        """The same where a task came to no result."""
+        after, word = super().failed(table, task, reason, now_ms)
+        if reason == TAG_EXISTS:
+            after = self._done(table, after, task)
+        return after, word
+
+    def _done(self, before: Table, after: Table, task: str) -> Table:
+        """All periods that were over when the order went out."""
+        work = before.work.actions.get(self.name, ActionWork())
+        if work.task_id != task:
+            return after
+        done = replace(
+            after.work.actions[self.name], done_ms=work.deadline_ms - DEADLINE_MS, fruitless=0
+        )
+        return self._with(after, done)

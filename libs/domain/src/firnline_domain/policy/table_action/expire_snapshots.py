@@ -1,0 +1,135 @@
+"""Expiry as an action on a table: it is announced, and its results bring the table's snapshots."""
+
+from __future__ import annotations
+
+from firnline_domain.base.values import replace
+from firnline_domain.counters.state.work import ExpiryWork, Table
+from firnline_domain.policy.cost.dollars import Gain, Weighed
+from firnline_domain.policy.cost.table_action_cost import (
+    LIST_ROW_S,
+    MANIFEST_LIST_OF,
+    OBJECTS_LISTED,
+    SNAPSHOT_S,
+    commit_price,
+    plus,
+)
+from firnline_domain.policy.reasons.expiry import ExpiryReason
+from firnline_domain.policy.reasons.partition import Reason
+from firnline_domain.policy.table_action.base import SHADOW_RECHECK_MS, Asked, TableAction
+from firnline_domain.policy.table_action.snapshot_retention import (
+    EXPIRE,
+    ExpiryDecision,
+    begun_ms,
+    decide_expiry,
+    expiry_announced,
+    expiry_ended,
+    expiry_order,
+)
+from firnline_domain.records.orders import TableOrder
+from firnline_domain.records.results import SnapshotsExpired, TableResult
+from firnline_domain.settings.thresholds import Expiry, Thresholds
+
+
+class SnapshotExpiry(TableAction):
+    """`expire`; the planner keeps an `ExpiryWork` of it."""
+
+    name = EXPIRE
+    is_promised = True
+
+    def weighed(self, table: Table, limits: Thresholds, now_ms: int) -> Weighed:
+        """What was announced; else as many snapshots as are too old, if they came at an even pace,
+        and nobody knows of which bytes. Files are deleted a thousand in a request."""
+        counters, going = table.counters, table.work.expiry.going
+        known = counters.snapshot_count or 1
+        snapshots = going.snapshots or _too_old(table, limits, now_ms)
+        rows = known * counters.manifests / MANIFEST_LIST_OF
+        price = plus(
+            commit_price(limits),
+            known * SNAPSHOT_S + rows * LIST_ROW_S,
+            limits,
+            gets=known + counters.manifests,
+            puts=-(-max(going.files, snapshots) // OBJECTS_LISTED),
+        )
+        return Weighed(price, Gain(freed_bytes=float(going.bytes)))
+
+    def asks(self, table: Table, limits: Thresholds, now_ms: int) -> Asked:
+        decision = decide_expiry(table, limits, now_ms)
+        return Asked(decision.reason, decision.older_than_ms is not None, decision.until_ms)
+
+    def considered(
+        self, table: Table, limits: Thresholds, now_ms: int
+    ) -> tuple[Table, TableOrder | None]:
+        decision = decide_expiry(table, limits, now_ms)
+        order, expiry = None, table.work.expiry
+        if decision.older_than_ms is not None:
+            order, expiry = expiry_order(table, decision, limits, now_ms)
+            order = replace(order, numbers=self.weights(table, limits, now_ms))
+        reason = expiry.refused if expiry.refused and not expiry.task_id else decision.reason
+        until_ms = decision.until_ms
+        if decision.reason is ExpiryReason.SHADOW:
+            until_ms = now_ms + SHADOW_RECHECK_MS
+        return _with(table, replace(expiry, reason=reason, due_ms=until_ms)), order
+
+    def work_of(self, table: Table) -> ExpiryWork:
+        """See `TableAction.work_of`."""
+        return table.work.expiry
+
+    def is_under_way(self, table: Table, now_ms: int) -> bool:
+        """See `TableAction.is_under_way`."""
+        expiry = table.work.expiry
+        return expiry.task_id is not None and now_ms < expiry.deadline_ms
+
+    def requested(self, table: Table, limits: Thresholds, now_ms: int) -> tuple[Table, TableOrder]:
+        """Who asks for it has agreed to it; the owner of table or namespace has the last word."""
+        agreed = replace(limits, expire=Expiry.ALWAYS)
+        older_than_ms = min(now_ms - limits.retention_ms, *begun_ms(table), now_ms)
+        decision = ExpiryDecision(Reason.REQUESTED, older_than_ms=older_than_ms)
+        order, expiry = expiry_order(table, decision, agreed, now_ms)
+        order = replace(order, numbers=self.weights(table, agreed, now_ms))
+        expiry = replace(expiry, reason=decision.reason, due_ms=order.deadline_ms)
+        return _with(table, expiry), order
+
+    def ended(self, table: Table, result: TableResult, now_ms: int) -> tuple[Table, str]:
+        """The worker has seen the table's snapshots: its numbers replace our bounds."""
+        assert isinstance(result, SnapshotsExpired)
+        refused, expiry = result.refused_reason or "", table.work.expiry
+        counters, word = table.counters, ""
+        if not refused:
+            counters = replace(
+                counters,
+                snapshot_count=result.remaining,
+                oldest_snapshot_ms=result.oldest_snapshot_ms,
+            )
+        if refused == ExpiryReason.EXTERNAL_FILES:
+            counters = replace(counters, has_external_files=True)
+        if expiry.task_id == result.task_id:
+            expiry, word = _ended(expiry, result, refused, now_ms)
+        return _with(replace(table, counters=counters), expiry), word
+
+    def failed(self, table: Table, task: str, reason: str, now_ms: int) -> tuple[Table, str]:
+        if table.work.expiry.task_id != task:
+            return table, ""
+        return _with(table, expiry_ended(table.work.expiry, 0, reason, now_ms)), "expiry_failed"
+
+
+def _too_old(table: Table, limits: Thresholds, now_ms: int) -> int:
+    oldest_ms, known = table.counters.oldest_snapshot_ms, table.counters.snapshot_count
+    if oldest_ms is None or known is None or oldest_ms >= now_ms:
+        return 0
+    share = (now_ms - limits.retention_ms - oldest_ms) / (now_ms - oldest_ms)
+    return int(known * max(share, 0.0))
+
+
+def _ended(
+    expiry: ExpiryWork, result: SnapshotsExpired, refused: str, now_ms: int
+) -> tuple[ExpiryWork, str]:
+    if result.begins_at_ms is not None and not refused:
+        return expiry_announced(expiry, result, now_ms), "expiry_announced"
+    word = "expiry_refused" if refused else "expired"
+    return expiry_ended(expiry, result.expired, refused, now_ms), word
+
+
+def _with(table: Table, expiry: ExpiryWork) -> Table:
+    if expiry == table.work.expiry:
+        return table
+    return replace(table, work=replace(table.work, expiry=expiry))

@@ -1,0 +1,67 @@
+"""When delete files are looked for that apply to nothing any more."""
+
+from __future__ import annotations
+
+from firnline_domain.counters.state.work import ActionWork, Table
+from firnline_domain.policy.cost.dollars import Gain, Weighed
+from firnline_domain.policy.cost.table_action_cost import DELETE_FILE_S, ENTRY_S, look_price, plus
+from firnline_domain.policy.partition.v2_deletes import VECTORS
+from firnline_domain.policy.reasons.partition import Reason
+from firnline_domain.policy.table_action.base import NOT_ASKED, Asked, TableAction
+from firnline_domain.policy.table_action.expire_partitions import EXPIRE_PARTITIONS
+from firnline_domain.settings.thresholds import Thresholds
+
+# Below that a reader's plan hardly grows: a delete file is an entry of 0.2 kB in a manifest. And a
+# writer that commits every minute has so many waiting for their rewrite only after a working day.
+MIN_DELETE_FILES = 500
+MIN_SHARE = 0.5  # of the data files
+FIRST_SHARE = 0.5  # of the delete files: taken to dangle before anybody has looked
+
+
+class DanglingDeletes(TableAction):
+    """Which delete file reaches which data file is in no counter. So where delete files are many
+    beside the data files, a worker reads the manifests, at most once a day."""
+
+    name = "remove_dangling_deletes"
+    found = (("removed_delete_files", "removed_bytes"),)
+
+    def asks(self, table: Table, limits: Thresholds, now_ms: int) -> Asked:
+        holds = table.counters.totals.holds
+        deletes, data = holds.delete_files, holds.data_files
+        if is_left_of_v2(table, limits) or (deletes > 0 and _is_left_of_age(table, self.name)):
+            return Asked(Reason.DANGLING_DELETES, True, numbers=self.numbers(table, limits))
+        if deletes < max(MIN_DELETE_FILES, MIN_SHARE * data):
+            return NOT_ASKED
+        return Asked(Reason.DANGLING_DELETES, True, numbers=self.numbers(table, limits))
+
+    def weighed(self, table: Table, limits: Thresholds, now_ms: int) -> Weighed:
+        """That as many dangle as the last look has found."""
+        holds, work = table.counters.totals.holds, table.work.actions.get(self.name, ActionWork())
+        deletes = holds.delete_files
+        found = FIRST_SHARE * deletes if work.found_files is None else work.found_files
+        dangling = min(found, deletes)
+        size = holds.equality_deletes.bytes + holds.position_deletes.bytes
+        freed = size / max(deletes, 1) * dangling
+        price = plus(look_price(table, limits), deletes * DELETE_FILE_S, limits)
+        return Weighed(price, Gain(dangling * ENTRY_S, freed_bytes=freed))
+
+    def numbers(self, table: Table, limits: Thresholds) -> dict[str, float]:
+        holds = table.counters.totals.holds
+        return {"delete_files": holds.delete_files, "data_files": holds.data_files}
+
+
+def _is_left_of_age(table: Table, name: str) -> bool:
+    """Whether files have left the table for their age since the last look: what was said of them
+    stays, in partitions where nothing else may be."""
+    actions = table.work.actions
+    dropped_ms = actions.get(EXPIRE_PARTITIONS, ActionWork()).done_ms
+    looked_ms = actions.get(name, ActionWork()).finished_ms
+    return dropped_ms is not None and (looked_ms is None or looked_ms < dropped_ms)
+
+
+def is_left_of_v2(table: Table, limits: Thresholds) -> bool:
+    """Whether position-delete files are left in a table that was moved to v3 (`v2_deletes`): with
+    each conversion fewer of them are about anything, and a few may not be about one that is
+    converted."""
+    is_v3 = min(limits.format_version, table.counters.format_version) >= VECTORS
+    return is_v3 and table.counters.totals.holds.position_deletes.files > 0

@@ -1,0 +1,252 @@
+"""Is a table's oldest snapshot old enough to expire: a pure function of values.
+
+Unless firnline.expire.enabled=true says that it may, an expiry is announced first: a worker finds
+out what would go, people are told, and nothing goes before the grace period is over. A table with
+files outside its own locations is left alone (docs/decisions/0018).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from firnline_domain.base.reason_code import ReasonCode
+from firnline_domain.base.values import Value, replace
+from firnline_domain.counters.state.work import ExpiryWork, Table
+from firnline_domain.identity import MAIN, task_id
+from firnline_domain.policy.fleet.holds import hold_of
+from firnline_domain.policy.reasons.expiry import ExpiryReason
+from firnline_domain.policy.table_action.base import DEADLINE_MS, again_ms, ended
+from firnline_domain.records.orders import ExpireSnapshots
+from firnline_domain.records.results import Going, SnapshotsExpired
+from firnline_domain.settings.ref_rules import rule_problem
+from firnline_domain.settings.thresholds import EXPIRE_ENABLED, Expiry, Thresholds, thresholds
+
+EXPIRE = "expire"
+
+
+GC_ENABLED = "gc.enabled"  # as Java reads it: whatever is not `true` is false
+SHARED_BY = ("migrated", "snapshot")  # properties of tables made from the files of others
+
+
+def may_share_files(settings: Mapping[str, str]) -> bool:
+    """Iceberg's `migrate` and `snapshot` say so in the table that they make."""
+    said = [settings[name] for name in SHARED_BY if name in settings]
+    return any(value.strip().lower() == "true" for value in said) if said else False
+
+
+def owner_agrees(settings: Mapping[str, str]) -> bool:
+    """The table itself says firnline.expire.enabled=true: for files outside its locations neither
+    its namespace's word is enough, nor the fleet's."""
+    return settings.get(EXPIRE_ENABLED, "").strip().lower() == Expiry.ALWAYS
+
+
+def refusal(order: ExpireSnapshots, settings: Mapping[str, str], now_ms: int) -> str | None:
+    """Why an order is not carried out, by what table and namespace say now (`with_namespace`): it
+    may have waited for hours, and an order is only an order."""
+    expire = Expiry.ALWAYS if order.agreed else Expiry.CAREFUL
+    limits = thresholds(settings, Thresholds(expire=expire, expire_grace_ms=order.grace_ms))
+    if not limits.enabled:
+        return ExpiryReason.DISABLED
+    if not limits.gc_enabled or settings.get(GC_ENABLED, "true").strip().lower() != "true":
+        return ExpiryReason.GC_DISABLED  # files are shared: snapshot(), migrate()
+    if limits.expire is Expiry.NEVER:
+        return ExpiryReason.NEVER
+    if may_share_files(settings) and not owner_agrees(settings):
+        return ExpiryReason.EXTERNAL_FILES
+    if rule_problem(limits.expire_tags) or rule_problem(limits.expire_branches):
+        return ExpiryReason.UNREADABLE_RULES
+    announcing = order.begins_at_ms is not None
+    if limits.expire is Expiry.CAREFUL and not announcing:
+        announced = order.announced_at_ms
+        if announced is None or not announced <= now_ms - limits.expire_grace_ms:
+            return ExpiryReason.GRACE_PERIOD
+    return None
+
+
+def configured_retention(settings: Mapping[str, str]) -> tuple[int, int]:
+    """How long snapshots are to be kept, and how many, by table and namespace; 0 and 1 where they
+    say nothing."""
+    silent = Thresholds(expire=Expiry.ALWAYS, max_snapshot_age_ms=0)
+    limits = thresholds(settings, silent)
+    return limits.retention_ms, max(limits.min_snapshots, 1)
+
+
+def configured_ref_rules(settings: Mapping[str, str]) -> tuple[str, str]:
+    """What table and namespace say of tags, and of branches (`ref_rules`)."""
+    limits = thresholds(settings)
+    return limits.expire_tags, limits.expire_branches
+
+
+def configured_metadata_versions(settings: Mapping[str, str]) -> int:
+    """How many old metadata files table or namespace want to be kept; 0 where they say nothing."""
+    return thresholds(settings).metadata_versions
+
+
+class ExpiryDecision(Value):
+    """`until_ms`: when time alone may change it."""
+
+    reason: ReasonCode
+    until_ms: int | None = None
+    older_than_ms: int | None = None  # set where ordered
+    begins_ms: int | None = None  # set where it is to be announced
+
+
+def decide_expiry(table: Table, limits: Thresholds, now_ms: int) -> ExpiryDecision:
+    """Whether to expire snapshots now, or to announce it."""
+    if barred := _barred(table, limits, now_ms):
+        return barred
+    oldest, expiry = table.counters.oldest_snapshot_ms, table.work.expiry
+    assert oldest is not None  # else barred
+    careful = limits.expire is Expiry.CAREFUL
+    announcing = careful and not _is_announced(expiry, now_ms)
+    begins = begins_ms(table, limits, now_ms)
+    if careful and not announcing and now_ms < _graced_ms(expiry, limits, now_ms):
+        return ExpiryDecision(ExpiryReason.GRACE_PERIOD, begins)
+    due = oldest + limits.retention_ms + 1  # "older than" leaves out the moment itself
+    from_ms = due - limits.expire_grace_ms if announcing else due
+    if now_ms < from_ms:
+        return ExpiryDecision(ExpiryReason.NOTHING_OLD_ENOUGH, from_ms)
+    if (again := again_ms(expiry, limits.expire_interval_ms, now_ms)) > now_ms:
+        return ExpiryDecision(ExpiryReason.TOO_SOON, again)
+    if announcing:
+        return _announcing(table, limits, begins, now_ms)
+    older_than = min(now_ms - limits.retention_ms, *begun_ms(table), now_ms)
+    if oldest >= older_than:
+        return ExpiryDecision(ExpiryReason.HELD_BY_TASK)
+    if hold := hold_of(table, limits, now_ms):
+        return ExpiryDecision(ExpiryReason(hold.reason), hold.until_ms)
+    return ExpiryDecision(ExpiryReason.OLD_SNAPSHOTS, now_ms + DEADLINE_MS, older_than)
+
+
+def begun_ms(table: Table) -> Iterator[int]:
+    """When its running tasks were ordered: what was the head then is not to expire."""
+    return (task.ordered_at_ms for task in table.work.running)
+
+
+def begins_ms(table: Table, limits: Thresholds, now_ms: int) -> int:
+    """When snapshots begin to go, as far as it is known now: old enough, and the grace period over
+    since the announcement, which is made now where it is still to come."""
+    oldest, expiry = table.counters.oldest_snapshot_ms, table.work.expiry
+    due = (now_ms if oldest is None else oldest) + limits.retention_ms + 1
+    if limits.expire is Expiry.ALWAYS:
+        return due
+    return max(due, _graced_ms(expiry, limits, now_ms))
+
+
+def _graced_ms(expiry: ExpiryWork, limits: Thresholds, now_ms: int) -> int:
+    """When the grace period is over."""
+    announced = expiry.announced_ms if _is_announced(expiry, now_ms) else now_ms
+    return (announced or 0) + limits.expire_grace_ms
+
+
+def _is_announced(expiry: ExpiryWork, now_ms: int) -> bool:
+    """By a clock that was set back since it is not: else it would hold for as long as that."""
+    return expiry.announced_ms is not None and expiry.announced_ms <= now_ms
+
+
+def _announcing(table: Table, limits: Thresholds, begins: int, now_ms: int) -> ExpiryDecision:
+    """Nothing is deleted, so windows do not matter; a pause and the shadow do."""
+    if table.pause is not None:
+        return ExpiryDecision(ExpiryReason.PAUSED)
+    if limits.shadow:
+        return ExpiryDecision(ExpiryReason.SHADOW)
+    older_than = begins - limits.retention_ms
+    return ExpiryDecision(ExpiryReason.ANNOUNCED, now_ms + DEADLINE_MS, older_than, begins)
+
+
+def _barred(table: Table, limits: Thresholds, now_ms: int) -> ExpiryDecision | None:
+    counters, expiry = table.counters, table.work.expiry
+    if counters.removed:
+        return ExpiryDecision(ExpiryReason.REMOVED)
+    if not limits.enabled:
+        return ExpiryDecision(ExpiryReason.DISABLED)
+    if not limits.gc_enabled:
+        return ExpiryDecision(ExpiryReason.GC_DISABLED)
+    if limits.expire is Expiry.NEVER:
+        return ExpiryDecision(ExpiryReason.NEVER)
+    external = counters.has_external_files or may_share_files(counters.settings)
+    if external and not owner_agrees(counters.settings):
+        return ExpiryDecision(ExpiryReason.EXTERNAL_FILES)
+    if expiry.task_id and now_ms < expiry.deadline_ms:
+        return ExpiryDecision(ExpiryReason.IN_FLIGHT, expiry.deadline_ms)
+    if counters.oldest_snapshot_ms is None or counters.head_snapshot_id is None:
+        return ExpiryDecision(ExpiryReason.UNKNOWN)
+    count = counters.snapshot_count
+    if count is not None and count <= max(limits.min_snapshots, 1):
+        return ExpiryDecision(ExpiryReason.TOO_FEW)
+    return None
+
+
+def expiry_order(
+    table: Table, decision: ExpiryDecision, limits: Thresholds, now_ms: int
+) -> tuple[ExpireSnapshots, ExpiryWork]:
+    """The order, and what the planner keeps of it.
+
+    A task in flight plans from the head that it finds, which is its trigger or was committed
+    after the order: protected by name, or by age.
+    """
+    counters, work = table.counters, table.work
+    assert decision.older_than_ms is not None
+    assert counters.head_snapshot_id is not None
+    identity = task_id(
+        counters.table.key, MAIN, str(work.expiry.rounds), EXPIRE, counters.head_snapshot_id
+    )
+    order = ExpireSnapshots(
+        task_id=identity,
+        table=counters.table,
+        action=EXPIRE,
+        reason=decision.reason,
+        trigger_snapshot_id=counters.head_snapshot_id,
+        attempt=1,
+        ordered_at_ms=now_ms,
+        deadline_ms=now_ms + DEADLINE_MS,
+        older_than_ms=decision.older_than_ms,
+        retain_last=max(limits.min_snapshots, 1),
+        protected_snapshot_ids=tuple(sorted({t.trigger_snapshot_id for t in work.running})),
+        begins_at_ms=decision.begins_ms,
+        agreed=limits.expire is Expiry.ALWAYS,
+        announced_at_ms=work.expiry.announced_ms,
+        grace_ms=limits.expire_grace_ms,
+    )
+    announcing = decision.begins_ms is not None
+    out = replace(
+        work.expiry, task_id=identity, deadline_ms=order.deadline_ms, announcing=announcing
+    )
+    return order, out
+
+
+def expiry_ended(expiry: ExpiryWork, expired: int, refused: str, now_ms: int) -> ExpiryWork:
+    """An expiry came back: what it did, or why it was refused."""
+    after = ended(expiry, expired > 0, refused, now_ms)
+    return replace(after, announcing=False, unobserved=expiry.unobserved + expired)
+
+
+def retry_allowed(expiry: ExpiryWork) -> ExpiryWork:
+    """The table's settings changed: what was refused may be done now, and at once."""
+    if not expiry.refused:
+        return expiry
+    return replace(expiry, refused="", finished_ms=None, fruitless=0)
+
+
+def expiry_announced(expiry: ExpiryWork, outcome: SnapshotsExpired, now_ms: int) -> ExpiryWork:
+    """What would go is known, and people are told: the grace period begins."""
+    return ExpiryWork(
+        rounds=expiry.rounds + 1,
+        unobserved=expiry.unobserved,
+        announced_ms=now_ms,
+        going=Going(outcome.going_snapshots, outcome.going_files, outcome.going_bytes),
+    )
+
+
+def after_expired(table: Table, snapshots: int) -> Table:
+    """A commit expired so many snapshots: our own, reported by its result as well, or another.
+
+    How many are left after another's is not known here: unknown is safe, for the next order is
+    then refused by nothing but age, and its result brings the number.
+    """
+    expiry = table.work.expiry
+    reported = replace(expiry, unobserved=expiry.unobserved - snapshots)
+    ours = expiry.task_id is not None or reported.unobserved >= 0
+    if ours:
+        return replace(table, work=replace(table.work, expiry=reported))
+    return replace(table, counters=replace(table.counters, snapshot_count=None))

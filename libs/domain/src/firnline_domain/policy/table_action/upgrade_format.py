@@ -1,0 +1,75 @@
+"""When a table gets another format version: by its owner's word alone (`firnline.format-version`),
+and after an announcement, for no engine can take it back.
+
+Who writes a table stands in its snapshots, which no counter has. A worker looks twice: when it is
+to be announced, and before it is done.
+"""
+
+from __future__ import annotations
+
+from firnline_domain.base.times import HOUR_MS
+from firnline_domain.base.values import replace
+from firnline_domain.counters.state.work import ActionWork, Table
+from firnline_domain.policy.cost.dollars import Weighed
+from firnline_domain.policy.cost.table_action_cost import look_price
+from firnline_domain.policy.partition.v2_deletes import UPGRADE, VECTORS
+from firnline_domain.policy.reasons.partition import Reason
+from firnline_domain.policy.table_action.base import NOT_ASKED, Asked, TableAction
+from firnline_domain.records.results import TableResult
+from firnline_domain.settings.thresholds import Thresholds
+
+
+class FormatUpgrade(TableAction):
+    """Metadata alone: what v2 delete files say is said by deletion vectors later on, a partition at
+    a time (`v2_deletes`). Of a table that is v3 already it is ordered once: its files may be
+    without row ids, and what was there before is told from what writers bring."""
+
+    name = UPGRADE
+    interval_ms = HOUR_MS
+    is_promised = True
+
+    def asks(self, table: Table, limits: Thresholds, now_ms: int) -> Asked:
+        version = table.counters.format_version
+        if limits.format_version < VECTORS or not version:
+            return NOT_ASKED
+        work = table.work.actions.get(self.name, ActionWork())
+        numbers = self.numbers(table, limits)
+        if version >= VECTORS:
+            done = work.done_ms is not None
+            return NOT_ASKED if done else Asked(Reason.FORMAT_VERSION, True, numbers=numbers)
+        if work.announced_ms is None or work.announced_ms > now_ms:  # the clock was set back since
+            return Asked(Reason.FORMAT_ANNOUNCED, True, numbers={**numbers, "announces": 1.0})
+        begins_ms = work.announced_ms + limits.upgrade_grace_ms
+        if now_ms < begins_ms:
+            return Asked(Reason.FORMAT_GRACE, until_ms=begins_ms)
+        numbers["announced_ms"] = work.announced_ms
+        return Asked(Reason.FORMAT_VERSION, True, numbers=numbers)
+
+    def weighed(self, table: Table, limits: Thresholds, now_ms: int) -> Weighed:
+        """It spares nothing by itself: conversions do, and they are rewrites."""
+        return Weighed(look_price(table, limits))
+
+    def numbers(self, table: Table, limits: Thresholds) -> dict[str, float]:
+        version = table.counters.format_version
+        return {
+            "format_version": version,
+            "wanted_version": VECTORS,
+            "asked_version": limits.format_version,
+            "grace_h": limits.upgrade_grace_ms / HOUR_MS,
+            "writer_hours": limits.writer_hours,
+        }
+
+    def ended(self, table: Table, result: TableResult, now_ms: int) -> tuple[Table, str]:
+        """What was announced is known from now on, and the next order waits for no interval beside
+        the grace period. Once it is done all partitions may want a conversion."""
+        before = table.work.actions.get(self.name, ActionWork())
+        after, word = super().ended(table, result, now_ms)
+        if before.task_id != result.task_id or result.refused_reason:
+            return after, word
+        work = after.work.actions[self.name]
+        if result.numbers.get("announced"):
+            return self._with(
+                after, replace(work, announced_ms=now_ms, finished_ms=None)
+            ), "announced"
+        after = self._with(after, replace(work, done_ms=now_ms))
+        return replace(after, work=after.work.reconciled_by(now_ms)), word

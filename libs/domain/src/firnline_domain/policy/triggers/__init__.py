@@ -1,0 +1,1 @@
+"""What makes the rewrite of a partition due."""

@@ -1,0 +1,83 @@
+"""The promise that no equality delete on `main` is older than a table's owner says
+(`firnline.equality-deletes.max-age-ms`): some readers cannot apply them, and see deleted rows.
+
+An order goes out early enough to be committed in time, whatever it costs: only people's pauses and
+those after failures hold it back. What a rewrite has left once it would leave again, so it is not
+tried again; nor can a partition's rewrite remove deletes that reach other partitions.
+"""
+
+from __future__ import annotations
+
+import math
+
+from firnline_domain.counters.state.work import Partition, Table
+from firnline_domain.policy.cost.cost_benefit import Action, rewrites_everything
+from firnline_domain.policy.reasons.partition import (
+    EVERY_FILE,
+    NO_FILE,
+    Assessment,
+    Decision,
+    Reason,
+)
+from firnline_domain.policy.triggers.slices import max_bytes, unfinished_of
+from firnline_domain.settings.thresholds import KEY_SHARE, Conversions, Thresholds
+
+UNKNOWN_MS = 5 * 60_000  # as `slice_ms`
+MARGIN_MS = 30_000  # for the clocks, a tick, a commit that has to be made once more
+LONGER = 1.5  # than the last ones: a rewrite that takes half as long again is still in time
+FADING = 0.9  # of the longest, with each that took less
+FIRST = 1e9  # before all that readers pay for
+
+
+def due_ms(table: Table, partition: Partition, limits: Thresholds) -> int | None:
+    """When the order has to go out; None = nothing was promised, or nothing can be done."""
+    promise_ms, since_ms = limits.max_equality_delete_age_ms, partition.work.equality_since_ms
+    if not promise_ms or since_ms is None or _is_global(table, partition):
+        return None
+    left = partition.counters.holds.equality_deletes.files
+    if left <= partition.work.floor.equality_deletes:
+        return None
+    lead = lead_ms(table, limits, orders_of(partition, limits))
+    return since_ms + max(promise_ms - lead, 0)
+
+
+def lead_ms(table: Table, limits: Thresholds, orders: int = 1) -> int:
+    """Time from the first of so many orders to the commit of the last: in the queue, at work, and
+    until it is committed. Before the first one what an order is planned for, but no more than half
+    of the promise: nothing is known yet."""
+    if table.work.service.turnaround_ms:
+        return int(table.work.service.turnaround_ms * LONGER) * orders + MARGIN_MS
+    return min(UNKNOWN_MS * orders, limits.max_equality_delete_age_ms // 2)
+
+
+def orders_of(partition: Partition, limits: Thresholds) -> int:
+    """Orders that it takes to rid a large partition of its equality deletes: as its files are
+    counted by workers (`max_bytes`)."""
+    action = Action.COMPACT if limits.convert is Conversions.NEVER else Action.CONVERT
+    most = max_bytes(limits, action)
+    holds = partition.counters.holds
+    taken = holds.data.bytes if action is Action.COMPACT else holds.data.bytes * KEY_SHARE
+    return max(math.ceil(taken / most), 1) if most else 1
+
+
+def turnaround_after(known_ms: int, took_ms: int) -> int:
+    """The longest of the last orders, after one more."""
+    return max(took_ms, int(known_ms * FADING))
+
+
+def kept(partition: Partition, assessment: Assessment, limits: Thresholds) -> Decision:
+    """What is ordered to keep the promise: the pass that has begun, or whatever removes equality
+    deletes and rewrites the least."""
+    debt, _, _ = assessment
+    if (after := unfinished_of(partition, limits)) is not None:
+        action, ratio = Action(after.action), after.min_dead_ratio
+    elif rewrites_everything(partition.counters.holds, limits, debt):
+        action, ratio = Action.COMPACT, EVERY_FILE
+    else:
+        action, ratio = Action.CONVERT, NO_FILE
+    return Decision(Reason.EQUALITY_DELETE_AGE, rank=FIRST, action=action, min_dead_ratio=ratio)
+
+
+def _is_global(table: Table, partition: Partition) -> bool:
+    unpartitioned = partition.counters.scope.is_unpartitioned
+    return unpartitioned and table.counters.global_equality_deletes > 0

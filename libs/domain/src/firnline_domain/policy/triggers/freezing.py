@@ -1,0 +1,73 @@
+"""When a partition that nobody writes to any more is rewritten for the last time, and left alone
+from then on (`firnline.freeze.after-hours`).
+
+A partition is closed when no commit has changed it for that long. It then gets one full rewrite, if
+there is anything to be gained by it, and is frozen: no count, size or age asks for another until a
+commit changes it. After that it waits for as long again.
+"""
+
+from __future__ import annotations
+
+from firnline_domain.base.times import HOUR_MS
+from firnline_domain.base.values import replace
+from firnline_domain.counters.state.debt import NO_DEBT
+from firnline_domain.counters.state.work import Partition, PartitionWork, RunningTask
+from firnline_domain.policy.cost.cost_benefit import Action
+from firnline_domain.policy.reasons.partition import Reason
+from firnline_domain.policy.triggers.full_rewrites import is_worth_a_full_rewrite
+from firnline_domain.records.parts.tallies import FileTally
+from firnline_domain.settings.thresholds import Thresholds
+
+FREEZE = "freeze"  # what a person asks for: see `policy.requested`
+FEWER = 8  # files that one less of them has to be worth a rewrite of
+
+
+def freezes_at_ms(partition: Partition, limits: Thresholds) -> int | None:
+    """When it is closed; None: never, or it is frozen already."""
+    counters = partition.counters
+    if limits.freeze_after_h <= 0 or counters.holds.data_files <= 0 or _is_as_left(partition):
+        return None
+    return counters.changed_ms + int(limits.freeze_after_h * HOUR_MS)
+
+
+def is_frozen(partition: Partition, global_deletes: int, limits: Thresholds, now_ms: int) -> bool:
+    """Whether it is left alone: as its freeze has left it, or closed with nothing to be gained.
+    `global_deletes`: that came since its last rewrite; they reach it without a change of it."""
+    if limits.freeze_after_h <= 0 or partition.counters.holds.data_files <= 0 or global_deletes > 0:
+        return False
+    if _is_as_left(partition):
+        return True
+    at_ms = freezes_at_ms(partition, limits)
+    is_closed = at_ms is not None and at_ms <= now_ms
+    return is_closed and not is_worth_a_full_rewrite(partition.counters.holds)
+
+
+def _is_as_left(partition: Partition) -> bool:
+    seen_ms = partition.work.frozen_seen_ms
+    return seen_ms > 0 and seen_ms == partition.counters.changed_ms
+
+
+def is_worth_freezing(holds: FileTally, target_bytes: int) -> bool:
+    """For whoever has no memory of earlier freezes, and asks every night: deletes go, or files are
+    an eighth fewer. Slices leave a small file each, which the same again would leave."""
+    if not is_worth_a_full_rewrite(holds):
+        return False
+    spared = holds.data_files - max(round(holds.data.bytes / target_bytes), 1)
+    return holds.delete_files > 0 or spared * FEWER >= holds.data_files
+
+
+def after_freeze(
+    rested: PartitionWork,
+    before: PartitionWork,
+    task: RunningTask,
+    limits: Thresholds,
+    changed_ms: int,
+) -> PartitionWork:
+    """After any rewrite: a frozen partition that was sorted is frozen still. `changed_ms`: of the
+    last change in the counters, which is the rewrite's own unless a writer was faster: then the
+    partition waits anew."""
+    freezes = task.reason == Reason.CLOSED
+    stays = task.action == Action.SORT and before.frozen_seen_ms > 0
+    if limits.freeze_after_h <= 0 or before.arrived != NO_DEBT or not (freezes or stays):
+        return replace(rested, frozen_seen_ms=0)
+    return replace(rested, frozen_seen_ms=changed_ms)

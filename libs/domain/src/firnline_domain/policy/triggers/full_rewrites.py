@@ -1,0 +1,75 @@
+"""When all files of a partition are rewritten, whatever their share of dead rows: once in an
+interval that the table's owner has set.
+
+For what no counter shows and no price is known of: rows that have to leave the storage by a date,
+files of another codec, or sorted otherwise, than writers write them now.
+"""
+
+from __future__ import annotations
+
+from zlib import crc32
+
+from firnline_domain.base.values import replace
+from firnline_domain.counters.state.debt import NO_DEBT
+from firnline_domain.counters.state.work import Partition, PartitionWork
+from firnline_domain.policy.cost.cost_benefit import CostBenefit, weigh_work
+from firnline_domain.policy.cost.cost_model import Work
+from firnline_domain.policy.cost.read_cost import burden_of
+from firnline_domain.records.parts.tallies import FileTally
+from firnline_domain.settings.thresholds import Thresholds
+
+
+def with_full_interval(
+    work: PartitionWork, limits: Thresholds, name: str, now_ms: int
+) -> PartitionWork:
+    """With the moment that its interval counts from, if there is one. Of partitions that get it
+    together each has another one, by a hash of its name: they fall due one after the other."""
+    if limits.full_interval_ms <= 0:
+        return work if work.full_ms is None else replace(work, full_ms=None)
+    if work.full_ms is not None:
+        return work
+    passed_ms = int(limits.full_interval_ms * crc32(name.encode()) / 2**32)
+    return replace(work, full_ms=now_ms - passed_ms)
+
+
+def full_at_ms(partition: Partition, limits: Thresholds) -> int | None:
+    """When its next full rewrite is due; None: never, or not before something changes. Nothing is
+    to be gained of a partition without deletes or two small files, nor of one that is as its last
+    full rewrite has left it."""
+    counters, work = partition.counters, partition.work
+    if limits.full_interval_ms <= 0 or work.full_ms is None or counters.holds.data_files <= 0:
+        return None
+    if not is_worth_a_full_rewrite(counters.holds):
+        return None
+    if counters.changed_ms == work.full_seen_ms:
+        return None
+    return work.full_ms + limits.full_interval_ms
+
+
+def is_worth_a_full_rewrite(holds: FileTally) -> bool:
+    """Nothing is to be gained without deletes or two small files."""
+    return holds.delete_files > 0 or holds.fragments.files + holds.undersized.files >= 2
+
+
+def after_full(
+    rested: PartitionWork, before: PartitionWork, is_full: bool, changed_ms: int, now_ms: int
+) -> PartitionWork:
+    """After any rewrite. `changed_ms`: of the last change in the counters, which is the rewrite's
+    own unless a writer was faster."""
+    if not is_full:
+        return replace(rested, full_ms=before.full_ms, full_seen_ms=before.full_seen_ms)
+    seen_ms = changed_ms if before.arrived == NO_DEBT else 0
+    return replace(rested, full_ms=now_ms, full_seen_ms=seen_ms)
+
+
+def weigh_full(partition: Partition, limits: Thresholds, global_deletes: int) -> CostBenefit:
+    """Weigh a rewrite of every file. Readers have no say in it: this is for explanations, budgets
+    and its rank."""
+    holds = partition.counters.holds
+    burden = burden_of(holds, limits.target_bytes, global_deletes)
+    deletes, data = holds.equality_deletes, holds.data
+    files = data.files + holds.delete_files
+    work = Work(data.bytes + deletes.bytes, data.bytes, deletes.records, files=files)
+    since_ms = partition.work.full_ms
+    spared_s, opens = burden.seconds(), burden.opens
+    return weigh_work(since_ms, 0.0, limits, work, spared_s, burden.amplification, opens)

@@ -1,0 +1,53 @@
+"""Partitions in which writers read, change and write back: hot for a while (writer-failure hazard,
+H13).
+
+Whoever plans a DELETE, UPDATE or MERGE reads files and names them in its commit; a rewrite that
+replaces them meanwhile makes it fail. When such a writer was at work a moment ago, the next of its
+statements is perhaps being planned. Appends and streaming upserts name no file: they never make a
+partition hot.
+"""
+
+from __future__ import annotations
+
+from firnline_domain.base.values import replace
+from firnline_domain.counters.state.work import PartitionWork
+from firnline_domain.records.events import ChangeKind, FilesChanged, PartitionChange
+from firnline_domain.records.parts.summaries import REPLACE
+from firnline_domain.settings.thresholds import Thresholds
+
+OVERWRITE = "overwrite"  # Iceberg's operation of copy-on-write
+
+
+def names_files(change: FilesChanged, part: PartitionChange) -> bool:
+    """True if a writer's commit changed rows of files that it had read in this partition.
+
+    Position deletes that come with equality deletes are a streaming writer's: they name files of
+    the same commit. Files that a `delete` removes whole were dropped by what they hold, unread.
+    """
+    if change.kind is not ChangeKind.DELTA or change.task_id or change.operation == REPLACE:
+        return False
+    added = part.added
+    if added.positional_files:
+        return not added.equality_deletes.files
+    return change.operation == OVERWRITE and part.removed.data_files > 0
+
+
+def heated(
+    work: PartitionWork, change: FilesChanged, part: PartitionChange, now_ms: int
+) -> PartitionWork:
+    """After a change. By the commit's own time: what is reported late is not hot any more."""
+    if not names_files(change, part):
+        return work
+    return replace(work, touched_ms=max(work.touched_ms, min(change.timestamp_ms, now_ms)))
+
+
+def hot_until_ms(work: PartitionWork, limits: Thresholds, now_ms: int) -> int | None:
+    """When the partition has cooled, or its debt has waited long enough; None = it may be now."""
+    waited_from = now_ms if work.hot_since_ms is None else work.hot_since_ms
+    until_ms = min(work.touched_ms + limits.hot_ms, waited_from + limits.hot_max_ms)
+    return until_ms if until_ms > now_ms else None
+
+
+def waiting(work: PartitionWork, now_ms: int) -> PartitionWork:
+    """Its debt wants an order, and has to wait; from the first time on."""
+    return work if work.hot_since_ms is not None else replace(work, hot_since_ms=now_ms)

@@ -1,0 +1,60 @@
+"""How much one order takes of a partition: what fits into a set time, by the learned price.
+
+A partition of a terabyte takes hours on one worker. In one order it would outlive its deadline,
+hold a place of the worker all that time, and be lost whole with any conflict. So an order takes a
+slice, and the next one goes out when it is committed, until the pass is over (decision 0005).
+"""
+
+from __future__ import annotations
+
+import math
+
+from firnline_domain.counters.state.work import Partition
+from firnline_domain.policy.cost.cost_benefit import Action
+from firnline_domain.policy.cost.cost_model import FIRNLINE
+from firnline_domain.policy.reasons.partition import Reason
+from firnline_domain.records.parts.slices import Slice
+from firnline_domain.settings.thresholds import KEY_SHARE, Conversions, Thresholds
+
+DEADLINE_SHARE = 2  # a slice is planned for half of the deadline at the most: prices are estimates
+
+
+def cpu_s(limits: Thresholds) -> float:
+    """That one order may take, at the learned price."""
+    if limits.slice_ms <= 0:
+        return math.inf
+    return min(limits.slice_ms, limits.deadline_ms / DEADLINE_SHARE) / 1000 * FIRNLINE.cores
+
+
+def max_bytes(limits: Thresholds, action: str) -> int:
+    """Of data files, that one order reads; 0 = all. Each byte is written again, but for those of
+    the keys that a conversion reads: the worker takes a file for `KEY_SHARE` of its bytes, and the
+    table's conversions may have read more of them, or less."""
+    if limits.slice_ms <= 0:
+        return 0
+    if action == Action.CONVERT:
+        byte_s = FIRNLINE.read_s * limits.conversion_factor * limits.key_share / KEY_SHARE
+    else:
+        byte_s = (FIRNLINE.read_s + FIRNLINE.write_s) * limits.cost_factor
+    return max(int(cpu_s(limits) / byte_s), 1)
+
+
+def share_of(price_s: float, limits: Thresholds) -> float:
+    """Of a rewrite's price in CPU seconds, what one order costs."""
+    return min(cpu_s(limits) / price_s, 1.0) if price_s > 0 else 1.0
+
+
+def unfinished_of(partition: Partition, limits: Thresholds) -> Slice | None:
+    """The slice after which its pass goes on; None where there is none, or it is not wanted."""
+    after = partition.work.unfinished
+    if after is None or partition.counters.holds.data_files <= 0:
+        return None
+    if after.action == Action.CONVERT and limits.convert is Conversions.NEVER:
+        return None
+    if after.action == Action.SORT and not limits.sort and after.reason != Reason.REQUESTED:
+        return None
+    switched_on = (
+        limits.freeze_after_h if after.reason == Reason.CLOSED else limits.full_interval_ms
+    )
+    unwanted = after.action == Action.FULL and switched_on <= 0
+    return None if unwanted and after.reason != Reason.REQUESTED else after

@@ -1,0 +1,116 @@
+"""When a partition is looked through for files whose keys overlap, in a table that wants its rows
+sorted (`firnline.sort`): once in an interval, where it has changed.
+
+How deep its files lie over each other no counter knows: bounds are in manifests, which the worker
+reads; mostly it finds that nothing is to be done (`firnline_worker.plan.overlap`).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+
+from firnline_domain.base.values import replace
+from firnline_domain.counters.state.debt import NO_DEBT
+from firnline_domain.counters.state.work import Partition, PartitionWork, Table
+from firnline_domain.policy.cost.cost_benefit import CostBenefit, weigh_work
+from firnline_domain.policy.cost.cost_model import FIRNLINE, Work
+from firnline_domain.policy.cost.read_cost import READ_COST, burden_of
+from firnline_domain.settings.thresholds import Thresholds
+
+TABLES_OWN = "order"  # of `firnline.sort`: the table's own sort order
+MORE_S = 1.2  # CPU than any rewrite: ten sorts of next to nothing took 15.1 s (`bench/actions`)
+CURVES_ROOT = 1.2  # measured: `firnline_deletes.files.hilbert_curve`
+_CURVE = re.compile(r"(?:zorder|hilbert)\s*\((?P<columns>[^()]*)\)", re.IGNORECASE)
+RUNS = 2  # files are sorted with runs of less than twice their size
+
+
+def sort_at_ms(partition: Partition, limits: Thresholds) -> int | None:
+    """When it is due; None: never, or not before something changes."""
+    counters, work = partition.counters, partition.work
+    if not limits.sort or counters.holds.data_files <= limits.sort_depth:
+        return None
+    if work.sorted_ms is None:
+        return 0
+    if counters.changed_ms == work.sorted_seen_ms:
+        return None
+    return work.sorted_ms + limits.sort_interval_ms
+
+
+def weigh_sort(table: Table, partition: Partition, limits: Thresholds) -> CostBenefit:
+    """What a sort takes and spares, if as many files lie over each other as may: all of them the
+    first time, and later the small ones that came since, twice, for they are sorted with runs of
+    their size. Both are upper bounds: mostly there is less to be done. Each byte is written and
+    read once more, by the shuffle."""
+    holds = partition.counters.holds
+    data, small = holds.data, holds.fragments + holds.undersized
+    limits = _at_own_pace(limits)
+    is_first = partition.work.sorted_ms is None or small.files == 0
+    files = data.files if is_first else min(RUNS * small.files, data.files)
+    size = data.bytes if is_first else min(RUNS * small.bytes, data.bytes)
+    deletes = holds.equality_deletes
+    work = Work(size + deletes.bytes, size, deletes.records, files=files)
+    shuffled = _shuffled(work)
+    opens = max(files - _opened(files, limits), 0) * sorted_share(table, limits)
+    each_s = READ_COST.open_s + data.bytes / max(data.files, 1) * READ_COST.scan_s
+    amplification = burden_of(holds, limits.target_bytes).amplification
+    since_ms, spared_s = partition.work.sorted_ms, opens * each_s
+    weighed = weigh_work(since_ms, 0.0, limits, shuffled, spared_s, amplification, opens)
+    price_s = weighed.price_s + MORE_S * limits.cost_factor
+    return replace(weighed, work=work, price_s=price_s)
+
+
+def sort_wall_s(work: Work) -> float:
+    """As measured, of a sort that did so much."""
+    return FIRNLINE.wall_s(_shuffled(work)) + MORE_S / FIRNLINE.cores
+
+
+def _shuffled(work: Work) -> Work:
+    """Each byte that is written goes to a disk and back before."""
+    size = work.bytes_written
+    return replace(work, bytes_read=work.bytes_read + size, bytes_written=2.0 * size)
+
+
+def _at_own_pace(limits: Thresholds) -> Thresholds:
+    """What sorts have taken here; before there was one, what rewrites have."""
+    return limits if limits.sort_factor is None else replace(limits, cost_factor=limits.sort_factor)
+
+
+def sorted_share(table: Table, limits: Thresholds) -> float:
+    """Of all scans, those that filter by the first column that files are sorted by; all of them
+    where no reader has said how it filters. Along a curve by any of its columns."""
+    filters = table.work.filters
+    if filters is None or filters.scans <= 0:
+        return 1.0
+    if (columns := curve_columns(limits.sort)) is not None:
+        return min(sum(map(filters.use_of, columns)) / filters.scans, 1.0)
+    names = filters.layout.ordered_by if limits.sort == TABLES_OWN else limits.sort.split(",")
+    first = names[0].split()[0] if names and names[0].split() else ""
+    return min(filters.use_of(first) / filters.scans, 1.0)
+
+
+def curve_columns(text: str) -> tuple[str, ...] | None:
+    """Of `zorder(a, b)`, as `firnline.sort` may have it; None: it is something else."""
+    found = _CURVE.fullmatch(text.strip())
+    return None if found is None else tuple(one.strip() for one in found["columns"].split(","))
+
+
+def _opened(files: int, limits: Thresholds) -> float:
+    """By a reader of one column, when they are sorted; along a curve the root of them, or more (of
+    100 files 12 for two columns, 27 for three)."""
+    columns = curve_columns(limits.sort)
+    if columns is None:
+        return float(limits.sort_depth)
+    root = math.pow(files, 1 - 1 / len(columns))
+    return max(CURVES_ROOT * root, float(limits.sort_depth))
+
+
+def after_sort(
+    rested: PartitionWork, before: PartitionWork, is_sort: bool, changed_ms: int, now_ms: int
+) -> PartitionWork:
+    """After any rewrite. `changed_ms`: of the last change in the counters, which is the rewrite's
+    own unless a writer was faster: then it is looked at once more."""
+    if not is_sort:
+        return replace(rested, sorted_ms=before.sorted_ms, sorted_seen_ms=before.sorted_seen_ms)
+    seen_ms = changed_ms if before.arrived == NO_DEBT else 0
+    return replace(rested, sorted_ms=now_ms, sorted_seen_ms=seen_ms)

@@ -1,0 +1,1 @@
+"""A table's archive table and the copies of its data files."""

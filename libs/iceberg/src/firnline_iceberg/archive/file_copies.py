@@ -1,0 +1,91 @@
+"""Copies of data files in an archive: their keys and names, what Java is told of them, their bytes.
+
+A copy is the same bytes under another name: field ids are those of the table, which its archive
+has, too (`archive_tables`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from firnline_domain.errors import StorageUnreachable, TaskRefused
+from pyiceberg.io import FileIO
+
+from firnline_iceberg.metadata.entries import DataFileEntry
+
+CHUNK_BYTES = 8 << 20
+_KEY = 32  # hexadecimal digits: 128 bits, which no two files share
+
+
+def key_of(table_uuid: str, normal_path: str) -> str:
+    """Of a data file, wherever its table is."""
+    text = f"{table_uuid}\x1f{normal_path}".encode("utf-8", "replace")
+    return hashlib.sha256(text).hexdigest()[:_KEY]
+
+
+def copy_json(entry: DataFileEntry, path: str, spec_id: int, partition_fields: int) -> str:
+    """`ContentFileParser` JSON of a copy at `path`, in the archive's spec. The entry was read with
+    `Detail.WHOLE`. A copy says no sort order: the archive has none of that id."""
+    assert entry.stats is not None
+    assert entry.layout is not None
+    stats, layout = entry.stats, entry.layout
+    body: dict[str, Any] = {
+        "spec-id": spec_id,
+        "content": "data",
+        "file-path": path,
+        "file-format": entry.format.lower(),
+        "partition": json.loads(entry.partition) or [None] * partition_fields,
+        "file-size-in-bytes": entry.bytes,
+        "record-count": entry.records,
+        "column-sizes": _json(layout.column_sizes),
+        "value-counts": _json(stats.value_counts),
+        "null-value-counts": _json(stats.null_counts),
+        "nan-value-counts": _json(stats.nan_counts),
+        "lower-bounds": _json(stats.lower),
+        "upper-bounds": _json(stats.upper),
+        "split-offsets": list(layout.split_offsets),
+    }
+    return json.dumps({name: value for name, value in body.items() if value != _json({})})
+
+
+def _json(found: Mapping[int, Any]) -> dict[str, list[Any]]:
+    values = [one.hex().upper() if isinstance(one, bytes) else one for one in found.values()]
+    return {"keys": list(found), "values": values}
+
+
+def copy(source: FileIO, entry: DataFileEntry, target: FileIO, path: str) -> None:
+    """Write the same bytes, read them back and compare. Raises TaskRefused where the file is not
+    what its table says, RetryLater where storage does not do it, or not rightly."""
+    try:
+        written = hashlib.sha256()
+        count = 0
+        with (
+            source.new_input(entry.path).open() as read,
+            target.new_output(path).create(overwrite=True) as sink,
+        ):
+            while chunk := read.read(CHUNK_BYTES):
+                written.update(chunk)
+                count += len(chunk)
+                sink.write(chunk)
+        if count != entry.bytes:
+            text = f"{entry.path} has {count} bytes, and the table says {entry.bytes}"
+            raise TaskRefused("unreadable_file", text)
+        if _digest(target, path) != written.digest():
+            raise StorageUnreachable(f"{path} is read back with other bytes than were written")
+    except FileNotFoundError as error:
+        raise TaskRefused(
+            "unreadable_file", f"{entry.path} is not there", retryable=True
+        ) from error
+    except OSError as error:
+        raise StorageUnreachable(f"cannot copy {entry.path}: {error}") from error
+
+
+def _digest(io: FileIO, path: str) -> bytes:
+    found = hashlib.sha256()
+    with io.new_input(path).open() as read:
+        while chunk := read.read(CHUNK_BYTES):
+            found.update(chunk)
+    return found.digest()

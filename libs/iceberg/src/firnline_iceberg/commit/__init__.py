@@ -1,0 +1,1 @@
+"""Commit onto a pinned head, examine it, revert."""

@@ -1,0 +1,84 @@
+"""What is behind a head whose catalog shows no history, read from its manifests
+(`firnline_domain.commits.ancestry`)."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from threading import Lock
+
+from firnline_domain.commits.ancestry import Lineage, traced
+
+from firnline_iceberg.metadata.entries import FileEntry
+from firnline_iceberg.table.loaded_table import LoadedTable
+
+MAX_TABLES = 256
+MAX_READ_BYTES = 64_000_000  # of manifests, for one head: 400,000 entries
+UNKNOWN = Lineage()
+
+
+@dataclass
+class Lineages:
+    """Of the tables that were looked at last. Safe for many threads."""
+
+    _known: OrderedDict[str, Lineage] = field(default_factory=OrderedDict)
+    _lock: Lock = field(default_factory=Lock)
+
+    def of(self, key: str) -> Lineage:
+        with self._lock:
+            return self._known.get(key, UNKNOWN)
+
+    def keep(self, key: str, lineage: Lineage) -> None:
+        with self._lock:
+            self._known[key] = lineage
+            self._known.move_to_end(key)
+            while len(self._known) > MAX_TABLES:
+                self._known.popitem(last=False)
+
+
+def hides_history(table: LoadedTable, snapshot_id: int) -> bool:
+    """Whether a snapshot has parents that the catalog keeps to itself: the oldest that it shows
+    says that it has none, and is not the table's first one: it lists what others have written, or
+    is alone and has a number that others came before. Expired ones are named as parents. Raises
+    SnapshotGone, MetadataFileGone, RetryLater."""
+    table.snapshot(snapshot_id)
+    *_, oldest = table.ancestors(snapshot_id)
+    if oldest.parent_snapshot_id is not None:
+        return False
+    if len(table.snapshots) == 1 and (oldest.sequence_number or 0) > 1:
+        return True
+    return bool(traced(table.manifests(oldest)) - {oldest.snapshot_id})
+
+
+def traces(
+    table: LoadedTable,
+    snapshot_id: int,
+    wanted: frozenset[int],
+    read: Iterable[FileEntry] = (),
+    lineages: Lineages | None = None,
+) -> frozenset[int]:
+    """Snapshots behind one whose history is hidden; at least those of `wanted` that it has
+    something of. {} where none is hidden. `read`: entries of it that were read anyway; others are
+    read where these, and what `lineages` knows, do not do. Raises as `hides_history`."""
+    shown = [one.snapshot_id for one in table.ancestors(snapshot_id)]
+    if len(shown) > 1 and wanted <= set(shown):  # no list of a root has to be read for it
+        return frozenset()
+    if not hides_history(table, snapshot_id):
+        return frozenset()
+    key = table.identity.key
+    known = UNKNOWN if lineages is None else lineages.of(key)
+    manifests = table.manifests(table.snapshot(snapshot_id))
+    found = known.ancestors(traced(manifests, read))
+    left = MAX_READ_BYTES
+    for manifest in manifests:
+        if wanted <= found:
+            break
+        if manifest.existing_files == 0:  # then all entries are of the snapshot that wrote it
+            continue
+        if (left := left - manifest.length) < 0:
+            break
+        found |= known.ancestors(traced((), table.entries(manifest)))
+    if lineages is not None:
+        lineages.keep(key, known.with_head(snapshot_id, found - {snapshot_id}))
+    return found

@@ -1,0 +1,190 @@
+"""Can a maintenance commit be taken back, and if not, why not? Answered from the table alone.
+
+Taking it back sets the ref to the snapshot before the commit, while that is retained and nothing
+has landed since: the files that it replaced are live again, and its own go when its snapshot
+expires. Nothing is written anew and no row changes, since a rewrite changes none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from firnline_domain.identity import Scope, TableName
+from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.table.update import (
+    AddSnapshotUpdate,
+    AssertRefSnapshotId,
+    AssertTableUUID,
+    SetSnapshotRefUpdate,
+)
+
+from firnline_iceberg.commit.hidden_history import hides_history
+from firnline_iceberg.commit.pinned_head import changed_by
+from firnline_iceberg.commit.previous_state import knowing_before
+from firnline_iceberg.commit.rewrite import claimed_task_ids
+from firnline_iceberg.metadata.entries import FileEntry, Status
+from firnline_iceberg.storage.errors import unreachable
+from firnline_iceberg.table.catalog_client import Tables
+from firnline_iceberg.table.loaded_table import LoadedTable
+
+NAMED = 10  # later commits, at the most
+
+
+@dataclass(frozen=True)
+class Undo:
+    """What taking a task back comes to."""
+
+    ref: str
+    snapshot_ids: tuple[int, ...]  # of its commit, the newest first
+    restored: int  # the head of the ref afterwards
+    task_ids: tuple[str, ...]  # all that the snapshots serve; the others go back as well
+    scopes: tuple[Scope, ...]
+    files_back: int  # live again
+    files_gone: int  # not live any more
+    snapshot: Snapshot | None = None  # `restored`, where the catalog has to be told of it anew
+
+    @property
+    def head(self) -> int:
+        """What has to be the head of the ref now."""
+        return self.snapshot_ids[0]
+
+
+@dataclass(frozen=True)
+class CannotUndo:
+    """Why not, and what can be done instead."""
+
+    # history_hidden | snapshot_gone | not_in_history | later_commits | parent_gone | files_gone
+    reason: str
+    detail: str
+    remedy: str
+
+
+def undo_of(table: LoadedTable, ref: str, task_id: str) -> Undo | CannotUndo:
+    """Raises RefGone, MetadataFileGone, RetryLater where storage does not answer."""
+    head = table.head(ref).snapshot_id
+    made = [
+        snapshot.snapshot_id
+        for snapshot in table.snapshots
+        if task_id in claimed_task_ids(snapshot.summary)
+    ]
+    if not made and hides_history(table, head):
+        return _hidden(table, ref)
+    if not made:
+        return CannotUndo(
+            "snapshot_gone",
+            f"{table.identity.dotted} retains no snapshot of task {task_id}: it made none, or it "
+            "is expired, and the files that it replaced went with the snapshots before it",
+            "no state of before it is left in the table; only a backup has one",
+        )
+    history = list(table.ancestors(head))
+    if not {one.snapshot_id for one in history} & {*made}:
+        return CannotUndo(
+            "not_in_history",
+            f"snapshot {made[-1]} is not in the history of {ref}: it was taken back before, or "
+            "the branch was rolled back past it",
+            "there is nothing left to undo",
+        )
+    mine = [place for place, one in enumerate(history) if task_id in claimed_task_ids(one.summary)]
+    upto = history[: mine[-1] + 1]  # a handover commits twice, and others may come in between
+    later = [one for one in upto if task_id not in claimed_task_ids(one.summary)]
+    if later:
+        return _buried(later)
+    return _taken_back(table, ref, upto)
+
+
+def give_back(tables: Tables, table: TableName, undo: Undo) -> bool:
+    """Set a ref back to a snapshot that the catalog does not show: it is added once more, with its
+    own id and number. False where another commit has landed since, or the catalog has not done it:
+    Nessie passes over what it does not know. Raises TableGone, RetryLater: perhaps it is done."""
+    assert undo.snapshot is not None
+    ref = {"ref-name": undo.ref, "type": "branch", "snapshot-id": undo.restored}
+    updates = (AddSnapshotUpdate(snapshot=undo.snapshot), SetSnapshotRefUpdate.model_validate(ref))
+    pinned = {"ref": undo.ref, "snapshot-id": undo.head}
+    requirements = (
+        AssertTableUUID(uuid=UUID(table.uuid)),
+        AssertRefSnapshotId.model_validate(pinned),
+    )
+    if not tables.commit(table, requirements, updates):
+        return False
+    return tables.load(table).head_id(undo.ref) == undo.restored
+
+
+def _hidden(table: LoadedTable, ref: str) -> CannotUndo:
+    return CannotUndo(
+        "history_hidden",
+        f"of {table.identity.dotted} the catalog shows the current snapshot alone. That is another "
+        f"one than the task's, or no metadata file of the state before it is left that {ref} could "
+        "be set to",
+        "take it back in the catalog itself, which has kept that state and its files: in Nessie, "
+        "assign the branch to the commit before it. What came after it to any table of that "
+        "branch goes along",
+    )
+
+
+def _buried(later: Sequence[Snapshot]) -> CannotUndo:
+    named = "; ".join(map(_described, later[:NAMED]))
+    more = f"; and {len(later) - NAMED} more" if len(later) > NAMED else ""
+    return CannotUndo(
+        "later_commits",
+        f"{len(later)} later on top of it: {named}{more}",
+        "undo Firnline's own among them first, the newest before the others; what a writer "
+        "committed would be lost with it, so it stays. Its rows are the same either way",
+    )
+
+
+def _described(snapshot: Snapshot) -> str:
+    operation = snapshot.summary.operation.value if snapshot.summary else "unknown"
+    tasks = ",".join(claimed_task_ids(snapshot.summary))
+    return f"{snapshot.snapshot_id} ({operation}{f', task {tasks}' if tasks else ''})"
+
+
+def _taken_back(table: LoadedTable, ref: str, ours: Sequence[Snapshot]) -> Undo | CannotUndo:
+    parent, earlier = ours[-1].parent_snapshot_id, None
+    if parent is None and hides_history(table, ours[0].snapshot_id):
+        if (known := knowing_before(table, ref)) is None:
+            return _hidden(table, ref)
+        table, state = known
+        earlier, parent = state.snapshot, state.snapshot.snapshot_id
+    if parent is None or not table.retains(parent):
+        return CannotUndo(
+            "parent_gone",
+            f"snapshot {parent}, the state before it, is expired, and its files with it",
+            "no state of before it is left in the table; only a backup has one",
+        )
+    entries = [entry for snapshot in ours for entry in changed_by(table, snapshot.snapshot_id)]
+    # Of several snapshots, one may have removed what another had added.
+    added = {entry.normal for entry in entries if entry.status is Status.ADDED}
+    back = {
+        entry.normal: entry for entry in entries if not entry.live and entry.normal not in added
+    }
+    if missing := _first_missing(table, back.values()):
+        return CannotUndo(
+            "files_gone",
+            f"{missing}, which it replaced, does not exist any more",
+            "somebody removed files that a retained snapshot has; the table as it is now is whole",
+        )
+    tasks = (task for snapshot in ours for task in claimed_task_ids(snapshot.summary))
+    scopes = sorted({entry.scope for entry in entries})
+    return Undo(
+        ref,
+        tuple(snapshot.snapshot_id for snapshot in ours),
+        parent,
+        tuple(dict.fromkeys(tasks)),
+        tuple(scopes),
+        len(back),
+        len(added),
+        earlier,
+    )
+
+
+def _first_missing(table: LoadedTable, entries: Iterable[FileEntry]) -> str | None:
+    try:
+        return next((entry.path for entry in entries if not _exists(table, entry)), None)
+    except OSError as error:
+        raise unreachable("storage", error) from error
+
+
+def _exists(table: LoadedTable, entry: FileEntry) -> bool:
+    return bool(table.io.new_input(entry.path).exists())

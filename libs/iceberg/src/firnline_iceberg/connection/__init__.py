@@ -1,0 +1,1 @@
+"""The connection to a REST catalog: properties, authentication, health."""

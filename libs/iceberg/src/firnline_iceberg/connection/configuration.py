@@ -1,0 +1,148 @@
+"""Which catalogs there are: from `firnline.toml`, from variables, and from PyIceberg's own settings
+of the same names.
+
+| where | |
+| --- | --- |
+| `FIRNLINE_CATALOG__LAKE__S3__ENDPOINT` | `s3.endpoint` of the catalog `lake` |
+| `[catalogs.lake]` in the file of FIRNLINE_CONFIG | |
+| `PYICEBERG_CATALOG__LAKE__...`, `.pyiceberg.yaml` | for catalogs that one of the two above names |
+| `FIRNLINE_CATALOG_URI` | alone: one catalog, `lake`, that asks for nothing |
+
+What is further up in the table wins.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+from firnline_adapters.config.config_file import ConfigFile, learn_properties, read_config
+from firnline_adapters.config.fleet_settings import CATALOG_URI
+from firnline_adapters.config.references import Unresolved, resolved
+from firnline_domain.errors import Misconfigured
+
+from firnline_iceberg.connection.connection import NAME, CatalogConnection
+
+OURS: Final = "FIRNLINE_CATALOG__"
+THEIRS: Final = "PYICEBERG_CATALOG__"
+YAML: Final = ".pyiceberg.yaml"
+Connections = Mapping[str, CatalogConnection]
+
+
+def connections_here(environment: Mapping[str, str] = os.environ) -> Connections:
+    """Those that the environment names. Raises Misconfigured."""
+    file = read_config(environment.get("FIRNLINE_CONFIG"), environment)
+    return connections(file, environment.get(CATALOG_URI.variable), environment)
+
+
+def connections(
+    file: ConfigFile | None, uri: str | None = None, environment: Mapping[str, str] = os.environ
+) -> Connections:
+    """All catalogs by name; `uri`: the short form. {} where nobody names one. Raises
+    Misconfigured, naming each place and key that is wrong."""
+    named = _of_environment(OURS, environment)
+    tables = {} if file is None else file.catalogs
+    lower = {name.lower() for name in tables}
+    names = [*tables, *(name for name in named if name not in lower)]
+    if uri:
+        if names:
+            raise Misconfigured(
+                f"{CATALOG_URI.variable} and {_place(names[0], file)} both name a catalog: "
+                "take the variable out, or the other"
+            )
+        return {NAME: _made(NAME, {"uri": uri}, CATALOG_URI.variable)}
+    if not names:
+        return {}
+    theirs, yaml_file = _of_pyiceberg(environment)
+    found = {}
+    for name in names:
+        key = name.lower()
+        given = {**theirs.get(key, {}), **tables.get(name, {}), **named.get(key, {})}
+        sources = [_place(name, file)] + [str(yaml_file)] * (key in theirs)
+        found[name] = _made(name, given, " and ".join(sources))
+    return found
+
+
+def the_one(found: Connections) -> CatalogConnection:
+    """Of a service that speaks to one catalog. Raises Misconfigured."""
+    if len(found) == 1:
+        return next(iter(found.values()))
+    if found:
+        raise Misconfigured(f"catalogs {', '.join(found)}: this service speaks to one")
+    raise Misconfigured(
+        f"no catalog is named: set FIRNLINE_CONFIG to a firnline.toml with [catalogs.NAME], or "
+        f"{CATALOG_URI.variable} for one that asks for nothing"
+    )
+
+
+def _made(name: str, properties: Mapping[str, str], source: str) -> CatalogConnection:
+    learn_properties(properties)
+    try:
+        return CatalogConnection(name, properties)
+    except Misconfigured as error:
+        lines = str(error).splitlines()
+        raise Misconfigured("\n".join(f"{source}: {one}" for one in lines)) from None
+
+
+def _place(name: str, file: ConfigFile | None) -> str:
+    if file is not None and name in file.catalogs:
+        return f"{file.path}: [catalogs.{name}]"
+    return f"{OURS}{name.upper().replace('-', '_')}__*"
+
+
+def _of_environment(prefix: str, environment: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    """Catalog -> properties, as PyIceberg reads its own variables: `__` is a dot, `_` a hyphen."""
+    found: dict[str, dict[str, str]] = {}
+    for variable, value in environment.items():
+        name, _, key = variable.upper().removeprefix(prefix).partition("__")
+        if variable.upper().startswith(prefix) and key and value:
+            words = (one.replace("__", ".").replace("_", "-").lower() for one in (name, key))
+            catalog, word = words
+            found.setdefault(catalog, {})[word] = _resolved(variable, word, value, environment)
+    return found
+
+
+def _resolved(variable: str, word: str, value: str, environment: Mapping[str, str]) -> str:
+    if word == "warehouse":
+        return value
+    try:
+        return resolved(value, environment)
+    except Unresolved as error:
+        raise Misconfigured(f"{variable} ({error})") from None
+
+
+def _of_pyiceberg(environment: Mapping[str, str]) -> tuple[dict[str, dict[str, str]], Path | None]:
+    """Catalog -> properties as PyIceberg would load them, and the file that it would read."""
+    found: dict[str, dict[str, str]] = {}
+    place = _yaml_file(environment)
+    if place is not None:
+        try:
+            content = yaml.load(place.read_text(), yaml.BaseLoader)  # all values are texts
+            catalogs = content.get("catalog") or {}
+            found = {name.lower(): dict(_flat(catalogs[name])) for name in catalogs}
+        except (OSError, UnicodeDecodeError, yaml.YAMLError, AttributeError, TypeError) as error:
+            where = getattr(error, "problem_mark", None)  # the text may quote a secret
+            raise Misconfigured(
+                f"{place}: not PyIceberg's settings {where or ''}".strip()
+            ) from None
+    for name, properties in _of_environment(THEIRS, environment).items():
+        found[name] = {**found.get(name, {}), **properties}
+    return found, place
+
+
+def _yaml_file(environment: Mapping[str, str]) -> Path | None:
+    home = environment.get("HOME") or os.path.expanduser("~")
+    folders = (environment.get("PYICEBERG_HOME"), home, os.getcwd())
+    files = (Path(folder, YAML) for folder in folders if folder)
+    return next((file for file in files if file.is_file()), None)
+
+
+def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    for name, value in table.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", str(value)

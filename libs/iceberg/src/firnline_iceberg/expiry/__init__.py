@@ -1,0 +1,1 @@
+"""Expire snapshots, refs and metadata files."""

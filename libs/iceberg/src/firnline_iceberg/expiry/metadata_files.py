@@ -1,0 +1,78 @@
+"""Metadata files that a table's log does not name any more. Each commit leaves one, and unless the
+table says otherwise, nobody removes it (spec, "Table Metadata and Snapshots")."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+
+from firnline_domain.errors import StorageUnreachable
+
+from firnline_iceberg.removal.removal import remove_old_metadata
+from firnline_iceberg.storage.paths import file_name, folder_of
+from firnline_iceberg.table.listing import Storage
+from firnline_iceberg.table.loaded_table import LoadedTable
+from firnline_iceberg.table.metadata_file import read_uuid
+
+DELETE_AFTER_COMMIT = "write.metadata.delete-after-commit.enabled"
+PREVIOUS_VERSIONS = "write.metadata.previous-versions-max"
+_NAME = re.compile(
+    r"(\d{5,18})-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?:\.gz)?\.metadata\.json(?:\.gz)?"
+)
+THREADS = 8
+
+
+def wanted_settings(versions: int) -> dict[str, str]:
+    """With which a catalog keeps no more files than the current one and so many before it."""
+    return {DELETE_AFTER_COMMIT: "true", PREVIOUS_VERSIONS: str(versions)}
+
+
+def differing(table: LoadedTable, wanted: Mapping[str, str]) -> dict[str, str]:
+    """Those that the table does not have yet."""
+    properties = table.properties
+    return {
+        name: text
+        for name, text in wanted.items()
+        if properties.get(name, "").strip().lower() != text
+    }
+
+
+def remove_unlogged(table: LoadedTable) -> int:
+    """Number of metadata files of the table that went: those that are older than all that its log
+    names, by the number of the version in their names. Lists the folder, and reads the beginning
+    of each file before it goes: another table may have had the same location.
+
+    Nothing goes of a table whose catalog has a prefix: the branches of one table lie in one folder,
+    and each has a file of its own that is the current one. Raises StorageUnreachable.
+    """
+    log = [table.metadata_location, *(one.metadata_file for one in table.metadata.metadata_log)]
+    numbers = [version(file_name(path)) for path in log]
+    known = [one for one in numbers if one is not None]
+    if table.identity.prefix or len(known) < len(numbers):
+        return 0
+    paths = list(_older(table, folder_of(table.metadata_location), min(known)))
+    try:
+        with ThreadPoolExecutor(THREADS) as pool:
+            return sum(pool.map(lambda path: _removed(table, path), paths))
+    except OSError as error:
+        raise StorageUnreachable(f"old metadata files: {error}") from error
+
+
+def version(name: str) -> int | None:
+    """Which one a metadata file is, by its name; None for a name that Iceberg's catalogs do not
+    give."""
+    found = _NAME.fullmatch(name)
+    return int(found[1]) if found else None
+
+
+def _older(table: LoadedTable, folder: str, than: int) -> Iterator[str]:
+    for file in Storage(table, folder).files():
+        number = version(file.place)
+        if number is not None and number < than:
+            yield f"{folder}/{file.place}"
+
+
+def _removed(table: LoadedTable, path: str) -> bool:
+    is_own = read_uuid(table, path) == str(table.metadata.table_uuid)
+    return is_own and remove_old_metadata(table, path)

@@ -1,0 +1,1 @@
+"""Iceberg's Java library in a JVM of this process."""

@@ -1,0 +1,103 @@
+"""Iceberg's Java objects from Python: works on any py4j `jvm`, ours (`jvm`) or a Spark session's.
+
+No Java class name of Iceberg stands anywhere else but here, in `java_loops` and in `commits`.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from firnline_domain.identity import PREFIX_HEADER, TableName, canonical_prefix
+from firnline_domain.records.results import DeleteKind
+
+from firnline_iceberg.connection.connection import Catalog, CatalogConnection, connection_of
+from firnline_iceberg.connection.prefix import OtherPrefix
+from firnline_iceberg.java.tls import use as use_tls
+from firnline_iceberg.metadata.entries import DeleteFileEntry, FileEntry
+
+_CONTENT = {
+    DeleteKind.EQUALITY: "equality-deletes",
+    DeleteKind.POSITION: "position-deletes",
+    DeleteKind.DELETION_VECTOR: "position-deletes",
+}
+
+
+def rest_catalog(jvm: Any, catalog: Catalog, **properties: str) -> Any:
+    """A Java `RESTCatalog`; asks the server for its configuration at once. What it scans is not
+    reported: planners learn from reports how often others read a table."""
+    connection, given = connection_of(catalog), jvm.java.util.HashMap()
+    use_tls(jvm, connection)
+    for key, value in {**connection.java(), **properties}.items():
+        given.put(key, value)
+    configuration = jvm.org.apache.hadoop.conf.Configuration()
+    made = jvm.org.apache.iceberg.CatalogUtil.buildIcebergCatalog(
+        connection.name, given, configuration
+    )
+    refuse_other_prefix(connection, made)
+    return made
+
+
+def refuse_other_prefix(connection: CatalogConnection, made: Any) -> None:
+    """Raises OtherPrefix where a Java catalog, made for a prefix (`at_prefix`), is at another. One
+    that was made for none is where its server has led it: `prefix_of` tells."""
+    wanted = connection.properties.get(f"header.{PREFIX_HEADER}")
+    if wanted is not None and (found := prefix_of(made)) != wanted:
+        raise OtherPrefix(connection.name, wanted, found)
+
+
+def prefix_of(made: Any) -> str:
+    """Of a Java `RESTCatalog`."""
+    return canonical_prefix(made.properties().get("prefix") or "")
+
+
+def load_table(jvm: Any, catalog: Any, table: TableName) -> Any:
+    """A Java `Table`, freshly loaded."""
+    text = json.dumps({"namespace": table.namespace, "name": table.name})
+    return catalog.loadTable(jvm.org.apache.iceberg.catalog.TableIdentifierParser.fromJson(text))
+
+
+def manifests_of(jvm: Any, catalog: Any, table: TableName) -> int:
+    """How many the newest snapshot of a table has, by Java and its FileIO; 0 where it has none."""
+    found = load_table(jvm, catalog, table)
+    snapshot = found.currentSnapshot()
+    return 0 if snapshot is None else int(snapshot.allManifests(found.io()).size())
+
+
+def content_file(jvm: Any, table: Any, text: str) -> Any:
+    """A Java `DataFile` or `DeleteFile` of a Java `Table` from its `ContentFileParser` JSON."""
+    iceberg = jvm.org.apache.iceberg
+    node = iceberg.shaded.com.fasterxml.jackson.databind.ObjectMapper().readTree(text)
+    return iceberg.ContentFileParser.fromJson(node, table.specs())
+
+
+def content_file_json(jvm: Any, table: Any, file: Any) -> str:
+    """The other way round."""
+    spec = table.specs().get(file.specId())
+    return str(jvm.org.apache.iceberg.ContentFileParser.toJson(file, spec))
+
+
+def removal_json(entry: FileEntry, partition_fields: int) -> str:
+    """What Java needs to know of a live file in order to remove it: a manifest filter compares
+    the path, and of a DV its offset, and prunes by partition; statistics come from the manifest.
+    `partition_fields`: of the file's spec, void ones included.
+    """
+    partition = json.loads(entry.partition) or [None] * partition_fields
+    body: dict[str, Any] = {
+        "spec-id": entry.spec_id,
+        "content": "data",
+        "file-path": entry.path,
+        "file-format": entry.format.lower(),
+        "partition": partition,
+        "file-size-in-bytes": entry.bytes,
+        "record-count": entry.records,
+    }
+    if isinstance(entry, DeleteFileEntry):
+        body["content"] = _CONTENT[entry.kind]
+        if entry.equality_ids:
+            body["equality-ids"] = list(entry.equality_ids)
+        if entry.kind is DeleteKind.DELETION_VECTOR:
+            body["referenced-data-file"] = entry.referenced_data_file
+            body["content-offset"] = entry.content_offset
+            body["content-size-in-bytes"] = entry.content_size
+    return json.dumps(body)

@@ -1,0 +1,193 @@
+"""Avro files of Iceberg metadata, read by field id and only as far as they are needed.
+
+Names changed between versions and writers, field ids did not. Logical types stay raw values,
+because a partition value may lie outside what Python's `date` can hold.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from collections.abc import Collection, Iterator, Mapping
+from functools import lru_cache
+from io import BytesIO
+from typing import Any
+
+import fastavro
+from firnline_domain.errors import TaskRefused
+from pyiceberg.io import FileIO
+
+from firnline_iceberg.storage.errors import unreachable
+
+Schema = dict[str, Any]
+Record = dict[str, Any]
+
+_OURS = b"firnline-"  # `naming.PREFIX`
+_HEADER = fastavro.parse_schema(
+    {
+        "type": "record",
+        "name": "header",
+        "fields": [
+            {"name": "magic", "type": {"type": "fixed", "name": "magic", "size": 4}},
+            {"name": "meta", "type": {"type": "map", "values": "bytes"}},
+        ],
+    }
+)
+
+
+class MetadataFileGone(TaskRefused):
+    """A manifest list or manifest does not exist any more: its snapshot was expired."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__("metadata_file_gone", f"{path} does not exist")
+
+
+class MetadataUnreadable(TaskRefused):
+    """A metadata file is not what the specification says; nobody has served its table."""
+
+    def __init__(self, path: str, why: object) -> None:
+        super().__init__("metadata_unreadable", f"{path}: {why!r}")
+
+
+BROKEN = (ValueError, IndexError, EOFError, KeyError, TypeError, zlib.error, struct.error)
+"""What fastavro raises where bytes and schema do not agree."""
+
+
+class Wanted:
+    """Field ids to read of a record, with the names to give them.
+
+    `nested` goes on into records; `every` (for a partition tuple) takes all fields, each
+    under `every` + its field id. `most`: nearly all of a record's bytes are wanted. Then what is
+    not is decoded, too, which takes fastavro a third to a half of the time of skipping it.
+    """
+
+    def __init__(
+        self,
+        names: Mapping[int, str] | None = None,
+        nested: Mapping[int, Wanted] | None = None,
+        every: str | None = None,
+        most: bool = False,
+    ) -> None:
+        self._names = names or {}
+        self._nested = nested or {}
+        self._every = every
+        self.most = most
+
+    def narrow(self, schema: Schema) -> Schema:
+        """A reader's schema for the writer's `schema`: the wanted fields, renamed."""
+        return self._record(schema, narrowed=True)
+
+    def rename(self, schema: Schema) -> Schema:
+        """The writer's schema, with names that we give: bytes are without names."""
+        return self._record(schema, narrowed=False)
+
+    def _record(self, schema: Schema, narrowed: bool) -> Schema:
+        fields = schema["fields"]
+        if narrowed:
+            fields = [one for one in fields if self._name(one) is not None]
+        return {**schema, "fields": [self._field(one, narrowed) for one in fields]}
+
+    def _within(self, kind: Any, narrowed: bool) -> Any:
+        """Of a record that is optional too: Sail 0.7.2 writes partitions so."""
+        if isinstance(kind, list):
+            return [one if one == "null" else self._record(one, narrowed) for one in kind]
+        return self._record(kind, narrowed)
+
+    def _name(self, field: Schema) -> str | None:
+        key = field.get("field-id")
+        if self._every is not None:
+            return f"{self._every}{key}"
+        return self._names.get(key) if key is not None else None
+
+    def _field(self, field: Schema, narrowed: bool) -> Schema:
+        name = self._name(field)
+        if name is None:  # no name of ours has a blank
+            return {**field, "name": f"not wanted: {field['name']}"}
+        inner = self._nested.get(field["field-id"])
+        kind = inner._within(field["type"], narrowed) if inner else field["type"]
+        return {**field, "name": name, "aliases": [field["name"]], "type": kind}
+
+
+def records(io: FileIO, path: str, wanted: Wanted) -> Iterator[Record]:
+    """Records of an Avro file.
+
+    Raises MetadataFileGone, RetryLater (storage unreachable), MetadataUnreadable: Iceberg 1.12.0
+    for one writes `fixed` partition values as `bytes`, against the schema in the same file.
+    """
+    content = content_of(io, path)
+    try:
+        yield from _decoded(content, wanted)
+    except BROKEN as error:
+        raise MetadataUnreadable(path, error) from error
+
+
+def _decoded(content: bytes, wanted: Wanted) -> Iterator[Record]:
+    stream = BytesIO(content)
+    header: Any = fastavro.schemaless_reader(stream, _HEADER, None)
+    end = stream.tell()
+    writers, readers = _schemas(wanted, header["meta"]["avro.schema"])
+    header["meta"]["avro.schema"] = writers
+    plain = BytesIO()
+    fastavro.schemaless_writer(plain, _HEADER, header)
+    plain.write(content[end:])
+    plain.seek(0)
+    return fastavro.reader(plain, reader_schema=readers)  # type: ignore[no-any-return]
+
+
+def blocks(io: FileIO, path: str) -> tuple[bytes, Iterator[tuple[int, bytes]]]:
+    """The writer's schema of an Avro file, and of each block how many records it has, and their
+    bytes, unpacked. Raises as `records`, also while it is read."""
+    content = content_of(io, path)
+    try:
+        header: Any = fastavro.schemaless_reader(BytesIO(content), _HEADER, None)
+        return header["meta"]["avro.schema"], _unpacked(path, content)
+    except BROKEN as error:
+        raise MetadataUnreadable(path, error) from error
+
+
+def _unpacked(path: str, content: bytes) -> Iterator[tuple[int, bytes]]:
+    try:
+        for block in fastavro.block_reader(BytesIO(content)):
+            yield block.num_records, block.bytes_.getvalue()
+    except BROKEN as error:
+        raise MetadataUnreadable(path, error) from error
+
+
+def holds_any(io: FileIO, path: str, names: Collection[bytes]) -> set[bytes]:
+    """Those of `names`, all of which begin with `firnline-`, that stand anywhere in the blocks of
+    an Avro file: in a path of an entry, or in a bound. Raises as `records`."""
+    content = content_of(io, path)
+    lengths = {len(name) for name in names}
+    found: set[bytes] = set()
+    try:
+        for block in fastavro.block_reader(BytesIO(content)):
+            raw = block.bytes_.getvalue()
+            at = raw.find(_OURS)
+            while at >= 0:
+                found.update(raw[at : at + length] for length in lengths)
+                at = raw.find(_OURS, at + 1)
+            found.intersection_update(names)
+    except BROKEN as error:
+        raise MetadataUnreadable(path, error) from error
+    return found
+
+
+@lru_cache(maxsize=256)  # writers' schemas repeat: one per spec, version and writer
+def _schemas(wanted: Wanted, schema: bytes) -> tuple[bytes, Schema | None]:
+    """The writer's schema as fastavro is told it, and the reader's, None: the same. It converts by
+    the writer's; a name that it does not know leaves raw values."""
+    plain = schema.replace(b'"logicalType"', b'"logicalName"')
+    if wanted.most:
+        return json.dumps(wanted.rename(json.loads(plain))).encode(), None
+    return plain, wanted.narrow(json.loads(schema))
+
+
+def content_of(io: FileIO, path: str) -> bytes:
+    try:
+        with io.new_input(path).open() as stream:
+            return stream.read()
+    except FileNotFoundError as error:
+        raise MetadataFileGone(path) from error
+    except OSError as error:
+        raise unreachable(f"cannot read {path}", error) from error

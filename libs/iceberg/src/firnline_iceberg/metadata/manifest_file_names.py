@@ -1,0 +1,59 @@
+"""Names of all files that a manifest has, without decoding it: 2 us a file in place of 8.
+
+In a block an entry's path is followed by its format, whose length comes first: `/NAME` `\\x0e`
+`PARQUET`. So a name is what stands between the last slash before that and it. Each block says how
+many entries it has: where as many names are not found, or the writer's schema has the two fields
+elsewhere, the manifest is decoded.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from pyiceberg.io import FileIO
+
+from firnline_iceberg.metadata.avro_reader import blocks, records
+from firnline_iceberg.metadata.field_ids import ENTRY_PATHS
+from firnline_iceberg.storage.paths import file_name
+
+_NAME = re.compile(rb"/([^/]*?)(?i:\x0ePARQUET|\x08AVRO|\x06ORC|\x0cPUFFIN)")
+_ENTRY_FILE, _PATH, _FORMAT = 2, 100, 101  # field ids
+
+
+def names_in(io: FileIO, path: str) -> set[str]:
+    """Of data and delete files, also of those that entries say were taken out. Raises as
+    `avro.records`."""
+    found = _plain_names(io, path)
+    if found is not None:
+        return found
+    return {file_name(row["file"]["path"]) for row in records(io, path, ENTRY_PATHS)}
+
+
+def _plain_names(io: FileIO, path: str) -> set[str] | None:
+    schema, parts = blocks(io, path)
+    if not _is_followed_by_format(json.loads(schema)):
+        return None
+    names = set[bytes]()
+    for entries, raw in parts:
+        some = _NAME.findall(raw)
+        if len(some) != entries:
+            return None
+        names.update(some)
+    try:
+        return {one.decode() for one in names}
+    except UnicodeDecodeError:
+        return None
+
+
+def _is_followed_by_format(schema: Any) -> bool:
+    file = next((one for one in schema["fields"] if one.get("field-id") == _ENTRY_FILE), None)
+    if file is None or not isinstance(file["type"], dict):
+        return False
+    fields = file["type"].get("fields", ())
+    order = [one.get("field-id") for one in fields if one["type"] == "string"]
+    at = next((n for n, one in enumerate(fields) if one.get("field-id") == _PATH), None)
+    if at is None or at + 1 == len(fields) or order[:2] != [_PATH, _FORMAT]:
+        return False
+    return bool(fields[at + 1].get("field-id") == _FORMAT)

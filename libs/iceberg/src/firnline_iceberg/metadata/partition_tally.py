@@ -1,0 +1,84 @@
+"""From manifest entries to changes per partition."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from firnline_domain.identity import Scope
+from firnline_domain.records.events import PartitionChange
+from firnline_domain.records.parts.tallies import FileTally, size_class, tally_of
+from firnline_domain.records.results import DeleteKind
+
+from firnline_iceberg.metadata.entries import DataFileEntry, DeleteFileEntry, FileEntry
+
+_DELETE_FIELDS = {
+    DeleteKind.EQUALITY: "equality_deletes",
+    DeleteKind.POSITION: "position_deletes",
+    DeleteKind.DELETION_VECTOR: "deletion_vectors",
+}
+
+
+@dataclass(slots=True)
+class _Sums:
+    """Field of FileTally -> [files, records, bytes]; a FileTally per file would be slow."""
+
+    sums: defaultdict[str, list[int]] = field(default_factory=lambda: defaultdict(lambda: [0] * 3))
+
+    def add(self, name: str, entry: FileEntry) -> None:
+        found = self.sums[name]
+        found[0] += 1
+        found[1] += entry.records
+        found[2] += _own_bytes(entry)
+
+    def tally(self) -> FileTally:
+        return FileTally(**{name: tally_of(*found) for name, found in self.sums.items()})
+
+
+@dataclass(slots=True)
+class _Partition:
+    added: _Sums = field(default_factory=_Sums)
+    removed: _Sums = field(default_factory=_Sums)
+    data_sequences: list[int] = field(default_factory=list)
+    delete_sequences: list[int] = field(default_factory=list)
+
+    def add(self, name: str, entry: FileEntry) -> None:
+        if not entry.live:
+            self.removed.add(name, entry)
+            return
+        self.added.add(name, entry)
+        of_data = isinstance(entry, DataFileEntry)
+        (self.data_sequences if of_data else self.delete_sequences).append(entry.sequence_number)
+
+    def change(self, scope: Scope) -> PartitionChange:
+        return PartitionChange(
+            scope=scope,
+            added=self.added.tally(),
+            removed=self.removed.tally(),
+            data_sequence_min=min(self.data_sequences, default=None),
+            data_sequence_max=max(self.data_sequences, default=None),
+            delete_sequence_max=max(self.delete_sequences, default=None),
+        )
+
+
+def partition_changes(
+    entries: Iterable[FileEntry], target_bytes: int
+) -> tuple[PartitionChange, ...]:
+    """One change per partition, in order: DELETED entries removed, all others added."""
+    found: defaultdict[Scope, _Partition] = defaultdict(_Partition)
+    for entry in entries:
+        found[entry.scope.counted].add(_field_of(entry, target_bytes), entry)
+    return tuple(found[scope].change(scope) for scope in sorted(found))
+
+
+def _field_of(entry: FileEntry, target_bytes: int) -> str:
+    if isinstance(entry, DeleteFileEntry):
+        return _DELETE_FIELDS[entry.kind]
+    return size_class(entry.bytes, target_bytes).value
+
+
+def _own_bytes(entry: FileEntry) -> int:
+    """A DV's own bytes: the entry's size is of the whole Puffin file, which others share."""
+    size = entry.content_size if isinstance(entry, DeleteFileEntry) else None
+    return entry.bytes if size is None else size

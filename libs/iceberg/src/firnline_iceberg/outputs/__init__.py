@@ -1,0 +1,1 @@
+"""Files that Firnline writes: names, write-ahead list, marks."""

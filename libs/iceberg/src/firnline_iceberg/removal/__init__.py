@@ -1,0 +1,1 @@
+"""Remove files: orphans, sweeps, quarantine."""

@@ -1,0 +1,335 @@
+"""Which files of a table hold rows of a kind, deleted ones as well: the files themselves are read,
+without the deletes that hide rows in them.
+
+All retained snapshots count, whatever ref they are of, and the table's quarantine. Each file is
+read: only its own schema and rows tell what it holds, not bounds, which others wrote, nor its
+purpose. Delete files can hold whole rows. A file that cannot be told about counts as one that holds
+such rows. Manifests hold values, too: as bounds, and as partition values.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+from enum import StrEnum
+from itertools import product
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from firnline_domain.errors import TaskRefused
+from firnline_domain.identity import MAIN
+from pyiceberg.expressions import AlwaysFalse, AlwaysTrue, And, BooleanExpression, Or, visitors
+from pyiceberg.expressions.parser import parse
+from pyiceberg.io import FileIO
+from pyiceberg.io.pyarrow import expression_to_pyarrow, schema_to_pyarrow
+from pyiceberg.schema import Schema
+from pyiceberg.transforms import IdentityTransform
+from pyiceberg.typedef import Record
+from pyiceberg.types import (
+    BooleanType,
+    DateType,
+    DecimalType,
+    IntegerType,
+    LongType,
+    NestedField,
+    StringType,
+)
+
+from firnline_iceberg.metadata.column_bounds import read_bound
+from firnline_iceberg.metadata.entries import DeleteFileEntry, FileEntry
+from firnline_iceberg.metadata.manifest_reader import Detail, ManifestFile
+from firnline_iceberg.removal.orphan_quarantine import quarantined
+from firnline_iceberg.scan.parquet_footers import field_id_of, fields_below
+from firnline_iceberg.scan.planning import live_files
+from firnline_iceberg.table.listing import Storage
+from firnline_iceberg.table.loaded_table import LoadedTable
+
+_ROW_ID = 2147483544  # `row` of a position-delete file: the row that it deletes
+_EPOCH = date(1970, 1, 1)
+
+
+class Kind(StrEnum):
+    """What a file that holds such rows is."""
+
+    DATA = "data file"
+    DELETE = "delete file"
+    QUARANTINED = "quarantined file"
+    MANIFEST = "manifest"
+
+
+@dataclass(frozen=True)
+class Holder:
+    """A file that holds such rows, or such values. `rows` None: it cannot be told how many, for the
+    reason `why`. `refs`: whose heads have it; `snapshots`: how many have it. `visible`: the head of
+    main has it, and no delete that applies to it."""
+
+    path: str
+    partition: str
+    rows: int | None
+    bytes: int
+    refs: tuple[str, ...]
+    snapshots: int
+    kind: Kind = Kind.DATA
+    visible: bool = False
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Rows of a kind: a condition as PyIceberg writes it, bound to the table's columns, without
+    NOT."""
+
+    condition: BooleanExpression
+    fields: Mapping[int, NestedField]
+
+    @property
+    def columns(self) -> frozenset[int]:
+        """Their field ids."""
+        return frozenset(self.fields)
+
+    def possible(self, known: Collection[int]) -> BooleanExpression:
+        """Return the condition with all else than these columns taken as met: a row that does not
+        meet it does not meet the condition."""
+        return _part(self.condition, frozenset(known), AlwaysTrue())
+
+    def certain(self, known: Collection[int]) -> BooleanExpression:
+        """Return the condition with all else than these columns taken as not met: values that meet
+        it meet the condition."""
+        return _part(self.condition, frozenset(known), AlwaysFalse())
+
+
+def _part(
+    one: BooleanExpression, known: frozenset[int], other: BooleanExpression
+) -> BooleanExpression:
+    if isinstance(one, And | Or):
+        return type(one)(_part(one.left, known, other), _part(one.right, known, other))
+    return one if visitors.extract_field_ids(one) <= known else other
+
+
+def wanted_rows(table: LoadedTable, text: str) -> Wanted:
+    """Raises TaskRefused `unreadable_condition`."""
+    try:
+        bound = visitors.bind(table.schema, parse(text), case_sensitive=True)
+        bound = visitors.rewrite_not(bound)
+        columns = {one: table.schema.find_field(one) for one in visitors.extract_field_ids(bound)}
+    except Exception as error:  # the parser's own, and those of values that fit no column
+        example = "write \"customer = 7 and day < '2026-01-01'\""
+        raise TaskRefused("unreadable_condition", f"{text}: {error}; {example}") from error
+    if not columns:
+        raise TaskRefused("unreadable_condition", f"{text}: it names no column")
+    return Wanted(bound, columns)
+
+
+def holders(table: LoadedTable, wanted: Wanted) -> list[Holder]:
+    """Find them: data and delete files by path, then manifests, then the quarantine. Raises
+    MetadataFileGone, RetryLater."""
+    of_manifest = _snapshots_by_manifest(table)
+    heads = {name: ref.snapshot_id for name, ref in table.metadata.refs.items()}
+    found, having = dict[str, FileEntry](), defaultdict[str, set[int]](set)
+    manifests = list[Holder]()
+    for manifest, ids in of_manifest.items():
+        saying = 0
+        for entry in table.entries(manifest, Detail.STATS):
+            saying += _says(table, entry, wanted)
+            if entry.live:
+                found[entry.path] = entry
+                having[entry.path] |= ids
+        if saying:
+            manifests.append(_saying(manifest, saying, _refs(heads, ids), len(ids)))
+    bare = _without_deletes(table, heads.get(MAIN))
+    read = ((entry, _counted(table, entry, wanted)) for _, entry in sorted(found.items()))
+    files = [
+        Holder(
+            entry.path,
+            entry.partition,
+            rows,
+            entry.bytes,
+            _refs(heads, having[entry.path]),
+            len(having[entry.path]),
+            Kind.DELETE if isinstance(entry, DeleteFileEntry) else Kind.DATA,
+            entry.normal in bare,
+            why,
+        )
+        for entry, (rows, why) in read
+        if rows != 0
+    ]
+    return [*files, *manifests, *_quarantined(table, wanted)]
+
+
+def _refs(heads: Mapping[str, int], ids: Collection[int]) -> tuple[str, ...]:
+    return tuple(sorted(name for name, head in heads.items() if head in ids))
+
+
+def _saying(manifest: ManifestFile, saying: int, refs: tuple[str, ...], snapshots: int) -> Holder:
+    return Holder(manifest.path, "", saying, manifest.length, refs, snapshots, Kind.MANIFEST)
+
+
+def _quarantined(table: LoadedTable, wanted: Wanted) -> Iterator[Holder]:
+    storage = Storage(table)
+    for _, file in sorted(quarantined(storage), key=lambda one: one[1].place):
+        path = f"{storage.location}/{file.place}"
+        rows, why = _rows_of_orphan(table, path, wanted)
+        if rows != 0:
+            yield Holder(path, "", rows, file.bytes, (), 0, Kind.QUARANTINED, why=why)
+
+
+def _snapshots_by_manifest(table: LoadedTable) -> dict[Any, set[int]]:
+    by_path, snapshots = dict[str, Any](), defaultdict[str, set[int]](set)
+    for snapshot in table.snapshots:
+        for manifest in table.manifests(snapshot):
+            by_path[manifest.path] = manifest
+            snapshots[manifest.path].add(snapshot.snapshot_id)
+    return {by_path[path]: ids for path, ids in snapshots.items()}
+
+
+def _without_deletes(table: LoadedTable, head: int | None) -> Collection[str]:
+    live = live_files(table, head)
+    return {one.normal for one in live.data if not live.index.for_data_file(one)}
+
+
+Counted = tuple[int | None, str]
+"""Rows; None, and the reason, where they cannot be counted."""
+HOLDS_NONE: Counted = (0, "")
+
+
+def _counted(table: LoadedTable, entry: FileEntry, wanted: Wanted) -> Counted:
+    is_delete = isinstance(entry, DeleteFileEntry)
+    if entry.format == "PUFFIN" and is_delete:
+        return HOLDS_NONE  # a deletion vector has positions alone
+    if entry.encrypted:
+        return None, "it is encrypted"
+    if entry.format != "PARQUET":
+        return None, f"{entry.format} is not read"
+    return _rows(table.io, entry.path, wanted, is_delete)
+
+
+def _rows_of_orphan(table: LoadedTable, path: str, wanted: Wanted) -> Counted:
+    """Of what has its kind in its name alone."""
+    if path.endswith((".metadata.json", ".puffin", ".crc")):
+        return HOLDS_NONE
+    if path.endswith(".parquet"):
+        return _rows(table.io, path, wanted, is_delete=True)
+    return None, "its format is not read"
+
+
+def _rows(io: FileIO, path: str, wanted: Wanted, is_delete: bool) -> Counted:
+    """As they lie there, all of them: statistics leave out no row group. `is_delete`: without any
+    of the columns the file holds none; of a data file the value is elsewhere then (a partition, a
+    default)."""
+    try:
+        with io.new_input(path).open() as source:
+            parquet = pq.ParquetFile(
+                source, coerce_int96_timestamp_unit="us", arrow_extensions_enabled=False
+            )
+            places, ids = _places(parquet.schema_arrow, wanted.columns)
+            if None in ids:
+                return None, "a column of it has no field id"
+            if not places and not wanted.columns & ids:
+                return HOLDS_NONE if is_delete else (None, "it has none of the columns")
+            rows = _matching(parquet, places, wanted)
+    except (OSError, ValueError, TypeError, NotImplementedError, pa.ArrowException) as error:
+        return None, f"it cannot be read: {str(error).splitlines()[0][:200]}"
+    if rows and (missing := wanted.columns - set(places)):
+        names = ", ".join(sorted(wanted.fields[one].name for one in missing))
+        return None, f"{names} is no top column of it"
+    return rows, ""
+
+
+Places = dict[int, tuple[str, int | None]]
+"""By field id: the file's column, and the field in it where that is a whole row."""
+
+
+def _places(schema: pa.Schema, wanted: Collection[int]) -> tuple[Places, set[int | None]]:
+    """Find the wanted columns at the top of a file, and in the rows of a position-delete file; and
+    the ids of all fields at any depth."""
+    places, ids = Places(), set[int | None]()
+    for column in schema:
+        number = field_id_of(column)
+        ids.add(number)
+        if number is not None and number in wanted:
+            places[number] = (column.name, None)
+        inner = list(fields_below(column))
+        ids.update(field_id_of(one) for one in inner)
+        if number == _ROW_ID and pa.types.is_struct(column.type):
+            for at, one in enumerate(column.type):
+                if (below := field_id_of(one)) in wanted and below is not None:
+                    places.setdefault(below, (column.name, at))
+    return places, ids
+
+
+def _matching(parquet: pq.ParquetFile, places: Places, wanted: Wanted) -> int:
+    condition = wanted.possible(places)
+    if isinstance(condition, AlwaysTrue):
+        return int(parquet.metadata.num_rows)
+    fields = [wanted.fields[one] for one in places]
+    target = schema_to_pyarrow(Schema(*fields), include_field_ids=False)
+    filtered, rows = expression_to_pyarrow(condition), 0
+    for batch in parquet.iter_batches(columns=sorted({name for name, _ in places.values()})):
+        pairs = zip(places.values(), target, strict=True)
+        arrays = [_array(batch, place).cast(field.type) for place, field in pairs]
+        rows += pa.Table.from_arrays(arrays, names=target.names).filter(filtered).num_rows
+    return rows
+
+
+def _array(batch: pa.RecordBatch, place: tuple[str, int | None]) -> pa.Array:
+    name, at = place
+    column = batch.column(batch.schema.get_field_index(name))
+    return column if at is None else pc.struct_field(column, [at])
+
+
+def _says(table: LoadedTable, entry: FileEntry, wanted: Wanted) -> bool:
+    """Whether bounds or partition values of an entry, live or not, together meet the condition."""
+    known = {
+        number: values
+        for number, field in wanted.fields.items()
+        if (values := _values(table, entry, field))
+    }
+    condition = wanted.certain(known)
+    if isinstance(condition, AlwaysFalse):
+        return False
+    at = {field.field_id: place for place, field in enumerate(table.schema.fields)}
+    for chosen in product(*known.values()):
+        row: list[Any] = [None] * len(at)
+        for number, value in zip(known, chosen, strict=True):
+            row[at[number]] = value
+        if visitors.visit(condition, visitors._ExpressionEvaluationVisitor(Record(*row))):
+            return True
+    return False
+
+
+def _values(table: LoadedTable, entry: FileEntry, field: NestedField) -> set[Any]:
+    """Values of a top column that an entry says: both bounds, and the partition's own."""
+    stats, number = entry.stats, field.field_id
+    if stats is None or number not in {one.field_id for one in table.schema.fields}:
+        return set()
+    bounds = (read_bound(field.field_type, one.get(number)) for one in (stats.lower, stats.upper))
+    found = {one for one in bounds if one is not None}
+    spec = table.spec(entry.spec_id)
+    for one, value in zip(spec.fields, json.loads(entry.partition), strict=False):
+        if one.source_id == number and isinstance(one.transform, IdentityTransform):
+            found |= {made for made in (_partition_value(field, value),) if made is not None}
+    return found
+
+
+def _partition_value(field: NestedField, value: Any) -> Any:
+    """Read a canonical partition value; None for types that a bound says as well (times)."""
+    kind = field.field_type
+    try:
+        if isinstance(kind, DateType):
+            return (date.fromisoformat(value) - _EPOCH).days
+        if isinstance(kind, DecimalType):
+            return Decimal(value)
+    except (ValueError, TypeError, ArithmeticError):
+        return None
+    return value if isinstance(kind, BooleanType | IntegerType | LongType | StringType) else None
+
+
+def scopes_of(found: Collection[Holder]) -> Iterator[str]:
+    """Partitions of which files that main still has hold such rows."""
+    yield from sorted({one.partition for one in found if MAIN in one.refs})

@@ -1,0 +1,136 @@
+"""Moves files of a table from a place below its location to another. One that cannot be moved
+stays, and is told; the others are moved.
+
+Arrow's move is a rename on local disks, HDFS and Azure's stores with folders. On S3 and on Azure's
+others a move is a copy and a deletion; Arrow's would also write a mark for each folder on the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from itertools import islice
+from typing import Final
+
+from firnline_domain.errors import StorageUnreachable
+
+from firnline_iceberg.removal.removal import (
+    Move,
+    NotRemovable,
+    copies_to_move,
+    copy_large_file,
+    copy_small_file,
+    remove_copied,
+    rename_file,
+)
+from firnline_iceberg.storage.s3_multipart_copy import MAX_COPY, PART_BYTES
+from firnline_iceberg.table.listing import Storage
+
+THREADS: Final = 8  # moves at once
+AT_ONCE: Final = 1_000  # files that are copied before any of them is removed where they were
+MAX_LEFT: Final = 100  # files of which each may have its reason; of more it is the store's
+
+
+@dataclass
+class Moved:
+    """`left`: why each file that could not be moved is where it was, by its place. What had been
+    cleared up by its writer is in neither."""
+
+    files: int = 0
+    bytes: int = 0
+    left: dict[str, str] = field(default_factory=dict)
+
+    def _add(self, move: Move) -> None:
+        self.files += 1
+        self.bytes += move.bytes
+
+    def _leave(self, move: Move, error: Exception | str) -> None:
+        self.left[move.place] = str(error)
+        if len(self.left) > MAX_LEFT:
+            raise StorageUnreachable(f"cannot move {move.place}, nor {MAX_LEFT} others: {error}")
+
+
+@dataclass
+class Mover:
+    """Of one table. `max_copy`: bytes of the largest object that the store copies by one request;
+    larger ones are copied by parts of `part_bytes`."""
+
+    storage: Storage
+    max_copy: int = MAX_COPY
+    part_bytes: int = PART_BYTES
+
+    def move_all(self, moves: Iterable[Move]) -> Moved:
+        """On S3 a copy of each, and a deletion for each thousand; a file that is copied and not yet
+        deleted is in both places if this ends. Raises StorageUnreachable where more than `MAX_LEFT`
+        cannot be moved; what has been moved by then stays there."""
+        found, rest = Moved(), iter(moves)
+        with ThreadPoolExecutor(THREADS) as pool:
+            while some := list(islice(rest, AT_ONCE)):
+                if self.storage.bucket()[0] is None:
+                    _tried(pool, self._move, some, found, found._add)
+                else:
+                    self._move_objects(pool, some, found)
+        return found
+
+    def _move_objects(self, pool: ThreadPoolExecutor, some: Sequence[Move], found: Moved) -> None:
+        copied = list[Move]()
+        small = [one for one in some if one.bytes <= self.max_copy]
+        _tried(pool, self._copy, small, found, copied.append)
+        for one in some:
+            if one.bytes > self.max_copy:
+                try:
+                    done = copy_large_file(pool, self.storage, one, self.part_bytes)
+                except (NotRemovable, OSError) as error:
+                    found._leave(one, error)
+                else:
+                    copied += [one] if done else []
+        try:
+            stuck = remove_copied(self.storage, copied)
+        except OSError as error:
+            raise StorageUnreachable(f"moved, not removed: {error}") from error
+        for one in copied:
+            if (why := stuck.get(one.place)) is None:
+                found._add(one)
+            else:
+                found._leave(one, f"copied, not removed: {why}")
+
+    def _move(self, move: Move) -> bool:
+        """False: it is not there any more. Raises NotRemovable, OSError."""
+        if not self._copies:
+            return rename_file(self.storage, move)
+        if not self._copy(move):
+            return False
+        remove_copied(self.storage, [move])
+        return True
+
+    @cached_property
+    def _copies(self) -> bool:
+        return copies_to_move(self.storage)
+
+    def _copy(self, move: Move) -> bool:
+        """Within the store. False: it is not there any more. Raises NotRemovable, OSError."""
+        return copy_small_file(self.storage, move)
+
+
+def _tried(
+    pool: ThreadPoolExecutor,
+    act: Callable[[Move], bool],
+    moves: Sequence[Move],
+    found: Moved,
+    done: Callable[[Move], None],
+) -> None:
+    """Each that could not be is left. As many are on their way as there are threads."""
+    for move, told in zip(moves, pool.map(partial(_told, act), moves), strict=True):
+        if isinstance(told, Exception):
+            found._leave(move, told)
+        elif told:
+            done(move)
+
+
+def _told(act: Callable[[Move], bool], move: Move) -> bool | Exception:
+    try:
+        return act(move)
+    except (NotRemovable, OSError) as error:
+        return error

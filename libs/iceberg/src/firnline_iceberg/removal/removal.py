@@ -1,0 +1,566 @@
+"""May this file go? The one module that decides it, and the only one that deletes from a table's
+storage or moves what lies there.
+
+Four things have to be so, none of them because a list, a result or a setting of the table says it:
+the file lies in the table's own locations; its name is one that a run of this very task of this
+very table gives; nothing that the table retains reaches it; and it is old enough that nobody may
+yet commit it (docs/decisions/0016). Three kinds of files need less, and say why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cached_property
+from itertools import chain, groupby
+from typing import NamedTuple
+
+from firnline_domain.errors import StorageUnreachable
+from firnline_domain.records.parts.sharing import SharingRefusal
+from pyarrow.fs import AzureFileSystem, GcsFileSystem
+from pyiceberg.io import FileIO
+
+from firnline_iceberg.commit.single_send import WrittenMetadata
+from firnline_iceberg.metadata.avro_reader import MetadataFileGone
+from firnline_iceberg.metadata.manifest_reader import read_manifest_list
+from firnline_iceberg.outputs.names import LIST_SUFFIX, SENT_SUFFIX, Run, run_of
+from firnline_iceberg.outputs.unfinished_uploads import give_up_all
+from firnline_iceberg.outputs.write_ahead_list import OutputList, Place, now_by_storage
+from firnline_iceberg.storage.file_io import s3_bucket
+from firnline_iceberg.storage.local_files import link_on, move_file, remove_file
+from firnline_iceberg.storage.paths import (
+    PREFIX,
+    UnclearPath,
+    address,
+    file_name,
+    folder_of,
+    resolve_file,
+    resolve_folder,
+)
+from firnline_iceberg.storage.s3_client import DELETED, Bucket, NotRemoved
+from firnline_iceberg.storage.s3_multipart_copy import copy_in_parts
+from firnline_iceberg.table.listing import Storage
+from firnline_iceberg.table.loaded_table import LoadedTable
+from firnline_iceberg.table.locations import Locations, metadata_folders
+from firnline_iceberg.table.reachability import reached
+
+CLOCK = f"{PREFIX}clock"
+QUARANTINE = f"{PREFIX}quarantine"  # a folder below the table's location, for orphans
+PROBE = f"{PREFIX}doctor-"  # what a file's name begins with that shows whether we may write
+FURTHEST_MS = 30 * 24 * 3_600_000  # of a deadline, or of a clock that is ahead
+
+
+class Verdict(StrEnum):
+    """Of one file."""
+
+    MAY_GO = "may_go"
+    REACHABLE = "reachable"
+    OUTSIDE = "outside"  # of the table's own locations
+    MISNAMED = "misnamed"  # not a name that this run gives
+    SHARED = "shared"  # `gc.enabled` is false: another table may have the same files
+
+
+class Reason(StrEnum):
+    """Why a write-ahead list is left alone."""
+
+    YOUNG = "young"
+    IN_FLIGHT = "in_flight"
+    UNREADABLE = "unreadable"
+    NOT_SIGNED = "not_signed"  # by the fleet, with a key that is known here
+    OTHER_TABLE = "other_table"
+    INVALID_OUTPUTS = (
+        "invalid_outputs"  # it names files that are not its task's, or has another list's name
+    )
+    FUTURE = "future"  # dated later than any clock is ahead
+    GC_DISABLED = "gc_disabled"  # and whether it was sent is not known
+    SENT = "sent"  # a commit that names them, of a table whose files others may have
+    EXTERNAL_FILES = (
+        "external_files"  # the table may share files, and does not say that they may go
+    )
+    NOT_REMOVED = "not_removed"
+    SHARED_IDENTITY = SharingRefusal.SHARED_IDENTITY.value
+    SHARED_LOCATION = SharingRefusal.SHARED_LOCATION.value
+    NEIGHBOURS_UNKNOWN = SharingRefusal.NEIGHBOURS_UNKNOWN.value
+
+
+class NotRemovable(Exception):
+    """A file was to be removed that may not go."""
+
+
+@dataclass(frozen=True)
+class StoredList:
+    """A list where it lies, with the run that wrote it."""
+
+    place: Place
+    listed: OutputList
+    run: Run
+    never_sent: bool = False  # no commit that names an output can have been applied
+
+    @property
+    def path(self) -> str:
+        return self.place.path
+
+    def names(self, path: str) -> bool:
+        """Whether the run gives this name: to an output, or to its row map or marks beside the
+        list."""
+        name = file_name(path)
+        if name in (self.run.row_map_name, self.run.marks_name):
+            beside = address(folder_of(path))
+            return beside is not None and beside == address(folder_of(self.path))
+        return self.run.names_content(name)
+
+
+def shares_files(table: LoadedTable) -> bool:
+    """Whether another table, which we do not see, may have its files (snapshot(), migrate())."""
+    return table.properties.get("gc.enabled", "true").strip().lower() != "true"
+
+
+def sent_path(list_path: str) -> str:
+    """Path of the note that a commit was sent which names what is on this list."""
+    return f"{list_path.removesuffix(LIST_SUFFIX)}{SENT_SUFFIX}"
+
+
+def note_sent(table: LoadedTable, list_path: str) -> None:
+    """Durable when it returns. Raises OSError."""
+    with table.io.new_output(sent_path(list_path)).create(overwrite=True):
+        pass
+
+
+def why_shared(table: LoadedTable, stored: StoredList) -> Reason | None:
+    """Why what is on a list may be others' too, of a table that says that its files may be; None:
+    no commit with one of these names was ever sent, so no table, branch or tag has them. Asked of
+    lists that are old enough: what is that old is not sent any more. Raises OSError."""
+    if not stored.listed.sends_noted:
+        return Reason.GC_DISABLED
+    sent = table.io.new_input(sent_path(stored.path)).exists()
+    return Reason.SENT if sent else None
+
+
+def run_of_list(table: LoadedTable, listed: OutputList, place: Place) -> Run | None:
+    """The run that wrote a list, if it has the very name that this run gives its list, in a
+    directory of the table's metadata files."""
+    name = file_name(place.path)
+    run = run_of(table.identity.key, listed.task_id, name)
+    if run is None or run.list_name != name or run.attempt != listed.attempt:
+        return None
+    return run if Locations.of(table).beside_metadata(place.path) else None
+
+
+def too_young(
+    listed: OutputList, place: Place, age_ms: int, now_ms: int
+) -> tuple[Reason, int | None] | None:
+    """Why, by its age, a list is left alone, and until when; None = it is old enough. It counts
+    from what its writer said or from when the storage got it, whichever is later."""
+    if max(listed.written_at_ms, listed.deadline_ms) > now_ms + FURTHEST_MS:
+        return Reason.FUTURE, None
+    of_age_ms = max(listed.written_at_ms, place.stored_at_ms) + age_ms
+    if now_ms < of_age_ms:
+        return Reason.YOUNG, of_age_ms
+    if now_ms < listed.deadline_ms:
+        return Reason.IN_FLIGHT, listed.deadline_ms
+    return None
+
+
+@dataclass(frozen=True)
+class Removal:
+    """Decides for the files of lists that are old enough, on one table."""
+
+    table: LoadedTable
+    reached: frozenset[str]  # names of those that the table reaches
+
+    @classmethod
+    def of(cls, table: LoadedTable, lists: Iterable[StoredList]) -> Removal:
+        """After a read of everything that the table retains; it has to be younger than all lists.
+        Raises as `reachability.reached`."""
+        names = (file_name(path) for one in lists for path in one.listed.outputs if one.names(path))
+        return cls(table, reached(table, frozenset(names)))
+
+    def verdict(self, stored: StoredList, path: str) -> Verdict:
+        """Of a path on a list."""
+        name = file_name(path)
+        if shares_files(self.table) and not stored.never_sent:
+            return Verdict.SHARED
+        if not stored.names(path):
+            return Verdict.MISNAMED
+        if name in self.reached:
+            return Verdict.REACHABLE
+        inside = self._locations.holds(path) or self._locations.beside_metadata(path)
+        return Verdict.MAY_GO if inside else Verdict.OUTSIDE
+
+    def remove(self, stored: StoredList, path: str) -> bool:
+        """True if it was there. Raises NotRemovable, OSError."""
+        if (verdict := self.verdict(stored, path)) is not Verdict.MAY_GO:
+            raise NotRemovable(f"{path}: {verdict}")
+        return _delete(self.table.io, path)
+
+    def remove_list(self, stored: StoredList) -> None:
+        """The list itself, last: what it names is removed, or still on it. Raises OSError."""
+        _delete(self.table.io, stored.path)
+
+    @cached_property
+    def _locations(self) -> Locations:
+        return Locations.of(self.table)
+
+
+def remove_unneeded(table: LoadedTable, task_id: str, paths: Iterable[str | None]) -> int:
+    """After a commit that left no output out: the run's row map, marks and write-ahead list, in
+    this order. No table has a file of these names, so nothing has to be read. Raises OSError."""
+    mine = [path for path in paths if path is not None and _is_beside(table, task_id, path)]
+    return sum(_delete(table.io, path) for path in mine)
+
+
+def _is_beside(table: LoadedTable, task_id: str, path: str) -> bool:
+    name = file_name(path)
+    run = run_of(table.identity.key, task_id, name)
+    known = run is not None and name in (*run.names_beside, run.sent_name)
+    return known and Locations.of(table).beside_metadata(path)
+
+
+def remove_sets(table: LoadedTable, run: Run, paths: Iterable[str]) -> None:
+    """Delete sets that a run of this process stored for its executors, which have ended. They are
+    no content of a table, so nobody can commit them. Raises NotRemovable, OSError."""
+    locations = Locations.of(table)
+    for path in paths:
+        if not run.names_set(file_name(path)) or not locations.holds(path):
+            raise NotRemovable(f"{path}: no set of run {run.stem}")
+        _delete(table.io, path)
+
+
+def remove_unpublished(
+    table: LoadedTable, run: Run, paths: Iterable[str], listed: str, ended: bool = True
+) -> None:
+    """What a run wrote that this process has begun, and has told nobody of: no result names it, so
+    nobody can commit it, now or later. The list goes last; it stays, for the sweep, where not all
+    of the run's writers are known to have `ended`; where they have, a killed one's uploads are
+    given up. Raises NotRemovable, OSError."""
+    locations = Locations.of(table)
+
+    def is_ours(path: str) -> bool:
+        name = file_name(path)
+        if name in run.names_beside:
+            return locations.beside_metadata(path)
+        return run.names_content(name) and locations.holds(path)
+
+    mine = [*paths, listed]
+    if wrong := next((path for path in mine if not is_ours(path)), None):
+        raise NotRemovable(f"{wrong}: not of run {run.stem}, or not in the table's locations")
+    for path in mine[:-1]:
+        _delete(table.io, path)
+    if ended:
+        give_up_all(table.io, mine[:-1])
+        _delete(table.io, listed)
+
+
+def remove_uncommitted(
+    table: LoadedTable, task_id: str, files: Collection[str], listed: str, since: int
+) -> bool:
+    """Delete files that this process wrote for commits of its own, none of which can be applied any
+    more, and their list; False: the table has them, and only the list is removed.
+
+    `since`: the table's last sequence number as this process read it before it named the files.
+    Raises as `reached`, and OSError.
+    """
+    landed = reached(table, {file_name(path) for path in files}, since)
+    run = run_of(table.identity.key, task_id, file_name(listed))
+    if run is None or file_name(listed) != run.list_name:
+        raise NotRemovable(f"{listed}: not of task {task_id}")
+    note = sent_path(listed)
+    never_sent = shares_files(table) and not table.io.new_input(note).exists()
+    if not landed and (never_sent or not shares_files(table)):
+        remove_unpublished(table, run, files, listed)
+        return True
+    if landed:
+        _delete(table.io, note)
+        _delete(table.io, listed)
+    return False
+
+
+def is_dead(table: LoadedTable, written: WrittenMetadata) -> bool:
+    """Whether no copy of a refused commit's request can be applied any more: the table has given
+    out its sequence number, which nothing takes back. Its head alone says less, for a rollback
+    brings an old one back. v1 tables give out none."""
+    return table.format_version > 1 and table.last_sequence_number > written.sequence_number
+
+
+def remove_refused(
+    table: LoadedTable, refused: Sequence[WrittenMetadata], unknown: Sequence[WrittenMetadata] = ()
+) -> int:
+    """Manifests and manifest lists of commits that are dead, by a read that began after their
+    answers: those that nothing has. A later commit may have taken over manifests of one that was
+    applied, and expired since. Tries share manifests, so what one has that is not dead stays, also
+    one of the `unknown`, whose outcome nobody knows. Raises as `reached`, and OSError."""
+    dead = [one for one in refused if is_dead(table, one)]
+    if not dead or shares_files(table):
+        return 0
+    waiting = (one for one in (*refused, *unknown) if not is_dead(table, one))
+    needed = {path for one in waiting for path in _files_of(table, one)}
+    files = {path: file_name(path) for one in dead for path in _files_of(table, one)}
+    since = min(one.sequence_number for one in dead)
+    kept = reached(table, frozenset(files.values()), since, entries=False)
+    locations = Locations.of(table)
+    ours = (path for path, name in files.items() if name not in kept and path not in needed)
+    inside = (path for path in ours if locations.holds(path) or locations.beside_metadata(path))
+    return sum(_delete(table.io, path) for path in inside)
+
+
+def _files_of(table: LoadedTable, written: WrittenMetadata) -> Iterator[str]:
+    """What was written for it, each list after its manifests; of a list that is gone, nothing."""
+    for path in written.lists:
+        with suppress(MetadataFileGone):
+            manifests = read_manifest_list(table.io, path)
+            yield from (m.path for m in manifests if m.added_snapshot_id in written.snapshot_ids)
+            yield path
+
+
+MAX_SAID = 1_000  # paths of files that stay, with the reason of each
+
+
+@dataclass(frozen=True)
+class ExpiredRemoval:
+    """Of files that only expired snapshots named (`expired_files`). `outside`: why one outside the
+    table's own locations stays, "" = it may go; None: all of them stay. `left`: path -> why the
+    file stays, up to `MAX_SAID`."""
+
+    table: LoadedTable
+    outside: Callable[[str], str] | None
+    left: dict[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def at_once(self) -> int:
+        """Files by one request."""
+        found = s3_bucket(self.table.io, self.table.metadata.location)
+        return 1 if found is None else DELETED
+
+    def remove(self, paths: Sequence[str]) -> int:
+        """Those that may go, counted as by `_delete_some`. Raises OSError; some are gone then."""
+        going = list[str]()
+        for path in paths:
+            if why := self._why_kept(path):
+                if len(self.left) < MAX_SAID:
+                    self.left[path] = why
+            else:
+                going.append(path)
+        return _delete_some(self.table.io, going)
+
+    def _why_kept(self, path: str) -> str:
+        """ "" = it may go."""
+        if self._locations.holds(path) or self._locations.beside_metadata(path):
+            return ""
+        try:
+            place = resolve_file(path)
+        except UnclearPath as unclear:
+            return str(unclear)
+        if place.is_local and (link := link_on(place.local)) is not None:
+            return f"{link} is a link, which is not followed"
+        return self.outside(path) if self.outside else "it lies outside the table's own locations"
+
+    @cached_property
+    def _locations(self) -> Locations:
+        return Locations.of(self.table)
+
+
+def remove_journal(table: LoadedTable, path: str) -> None:
+    """Of an expiry that has come to its end. Raises NotRemovable, OSError."""
+    ours = file_name(path).startswith(PREFIX) and Locations.of(table).beside_metadata(path)
+    if not ours or not path.endswith(".expiry"):
+        raise NotRemovable(path)
+    _delete(table.io, path)
+
+
+def remove_old_metadata(table: LoadedTable, path: str) -> bool:
+    """A metadata file that the table's log does not name any more (`old_metadata`). True if it was
+    there. Raises NotRemovable, OSError."""
+    log = (table.metadata_location, *(one.metadata_file for one in table.metadata.metadata_log))
+    named = file_name(path) in map(file_name, log)
+    if named or not Locations.of(table).beside_metadata(path) or ".metadata.json" not in path:
+        raise NotRemovable(path)
+    return _delete(table.io, path)
+
+
+def remove_statistics(table: LoadedTable, path: str) -> bool:
+    """A statistics file that the table does not name, or not any more: an entry of another's may
+    name whatever it likes, so it goes by its name and its place, beside the metadata. True if it
+    was there. Raises NotRemovable, OSError."""
+    named = chain(table.metadata.statistics, table.metadata.partition_statistics)
+    name = file_name(path)
+    is_kept = name in {file_name(one.statistics_path) for one in named}
+    is_one = name.endswith(".stats") or name.startswith("partition-stats-")
+    if is_kept or not is_one or not Locations.of(table).beside_metadata(path):
+        raise NotRemovable(path)
+    return _delete(table.io, path)
+
+
+def remove_quarantined(table: LoadedTable, places: Sequence[str]) -> int:
+    """Orphans that have lain in the quarantine for their time, a thousand by one request on S3.
+    `places`: below the table's location. How many; where each is asked for by itself, those that
+    were there. Raises NotRemovable, OSError."""
+    location = table.metadata.location.rstrip("/")
+    paths = [f"{location}/{place}" for place in places]
+    locations = Locations.of(table)
+    for place, path in zip(places, paths, strict=True):
+        if not place.startswith(f"{QUARANTINE}/") or not locations.holds(path):
+            raise NotRemovable(f"{path}: {Verdict.OUTSIDE}")
+    return _delete_some(table.io, paths)
+
+
+class Move(NamedTuple):
+    """`place`, `to`: below the table's location. `bytes`: as listed; 0: not known."""
+
+    place: str
+    to: str
+    bytes: int = 0
+
+
+def quarantine_place(at_ms: int, place: str) -> str:
+    """Where an orphan waits that was put aside at that time."""
+    return f"{QUARANTINE}/{at_ms}/{place}"
+
+
+def check_move(storage: Storage, move: Move) -> None:
+    """Let pass nothing but a way into the quarantine of the table, or back out of it, between two
+    clear places below its location without a link on the way. Raises NotRemovable."""
+    inner, outer = sorted((move.place, move.to), key=len)
+    folder, _, place = outer.removeprefix(f"{QUARANTINE}/").partition("/")
+    if (
+        outer != quarantine_place(int(folder) if folder.isdecimal() else -1, place)
+        or place != inner
+    ):
+        raise NotRemovable(f"{move.place}: {move.to} is not its place in the quarantine, or back")
+    root = resolve_folder(storage.location)
+    for one in (inner, outer):
+        found = address(f"{storage.location}/{one}")
+        below = () if found is None else found.segments[len(root.segments) :]
+        is_inside = found is not None and found.within(root) and one == "/".join(below)
+        if found is None or not is_inside or inner.startswith(f"{QUARANTINE}/"):
+            raise NotRemovable(f"{one}: {Verdict.OUTSIDE}")
+        if found.is_local and (link := link_on(found.local)) is not None:
+            raise NotRemovable(f"{one}: {link} is a link, which is not followed")
+
+
+def copies_to_move(storage: Storage) -> bool:
+    """Whether the store knows no move. Asked of what is not there, which takes no request."""
+    files = storage.arrow
+    if isinstance(files, AzureFileSystem):
+        try:
+            files.move(storage.path("firnline-none"), storage.path("firnline-none-2"))
+        except NotImplementedError:
+            return True
+        except OSError:
+            return False
+    return isinstance(files, GcsFileSystem)
+
+
+def rename_file(storage: Storage, move: Move) -> bool:
+    """Move where the store knows how to. False: it is not there any more. Raises NotRemovable,
+    OSError."""
+    check_move(storage, move)
+    if storage.local is not None:
+        return move_file(f"{storage.local}/{move.place}", f"{storage.local}/{move.to}")
+    files, source, target = storage.arrow, storage.path(move.place), storage.path(move.to)
+    try:
+        files.create_dir(folder_of(target), recursive=True)
+        files.move(source, target)
+    except FileNotFoundError:
+        return False  # a writer has cleared it up itself
+    return True
+
+
+def copy_small_file(storage: Storage, move: Move) -> bool:
+    """Make the copy that the first half of a move is, within the store. False: it is not there any
+    more. Raises NotRemovable, OSError."""
+    check_move(storage, move)
+    try:
+        storage.arrow.copy_file(storage.path(move.place), storage.path(move.to))
+    except OSError:
+        with suppress(StorageUnreachable):
+            if not storage.holds(move.place):
+                return False
+        raise
+    return True
+
+
+def copy_large_file(
+    pool: ThreadPoolExecutor, storage: Storage, move: Move, part_bytes: int
+) -> bool:
+    """As `copy_small_file`, of what the store does not copy by one request."""
+    check_move(storage, move)
+    return copy_in_parts(pool, storage.bucket_of_now, move.place, move.to, part_bytes)
+
+
+def remove_copied(storage: Storage, moves: Sequence[Move]) -> dict[str, str]:
+    """Remove what was copied where it was, a thousand by one request on S3; why some are still
+    there, by their places. Raises NotRemovable, OSError."""
+    for one in moves:
+        check_move(storage, one)
+    bucket, root = storage.bucket()
+    if bucket is None:
+        for one in moves:
+            _delete(storage.io, f"{storage.location}/{one.place}")
+        return {}
+    try:
+        bucket.delete_objects([f"{root}{one.place}" for one in moves])
+    except NotRemoved as error:
+        return {key[len(root) :]: why for key, why in error.keys.items()}
+    return {}
+
+
+def storage_now_ms(table: LoadedTable) -> int | None:
+    """The storage's clock, which also dates the lists; None where it dates nothing. Writes an
+    empty file, looks at its time, and removes it; always the same file, so that killed sweeps
+    leave no more than that. Raises OSError, also where another sweep was faster."""
+    path = f"{metadata_folders(table)[0]}/{CLOCK}"
+    try:
+        return now_by_storage(table.io, path)
+    finally:
+        _delete(table.io, path)
+
+
+def remove_probe(table: LoadedTable, path: str) -> bool:
+    """What `firnline doctor` has written to see whether it may; by its name it is no content of a
+    table. Raises NotRemovable, OSError."""
+    if not file_name(path).startswith(PROBE) or not Locations.of(table).holds(path):
+        raise NotRemovable(f"{path}: no probe in the table's locations")
+    return _delete(table.io, path)
+
+
+def _delete(io: FileIO, path: str) -> bool:
+    """The one deletion. True if the file was there. Raises UnclearPath, OSError."""
+    place = resolve_file(path)
+    if place.is_local:
+        return remove_file(place.local)
+    try:
+        io.delete(path)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _delete_some(io: FileIO, paths: Sequence[str]) -> int:
+    """On S3 a thousand by one request, which does not say what was there, so that all count; else
+    those that were there. Raises OSError; some are gone then."""
+    alone, together = list[str](), list[tuple[Bucket, dict[str, str]]]()
+    for folder, some in groupby(paths, folder_of):
+        found = s3_bucket(io, folder)  # keys that are handed out are had for the folder
+        if found is None:
+            alone += some
+            continue
+        bucket, _ = found
+        keys = next((keys for one, keys in together if one == bucket), None)
+        if keys is None:
+            together.append((bucket, keys := {}))
+        keys |= {resolve_file(path).key: path for path in some}
+    gone = 0
+    for bucket, keys in together:
+        try:
+            bucket.delete_objects([*keys])
+        except NotRemoved as error:  # Arrow's way says why
+            alone += [keys[one] for one in error.keys]
+            gone += len(keys) - len(error.keys)
+        except PermissionError:  # Arrow's way knows keys that have ended, and says what is wrong
+            alone += keys.values()
+        else:
+            gone += len(keys)
+    return gone + sum(_delete(io, path) for path in alone)

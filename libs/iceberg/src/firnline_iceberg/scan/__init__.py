@@ -1,0 +1,1 @@
+"""Plan scans: live files and the deletes that apply to them."""

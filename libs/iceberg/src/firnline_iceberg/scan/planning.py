@@ -1,0 +1,171 @@
+"""Live files of a snapshot and the delete files that apply to each (spec, "Scan Planning").
+
+Pure on entries, except `live_files` and `live_entries`, which read them. Held against the plan
+of Java itself by `tests/integration/test_planning_oracle.py`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from operator import attrgetter
+
+from firnline_domain.identity import Scope
+from firnline_domain.records.results import DeleteKind
+
+from firnline_iceberg.metadata.entries import DataFileEntry, DeleteFileEntry, FileEntry
+from firnline_iceberg.metadata.manifest_reader import Detail
+from firnline_iceberg.table.loaded_table import LoadedTable
+
+_sequence_number = attrgetter("sequence_number")
+Deletes = tuple[DeleteFileEntry, ...]
+
+
+class DeleteIndex:
+    """Which delete files apply to a data file (iceberg-rules 2.1, `DeleteFileIndex`).
+
+    Bounds are not looked at: what applies here may still match no row (see `pruning`).
+    """
+
+    def __init__(self, deletes: Iterable[DeleteFileEntry]) -> None:
+        self._global: list[DeleteFileEntry] = []
+        self._equality: dict[Scope, list[DeleteFileEntry]] = defaultdict(list)
+        self._position: dict[Scope, list[DeleteFileEntry]] = defaultdict(list)
+        self._by_path: dict[str, list[DeleteFileEntry]] = defaultdict(list)
+        self._vectors: dict[str, list[DeleteFileEntry]] = defaultdict(list)
+        for delete in sorted(deletes, key=_sequence_number):
+            self._place(delete).append(delete)
+
+    def _place(self, delete: DeleteFileEntry) -> list[DeleteFileEntry]:
+        if delete.is_global:
+            return self._global
+        if delete.kind is DeleteKind.EQUALITY:
+            return self._equality[delete.scope]
+        if delete.referenced_data_file is None:
+            return self._position[delete.scope]
+        places = self._vectors if delete.kind is DeleteKind.DELETION_VECTOR else self._by_path
+        return places[delete.referenced_data_file]
+
+    def equality(self, data: DataFileEntry) -> Deletes:
+        """Equality deletes: data sequence number strictly below the delete's."""
+        found = (self._global, self._equality.get(data.scope, []))
+        return tuple(d for deletes in found for d in _above(deletes, data.sequence_number))
+
+    def positional(self, data: DataFileEntry) -> Deletes:
+        """Position deletes and DVs: data sequence number up to the delete's.
+
+        A DV hides every position-delete file of its data file.
+        """
+        if vectors := self._from(self._vectors.get(data.normal), data):
+            return vectors
+        of_partition = self._from(self._position.get(data.scope), data)
+        return of_partition + self._from(self._by_path.get(data.normal), data)
+
+    @staticmethod
+    def _from(deletes: list[DeleteFileEntry] | None, data: DataFileEntry) -> Deletes:
+        if not deletes:
+            return ()
+        return tuple(deletes[bisect_left(deletes, data.sequence_number, key=_sequence_number) :])
+
+    def for_data_file(self, data: DataFileEntry) -> Deletes:
+        """Everything that applies: global, the partition's, positional; each by age."""
+        return self.equality(data) + self.positional(data)
+
+
+def _above(deletes: list[DeleteFileEntry], number: int) -> list[DeleteFileEntry]:
+    return deletes[bisect_right(deletes, number, key=_sequence_number) :]
+
+
+@dataclass(frozen=True)
+class PlannedFile:
+    """A data file with all delete files that apply to it."""
+
+    data: DataFileEntry
+    deletes: Deletes
+
+
+@dataclass(frozen=True)
+class LiveFiles:
+    """Every live file of one snapshot."""
+
+    snapshot_id: int | None
+    data: tuple[DataFileEntry, ...]
+    deletes: Deletes
+
+    @cached_property
+    def index(self) -> DeleteIndex:
+        """Built at the first question."""
+        return DeleteIndex(self.deletes)
+
+    @cached_property
+    def _by_scope(self) -> dict[Scope, list[DataFileEntry]]:
+        scopes: dict[Scope, list[DataFileEntry]] = defaultdict(list)
+        for file in self.data:
+            scopes[file.scope].append(file)
+        return dict(scopes)
+
+    @property
+    def scopes(self) -> tuple[Scope, ...]:
+        """Scopes that hold data files, in order."""
+        return tuple(sorted(self._by_scope))
+
+    def files_of_scope(self, scope: Scope) -> tuple[PlannedFile, ...]:
+        """Data files of one spec and partition, each with its deletes."""
+        files = self._by_scope.get(scope, ())
+        return tuple(PlannedFile(f, self.index.for_data_file(f)) for f in files)
+
+    def data_file(self, path: str) -> DataFileEntry | None:
+        """The live data file of a normalised path."""
+        return self._by_path.get(path)
+
+    @cached_property
+    def repeated(self) -> frozenset[str]:
+        """Normal paths of data files, and of delete files, that are live more than once. Vectors
+        share a path and differ in their offset."""
+        found = set[str]()
+        if len(self._by_path) < len(self.data):
+            found |= _twice((file.normal, file.normal) for file in self.data)
+        return frozenset(found | _twice((file.normal, file.key) for file in self.deletes))
+
+    @cached_property
+    def _by_path(self) -> dict[str, DataFileEntry]:
+        return {file.normal: file for file in self.data}
+
+
+def _twice(keys: Iterable[tuple[str, object]]) -> set[str]:
+    """Paths of which a key, given beside them, is there twice."""
+    seen, found = set[object](), set[str]()
+    for path, key in keys:
+        if key in seen:
+            found.add(path)
+        seen.add(key)
+    return found
+
+
+def live_files(
+    table: LoadedTable, snapshot_id: int | None, detail: Detail = Detail.REFERENCES
+) -> LiveFiles:
+    """All live entries of a snapshot, each manifest read once; nothing for None.
+
+    Raises SnapshotGone, MetadataFileGone, RetryLater.
+    """
+    found = () if snapshot_id is None else tuple(live_entries(table, snapshot_id, detail))
+    return LiveFiles(
+        snapshot_id,
+        tuple(entry for entry in found if isinstance(entry, DataFileEntry)),
+        tuple(entry for entry in found if isinstance(entry, DeleteFileEntry)),
+    )
+
+
+def live_entries(
+    table: LoadedTable, snapshot_id: int, detail: Detail, deletes: bool | None = None
+) -> Iterator[FileEntry]:
+    """The same as a stream, for those who only count. `deletes`: delete files alone, or data files
+    alone. Raises as `live_files`."""
+    for manifest in table.manifests(table.snapshot(snapshot_id)):
+        wanted = deletes is None or manifest.holds_deletes == deletes
+        if wanted and not manifest.holds_no_live:
+            yield from (entry for entry in table.entries(manifest, detail) if entry.live)

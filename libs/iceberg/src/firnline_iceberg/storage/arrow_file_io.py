@@ -1,0 +1,74 @@
+"""Arrow's files of a lake, where PyIceberg's way to them falls short."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from pyarrow.fs import AwsStandardS3RetryStrategy, FileSystem, GcsFileSystem
+from pyiceberg.io.pyarrow import PyArrowFileIO, _import_retry_strategy
+
+from firnline_iceberg.storage.hdfs import HADOOP, hadoop_files
+from firnline_iceberg.storage.paths import resolve_file
+
+RETRIES = "s3.retry-strategy-impl"
+ATTEMPTS = 10  # with pauses of up to 20 s, at random; three are over within a second
+GOOGLE = ("gs", "gcs")
+AZURE = ("abfs", "abfss", "wasb", "wasbs")
+ACCOUNT, NO_AUTH = "adls.account-name", "gcs.no-auth"
+
+
+class PatientRetries(AwsStandardS3RetryStrategy):  # type: ignore[misc]
+    """A store that says 503 SlowDown is asked again ever more rarely."""
+
+    def __init__(self) -> None:
+        super().__init__(max_attempts=ATTEMPTS)
+
+
+class LakeFileIO(PyArrowFileIO):
+    """PyIceberg's, for every scheme: for `abfss://` it would take another library first."""
+
+    def __init__(self, properties: Mapping[str, Any]) -> None:
+        patient = f"{PatientRetries.__module__}.{PatientRetries.__name__}"
+        super().__init__({RETRIES: patient, **properties})
+
+    @staticmethod
+    def parse_location(location: str, _properties: Any = None) -> tuple[str, str, str]:
+        """Of a file, in place of PyIceberg's, which cuts it at `#`, `?` and `;`. Raises
+        UnclearPath."""
+        return resolve_file(location).for_arrow
+
+    def _sas(self, account: str) -> dict[str, str]:
+        """Of an account, as catalogs hand it out: the account, or its host, is in the name."""
+        named = f"adls.sas-token.{account}"
+        found = [one for name, one in self.properties.items() if name.startswith(named)]
+        return {"adls.sas-token": str(found[0]).removeprefix("?")} if found else {}
+
+    def _initialize_s3_fs(self, netloc: str | None) -> FileSystem:
+        """An object below 10 MB is one request, not three: an upload begins when there is a part
+        to send. What the store refuses is then told by `close`."""
+        made = super()._initialize_s3_fs(netloc)
+        again, (given,) = made.__reduce__()  # PyIceberg has no word for the option
+        patience = _import_retry_strategy(self.properties[RETRIES])
+        given |= {"allow_delayed_open": True} | ({"retry_strategy": patience} if patience else {})
+        return again(given)
+
+    def _initialize_fs(self, scheme: str, netloc: str | None = None) -> FileSystem:
+        if scheme in AZURE and netloc and "." in netloc:
+            account, _, host = netloc.partition(".")
+            found = {ACCOUNT: account, **self.properties, **self._sas(account)}
+            for kind in ("blob", "dfs"):  # of the public cloud, of sovereign ones, of OneLake
+                place = host.replace("dfs.", f"{kind}.").replace("blob.", f"{kind}.")
+                found.setdefault(f"adls.{kind}-storage-authority", f".{place}")
+            return PyArrowFileIO(found)._initialize_fs(scheme, netloc)
+        if scheme in GOOGLE and str(self.properties.get(NO_AUTH)).lower() == "true":
+            there = urlsplit(str(self.properties.get("gcs.service.host", "")))
+            return GcsFileSystem(
+                anonymous=True,
+                scheme=there.scheme or None,
+                endpoint_override=there.netloc or None,
+            )
+        if scheme in HADOOP:
+            return hadoop_files(scheme, netloc, self.properties)
+        return super()._initialize_fs(scheme, netloc)

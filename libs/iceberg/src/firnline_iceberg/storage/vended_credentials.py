@@ -1,0 +1,162 @@
+"""Keys to a table's storage that its catalog hands out, which end, and how others are had.
+
+They are a value that travels: driver, executors and committer each ask the catalog again before the
+keys end, once for all threads of a process. The end is what the catalog says; where it says none,
+keys are taken to end at any time, and asked for again when the storage refuses them.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from firnline_adapters.config.redaction import learn
+
+from firnline_iceberg.connection.connection import CatalogConnection
+
+LONG_S: Final = 600.0  # a file of a gigabyte is read or written by then: such keys need no care
+AGAIN_S: Final = 1.0  # keys this young that are refused are not too old
+_ENDS = ("s3.session-token-expires-at-ms", "gcs.oauth2.token-expires-at", "expiration-time")
+_ENDS_OF_AZURE = "adls.sas-token-expires-at-ms"
+_KEYS = ("s3.access-key-id", "s3.secret-access-key", "s3.session-token", "gcs.oauth2.token")
+
+
+@dataclass(frozen=True)
+class Credential:
+    """Properties of a FileIO for whatever begins with `prefix`."""
+
+    prefix: str
+    config: Mapping[str, str] = field(repr=False)
+    got_s: float = 0.0
+
+    @property
+    def ends_s(self) -> float | None:
+        """Seconds since 1970; None: nobody says."""
+        for name, value in self.config.items():
+            if name in _ENDS or name.startswith(_ENDS_OF_AZURE):
+                return float(value) / 1000
+        return None
+
+    @property
+    def holds_keys(self) -> bool:
+        """Whether there is something in it that ends."""
+        return any(one in _KEYS or one.startswith("adls.sas-token") for one in self.config)
+
+    def is_due(self, now_s: float) -> bool:
+        """Whether to ask for others now: at half of a short life, before the last minutes of a long
+        one."""
+        ends_s = self.ends_s
+        if ends_s is None:
+            return False
+        known_s = max(ends_s - self.got_s, 0.0)  # 0: a clock that was set back since
+        return ends_s - now_s <= min(LONG_S, known_s / 2)
+
+    def lasts(self, now_s: float) -> bool:
+        """Whether a file that is opened now can be read or written to its end."""
+        return self.ends_s is not None and self.ends_s - now_s >= LONG_S
+
+
+Credentials = tuple[Credential, ...]
+
+
+def credentials_of(
+    config: Mapping[str, str],
+    storage_credentials: Sequence[tuple[str, Mapping[str, str]]],
+    now_s: float,
+) -> Credentials:
+    """Of an answer: `storage-credentials` come before `config`, as the specification has it."""
+    found = [Credential(prefix, dict(one), now_s) for prefix, one in storage_credentials]
+    for one in (*found, plain := Credential("", dict(config), now_s)):
+        learn(value for name, value in one.config.items() if name in _KEYS or "sas-token" in name)
+    return tuple(found) or ((plain,) if plain.holds_keys else ())
+
+
+def best(credentials: Credentials, location: str) -> Credential | None:
+    """Of the longest prefix; one spelling of S3 for all."""
+    place = _spelt(location)
+    fits = [one for one in credentials if place.startswith(_spelt(one.prefix))]
+    return max(fits, key=lambda one: len(one.prefix), default=None)
+
+
+def _spelt(location: str) -> str:
+    for scheme in ("s3a://", "s3n://"):
+        if location.startswith(scheme):
+            return "s3://" + location.removeprefix(scheme)
+    return location
+
+
+Ask = Callable[[CatalogConnection, Mapping[str, str], tuple[str, ...]], Credentials]
+
+
+@dataclass(frozen=True)
+class Vended:
+    """The keys of one table as they came with it, and of whom others are had. `identifier`: its
+    namespace and name; `properties`: further ones of the catalog's client."""
+
+    connection: CatalogConnection
+    properties: Mapping[str, str]
+    identifier: tuple[str, ...]
+    first: Credentials = field(repr=False)
+
+    def credential(
+        self, location: str, refused: Credential | None = None, ask: Ask | None = None
+    ) -> Credential | None:
+        """What opens `location` now; None: the catalog has nothing for it. `refused`: by the
+        storage. Raises RetryLater where the catalog does not answer, and what we have has ended."""
+        held = _held(self)
+        now_s = time.time()
+        with held.lock:
+            if held.got_s < max((one.got_s for one in self.first), default=0.0):
+                held.take(self.first)
+            known = best(held.credentials, location)
+            if known is None or not (known.is_due(now_s) or _is_stale(known, refused, now_s)):
+                return known
+            try:
+                held.take((ask or _asked)(self.connection, self.properties, self.identifier))
+            except Exception:
+                if known.ends_s is None or known.ends_s <= time.time():
+                    raise
+            return best(held.credentials, location) or known
+
+
+def _is_stale(known: Credential, refused: Credential | None, now_s: float) -> bool:
+    return known is refused and not 0 <= now_s - known.got_s <= AGAIN_S
+
+
+@dataclass
+class _Held:
+    credentials: Credentials = ()
+    got_s: float = 0.0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def take(self, credentials: Credentials) -> None:
+        if credentials:
+            self.credentials = credentials
+            self.got_s = max(one.got_s for one in credentials)
+
+
+_MOST = 4096  # tables of a process
+_known: dict[tuple[Any, ...], _Held] = {}
+_lock = threading.Lock()
+
+
+def _held(vended: Vended) -> _Held:
+    key = (*vended.connection.place, *vended.identifier)
+    with _lock:
+        if (found := _known.pop(key, None)) is None:
+            found = _Held()
+        _known[key] = found
+        while len(_known) > _MOST:
+            del _known[next(iter(_known))]
+        return found
+
+
+def _asked(
+    connection: CatalogConnection, properties: Mapping[str, str], identifier: tuple[str, ...]
+) -> Credentials:
+    from firnline_iceberg.table.catalog_client import fresh_credentials  # executors need it seldom
+
+    return fresh_credentials(connection, properties, identifier)

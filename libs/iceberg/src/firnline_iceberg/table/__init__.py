@@ -1,0 +1,1 @@
+"""Tables as the catalog returns them, and where their files are."""

@@ -1,0 +1,430 @@
+"""Tables as the REST catalog knows them, with all their snapshots."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+import requests
+from firnline_domain.errors import (
+    CatalogRefused,
+    CatalogUnreachable,
+    FirnlineError,
+    RetryLater,
+    TaskRefused,
+)
+from firnline_domain.identity import TableName, canonical_prefix
+from firnline_domain.records.results import (
+    FORMAT_VERSION_4,
+    METADATA_UNREADABLE,
+    NEWEST_VERSION,
+)
+from firnline_domain.settings.in_force import with_namespace
+from pyiceberg.catalog.rest import (
+    SNAPSHOT_LOADING_MODE,
+    Capability,
+    Endpoints,
+    RestCatalog,
+    TableResponse,
+)
+from pyiceberg.catalog.rest.response import _handle_non_200_response
+from pyiceberg.catalog.rest.scan_planning import StorageCredential
+from pyiceberg.exceptions import (
+    AuthorizationExpiredError,
+    BadRequestError,
+    CommitFailedException,
+    ForbiddenError,
+    NoSuchNamespaceError,
+    NoSuchTableError,
+    RESTError,
+    UnauthorizedError,
+)
+from pyiceberg.table import Table
+from pyiceberg.table.update import TableRequirement, TableUpdate
+from pyiceberg.typedef import Identifier
+from requests.adapters import HTTPAdapter
+
+import firnline_iceberg.table.nanoseconds  # noqa: F401  teaches PyIceberg
+from firnline_iceberg.connection.auth import RequestsAuth, identity_of
+from firnline_iceberg.connection.call_metrics import count_call, note_date
+from firnline_iceberg.connection.connection import Catalog, CatalogConnection, connection_of
+from firnline_iceberg.connection.prefix import OtherPrefix
+from firnline_iceberg.connection.properties import ARCHIVES, DELEGATION, EXTERNAL, UNREADABLE
+from firnline_iceberg.metadata.entry_cache import FileCache
+from firnline_iceberg.storage.file_io import file_io
+from firnline_iceberg.storage.vended_credentials import Credentials, Vended, credentials_of
+from firnline_iceberg.table.loaded_table import LoadedTable, TableGone
+
+ALL_SNAPSHOTS = "all"  # `snapshot-loading-mode`; the other one is `refs`
+_OF_IDENTITY = frozenset({"auth", "credential", "token", "rest.sigv4-enabled"})
+_DELEGATION = DELEGATION.removeprefix("header.")
+_NEWER = re.compile(r"Input tag '(\d{1,4})' found using 'format_version'")
+_FAULT_CHARS = 300  # PyIceberg repeats what it was given
+CATALOG_TIMEOUT_S = 30.0  # PyIceberg sets none: a hung catalog would hold a service for ever
+
+
+class Tables:
+    """Loads tables through an Iceberg REST catalog; connects at the first `load`. Each thread has a
+    client, and so a session, of its own: those of `requests` are not made for several."""
+
+    def __init__(self, catalog: Catalog, cache: FileCache | None = None, **properties: str) -> None:
+        """`cache`: for who reads the same table again and again."""
+        self._cache = cache
+        self._connection, self._properties = connection_of(catalog), properties
+        self._clients = threading.local()
+
+    @property
+    def _catalog(self) -> RestCatalog:
+        return self._client
+
+    @property
+    def _client(self) -> _Catalog:
+        if not hasattr(self._clients, "catalog"):
+            self._clients.catalog = _Catalog(self._connection, self._properties)
+        found: _Catalog = self._clients.catalog
+        return found
+
+    @property
+    def prefix(self) -> str:
+        """Of the catalog's paths, as the server has told us. Raises RetryLater."""
+        try:
+            return canonical_prefix(self._catalog.properties.get("prefix", ""))
+        except (RESTError, requests.RequestException) as error:
+            raise told(self._connection, error, "") from error
+
+    @property
+    def catalog_path(self) -> str:
+        """`TableName.catalog_path` of all tables here. Raises RetryLater."""
+        return self._name("", (), "").catalog_path
+
+    def _name(self, uuid: str, namespace: tuple[str, ...], name: str) -> TableName:
+        return TableName(uuid, namespace, name, self._connection.name, self.prefix)
+
+    @property
+    def address(self) -> tuple[str, str]:
+        """The catalog's URI and prefix: where one name is one table. Raises RetryLater."""
+        return self._connection.uri, self.prefix
+
+    @property
+    def archives(self) -> str:
+        """`firnline.archives` of the connection."""
+        return self._connection.properties.get(ARCHIVES, "")
+
+    @property
+    def external_files(self) -> str:
+        """`firnline.external-files` of the connection."""
+        return self._connection.properties.get(EXTERNAL, "")
+
+    @property
+    def unreadable_tables(self) -> str:
+        """`firnline.unreadable-tables` of the connection."""
+        return self._connection.properties.get(UNREADABLE, "")
+
+    @property
+    def client(self) -> RestCatalog:
+        """PyIceberg's own, of this thread, for what is not done here; asks the catalog for its
+        configuration."""
+        return self._catalog
+
+    def of(self, table: TableName) -> Tables:
+        """Those of the catalog and the prefix that a table is in."""
+        return self
+
+    def catalogs(self, table: TableName) -> Sequence[Tables]:
+        """All that are known here, the one that a table is in among them."""
+        return (self,)
+
+    def load(self, table: TableName) -> LoadedTable:
+        """The table as it is now.
+
+        Raises TableGone (also where the name now belongs to another uuid), RetryLater, OtherPrefix,
+        and TaskRefused where PyIceberg cannot read its metadata.
+        """
+        found = self._load(table)
+        if str(found.metadata.table_uuid) != table.uuid:
+            raise TableGone(table, f"is now {found.metadata.table_uuid}")
+        return loaded(table, found, self._cache)
+
+    def named(self, namespace: tuple[str, ...], name: str) -> LoadedTable:
+        """The table that has this name now. Raises TableGone, RetryLater."""
+        asked = self._name("", namespace, name)
+        found = self._load(asked)
+        uuid = str(found.metadata.table_uuid)
+        identity = TableName(uuid, namespace, name, asked.catalog, asked.prefix)
+        return loaded(identity, found, self._cache)
+
+    def metadata_json(self, name: tuple[str, ...]) -> tuple[str, dict[str, Any]]:
+        """Path of the metadata file of `namespace.name`, and the metadata as the catalog answers
+        it: also of a table that PyIceberg cannot read. Asks for no keys to its storage. Raises
+        TableGone, RetryLater, and ValueError for an answer that is none."""
+        try:
+            return self._client.metadata_json(name)
+        except (NoSuchTableError, NoSuchNamespaceError) as error:
+            raise TableGone(self._name("", name[:-1], name[-1])) from error
+        except (RESTError, requests.RequestException) as error:
+            raise told(self._connection, error, ".".join(name)) from error
+
+    def commit(
+        self,
+        table: TableName,
+        requirements: tuple[TableRequirement, ...],
+        updates: tuple[TableUpdate, ...],
+    ) -> bool:
+        """Send changes of metadata, once; False where the requirements do not hold. Raises
+        TableGone, RetryLater: perhaps they are made."""
+        found = self._load(table)
+        try:
+            self._catalog.commit_table(found, requirements, updates)
+        except CommitFailedException:
+            return False
+        except (RESTError, requests.RequestException) as error:
+            raise told(self._connection, error, table.dotted) from error
+        return True
+
+    def namespace_properties(self, table: TableName) -> dict[str, str]:
+        """Of the table's own level of namespaces; {} where the catalog knows none, or tells none:
+        not every catalog has them, nor lets everybody read them. Raises RetryLater."""
+        try:
+            return dict(self._catalog.load_namespace_properties(table.namespace))
+        except (NoSuchNamespaceError, ForbiddenError, BadRequestError, NotImplementedError):
+            return {}
+        except (RESTError, requests.RequestException) as error:
+            raise told(self._connection, error, ".".join(table.namespace)) from error
+
+    def names(self, below: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+        """Every table of a namespace and of those below it, as namespace levels and name; of all
+        for (). Raises RetryLater, and TaskRefused where there is no such namespace."""
+        try:
+            yield from self._names_below(below)
+        except NoSuchNamespaceError as error:
+            raise TaskRefused("namespace_gone", f"no namespace {'.'.join(below)}") from error
+        except (RESTError, requests.RequestException) as error:
+            raise told(self._connection, error, ".".join(below)) from error
+
+    def listed(
+        self, namespace: tuple[str, ...]
+    ) -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]]:
+        """Tables of one namespace, and the namespaces right below it; both empty where it is gone.
+        Raises RetryLater: also where nobody may list it."""
+        try:
+            tables = self._catalog.list_tables(namespace) if namespace else []
+            return list(tables), list(self._catalog.list_namespaces(namespace))
+        except NoSuchNamespaceError:
+            return [], []
+        except (RESTError, requests.RequestException) as error:
+            raise CatalogUnreachable(f"catalog: {error}") from error
+
+    def _names_below(self, namespace: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+        if namespace:
+            yield from self._catalog.list_tables(namespace)
+        for below in self._catalog.list_namespaces(namespace):
+            with suppress(NoSuchNamespaceError):  # dropped since it was listed
+                yield from self._names_below(below)
+
+    def _load(self, table: TableName) -> Table:
+        if table.prefix != (prefix := self.prefix):
+            raise OtherPrefix(self._connection.name, table.prefix, prefix)
+        try:
+            found: Table = self._catalog.load_table((*table.namespace, table.name))
+        except (NoSuchTableError, NoSuchNamespaceError) as error:
+            raise TableGone(table) from error
+        except (RESTError, requests.RequestException) as error:
+            raise told(self._connection, error, table.dotted) from error
+        except FirnlineError:
+            raise
+        except Exception as error:  # of PyIceberg, at metadata that are no metadata, whatever it is
+            raise unreadable(table.dotted, error) from error
+        return found
+
+
+def unreadable(table: str, error: Exception) -> TaskRefused:
+    """Return why PyIceberg cannot read a table's metadata: their format version, or the first fault
+    that it has found, in one line."""
+    if found := _NEWER.search(str(error)):
+        version = int(found[1])
+        if version == NEWEST_VERSION + 1:
+            text = (
+                f"{table} is of format version 4, which Firnline does not read, and is left alone"
+            )
+            return TaskRefused(FORMAT_VERSION_4, f"{text} ({FORMAT_VERSION_4})")
+        text = f"{table} says format version {version}; Firnline reads 1 to {NEWEST_VERSION}"
+        return TaskRefused(METADATA_UNREADABLE, text)
+    lines = " ".join(str(error).split())[:_FAULT_CHARS]
+    text = f"{table}: its metadata cannot be read: {type(error).__name__}: {lines}"
+    return TaskRefused(METADATA_UNREADABLE, text)
+
+
+def told(connection: CatalogConnection, error: Exception, what: str) -> RetryLater:
+    """`what`: the table or namespace that was asked for, dotted; "" for all."""
+    name = connection.name
+    if isinstance(error, UnauthorizedError | AuthorizationExpiredError):
+        return CatalogRefused(f"catalog {name} does not take who we are (401): {error}", name)
+    if isinstance(error, ForbiddenError):
+        text = f"catalog {name} does not let us have {what or 'its tables'} (403): {error}"
+        return CatalogRefused(text, what or name)
+    return CatalogUnreachable(f"catalog {name}: {error}")
+
+
+def refuse_remote_signing(settings: Mapping[str, Any], table: str) -> None:
+    """Raises TaskRefused where the catalog wants to sign each request to S3 itself."""
+    asked = str(settings.get("s3.remote-signing-enabled", "")).lower() == "true"
+    if (asked or settings.get("s3.signer")) and "s3.access-key-id" not in settings:
+        raise TaskRefused(
+            "remote_signing",
+            f"{table}: its catalog signs each request to S3 itself, which Firnline does not do; "
+            "have it hand out credentials (vended-credentials), or give static ones",
+        )
+
+
+def settings_of(tables: Tables, table: LoadedTable) -> dict[str, str]:
+    """What the owners of a table and of its namespace say now. Raises RetryLater."""
+    return with_namespace(table.properties, tables.namespace_properties(table.identity))
+
+
+def loaded(table: TableName, found: Table, cache: FileCache | None = None) -> LoadedTable:
+    """What a PyIceberg table of any catalog knows."""
+    return LoadedTable(table, found.metadata, found.io, found.metadata_location, cache)
+
+
+class _Catalog(RestCatalog):
+    def __init__(self, connection: CatalogConnection, properties: Mapping[str, str]) -> None:
+        self._connection, self._properties = connection, dict(properties)
+        self._auth = RequestsAuth(identity_of(connection))
+        super().__init__(connection.name, **{**connection.pyiceberg(), **properties})
+
+    def _fetch_config(self) -> None:
+        """A catalog's `overrides` win over what its client says. But who hides the snapshots that
+        no ref points at hides files that are reachable, so in this the client has the last word."""
+        wanted = self.properties.get(SNAPSHOT_LOADING_MODE, ALL_SNAPSHOTS)
+        try:
+            super()._fetch_config()
+        except UnauthorizedError:
+            if not self._auth.renew():
+                raise
+            super()._fetch_config()
+        self.properties[SNAPSHOT_LOADING_MODE] = wanted
+
+    def _response_to_table(
+        self, identifier_tuple: Identifier, table_response: TableResponse
+    ) -> Table:
+        """PyIceberg's own would let the table's properties choose its FileIO (`storage`)."""
+        place = table_response.metadata_location or table_response.metadata.location
+        settings = {**self.properties, **table_response.config}
+        refuse_remote_signing(settings, ".".join(identifier_tuple))
+        found = _credentials(table_response.config, table_response.storage_credentials)
+        vended = None
+        if found:
+            vended = Vended(self._connection, self._properties, identifier_tuple, found)
+        return Table(
+            identifier=identifier_tuple,
+            metadata=table_response.metadata,
+            metadata_location=place,
+            io=file_io(settings, place, vended),
+            catalog=self,
+            config=table_response.config,
+        )
+
+    def fresh_credentials(self, identifier: Identifier) -> Credentials:
+        """Others for the same table: of the endpoint for it, where the catalog has one, else of a
+        new load, of which the metadata is not looked at."""
+        has_endpoint = Capability.V1_LOAD_CREDENTIALS in self._supported_endpoints
+        what = Endpoints.load_credentials if has_endpoint else Endpoints.load_table
+        path = self.url(what, prefixed=True, **self._split_identifier_for_path(identifier))
+        body = self._answer(path, {} if has_endpoint else {"snapshots": "refs"})
+        given = [StorageCredential(**one) for one in body.get("storage-credentials") or ()]
+        return _credentials(body.get("config") or {}, given)
+
+    def metadata_json(self, identifier: Identifier) -> tuple[str, dict[str, Any]]:
+        """Path and content of a table's metadata file. Raises ValueError for an answer that is
+        none, and what PyIceberg raises."""
+        name = self._split_identifier_for_path(identifier)
+        path = self.url(Endpoints.load_table, prefixed=True, **name)
+        body = self._answer(path, {"snapshots": ALL_SNAPSHOTS}, {_DELEGATION: None})
+        metadata = body.get("metadata")
+        if not isinstance(metadata, dict):
+            raise ValueError("the catalog's answer has no metadata")
+        return str(body.get("metadata-location") or ""), metadata
+
+    def _answer(
+        self,
+        path: str,
+        parameters: Mapping[str, str],
+        headers: Any = None,  # a name with None: not that of the session either
+    ) -> dict[str, Any]:
+        answer = self._session.get(path, params=parameters, headers=headers)
+        if answer.status_code == 401 and self._auth.renew():
+            answer = self._session.get(path, params=parameters, headers=headers)
+        try:
+            answer.raise_for_status()
+        except requests.HTTPError as error:
+            _handle_non_200_response(error, {404: NoSuchTableError})
+        body: dict[str, Any] = answer.json()
+        return body
+
+    def _create_session(self) -> requests.Session:
+        """PyIceberg's own asks for a token for each client, twice, and never before it ends."""
+        whole = self.properties
+        self.properties = {name: whole[name] for name in whole if name not in _OF_IDENTITY}
+        session = super()._create_session()
+        self.properties = whole
+        session.auth = self._auth
+        for scheme in ("http://", "https://"):
+            session.mount(scheme, _Calls(self._connection.name, session.verify))
+        return session
+
+    def _refresh_token(self) -> None:
+        """Called where the catalog has answered 401, before the one other try."""
+        self._auth.renew()
+
+
+def _credentials(config: Mapping[str, str], given: Sequence[StorageCredential]) -> Credentials:
+    return credentials_of(config, [(one.prefix, one.config) for one in given], time.time())
+
+
+_asking: dict[tuple[str, str, str], _Catalog] = {}
+_lock = threading.Lock()
+
+
+def fresh_credentials(
+    connection: CatalogConnection, properties: Mapping[str, str], identifier: Identifier
+) -> Credentials:
+    """New keys to the storage of a table; one client of this process asks for all. Raises
+    RetryLater, TableGone."""
+    key = connection.place
+    with _lock:
+        try:
+            if key not in _asking:
+                _asking[key] = _Catalog(connection, properties)
+            return _asking[key].fresh_credentials(identifier)
+        except NoSuchTableError as error:
+            raise TableGone(TableName("", identifier[:-1], identifier[-1])) from error
+        except (RESTError, requests.RequestException, ValueError) as error:
+            raise told(connection, error, ".".join(identifier)) from error
+
+
+class _Calls(HTTPAdapter):
+    """Each has an end, and is counted."""
+
+    def __init__(self, catalog: str, verify: Any) -> None:
+        super().__init__()
+        self._catalog, self._verify = catalog, verify
+
+    def send(
+        self, request: requests.PreparedRequest, *args: Any, **kwargs: Any
+    ) -> requests.Response:
+        if isinstance(self._verify, str):  # REQUESTS_CA_BUNDLE would win over what is configured
+            kwargs["verify"] = self._verify
+        kwargs["timeout"] = kwargs.get("timeout") or CATALOG_TIMEOUT_S
+        began_s, status = time.monotonic(), None
+        try:
+            answer = super().send(request, *args, **kwargs)
+            status = answer.status_code
+            note_date(self._catalog, answer.headers)
+        finally:
+            elapsed_s = time.monotonic() - began_s
+            count_call(self._catalog, str(request.method), elapsed_s, status)
+        return answer

@@ -1,0 +1,187 @@
+"""What lies below a table's location: PyIceberg's FileIO can neither list nor move.
+
+On S3 by Amazon's client where it reaches the store (`s3_client`), on this machine without following
+links (`local_files`), else by Arrow's file system.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+
+import numpy as np
+from firnline_domain.errors import StorageUnreachable, TaskRefused
+from firnline_domain.records.parts.orphans import OrphanRefusal
+from pyarrow.fs import FileInfo, FileSelector, FileSystem, FileType, GcsFileSystem
+
+from firnline_iceberg.storage.file_io import file_system, s3_bucket
+from firnline_iceberg.storage.local_files import FoundFiles, LinkOnPath, list_folders
+from firnline_iceberg.storage.paths import resolve_folder
+from firnline_iceberg.storage.s3_client import Bucket
+from firnline_iceberg.storage.s3_listing import NotOrdered, Page, all_below, listed_in_turn
+from firnline_iceberg.storage.stored_files import StoredFile, StoredFiles
+from firnline_iceberg.table.loaded_table import LoadedTable
+
+AT_ONCE = 1_000  # files of a directory that are handed on together
+_DIRECTORY_BUCKET = "--x-s3"  # S3 Express: it lists in no order
+
+
+class Storage:
+    """Of one table. `links`: places of links that were met and not followed. Raises
+    StorageUnreachable, everywhere; UnclearPath where the location is unclear."""
+
+    def __init__(self, table: LoadedTable, location: str = "") -> None:
+        """`location`: another folder than the table's location."""
+        self.io, self.location = table.io, (location or table.metadata.location).rstrip("/")
+        self.links: list[str] = []
+        self._ordered = True
+
+    def files(self, below: str = "") -> Iterator[StoredFile]:
+        """As `pages`, one by one."""
+        for some in self.pages(below):
+            yield from some
+
+    def pages(self, below: str = "", skipped: str = "") -> Iterator[StoredFiles]:
+        """All of them, in no order: a page of a listing or a directory in memory, on Google's store
+        all. Nothing for a place that is not there. `skipped`: a folder of which only some files may
+        come.
+
+        Raises NotOrdered, and then lists in turn when it is asked again.
+        """
+        bucket, root = self.bucket()
+        if self.local is not None:
+            yield from self._by_folder(below)
+            return
+        if bucket is None:
+            yield from self._by_arrow(below)
+            return
+        prefix = f"{root}{below}/" if below else root
+        in_turn = not self._ordered or bucket.name.endswith(_DIRECTORY_BUCKET)
+        try:
+            for page in (
+                listed_in_turn(self._ask, prefix)
+                if in_turn
+                else all_below(self._ask, prefix, f"{prefix}{skipped}/" if skipped else "")
+            ):
+                yield page.below(root)
+        except NotOrdered:
+            self._ordered = False
+            raise
+        except OSError as error:
+            raise StorageUnreachable(f"cannot list {below or 'the location'}: {error}") from error
+
+    def bucket_of_now(self) -> tuple[Bucket, str]:
+        """As `bucket`, where there was one a moment ago."""
+        bucket, root = self.bucket()
+        if bucket is None:
+            raise StorageUnreachable("the catalog hands out keys of another kind by now")
+        return bucket, root
+
+    def _ask(self, prefix: str, after: str = "", token: str = "", by_folder: bool = False) -> Page:
+        """With the keys of now."""
+        bucket, _ = self.bucket()
+        if bucket is None:
+            raise OSError("the catalog hands out keys of another kind by now")
+        return bucket.page(prefix, after, token, by_folder)
+
+    def bucket(self) -> tuple[Bucket | None, str]:
+        """With the keys of now, and what the keys of all files begin with. None: Arrow's file
+        system is the only way."""
+        found = s3_bucket(self.io, self.location)
+        return (None, "") if found is None else (found[0], f"{found[1]}/" if found[1] else "")
+
+    @cached_property
+    def local(self) -> str | None:
+        """The location as this machine knows it; None: it is elsewhere."""
+        found = resolve_folder(self.location)
+        return found.local if found.is_local else None
+
+    def _by_folder(self, below: str) -> Iterator[StoredFiles]:
+        links = list[str]()
+        try:
+            for some in list_folders(f"{self.local}/{below}", links):
+                for at in range(0, len(some), AT_ONCE):
+                    yield _found_here(some[at : at + AT_ONCE], f"{below}/" if below else "")
+        except LinkOnPath as error:
+            raise TaskRefused("link_in_location", str(error)) from error
+        except OSError as error:
+            raise StorageUnreachable(f"cannot list {below or 'the location'}: {error}") from error
+        finally:
+            self.links += [f"{below}/{one}" if below else one for one in links]
+
+    def _by_arrow(self, below: str) -> Iterator[StoredFiles]:
+        """Google's store has no folders, and Arrow tells of none that keys look like: it is asked
+        for all at once, a thousand objects a request."""
+        flat = isinstance(self.arrow, GcsFileSystem)
+        folders = [below]
+        while folders:
+            files = list[FileInfo]()
+            for info in self._listed(folders.pop(), recursive=flat):
+                if info.is_file:
+                    files.append(info)
+                elif not flat and info.type is FileType.Directory:
+                    folders.append(self._place(info))
+            for at in range(0, len(files), AT_ONCE):
+                yield self._stored(files[at : at + AT_ONCE])
+
+    def _stored(self, infos: Sequence[FileInfo]) -> StoredFiles:
+        times = np.array([_stored_at_ms(info) for info in infos], dtype=np.int64)
+        places, sizes = [self._place(info) for info in infos], [info.size or 0 for info in infos]
+        return StoredFiles(places, sizes, times)
+
+    def _place(self, info: FileInfo) -> str:
+        found: str = info.path[len(self._root) :].lstrip("/")
+        return found
+
+    def as_they_are(self, files: Sequence[StoredFile]) -> list[StoredFile]:
+        """Those that are there, with size and time of now: a request each."""
+        try:
+            infos = self.arrow.get_file_info([self.path(one.place) for one in files])
+        except OSError as error:
+            raise StorageUnreachable(f"cannot look at {len(files):,} files: {error}") from error
+        return [
+            StoredFile(one.place, info.size or 0, _stored_at_ms(info))
+            for one, info in zip(files, infos, strict=True)
+            if info.is_file
+        ]
+
+    def holds(self, place: str) -> bool:
+        """Whether there is a file."""
+        try:
+            return bool(self.arrow.get_file_info(self.path(place)).is_file)
+        except OSError as error:
+            raise StorageUnreachable(f"cannot look at {place}: {error}") from error
+
+    def _listed(self, below: str, recursive: bool = False) -> list[FileInfo]:
+        chosen = FileSelector(self.path(below), allow_not_found=True, recursive=recursive)
+        try:
+            found: list[FileInfo] = self.arrow.get_file_info(chosen)
+        except OSError as error:
+            raise StorageUnreachable(f"cannot list {below or 'the location'}: {error}") from error
+        return found
+
+    @property
+    def arrow(self) -> FileSystem:
+        """With the keys of now."""
+        return file_system(self.io, self.location)[0]
+
+    @cached_property
+    def _root(self) -> str:
+        return file_system(self.io, self.location)[1]
+
+    def path(self, place: str) -> str:
+        """For `arrow`."""
+        return f"{self._root}/{place}" if place else self._root
+
+
+def _found_here(some: FoundFiles, below: str) -> StoredFiles:
+    times = np.array([about.st_mtime_ns // 1_000_000 for _, about in some], dtype=np.int64)
+    places, sizes = [f"{below}{place}" for place, _ in some], [about.st_size for _, about in some]
+    return StoredFiles(places, sizes, times)
+
+
+def _stored_at_ms(info: FileInfo) -> int:
+    if info.mtime_ns is None:
+        text = f"the storage does not say when {info.path} was written"
+        raise TaskRefused(OrphanRefusal.NOT_DATED, text)
+    return int(info.mtime_ns) // 1_000_000

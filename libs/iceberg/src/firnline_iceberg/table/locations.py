@@ -1,0 +1,88 @@
+"""What a recorded path means, and where a table's own files lie: the one reader of paths.
+
+Libraries read a path in different ways: PyIceberg cuts it at `#`, `?` and `;`, Hadoop takes out
+`//` and `..`, object stores take all as it stands. So only spellings that mean one place to every
+reader are accepted (`address`), and libraries are given the store and the key, never the text. The
+rest is nobody's: it is neither read, written, moved nor deleted.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from firnline_domain.errors import TaskRefused
+from firnline_domain.identity import normal_path
+
+from firnline_iceberg.storage.local_files import link_on
+from firnline_iceberg.storage.paths import Address, address, folder_of
+
+if TYPE_CHECKING:  # the storage of a loaded table asks this module
+    from firnline_iceberg.table.loaded_table import LoadedTable
+
+CONTENT_PROPERTIES = (
+    "write.data.path",
+    "write.metadata.path",
+    "write.object-storage.path",
+    "write.folder-storage.path",
+)
+
+
+@dataclass(frozen=True)
+class Locations:
+    """Directories of one table, as its metadata has them; its owner can set most of them."""
+
+    content: tuple[Address, ...]  # whatever is below is the table's
+    metadata: tuple[Address, ...]  # metadata files lie in these, not below
+
+    @classmethod
+    def of(cls, table: LoadedTable) -> Locations:
+        """Of a table as it was loaded."""
+        properties = table.properties
+        named = [properties[key] for key in CONTENT_PROPERTIES if key in properties]
+        content = _addresses([table.metadata.location, *named])
+        return cls(content, _addresses(metadata_folders(table)))
+
+    def holds(self, path: str) -> bool:
+        """Whether a data, delete or metadata file at this path would be the table's."""
+        return self._is_in(path, self.content, below=True)
+
+    def beside_metadata(self, path: str) -> bool:
+        """Whether it lies in a directory of the table's metadata files, not below."""
+        return self._is_in(path, self.metadata, below=False)
+
+    def _is_in(self, path: str, places: tuple[Address, ...], below: bool) -> bool:
+        found, folder = address(path), address(folder_of(path))
+        if found is None or folder is None or path.endswith("/"):
+            return False
+        if not any(found.within(one) and (below or folder == one) for one in places):
+            return False
+        return not found.is_local or link_on(found.local) is None
+
+
+def metadata_folders(table: LoadedTable) -> tuple[str, ...]:
+    """Directories of the metadata files over time."""
+    files = [table.metadata_location]
+    files += [entry.metadata_file for entry in table.metadata.metadata_log]
+    return tuple({normal_path(path): path for path in map(folder_of, files)}.values())
+
+
+def _addresses(paths: Iterable[str]) -> tuple[Address, ...]:
+    found = (address(path) for path in paths)
+    # the root of a machine is no table's; that of a bucket may be
+    return tuple(dict.fromkeys(one for one in found if one and (one.segments or not one.is_local)))
+
+
+def refuse_links(table: LoadedTable) -> None:
+    """Raises TaskRefused where the table's location, or the folder of its metadata, is reached
+    through a link of this machine: nothing below is surely the table's."""
+    for path in (table.metadata.location, folder_of(table.metadata_location)):
+        found = address(path)
+        if found and found.is_local and (link := link_on(found.local)) is not None:
+            text = (
+                f"{path}: {link} is a link to {os.path.realpath(link)}, and files behind it can be "
+                "another table's; set a location without links"
+            )
+            raise TaskRefused("link_in_location", text)

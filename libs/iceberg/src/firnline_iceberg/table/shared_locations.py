@@ -1,0 +1,380 @@
+"""Which other tables of the known catalogs may have this table's files?
+
+A uuid is not one table's, nor is a folder: `register_table`, restored catalogs and `assign-uuid`
+give two tables one uuid, and any writer may put a table below, above or into another one's
+location. Before anything is removed, moved or withdrawn the catalogs are asked for all their
+tables. What an event, a record or a list of objects says of other tables proves nothing here.
+
+The cost: one listing per namespace, and one load per table. Names are listed for each action. Where
+that takes longer than `QUICK_S`, they are used for 20 times as long, or for `NAMES_AGE_S`. What is
+known of a name is loaded again after `FACTS_AGE_S`, so a worker with 5,000 tables makes 5,000 loads
+an hour at most, whatever the number of its tasks; a name that is new is loaded at once.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any, Final, Protocol
+from urllib.parse import unquote
+from weakref import WeakKeyDictionary
+
+import requests
+from firnline_domain.errors import CatalogRefused, RetryLater, TaskRefused
+from firnline_domain.identity import TableName
+from firnline_domain.records.parts.sharing import SharingRefusal
+
+from firnline_iceberg.connection.properties import UNREADABLE
+from firnline_iceberg.storage.paths import folder_of
+from firnline_iceberg.table.loaded_table import LoadedTable, TableGone
+
+NAMES_AGE_S: Final = 60.0
+QUICK_S: Final = 1.0
+SHARE: Final = 20  # of a slow listing's time, until the next one
+FACTS_AGE_S: Final = 3_600.0
+AT_ONCE: Final = 4  # loads; each thread has a client of its own
+FEW: Final = 8  # tables that are loaded without other threads
+_URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)", re.DOTALL)
+_LOCAL = frozenset({"", "file"})
+_AZURE = {"abfs": "azure", "abfss": "azure", "wasb": "azure", "wasbs": "azure"}
+_ALIASES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", **_AZURE}
+_ONE_NAMESPACE = frozenset(
+    {"hdfs", "viewfs", "webhdfs"}
+)  # the host may be left out, or be an alias
+
+
+class Catalog(Protocol):
+    """`tables.Tables` of one catalog and prefix."""
+
+    @property
+    def catalog_path(self) -> str:
+        """As `TableName.catalog_path`. Raises RetryLater."""
+
+    @property
+    def address(self) -> tuple[str, str]:
+        """The catalog's URI and prefix: where one name is one table. Raises RetryLater."""
+
+    @property
+    def unreadable_tables(self) -> str:
+        """Names, comma-separated, that the operator declares to share no file."""
+
+    def names(self) -> Iterator[tuple[str, ...]]:
+        """Of all tables. Raises RetryLater."""
+
+    def metadata_json(self, name: tuple[str, ...]) -> tuple[str, Mapping[str, Any]]:
+        """Path of its metadata file, and the metadata as the catalog answers it, all snapshots.
+        Raises TableGone, RetryLater, TaskRefused."""
+
+
+class Catalogs(Protocol):
+    """`tables.Tables`, `catalogs.CatalogTables`."""
+
+    def catalogs(self, table: TableName) -> Sequence[Catalog]:
+        """All that are known, the table's own among them. Raises RetryLater, TaskRefused."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A folder of some store, one spelling for each."""
+
+    store: str
+    segments: tuple[str, ...]
+
+    def holds(self, other: Place) -> bool:
+        """Whether it is the other folder, or lies above it."""
+        length = len(self.segments)
+        return self.store == other.store and other.segments[:length] == self.segments
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What one table says of itself. `trees`: folders of which all below is its own; `folders`:
+    those in which its metadata names single files."""
+
+    name: str  # `lake:shop.orders`
+    uuid: str
+    trees: frozenset[Place]
+    folders: frozenset[Place]
+
+    def common_place(self, other: Facts) -> Place | None:
+        """A folder in which a file may be the one's or the other's. None: there is no such one."""
+        for one in self.trees:
+            for two in other.trees:
+                if one.holds(two) or two.holds(one):
+                    return two
+        found = chain(
+            (two for one in self.trees for two in other.folders if one.holds(two)),
+            (one for one in self.folders for two in other.trees if two.holds(one)),
+            self.folders & other.folders,
+        )
+        return next(iter(found), None)
+
+
+@dataclass(frozen=True)
+class Neighbour:
+    """Another table that may have files of this one, and by what."""
+
+    name: str
+    reason: SharingRefusal
+    detail: str
+
+
+def places_of(path: str) -> frozenset[Place]:
+    """The folders that some reader may take a path for: more than one where readers differ. Links
+    of local files are followed."""
+    found = _URI.fullmatch(path.strip())
+    scheme, rest = (found[1].lower(), found[2]) if found else ("", path.strip())
+    if scheme in _LOCAL:
+        if rest.startswith("//"):
+            rest = "/" + rest[2:].partition("/")[2]  # file://localhost/x
+        return frozenset(_local(one) for one in (rest, unquote(rest)))
+    authority, _, below = rest.removeprefix("//").partition("/")
+    store = f"{_ALIASES.get(scheme, scheme)}://{_authority(scheme, authority)}"
+    segments = [one for one in below.split("/") if one]
+    resolved = list[str]()
+    for one in segments:
+        if one == "..":
+            del resolved[-1:]
+        elif one != ".":
+            resolved.append(one)
+    return frozenset({Place(store, tuple(segments)), Place(store, tuple(resolved))})
+
+
+def _authority(scheme: str, authority: str) -> str:
+    if scheme in _ONE_NAMESPACE:
+        return ""
+    if scheme in _AZURE:  # the same account by its blob and its dfs host
+        container, _, host = authority.partition("@")
+        return f"{container}@{host.partition('.')[0].lower()}"
+    return authority
+
+
+def _local(path: str) -> Place:
+    text = path.replace("\0", "").encode(errors="replace").decode()  # half a surrogate pair
+    real = os.path.realpath(text)
+    return Place("file://", tuple(one for one in real.split("/") if one))
+
+
+def facts_of(name: str, metadata_file: str, metadata: Mapping[str, Any]) -> Facts:
+    """Of a table's metadata as JSON. Raises ValueError where it names no uuid or location."""
+    uuid, location = metadata.get("table-uuid"), metadata.get("location")
+    if not isinstance(uuid, str) or not isinstance(location, str) or not location:
+        raise ValueError("its metadata names no uuid, or no location")
+    properties = metadata.get("properties") or {}
+    paths = [text for key, text in properties.items() if _is_path_property(key) and text]
+    files = [metadata_file, *_named_files(metadata)]
+    folders = {folder_of(one) for one in files if one}
+    return Facts(name, uuid.lower(), _all([location, *paths]), _all(folders))
+
+
+def _is_path_property(key: str) -> bool:
+    """`write.data.path`, `write.metadata.path`, `write.object-storage.path` ..."""
+    return key.startswith("write.") and key.endswith(".path")
+
+
+def _named_files(metadata: Mapping[str, Any]) -> Iterator[str]:
+    for one in metadata.get("metadata-log") or ():
+        yield str(one.get("metadata-file") or "")
+    for one in metadata.get("snapshots") or ():
+        yield str(one.get("manifest-list") or "")
+        yield from map(str, one.get("manifests") or ())  # of tables of format version 1
+    for kind in ("statistics", "partition-statistics"):
+        for one in metadata.get(kind) or ():
+            yield str(one.get("statistics-path") or "")
+
+
+def _all(paths: Iterable[str]) -> frozenset[Place]:
+    return frozenset(chain.from_iterable(places_of(str(one)) for one in paths))
+
+
+@dataclass
+class _Known:
+    """One catalog's tables, and when they were asked for."""
+
+    names: tuple[tuple[str, ...], ...] = ()
+    listed_until_s: float | None = None
+    facts: dict[tuple[str, ...], tuple[float, Facts]] = field(default_factory=dict)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+class Neighbours:
+    """All tables of some catalogs, kept for all tasks of a process. Thread-safe."""
+
+    def __init__(self, catalogs: Catalogs, now_s: Callable[[], float] = time.monotonic) -> None:
+        self._catalogs, self._now_s = catalogs, now_s
+        self._known: dict[tuple[str, str, str], _Known] = {}
+        self._lock = threading.Lock()
+
+    def of(self, table: LoadedTable) -> list[Neighbour]:
+        """Other tables with its uuid, or in its places. Raises TaskRefused `neighbours_unknown`
+        where a catalog does not say it all, RetryLater where it does not answer."""
+        own = facts_of(table.identity.full, table.metadata_location, _as_json(table))
+        found = list[Neighbour]()
+        for facts in self.others(table):
+            if facts.uuid == own.uuid:
+                detail = f"both have the uuid {own.uuid}"
+                found.append(Neighbour(facts.name, SharingRefusal.SHARED_IDENTITY, detail))
+            elif place := own.common_place(facts):
+                detail = f"both have files in {place.store}/{'/'.join(place.segments)}"
+                found.append(Neighbour(facts.name, SharingRefusal.SHARED_LOCATION, detail))
+        return sorted(found, key=lambda one: (one.reason, one.name))
+
+    def others(self, table: LoadedTable) -> Iterator[Facts]:
+        """All tables but this one. Raises as `of`."""
+        catalogs = self._catalogs.catalogs(table.identity)
+        here = {one.address for one in catalogs if one.catalog_path == table.identity.catalog_path}
+        for catalog in catalogs:
+            for name, facts in self._tables_of(catalog).items():
+                if name != table.identity.path or catalog.address not in here:
+                    yield facts
+
+    def _tables_of(self, catalog: Catalog) -> dict[tuple[str, ...], Facts]:
+        """Each that is there, as it was within the last `FACTS_AGE_S`."""
+        key = (catalog.catalog_path, *catalog.address)
+        with self._lock:
+            known = self._known.setdefault(key, _Known())
+        with known.lock:  # who comes meanwhile has what this one finds
+            now_s = self._now_s()
+            if known.listed_until_s is None or now_s > known.listed_until_s:
+                known.names = _list_names(catalog)
+                took_s = self._now_s() - now_s
+                age_s = min(SHARE * took_s, NAMES_AGE_S) if took_s > QUICK_S else 0.0
+                known.listed_until_s = now_s + age_s
+            due = [
+                name
+                for name in known.names
+                if name not in known.facts or now_s - known.facts[name][0] > FACTS_AGE_S
+            ]
+            for name, facts in _load_facts(catalog, due):
+                if facts is None:
+                    known.facts.pop(name, None)
+                else:
+                    known.facts[name] = (now_s, facts)
+            there = set(known.names)
+            known.facts = {name: one for name, one in known.facts.items() if name in there}
+            return {name: facts for name, (_, facts) in known.facts.items()}
+
+
+def _list_names(catalog: Catalog) -> tuple[tuple[str, ...], ...]:
+    try:
+        return tuple(dict.fromkeys(catalog.names()))
+    except CatalogRefused as error:
+        text = (
+            f"{catalog.catalog_path}: its tables cannot be listed, so another one may have the "
+            f"same files: {error}. Give Firnline the right to list and load all of its tables"
+        )
+        raise TaskRefused(SharingRefusal.NEIGHBOURS_UNKNOWN, text, retryable=True) from error
+
+
+def _load_facts(
+    catalog: Catalog, names: Sequence[tuple[str, ...]]
+) -> Iterable[tuple[tuple[str, ...], Facts | None]]:
+    if len(names) <= FEW:
+        return [(name, _load(catalog, name)) for name in names]
+    with ThreadPoolExecutor(AT_ONCE, "neighbours") as pool:
+        return list(zip(names, pool.map(lambda name: _load(catalog, name), names), strict=True))
+
+
+def _load(catalog: Catalog, name: tuple[str, ...]) -> Facts | None:
+    """None: the catalog answers that there is no such table (any more), or the table cannot be
+    loaded and the operator declares that it shares no file."""
+    dotted = ".".join(name)
+    full = f"{catalog.catalog_path}:{dotted}"
+    try:
+        return facts_of(full, *catalog.metadata_json(name))
+    except TableGone:
+        return None
+    except (RetryLater, TaskRefused, ValueError, TypeError, AttributeError) as error:
+        if isinstance(error.__cause__, requests.RequestException):
+            raise  # the catalog is away, not this table
+        if dotted in {declared.strip() for declared in catalog.unreadable_tables.split(",")}:
+            return None
+        text = (
+            f"{full} cannot be loaded, so it may have the same files: {error}. Give Firnline the "
+            f"right to load it, repair it, drop it, or, if it shares no file with others, add "
+            f"{dotted} to {UNREADABLE} of the catalog's connection"
+        )
+        raise TaskRefused(SharingRefusal.NEIGHBOURS_UNKNOWN, text, retryable=True) from error
+
+
+def _as_json(table: LoadedTable) -> dict[str, Any]:
+    found: dict[str, Any] = table.metadata.model_dump(mode="json", by_alias=True)
+    return found
+
+
+_shared: WeakKeyDictionary[Catalogs, Neighbours] = WeakKeyDictionary()
+_shared_lock = threading.Lock()
+
+
+def known_to(catalogs: Catalogs) -> Neighbours:
+    """What all tasks of this process know of these catalogs."""
+    with _shared_lock:
+        return _shared.setdefault(catalogs, Neighbours(catalogs))
+
+
+def refuse_shared(catalogs: Catalogs, table: LoadedTable) -> None:
+    """The gate before anything is removed, moved or withdrawn. Raises TaskRefused with a
+    `SharingRefusal`, RetryLater."""
+    found = known_to(catalogs).of(table)
+    if not found:
+        return
+    first, more = found[0], len(found) - 1
+    others = f" (and {more} more)" if more else ""
+    text = f"{table.identity.full} and {first.name}{others}: {first.detail}"
+    raise TaskRefused(first.reason, f"{text}: {REMEDIES[first.reason]}", retryable=True)
+
+
+REMEDIES: Final[Mapping[SharingRefusal, str]] = {
+    SharingRefusal.SHARED_IDENTITY: "drop one of them without its files, or copy it to a new table",
+    SharingRefusal.SHARED_LOCATION: "give one of them a location, write.data.path and "
+    "write.metadata.path of its own",
+}
+
+
+class Allowance(Protocol):
+    """`tables.Tables` of the table's catalog."""
+
+    @property
+    def external_files(self) -> str:
+        """Locations, comma-separated, that the operator named."""
+
+
+def rule_of_outside(
+    catalogs: Catalogs, table: LoadedTable, allowance: Allowance
+) -> Callable[[str], str]:
+    """Why a file outside the table's own locations stays, "" = it may go. A writer can name any
+    path in a manifest, and Firnline may have rights that he has not: so the operator says where
+    such files may be removed, and none in another table's places is. Raises as `refuse_shared`."""
+    allowed = [places_of(one.strip()) for one in allowance.external_files.split(",") if one.strip()]
+    others = list(known_to(catalogs).others(table)) if allowed else []
+    trees = {place: one.name for one in others for place in one.trees}
+    folders = {place: one.name for one in others for place in one.folders}
+
+    def why_kept(path: str) -> str:
+        places = places_of(path)
+        if not lies_below(path, allowed):
+            return "it lies outside the table's locations and of those of firnline.external-files"
+        for place in places:
+            above = (Place(place.store, place.segments[:at]) for at in range(len(place.segments)))
+            name = next((trees[one] for one in above if one in trees), None)
+            name = name or folders.get(Place(place.store, place.segments[:-1]))
+            if name is not None:
+                return f"it lies in a place of {name}"
+        return ""
+
+    return why_kept
+
+
+def lies_below(path: str, allowed: Sequence[frozenset[Place]]) -> bool:
+    """Whether every reader takes the path for one strictly below one of these (`places_of`)."""
+    places = places_of(path)
+    return any(
+        all(any(one.holds(place) and one != place for one in some) for place in places)
+        for some in allowed
+    )

@@ -1,0 +1,79 @@
+"""Which snapshots of a table have statistics files, and how much has changed since."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from itertools import chain
+
+from firnline_domain.base.numbers import whole
+from firnline_domain.base.values import MAX_AMOUNT
+from firnline_domain.identity import MAIN
+from firnline_domain.records.parts.summaries import REPLACE
+from pyiceberg.table.snapshots import Snapshot
+
+from firnline_iceberg.table.loaded_table import LoadedTable
+
+THETA = "apache-datasketches-theta-v1"
+_COUNT = whole(0, MAX_AMOUNT)
+_CHANGED = ("added-records", "deleted-records")  # in snapshot summaries
+_DELETES = ("added-equality-deletes", "added-position-deletes")
+
+
+def described_columns(table: LoadedTable, snapshot_id: int) -> frozenset[int]:
+    """Field ids whose distinct values are known of a snapshot."""
+    return frozenset(
+        field
+        for one in table.metadata.statistics
+        if one.snapshot_id == snapshot_id
+        for blob in one.blob_metadata
+        if blob.type == THETA
+        for field in blob.fields
+    )
+
+
+def described_partitions(table: LoadedTable) -> frozenset[int]:
+    """Snapshots with partition statistics."""
+    return frozenset(one.snapshot_id for one in table.metadata.partition_statistics)
+
+
+def latest_described(table: LoadedTable, field_ids: Collection[int]) -> int | None:
+    """The newest snapshot of `main` of which all these columns are known."""
+    for one in table.ancestors(table.head_id(MAIN)):
+        if described_columns(table, one.snapshot_id) >= frozenset(field_ids):
+            return one.snapshot_id
+    return None
+
+
+def changed_since(table: LoadedTable, snapshot_id: int) -> tuple[int | None, int]:
+    """Rows that came or went from an ancestor of the head to it, deletes counted for the rows that
+    they mask, by the summaries, and the head's rows. None = some writer does not say."""
+    changed: int | None = 0
+    head = table.head(MAIN)
+    for one in table.ancestors(head.snapshot_id):
+        if one.snapshot_id == snapshot_id:
+            break
+        if changed is not None:
+            some = _changed(one)
+            changed = None if some is None else changed + some
+    return changed, _number(head, "total-records") or 0
+
+
+def _changed(snapshot: Snapshot) -> int | None:
+    if snapshot.summary is None:
+        return None
+    if snapshot.summary.operation.value == REPLACE:
+        return 0
+    return sum(_number(snapshot, name) or 0 for name in (*_CHANGED, *_DELETES))
+
+
+def _number(snapshot: Snapshot, name: str) -> int | None:
+    text = snapshot.summary.additional_properties.get(name, "") if snapshot.summary else ""
+    found = _COUNT.read(str(text))
+    return None if found is None else int(found)
+
+
+def stale_snapshots(table: LoadedTable) -> tuple[int, ...]:
+    """Snapshots that have left the table, and statistics entries have not."""
+    metadata = table.metadata
+    named = (one.snapshot_id for one in chain(metadata.statistics, metadata.partition_statistics))
+    return tuple(sorted({one for one in named if not table.retains(one)}))

@@ -1,0 +1,67 @@
+"""What an expiry would take away; Iceberg's own choice is held against it in the worker's tests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from firnline_domain.records.results import Going
+from firnline_iceberg.expiry.snapshot_selection import expiring, going
+from firnline_iceberg.table.in_memory import MemoryCatalog, MemoryTables
+from firnline_iceberg.table.loaded_table import LoadedTable
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table
+from pyiceberg.types import LongType, NestedField
+
+NOW = 2**53
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> MemoryCatalog:
+    made = MemoryCatalog(f"file://{tmp_path}/warehouse")
+    made.make("db.t", Schema(NestedField(1, "id", LongType())))
+    return made
+
+
+@pytest.fixture
+def table(catalog: MemoryCatalog) -> Table:
+    """Four snapshots: three appends, and one that replaces all that they brought."""
+    made = catalog.load_table("db.t")
+    for number in range(3):
+        made.append(pa.table({"id": pa.array([number], pa.int64())}))
+    made.overwrite(pa.table({"id": pa.array([9], pa.int64())}))
+    return made
+
+
+def loaded(catalog: MemoryCatalog) -> LoadedTable:
+    return MemoryTables(catalog).named(("db",), "t")
+
+
+def ids(catalog: MemoryCatalog, retain_last: int = 1, older_than_ms: int = NOW) -> list[int]:
+    found = loaded(catalog)
+    order = [one.snapshot_id for one in found.snapshots]
+    return [
+        order.index(one.snapshot_id) for one in expiring(found, older_than_ms, retain_last, NOW)
+    ]
+
+
+def test_all_but_the_newest_go_and_what_they_alone_need(
+    catalog: MemoryCatalog, table: Table
+) -> None:
+    count = len(table.snapshots())
+    assert sorted(ids(catalog)) == list(range(count - 1))
+    assert sorted(ids(catalog, retain_last=3)) == list(range(count - 3))
+    assert ids(catalog, older_than_ms=0) == []
+    found = loaded(catalog)
+    what = going(found, expiring(found, NOW, 1, NOW))
+    assert (what.snapshots, what.files) == (count - 1, 3)
+    assert what.bytes > 0
+    assert going(found, []) == Going()
+
+
+def test_what_a_tag_points_at_stays(catalog: MemoryCatalog, table: Table) -> None:
+    first = table.snapshots()[1].snapshot_id
+    table.manage_snapshots().create_tag(first, "kept").commit()
+    assert 1 not in ids(catalog)
+    assert 0 in ids(catalog)

@@ -1,0 +1,219 @@
+"""What files hold is told by the files: not by bounds, nor by what they are for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from firnline_domain.identity import TableName
+from firnline_domain.records.results import DeleteKind
+from firnline_iceberg.metadata.entries import DataFileEntry, DeleteFileEntry, FileStats, Status
+from firnline_iceberg.removal import deleted_row_search
+from firnline_iceberg.removal.deleted_row_search import Kind, holders, wanted_rows
+from firnline_iceberg.table.in_memory import MemoryCatalog, MemoryTables
+from firnline_iceberg.table.loaded_table import LoadedTable
+from pyiceberg.conversions import to_bytes
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.transforms import IdentityTransform
+from pyiceberg.types import DateType, LongType, NestedField, StringType
+
+SCHEMA = Schema(
+    NestedField(1, "customer", LongType()),
+    NestedField(2, "mail", StringType()),
+    NestedField(3, "day", DateType()),
+)
+SPEC = PartitionSpec(PartitionField(1, 1000, IdentityTransform(), "customer"), spec_id=0)
+
+
+def field(name: str, kind: pa.DataType, number: int) -> pa.Field:
+    return pa.field(name, kind, metadata={"PARQUET:field_id": str(number)})
+
+
+CUSTOMER, MAIL = field("customer", pa.int64(), 1), field("mail", pa.string(), 2)
+POSITIONS = [field("file_path", pa.string(), 2147483546), field("pos", pa.int64(), 2147483545)]
+ROWS = [{"customer": 3, "mail": "c"}, {"customer": 7, "mail": "g"}, {"customer": 9, "mail": "i"}]
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> MemoryCatalog:
+    return MemoryCatalog(f"file://{tmp_path}")
+
+
+def load(catalog: MemoryCatalog, table: Any) -> LoadedTable:
+    name = TableName(str(table.metadata.table_uuid), ("db",), "t")
+    return MemoryTables(catalog).load(name)
+
+
+@pytest.fixture
+def table(catalog: MemoryCatalog) -> LoadedTable:
+    return load(catalog, catalog.make("db.t", SCHEMA))
+
+
+def written(folder: Path, rows: list[dict[str, Any]], *fields: pa.Field, name: str = "f") -> str:
+    made = pa.Table.from_pylist(rows, schema=pa.schema(list(fields)))
+    pq.write_table(made, folder / f"{name}.parquet", store_schema=False)
+    return f"file://{folder}/{name}.parquet"
+
+
+def entry(path: str, kind: DeleteKind | None = None, **more: Any) -> Any:
+    given = {
+        "path": path, "manifest_path": "m", "status": Status.ADDED, "snapshot_id": 1,
+        "sequence_number": 1, "file_sequence_number": 1, "spec_id": 0, "partition": "[]",
+        "format": "PARQUET", "records": 3, "bytes": 1, **more,
+    }  # fmt: skip
+    return DataFileEntry(**given) if kind is None else DeleteFileEntry(**given, kind=kind)
+
+
+def count(table: LoadedTable, one: Any, where: str) -> tuple[int | None, str]:
+    return deleted_row_search._counted(table, one, wanted_rows(table, where))
+
+
+def stats(low: Any, high: Any, number: int = 1) -> FileStats:
+    kind: Any = SCHEMA.find_type(number)
+    bounds = ({number: to_bytes(kind, one)} for one in (low, high))
+    return FileStats({number: 3}, {number: 0}, {}, *bounds)
+
+
+def test_bounds_leave_out_no_file(catalog: MemoryCatalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also none whose bounds are no text, or of another type."""
+    made = catalog.make("db.t", SCHEMA)
+    made.append(pa.table({"customer": [3, 7, 9], "mail": ["c", "g", "i"]}))
+    loaded = load(catalog, made)
+    entries = LoadedTable.entries
+    wrong = FileStats({1: 3}, {1: 3}, {}, {1: b"\1", 2: b"\xff\xe2"}, {1: b"\0" * 8, 2: b"\xe2"})
+
+    def lied(self: LoadedTable, manifest: Any, *detail: Any) -> Any:
+        from dataclasses import replace
+
+        return (replace(one, stats=wrong) for one in entries(self, manifest, *detail))
+
+    monkeypatch.setattr(LoadedTable, "entries", lied)
+    for where in ("customer = 7", "mail = 'g'", "customer = 7 and mail = 'g'"):
+        [found] = holders(loaded, wanted_rows(loaded, where))
+        assert (found.kind, found.rows, found.visible) == (Kind.DATA, 1, True)
+    assert holders(loaded, wanted_rows(loaded, "customer = 8")) == []
+
+
+@pytest.mark.parametrize("kind", [None, DeleteKind.EQUALITY, DeleteKind.POSITION])
+def test_a_files_own_columns_count_whatever_it_is_for(
+    table: LoadedTable, tmp_path: Path, kind: DeleteKind | None
+) -> None:
+    """An equality delete by customer that has the whole row."""
+    one = entry(written(tmp_path, ROWS, CUSTOMER, MAIL), kind)
+    for where, rows in (
+        ("mail = 'g'", 1), ("customer > 3 and mail != 'g'", 1), ("not customer = 7", 2),
+        ("mail in ('c', 'i')", 2), ("mail is null", 0), ("customer = 7 or mail = 'c'", 2),
+    ):  # fmt: skip
+        assert count(table, one, where) == (rows, ""), where
+
+
+def test_the_row_in_a_position_delete_counts(table: LoadedTable, tmp_path: Path) -> None:
+    of_row = field("row", pa.struct([CUSTOMER, MAIL]), 2147483544)
+    rows = [{"file_path": "a", "pos": at, "row": row} for at, row in enumerate([*ROWS, None])]
+    one = entry(written(tmp_path, rows, *POSITIONS, of_row), DeleteKind.POSITION)
+    assert count(table, one, "mail = 'g'") == (1, "")
+    assert count(table, one, "mail = 'x'") == (0, "")
+    bare = entry(written(tmp_path, rows, *POSITIONS, name="bare"), DeleteKind.POSITION)
+    assert count(table, bare, "mail = 'g'") == (0, "")
+    vector = entry("file:///no.puffin", DeleteKind.DELETION_VECTOR, format="PUFFIN")
+    assert count(table, vector, "mail = 'g'") == (0, "")
+
+
+def test_a_column_of_an_older_type_is_compared_as_the_tables(
+    table: LoadedTable, tmp_path: Path
+) -> None:
+    narrow = field("renamed", pa.int32(), 1)
+    one = entry(written(tmp_path, [{"renamed": 7}], narrow))
+    assert count(table, one, "customer = 7") == (1, "")
+    assert count(table, one, "customer = 4294967303") == (0, "")
+
+
+def test_what_cannot_be_told_is_perhaps_and_says_why(table: LoadedTable, tmp_path: Path) -> None:
+    good = written(tmp_path, ROWS, CUSTOMER, MAIL)
+    for one, why in (
+        (entry(good, format="AVRO"), "AVRO is not read"),
+        (entry(good, encrypted=True), "it is encrypted"),
+        (entry(f"file://{tmp_path}/gone.parquet"), "it cannot be read: "),
+        (entry(written(tmp_path, ROWS, MAIL, name="m")), "it has none of the columns"),
+        (entry(written(tmp_path, ROWS, pa.field("customer", pa.int64()), name="i")), "no field id"),
+    ):
+        rows, said = count(table, one, "customer = 7")
+        assert rows is None
+        assert why in said
+    half = entry(written(tmp_path, ROWS, MAIL, name="half"), DeleteKind.EQUALITY)
+    assert count(table, half, "customer = 7 and mail = 'g'")[0] is None
+    assert count(table, half, "customer = 7 and mail = 'x'") == (0, "")
+    (tmp_path / "f.parquet").write_bytes((tmp_path / "f.parquet").read_bytes()[:-40] + b"0" * 40)
+    assert count(table, entry(good), "customer = 7")[0] is None
+    in_list = field("many", pa.list_(field("element", pa.int64(), 1)), 8)
+    listed = written(tmp_path, [{"many": [7]}], in_list, name="list")
+    assert count(table, entry(listed, DeleteKind.EQUALITY), "customer = 7")[0] is None
+
+
+NO_STATS = FileStats({}, {}, {}, {}, {})
+
+
+@pytest.mark.parametrize(
+    ("one", "where", "said"),
+    [
+        (entry("f", stats=stats(3, 7)), "customer = 7", True),
+        (entry("f", stats=stats(3, 9)), "customer = 7", False),
+        (entry("f", stats=stats(3, 7), status=Status.DELETED), "customer = 7", True),
+        (entry("f", DeleteKind.EQUALITY, stats=stats(7, 7)), "customer = 7", True),
+        (entry("f", stats=stats("a", "g", 2)), "mail = 'g'", True),
+        (entry("f", stats=stats(3, 7)), "customer = 7 and mail = 'g'", False),  # of one alone
+        (entry("f", stats=stats(3, 7)), "customer = 7 or mail = 'g'", True),
+        (
+            entry("f", stats=stats("a", "g", 2), partition="[7]"),
+            "customer = 7 and mail = 'g'",
+            True,
+        ),
+        (entry("f", stats=stats("a", "b", 2)), "customer = 7 and mail = 'g'", False),
+        (entry("f", stats=FileStats({}, {}, {}, {1: b"\1"}, {1: b""})), "customer = 7", False),
+        (entry("f", stats=NO_STATS, partition="[7]"), "customer = 7", True),
+        (entry("f", stats=NO_STATS, partition="[8]"), "customer = 7", False),
+        (
+            entry("f", stats=NO_STATS, partition="[null]"),
+            "customer = 7",
+            False,
+        ),
+    ],
+)
+def test_bounds_and_partition_values_are_values(
+    catalog: MemoryCatalog, one: Any, where: str, said: bool
+) -> None:
+    loaded = load(catalog, catalog.make("db.t", SCHEMA, SPEC))
+    assert deleted_row_search._says(loaded, one, wanted_rows(loaded, where)) is said
+
+
+def test_a_manifest_of_a_retained_snapshot_holds_what_its_entries_say(
+    catalog: MemoryCatalog,
+) -> None:
+    made = catalog.make("db.t", SCHEMA)
+    made.append(pa.table({"customer": [7, 9], "mail": ["g", "i"]}))
+    loaded = load(catalog, made)
+    data, manifest = holders(loaded, wanted_rows(loaded, "customer = 7"))
+    assert (data.kind, manifest.kind) == (Kind.DATA, Kind.MANIFEST)
+    assert (manifest.rows, manifest.refs, manifest.snapshots) == (1, ("main",), 1)
+
+
+def test_the_quarantine_is_read(catalog: MemoryCatalog) -> None:
+    made = catalog.make("db.t", SCHEMA)
+    made.append(pa.table({"customer": [3], "mail": ["c"]}))
+    loaded = load(catalog, made)
+    folder = Path(loaded.metadata.location.removeprefix("file://")) / "firnline-quarantine/17/data"
+    folder.mkdir(parents=True)
+    path = written(folder, ROWS, CUSTOMER, MAIL)
+    wanted = wanted_rows(loaded, "customer = 7")
+    [found] = holders(loaded, wanted)
+    assert (found.kind, found.path, found.rows) == (Kind.QUARANTINED, path, 1)
+    (folder / "f.parquet").unlink()
+    (folder / "v3.metadata.json").write_text("{}")
+    assert holders(loaded, wanted) == []
+    (folder / "m0.avro").write_bytes(b"Obj")
+    [found] = holders(loaded, wanted)
+    assert (found.rows, found.why) == (None, "its format is not read")

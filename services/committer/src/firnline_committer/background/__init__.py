@@ -1,0 +1,1 @@
+"""Sweeps and sampled comparisons between commits."""

@@ -1,0 +1,131 @@
+"""When a table is swept: after a sign of trouble, and when what it left has come of age.
+
+A task that failed or came a second time, whose result was refused, or that lost executors, may have
+left outputs; an expiry comes to every table now and then. The committer sweeps, for it also
+commits: in one process the two never overlap in a table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from firnline_adapters.observability import metrics
+from firnline_adapters.observability.logs import Log
+from firnline_domain.errors import RetryLater, TaskRefused
+from firnline_domain.identity import TableName
+from firnline_domain.records.events import OutputsSwept, RewriteCommitted, RewriteConflicted
+from firnline_domain.records.results import RewriteFinished, TableResult, TaskFailed
+from firnline_iceberg.removal.removal import Reason
+from firnline_iceberg.removal.sweep import Swept
+
+AGAIN_MS = 3_600_000  # between two sweeps of a table
+NEEDS_A_PERSON = frozenset(Reason) - {Reason.YOUNG, Reason.IN_FLIGHT}
+
+
+class Sweeper(Protocol):
+    """`firnline_iceberg.removal.sweep.Sweeper`."""
+
+    def sweep(self, name: TableName, dry_run: bool = False) -> Swept:
+        """Raises TaskRefused, RetryLater."""
+
+
+@dataclass
+class _Watched:
+    table: TableName
+    due_ms: int | None
+    swept_ms: int | None = None
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A sweep that has: `swept`, or when to try again; None: never."""
+
+    table: TableName
+    swept: Swept | None
+    again_ms: int | None
+
+
+class Sweeps:
+    """Knows which tables to sweep, and sweeps them. `sweep` may run in any thread, while its table
+    is committed to by none; the rest is one thread's."""
+
+    def __init__(self, sweeper: Sweeper, log: Log, now_ms: Callable[[], int]) -> None:
+        self._sweeper = sweeper
+        self._log = log
+        self._now_ms = now_ms
+        self._watched: dict[str, _Watched] = {}
+
+    def notice(self, records: Iterable[Any]) -> None:
+        """Results that were dealt with, and their events; some tell of trouble."""
+        for record in records:
+            if is_trouble(record):
+                self._plan(record.table, self._now_ms())
+
+    def next(self, busy: Callable[[str], bool] = lambda _: False) -> TableName | None:
+        """A table to sweep now, if one is due. `busy`: tables, by key, that are committed to."""
+        now_ms = self._now_ms()
+        for key, one in list(self._watched.items()):
+            if one.due_ms is not None and one.due_ms <= now_ms and not busy(key):
+                one.due_ms, one.swept_ms = None, now_ms
+                return one.table
+            if one.due_ms is None and (one.swept_ms or 0) + AGAIN_MS <= now_ms:
+                del self._watched[key]
+        return None
+
+    def sweep(self, table: TableName) -> Ended:
+        """Never raises for a table."""
+        try:
+            swept = self._sweeper.sweep(table)
+        except RetryLater as error:
+            metrics.count("dependency_errors", dependency=error.dependency)
+            self._log.warning("not_swept", table=table, why=error)
+            return Ended(table, None, self._now_ms())
+        except TaskRefused as error:  # gone, or not readable by us
+            self._log.info("not_swept", table=table, why=error)
+        except Exception as error:  # a bug must not stop the commits
+            self._log.error("not_swept", error, table=table)
+        else:
+            return Ended(table, swept, swept.due_ms)
+        return Ended(table, None, None)
+
+    def ended(self, sweep: Ended) -> OutputsSwept | None:
+        """What there is to tell of it."""
+        if sweep.again_ms is not None:
+            self._plan(sweep.table, sweep.again_ms)
+        return None if sweep.swept is None else self._report(sweep.swept)
+
+    def _plan(self, table: TableName, at_ms: int) -> None:
+        one = self._watched.setdefault(table.key, _Watched(table, None))
+        earliest = at_ms if one.swept_ms is None else max(at_ms, one.swept_ms + AGAIN_MS)
+        one.table = table
+        one.due_ms = earliest if one.due_ms is None else min(one.due_ms, earliest)
+
+    def _report(self, swept: Swept) -> OutputsSwept | None:
+        """Every removal is counted and logged."""
+        table = swept.table
+        for path in swept.removed:
+            self._log.info("output_swept", table=table, path=path)
+        for path in swept.uploads:
+            self._log.info("upload_given_up", table=table, path=path)
+        if swept.uploads_unknown:
+            self._log.warning("uploads_not_known", table=table, why=swept.uploads_unknown)
+        for left in swept.left:
+            if left.reason in NEEDS_A_PERSON:
+                self._log.warning("list_left", path=left.path, why=left.reason, detail=left.detail)
+        metrics.count("outputs_deleted", len(swept.removed))
+        metrics.count("uploads_given_up", len(swept.uploads))
+        if not swept.lists and not NEEDS_A_PERSON & swept.reasons.keys():
+            return None
+        self._log.info("swept", table=table, files=len(swept.removed), lists=len(swept.lists))
+        return swept.event("committer", self._now_ms())
+
+
+def is_trouble(record: Any) -> bool:
+    """Whether something of the table's may lie about."""
+    again = isinstance(record, RewriteFinished) and (
+        record.attempt > 1 or (record.row_map is not None and record.output_list is None)
+    )
+    partly = isinstance(record, RewriteCommitted) and record.groups_lost > 0
+    return again or partly or isinstance(record, TaskFailed | TableResult | RewriteConflicted)

@@ -1,0 +1,1 @@
+"""Commit results, one table at a time."""

@@ -1,0 +1,76 @@
+"""Reads of a table to commit onto, while the gateway keeps others' calls waiting."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from enum import Enum
+
+from firnline_domain.commits.hold_header import HEADER, HOLD_COMMITS, HOLD_READS, PASS, RELEASE
+from firnline_domain.identity import TableName
+from firnline_iceberg.catalogs import CatalogTables, Connections
+from firnline_iceberg.connection import connection
+from firnline_iceberg.metadata.entry_cache import FileCache
+from firnline_iceberg.table.catalog_client import Tables
+from firnline_iceberg.table.loaded_table import LoadedTable
+
+
+class Hold(Enum):
+    """Whose calls to a table the gateway keeps waiting, until our commit is answered, or the hold
+    is released, or the gateway's patience ends."""
+
+    NOBODY = "nobody"
+    READS = "reads"
+    COMMITS = "commits"
+
+
+@dataclass
+class HeldTable:
+    """A table under a hold. The answer to a commit of ours ends the hold; whoever has sent none
+    leaves `commit_sent` False."""
+
+    table: LoadedTable
+    commit_sent: bool = False
+
+
+@dataclass(frozen=True)
+class Catalog:
+    """Catalogs through four clients, by the header that they send. Without a gateway they do the
+    same."""
+
+    tables: Tables  # waits for no hold of ours
+    holds_reads: Tables
+    releases: Tables
+    holds_commits: Tables
+
+    @contextmanager
+    def loaded(self, table: TableName, hold: Hold) -> Iterator[HeldTable]:
+        """As it is now, under a hold until the end of the block. Raises as `Tables.load`."""
+        if hold is Hold.NOBODY:
+            yield HeldTable(self.tables.load(table))
+            return
+        client = self.holds_reads if hold is Hold.READS else self.holds_commits
+        held = None
+        try:
+            held = HeldTable(client.load(table))
+            yield held
+        finally:
+            if held is None or not held.commit_sent:
+                with suppress(Exception):  # the hold's own time ends it where this does not arrive
+                    self.releases.load(table)
+
+
+def catalog(reached: connection.Catalog | Connections, **properties: str) -> Catalog:
+    """What is read through one of the four clients is cached for all."""
+    cache = FileCache()
+
+    def saying(word: str) -> Tables:
+        return CatalogTables(reached, cache, **{**properties, f"header.{HEADER}": word})
+
+    return Catalog(saying(PASS), saying(HOLD_READS), saying(RELEASE), saying(HOLD_COMMITS))
+
+
+def without_gateway(tables: Tables) -> Catalog:
+    """For who has no gateway before them."""
+    return Catalog(tables, tables, tables, tables)

@@ -1,0 +1,109 @@
+"""The post-commit check of iceberg-rules 1.4 (a): what did a commit really remove?
+
+Asked of every commit of ours that is found in a table, whether its answer came, was lost, or a
+committer that died had sent it: from the results and the table alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from firnline_domain.commits.commit_plan import PlannedSnapshot, unsplit
+from firnline_domain.records.results import RewriteFinished
+from firnline_iceberg.commit.pinned_head import deletes_removed_by
+from firnline_iceberg.table.loaded_table import LoadedTable
+
+from firnline_committer.commit.found_commits import FoundCommit
+from firnline_committer.examine.examination import without
+
+REMOVED = "removed-equality-delete-files"  # of a snapshot's summary
+
+
+def needed_but_removed(
+    table: LoadedTable, snapshot_ids: Iterable[int], rewrites: Sequence[PlannedSnapshot]
+) -> str | None:
+    """Path of an equality delete that applies to outputs or to converted files, being above their
+    data sequence number, and that one of the snapshots took out. Raises
+    SnapshotGone, MetadataFileGone, RetryLater.
+    """
+    return next(
+        (
+            delete.path
+            for snapshot_id in snapshot_ids
+            if _removes_any(table, snapshot_id)
+            for delete in deletes_removed_by(table, snapshot_id)
+            if any(rewrite.still_needs(delete) for rewrite in rewrites)
+        ),
+        None,
+    )
+
+
+def _removes_any(table: LoadedTable, snapshot_id: int) -> bool:
+    """A redelivered batch would read the manifests of each of its commits else. What is no number
+    says nothing, so they are read."""
+    summary = table.snapshot(snapshot_id).summary
+    return summary is None or summary.get(REMOVED) not in (None, "", "0")
+
+
+def losses(
+    table: LoadedTable,
+    results: Mapping[str, RewriteFinished],
+    commits: Mapping[str, FoundCommit],
+    sent: Mapping[str, tuple[PlannedSnapshot, ...]],
+) -> dict[str, str]:
+    """By task id, the delete file that its commit should have left. `found` of the `results` in the
+    table; `sent`: the commits that are known. All by task id. Raises as `needed_but_removed`."""
+    known = {task: sent.get(task) or _guessed(results[task], one) for task, one in commits.items()}
+    lost = {}
+    for task, one in commits.items():
+        mine = set(one.snapshot_ids)
+        beside = [other for other in commits if mine & {*commits[other].snapshot_ids}]
+        kept = [number for number in one.snapshot_ids if table.retains(number)]
+        rewrites = [rewrite for other in beside for rewrite in known[other]]
+        if delete := needed_but_removed(table, kept, rewrites):
+            lost[task] = delete
+    return lost
+
+
+def _guessed(result: RewriteFinished, commit: FoundCommit) -> tuple[PlannedSnapshot, ...]:
+    """What whoever committed it has sent."""
+    return unsplit(without(result, commit.lost))
+
+
+def is_in_history(table: LoadedTable, ref: str, commits: Iterable[FoundCommit]) -> bool:
+    """False where all of their snapshots were taken back, or are expired."""
+    history = {ancestor.snapshot_id for ancestor in table.ancestors(table.head_id(ref))}
+    return any(number in history for commit in commits for number in commit.snapshot_ids)
+
+
+@dataclass(frozen=True)
+class Reversal:
+    """A ref goes back from `head` to `parent`, and these tasks with it."""
+
+    head: int
+    parent: int
+    tasks: frozenset[str]
+
+
+def reversal(
+    table: LoadedTable, ref: str, commits: Mapping[str, FoundCommit], bad: Collection[str]
+) -> Reversal | None:
+    """What has to go for all snapshots of the tasks `bad` to go. None: they are not in the history
+    of the ref any more, or something else is on top of them, or what was before is expired."""
+    history = [ancestor.snapshot_id for ancestor in table.ancestors(table.head_id(ref))]
+    tasks, above = set(bad), list[int]()
+    while True:
+        mine = {number for task in tasks for number in commits[task].snapshot_ids}
+        depth = max((place for place, one in enumerate(history) if one in mine), default=-1)
+        above = history[: depth + 1]
+        along = {task for task, one in commits.items() if {*above} & {*one.snapshot_ids}}
+        if along <= tasks:
+            break
+        tasks |= along
+    if not above or not {*above} <= mine:
+        return None
+    parent = table.snapshot(above[-1]).parent_snapshot_id
+    if parent is None or not table.retains(parent):
+        return None
+    return Reversal(above[0], parent, frozenset(tasks))

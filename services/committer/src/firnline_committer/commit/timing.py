@@ -1,0 +1,104 @@
+"""When to commit to a table in which a writer deletes rows every second or so.
+
+A DELETE, UPDATE or MERGE names the files that it has read, and fails when a rewrite replaces them
+before it commits. Right after such a commit its writer has most probably not begun the next
+statement: then our commit makes the fewest of theirs fail, and has the longest time until the head
+moves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice, pairwise
+from statistics import median
+
+from firnline_domain.records.parts.summaries import TASK_ID, number_in
+from firnline_iceberg.table.catalog_client import Tables
+from firnline_iceberg.table.loaded_table import LoadedTable
+from pyiceberg.table.snapshots import Snapshot
+
+POLL_S = 0.02  # between two reads of the table
+EARLY_S = 0.1  # before the next such commit is due, the table is read for the first time
+LATE = 2  # commit intervals after which the next commit is not waited for any longer
+SEEN_SNAPSHOTS = 64  # the newest, among which those of such a writer are looked for
+REMEMBERED = 8  # commits that an interval is told from
+FEWEST = 2  # that make an interval: waiting in vain costs seconds, a failed statement its work
+LONGEST_MS = 2_500  # from one to the next; slower ones are rarely met, and long to wait for
+ENDED_AFTER = 3  # intervals without a commit: the writer has ended
+BUSY_COMMITS = 5  # commits that tell a head which moves while one of ours is made
+BUSY_MS = 10_000  # within which they came, and since which the last one did
+_ADDED = ("added-position-deletes", "added-dvs")
+
+
+@dataclass(frozen=True)
+class CommitTiming:
+    """Reads the table, and sleeps."""
+
+    tables: Tables
+    now_ms: Callable[[], int]
+    sleep: Callable[[float], object]
+
+    def interval_ms(self, table: LoadedTable, ref: str) -> int | None:
+        """How often rows of files are deleted now; None: there is nothing to wait for."""
+        times = [one.timestamp_ms for one in _of_deleting_writers(table, ref)]
+        return commit_interval_ms(times, self.now_ms())
+
+    def wait(self, table: LoadedTable, ref: str, interval_ms: int) -> None:
+        """Return when such a writer has committed once more, or is late: after `LATE` intervals by
+        the clock, for a read of the table takes a busy host seconds. Raises TableGone, RetryLater.
+        """
+        last = next(_of_deleting_writers(table, ref), None)
+        due_s = 0.0 if last is None else (last.timestamp_ms + interval_ms - self.now_ms()) / 1000
+        # no longer than an interval, whatever the writer's clock says
+        self.sleep(min(max(due_s - EARLY_S, 0.0), interval_ms / 1000))
+        late_ms = self.now_ms() + LATE * interval_ms
+        for _ in range(int(LATE * interval_ms / 1000 / POLL_S)):
+            newest = next(_of_deleting_writers(self.tables.load(table.identity), ref), None)
+            if newest is not None and not table.retains(newest.snapshot_id):
+                return
+            if self.now_ms() >= late_ms:
+                return
+            self.sleep(POLL_S)
+
+
+def _of_deleting_writers(table: LoadedTable, ref: str) -> Iterator[Snapshot]:
+    """Snapshots in which rows of files were deleted that the writer had read, newest first."""
+    for snapshot in islice(table.ancestors(table.head_id(ref)), SEEN_SNAPSHOTS):
+        summary = snapshot.summary
+        if summary is not None and names_rows(summary, summary.operation.value):
+            yield snapshot
+
+
+def names_rows(summary: Mapping[str, str], operation: str) -> bool:
+    """Whether a snapshot is of a writer that names files which it has read (see `heat`).
+
+    Position deletes that come with equality deletes are a streaming writer's, of its own files;
+    those of a `replace` are maintenance, as our own conversions are.
+    """
+    ours = operation == "replace" or summary.get(TASK_ID)  # PyIceberg's has every key
+    if ours or number_in(summary, "added-equality-deletes"):
+        return False
+    rewritten = operation == "overwrite" and number_in(summary, "deleted-data-files")
+    return bool(rewritten) or any(number_in(summary, name) for name in _ADDED)
+
+
+def commit_interval_ms(newest_first: Sequence[int], now_ms: int) -> int | None:
+    """Milliseconds from one such commit to the next, by their timestamps; None where they are too
+    few, too slow, or over."""
+    times = newest_first[:REMEMBERED]
+    if len(times) < FEWEST:
+        return None
+    interval = int(median(a - b for a, b in pairwise(times)))
+    alive = now_ms - times[0] < ENDED_AFTER * interval
+    return interval if 0 < interval <= LONGEST_MS and alive else None
+
+
+def head_is_busy(newest_first: Sequence[int], now_ms: int) -> bool:
+    """Whether a table's head moves every other second, by the timestamps of its last commits."""
+    times = newest_first[:BUSY_COMMITS]
+    return (
+        len(times) == BUSY_COMMITS
+        and times[0] - times[-1] < BUSY_MS
+        and now_ms - times[0] < BUSY_MS
+    )

@@ -1,0 +1,1 @@
+"""Examine a result against the pinned head."""

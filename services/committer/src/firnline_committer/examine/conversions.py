@@ -1,0 +1,180 @@
+"""Writes what equality deletes say of a data file as a deletion vector or a position-delete file.
+
+The row map of a result names the rows. They are joined with what the head says of the same file by
+position, whenever that came, so nothing depends on what the worker saw of it.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+
+import numpy as np
+from firnline_deletes.deletes import positions, row_map
+from firnline_deletes.deletes.positions import Positions
+from firnline_deletes.deletes.row_map import RowMap
+from firnline_deletes.deletes.vectors import located
+from firnline_deletes.files.parquet import SequencedFile
+from firnline_domain.commits.commit_plan import Conversion, Written
+from firnline_domain.commits.conflicts import Conflict
+from firnline_domain.identity import Scope, normal_path
+from firnline_domain.policy.partition.v2_deletes import VECTORS
+from firnline_domain.records.parts.conflict_reasons import ConflictReason
+from firnline_domain.records.results import DeleteKind, InputFile, RewriteFinished, RewriteGroup
+from firnline_domain.records.signing import Keyring
+from firnline_iceberg.commit.head_examination import Subject, examined
+from firnline_iceberg.commit.pinned_head import Pinned
+from firnline_iceberg.metadata.entries import DataFileEntry, DeleteFileEntry
+from firnline_iceberg.outputs.write_ahead_list import UNSIGNED
+
+from firnline_committer.examine.cached_reads import cached_reads_of, made, rows_of
+from firnline_committer.examine.delete_files import DeleteFiles
+
+PositionDeletes = tuple[DeleteFileEntry, ...]  # vectors among them
+Shared = tuple[DeleteFileEntry, frozenset[str]]  # and the normal paths that it names
+
+
+@dataclass(frozen=True)
+class Conversions:
+    """Makes conversions; `Repairs.close` clears up after them."""
+
+    now_ms: Callable[[], int]
+    keys: Keyring = UNSIGNED  # of write-ahead lists
+
+    def make(
+        self,
+        at: Pinned,
+        result: RewriteFinished,
+        numbers: Collection[int],
+        written: list[Written],
+    ) -> Conversion | Conflict:
+        """The delete files of these groups, all of which convert, for a head that has their inputs.
+        They are put into `written`, whether there are all of them or not. Raises as
+        `cached_reads.made`."""
+        groups = [result.groups[number] for number in sorted(numbers)]
+        otherwise = Conflict(ConflictReason.OUTPUTS_GONE, "no conversion")
+        return made(partial(self._make, at, result, groups, written), otherwise)
+
+    def _make(
+        self,
+        at: Pinned,
+        result: RewriteFinished,
+        groups: list[RewriteGroup],
+        written: list[Written],
+    ) -> Conversion | Conflict:
+        rows = rows_of(at, result.row_map)
+        for group in groups:
+            named = sum(len(_masked(rows, file)) for file in group.inputs)
+            if named != group.rows_masked:
+                text = f"the row map names {named} rows, not {group.rows_masked}"
+                return Conflict(ConflictReason.PROOF_FAILED, text)
+        files = DeleteFiles(at, result, uuid.uuid4().hex[:8], self.keys)
+        found = [_Known(at, _live(at, f), files.of_vectors) for g in groups for f in g.inputs]
+        shared = _absorbed(at, found)
+        known = [one.beside(shared) for one in found]
+        touched = [one for one in known if one.is_changed_by(_masked(rows, one.entry))]
+        with files.left_to(written):
+            files.announce(len(touched), self.now_ms())
+            for one in touched:
+                dead = np.union1d(_masked(rows, one.entry), one.dead)
+                if len(dead):  # a file of no positions leaves no vector
+                    files.mark(files.live(one.entry), dead)
+            own = (delete for one in touched for delete in one.own)
+            removed = (*own, *(delete for delete, _ in shared))
+            added = files.finished()
+        since, paths = at.head.last_sequence_number, (*files.paths, files.list_path)
+        conversion = Conversion(result.task_id, since, removed, added, paths)
+        written.append(conversion)
+        return conversion
+
+
+def _masked(rows: RowMap, file: InputFile | DataFileEntry) -> Positions:
+    return rows.get(file.path, row_map.NOTHING).masked
+
+
+def _live(at: Pinned, file: InputFile) -> DataFileEntry:
+    entry = at.live.data_file(normal_path(file.path))
+    assert entry is not None, "examined on another head"
+    return entry
+
+
+def _absorbed(at: Pinned, files: Sequence[_Known]) -> list[Shared]:
+    """Position deletes of a partition that name no other files than these: all that they say is
+    said once more. In a table of vectors also those whose other files are gone, or have a vector,
+    which hides them."""
+    reads = cached_reads_of(at.table)
+    converted = {one.entry.normal for one in files}
+    of_partition = {
+        delete.normal: delete
+        for one in files
+        for delete in one.deletes
+        if delete.kind is DeleteKind.POSITION and delete.referenced_data_file is None
+    }
+    named = [
+        (delete, frozenset(normal_path(path) for path, _ in reads.named(delete.path)))
+        for delete in of_partition.values()
+    ]
+    if at.table.format_version >= VECTORS:
+        others = frozenset(path for _, paths in named for path in paths - converted)
+        converted |= others - _unmarked(at, others, [one.entry.scope for one in files])
+    return [(delete, paths) for delete, paths in named if paths <= converted]
+
+
+def _unmarked(at: Pinned, paths: frozenset[str], scopes: Iterable[Scope]) -> frozenset[str]:
+    """Those of these files that are live without a vector. Raises MetadataFileGone, RetryLater."""
+    if not paths:
+        return paths
+    live, _ = examined(at.table, at.snapshot_id, Subject(paths, frozenset(scopes)))
+    vector = DeleteKind.DELETION_VECTOR
+    marked = {one.referenced_data_file for one in live.deletes if one.kind is vector}
+    return frozenset(one.normal for one in live.data if one.normal not in marked)
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What a head says of one data file by position."""
+
+    at: Pinned
+    entry: DataFileEntry
+    of_vectors: bool
+    shared: PositionDeletes = ()  # of the partition, that name it and are absorbed
+
+    def beside(self, shared: Sequence[Shared]) -> _Known:
+        """With those of the absorbed ones that are about it."""
+        own, deletes = self.entry.normal, self.deletes
+        mine = tuple(delete for delete, paths in shared if own in paths and delete in deletes)
+        return replace(self, shared=mine)
+
+    def is_changed_by(self, masked: Positions) -> bool:
+        """Whether anything is to be said of it anew."""
+        own = [delete for delete in self.own if delete.kind is DeleteKind.POSITION]
+        if self.of_vectors and any(one.kind is DeleteKind.POSITION for one in self.deletes):
+            return len(masked) > 0 or len(own) > 0 or len(self.dead) > 0
+        return len(masked) > 0 or len(own) > 1 or len(self.shared) > 0
+
+    @property
+    def own(self) -> PositionDeletes:
+        """Vectors and position deletes that are about nothing else."""
+        return tuple(delete for delete in self.deletes if delete.referenced_data_file is not None)
+
+    @property
+    def dead(self) -> Positions:
+        """All rows of `own`, and what `shared` says of it. A vector has to say the rest as well:
+        nothing is read beside it."""
+        deletes = self.deletes if self.of_vectors else (*self.own, *self.shared)
+        vectors = [delete for delete in deletes if delete.kind is DeleteKind.DELETION_VECTOR]
+        others = [delete for delete in deletes if delete.kind is DeleteKind.POSITION]
+        found = positions.gathered(
+            [SequencedFile(other.path, other.sequence_number) for other in others],
+            [SequencedFile(self.entry.path, self.entry.sequence_number)],
+            cached_reads_of(self.at.table),
+            [located(vector) for vector in vectors],
+        )
+        return found.of(self.entry.path)
+
+    @cached_property
+    def deletes(self) -> PositionDeletes:
+        """All of them, the partition's too."""
+        return self.at.live.index.positional(self.entry)

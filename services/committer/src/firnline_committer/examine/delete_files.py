@@ -1,0 +1,215 @@
+"""Delete files of one repair or conversion: written, and described as Iceberg's `ContentFileParser`
+wants them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from firnline_deletes.deletes import position_files, vectors
+from firnline_deletes.deletes.position_files import Bounds, WrittenPositions
+from firnline_deletes.deletes.positions import Positions
+from firnline_deletes.files import puffin
+from firnline_domain.commits.commit_plan import AddedDelete, Leftover, Written
+from firnline_domain.commits.pinned_head import LiveDelete
+from firnline_domain.identity import normal_path
+from firnline_domain.records.results import OutputFile, RewriteFinished
+from firnline_domain.records.signing import Keyring
+from firnline_iceberg.commit.pinned_head import Pinned
+from firnline_iceberg.metadata.entries import DeleteFileEntry, FileEntry
+from firnline_iceberg.outputs import write_ahead_list
+from firnline_iceberg.outputs.names import Run
+from firnline_iceberg.outputs.write_ahead_list import OutputList
+from firnline_iceberg.removal.removal import shares_files
+from firnline_iceberg.storage.paths import folder_of
+from firnline_iceberg.table.locations import Locations
+
+from firnline_committer.examine.cached_reads import cached_reads_of
+
+
+@dataclass(frozen=True)
+class Subject:
+    """The data file that a delete file is about. `partition` as `ContentFileParser` has it."""
+
+    path: str
+    spec_id: int
+    partition: Any
+
+    @classmethod
+    def of_output(cls, output: OutputFile) -> Subject:
+        """A file that comes with the same commit."""
+        body = json.loads(output.content_file_json)
+        return cls(output.path, body["spec-id"], body["partition"])
+
+    @property
+    def described(self) -> dict[str, Any]:
+        """What a delete file of it has to say."""
+        return {
+            "content": "position-deletes",
+            "spec-id": self.spec_id,
+            "partition": self.partition,
+            "referenced-data-file": self.path,
+        }
+
+
+@dataclass
+class DeleteFiles:
+    """Position-delete files in a v2 table; vectors, all in one Puffin file, from v3 on."""
+
+    at: Pinned
+    result: RewriteFinished
+    run: str
+    keys: Keyring = write_ahead_list.UNSIGNED
+    paths: list[str] = field(default_factory=list)  # that were written
+    _added: list[AddedDelete] = field(default_factory=list)
+    _vectors: list[tuple[Subject, Positions]] = field(default_factory=list)
+
+    @property
+    def list_path(self) -> str:
+        """The write-ahead list, beside the task's own."""
+        return f"{folder_of(self.at.table.metadata_location)}/{self._own.list_name}"
+
+    @cached_property
+    def _own(self) -> Run:
+        """Of the same task and attempt as the result, and another run."""
+        key, result = self.at.table.identity.key, self.result
+        return Run(key, result.task_id, result.attempt, self.run)
+
+    def announce(self, most: int, now_ms: int) -> None:
+        """Put every path that `most` files may have on the list, before any of them is there."""
+        result = self.result
+        listed = OutputList(
+            result.task_id,
+            result.attempt,
+            self.at.table.identity.key,
+            "committer",
+            now_ms,
+            tuple(self._names(most)),
+            sends_noted=shares_files(self.at.table),
+        )
+        write_ahead_list.write(self.at.table.io, self.list_path, listed, self.keys)
+
+    @contextmanager
+    def left_to(self, written: list[Written]) -> Iterator[None]:
+        """What cannot be finished is put there, for whoever clears up."""
+        try:
+            yield
+        except BaseException:
+            since = self.at.head.last_sequence_number
+            files = (*self.paths, self.list_path)
+            written.append(Leftover(self.result.task_id, since, files))
+            raise
+
+    def _names(self, most: int) -> Iterator[str]:
+        return (self._name(n, vectored) for n in range(most) for vectored in (False, True))
+
+    def _name(self, number: int, vectored: bool) -> str:
+        return f"{self._folder}/{self._own.delete_name(number, vectored)}"
+
+    @cached_property
+    def _folder(self) -> str:
+        """Beside the result's first output or, where it has none, its first input; that may be a
+        file that was added from outside, where nothing of ours has a place."""
+        group, table = self.result.groups[0], self.at.table
+        beside = (group.outputs or group.inputs)[0].path
+        data = table.properties.get("write.data.path", f"{table.metadata.location}/data")
+        return folder_of(beside) if Locations.of(table).holds(beside) else data.rstrip("/")
+
+    def live(self, entry: FileEntry) -> Subject:
+        """A file that the head has."""
+        return Subject(entry.path, entry.spec_id, self._partition(entry))
+
+    def mark(self, subject: Subject, where: Positions) -> None:
+        """Say that these rows of a data file are dead."""
+        if self.of_vectors:
+            self._vectors.append((subject, where))
+            return
+        rows = position_files.of_one_file(subject.path, where)
+        written = position_files.write(self._next(False), rows, self._create)
+        self._added.append(AddedDelete(_described(written, subject.described)))
+
+    def take_out(self, mark: LiveDelete, gone: frozenset[str]) -> bool:
+        """False: the file says nothing of the data files in `gone`, and stays. What it says of
+        others is written anew."""
+        assert isinstance(mark, DeleteFileEntry)
+        if mark.referenced_data_file is not None:
+            return True
+        if self.of_vectors:
+            raise ValueError(f"{mark.path}: a new position-delete file in a table of vectors")
+        named = cached_reads_of(self.at.table).named(mark.path)
+        if not any(normal_path(path) in gone for path, _ in named):
+            return False  # a writer of upserts deletes rows of its own commit: the usual case
+        rows = position_files.without(mark.path, self._open, lambda p: normal_path(p) in gone)
+        if len(rows):
+            written = position_files.write(self._next(False), rows, self._create)
+            place = {"spec-id": mark.spec_id, "partition": self._partition(mark)}
+            text = _described(written, {**place, "content": "position-deletes"})
+            self._added.append(AddedDelete(text, mark.sequence_number))
+        return True
+
+    def finished(self) -> tuple[AddedDelete, ...]:
+        """All delete files to commit."""
+        if self._vectors:
+            self._write_vectors()
+        return tuple(self._added)
+
+    def _write_vectors(self) -> None:
+        path = self._next(True)
+        blobs = [_blob(subject.path, where) for subject, where in self._vectors]
+        with self._create(path) as sink:
+            written = puffin.write(sink, blobs, "Firnline")
+        file = {"file-path": path, "file-format": "puffin", "file-size-in-bytes": written.bytes}
+        for (subject, where), (offset, size) in zip(self._vectors, written.places, strict=True):
+            about = {**file, **subject.described, "record-count": len(where)}
+            place = {"content-offset": offset, "content-size-in-bytes": size}
+            self._added.append(AddedDelete(json.dumps({**about, **place})))
+
+    @property
+    def of_vectors(self) -> bool:
+        """Whether the table wants vectors."""
+        return self.at.table.format_version >= 3
+
+    def _next(self, vectored: bool) -> str:
+        """The name of the next file; it is on the list."""
+        self.paths.append(self._name(len(self.paths), vectored))
+        return self.paths[-1]
+
+    def _partition(self, entry: FileEntry) -> Any:
+        fields = len(self.at.table.spec(entry.spec_id).fields)
+        return json.loads(entry.partition) or [None] * fields
+
+    def _open(self, path: str) -> Any:
+        return self.at.table.io.new_input(path).open()
+
+    def _create(self, path: str) -> Any:
+        return self.at.table.io.new_output(path).create(overwrite=True)
+
+
+def _blob(data_file: str, where: Positions) -> puffin.Blob:
+    properties = {"referenced-data-file": data_file, "cardinality": str(len(where))}
+    payload = vectors.encoded(vectors.bitmap(where))
+    return puffin.Blob(vectors.BLOB_KIND, payload, (vectors.ROW_POSITION_ID,), properties)
+
+
+def _described(written: WrittenPositions, more: dict[str, Any]) -> str:
+    return json.dumps(
+        {
+            **more,
+            "file-path": written.path,
+            "file-format": "parquet",
+            "file-size-in-bytes": written.bytes,
+            "record-count": written.rows,
+            **_bounds(written.bounds),
+        }
+    )
+
+
+def _bounds(bounds: Bounds) -> dict[str, Any]:
+    return {
+        name: {"keys": list(ends), "values": [end.hex().upper() for end in ends.values()]}
+        for name, ends in (("lower-bounds", bounds.lower), ("upper-bounds", bounds.upper))
+    }

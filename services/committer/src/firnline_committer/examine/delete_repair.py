@@ -1,0 +1,209 @@
+"""Carries position deletes and deletion vectors over from replaced files to the new ones.
+
+The row map of a result says where each row of its inputs went. What came meanwhile, less what the
+worker had applied, is written for the outputs: position-delete files in v2, vectors in v3. The
+head's own files go in the same snapshot; what they say of other files is written anew under their
+own number (unpaired-repair hazard, H5).
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from firnline_adapters.observability.logs import Log
+from firnline_deletes.deletes import positions, row_map
+from firnline_deletes.deletes.positions import Positions, PositionSet
+from firnline_deletes.deletes.row_map import Moves, RowMap
+from firnline_deletes.deletes.vectors import Vector, located
+from firnline_deletes.files.parquet import SequencedFile
+from firnline_domain.base.values import replace
+from firnline_domain.commits.commit_plan import Repair, Written
+from firnline_domain.commits.conflicts import (
+    Conflict,
+    inputs,
+    named_by,
+    position_deletes_live,
+    replaced,
+    unapplied_position_deletes,
+)
+from firnline_domain.commits.pinned_head import LiveDelete
+from firnline_domain.errors import RetryLater, TaskRefused
+from firnline_domain.identity import TableName, normal_path
+from firnline_domain.records.parts.conflict_reasons import ConflictReason
+from firnline_domain.records.results import DeleteKind, OutputFile, RewriteFinished
+from firnline_domain.records.signing import Keyring
+from firnline_iceberg.commit.pinned_head import Pinned
+from firnline_iceberg.metadata.entries import DeleteFileEntry
+from firnline_iceberg.outputs.write_ahead_list import UNSIGNED
+from firnline_iceberg.removal import removal
+from firnline_iceberg.table.catalog_client import Tables
+
+from firnline_committer.examine.cached_reads import cached_reads_of, made, rows_of
+from firnline_committer.examine.delete_files import DeleteFiles, Subject
+
+Said = dict[int, list[Positions]]  # number of a group's output -> positions in it
+
+
+@dataclass(frozen=True)
+class Repairs:
+    """Makes repairs, and clears up after them."""
+
+    tables: Tables
+    log: Log
+    now_ms: Callable[[], int]
+    keys: Keyring = UNSIGNED  # of write-ahead lists
+
+    def make(
+        self,
+        at: Pinned,
+        result: RewriteFinished,
+        touched: Mapping[int, Conflict],
+        written: list[Written],
+    ) -> Repair | Conflict:
+        """A repair of `result` on a head, of which `judge` calls these groups touched. It is put
+        into `written`, and so is what was written of one that is not made.
+
+        Raises RetryLater where the storage does not answer, MetadataFileGone where a delete file of
+        the head is not there.
+        """
+        found = next(iter(touched.values()))
+        otherwise = Conflict(found.reason, f"{found.detail}; no repair")
+        numbers = frozenset(touched)
+        return made(lambda: self._make(_Case.of(at, result, numbers), written), otherwise)
+
+    def _make(self, case: _Case, written: list[Written]) -> Repair | Conflict:
+        dead = case.dead()
+        if back := case.came_back(dead):
+            text = f"rows of {back} are there again"
+            return Conflict(ConflictReason.APPLIED_POSITION_DELETE_GONE, text)
+        said = [
+            (output, where) for number in case.touched for output, where in case.said(number, dead)
+        ]
+        files = DeleteFiles(case.at, case.result, uuid.uuid4().hex[:8], self.keys)
+        with files.left_to(written):
+            files.announce(len(said) + len(case.marks), self.now_ms())
+            for output, where in said:
+                files.mark(Subject.of_output(output), where)
+            removed = tuple(mark for mark in case.marks if files.take_out(mark, case.replaced))
+            added = files.finished()
+        repair = Repair(
+            case.result.task_id,
+            case.at.head.last_sequence_number,
+            case.touched,
+            removed,
+            added,
+            sum(len(where) for _, where in said),
+            (*files.paths, files.list_path),
+        )
+        written.append(repair)
+        return repair
+
+    def close(self, name: TableName, repair: Written) -> None:
+        """Remove what no retained snapshot has of one whose commits can none of them be applied any
+        more: its list, and all of its files if the table has none of them. The sweep does what
+        fails here."""
+        *files, listed = repair.files
+        try:
+            table = self.tables.load(name)
+            removal.remove_uncommitted(table, repair.task_id, files, listed, repair.since)
+        except (RetryLater, TaskRefused, removal.NotRemovable, OSError) as error:
+            self.log.warning("repair_left", task=repair.task_id, why=error)
+
+
+@dataclass(frozen=True)
+class _Case:
+    """One result on one head."""
+
+    at: Pinned
+    result: RewriteFinished
+    touched: frozenset[int]
+    rows: RowMap
+
+    @classmethod
+    def of(cls, at: Pinned, result: RewriteFinished, touched: frozenset[int]) -> _Case:
+        """Raises as `rows_of`."""
+        return cls(at, result, touched, rows_of(at, result.row_map))
+
+    @cached_property
+    def replaced(self) -> frozenset[str]:
+        """Normal paths of all inputs of the result that go."""
+        return frozenset(normal_path(file.path) for file in replaced(self.result))
+
+    @cached_property
+    def part(self) -> RewriteFinished:
+        """The result with its touched groups alone."""
+        groups = tuple(self.result.groups[number] for number in sorted(self.touched))
+        return replace(self.result, groups=groups)
+
+    @cached_property
+    def marks(self) -> tuple[LiveDelete, ...]:
+        """Position deletes and vectors of the head that may be about an input, not applied."""
+        return tuple(unapplied_position_deletes(self.part, self.at.head))
+
+    @cached_property
+    def applied_gone(self) -> bool:
+        """Whether a position delete or vector that was applied is not at the head any more: only
+        then can rows have come back."""
+        return position_deletes_live(self.part, self.at.head) is not None
+
+    def dead(self) -> PositionSet:
+        """What the head says of the touched inputs. Applied deletes are read as well where one of
+        them is gone."""
+        marks = self._all_marks() if self.applied_gone else self.marks
+        vectors = _vectors(marks)
+        # an applied vector hides position-delete files, read or not
+        hidden = self.at.head.vectored - {normal_path(vector.data_file) for vector in vectors}
+        return positions.gathered(
+            [
+                SequencedFile(mark.path, mark.sequence_number)
+                for mark in marks
+                if mark.kind is DeleteKind.POSITION
+            ],
+            [
+                SequencedFile(file.path, file.sequence_number)
+                for file in inputs(self.part)
+                if normal_path(file.path) not in hidden
+            ],
+            cached_reads_of(self.at.table),
+            vectors,
+        )
+
+    def _all_marks(self) -> tuple[LiveDelete, ...]:
+        numbers = {normal_path(f.path): f.sequence_number for f in inputs(self.part)}
+        marks = (
+            delete for delete in self.at.head.deletes if delete.kind is not DeleteKind.EQUALITY
+        )
+        return tuple(mark for mark in marks if named_by(mark, self.result.scope, numbers))
+
+    def came_back(self, dead: PositionSet) -> str | None:
+        """An input of which a row that was masked as deleted is not deleted at the head."""
+        if not self.applied_gone:
+            return None
+        for file in inputs(self.part):
+            marked = self.rows.get(file.path, row_map.NOTHING).marked
+            if not np.isin(marked, dead.of(file.path), assume_unique=True).all():
+                return file.path
+        return None
+
+    def said(self, number: int, dead: PositionSet) -> Iterator[tuple[OutputFile, Positions]]:
+        """Of one group: positions in its outputs of rows that died meanwhile, ascending."""
+        group = self.result.groups[number]
+        records = [(file.path, file.records) for file in group.inputs]
+        moves = Moves.of(self.rows, records, [file.records for file in group.outputs])
+        found: Said = defaultdict(list)
+        for path, _ in records:
+            for owner, places in moves.moved(path, moves.living(path, dead.of(path))):
+                found[owner].append(places)
+        for owner, places_of in sorted(found.items()):
+            yield group.outputs[owner], np.concatenate(places_of)
+
+
+def _vectors(marks: Iterable[LiveDelete]) -> list[Vector]:
+    """Those of `marks` that are deletion vectors. Refused: unreadable_vector."""
+    entries = (mark for mark in marks if isinstance(mark, DeleteFileEntry))
+    return [located(entry) for entry in entries if entry.kind is DeleteKind.DELETION_VECTOR]

@@ -1,0 +1,135 @@
+"""What of a batch may be committed onto one head, group by group, repaired where it helps."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+
+from firnline_domain.base.values import replace
+from firnline_domain.commits.commit_plan import Conversion, Repair, Written
+from firnline_domain.commits.conflicts import Conflict, Verdict, judge
+from firnline_domain.identity import Scope
+from firnline_domain.records.parts.conflict_reasons import ConflictReason
+from firnline_domain.records.results import RewriteFinished
+from firnline_iceberg.commit.pinned_head import Pinned
+from firnline_iceberg.removal.removal import shares_files
+from firnline_iceberg.table.loaded_table import LoadedTable
+
+from firnline_committer.examine.conversions import Conversions
+from firnline_committer.examine.delete_repair import Repairs
+from firnline_committer.examine.outputs import Outputs
+from firnline_committer.examine.result_validation import first_flaw
+
+Lost = dict[int, Conflict]
+"""By number of the group in the result as it came."""
+
+
+@dataclass
+class Selection:
+    """`fit`: results without their lost groups; of `refused` ones none is left. Neither: a second
+    result of one scope that needs a repair, whose turn comes with the next head."""
+
+    written: list[Written]
+    fit: list[RewriteFinished] = field(default_factory=list)
+    lost: dict[str, Lost] = field(default_factory=dict)  # by task id, of those that fit
+    refused: dict[str, Conflict] = field(default_factory=dict)
+    repairs: dict[str, Repair] = field(default_factory=dict)  # by task id
+    conversions: dict[str, Conversion] = field(default_factory=dict)  # by task id
+
+    def noted_lists(self, table: LoadedTable, planned: Collection[str]) -> tuple[str, ...]:
+        """Write-ahead lists of what a commit of these tasks names, beside which it is noted before
+        it is sent (docs/decisions/0016): those that say so, for others may have the table's files.
+        """
+        fit = (one for one in self.fit if one.task_id in planned)
+        own = [one.output_list for one in fit if one.sends_noted and one.output_list]
+        if shares_files(table):
+            written: tuple[Written, ...] = (*self.repairs.values(), *self.conversions.values())
+            own += [one.files[-1] for one in written if one.task_id in planned]
+        return tuple(own)
+
+
+@dataclass(frozen=True)
+class Examiner:
+    """Asks the table and the storage, and writes repairs."""
+
+    outputs: Outputs
+    repairs: Repairs
+    conversions: Conversions
+
+    def examine(
+        self, at: Pinned, results: Iterable[RewriteFinished], written: list[Written]
+    ) -> Selection:
+        """Of one scope at most one result that has to be repaired: two repairs could take out, and
+        write anew, one and the same delete file. What is written for them is put into `written`,
+        also where it raises RetryLater or MetadataFileGone."""
+        selected, repaired = Selection(written), set[Scope]()
+        for result in results:
+            verdict = self._judged(result, at)
+            if verdict.touched and result.scope in repaired:
+                continue
+            self._place(at, result, verdict, selected)
+            if result.task_id in selected.repairs:
+                repaired.add(result.scope)
+        return selected
+
+    def _judged(self, result: RewriteFinished, at: Pinned) -> Verdict:
+        if wrong := first_flaw(at, result):
+            found = Conflict(ConflictReason.INVALID_OUTPUTS, wrong[:1000])
+            return Verdict({}, dict.fromkeys(range(len(result.groups)), found))
+        verdict = judge(result, at.head)
+        for number, group in enumerate(result.groups):
+            gone = None if number in verdict.lost else self.outputs.lost(at.table, group)
+            if gone is not None:
+                found = Conflict(ConflictReason.OUTPUTS_GONE, gone)
+                verdict.lost[number] = verdict.touched.pop(number, found)
+        return verdict
+
+    def _place(
+        self, at: Pinned, result: RewriteFinished, verdict: Verdict, into: Selection
+    ) -> None:
+        lost = dict(verdict.lost)
+        lost |= self._convert(at, result, lost, into)
+        lost |= self._repair(at, result, lost, verdict.touched, into)
+        if len(lost) == len(result.groups):
+            into.refused[result.task_id] = next(iter(lost.values()))
+            return
+        into.fit.append(without(result, lost))
+        if lost:
+            into.lost[result.task_id] = lost
+
+    def _convert(self, at: Pinned, result: RewriteFinished, lost: Lost, into: Selection) -> Lost:
+        """Groups that are lost thereby."""
+        numbers = [n for n, group in enumerate(result.groups) if group.converts and n not in lost]
+        if not numbers:
+            return {}
+        found = self.conversions.make(at, result, numbers, into.written)
+        if isinstance(found, Conflict):
+            return dict.fromkeys(numbers, found)
+        into.conversions[result.task_id] = found
+        return {}
+
+    def _repair(
+        self, at: Pinned, result: RewriteFinished, lost: Lost, touched: Lost, into: Selection
+    ) -> Lost:
+        """Groups that are lost thereby."""
+        if not touched:
+            return {}
+        numbers = _renumbered(result, lost, touched)
+        found = self.repairs.make(at, without(result, lost), numbers, into.written)
+        if isinstance(found, Conflict):
+            return dict.fromkeys(touched, found)
+        into.repairs[result.task_id] = found
+        return {}
+
+
+def without(result: RewriteFinished, lost: Iterable[int]) -> RewriteFinished:
+    """The result with the other groups alone."""
+    gone = set(lost)
+    kept = (group for number, group in enumerate(result.groups) if number not in gone)
+    return replace(result, groups=tuple(kept))
+
+
+def _renumbered(result: RewriteFinished, lost: Lost, touched: Lost) -> Lost:
+    """The touched groups, as they are numbered without the lost ones."""
+    kept = (number for number in range(len(result.groups)) if number not in lost)
+    return {new: touched[old] for new, old in enumerate(kept) if old in touched}

@@ -1,0 +1,93 @@
+"""Could a worker have said this of its files? Asked before a result's outputs are committed.
+
+Whoever can write into the results' topic may name any file there is. A file goes into a table only
+under a name that a run of this task gives, in the table's own locations, as the very file that its
+description is of, and once. A removal asks for the same names (`firnline_iceberg.removal.removal`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from firnline_domain.commits.conflicts import outputs
+from firnline_domain.identity import normal_path
+from firnline_domain.records.results import OutputFile, RewriteFinished
+from firnline_iceberg.commit.pinned_head import Pinned
+from firnline_iceberg.outputs.names import Run, run_of
+from firnline_iceberg.storage.paths import file_name
+from firnline_iceberg.table.locations import Locations
+
+
+def first_flaw(at: Pinned, result: RewriteFinished) -> str | None:
+    """What a worker cannot have said; None = it may be as the result says."""
+    return next(_flaws(at, result), None)
+
+
+def _flaws(at: Pinned, result: RewriteFinished) -> Iterator[str]:
+    key, locations = at.table.identity.key, Locations.of(at.table)
+    files = list(outputs(result))
+    marks = result.slice.marks if result.slice is not None else None
+    named = (result.row_map, result.output_list, None if marks is None else marks.path)
+    beside = [path for path in named if path is not None]
+    runs = {
+        path: run_of(key, result.task_id, file_name(path))
+        for path in (*beside, *(file.path for file in files))
+    }
+    for path, run in runs.items():
+        if run is None or run.attempt != result.attempt:
+            yield f"{path} is not named for this attempt of the task on this table"
+    if len({run.run for run in runs.values() if run is not None}) > 1:
+        yield "its files are of several runs"
+    for path in beside:
+        found = runs[path]
+        if not found or file_name(path) not in found.names_beside:
+            yield f"{path} is no row map, no write-ahead list, and no file of marks"
+        if not locations.beside_metadata(path):
+            yield f"{path} is not beside the table's metadata files"
+    seen: set[str] = set()
+    for file in files:
+        yield from _flaws_of(file, runs[file.path], locations)
+        if file.path in seen or normal_path(file.path) in at.head.data:
+            yield f"{file.path} is there already"
+        seen.add(file.path)
+
+
+def _flaws_of(file: OutputFile, run: Run | None, locations: Locations) -> Iterator[str]:
+    """Of its spec and partition `conflicts.partition_kept` knows more."""
+    name = file_name(file.path)
+    if run is None or not run.names_content(name) or "-deletes." in name:
+        yield f"{file.path} has not the name of an output"
+    if not locations.holds(file.path):
+        yield f"{file.path} is not in the table's locations"
+    try:
+        body = json.loads(file.content_file_json, object_pairs_hook=_once)
+    except (ValueError, RecursionError) as error:
+        yield f"{file.path} is described by no JSON: {error}"
+        return
+    said = {
+        "file-path": file.path,
+        "content": "data",
+        "file-format": "parquet",
+        "record-count": file.records,
+        "file-size-in-bytes": file.bytes,
+    }
+    if not isinstance(body, dict) or not isinstance(body.get("spec-id"), int):
+        yield f"{file.path} is described without a partition spec"
+        return
+    for key, value in said.items():
+        found = body.get(key)
+        if (found.lower() if key in _ANY_CASE and isinstance(found, str) else found) != value:
+            yield f"{file.path} is described with {key} {found!r:.200}, not {value!r:.200}"
+
+
+_ANY_CASE = ("content", "file-format")
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Readers differ on which of two values counts."""
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a key stands there twice")
+    return found

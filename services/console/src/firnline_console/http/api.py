@@ -1,0 +1,294 @@
+"""The JSON API and the page over HTTP. It only reads; every answer is JSON but the page's."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection
+from contextlib import suppress
+from importlib.resources import files
+from itertools import islice
+from typing import Any
+
+from aiohttp import web
+from firnline_adapters.config.redaction import redacted
+from firnline_domain.errors import RetryLater
+from firnline_domain.settings.groups import Group, named
+
+from firnline_console.http.answers import (
+    TASK_STATUSES,
+    dead_letter_json,
+    event_json,
+    pause_json,
+    status_of,
+    table_json,
+    task_json,
+)
+from firnline_console.http.explain import explained, keeps_files, partition_json
+from firnline_console.http.live_tail import stream
+from firnline_console.http.query_parameters import (
+    BadParameter,
+    Parameter,
+    number_from,
+    one_of,
+    read_parameters,
+    some_text,
+)
+from firnline_console.read_model.listing import BadQuery, Query
+from firnline_console.read_model.port import AmbiguousName, ReadModel
+from firnline_console.views.advice import advice_json
+from firnline_console.views.capacity import WorkerCapacity
+from firnline_console.views.catalogs import with_catalogs
+from firnline_console.views.statuses import STATUSES
+from firnline_console.views.tables import TableView
+from firnline_console.views.workers import workers_json
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+MAX_ROWS = 5_000  # of one answer
+read_position = number_from(0, 2**53 - 1)  # of an event: Redis orders them by a double
+ASKED = web.RequestKey("asked", dict[str, Any])  # the values of a request's parameters
+ROWS = Parameter("limit", number_from(1, MAX_ROWS), 500)
+AFTER = Parameter("after", read_position)
+TABLES_ASKED = (
+    Parameter("q", some_text, ""),
+    Parameter("namespace", some_text, ""),
+    Parameter("status", one_of(STATUSES), ""),
+    Parameter("sort", some_text, Query().sort),
+    Parameter("limit", number_from(1, MAX_ROWS), Query().limit),
+    Parameter("cursor", some_text, ""),
+)
+TASKS_ASKED = (
+    ROWS,
+    Parameter("task", some_text, ""),
+    Parameter("table", some_text),
+    Parameter("status", one_of(TASK_STATUSES)),
+)
+WORKERS_ASKED = (
+    Parameter("cores", number_from(1, 10_000), 2),
+    Parameter("drain_seconds", number_from(1, 86_400), 60),
+    Parameter("max", number_from(0, 100_000), 100),
+)
+TASKS_EXPLAINED = 20
+# The page loads nothing from anywhere and sends nothing anywhere but here.
+POLICY = (
+    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
+    "img-src data:; connect-src 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+
+
+class Api:
+    """Handlers over a read model; `healthy` says whether the topics are still followed."""
+
+    def __init__(
+        self,
+        model: ReadModel,
+        now_ms: Callable[[], int],
+        healthy: Callable[[], bool],
+        groups: Collection[Group] = (),
+    ) -> None:
+        self._model = model
+        self._now_ms = now_ms
+        self._healthy = healthy
+        self._groups = [*named(groups)]
+        self._page = files("firnline_console").joinpath("page.html").read_text()
+
+    def application(self) -> web.Application:
+        """Routes, with Redis' absence turned into 503."""
+        app = web.Application(middlewares=[errors_as_json])
+        app.add_routes(
+            [
+                route("/", self.page),
+                route("/healthz", self.health),
+                route("/api/fleet", self.fleet),
+                route("/api/tables", self.tables, *TABLES_ASKED),
+                route("/api/tables/{table}", self.table),
+                route("/api/tables/{table}/explain", self.explain),
+                route("/api/tables/{table}/advice", self.table_advice),
+                route("/api/advice", self.advice, ROWS),
+                route("/api/tasks", self.tasks, *TASKS_ASKED),
+                route("/api/workers", self.workers, *WORKERS_ASKED),
+                route("/api/events", self.events, ROWS, AFTER),
+                route("/api/events/stream", self.event_stream, AFTER),
+                route("/api/dead-letters", self.letters, ROWS),
+            ]
+        )
+        return app
+
+    async def page(self, request: web.Request) -> web.Response:
+        """Return the console's web page."""
+        headers = {"Content-Security-Policy": POLICY, "Cache-Control": "no-cache"}
+        return web.Response(text=self._page, content_type="text/html", headers=headers)
+
+    async def health(self, request: web.Request) -> web.Response:
+        """Return 200 if the console follows the topics and Redis responds, else 503."""
+        built = await asyncio.to_thread(self._model.built)
+        healthy = self._healthy() and built is not None
+        body = {"healthy": healthy, "generation": built.generation if built else None}
+        return web.json_response(body, status=200 if healthy else 503)
+
+    async def fleet(self, request: web.Request) -> web.Response:
+        """Return totals over all tables and tasks, the pauses, the catalogs, and the data's age."""
+        now_ms = self._now_ms()
+        totals, built, pauses = await asyncio.gather(
+            asyncio.to_thread(self._model.totals, now_ms),
+            asyncio.to_thread(self._model.built),
+            asyncio.to_thread(self._model.pauses),
+        )
+        age = {"built_at_ms": built.at_ms if built else None, "now_ms": now_ms}
+        shown = [pause_json(pause) for pause in pauses]
+        catalogs = await asyncio.to_thread(self._model.catalogs)
+        return await self._told({"totals": totals, "pauses": shown, "catalogs": catalogs, **age})
+
+    async def tables(self, request: web.Request) -> web.Response:
+        """Return a page of the tables, by default those with most debt first. `q`: part of the
+        name; `sort`: a column, descending with `-`; `cursor`: that of the page before."""
+        asked = request[ASKED]
+        query = Query(text=asked["q"], **{name: asked[name] for name in asked if name != "q"})
+        page, found = await asyncio.to_thread(self._model.tables, query)
+        counts = {"matched": page.matched, "total": page.total, "statuses": page.statuses}
+        rows = [table_json(one) for one in found]
+        return await self._told({"tables": rows, "cursor": page.cursor, **counts})
+
+    async def table(self, request: web.Request) -> web.Response:
+        """Return one table, by name or key, with the partitions of every branch."""
+        view = await self._find(request)
+        states = await asyncio.to_thread(self._model.states, view.key)
+        refs = {
+            ref: [partition_json(part) for part in state.partitions]
+            for ref, state in states.refs.items()
+            if not state.removed
+        }
+        return await self._told({**table_json(view), "refs": refs})
+
+    async def explain(self, request: web.Request) -> web.Response:
+        """Return why the table is or is not maintained: settings, statistics, decisions, tasks."""
+        view = await self._find(request)
+        states, tasks, advice, same = await asyncio.gather(
+            asyncio.to_thread(self._model.states, view.key),
+            asyncio.to_thread(self._model.tasks, TASKS_EXPLAINED, view.key),
+            asyncio.to_thread(self._model.advice_of, view.key),
+            asyncio.to_thread(self._model.with_uuid, view.table.uuid),
+        )
+        others = [
+            one.table
+            for one in same
+            if one.key != view.key
+            and not keeps_files((await asyncio.to_thread(self._model.states, one.key)).main)
+        ]
+        return await self._told(explained(view, states, tasks, advice, self._now_ms(), others))
+
+    async def advice(self, request: web.Request) -> web.Response:
+        """Return the recommendations in force, tables with most of them first."""
+        found = await asyncio.to_thread(self._model.advice, request[ASKED]["limit"])
+        words = [advice_json(one) for view in found for one in view.holding]
+        return await self._told({"advice": words, "now_ms": self._now_ms()})
+
+    async def table_advice(self, request: web.Request) -> web.Response:
+        """Return the recommendations for one table."""
+        view = await self._find(request)
+        found = await asyncio.to_thread(self._model.advice_of, view.key)
+        words = [advice_json(one) for one in found.holding] if found else []
+        return await self._told({"advice": words, "now_ms": self._now_ms()})
+
+    async def _find(self, request: web.Request) -> TableView:
+        name = request.match_info["table"]
+        try:
+            view = await asyncio.to_thread(self._model.table, name)
+        except AmbiguousName as error:
+            raise web.HTTPConflict(text=str(error)) from None
+        if view is None:
+            raise web.HTTPNotFound(text=f"no table {name!r} has been seen")
+        return view
+
+    async def _told(self, answer: dict[str, Any]) -> web.Response:
+        """Tables by the names that a person needs to tell them apart."""
+        catalogs = await asyncio.to_thread(self._model.catalogs)
+        return web.json_response(with_catalogs(answer, catalogs))
+
+    async def tasks(self, request: web.Request) -> web.Response:
+        """Return open tasks, next deadline first, then finished ones, newest first. `task`: the
+        beginning of an id; `table`: a table's name."""
+        asked = request[ASKED]
+        limit, task, table, status = (asked[one.name] for one in TASKS_ASKED)
+        everything = limit if (task, table, status) == ("", None, None) else MAX_ROWS
+        running, newest = await asyncio.gather(
+            asyncio.to_thread(self._model.open_tasks, everything),
+            asyncio.to_thread(self._model.tasks, everything),
+        )
+        now_ms = self._now_ms()
+        every = {one.task_id: one for one in (*running, *newest)}.values()
+        found = (
+            shown
+            for one in every
+            if one.task_id.startswith(task)
+            and table in (None, one.table.full, one.table.dotted)
+            and status in (None, status_of(one, now_ms))
+            for shown in [task_json(one, now_ms)]
+        )
+        kept = await asyncio.to_thread(self._model.kept_since_ms, "tasks")
+        answer = {"tasks": list(islice(found, limit)), "now_ms": now_ms, "kept_since_ms": kept}
+        return await self._told(answer)
+
+    async def workers(self, request: web.Request) -> web.Response:
+        """Return how many workers each queue of each group needs for its waiting tasks. `cores`: of
+        one worker; `drain_seconds`: time to complete all tasks; `max`: maximum per queue."""
+        asked = request[ASKED]
+        capacity = WorkerCapacity(asked["cores"], asked["drain_seconds"], asked["max"])
+        found = await asyncio.to_thread(self._model.open_tasks, MAX_ROWS)
+        return web.json_response(workers_json(found, capacity, self._groups, self._now_ms()))
+
+    async def events(self, request: web.Request) -> web.Response:
+        """Return events after the number `after` in order of arrival, or the newest ones. Continue
+        with the answer's `cursor`; an event may come twice. `kept_since_ms`: time of the oldest
+        event that is kept."""
+        after = after_of(request)
+        cursor = await asyncio.to_thread(self._model.cursor)
+        found = await asyncio.to_thread(self._model.events, after, request[ASKED]["limit"])
+        if after is not None:
+            cursor = max((one.number for one in found), default=after)
+        kept = await asyncio.to_thread(self._model.kept_since_ms, "events")
+        answer = {"events": [event_json(one) for one in found], "cursor": cursor}
+        return await self._told({**answer, "kept_since_ms": kept})
+
+    async def event_stream(self, request: web.Request) -> web.StreamResponse:
+        """Stream the same events as server-sent events."""
+        return await stream(request, self._model, after_of(request))
+
+    async def letters(self, request: web.Request) -> web.Response:
+        """Return the newest dead letters."""
+        found = await asyncio.to_thread(self._model.letters, request[ASKED]["limit"])
+        return web.json_response({"dead_letters": [dead_letter_json(one) for one in found]})
+
+
+@web.middleware
+async def errors_as_json(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Errors as `{"error": ...}`; 503 where Redis is away."""
+    try:
+        return await handler(request)
+    except RetryLater as error:
+        return web.json_response({"error": redacted(str(error))}, status=503)
+    except (BadQuery, BadParameter) as error:
+        return web.json_response({"error": str(error)}, status=400)
+    except web.HTTPException as error:
+        return web.json_response({"error": error.text}, status=error.status)
+
+
+def route(path: str, handler: Handler, *parameters: Parameter) -> web.RouteDef:
+    """A route whose handler finds its parameters in `request[ASKED]`, each read and checked. No
+    handler reads the query itself: what is not declared here is refused."""
+    declared = {one.name: one for one in parameters}
+
+    async def checked(request: web.Request) -> web.StreamResponse:
+        request[ASKED] = read_parameters(request.query.items(), declared)
+        return await handler(request)
+
+    return web.get(path, checked)
+
+
+def after_of(request: web.Request) -> int | None:
+    """`?after=`, or where a broken stream says it stood; None for a position that is none."""
+    if text := request.headers.get("Last-Event-ID", ""):
+        with suppress(BadParameter):
+            return read_position(text)
+        return None
+    after: int | None = request[ASKED]["after"]
+    return after

@@ -1,0 +1,231 @@
+"""Why a table was, or was not, chosen: its settings, counters and decisions as JSON values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from firnline_domain.base.values import to_plain
+from firnline_domain.identity import TableName
+from firnline_domain.policy.cost.dollars import in_dollars
+from firnline_domain.policy.partition.v2_deletes import UPGRADE
+from firnline_domain.policy.reasons.expiry import ExpiryReason
+from firnline_domain.policy.reasons.partition import ORDERS, Reason
+from firnline_domain.policy.table_action.snapshot_retention import EXPIRE
+from firnline_domain.records.pauses import Hold, HoldReason
+from firnline_domain.records.states import ExpiryPlan, PartitionState, TableState
+
+from firnline_console.http.answers import hold_json, holds_json, table_json, task_json
+from firnline_console.text.amounts import counted, in_bytes, scope_label
+from firnline_console.text.labels import label_of, priced
+from firnline_console.views.advice import AdviceView, advice_json
+from firnline_console.views.catalogs import place_json
+from firnline_console.views.reads import reads_json
+from firnline_console.views.table_settings import settings_json
+from firnline_console.views.tables import TableStates, TableView
+from firnline_console.views.tasks import Status, TaskView
+
+
+def explained(
+    view: TableView,
+    states: TableStates,
+    tasks: Sequence[TaskView],
+    advice: AdviceView | None,
+    now_ms: int,
+    others: Sequence[TableName] = (),
+) -> dict[str, Any]:
+    """The answer of /api/tables/{table}/explain; only `main` is maintained, so only it is here.
+    `others`: tables with the same uuid that may remove files."""
+    state = states.refs.get(view.summary.ref) if view.summary else None
+    return {
+        "table": table_json(view),
+        "verdict": verdict(view, state),
+        "same_uuid": [place_json(one) for one in others],
+        "warnings": [shared_uuid(others)] if others and not keeps_files(state) else [],
+        "hold": hold_json(state.hold if state else None),
+        "settings": settings_json(state),
+        "advice": [advice_json(one) for one in advice.holding] if advice else [],
+        "expiry": expiry_json(state),
+        "actions": actions_json(state),
+        "reads": reads_json(state),
+        "partitions": [partition_json(part) for part in state.partitions] if state else [],
+        "partitions_not_shown": state.partition_count - len(state.partitions) if state else 0,
+        "tasks": {
+            "open": [task_json(one, now_ms) for one in tasks if one.status is Status.ORDERED],
+            "ended": [task_json(one, now_ms) for one in tasks if one.status is not Status.ORDERED],
+        },
+        "now_ms": now_ms,
+    }
+
+
+def keeps_files(state: TableState | None) -> bool:
+    """Nothing of a table is removed: `gc.enabled=false`."""
+    return state is not None and state.expiry_reason == ExpiryReason.GC_DISABLED
+
+
+def shared_uuid(others: Sequence[TableName]) -> str:
+    """What threatens a table whose uuid others have, too, and what helps."""
+    named = ", ".join(one.full for one in others)
+    return (
+        f"{named} has the same uuid: a branch, or a table that was registered or restored twice. "
+        "They may share files. Firnline removes no file of either (shared_identity), but an expiry "
+        "by another engine may: drop one without purging it, or set gc.enabled=false in all but one"
+    )
+
+
+CALM = ("healthy", "accumulating", "fixed_point")  # reasons that mend themselves, or never
+
+
+def verdict(view: TableView, state: TableState | None) -> str:
+    """One sentence about the whole table."""
+    if view.is_dropped:
+        return "The table no longer exists."
+    if state is None:
+        return "The planner has not counted this table yet."
+    if state.hold is not None and state.hold.reason == HoldReason.FAILING:
+        return f"Held back: {_hold_words(state.hold)}."
+    if state.waiting_for_resync:
+        return "Commits are missing from the counters; nothing is ordered until they are read."
+    if state.hold is not None and state.hold.reason == HoldReason.SHADOW:
+        return _shadow_verdict(state)
+    if state.hold is not None:
+        return f"Held back: {_hold_words(state.hold)}."
+    if not state.partitions:
+        return "The table holds no files."
+    return _leading(state)
+
+
+def _shadow_verdict(state: TableState) -> str:
+    count = state.statuses.get("would_order", 0)
+    if not count:
+        return "Shadow mode: nothing would be ordered now."
+    share = f"{counted(count, 'partition')} of {state.partition_count:,}"
+    text = f"Shadow mode: a rewrite of {share} would be ordered now."
+    wanting = [part for part in state.partitions if part.status == "would_order"]
+    if not wanting:
+        return text
+    where, why = scope_label(wanting[0].scope), partition_words(wanting[0])
+    return f"{text} The deepest, {where}: {why}."
+
+
+def _hold_words(hold: Hold) -> str:
+    since, until = _minute(hold.since_ms), _minute(hold.until_ms)
+    parts = (
+        label_of(hold.reason),
+        f"since {since}" if since else "",
+        f"until {until}" if until else "",
+        # How to write a window stands with the setting, and in the advice: two lines of it.
+        "" if hold.reason == HoldReason.UNREADABLE_WINDOW else hold.detail,
+    )
+    return ", ".join(part for part in parts if part)
+
+
+def _minute(at_ms: int | None) -> str:
+    return "" if at_ms is None else f"{datetime.fromtimestamp(at_ms // 1000, UTC):%Y-%m-%d %H:%MZ}"
+
+
+def _leading(state: TableState) -> str:
+    at_work = state.statuses.get("in_flight", 0)
+    parked = state.statuses.get("parked", 0)
+    debt = state.debt_files
+    if parked:
+        free = f"`firnline unpark {state.table.dotted}` lets them be tried again"
+        return f"{counted(parked, 'partition')} of {state.partition_count:,} parked; {free}."
+    if at_work:
+        return f"{counted(at_work, 'partition')} of {state.partition_count:,} being rewritten now."
+    first = state.partitions[0]
+    where, why = first.scope.label, partition_words(first)
+    if debt == 0 and first.reason in CALM:
+        return "Healthy: nothing that a rewrite could mend."
+    return f"{counted(debt, 'file')} of debt. The deepest, {where}: {why}."
+
+
+def expiry_json(state: TableState | None) -> dict[str, Any]:
+    """The last decision about snapshot expiry."""
+    reason = state.expiry_reason if state else ""
+    plan = state.expiry_plan if state else None
+    numbers = state.action_numbers.get(EXPIRE, {}) if state else {}
+    return {
+        "reason": reason,
+        "words": "; ".join(filter(None, (_expiry_words(plan, reason), priced(numbers)))),
+        "numbers": numbers,
+        "plan": to_plain(plan) if plan else None,
+        "snapshots": state.snapshot_count if state else None,
+        "oldest_snapshot_ms": state.oldest_snapshot_ms if state else None,
+    }
+
+
+def _expiry_words(plan: ExpiryPlan | None, reason: str) -> str:
+    if plan:
+        return planned(plan)
+    return label_of(reason) if reason else "not decided yet"
+
+
+def actions_json(state: TableState | None) -> dict[str, Any]:
+    """The last decision about each other action on the whole table."""
+    actions = state.actions if state else {}
+    numbers = state.action_numbers if state else {}
+    told = {
+        name: {
+            "reason": why,
+            "words": "; ".join(filter(None, (label_of(why, known), priced(known)))),
+            "numbers": known,
+        }
+        for name, why in actions.items()
+        for known in [numbers.get(name, {})]
+    }
+    if state is not None and state.v2_partitions is not None:
+        known = told.get(UPGRADE, {"reason": ""})
+        told[UPGRADE] = {**known, "words": upgrade_words(state.v2_partitions, state)}
+    return told
+
+
+def upgrade_words(left: int, state: TableState) -> str:
+    """How far a table is on its way to v3."""
+    if not left:
+        return "v3: no delete file of v2 is left"
+    return f"v3: {left:,} of {counted(state.partition_count, 'partition')} hold delete files of v2"
+
+
+def planned(plan: ExpiryPlan) -> str:
+    """What was announced, when it begins, and how to stop it."""
+    snapshots, files = counted(plan.snapshots, "snapshot"), counted(plan.files, "file")
+    return (
+        f"expiry of {snapshots} ({files}, about {in_bytes(plan.bytes)}) begins at "
+        f"{_minute(plan.begins_ms)}; set firnline.expire.enabled=false to stop it, "
+        "=true to begin at once"
+    )
+
+
+PRICED = frozenset({*ORDERS, Reason.WAITING_FOR_BUDGET})
+
+
+def partition_words(part: PartitionState) -> str:
+    """The last decision in words; `reason` of a paused partition is that of its last failure."""
+    words = label_of(part.reason, part.numbers)
+    if part.reason in PRICED and "rewrite_dollars" in part.numbers:
+        price, spared = part.numbers["rewrite_dollars"], part.numbers["spared_dollars_a_day"]
+        words += f"; costs {in_dollars(price)}, spares readers {in_dollars(spared)} a day"
+    if part.status not in ("backing_off", "parked") or not part.failures:
+        return words
+    times = "once" if part.failures == 1 else f"{part.failures:,} times in a row"
+    return f"{words}; failed {times}"
+
+
+def partition_json(part: PartitionState) -> dict[str, Any]:
+    """A partition: what it holds, and the last decision with its numbers."""
+    return {
+        "spec_id": part.scope.spec_id,
+        "partition": part.scope.partition,
+        "label": scope_label(part.scope),
+        "status": part.status,
+        "reason": part.reason,
+        "words": partition_words(part),
+        "numbers": part.numbers,
+        "until_ms": part.until_ms,
+        "failures": part.failures,
+        "task_id": part.task_id,
+        "debt_files": part.debt_files,
+        **holds_json(part.holds),
+    }

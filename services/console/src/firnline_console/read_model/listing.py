@@ -1,0 +1,128 @@
+"""The list of tables: what it can be filtered and sorted by, and one page of it. Pure."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from firnline_console.views.tables import TableView
+
+
+class TableRow(NamedTuple):
+    """What the list needs of a table to choose and to order; a console has one of each."""
+
+    key: str
+    table: str  # dotted
+    status: str
+    commit: int  # milliseconds since 1970
+    debt: int = 0
+    rows: int = 0
+    size: int = 0
+    files: int = 0
+    small: int = 0
+    deletes: int = 0
+    partitions: int = 0
+    snapshots: int = 0
+    catalog: str = ""  # its path
+
+
+SORTS = tuple(name for name in TableRow._fields if name != "key")
+
+
+class Query(NamedTuple):
+    """`sort`: one of SORTS, `-` before it for descending. `cursor`: of the page before."""
+
+    text: str = ""  # part of the dotted name, in any case; of the full one if it has a colon
+    namespace: str = ""  # and those below it
+    status: str = ""  # a code of `statuses`
+    sort: str = "-debt"
+    limit: int = 50
+    cursor: str = ""
+
+
+class Page(NamedTuple):
+    """`keys` in order, of `matched` tables among `total`; `cursor`: None = it was the last one.
+    `statuses`: tables of each status, whatever the query."""
+
+    keys: list[str]
+    matched: int
+    total: int
+    statuses: dict[str, int]
+    cursor: str | None
+
+
+class BadQuery(ValueError):
+    """What the query says wrongly, in words."""
+
+
+def row_of(view: TableView) -> TableRow:
+    """The row of a table that exists."""
+    summary, place = view.summary, view.table.catalog_path
+    commit = view.last_commit.at_ms if view.last_commit else view.last_change_ms
+    if summary is None:
+        return TableRow(view.key, view.dotted, view.status.code, commit, catalog=place)
+    holds = summary.holds
+    return TableRow(
+        key=view.key,
+        table=view.dotted,
+        status=view.status.code,
+        commit=commit,
+        debt=summary.debt_files,
+        rows=holds.data.records,
+        size=holds.data.bytes,
+        files=holds.data.files,
+        small=holds.fragments.files,
+        deletes=holds.delete_files,
+        partitions=summary.partition_count,
+        snapshots=summary.snapshot_count or 0,
+        catalog=place,
+    )
+
+
+def page_of(rows: Iterable[TableRow], query: Query) -> Page:
+    """Raises BadQuery."""
+    by, is_descending = query.sort.removeprefix("-"), query.sort.startswith("-")
+    if by not in SORTS:
+        raise BadQuery(f"sort is one of {', '.join(SORTS)}, with - before it for descending")
+    every = list(rows)
+    found = [row for row in every if _matches(row, query)]
+    place = SORTS.index(by) + 1
+    keys = sorted(((row[place], row.key) for row in found), reverse=is_descending)
+    start = _start(keys, query.cursor, is_descending)
+    page = keys[start : start + query.limit]
+    is_last = start + query.limit >= len(keys)
+    return Page(
+        keys=[key for _, key in page],
+        matched=len(found),
+        total=len(every),
+        statuses=dict(Counter(row.status for row in every)),
+        cursor=None if is_last else _cursor(page[-1]),
+    )
+
+
+def _matches(row: TableRow, query: Query) -> bool:
+    name = f"{row.catalog}:{row.table}" if ":" in query.text else row.table
+    return (
+        query.text.lower() in name.lower()
+        and (not query.namespace or row.table.startswith(f"{query.namespace}."))
+        and query.status in ("", row.status)
+    )
+
+
+def _start(keys: list[tuple[Any, str]], cursor: str, is_descending: bool) -> int:
+    """By value, not by number: tables that come or go meanwhile move no other off a page."""
+    if not cursor:
+        return 0
+    try:
+        value, last = json.loads(base64.urlsafe_b64decode(cursor))
+        after = (value, last)
+        return sum(key >= after if is_descending else key <= after for key in keys)
+    except (ValueError, TypeError, RecursionError):
+        raise BadQuery("cursor is that of an earlier page with the same sort") from None
+
+
+def _cursor(key: tuple[Any, str]) -> str:
+    return base64.urlsafe_b64encode(json.dumps(key).encode()).decode()

@@ -1,0 +1,141 @@
+"""The read model as a port: what the fold loop writes and the API reads.
+
+Two stores keep it: Redis, and the twin in memory; tests/contract/test_readmodel.py holds both.
+Every method may block for a network round trip and raises RetryLater when the store is away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, Protocol
+
+from firnline_domain.base.values import Value
+from firnline_domain.identity import split_name
+
+from firnline_console.read_model.listing import Page, Query
+from firnline_console.views.advice import AdviceView
+from firnline_console.views.dead_letters import DeadLetterView
+from firnline_console.views.event_text import EventView
+from firnline_console.views.pauses import PauseView
+from firnline_console.views.tables import TableStates, TableView
+from firnline_console.views.tasks import TaskView
+
+
+class Limits(Value):
+    """How many of each list are kept; the oldest go first."""
+
+    events: int = 2_000
+    tasks: int = 5_000
+    letters: int = 1_000
+    dropped: int = 1_000  # tables that no longer exist
+
+
+class Built(Value):
+    """One life of the view; a rebuild begins another, with a consumer group of its own."""
+
+    generation: str
+    at_ms: int
+
+
+class Numbered(Value):
+    """An event and its number of arrival: the cursor of the live tail. Numbers only grow."""
+
+    number: int
+    event: EventView
+
+
+class ViewLost(Exception):
+    """The store holds another generation, or none: begin again."""
+
+
+class ReadModel(Protocol):
+    """See the module."""
+
+    def built(self) -> Built | None:
+        """The generation in force; None where the store is empty."""
+
+    def begin(self, built: Built, replace: bool) -> Built:
+        """Clear everything and put a generation in force; returns the one in force.
+
+        Without `replace` a generation that is already there stays.
+        """
+
+    def apply(self, generation: str, facts: Sequence[Any]) -> None:
+        """Fold domain records in, all or none. A record applied twice changes nothing.
+
+        Raises ViewLost where `generation` is not in force.
+        """
+
+    def totals(self, now_ms: int) -> dict[str, int]:
+        """Sums over the fleet, plus `tasks_running` and `tasks_overdue` at this moment."""
+
+    def tables(self, query: Query) -> tuple[Page, list[TableView]]:
+        """A page of the tables that exist, and their documents. Raises BadQuery."""
+
+    def catalogs(self) -> list[str]:
+        """Paths of the catalogs that have tables, in order."""
+
+    def table(self, name: str) -> TableView | None:
+        """By key, full or dotted name; of several with that name the one that exists, else the
+        last. Raises AmbiguousName."""
+
+    def with_uuid(self, uuid: str) -> list[TableView]:
+        """The tables that exist with that uuid, in the order of their keys: one, or one of each
+        catalog and prefix that shares it."""
+
+    def states(self, key: str) -> TableStates:
+        """Partitions and settings of a table, per ref."""
+
+    def task(self, task_id: str) -> TaskView | None:
+        """One task."""
+
+    def open_tasks(self, limit: int) -> list[TaskView]:
+        """Tasks without an outcome, the next deadline first."""
+
+    def tasks(self, limit: int, table_key: str | None = None) -> list[TaskView]:
+        """The newest tasks, of all tables or of one."""
+
+    def cursor(self) -> int:
+        """The number of the last event that arrived; what `events(after)` goes on from."""
+
+    def events(self, after: int | None, limit: int) -> list[Numbered]:
+        """Events that arrived after a cursor, in order of arrival.
+
+        Without a cursor the newest by time, in order of time.
+        """
+
+    def kept_since_ms(self, kind: Literal["events", "tasks"]) -> int | None:
+        """The time of the oldest event, or of the oldest change of a task, that is kept; None where
+        none is. Nothing is known of what was before."""
+
+    def letters(self, limit: int) -> list[DeadLetterView]:
+        """The newest dead letters."""
+
+    def advice(self, limit: int) -> list[AdviceView]:
+        """Tables with advice that holds now, those with most of it first."""
+
+    def advice_of(self, key: str) -> AdviceView | None:
+        """What holds now for one table; None where it never had advice."""
+
+    def pauses(self) -> list[PauseView]:
+        """Pauses in force, the fleet's first."""
+
+
+class AmbiguousName(Exception):
+    """Several catalogs have a table of that name; the text says which."""
+
+
+def chosen(views: Sequence[TableView], name: str) -> TableView | None:
+    """Of several tables with one name: the one that exists, else the one last heard of. `name` may
+    say which catalog is meant. Raises AmbiguousName."""
+    path, _ = split_name(name)
+    among = [one for one in views if path in ("", one.table.catalog_path) or one.dotted == name]
+    there = {one.table.full for one in among if not one.is_dropped}
+    if len(there) > 1:
+        raise AmbiguousName(f"{name} is in several catalogs: {', '.join(sorted(there))}")
+    return max(among, key=lambda one: (not one.is_dropped, one.life, one.key), default=None)
+
+
+def dotted_names(name: str) -> tuple[str, ...]:
+    """The dotted names that a person may mean: a name may have a colon in it."""
+    return tuple(dict.fromkeys((name, split_name(name)[1])))

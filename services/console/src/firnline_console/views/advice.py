@@ -1,0 +1,81 @@
+"""Advice about a table, as the console keeps and shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from firnline_domain.base.values import Value, field, replace
+from firnline_domain.identity import TableName
+from firnline_domain.records.states import TableAdvice
+
+from firnline_console.text.amounts import finite
+from firnline_console.views.catalogs import place_json
+from firnline_console.views.tables import TableView
+
+
+class AdviceView(Value):
+    """The newest advice by each rule about one table, withdrawn advice too: records may come
+    again, in any order."""
+
+    table: TableName
+    words: dict[str, TableAdvice] = field(default_factory=dict)
+
+    @property
+    def key(self) -> str:
+        """Of the table."""
+        return self.table.key
+
+    @property
+    def holding(self) -> tuple[TableAdvice, ...]:
+        """What holds, the oldest first."""
+        found = (one for one in self.words.values() if not one.withdrawn)
+        return tuple(sorted(found, key=lambda one: (one.since_ms, one.rule)))
+
+
+def fold_advice(old: AdviceView | None, fact: TableAdvice) -> AdviceView:
+    """The later record counts; of two at one moment, the withdrawal."""
+    known = old or AdviceView(fact.table)
+    before = known.words.get(fact.rule)
+    if before is not None and _age(before) > _age(fact):
+        return known
+    sound = replace(fact, numbers=finite(fact.numbers), limits=finite(fact.limits))
+    return replace(known, table=fact.table, words={**known.words, fact.rule: sound})
+
+
+def _age(advice: TableAdvice) -> tuple[int, bool]:
+    return advice.at_ms, advice.withdrawn
+
+
+def in_force(view: AdviceView, table: TableView | None) -> AdviceView:
+    """Only what the planner's newest state lists: a planner that has lost its state withdraws
+    nothing."""
+    summary = table.summary if table else None
+    if table is None or summary is None or table.is_dropped:
+        return replace(view, words={})
+    words = {
+        one.rule: one
+        for one in view.holding
+        if one.rule in summary.advised or one.at_ms > summary.updated_at_ms
+    }
+    return replace(view, words=words)
+
+
+def most_advised(views: Sequence[AdviceView], limit: int) -> list[AdviceView]:
+    """Tables with most advice first."""
+    some = [one for one in views if one.words]
+    return sorted(some, key=lambda one: (len(one.words), one.key), reverse=True)[:limit]
+
+
+def advice_json(advice: TableAdvice) -> dict[str, Any]:
+    """One piece of advice."""
+    return {
+        **place_json(advice.table),
+        "rule": advice.rule,
+        "finding": advice.finding,
+        "remedy": advice.remedy,
+        "numbers": advice.numbers,
+        "limits": advice.limits,
+        "since_ms": advice.since_ms,
+        "at_ms": advice.at_ms,
+    }

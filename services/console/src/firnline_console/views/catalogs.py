@@ -1,0 +1,35 @@
+"""Where a table is, as answers say it. A catalog is part of a table's name only where a person has
+to tell several apart."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from firnline_domain.base.values import to_plain
+from firnline_domain.identity import TableName
+
+
+def place_json(table: TableName) -> dict[str, Any]:
+    """Which table an answer is about: its name for people, and all that there is of it."""
+    return {
+        "table": table.dotted,
+        "catalog": table.catalog_path,
+        "table_key": table.key,
+        "identity": to_plain(table),
+    }
+
+
+def with_catalogs(answer: Any, catalogs: Collection[str]) -> Any:
+    """The answer, whatever is in it, with `lake:` before each table's name where there are
+    several."""
+    if len(catalogs) < 2:
+        return answer
+    if isinstance(answer, list):
+        return [with_catalogs(one, catalogs) for one in answer]
+    if not isinstance(answer, dict):
+        return answer
+    told = {name: with_catalogs(one, catalogs) for name, one in answer.items()}
+    if isinstance(told.get("table"), str) and told["table"] and told.get("catalog"):
+        told["table"] = f"{told['catalog']}:{told['table']}"
+    return told

@@ -1,0 +1,91 @@
+"""What goes on in a table, as one code to filter by and a few words to read."""
+
+from __future__ import annotations
+
+from firnline_domain.base.values import Value
+from firnline_domain.policy.reasons.partition import Reason
+from firnline_domain.records.pauses import HoldReason
+from firnline_domain.records.states import PartitionState, TableState
+
+STATUSES = (  # codes of a table
+    *("not_counted", "resync", "stuck", "off", "paused", "held"),
+    *("working", "failing", "cooling", "waiting", "healthy"),
+)
+WORDS = {  # statuses of partitions, the most urgent first, and how they are called
+    "parked": "parked",
+    "in_flight": "at work",
+    "would_order": "would order",
+    "backing_off": "backing off",
+    "cooling": "cooling",
+}
+CODES = {
+    "parked": "stuck",
+    "in_flight": "working",
+    "would_order": "working",
+    "backing_off": "failing",
+    "cooling": "cooling",
+}
+# Kinds of files that are counted against a threshold, as they are named in a decision's numbers.
+KINDS = {
+    "fragments": "min_fragments",
+    "equality_deletes": "min_equality_deletes",
+    "position_deletes": "min_position_deletes",
+    "global_deletes": "min_equality_deletes",
+}
+
+
+class TableStatus(Value):
+    """`code` is stable, `text` is for people."""
+
+    code: str
+    text: str
+
+
+NOT_COUNTED = TableStatus("not_counted", "not counted yet")
+
+
+def status_of(state: TableState) -> TableStatus:
+    """Of the newest state, the most urgent first."""
+    hold = state.hold.reason if state.hold else ""
+    if hold == HoldReason.FAILING:
+        return TableStatus("stuck", "planner error")
+    if state.waiting_for_resync:
+        return TableStatus("resync", "waiting for commits")
+    if hold == HoldReason.UNREADABLE_WINDOW:
+        return TableStatus("stuck", "unreadable window")
+    if hold == HoldReason.FORMAT_VERSION_4:
+        return TableStatus("off", "format version 4")
+    if any(part.reason == Reason.DISABLED for part in state.partitions):
+        return TableStatus("off", "off")
+    if hold == HoldReason.PAUSED:
+        return TableStatus("paused", "paused")
+    if busy := [name for name in WORDS if state.statuses.get(name)]:
+        text = ", ".join(f"{state.statuses[name]:,} {WORDS[name]}" for name in busy)
+        return TableStatus(CODES[busy[0]], text)
+    if hold and hold != HoldReason.SHADOW:
+        return TableStatus("held", hold.replace("_", " "))
+    if not state.debt_files:
+        return TableStatus("healthy", "healthy")
+    return TableStatus("waiting", _waiting(state))
+
+
+def _waiting(state: TableState) -> str:
+    """How far the partition has come that is nearest to its threshold."""
+    found = [near for part in state.partitions if (near := _nearest(part))]
+    if found:
+        _, files, threshold = max(found)
+        return f"waiting, {files:,.0f} of {threshold:,.0f}"
+    reasons = [part.reason for part in state.partitions if part.debt_files]
+    return f"waiting: {reasons[0].replace('_', ' ')}" if reasons else "waiting"
+
+
+def _nearest(part: PartitionState) -> tuple[float, float, float] | None:
+    """(Share, files, threshold) of the kind of file that is nearest to its own."""
+    if part.reason != Reason.ACCUMULATING:
+        return None
+    numbers, found = part.numbers, []
+    for kind, least in KINDS.items():
+        files, threshold = numbers.get(f"new_{kind}", numbers.get(kind, 0)), numbers.get(least)
+        if threshold:
+            found.append((files / threshold, files, threshold))
+    return max(found, default=None)

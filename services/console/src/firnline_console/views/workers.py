@@ -1,0 +1,60 @@
+"""How many workers are wanted now, for an autoscaler."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from firnline_domain.base.values import to_plain
+from firnline_domain.policy.fleet.lanes import Lane, lane_of_order
+from firnline_domain.settings.groups import DEFAULT
+
+from firnline_console.views.capacity import Waiting, WorkerCapacity, WorkerDemand, demand_by_lane
+from firnline_console.views.tasks import REWRITE, TaskView
+
+EXPIRY_CPU_S = 2.0  # a commit by Iceberg's action; more where it deletes many files
+
+
+def workers_json(
+    tasks: Iterable[TaskView], capacity: WorkerCapacity, groups: Collection[str], now_ms: int
+) -> dict[str, Any]:
+    """By lane: `wanted`, and the orders, CPU seconds and waiting time that it comes from.
+
+    Lanes of the default group; those of the others under `groups`, where the fleet has any, or
+    orders of one wait that it no longer has.
+    """
+    demands = demand_by_group(tasks, capacity, groups, now_ms)
+    answer = _by_lane(demands.pop(DEFAULT))
+    if demands:
+        answer["groups"] = {name: _by_lane(demands[name]) for name in sorted(demands)}
+    return answer
+
+
+def _by_lane(demands: Mapping[Lane, WorkerDemand]) -> dict[str, Any]:
+    return {lane.value: to_plain(demand) for lane, demand in demands.items()}
+
+
+def demand_by_group(
+    tasks: Iterable[TaskView], capacity: WorkerCapacity, groups: Collection[str], now_ms: int
+) -> dict[str, dict[Lane, WorkerDemand]]:
+    """Of the default group, of every other one, and of those that orders still name."""
+    waiting = _waiting(tasks, now_ms)
+    names = {DEFAULT, *groups, *waiting}
+    return {name: demand_by_lane(waiting.get(name, []), capacity, now_ms) for name in names}
+
+
+def _waiting(tasks: Iterable[TaskView], now_ms: int) -> dict[str, list[Waiting]]:
+    """By group. Overdue orders are nobody's any more: the planner sends others."""
+    found = defaultdict[str, list[Waiting]](list)
+    for task in tasks:
+        order = task.order
+        if order is None or order.deadline_ms < now_ms:
+            continue
+        if task.kind != REWRITE:
+            lane, cpu_s = Lane.ORDINARY, EXPIRY_CPU_S
+        else:
+            lane, cpu_s = lane_of_order(order.numbers), order.numbers.get("rewrite_cpu_s", 0.0)
+        one = Waiting(lane, cpu_s, order.ordered_at_ms, task.is_begun)
+        found[order.group].append(one)
+    return found

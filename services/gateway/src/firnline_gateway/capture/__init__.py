@@ -1,0 +1,1 @@
+"""Capture commits that pass through the proxy."""

@@ -1,0 +1,310 @@
+"""One table-changing call, from its request to its event. Nothing here can fail the call."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any
+
+from firnline_adapters.observability import metrics
+from firnline_adapters.observability.logs import Log
+from firnline_adapters.records.record_sizes import Unencodable
+from firnline_domain.base.values import replace
+from firnline_domain.errors import RetryLater
+from firnline_domain.records.events import TableChange, TableCommitted
+
+from firnline_gateway.outbox.journal import Journal
+from firnline_gateway.outbox.outbox import outgoing
+from firnline_gateway.proxy.bodies import Body
+from firnline_gateway.proxy.body_memory import Reservation
+from firnline_gateway.proxy.metadata_sizes import MetadataSizes
+from firnline_gateway.proxy.upstream import Upstream
+from firnline_gateway.rest.call import Call
+from firnline_gateway.rest.commit_body import (
+    PlannedChange,
+    UnreadableCall,
+    changes_of,
+    event_of,
+    uuid_in,
+)
+from firnline_gateway.rest.routes import CallKind, Route
+
+PATIENCE_S = 0.05  # docs/contribute/architecture.md: no commit waits longer than 50 ms for us
+READ_AT_ONCE = 2  # long requests and answers: parsed, one takes ten times its length
+ASKED_AT_ONCE = 8  # tables that we load to know their uuid
+MAX_BYTES = 8 << 20
+MAX_DOUBTS = 1_000  # each with a body of its own, up to `SMALL_BYTES`
+NAMES = 10_000  # tables whose uuid is remembered for the moment of their drop
+
+
+@dataclass(frozen=True)
+class Pending:
+    """A call that is upstream while its intent is being written. `call` has the body where that is
+    short and plain; `body` is all there is of it, held by `reservation`."""
+
+    call: Call
+    body: Body
+    reservation: Reservation
+    opened: Future[None]
+    dropped: asyncio.Task[str | None] | None = None  # the uuid of a table that is to go
+
+
+class Capture:
+    """Remembers calls in the journal and turns accepted ones into events."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        upstream: Upstream,
+        log: Log,
+        now_ms: Callable[[], int],
+        sizes: MetadataSizes,
+        max_bytes: int = MAX_BYTES,
+    ) -> None:
+        """`max_bytes`: of a request or an answer that is looked into, without its encoding."""
+        self._journal = journal
+        self._upstream = upstream
+        self._log = log
+        self._now_ms = now_ms
+        self._sizes = sizes
+        self._uuids: OrderedDict[str, str] = OrderedDict()  # by the table's path
+        self._later: set[str] = set()  # calls whose events are recorded after their answer
+        self.doubts = 0  # as the reconciler has last seen them
+        self._max_bytes = max_bytes
+        self._reading = asyncio.Semaphore(READ_AT_ONCE)
+        self._asking = asyncio.Semaphore(ASKED_AT_ONCE)
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    async def begin(
+        self, call: Call, route: Route, body: Body, reservation: Reservation
+    ) -> Pending:
+        """Start to write the intent; returns before that is done.
+
+        Nothing of the request is read before the catalog has accepted it: who may not change the
+        table costs us no more than a short row on the disk, for as long as the catalog thinks.
+
+        A drop names no uuid, and afterwards nobody can ask: it is read first, within 50 ms.
+        """
+        dropped = None
+        if route.kind in (CallKind.DROP, CallKind.UNREGISTER):
+            change = changes_of(call)[0]
+            dropped = self._spawn(self._uuid_before_drop(change.path))
+            await asyncio.wait({dropped}, timeout=PATIENCE_S)
+            found = dropped.result() if dropped.done() else None
+            known = self._uuids.get(change.path)
+            call = replace(call, known_uuid=found or known)
+        opened = self._journal.open(call)
+        return Pending(call, body, reservation, opened, dropped)
+
+    async def durable(self, pending: Pending) -> None:
+        """Wait for the intent, 50 ms at most: the answer is there and the client wants it."""
+        started = time.monotonic()
+        opened = asyncio.wrap_future(pending.opened)
+        await asyncio.wait({opened}, timeout=PATIENCE_S)
+        metrics.observe("gateway_added_seconds", time.monotonic() - started)
+
+    def refused(self, pending: Pending) -> None:
+        """The catalog said no, or was never asked."""
+        if pending.dropped:
+            pending.dropped.cancel()
+        self._journal.settle(pending.call, ())
+
+    @property
+    def crowded(self) -> bool:
+        """Somebody makes the catalog fail again and again: doubts are kept by table."""
+        return self.doubts > MAX_DOUBTS
+
+    def unknown(self, pending: Pending) -> None:
+        """The tables themselves must be asked."""
+        metrics.count("gateway_unknown")
+        self._log.warning("outcome_unknown", call=pending.call.call_id, path=pending.call.path)
+        if self.crowded:
+            self._journal.settle(pending.call, ())
+            self._journal.doubt(replace(pending.call, call_id=_of_path(pending.call), body=None))
+            return
+        self._journal.doubt(pending.call)
+        if pending.dropped and not pending.call.known_uuid:
+            self._spawn(self._doubt_by_uuid(pending.call, pending.dropped))
+
+    async def _doubt_by_uuid(self, call: Call, dropped: asyncio.Task[str | None]) -> None:
+        """The uuid came after the intent was written; without it the drop would have no event."""
+        if found := await dropped:
+            self._journal.doubt(replace(call, known_uuid=found))
+
+    def record_at_once(self, pending: Pending) -> bool:
+        """Record the events now; False if that takes longer than a client should wait, so that
+        it is for `record_later`: the request is long or encoded, or only the answer's body can
+        name a table."""
+        if pending.call.body is None and pending.body.kept is not None:
+            return False
+        try:
+            changes = changes_of(pending.call)
+        except UnreadableCall as error:
+            self._unreadable(pending.call, error)
+            return True
+        if any(change.uuid is None for change in changes):
+            return False
+        self.record(pending.call, changes, self._now_ms(), "gateway")
+        return True
+
+    def record_later(self, pending: Pending, answer: Body) -> None:
+        """Record the events while the client already has its answer."""
+        self._later.add(pending.call.call_id)
+        self._spawn(self._name_and_record(pending, answer)).add_done_callback(
+            lambda _: self._over(pending)
+        )
+
+    def _over(self, pending: Pending) -> None:
+        self._later.discard(pending.call.call_id)
+        pending.reservation.release()
+
+    def end(self, pending: Pending) -> None:
+        """The client has its answer: release the body, unless it is still to be read."""
+        if pending.call.call_id not in self._later:
+            pending.reservation.release()
+
+    async def _name_and_record(self, pending: Pending, answer: Body) -> None:
+        try:
+            changes = [
+                change if change.uuid else await self._with_uuid(change, pending, answer)
+                for change in await self._changes(pending)
+            ]
+        except UnreadableCall as error:
+            self._unreadable(pending.call, error)
+        except RetryLater as error:
+            metrics.count("dependency_errors", dependency=error.dependency)
+            self._log.warning("uuid_unknown", call=pending.call.call_id, why=error)
+            self._journal.doubt(replace(pending.call, accepted=True))
+        else:
+            self.record(pending.call, changes, self._now_ms(), "gateway")
+
+    async def _changes(self, pending: Pending) -> tuple[PlannedChange, ...]:
+        """What is short is read at once: the next call of the same client, which may be of the same
+        table, does not overtake it."""
+        if pending.call.body is not None:
+            return self._read(pending)
+        async with self._reading:
+            return await asyncio.to_thread(self._read, pending)
+
+    def _read(self, pending: Pending) -> tuple[PlannedChange, ...]:
+        """Raises UnreadableCall."""
+        if pending.call.body is not None:
+            return changes_of(pending.call)
+        return changes_of(replace(pending.call, body=pending.body.plain(self._max_bytes)))
+
+    async def _with_uuid(
+        self, change: PlannedChange, pending: Pending, answer: Body
+    ) -> PlannedChange:
+        """From the answer, else from the catalog; else what was last known by that name."""
+        uuid = await pending.dropped if pending.dropped else None
+        if uuid is None:
+            uuid = await self._uuid_in_answer(answer)
+        if uuid is None and change.change is not TableChange.DROPPED:
+            uuid = await self._uuid_of(change.path)
+        return replace(change, uuid=uuid or self._uuids.get(change.old_path or change.path))
+
+    async def _uuid_in_answer(self, answer: Body) -> str | None:
+        """A short answer is read at once, as a short call is."""
+        if answer.at_once is not None:
+            return uuid_in(answer.at_once)
+        async with self._reading:
+            plain = await asyncio.to_thread(answer.plain, self._max_bytes)
+            return await asyncio.to_thread(uuid_in, plain or b"")
+
+    def record(self, call: Call, changes: Sequence[PlannedChange], at_ms: int, source: str) -> None:
+        """Settle a call with the events of what it did.
+
+        A table dropped before anybody could ask for its uuid has no event: it has no key.
+        """
+        events = []
+        for change in changes:
+            if change.uuid is None:
+                self._log.error("event_without_uuid", path=change.path, change=change.change)
+                continue
+            self._remember(change, change.uuid)
+            event = event_of(change, call, change.uuid, at_ms, source)
+            events.append(replace(event, metadata_bytes=self._metadata_bytes(event)))
+        last = source == "reconciled" and call.body is None  # what the tables say: all there is
+        try:
+            records = [outgoing(event, at_ms, last) for event in events]
+        except Unencodable as error:  # numbers too large, texts of other types: whatever was sent
+            self._unreadable(call, error)
+            return
+        self._journal.settle(call, records)
+        for event in events:
+            self._announce(event)
+
+    def record_seen(self, call: Call, change: PlannedChange) -> None:
+        """Record what a table says of itself; the call stays remembered."""
+        aside = replace(call, call_id=f"{call.call_id}-seen", body=None)
+        self.record(aside, [change], self._now_ms(), "reconciled")
+
+    def _metadata_bytes(self, event: TableCommitted) -> int | None:
+        """As the newest answer was seen, which may be the one before this commit's."""
+        names = (event.table.prefix, *event.table.namespace, event.table.name)
+        if event.change is not TableChange.COMMITTED:
+            self._sizes.forget(names)
+        return self._sizes.of(names)
+
+    def _announce(self, event: TableCommitted) -> None:
+        metrics.count("gateway_commits")
+        self._log.info(
+            "committed",
+            table=event.table,
+            change=event.change,
+            snapshots=[new.snapshot_id for new in event.snapshots],
+            source=event.source,
+        )
+
+    def _unreadable(self, call: Call, error: Exception) -> None:
+        """The catalog has read it: its tables will say what it did."""
+        self._log.warning("call_unreadable", path=call.path, why=error)
+        metrics.count("gateway_unread")
+        self._journal.doubt(replace(call, body=None, accepted=True))
+
+    def _remember(self, change: PlannedChange, uuid: str) -> None:
+        for path in (change.path, change.old_path or ""):
+            self._uuids.pop(path, None)
+        if change.change is not TableChange.DROPPED:
+            self._uuids[change.path] = uuid
+        if len(self._uuids) > NAMES:
+            self._uuids.popitem(last=False)
+
+    async def _uuid_of(self, path: str) -> str | None:
+        async with self._asking:
+            table = await self._upstream.table(path, refs_only=True)
+        return str(table["table-uuid"]) if table else None
+
+    async def _uuid_before_drop(self, path: str) -> str | None:
+        try:
+            return await self._uuid_of(path)
+        except RetryLater as error:
+            metrics.count("dependency_errors", dependency=error.dependency)
+            self._log.warning("uuid_unknown", path=path, why=error)
+            return None
+
+    def _spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+        return task
+
+    def _done(self, task: asyncio.Task[Any]) -> None:
+        """A refused call's request may be unreadable, and nobody needs to know."""
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()
+
+    async def finish(self, timeout_s: float) -> None:
+        """Wait for what is still being read or named."""
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=timeout_s)
+
+
+def _of_path(call: Call) -> str:
+    return hashlib.sha256(f"{call.method} {call.path}".encode()).hexdigest()[:32]

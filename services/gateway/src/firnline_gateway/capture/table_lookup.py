@@ -1,0 +1,67 @@
+"""Where a call does not say which table it changed: the tables below its namespace are asked."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+from urllib.parse import quote
+
+from firnline_gateway.proxy.upstream import Upstream
+from firnline_gateway.rest.outcomes import Metadata, TablePlace
+from firnline_gateway.rest.routes import table_path
+
+MAX_LEVELS = 32  # of nested namespaces
+MAX_PAGES = 10_000  # of one listing: ten million names
+
+
+class TableSearch:
+    """Reads what a catalog lists, page by page, with Firnline's own credential."""
+
+    def __init__(self, upstream: Upstream) -> None:
+        self._upstream = upstream
+
+    async def below(
+        self, root: str, levels: tuple[str, ...] | None, separator: str
+    ) -> AsyncIterator[tuple[TablePlace, Metadata]]:
+        """Every table of that namespace and of those within it, of all namespaces for None.
+
+        Raises RetryLater where the catalog does not say.
+        """
+        async for namespace in self._namespaces(root, levels or (), separator):
+            spelt = _spelt(namespace, separator)
+            path = f"{root}/namespaces/{spelt}/tables"
+            async for one in self._listed(path, "identifiers"):
+                name = str(one["name"])
+                place = TablePlace(table_path(root, namespace, name, separator), namespace, name)
+                table = await self._upstream.table(place.path, refs_only=True)
+                if table is not None:
+                    yield place, table
+
+    async def _namespaces(
+        self, root: str, levels: tuple[str, ...], separator: str
+    ) -> AsyncIterator[tuple[str, ...]]:
+        """That one, and all within it."""
+        if levels:
+            yield levels
+        if len(levels) >= MAX_LEVELS:
+            return
+        parent = f"?parent={_spelt(levels, separator)}" if levels else ""
+        async for found in self._listed(f"{root}/namespaces{parent}", "namespaces"):
+            child = tuple(map(str, found))
+            if len(child) == len(levels) + 1 and child[:-1] == levels:
+                async for one in self._namespaces(root, child, separator):
+                    yield one
+
+    async def _listed(self, path: str, what: str) -> AsyncIterator[Any]:
+        token = ""
+        for _ in range(MAX_PAGES):
+            page, following = await self._upstream.listed(path, what, token)
+            for one in page:
+                yield one
+            if following in ("", token):
+                return
+            token = following
+
+
+def _spelt(levels: tuple[str, ...], separator: str) -> str:
+    return separator.join(quote(level, safe="") for level in levels)

@@ -1,0 +1,1 @@
+"""Commit events on disk until Kafka has them."""

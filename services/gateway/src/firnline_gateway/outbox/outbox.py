@@ -1,0 +1,142 @@
+"""What the gateway must not forget: calls under way, and records not yet on the broker.
+
+A call's life: `open` while it is upstream; then `settle` with the records of an accepted one (none
+for a refused one), or `doubt` where the answer does not say. Records leave with `sent`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from firnline_adapters.kafka.dead_letters import DEAD_LETTERS, dead_letter_key
+from firnline_adapters.observability import metrics
+from firnline_adapters.records.record_sizes import (
+    Unencodable,
+    Unsendable,
+    dead_letter_of_unsent,
+    encode_to_fit,
+)
+from firnline_domain.base.values import Value
+
+from firnline_gateway.rest.call import Call
+
+TABLE_COMMITS = "table-commits"
+
+
+class Outgoing(Value):
+    """A record in the bytes that the broker gets; `key` is the table's."""
+
+    key: str
+    payload: bytes
+    topic: str = TABLE_COMMITS
+
+
+def outgoing(event: Any, at_ms: int, last: bool = False) -> Outgoing:
+    """Encode the event as its topic takes it, else a dead letter about it. `last`: nobody else can
+    say what happened. Raises Unencodable before that: the table itself is asked then."""
+    key = event.table.key
+    try:
+        return Outgoing(key, encode_to_fit(TABLE_COMMITS, key, event))
+    except Unsendable as error:
+        if isinstance(error, Unencodable) and not last:
+            raise
+        metrics.count("dead_letters", reason=error.reason)
+        letter = dead_letter_of_unsent(TABLE_COMMITS, -1, key, error, "gateway", at_ms)
+        key = dead_letter_key(letter)
+        return Outgoing(key, encode_to_fit(DEAD_LETTERS, key, letter), DEAD_LETTERS)
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """A record on its way to the broker; positions only grow."""
+
+    position: int
+    record: Outgoing
+    accepted_ms: int
+
+
+class Outbox(Protocol):
+    """Not thread-safe. Methods of the durable form may block on the disk and raise OSError or
+    sqlite3.Error; nothing is kept before `transaction` ends."""
+
+    def transaction(self) -> AbstractContextManager[object]:
+        """All calls inside are kept together or not at all."""
+
+    def open(self, call: Call) -> None:
+        """Remember a call that is about to go upstream."""
+
+    def holds(self, call_id: str) -> bool:
+        """True while the call is remembered."""
+
+    def settle(self, call_id: str, records: Sequence[Outgoing], now_ms: int) -> None:
+        """Forget the call (an unknown one too) and append its records."""
+
+    def doubt(self, call: Call) -> None:
+        """The call's outcome must be read from its tables."""
+
+    def doubts(self) -> list[Call]:
+        """Calls to be read, oldest first; after a restart also every call that was open."""
+
+    def waiting(self, limit: int) -> list[Waiting]:
+        """The oldest records, in the order of `settle`."""
+
+    def sent(self, positions: Sequence[int]) -> None:
+        """The broker has these."""
+
+    def depth(self) -> tuple[int, int | None]:
+        """How many records wait, and since when (ms) the oldest does."""
+
+
+class MemoryOutbox:
+    """The durable outbox's twin; it also stands in while the disk fails."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, Call] = {}
+        self._doubts: dict[str, Call] = {}
+        self._records: list[Waiting] = []
+        self._last = 0
+
+    def transaction(self) -> AbstractContextManager[object]:
+        """See `Outbox.transaction`; nothing here can fail half-way."""
+        return nullcontext()
+
+    def open(self, call: Call) -> None:
+        """See `Outbox.open`."""
+        self._open[call.call_id] = call
+
+    def holds(self, call_id: str) -> bool:
+        """See `Outbox.holds`."""
+        return call_id in self._open or call_id in self._doubts
+
+    def settle(self, call_id: str, records: Sequence[Outgoing], now_ms: int) -> None:
+        """See `Outbox.settle`."""
+        self._open.pop(call_id, None)
+        self._doubts.pop(call_id, None)
+        for record in records:
+            self._last += 1
+            self._records.append(Waiting(self._last, record, now_ms))
+
+    def doubt(self, call: Call) -> None:
+        """See `Outbox.doubt`."""
+        self._open.pop(call.call_id, None)
+        self._doubts[call.call_id] = call
+
+    def doubts(self) -> list[Call]:
+        """See `Outbox.doubts`."""
+        return sorted(self._doubts.values(), key=lambda call: call.received_ms)
+
+    def waiting(self, limit: int) -> list[Waiting]:
+        """See `Outbox.waiting`."""
+        return self._records[:limit]
+
+    def sent(self, positions: Sequence[int]) -> None:
+        """See `Outbox.sent`."""
+        gone = set(positions)
+        self._records = [one for one in self._records if one.position not in gone]
+
+    def depth(self) -> tuple[int, int | None]:
+        """See `Outbox.depth`."""
+        return len(self._records), self._records[0].accepted_ms if self._records else None

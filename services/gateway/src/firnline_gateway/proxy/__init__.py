@@ -1,0 +1,1 @@
+"""Relay calls to the catalog."""

@@ -1,0 +1,74 @@
+"""How large the metadata of tables is: answers to loads and commits carry the whole of it, and go
+by here. Nothing is parsed, and nothing undone."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+
+from aiohttp import ClientResponse, hdrs
+
+from firnline_gateway.proxy.bodies import encodings_of
+from firnline_gateway.rest.call import Names
+
+MAX_TABLES = 10_000  # 1 kB each
+MAX_LENGTH = 1 << 40  # a terabyte; what a header says beyond that is nonsense
+GZIP = frozenset({"gzip", "x-gzip"})
+SIZE_BYTES = 4  # at a gzip body's end: how long it is without its encoding (RFC 1952, ISIZE)
+
+
+class AnswerLength:
+    """Counts an answer as it goes by."""
+
+    def __init__(self, encoding: str, told: Callable[[int], None]) -> None:
+        """`told`: called with the answer's length without its `encoding`, if that is known."""
+        self._encodings = encodings_of(encoding)
+        self._told = told
+        self._bytes = 0
+        self._end = b""
+
+    def add(self, piece: bytes) -> None:
+        """One more piece."""
+        self._bytes += len(piece)
+        self._end = (self._end + piece[-SIZE_BYTES:])[-SIZE_BYTES:]
+
+    def end(self) -> None:
+        """It is all there."""
+        if not self._encodings:
+            self._told(self._bytes)
+        elif len(self._encodings) == 1 and self._encodings[0] in GZIP:
+            plain = int.from_bytes(self._end, "little")
+            if plain >= self._bytes > SIZE_BYTES:  # else of the last of several pieces, or no gzip
+                self._told(plain)
+
+
+class MetadataSizes:
+    """Of the tables of one catalog, by their names; those that were seen last."""
+
+    def __init__(self, max_tables: int = MAX_TABLES) -> None:
+        self._max_tables = max_tables
+        self._sizes: OrderedDict[Names, int] = OrderedDict()
+
+    def of(self, names: Names) -> int | None:
+        """Bytes, by the newest answer; None = none was seen."""
+        return self._sizes.get(names)
+
+    def forget(self, names: Names) -> None:
+        """Another table has the name now, or none."""
+        self._sizes.pop(names, None)
+
+    def of_answer(self, names: Names, upstream: ClientResponse) -> AnswerLength:
+        """For an answer that has a table's whole metadata. A length that its headers say is known
+        before it has gone by."""
+        encoding = upstream.headers.get(hdrs.CONTENT_ENCODING, "")
+        if upstream.content_length is not None and not encodings_of(encoding):
+            self._note(names, upstream.content_length)
+        return AnswerLength(encoding, lambda length: self._note(names, length))
+
+    def _note(self, names: Names, length: int) -> None:
+        if not 0 < length <= MAX_LENGTH:
+            return
+        self._sizes[names] = length
+        self._sizes.move_to_end(names)
+        if len(self._sizes) > self._max_tables:
+            self._sizes.popitem(last=False)

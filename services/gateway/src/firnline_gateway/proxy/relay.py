@@ -1,0 +1,162 @@
+"""Bytes through, in both directions, as they came.
+
+What is not passed on is what HTTP defines as belonging to one connection (RFC 9110, 7.6.1), and
+`Host`, which must name the catalog. Nothing is added.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Sequence
+
+from aiohttp import ClientConnectorError, ClientError, ClientResponse, ConnectionTimeoutError, hdrs
+from aiohttp.web import BaseRequest, Response, StreamResponse
+from firnline_domain.identity import PREFIX_HEADER
+from multidict import CIMultiDict
+
+from firnline_gateway.proxy.bodies import BodyCopy
+from firnline_gateway.proxy.metadata_sizes import AnswerLength
+from firnline_gateway.proxy.principals import MAX_TOKEN
+from firnline_gateway.proxy.upstream import NotSigned
+
+_HOP_BY_HOP = frozenset(
+    {
+        "connection",
+        "keep-alive",
+        "proxy-authenticate",
+        "proxy-authorization",
+        "proxy-connection",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+    }
+)
+# We answer `Expect: 100-continue` ourselves, and questions for a prefix.
+_OURS_ALONE = frozenset({"host", "expect", PREFIX_HEADER.lower()})
+NOTHING_SENT = (ClientConnectorError, ConnectionTimeoutError, NotSigned)
+FAILURES = (ClientError, OSError, TimeoutError)
+
+
+RawHeaders = Sequence[tuple[bytes, bytes]]
+
+
+def end_to_end(raw: RawHeaders) -> CIMultiDict[str]:
+    """The headers that travel on, as they were spelt, in their order, repeated ones too."""
+    headers = CIMultiDict((_text(name), _text(value)) for name, value in raw)
+    named = ",".join(headers.getall(hdrs.CONNECTION, [])).lower().split(",")
+    stay = _HOP_BY_HOP.union(name.strip() for name in named)
+    return CIMultiDict((name, text) for name, text in headers.items() if name.lower() not in stay)
+
+
+def to_upstream(raw: RawHeaders) -> CIMultiDict[str]:
+    """The headers of a request on its way to the catalog."""
+    headers = end_to_end(raw)
+    return CIMultiDict((n, text) for n, text in headers.items() if n.lower() not in _OURS_ALONE)
+
+
+def _text(raw: bytes) -> str:
+    """aiohttp writes headers as strict UTF-8; a stray byte must not cost a commit its answer."""
+    return raw.decode(errors="replace")
+
+
+def header(raw: RawHeaders, name: str, max_signs: int) -> str | None:
+    """A header's text as an event can carry it: stray bytes replaced, `max_signs` of it."""
+    wanted = name.lower().encode()
+    found = next((value for spelt, value in raw if spelt.lower() == wanted), None)
+    return None if found is None else _text(found[: 4 * max_signs])[:max_signs]
+
+
+def authorization_of(request: BaseRequest) -> str | None:
+    """What a call says of who calls."""
+    return header(request.raw_headers, hdrs.AUTHORIZATION, MAX_TOKEN)
+
+
+class Answer(StreamResponse):
+    """A response with the catalog's headers and no others."""
+
+    async def _prepare_headers(self) -> None:
+        sent = self.headers.copy()
+        await super()._prepare_headers()
+        for added in (hdrs.CONTENT_TYPE, hdrs.DATE, hdrs.SERVER):
+            if added not in sent:
+                self.headers.popall(added, None)
+        if hdrs.CONTENT_LENGTH in sent:  # aiohttp takes it out of a 304
+            self.headers.setdefault(hdrs.CONTENT_LENGTH, sent[hdrs.CONTENT_LENGTH])
+
+
+def answer_to(upstream: ClientResponse) -> Answer:
+    """An answer of ours that looks like the catalog's."""
+    headers = end_to_end(upstream.raw_headers)
+    return Answer(status=upstream.status, reason=upstream.reason, headers=headers)
+
+
+async def relay(
+    request: BaseRequest,
+    upstream: ClientResponse,
+    copy: BodyCopy | None = None,
+    length: AnswerLength | None = None,
+) -> StreamResponse:
+    """Pass the catalog's answer on as it arrives. `length` is told of it, if the client stays.
+
+    With `copy` the body is read to its end even if the client has gone, and left there. If the
+    catalog breaks off, so is the client's connection: half a body must not look whole.
+    """
+    answer = answer_to(upstream)
+    try:
+        listening = await _listens(answer.prepare(request))
+        async for piece in upstream.content.iter_any():
+            if copy is not None:
+                copy.add(piece)
+            elif not listening:
+                return answer
+            if length is not None:
+                length.add(piece)
+            listening = listening and await _listens(answer.write(piece))
+        if length is not None:
+            length.end()
+    except FAILURES:
+        if request.transport is not None:
+            request.transport.abort()
+    return answer
+
+
+async def reply(request: BaseRequest, upstream: ClientResponse, body: bytes) -> StreamResponse:
+    """The catalog's answer with a body of ours."""
+    answer = answer_to(upstream)
+    answer.content_length = len(body)
+    if await _listens(answer.prepare(request)):
+        await _listens(answer.write(body))
+    return answer
+
+
+async def _listens(step: Awaitable[object]) -> bool:
+    """False if the client has hung up."""
+    try:
+        await step
+    except ConnectionError:
+        return False
+    return True
+
+
+def refusal(status: int, why: str) -> Response:
+    """An answer of our own, in the form of the REST spec's ErrorModel.
+
+    503 only where nothing was sent to the catalog: with Retry-After, every client may then send
+    the call again. 502 and 504 mean that nobody knows, and clients look before they retry.
+    """
+    error = {"message": f"Firnline gateway: {why}", "type": "GatewayException", "code": status}
+    headers = {hdrs.RETRY_AFTER: "1"} if status == 503 else {}
+    body = json.dumps({"error": error}).encode()
+    return Response(status=status, body=body, content_type="application/json", headers=headers)
+
+
+def refusal_for(failure: BaseException) -> Response:
+    """What the client is told when the catalog could not be asked, or did not answer."""
+    if isinstance(failure, NotSigned):
+        return refusal(503, f"{failure}; nothing was sent to it")
+    if isinstance(failure, NOTHING_SENT):
+        return refusal(503, "the catalog cannot be reached; nothing was sent to it")
+    if isinstance(failure, TimeoutError):
+        return refusal(504, "the catalog did not answer in time; the outcome is unknown")
+    return refusal(502, "the catalog's connection broke; the outcome is unknown")

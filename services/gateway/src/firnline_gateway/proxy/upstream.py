@@ -1,0 +1,294 @@
+"""The catalog behind us: calls passed on as they came, and a few reads of our own."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+from urllib.parse import quote
+
+from aiohttp import (
+    ClientError,
+    ClientResponse,
+    ClientSession,
+    ClientTimeout,
+    DummyCookieJar,
+    TCPConnector,
+    TraceConfig,
+)
+from firnline_domain.errors import CatalogRefused, CatalogUnreachable, RetryLater
+from firnline_iceberg.connection.auth import Static, identity_of, tls_context
+from firnline_iceberg.connection.call_metrics import count_call, declare_catalogs
+from firnline_iceberg.connection.connection import CatalogConnection
+from multidict import CIMultiDict
+from yarl import URL
+
+from firnline_gateway.proxy.upstream_signing import RequestSigner
+from firnline_gateway.rest.routes import OutsideCatalog, check
+from firnline_gateway.rest.spec import UNREADABLE, Listing, LoadedTable, read
+from firnline_gateway.rest.table_layout import Loaded, loaded_table
+
+CONNECT_S = 10.0
+OWN_READ_S = 30.0
+# Idle connections are dropped before common servers drop them (Node and uvicorn: 5 s): a commit
+# sent into a closing connection would end in an unknown state for nothing.
+IDLE_S = 4.0
+HEADER_BYTES = 64 * 1024  # tokens of large identity providers exceed aiohttp's 8 kB
+DNS_S = 10
+ANSWER_BYTES = 32 << 20  # of an answer to ourselves: parsed, it takes ten times as much
+PAGE = 1000  # names in one page of a listing
+# aiohttp must not add what the client did not send.
+# Headers of a call that are of no use to another one, or wrong with it.
+_OF_ITS_CALL = frozenset(
+    {
+        "accept",
+        "accept-encoding",
+        "content-encoding",
+        "content-length",
+        "content-md5",
+        "content-type",
+        "digest",
+        "idempotency-key",
+        "if-none-match",
+        "x-iceberg-access-delegation",  # or we were sent keys to the storage
+    }
+)
+_NOTHING_ADDED = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
+
+
+class TooLong(RetryLater):
+    """The catalog has answered with more than we read of one answer."""
+
+
+class NotSigned(OSError):
+    """There are no keys to sign with, so nothing was sent."""
+
+
+class Upstream:
+    """One catalog. Reads may be tried twice on a connection that just closed, as any client
+    would; whatever may change something is sent once."""
+
+    def __init__(self, catalog: CatalogConnection, timeout_s: float, signs: bool = False) -> None:
+        """`signs`: every call goes out as our own, so whoever calls must have been judged before,
+        and every body must be whole."""
+        self.base = catalog.uri.rstrip("/")
+        self._headers = own_headers(catalog)
+        self._name, self._warehouse = catalog.name, catalog.warehouse
+        self._identity = Static() if signs else identity_of(catalog)
+        self._signer = RequestSigner(identity_of(catalog)) if signs else None
+        # No limit: a queue here would slow the writers.
+        self._connector = TCPConnector(
+            limit=0,
+            keepalive_timeout=IDLE_S,
+            ttl_dns_cache=DNS_S,
+            ssl=tls_context(catalog) or True,
+        )
+        patience = ClientTimeout(total=None, connect=CONNECT_S, sock_read=timeout_s)
+        declare_catalogs([self._name])
+        self._reads = self._session(patience)
+        self._writes = self._session(patience)
+        self._writes._retry_connection = False  # else a lost DELETE is sent again (aiohttp 3.14)
+
+    def _session(self, timeout: ClientTimeout) -> ClientSession:
+        return ClientSession(
+            connector=self._connector,
+            connector_owner=False,
+            timeout=timeout,
+            auto_decompress=False,
+            cookie_jar=DummyCookieJar(),  # one client's cookies are not another's
+            max_line_size=HEADER_BYTES,
+            max_field_size=HEADER_BYTES,
+            trace_configs=[_counting(self._name)],
+        )
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._reads.close()
+        await self._writes.close()
+        await self._connector.close()
+
+    async def call(
+        self,
+        method: str,
+        path: str,
+        headers: Mapping[str, str],
+        body: bytes | AsyncIterator[bytes] | None,
+    ) -> ClientResponse:
+        """Pass one call on; `path` is raw. Headers are sent as given, plus Host, and signed where
+        we sign.
+
+        Raises aiohttp.ClientConnectorError, ConnectionTimeoutError and NotSigned where nothing was
+        sent, other ClientError, OSError or TimeoutError where nobody knows; OutsideCatalog where
+        the path could lead away from the base, and nothing was sent.
+        """
+        session = self._reads if method in ("GET", "HEAD", "OPTIONS") else self._writes
+        url = self._below(path)
+        in_pieces = body is not None and "Content-Length" not in headers
+        if self._signer is not None:
+            headers = await self._signed(self._signer, method, str(url), headers, body)
+            in_pieces = False
+        return await session.request(
+            method,
+            url,
+            headers=headers,
+            data=body,
+            chunked=True if in_pieces else None,
+            allow_redirects=False,
+            skip_auto_headers=_NOTHING_ADDED,
+        )
+
+    async def _signed(
+        self,
+        signer: RequestSigner,
+        method: str,
+        url: str,
+        headers: Mapping[str, str],
+        body: bytes | AsyncIterator[bytes] | None,
+    ) -> Mapping[str, str]:
+        assert body is None or isinstance(body, bytes)
+        try:
+            return await signer.signed(method, url, headers, body)
+        except RetryLater as error:
+            raise NotSigned(str(error)) from error
+
+    def _below(self, path: str) -> URL:
+        """Whoever named the path, a client's target or its body: no credential, and least of all
+        ours, goes anywhere but below the base."""
+        check(path)
+        return URL(self.base + path, encoded=True)
+
+    async def table(self, path: str, refs_only: bool = False) -> dict[str, Any] | None:
+        """Of the metadata JSON of the table at this raw path what `rest_spec` knows, None if there
+        is no table. `refs_only`: of its snapshots those alone that a branch or tag points to.
+
+        Read with our own credential. Raises RetryLater where the catalog does not say, TooLong.
+        """
+        body = await self._said(f"{path}?snapshots=refs" if refs_only else path)
+        if body is None:
+            return None
+        try:
+            return dict((await asyncio.to_thread(read, body, LoadedTable))["metadata"])
+        except UNREADABLE as error:
+            raise CatalogUnreachable(f"GET {path}: no table: {error!r}") from error
+
+    async def listed(self, path: str, what: str, token: str) -> tuple[list[Any], str]:
+        """A page of a listing, and the token of the next one, "" after the last.
+
+        Read with our own credential. Raises RetryLater where the catalog does not say.
+        """
+        mark = "&" if "?" in path else "?"
+        body = await self._said(f"{path}{mark}pageToken={quote(token, safe='')}&pageSize={PAGE}")
+        try:
+            page = await asyncio.to_thread(read, body or b"{}", Listing)
+            return list(page.get(what) or ()), page.get("next-page-token") or ""
+        except UNREADABLE as error:
+            raise CatalogUnreachable(f"GET {path}: no listing: {error!r}") from error
+
+    async def _said(self, path: str) -> bytes | None:
+        status, body = await self._read(path)
+        if status == 404:
+            return None
+        if status != 200:
+            raise self._unreachable(path, status)
+        return body
+
+    async def loaded(self, path: str, headers: Mapping[str, str]) -> Loaded | None:
+        """What the table at this raw path says of itself, None if there is none.
+
+        Read as the client that has sent these headers. Raises RetryLater where it is not told.
+        """
+        theirs = [(name, one) for name, one in headers.items() if name.lower() not in _OF_ITS_CALL]
+        status, body = await self._read(path, CIMultiDict(theirs))
+        if status == 404:
+            return None
+        if status != 200:
+            raise CatalogUnreachable(f"GET {path}: {status}")
+        return await asyncio.to_thread(loaded_table, body)
+
+    async def config(self) -> tuple[str, bytes]:
+        """The target that we asked, and what the catalog says to a client with our settings.
+        Raises RetryLater where it does not say."""
+        path = "/v1/config"
+        if self._warehouse:
+            path += f"?warehouse={quote(self._warehouse, safe='')}"
+        status, body = await self._read(path)
+        if status != 200:
+            raise self._unreachable(path, status)
+        return path, body
+
+    def _unreachable(self, path: str, status: int) -> RetryLater:
+        text = f"GET {path}: {status}"
+        if status not in (401, 403):
+            return CatalogUnreachable(text)
+        refused = "does not take who we are" if status == 401 else "does not let us"
+        text = f"catalog {self._name} {refused}: {text}; see [catalogs.{self._name}]"
+        return CatalogRefused(text, self._name if status == 401 else path)
+
+    async def _read(
+        self, path: str, credential: Mapping[str, str] | None = None
+    ) -> tuple[int, bytes]:
+        """`credential`: headers to ask with, None = our own."""
+        if credential is not None:
+            return await self._asked(path, credential)
+        # In threads: a token may have to be asked for.
+        who = await asyncio.to_thread(self._identity.headers, "GET", self.base + path)
+        status, body = await self._asked(path, {**self._headers, **who})
+        if status == 401 and await asyncio.to_thread(self._identity.renew, who):
+            who = await asyncio.to_thread(self._identity.headers, "GET", self.base + path)
+            status, body = await self._asked(path, {**self._headers, **who})
+        return status, body
+
+    async def _asked(self, path: str, credential: Mapping[str, str]) -> tuple[int, bytes]:
+        headers = CIMultiDict(credential)
+        headers["Accept"] = "application/json"
+        try:
+            async with (
+                asyncio.timeout(OWN_READ_S),
+                await self.call("GET", path, headers, None) as answer,
+            ):
+                return answer.status, await read_whole(answer, ANSWER_BYTES)
+        except OutsideCatalog as error:  # its name leads elsewhere, so no catalog has that table
+            return 404, str(error).encode()
+        except TooLong as error:
+            raise TooLong(f"GET {path}: {error}") from error
+        except (ClientError, OSError, TimeoutError) as error:
+            raise CatalogUnreachable(f"GET {path}: {error!r}") from error
+
+
+def _counting(catalog: str) -> TraceConfig:
+    """Adds each call to the metrics of a catalog."""
+
+    async def began(_: ClientSession, call: Any, __: Any) -> None:
+        call.began_s = time.monotonic()
+
+    async def answered(_: ClientSession, call: Any, found: Any) -> None:
+        status = found.response.status
+        count_call(catalog, found.method, time.monotonic() - call.began_s, status)
+
+    async def failed(_: ClientSession, call: Any, found: Any) -> None:
+        if not isinstance(found.exception, asyncio.CancelledError):  # the client has gone
+            count_call(catalog, found.method, time.monotonic() - call.began_s, None)
+
+    counting = TraceConfig()
+    counting.on_request_start.append(began)
+    counting.on_request_end.append(answered)
+    counting.on_request_exception.append(failed)
+    return counting
+
+
+def own_headers(catalog: CatalogConnection) -> dict[str, str]:
+    """Who asks, and for no keys to the storage."""
+    found = catalog.headers()
+    return {name: one for name, one in found.items() if name.lower() not in _OF_ITS_CALL}
+
+
+async def read_whole(answer: ClientResponse, max_bytes: int) -> bytes:
+    """The answer's body. Raises TooLong."""
+    found = bytearray()
+    async for piece in answer.content.iter_any():
+        found += piece
+        if len(found) > max_bytes:
+            answer.close()
+            raise TooLong(f"an answer of more than {max_bytes} bytes")
+    return bytes(found)

@@ -1,0 +1,33 @@
+"""Signatures on what is passed on to a catalog that wants them (AWS Signature Version 4).
+
+A signature is of the host's name and of the body, so a caller's own would be worth nothing at the
+catalog: it is taken off, and the gateway's put on (decision 0033).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+from firnline_iceberg.connection.auth import Identity
+from multidict import CIMultiDict
+
+
+class RequestSigner:
+    """Signs as one identity."""
+
+    def __init__(self, identity: Identity) -> None:
+        self._identity = identity
+
+    async def signed(
+        self, method: str, url: str, headers: Mapping[str, str], body: bytes | None
+    ) -> CIMultiDict[str]:
+        """The headers to send. In a thread: keys of a pod may have to be asked for. Raises
+        CatalogRefused where there are none."""
+        found = CIMultiDict((n, one) for n, one in headers.items() if not _is_signature(n))
+        found.update(await asyncio.to_thread(self._identity.headers, method, url, body))
+        return found
+
+
+def _is_signature(name: str) -> bool:
+    return name.lower() == "authorization" or name.lower().startswith("x-amz-")

@@ -1,0 +1,1 @@
+"""Iceberg's REST protocol: routes, requests, responses."""

@@ -1,0 +1,298 @@
+"""From a table-changing call to the facts it carries, read from the request alone.
+
+The request is enough for nearly everything: a transaction's answer has no body, and a commit's
+answer repeats the whole table's metadata. Snapshot ids are made by the clients, so an event can
+be built before the answer is there (REST spec: CommitTableRequest, CommitTransactionRequest).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import quote, unquote_plus
+
+from firnline_domain.base.values import Value, moment_near
+from firnline_domain.identity import TableName
+from firnline_domain.records.events import RefMoved, SnapshotAdded, TableChange, TableCommitted
+from msgspec import Struct
+
+from firnline_gateway.rest.call import Call
+from firnline_gateway.rest.routes import CallKind, Route, levels_of, prefix_in, route_of, table_path
+from firnline_gateway.rest.spec import (
+    UNREADABLE,
+    CommitTable,
+    CommitTransaction,
+    LoadedUuid,
+    Named,
+    RenameTable,
+    read,
+)
+
+# Every other update changes what a reader must know of the table; so do those not yet invented.
+_NOT_METADATA = frozenset(
+    {
+        "assign-uuid",
+        "add-snapshot",
+        "set-snapshot-ref",
+        "remove-snapshot-ref",
+        "remove-snapshots",
+        "set-statistics",
+        "remove-statistics",
+        "set-partition-statistics",
+        "remove-partition-statistics",
+    }
+)
+# That an event names; all of them are counted. Nobody folds more than the number, and 125,000 ids
+# alone are above what the topic takes.
+MAX_EXPIRED_IDS = 10_000
+Body = dict[str, Any]
+
+
+class UnreadableCall(ValueError):
+    """The call's body is not what the REST spec says; the catalog must judge it."""
+
+
+class PlannedChange(Value):
+    """What a call asks of one table. `uuid` is None where only the catalog knows it.
+
+    `path` is where the table is read afterwards; `old_path` where a renamed one was.
+    """
+
+    change: TableChange
+    path: str
+    namespace: tuple[str, ...]
+    name: str
+    uuid: str | None = None
+    snapshots: tuple[SnapshotAdded, ...] = ()
+    refs: tuple[RefMoved, ...] = ()
+    expired_snapshot_ids: tuple[int, ...] = ()
+    metadata_changed: bool = False
+    old_path: str | None = None
+    renamed_from: tuple[str, ...] = ()
+
+
+def changes_of(call: Call) -> tuple[PlannedChange, ...]:
+    """What the call asks for, table by table, in the request's order.
+
+    Empty for a staged create, which creates nothing. Raises UnreadableCall; also where the body
+    was not kept, or the catalog has read more in the call than we do.
+    """
+    route = route_of(call.method, call.path)
+    if route is None:
+        return ()
+    if route.kind is CallKind.OTHER:
+        raise UnreadableCall(f"{call.method} {call.path}: not a call of the REST spec")
+    try:
+        return _READERS[route.kind](call, route)
+    except (ValueError, KeyError, TypeError, *UNREADABLE) as error:
+        raise UnreadableCall(f"{call.method} {call.path}: {error!r}") from error
+
+
+def _body(call: Call, kind: type[Struct]) -> Body:
+    if call.body is None:
+        raise ValueError("its body was not kept")
+    return read(call.body, kind)
+
+
+def uuid_in(answer: bytes) -> str | None:
+    """`metadata.table-uuid` of a LoadTableResult or CommitTableResponse, if there is one."""
+    try:
+        return str(read(answer, LoadedUuid)["metadata"]["table-uuid"])
+    except UNREADABLE:
+        return None
+
+
+def event_of(
+    change: PlannedChange, call: Call, uuid: str, at_ms: int, source: str
+) -> TableCommitted:
+    """The event of one accepted change. `source` is `gateway` or `reconciled`."""
+    route = route_of(call.method, call.path)
+    prefix = prefix_in(route.root) if route else ""
+    table = TableName(uuid, change.namespace, change.name, call.catalog, prefix)
+    return TableCommitted(
+        event_id=_event_id(change, call, table.key),
+        table=table,
+        change=change.change,
+        snapshots=change.snapshots,
+        refs=change.refs,
+        expired_snapshot_ids=change.expired_snapshot_ids[:MAX_EXPIRED_IDS],
+        expired_snapshots=len(change.expired_snapshot_ids),
+        metadata_changed=change.metadata_changed,
+        committed_at_ms=at_ms,
+        source=source,
+        renamed_from=change.renamed_from,
+        user_agent=call.user_agent,
+        principal=call.principal,
+    )
+
+
+def _event_id(change: PlannedChange, call: Call, table_key: str) -> str:
+    """The same for every sighting of one change.
+
+    A new snapshot or a new table happens once, so its ids suffice. A ref can move to the same
+    snapshot twice, a table can be registered twice: those also carry the call's own identity,
+    which the client's idempotency key keeps over its retries.
+    """
+    parts = [table_key, change.change.value, *(str(new.snapshot_id) for new in change.snapshots)]
+    parts += [f"{moved.ref}={moved.snapshot_id}" for moved in change.refs]
+    if not change.snapshots and change.change is not TableChange.CREATED:
+        parts.append(call.idempotency_key or call.call_id)
+    return hashlib.sha256("\x1f".join(parts).encode()).hexdigest()[:32]
+
+
+def _commit(call: Call, route: Route) -> tuple[PlannedChange, ...]:
+    return (_table_change(_body(call, CommitTable), call, route),)
+
+
+def _transaction(call: Call, route: Route) -> tuple[PlannedChange, ...]:
+    body = _body(call, CommitTransaction)
+    return tuple(_table_change(change, call, route) for change in body["table-changes"])
+
+
+def _table_change(body: Body, call: Call, route: Route) -> PlannedChange:
+    """One CommitTableRequest; in a transaction its `identifier` is the table's only name."""
+    updates = body.get("updates", [])
+    requirements = body.get("requirements", [])
+    levels, name = _named(body, call, route)
+    path = route.path
+    if route.kind is CallKind.TRANSACTION:
+        path = table_path(route.root, levels, name, call.separator)
+    created = any(need["type"] == "assert-create" for need in requirements)
+    return PlannedChange(
+        change=TableChange.CREATED if created else TableChange.COMMITTED,
+        path=path,
+        namespace=levels,
+        name=name,
+        uuid=_asserted_uuid(requirements, updates),
+        snapshots=tuple(
+            snapshot_in(u["snapshot"]) for u in updates if u["action"] == "add-snapshot"
+        ),
+        refs=_refs(requirements, updates),
+        expired_snapshot_ids=tuple(
+            expired
+            for update in updates
+            if update["action"] == "remove-snapshots"
+            for expired in update["snapshot-ids"]
+        ),
+        metadata_changed=any(update["action"] not in _NOT_METADATA for update in updates),
+    )
+
+
+def _named(body: Body, call: Call, route: Route) -> tuple[tuple[str, ...], str]:
+    """In a transaction `identifier` is the table's only name. Elsewhere the catalog goes by the
+    path, and `identifier` only says where the levels of that same name end."""
+    identifier = body.get("identifier")
+    named = (tuple(identifier["namespace"]), identifier["name"]) if identifier else None
+    if route.kind is CallKind.TRANSACTION:
+        if named is None:
+            raise ValueError("a table without an identifier")
+        return named
+    levels, name = _levels(call, route), _table(route)
+    if named and ".".join((*named[0], named[1])) == ".".join((*levels, name)):
+        return named
+    return levels, name
+
+
+def _asserted_uuid(requirements: list[Body], updates: list[Body]) -> str | None:
+    """None where it is spelt in another way than catalogs spell it: they compare without regard to
+    case, and an event's key is exact."""
+    asserted = [need["uuid"] for need in requirements if need["type"] == "assert-table-uuid"]
+    assigned = [update["uuid"] for update in updates if update["action"] == "assign-uuid"]
+    uuid = next(iter(asserted + assigned), None)
+    return uuid if uuid == (uuid or "").lower() else None
+
+
+def snapshot_in(sent: Body) -> SnapshotAdded:
+    """A snapshot as the REST spec and metadata files have it. Format v1 knows neither sequence
+    numbers nor, in its oldest form, manifest lists."""
+    summary = dict(sent.get("summary") or {})
+    return SnapshotAdded(
+        snapshot_id=sent["snapshot-id"],
+        parent_snapshot_id=sent.get("parent-snapshot-id"),
+        sequence_number=sent.get("sequence-number", 0),
+        timestamp_ms=moment_near(sent["timestamp-ms"]),
+        operation=summary.pop("operation", ""),
+        manifest_list=sent.get("manifest-list", ""),
+        summary=summary,
+    )
+
+
+def _refs(requirements: list[Body], updates: list[Body]) -> tuple[RefMoved, ...]:
+    expected = {
+        need["ref"]: need.get("snapshot-id")
+        for need in requirements
+        if need["type"] == "assert-ref-snapshot-id"
+    }
+    moved = []
+    for update in updates:
+        if update["action"] not in ("set-snapshot-ref", "remove-snapshot-ref"):
+            continue
+        name = update["ref-name"]
+        if update["action"] == "set-snapshot-ref":
+            kind, target = update.get("type", "branch"), update["snapshot-id"]
+            moved.append(RefMoved(name, kind, target, expected.get(name)))
+        else:  # the request does not say of which kind it was
+            moved.append(RefMoved(name, "branch", None, expected.get(name)))
+    return tuple(moved)
+
+
+def _create(call: Call, route: Route) -> tuple[PlannedChange, ...]:
+    body = _body(call, Named)
+    if body.get("stage-create"):
+        return ()  # its later commit, with `assert-create`, creates the table
+    return (_appeared(TableChange.CREATED, body["name"], call, route),)
+
+
+def _register(call: Call, route: Route) -> tuple[PlannedChange, ...]:
+    name = _body(call, Named)["name"]
+    return (_appeared(TableChange.REGISTERED, name, call, route),)
+
+
+def _appeared(change: TableChange, name: str, call: Call, route: Route) -> PlannedChange:
+    levels = _levels(call, route)
+    path = f"{route.root}/namespaces/{route.namespace}/tables/{quote(name, safe='')}"
+    return PlannedChange(change, path, levels, name, metadata_changed=True)
+
+
+def _drop(call: Call, route: Route) -> tuple[PlannedChange, ...]:
+    levels = _levels(call, route)
+    return (
+        PlannedChange(TableChange.DROPPED, route.path, levels, _table(route), uuid=call.known_uuid),
+    )
+
+
+def _rename(call: Call, route: Route) -> tuple[PlannedChange, ...]:
+    body = _body(call, RenameTable)
+    (old_levels, old_name), (levels, name) = (
+        (tuple(body[end]["namespace"]), body[end]["name"]) for end in ("source", "destination")
+    )
+    return (
+        PlannedChange(
+            TableChange.RENAMED,
+            table_path(route.root, levels, name, call.separator),
+            levels,
+            name,
+            old_path=table_path(route.root, old_levels, old_name, call.separator),
+            renamed_from=(*old_levels, old_name),
+        ),
+    )
+
+
+def _levels(call: Call, route: Route) -> tuple[str, ...]:
+    return levels_of(route.namespace or "", call.separator)
+
+
+def _table(route: Route) -> str:
+    return unquote_plus(route.table or "")
+
+
+_READERS: dict[CallKind, Callable[[Call, Route], tuple[PlannedChange, ...]]] = {
+    CallKind.COMMIT: _commit,
+    CallKind.TRANSACTION: _transaction,
+    CallKind.CREATE: _create,
+    CallKind.REGISTER: _register,
+    CallKind.DROP: _drop,
+    CallKind.UNREGISTER: _drop,
+    CallKind.RENAME: _rename,
+}

@@ -1,0 +1,100 @@
+"""The one answer that a transparent proxy must change: `/v1/config`.
+
+A catalog that returns its own `uri` takes its clients away from us: both PyIceberg and Java go
+on with the overridden URI (seen with Nessie 0.99: table created, rows written, no call passed
+through). Everything but those values stays as it was, byte for byte; `prefix` is not touched.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import OrderedDict
+from urllib.parse import urlsplit
+
+from firnline_domain.identity import canonical_prefix
+
+from firnline_gateway.rest.routes import SPEC_SEPARATOR
+
+# `defaults` and `overrides` are flat maps of texts, so the key can stand nowhere else.
+MAX_WAYS = 1_000
+MAX_WAY = 2_048  # characters, with the prefix
+_URI = re.compile(rb'("uri"\s*:\s*)("(?:[^"\\]|\\.)*")')
+
+
+def rehomed(body: bytes, upstream: str, client: str, mount: str = "") -> bytes:
+    """The body with every `uri` in it led to us.
+
+    `upstream` is the catalog's base URI as we call it, `client` the base that this client used
+    for us; a path below `mount` of our origin is the same path below `upstream`. A value outside of
+    `upstream` cannot be reached through us: the client is told to stay where it is.
+    """
+    base = urlsplit(upstream).path.rstrip("/")
+    here = urlsplit(client)
+
+    def ours(match: re.Match[bytes]) -> bytes:
+        path = urlsplit(json.loads(match[2])).path
+        inside = path == base or path.startswith(f"{base}/")
+        target = (
+            f"{here.scheme}://{here.netloc}{mount}{path.removeprefix(base)}" if inside else client
+        )
+        return match[1] + json.dumps(target).encode()
+
+    return _URI.sub(ours, body)
+
+
+def separator_in(body: bytes) -> str:
+    """The catalog's namespace separator, escaped as it stands; the spec's where it says none."""
+    try:
+        config = json.loads(body)
+        for part in ("overrides", "defaults"):
+            if found := (config.get(part) or {}).get("namespace-separator"):
+                return str(found)
+    except (ValueError, AttributeError):
+        pass  # not a config; the client will say so
+    return SPEC_SEPARATOR
+
+
+def prefix_of(body: bytes) -> str:
+    """The prefix that a client with nothing to say of it takes from this config; "" for none."""
+    try:
+        config = json.loads(body)
+        for part in ("overrides", "defaults"):
+            if found := (config.get(part) or {}).get("prefix"):
+                return canonical_prefix(str(found))
+    except (ValueError, AttributeError):
+        pass
+    return ""
+
+
+def with_prefix(body: bytes, prefix: str) -> bytes:
+    """The config with another prefix, which a client has to take."""
+    try:
+        config = json.loads(body)
+        config["overrides"] = {**(config.get("overrides") or {}), "prefix": prefix}
+    except (ValueError, TypeError, AttributeError):
+        return body
+    return json.dumps(config).encode()
+
+
+class Ways:
+    """How clients came to each prefix: the path and the warehouse that they asked the config by.
+    What is remembered is the server's own answer, so nobody leads another one astray."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[str, str] = OrderedDict()
+
+    def learn(self, target: str, body: bytes) -> None:
+        """A target that was answered with this config."""
+        path, _, query = target.partition("?")
+        asked = "&".join(one for one in query.split("&") if one.startswith("warehouse="))
+        way = f"{path}?{asked}" if asked else path
+        if (prefix := prefix_of(body)) and len(way) + len(prefix) <= MAX_WAY:
+            self._known[prefix] = way
+            self._known.move_to_end(prefix)
+            if len(self._known) > MAX_WAYS:
+                self._known.popitem(last=False)
+
+    def to(self, prefix: str) -> str | None:
+        """The target to ask for the config of a prefix; None where nobody has asked so far."""
+        return self._known.get(prefix)

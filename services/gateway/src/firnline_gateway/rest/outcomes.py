@@ -1,0 +1,161 @@
+"""What became of a call: by the catalog's answer, else by its table as it is now."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any
+from urllib.parse import unquote_plus
+
+from firnline_domain.base.values import Value, replace
+from firnline_domain.identity import normal_path
+from firnline_domain.records.events import RefMoved, SnapshotAdded, TableChange
+
+from firnline_gateway.rest.call import Call
+from firnline_gateway.rest.commit_body import PlannedChange, snapshot_in
+from firnline_gateway.rest.routes import Route, levels_of
+
+MAX_BRANCHES = 100  # in one event: main and the newest heads; others at their next commit
+SKEW_MS = 300_000  # between the catalog's clock and ours
+Metadata = dict[str, Any]  # a table's metadata JSON
+
+
+class Outcome(StrEnum):
+    """What a commit's status says (REST spec, iceberg-rules 3.4)."""
+
+    ACCEPTED = "accepted"
+    REFUSED = "refused"
+    UNKNOWN = "unknown"
+
+
+def outcome_of(status: int) -> Outcome:
+    """5xx leaves a commit's state unknown; every 3xx and 4xx says that it did not happen."""
+    if 200 <= status < 300:
+        return Outcome.ACCEPTED
+    return Outcome.UNKNOWN if status >= 500 else Outcome.REFUSED
+
+
+def proven(
+    change: PlannedChange, table: Metadata | None, old: Metadata | None
+) -> PlannedChange | None:
+    """The change with its table's uuid if it has certainly happened, else None: not (yet).
+
+    `table` is what stands at the change's `path`, `old` what stands at its `old_path`; None
+    means that the catalog knows no such table.
+    """
+    if change.change is TableChange.DROPPED:
+        return change if change.uuid and not _is(change, table) else None
+    if table is None or not _is(change, table):
+        return None
+    if change.change is TableChange.RENAMED:
+        return None if old else _named(change, table)
+    if change.snapshots:
+        return _named(change, table) if all(_has(table, s) for s in change.snapshots) else None
+    if change.change is not TableChange.COMMITTED:
+        return _named(change, table)
+    moved = change.refs or change.expired_snapshot_ids
+    return _named(change, table) if moved and _as_now(change, table) == change else None
+
+
+def present_state(change: PlannedChange, table: Metadata | None) -> PlannedChange | None:
+    """What is true of the change's subjects now, where nothing can prove the change itself.
+
+    Later commits may have moved the same refs again, and properties leave no trace, so the
+    event says where the refs are. None for new snapshots: without a trace they are not there.
+    """
+    unprovable = change.change is TableChange.COMMITTED and not change.snapshots
+    if not unprovable or table is None or not _is(change, table):
+        return None
+    return _named(_as_now(change, table), table)
+
+
+def _is(change: PlannedChange, table: Metadata | None) -> bool:
+    return table is not None and change.uuid in (None, table["table-uuid"])
+
+
+def _named(change: PlannedChange, table: Metadata) -> PlannedChange:
+    return replace(change, uuid=table["table-uuid"])
+
+
+def _has(table: Metadata, new: SnapshotAdded) -> bool:
+    """True if the snapshot is, or was, in the table.
+
+    Retained: then it must be the same attempt, because clients keep the id when they try again
+    on another parent. Expired: its children and the log still name it (Nessie keeps one only).
+    """
+    for kept in table.get("snapshots", []):
+        if kept["snapshot-id"] == new.snapshot_id:
+            return normal_path(kept.get("manifest-list", "")) == normal_path(new.manifest_list)
+        if kept.get("parent-snapshot-id") == new.snapshot_id:
+            return True
+    return any(row["snapshot-id"] == new.snapshot_id for row in table.get("snapshot-log", []))
+
+
+def _as_now(change: PlannedChange, table: Metadata) -> PlannedChange:
+    kept = {snapshot["snapshot-id"] for snapshot in table.get("snapshots", [])}
+    gone = tuple(expired for expired in change.expired_snapshot_ids if expired not in kept)
+    refs = tuple(replace(ref, snapshot_id=_target(ref, table)) for ref in change.refs)
+    return replace(change, refs=refs, expired_snapshot_ids=gone)
+
+
+def _target(ref: RefMoved, table: Metadata) -> int | None:
+    """Format v1 without `refs` has one branch, main, at `current-snapshot-id` (-1: none)."""
+    current = table.get("current-snapshot-id")
+    refs = table.get("refs") or {"main": {"snapshot-id": None if current == -1 else current}}
+    target = refs.get(ref.ref, {}).get("snapshot-id")
+    return int(target) if target is not None else None
+
+
+class TablePlace(Value):
+    """A table's raw path, and its names."""
+
+    path: str
+    levels: tuple[str, ...]
+    name: str
+
+
+def place_of(call: Call, route: Route | None) -> TablePlace | None:
+    """The table that the call's path names; None if it names none."""
+    if route is None or route.namespace is None or route.table is None:
+        return None
+    levels = levels_of(route.namespace, call.separator)
+    return TablePlace(route.path, levels, unquote_plus(route.table))
+
+
+def observed(place: TablePlace, table: Metadata, at_ms: int) -> PlannedChange:
+    """The table as a change of it: the heads of its branches, and whatever its metadata says.
+
+    `at_ms`: when the call came. A head from long before it is told as a place that a branch is at.
+    """
+    heads = _heads(table)
+    kept = {one["snapshot-id"]: one for one in table.get("snapshots", ())}
+    moments = {ref: kept.get(head, {}).get("timestamp-ms", 0) for ref, head in heads.items()}
+    branches = sorted(heads, key=lambda ref: (ref != "main", -moments[ref]))[:MAX_BRANCHES]
+    new = {heads[ref] for ref in branches if moments[ref] >= at_ms - SKEW_MS and heads[ref] in kept}
+    return PlannedChange(
+        change=TableChange.COMMITTED,
+        path=place.path,
+        namespace=place.levels,
+        name=place.name,
+        uuid=table["table-uuid"],
+        snapshots=tuple(snapshot_in(kept[head]) for head in sorted(new)),
+        refs=tuple(RefMoved(ref, "branch", heads[ref]) for ref in branches),
+        metadata_changed=True,
+    )
+
+
+def touched_since(table: Metadata, at_ms: int) -> bool:
+    """False if the table was last changed well before that moment."""
+    return int(table.get("last-updated-ms", at_ms)) >= at_ms - SKEW_MS
+
+
+def version_of(table: Metadata) -> tuple[Any, ...]:
+    """Differs between two states of one table."""
+    return table["table-uuid"], table.get("last-updated-ms"), tuple(sorted(_heads(table).items()))
+
+
+def _heads(table: Metadata) -> dict[str, int]:
+    refs = table.get("refs")
+    if not refs:  # format v1 could do without; -1: no snapshot yet
+        current = table.get("current-snapshot-id")
+        return {} if current in (None, -1) else {"main": int(current)}
+    return {name: ref["snapshot-id"] for name, ref in refs.items() if ref.get("type") != "tag"}

@@ -1,0 +1,1 @@
+"""The tables of one bucket and the records that change them."""

@@ -1,0 +1,246 @@
+"""One bucket: its state and its schedule. What every driver runs, record by record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from typing import Any
+
+from firnline_domain.counters.state.work import Promised, Table
+from firnline_domain.policy.clock_set_back import set_value_back
+from firnline_domain.records.events import TickPassed
+from firnline_domain.settings.thresholds import Thresholds
+
+from firnline_planner.handlers.dispatch import on_record, on_tick
+from firnline_planner.placement.routing import Routing
+from firnline_planner.reconcile.budget_queue import BudgetQueue, Grant, order_granted
+from firnline_planner.reconcile.schedule import NOTHING, TableSchedule
+from firnline_planner.reconcile.worker_memory import size_workers
+from firnline_planner.state.bucket_state import BucketState
+from firnline_planner.state.effects import Effects
+from firnline_planner.state.failing_tables import PUBLISH, RECONCILE, FailingTables
+from firnline_planner.state.stores import KeyValueStore, keys_needed
+from firnline_planner.state.table_context import TableContext, context_of
+from firnline_planner.state.table_isolation import NO_TABLE, TickSteps
+
+
+class Bucket:
+    """Handles the records of one partition number, one at a time.
+
+    `handle`, send the step's outputs, then `commit` (or `discard`): state is kept only when its
+    orders are on the broker, so a crash in between repeats them under the same task ids, and an
+    order is never lost.
+    """
+
+    def __init__(
+        self,
+        store: KeyValueStore,
+        defaults: Thresholds,
+        max_reconciles: int | None = None,
+        routing: Routing | None = None,
+    ) -> None:
+        """`max_reconciles`: tables that one tick may reconcile; the rest stays due. `routing`: None
+        where each table is in the bucket of its hash."""
+        self._max_reconciles = max_reconciles
+        self.max_publications: int | None = None  # tables whose state one tick may publish
+        self._state = BucketState(store)
+        self._defaults = self._fleet = defaults
+        self._growth = 1.0
+        self._routing = routing
+        if routing and self._state.has_read_nothing:
+            routing.restore(self._state)
+            self._state.commit()
+        self._schedule = TableSchedule()
+        self._due = NOTHING
+        self._budget_queue = BudgetQueue()
+        self._failing = FailingTables()
+        self._effects = Effects()
+        self._now_ms = 0
+        self._tables: set[bytes] = set()
+        self._in_flight: dict[bytes, int] = {}  # of the tables that have any
+        self._paused: set[bytes] = set()
+        self._off_objective: dict[bytes, int] = {}  # of the same
+        self._promised: dict[bytes, Promised] = {}  # of the tables that were read since the start
+        for key, head, paused in self._state.heads():
+            self._schedule.add_unread(key, head.due_ms)
+            self._state.note_kept(head.kept_ms)
+            self._tables.add(key)
+            if head.in_flight:
+                self._in_flight[key] = head.in_flight
+            if paused:
+                self._paused.add(key)
+
+    @property
+    def tables(self) -> int:
+        """Tables (by ref) with counters."""
+        return len(self._tables)
+
+    @property
+    def paused(self) -> int:
+        """Tables that people have paused."""
+        return len(self._paused)
+
+    @property
+    def failing(self) -> int:
+        """Tables of which a step fails, by an error of ours."""
+        return len(self._failing)
+
+    @property
+    def waiting(self) -> int:
+        """Partitions whose rewrite waits for the budget."""
+        return len(self._budget_queue)
+
+    @property
+    def waiting_s(self) -> dict[str, float]:
+        """By budget: the age of the oldest debt that waited for it at the last tick."""
+        since_ms = {
+            **dict.fromkeys(self._fleet.budgets, self._now_ms),
+            **self._budget_queue.oldest_ms,
+        }
+        return {name: max(0, self._now_ms - ms) / 1000 for name, ms in since_ms.items()}
+
+    @property
+    def promise_used(self) -> float:
+        """The age of the oldest equality delete over the age that its table promises, the worst of
+        all; above 1 = broken."""
+        ages = ((self._now_ms - one.oldest_ms) / one.max_age_ms for one in self._promised.values())
+        return max(ages, default=0.0)
+
+    @property
+    def off_objective(self) -> int:
+        """Partitions that miss an objective of their table."""
+        return sum(self._off_objective.values())
+
+    @property
+    def in_flight(self) -> int:
+        """Partitions with an order out."""
+        return sum(self._in_flight.values())
+
+    @property
+    def price_factors(self) -> Iterable[tuple[str, float]]:
+        """See `FleetShare.factors`."""
+        return self._state.share.factors()
+
+    @property
+    def load(self) -> int:
+        """Steps a minute; 0 where nobody asks for it."""
+        return self._routing.load if self._routing else 0
+
+    def needs(self, records: Iterable[Any]) -> list[bytes]:
+        """Keys that handling these would ask the store for, once each."""
+        return self._state.unknown(key for one in records for key in keys_needed(one))
+
+    def handle(self, record: Any, now_ms: int) -> Effects:
+        """The effects of a record. Raises PoisonousRecord; nothing is kept then."""
+        self._now_ms = now_ms
+        if self._state.set_clock(now_ms):
+            self._start_time_anew()
+        context = context_of(self._state, self._fleet, now_ms, self._failing)
+        self._effects = context.effects
+        if isinstance(record, TickPassed):
+            self._pass_time(record.bucket, context)
+        elif self._routing:
+            self._routing.on_record(record, context)
+        else:
+            on_record(record, context)
+        return self._effects
+
+    def _start_time_anew(self) -> None:
+        """The clock was ahead: what is planned by it would be late. Every table is decided about
+        now, as many in a tick as after a start."""
+        self._failing = FailingTables()
+        for key in self._tables:
+            self._schedule.add_unread(key, self._now_ms)
+        if self._routing:
+            self._routing.start_time_anew()
+        share = self._state.share
+        self._state.put_share(set_value_back(share, self._now_ms))
+
+    def _pass_time(self, bucket: int, context: TableContext) -> None:
+        now_ms, steps = context.now_ms, TickSteps(bucket, context)
+        self._failing.drop_old(now_ms)
+        self._due = self._schedule.due(now_ms, self._max_reconciles, self.max_publications)
+        on_tick(self._due, steps)
+        # After it: what was promised is taken from the budgets, too.
+        for grant in steps.run(NO_TABLE, "budget", self._grants) or ():
+            order_granted(grant, context, steps)
+        steps.run(NO_TABLE, "worker memory", partial(size_workers, bucket))
+        if self._routing:
+            self._routing.on_tick(self._due, self.tables, context, steps)
+            self._divide(self._routing.growth)
+
+    def _grants(self, context: TableContext) -> list[Grant]:
+        tokens, budgets = context.state.share.tokens, self._fleet.budgets
+        return self._budget_queue.grants(tokens, budgets, context.now_ms)
+
+    def _divide(self, growth: float) -> None:
+        """Buckets that were added have a part of the budgets, too."""
+        if growth != self._growth:
+            self._growth = growth
+            self._fleet = self._defaults.part(growth)
+
+    @property
+    def is_behind(self) -> bool:
+        """True if the last record was a tick that left something due."""
+        due = self._due
+        reconciles, publications = len(due.reconciles), len(due.publications)
+        return reconciles == self._max_reconciles or publications == self.max_publications
+
+    def next_offset(self, topic: str) -> int:
+        """The first offset of the topic that is not in the state."""
+        return self._state.next_offset(topic)
+
+    def advance(self, topic: str, offset: int) -> None:
+        """The record at that offset is dealt with, once this is committed."""
+        self._state.advance(topic, offset)
+
+    def demand_small(self) -> None:
+        """Raises PoisonousRecord where the last record has made a table or a partition larger than
+        any that is kept. Time adds little; there is room for it."""
+        self._state.demand_small()
+
+    def commit(self) -> None:
+        """Keep what the last record changed; its outputs are on the broker."""
+        self._budget_queue.update(self._effects)
+        for key, table in self._state.commit().items():
+            self._follow(key, table)
+        for key in self._failing.take_noted():
+            self._delay_failing(key)
+        self._due = NOTHING
+
+    def discard(self) -> None:
+        """Forget what the last record changed; what was due stays due."""
+        self._state.discard()
+        self._effects = Effects()
+        self._schedule.put_back(self._due, self._now_ms)
+        self._due = NOTHING
+
+    def _delay_failing(self, key: bytes) -> None:
+        moments = [
+            None if failure is None else failure.again_ms
+            for failure in (self._failing.failure(key, step) for step in (RECONCILE, PUBLISH))
+        ]
+        self._schedule.delay(key, *moments)
+
+    def _follow(self, key: bytes, table: Table | None) -> None:
+        self._schedule.update(key, table)
+        self._delay_failing(key)
+        (self._tables.discard if table is None else self._tables.add)(key)
+        self._in_flight.pop(key, None)
+        self._promised.pop(key, None)
+        self._off_objective.pop(key, None)
+        self._paused.discard(key)
+        if table is None or table.counters.removed:
+            self._budget_queue.drop(key)
+        if table is None:
+            self._failing.drop(key)
+        if table is not None:
+            if (off := table.work.service.off_objective) and not table.counters.removed:
+                self._off_objective[key] = off
+            promised = table.work.service.promised
+            if promised is not None and not table.counters.removed:
+                self._promised[key] = promised
+            if table.work.running:
+                self._in_flight[key] = len(table.work.running)
+            if table.pause is not None:
+                self._paused.add(key)

@@ -1,0 +1,1 @@
+"""What runs buckets: Kafka, Faust, or memory in tests."""

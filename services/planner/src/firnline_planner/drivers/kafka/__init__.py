@@ -1,0 +1,1 @@
+"""Buckets on Kafka transactions and RocksDB."""

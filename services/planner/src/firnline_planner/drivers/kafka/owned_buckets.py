@@ -1,0 +1,231 @@
+"""The buckets that this planner owns: opened, caught up with the changelog, and closed."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+from firnline_adapters.kafka.consumer_groups import ask_coordinator
+from firnline_adapters.kafka.poison_records import StartMarks
+from firnline_adapters.observability.logs import Log
+from firnline_domain.ports import Place
+from firnline_domain.settings.thresholds import Thresholds
+from rocksdict import Cache
+
+from firnline_planner.bucket.bucket import Bucket
+from firnline_planner.bucket.inputs import BY_BUCKET, FILE_CHANGES, WITH_HANDOVERS
+from firnline_planner.drivers.kafka.changelog import Changelog
+from firnline_planner.drivers.kafka.clients import TIMEOUT_S
+from firnline_planner.drivers.kafka.local_store import (
+    Changes,
+    DamagedStore,
+    LocalStore,
+    Mark,
+    open_stores,
+)
+from firnline_planner.drivers.kafka.standby import Standby
+from firnline_planner.placement.routing import Fleet
+from firnline_planner.state.stores import WriteBuffer
+
+# Of one bucket between two batches: 0.2 s or so. A start after a long pause finds every table due,
+# and events must not wait until all are reconciled.
+MAX_RECONCILES = 200
+
+
+@dataclass
+class OwnedBucket:
+    """One bucket: what is on disk, what the batch at hand changed, and the bucket over both."""
+
+    store: LocalStore
+    buffer: WriteBuffer
+    bucket: Bucket
+
+    def read_ahead(self, records: Iterable[Any]) -> None:
+        """Have at hand what the bucket will ask for when it handles these."""
+        self.buffer.read_ahead(self.bucket.needs(records))
+
+
+class OwnedBuckets:
+    """By partition number."""
+
+    def __init__(
+        self,
+        directory: Path,
+        changelog: Changelog,
+        defaults: Thresholds,
+        log: Log,
+        now: Callable[[], int],
+        cache: Cache,
+        standby: Standby,
+        fleet: Fleet,
+    ) -> None:
+        self._directory = directory
+        self._changelog = changelog
+        self._defaults = defaults
+        self._log = log
+        self._now = now
+        self._cache = cache
+        self._standby = standby
+        self._fleet = fleet
+        self._owned: dict[int, OwnedBucket] = {}
+
+    def __contains__(self, partition: int) -> bool:
+        return partition in self._owned
+
+    def __getitem__(self, partition: int) -> OwnedBucket:
+        return self._owned[partition]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._owned)
+
+    @property
+    def buckets(self) -> list[Bucket]:
+        """All of them."""
+        return [one.bucket for one in self._owned.values()]
+
+    def open(self, partitions: Iterable[int]) -> None:
+        """Own these from now on; returns when their state is whole. May take as long as reading
+        the changelog takes. Raises ChangelogStuck, KafkaException, Misconfigured."""
+        new = [one for one in partitions if one not in self._owned]
+        self._standby.release(new)
+        self._changelog.widen(max(new, default=-1) + 1)
+        stores = open_stores({one: self._directory / str(one) for one in new}, self._cache)
+        read = self._changelog.catch_up(stores, self._now())
+        for one, store in stores.items():
+            self._owned[one] = self._opened(one, store)
+        if new:
+            self._log.info("restored", buckets=len(new), records=read)
+
+    def stand_by(self) -> None:
+        """Read along what others own, also buckets that were added since."""
+        every = range(self._fleet.board.buckets)
+        self._standby.follow([one for one in every if one not in self._owned])
+
+    def topics(self, partition: int) -> Sequence[str]:
+        """What a bucket reads: people's orders and what became of tasks come to the homes."""
+        return WITH_HANDOVERS if partition < self._fleet.board.homes else BY_BUCKET
+
+    def close(self, partitions: Iterable[int]) -> None:
+        """Own these no more; their files stay, and serve if they come back."""
+        for one in partitions:
+            if owned := self._owned.pop(one, None):
+                owned.store.close()
+                self._standby.follow([one])
+
+    def reopen(self) -> None:
+        """Forget what is not committed: the buckets as they are on disk."""
+        for one, owned in self._owned.items():
+            owned.buffer.discard()
+            owned.bucket = self._bucket(one, owned.buffer)
+
+    def _opened(self, number: int, store: LocalStore) -> OwnedBucket:
+        """The bucket over its store; from the changelog alone if the store is damaged."""
+        buffer = WriteBuffer(store)
+        try:
+            return OwnedBucket(store, buffer, self._bucket(number, buffer))
+        except DamagedStore as error:
+            why = str(error)
+        # Behind the `except`: the error's traceback holds iterators, and these hold the files.
+        store.start_anew(why)
+        self._changelog.catch_up({number: store}, self._now())
+        return OwnedBucket(store, buffer, self._bucket(number, buffer))
+
+    def _bucket(self, number: int, buffer: WriteBuffer) -> Bucket:
+        bucket = Bucket(buffer, self._defaults, MAX_RECONCILES, self._fleet.routing(number))
+        # A full collection goes through the keys and moments of every table, 0.1 s for a million of
+        # them, and finds no garbage there.
+        gc.freeze()
+        return bucket
+
+    def keep(self, partition: int, changes: Changes | None, position: int | None) -> None:
+        """What the batch changed is in the changelog, up to `position`."""
+        owned = self._owned[partition]
+        if changes:
+            assert position is not None, "the broker did not say where the changes are"
+            owned.store.keep(changes, Mark(self._changelog.topic_id, position, self._now()))
+        owned.buffer.discard()
+
+
+class Membership:
+    """Opens the bucket of each partition of `file-changes` that the consumer is given.
+
+    Only that topic is subscribed to: no assignor of librdkafka's moves partition n of several
+    topics together and stickily, so those of the other topics follow by hand.
+    """
+
+    def __init__(self, consumer: Consumer, buckets: OwnedBuckets, starts: StartMarks) -> None:
+        self._consumer = consumer
+        self._buckets = buckets
+        self._starts = starts
+        self.is_new = False  # given partitions since it was last asked
+
+    def join(self) -> None:
+        """From now on `consume` gives and takes buckets. Raises KafkaException."""
+        self._consumer.subscribe(
+            [FILE_CHANGES], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked
+        )
+
+    def leave_in_order(self) -> None:
+        """This process ends, and not by a record."""
+        self._starts.give_back(_names(self._places(self._buckets)))
+
+    def read_again(self) -> None:
+        """Go back to where the state of each bucket is."""
+        owned = {(place.topic, place.partition) for place in self._consumer.assignment()}
+        for place in self._places(self._buckets):
+            if (place.topic, place.partition) in owned:
+                self._consumer.seek(place)
+
+    def _assigned(self, consumer: Consumer, given: list[TopicPartition]) -> None:
+        partitions = [one.partition for one in given]
+        if partitions:
+            wanted = [
+                TopicPartition(topic, one)
+                for one in partitions
+                for topic in self._buckets.topics(one)
+            ]
+            await_stable(consumer, wanted)
+            self._buckets.open(partitions)
+        places = self._places(partitions)
+        self._starts.take_over(_names(places))
+        consumer.incremental_assign(places)
+        self.is_new = True
+
+    def _revoked(self, consumer: Consumer, taken: list[TopicPartition]) -> None:
+        partitions = [one.partition for one in taken if one.partition in self._buckets]
+        places = self._places(partitions)
+        self._buckets.close(partitions)
+        self._starts.give_back(_names(places))
+        consumer.incremental_unassign(places)
+
+    def _places(self, partitions: Iterable[int]) -> list[TopicPartition]:
+        """Where to go on in each topic, as the state says: with the changelog gone, at the first
+        record that there is."""
+        return [
+            TopicPartition(topic, one, self._buckets[one].bucket.next_offset(topic))
+            for one in partitions
+            for topic in self._buckets.topics(one)
+        ]
+
+
+def _names(places: Iterable[TopicPartition]) -> list[Place]:
+    return [(one.topic, one.partition) for one in places]
+
+
+def await_stable(consumer: Consumer, places: list[TopicPartition]) -> None:
+    """Return when no former owner's transaction is pending on the places (`KafkaDriver` commits
+    offsets with every change); a dead one's ends by itself (`TRANSACTION_MS`). Raises
+    KafkaException."""
+    deadline_s = time.monotonic() + 2 * TIMEOUT_S
+    while True:
+        found = ask_coordinator(lambda: consumer.committed(places, timeout=TIMEOUT_S))
+        errors = [one.error for one in found if one.error]
+        if not errors:
+            return
+        if time.monotonic() > deadline_s:
+            raise KafkaException(errors[0])

@@ -1,0 +1,109 @@
+"""A planner under the transactional driver, from its start to a signal."""
+
+from __future__ import annotations
+
+import signal
+import uuid
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from firnline_adapters.kafka.assignments import KafkaAssignments
+from firnline_adapters.kafka.consumer_lag import ConsumerLag
+from firnline_adapters.kafka.poison_records import KafkaMarks, StartMarks
+from firnline_adapters.kafka_admin.replication import replication_here
+from firnline_adapters.observability.logs import Log
+from firnline_domain.records.assignments import Board
+from firnline_domain.settings.thresholds import Thresholds
+from rocksdict import Cache
+
+from firnline_planner import watchdog
+from firnline_planner.bucket.inputs import Reader, wall_ms
+from firnline_planner.drivers.kafka import changelog
+from firnline_planner.drivers.kafka.changelog import Changelog
+from firnline_planner.drivers.kafka.clients import KafkaClients
+from firnline_planner.drivers.kafka.driver import KafkaDriver
+from firnline_planner.drivers.kafka.local_store import shared_cache
+from firnline_planner.drivers.kafka.owned_buckets import OwnedBuckets
+from firnline_planner.drivers.kafka.standby import ChangelogFollower, NoStandby, Standby
+from firnline_planner.drivers.kafka.transactions import KafkaTransactions
+from firnline_planner.placement.routing import Fleet
+from firnline_planner.settings import Settings
+
+
+def serve(settings: Settings, reader: Reader, defaults: Thresholds, log: Log) -> None:
+    """Until SIGTERM or SIGINT. Raises Misconfigured, KafkaException, RetryLater."""
+    clients = KafkaClients(settings.broker, settings.app)
+    directory = Path(settings.state_dir) / "kafka"
+    directory.mkdir(parents=True, exist_ok=True)
+    copies = replication_here(clients.admin(), settings.replicas, settings.min_in_sync)
+    log_of_state = changelog.opened(clients, topic_of(settings.app), settings.buckets, copies)
+    cache = shared_cache()
+    standby = _standby(settings, directory, log_of_state, cache, log)
+    consumer = clients.inputs()
+    producer = clients.producer(_transactional_id(directory, settings.app))
+    stop = partial(watchdog.stop, log)
+    # Read before this planner joins: whatever it is given, it knows where its tables are.
+    assignments = KafkaAssignments(settings.broker, Board(settings.buckets), reader.signer)
+    driver = KafkaDriver(
+        consumer,
+        KafkaTransactions(producer, consumer, log_of_state.topic),
+        OwnedBuckets(
+            directory,
+            log_of_state,
+            defaults,
+            log,
+            wall_ms,
+            cache,
+            standby,
+            Fleet(assignments.board, reader.codec),
+        ),
+        reader,
+        settings.tick_s,
+        log,
+        stop,
+        assignments,
+        ConsumerLag(consumer, settings.app),
+        StartMarks(KafkaMarks(settings.broker, settings.app)),
+    )
+
+    def end(*_: object) -> None:
+        standby.stop()
+        driver.end()
+
+    for sign in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(sign, end)
+    signs = {"rounds or recovery": lambda: (driver.rounds, log_of_state.read)}
+    guard = watchdog.Watchdog(signs, settings.stall_s, stop)
+    guard.start()
+    try:
+        driver.run()
+    finally:
+        guard.end()
+        standby.end()
+
+
+def _standby(
+    settings: Settings, directory: Path, changelog: Changelog, cache: Cache, log: Log
+) -> Standby:
+    if not settings.standby:
+        return NoStandby()
+    own = replace(changelog, read=0)  # what it reads is no sign of life of the planner
+    follower = ChangelogFollower(directory, own, cache, log, wall_ms)
+    follower.follow(range(changelog.partitions))
+    follower.start()
+    return follower
+
+
+def topic_of(app: str) -> str:
+    """Name of an application's changelog: `firnline-planner-state`."""
+    return f"firnline-{app}-state"
+
+
+def _transactional_id(directory: Path, app: str) -> str:
+    """The same for every life of this state directory: the next life aborts at once what a killed
+    one has left open, and readers of its topics need not wait for that to time out."""
+    path = directory / "transactional-id"
+    if not path.exists():
+        path.write_text(f"{app}-{uuid.uuid4().hex}")
+    return path.read_text()

@@ -1,1 +1,0 @@
-"""The transactional driver: a batch of records, one transaction."""

@@ -1,0 +1,1 @@
+"""Publish table states and advice."""

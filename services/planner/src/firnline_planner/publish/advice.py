@@ -1,0 +1,111 @@
+"""Advice for a table's owner: judged whenever its state is published, sent when it changes."""
+
+from __future__ import annotations
+
+from firnline_domain.advice.finding import Known
+from firnline_domain.advice.rules import EASE, advise
+from firnline_domain.advice.sorting import RULE, SCANS, sought
+from firnline_domain.base.times import earliest
+from firnline_domain.base.values import replace
+from firnline_domain.counters.activity.other_maintainers import noticed
+from firnline_domain.counters.activity.writers import after_commit, after_refusals, after_result
+from firnline_domain.counters.state.work import RunningTask, Table, TableWork
+from firnline_domain.policy.cost.cost_model import FIRNLINE, Work
+from firnline_domain.records.events import (
+    CommitsRefused,
+    FilesChanged,
+    RewriteCommitted,
+    RewriteConflicted,
+    RewriteSkipped,
+)
+from firnline_domain.records.results import DUPLICATE_FILES, Mode, TaskFailed
+from firnline_domain.records.states import TableAdvice
+
+from firnline_planner.state.effects import ADVICE, Effects, Output
+
+MAX_SAID = 500  # characters; a path may be longer than anybody reads
+
+
+def advised(known: Known, effects: Effects) -> Table:
+    """The table with the advice that holds for it; what changed is sent."""
+    after = advise(known)
+    effects.send(Output(ADVICE, _key(one), one) for one in after.changed)
+    return replace(known.table, work=replace(known.table.work, advice=after.given))
+
+
+def _key(advice: TableAdvice) -> str:
+    return f"{advice.table.key}/{advice.ref}/{advice.rule}"
+
+
+def stale_ms(table: Table, now_ms: int) -> int | None:
+    """When advice about an hour of the writers', or a day of the readers', is over, though nothing
+    more happens."""
+    work = table.work
+    return (
+        earliest(work.activity.stale_ms(now_ms), _faded_ms(work, now_ms)) if work.advice else None
+    )
+
+
+def _faded_ms(work: TableWork, now_ms: int) -> int | None:
+    if RULE not in work.advice or work.filters is None:
+        return None
+    faded_ms = work.filters.fades_ms(SCANS * EASE)
+    return faded_ms if faded_ms > now_ms else None
+
+
+def column_sought(work: TableWork, now_ms: int) -> str | None:
+    """The column that a table's readers miss an order by, if its files are worth it."""
+    given = work.advice.get(RULE)
+    if work.filters is None:
+        return None
+    ease, mark = (EASE, given.mark) if given else (1.0, 0)
+    use = sought(work.filters.at(now_ms), ease, mark)
+    return use.column if use else None
+
+
+def with_commit(table: Table, change: FilesChanged, now_ms: int) -> Table:
+    """With one more commit: in the writers' hour, or of another maintainer."""
+    work = table.work
+    activity = after_commit(work.activity, change, now_ms)
+    other = noticed(work.other, change, now_ms)
+    return replace(table, work=replace(work, activity=activity, other=other))
+
+
+def with_result(table: Table, event: RewriteCommitted | RewriteConflicted, now_ms: int) -> Table:
+    """With one more result of ours in it."""
+    task = table.work.task(event.task_id)
+    foretold = _foretold_ms(task, event) if task and isinstance(event, RewriteCommitted) else None
+    activity = after_result(table.work.activity, event, now_ms, foretold)
+    return replace(table, work=replace(table.work, activity=activity))
+
+
+def _foretold_ms(task: RunningTask, event: RewriteCommitted) -> int | None:
+    """For what the worker has read and written, at the prices of the order: how much that would be
+    was only estimated. Iceberg's own action has no price."""
+    if event.mode != Mode.NATIVE or event.redelivered:
+        return None
+    read = event.bytes_read + event.key_bytes
+    work = Work(read, event.bytes_after, event.delete_records)
+    return int(FIRNLINE.wall_s(work) * task.numbers.get("price_factor", 1.0) * 1000)
+
+
+def with_refusals(table: Table, event: CommitsRefused, now_ms: int) -> Table:
+    """With commits of writers that were refused."""
+    activity = after_refusals(table.work.activity, event, now_ms)
+    return replace(table, work=replace(table.work, activity=activity))
+
+
+def with_duplicate(
+    table: Table, event: RewriteCommitted | RewriteConflicted | RewriteSkipped | TaskFailed
+) -> Table:
+    """With what worker or committer say of a file that the table has twice. Who commits, or finds
+    nothing to do, has looked and found none."""
+    if isinstance(event, TaskFailed | RewriteConflicted):
+        if event.reason != DUPLICATE_FILES:
+            return table
+        said = event.message if isinstance(event, TaskFailed) else event.detail
+    else:
+        said = ""
+    if said[:MAX_SAID] == table.work.duplicate:
+        return table
+    return replace(table, work=replace(table.work, duplicate=said[:MAX_SAID]))

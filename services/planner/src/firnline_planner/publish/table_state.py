@@ -1,0 +1,356 @@
+"""A table's published state, for console and `explain`: when it is due, and what is in it; and
+forgetting a table that is gone."""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from operator import itemgetter
+
+from firnline_domain.advice.finding import Known
+from firnline_domain.base.times import DAY_MS, earliest
+from firnline_domain.base.values import replace
+from firnline_domain.counters.activity.partition_age import age_of
+from firnline_domain.counters.activity.reads import reads_in_force
+from firnline_domain.counters.state.size_spread import Spread
+from firnline_domain.counters.state.work import Partition, Promised, Table
+from firnline_domain.policy.cost.read_cost import burden_of
+from firnline_domain.policy.fleet.holds import hold_changes_ms, rewrite_hold_of
+from firnline_domain.policy.partition.decide import (
+    admit,
+    debt_files,
+    decide,
+    explain,
+    mendable,
+    status_of,
+)
+from firnline_domain.policy.reasons.expiry import ExpiryReason
+from firnline_domain.policy.reasons.partition import Reason
+from firnline_domain.policy.table_action.registry import TABLE_ACTIONS
+from firnline_domain.policy.table_action.snapshot_retention import EXPIRE, begins_ms
+from firnline_domain.policy.triggers.objectives import is_missed
+from firnline_domain.records.pauses import Hold
+from firnline_domain.records.states import (
+    ExpiryPlan,
+    PartitionState,
+    SettingInForce,
+    TableReads,
+    TableState,
+)
+from firnline_domain.settings.in_force import effective
+from firnline_domain.settings.thresholds import Origin, Thresholds
+
+from firnline_planner.publish.advice import advised, stale_ms
+from firnline_planner.publish.v2_partitions import V2Partitions
+from firnline_planner.state.effects import TABLE_STATES, Output
+from firnline_planner.state.encoding import ref_key
+from firnline_planner.state.failing_tables import PUBLISH
+from firnline_planner.state.recount import Recount, is_gone
+from firnline_planner.state.table_context import TableContext
+
+PUBLISHED_PARTITIONS = 100
+WOULD_ORDER = "would_order"  # a partition's status in shadow
+INTERVAL_MS = 1_000  # between two states of a table at the least
+INTERVAL_MAX_MS = 60_000
+REMEMBER_REMOVED_MS = DAY_MS  # a late duplicate of a dropped table's event is younger than that
+
+
+def with_publication(context: TableContext, table: Table) -> Table:
+    """With a time at which its state is published."""
+    work, latest_ms = table.work, context.now_ms + interval_ms(table)
+    # Never later: where the clock was set back, it was published in what is now the future.
+    publish_ms = min(max(context.now_ms, work.published_ms + interval_ms(table)), latest_ms)
+    planned = work.publish_ms
+    if planned is not None and (planned <= publish_ms or table.counters.removed):
+        return table
+    return replace(table, work=replace(work, publish_ms=publish_ms))
+
+
+def publish_at(context: TableContext, key: bytes) -> None:
+    """Publish the table of a key, or forget it. Raises what its state raises."""
+    if (table := context.state.table_at(key)) is not None:
+        publish_or_forget(context.for_table(table), table)
+
+
+def publish_or_forget(context: TableContext, table: Table) -> None:
+    """On a tick: publish the table's state if it is due; forget what was removed long ago."""
+    work = table.work
+    if work.publish_ms is None or work.publish_ms > context.now_ms:
+        return
+    if table.counters.removed and work.published_ms:
+        context.state.drop_table(table)
+        return
+    recount = Recount(table.counters)
+    spread = Spread(context.limits.target_bytes)
+    statuses = Statuses(table, context.limits, context.now_ms)
+    span = PartitionSpan(table, context.now_ms)
+    oldest = OldestEqualityDelete(context.limits)
+    every = span.through(recount.through(_without_gone(context, table)))
+    missed = OffObjective(context.limits, context.now_ms)
+    of_v2 = V2Partitions(table, context.limits)
+    every = of_v2.through(missed.through(every))
+    every = oldest.through(statuses.through(spread.through(every)))
+    debt = DebtFiles(table, context.limits)
+    counted = ((debt.counted(partition), partition) for partition in every)
+    deepest = heapq.nlargest(PUBLISHED_PARTITIONS, counted, key=itemgetter(0))
+    table = replace(table, counters=recount.checked(context.now_ms))
+    service = table.work.service
+    service = replace(service, promised=oldest.promised, off_objective=missed.count)
+    if service != table.work.service:
+        table = replace(table, work=replace(table.work, service=service))
+    if (reads := table.work.reads) and reads.span != span.units:
+        table = replace(table, work=replace(table.work, reads=replace(reads, span=span.units)))
+    known = Known(table, spread, context.limits, context.fleet, context.now_ms)
+    table = advised(known, context.effects)
+    again = _next_publication_ms(context, table)
+    table = replace(table, work=replace(table.work, publish_ms=again, published_ms=context.now_ms))
+    state = table_state(context, table, deepest, statuses.counts)
+    state = replace(state, debt_files=debt.files, v2_partitions=of_v2.count)
+    context.effects.send([Output(TABLE_STATES, f"{state.table.key}/{state.ref}", state)])
+    context.state.put_table(table)
+
+
+def _next_publication_ms(context: TableContext, table: Table) -> int | None:
+    """When time alone makes another state of it."""
+    if table.counters.removed:
+        return context.now_ms + REMEMBER_REMOVED_MS
+    return earliest(
+        hold_changes_ms(table, context.limits, context.now_ms), stale_ms(table, context.now_ms)
+    )
+
+
+def _without_gone(context: TableContext, table: Table) -> Iterator[Partition]:
+    """Every partition that the counters speak of; the others are dropped on the way."""
+    counters = table.counters
+    for partition in context.state.partitions(counters.table.key, counters.ref):
+        if is_gone(counters, partition.counters):
+            scope = partition.counters.scope
+            context.state.drop_partition(counters.table.key, counters.ref, scope)
+        else:
+            yield partition
+
+
+def interval_ms(table: Table) -> int:
+    """How often a state is published; a scan of 1,000 partitions is to cost 2 % of the time."""
+    return min(max(table.counters.totals.partitions, INTERVAL_MS), INTERVAL_MAX_MS)
+
+
+class DebtFiles:
+    """Adds up the debt of partitions (`debt_files`)."""
+
+    def __init__(self, table: Table, limits: Thresholds) -> None:
+        self._table, self._limits = table, limits
+        self._own = self._global = 0
+
+    def counted(self, partition: Partition) -> int:
+        """Those of one partition."""
+        files = debt_files(self._table, partition, self._limits)
+        shared = mendable(self._table, partition, self._limits).global_deletes
+        self._own += files - shared
+        self._global = max(self._global, shared)  # every partition has the same ones
+        return files
+
+    @property
+    def files(self) -> int:
+        return self._own + self._global
+
+
+def table_state(
+    context: TableContext,
+    table: Table,
+    deepest: Iterable[tuple[int, Partition]],
+    statuses: Mapping[str, int],
+) -> TableState:
+    """The state to publish. `statuses`: of all partitions, not of the deepest alone."""
+    counters, limits, now_ms = table.counters, context.limits, context.now_ms
+    return TableState(
+        table=counters.table,
+        ref=counters.ref,
+        head_snapshot_id=counters.head_snapshot_id,
+        sequence_number=counters.sequence_number,
+        epoch=counters.epoch,
+        ordinal=counters.ordinal,
+        format_version=counters.format_version,
+        holds=counters.totals.holds,
+        partition_count=counters.totals.partitions,
+        partitions=tuple(
+            partition_state(context, table, partition, debt) for debt, partition in deepest
+        ),
+        snapshot_count=counters.snapshot_count,
+        oldest_snapshot_ms=counters.oldest_snapshot_ms,
+        waiting_for_resync=counters.waiting is not None,
+        settings=counters.settings,
+        expiry_reason=table.work.expiry.reason,
+        removed=counters.removed,
+        updated_at_ms=now_ms,
+        hold=_hold(context, table),
+        in_force=in_force(table, context.fleet),
+        advised=tuple(table.work.advice),
+        reads=reads_state(table, limits, now_ms),
+        statuses=dict(statuses),
+        expiry_plan=expiry_plan(table, limits, now_ms),
+        metadata_bytes=counters.metadata_bytes,
+        actions={name: work.reason for name, work in table.work.actions.items()},
+        action_numbers=action_numbers(table, context.limits_of_all(table), now_ms),
+    )
+
+
+def _hold(context: TableContext, table: Table) -> Hold | None:
+    key = ref_key(table.counters.table.key, table.counters.ref)
+    failing = context.failing.hold_of(key, doing=PUBLISH)
+    return failing or rewrite_hold_of(table, context.limits, context.now_ms)
+
+
+def action_numbers(table: Table, limits: Thresholds, now_ms: int) -> dict[str, dict[str, float]]:
+    """What was decided from about each action on the whole table, and what its next order costs and
+    spares."""
+    expiry = table.work.expiry
+    kept = {*table.work.actions, *([EXPIRE] if expiry.going.snapshots or expiry.task_id else [])}
+    return {
+        name: {
+            **one.numbers(table, limits),
+            **one.weights(table, limits, now_ms),
+        }
+        for name, one in TABLE_ACTIONS.items()
+        if name in kept
+    }
+
+
+def expiry_plan(table: Table, limits: Thresholds, now_ms: int) -> ExpiryPlan | None:
+    """What was announced and has not begun yet."""
+    going = table.work.expiry.going
+    begins = begins_ms(table, limits, now_ms)
+    if table.work.expiry.reason != ExpiryReason.GRACE_PERIOD or begins <= now_ms:
+        return None
+    return ExpiryPlan(begins, going.snapshots, going.files, going.bytes)
+
+
+class Statuses:
+    """Counts the partitions that pass `through` by their status."""
+
+    def __init__(self, table: Table, limits: Thresholds, now_ms: int) -> None:
+        self._table, self._limits, self._now_ms = table, limits, now_ms
+        self.counts: Counter[str] = Counter()
+
+    def through(self, partitions: Iterable[Partition]) -> Iterator[Partition]:
+        """The same partitions."""
+        for partition in partitions:
+            if not partition.counters.is_empty:
+                self.counts[self._status(partition)] += 1
+            yield partition
+
+    def _status(self, partition: Partition) -> str:
+        table, limits, now_ms = self._table, self._limits, self._now_ms
+        if limits.shadow and decide(table, partition, limits, now_ms).reason is Reason.SHADOW:
+            return WOULD_ORDER
+        return status_of(table, partition, limits, now_ms)
+
+
+def reads_state(table: Table, limits: Thresholds, now_ms: int) -> TableReads | None:
+    """How often the partitions are read that are read most, and what is made of it."""
+    if (reads := table.work.reads) is None:
+        return None
+    place = reads.most_read(table.counters.totals.partitions)
+    seen = round(reads.per_hour(now_ms, place), 3)
+    rate = reads_in_force(limits, reads.believed(now_ms, place))
+    return TableReads(seen, reads.since_ms, rate)
+
+
+class OldestEqualityDelete:
+    """Looks for it in the partitions that pass `through`, where none shall be too old."""
+
+    def __init__(self, limits: Thresholds) -> None:
+        self._max_age_ms = limits.max_equality_delete_age_ms
+        self._oldest_ms: int | None = None
+
+    def through(self, partitions: Iterable[Partition]) -> Iterator[Partition]:
+        """The same partitions."""
+        for partition in partitions:
+            if not partition.counters.is_empty:
+                self._oldest_ms = earliest(self._oldest_ms, partition.work.equality_since_ms)
+            yield partition
+
+    @property
+    def promised(self) -> Promised | None:
+        if not self._max_age_ms or self._oldest_ms is None:
+            return None
+        return Promised(self._max_age_ms, self._oldest_ms)
+
+
+class OffObjective:
+    """Counts the partitions that pass `through` and miss an objective of their table."""
+
+    def __init__(self, limits: Thresholds, now_ms: int) -> None:
+        self._limits, self._now_ms = limits, now_ms
+        self._any = limits.max_read_amplification > 0 or limits.max_oldest_debt_ms > 0
+        self.count = 0
+
+    def through(self, partitions: Iterable[Partition]) -> Iterator[Partition]:
+        """The same partitions."""
+        for partition in partitions:
+            self.count += self._any and self._misses(partition)
+            yield partition
+
+    def _misses(self, partition: Partition) -> bool:
+        limits = self._limits
+        amplification = burden_of(partition.counters.holds, limits.target_bytes).amplification
+        return is_missed(partition, amplification, limits, self._now_ms)
+
+
+class PartitionSpan:
+    """Looks for the oldest and the newest of the partitions that pass `through`."""
+
+    def __init__(self, table: Table, now_ms: int) -> None:
+        reads = table.work.reads
+        self._clock = reads.clock if reads else None
+        self._now_ms = now_ms
+        self._ages: tuple[int, int] | None = None
+
+    def through(self, partitions: Iterable[Partition]) -> Iterator[Partition]:
+        """The same partitions."""
+        for partition in partitions:
+            age = age_of(partition.counters.scope, self._clock, self._now_ms)
+            if age is not None:
+                newest, oldest = self._ages or (age, age)
+                self._ages = min(newest, age), max(oldest, age)
+            yield partition
+
+    @property
+    def units(self) -> int:
+        """From the oldest to the newest, both counted; 0 = no partition tells its time."""
+        return 0 if self._ages is None else self._ages[1] - self._ages[0] + 1
+
+
+def in_force(table: Table, fleet: Thresholds) -> tuple[SettingInForce, ...]:
+    """Settings that are not the default, or about which there is something to say."""
+    found = effective(table.counters.settings, fleet).values()
+    return tuple(one for one in found if one.origin != Origin.DEFAULT or one.problem)
+
+
+def partition_state(
+    context: TableContext, table: Table, partition: Partition, debt_files: int
+) -> PartitionState:
+    """One partition, with the decision that holds for it now and its numbers."""
+    limits, now_ms = context.limits_of(table, partition), context.now_ms
+    decision = decide(table, partition, limits, now_ms)
+    status, until_ms = decision.status, decision.until_ms
+    if decision.reason is Reason.SHADOW and decision.wanted:
+        serving = replace(limits, shadow=False)  # what would be decided if orders went out
+        decision = admit(table, partition, decision.wanted, serving, now_ms)
+        status, until_ms = WOULD_ORDER, None
+    decision = explain(table, partition, decision, limits, now_ms)
+    task = table.work.task_of(partition.counters.scope)
+    failing = decision.reason in (Reason.BACKING_OFF, Reason.PARKED)
+    why = partition.work.failure if failing else decision.reason
+    return PartitionState(
+        scope=partition.counters.scope,
+        holds=partition.counters.holds,
+        status=status,
+        reason=task.reason if task else why,
+        numbers=task.numbers if task else decision.numbers,
+        task_id=task.task_id if task else None,
+        until_ms=until_ms,
+        failures=partition.work.failures,
+        debt_files=debt_files,
+    )

@@ -1,0 +1,98 @@
+"""Which orders a fleet can afford now: most spared for its price first, and a share for the oldest.
+
+Two token buckets are filled at an even pace. The first pays for whoever spares readers most for its
+price. The second pays for whoever has waited longest, and nobody before it: it is saved up until it
+is enough. So nothing starves: a rewrite waits no longer than the second bucket takes to pay for it
+and for all that have waited longer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Generic, TypeVar
+
+from firnline_domain.base.values import Value
+from firnline_domain.policy.cost.dollars import Weighed
+from firnline_domain.settings.groups import Budget
+from firnline_domain.settings.thresholds import Thresholds
+
+from firnline_planner.state.fleet_share import TokenBuckets
+
+K = TypeVar("K")
+
+
+class Candidate(Value, Generic[K]):
+    """A rewrite, or an action on a table, that a policy would order. Both by the price list:
+    `spared` dollars an hour for `dollars` once; a budget counts its `gb_hours`."""
+
+    key: K
+    gb_hours: float
+    dollars: float
+    spared: float
+    since_ms: int
+
+    @property
+    def gain(self) -> float:
+        """Spared an hour, for each dollar."""
+        return self.spared / self.dollars if self.dollars > 0 else float("inf")
+
+
+def candidate_of(
+    key: K, weighed: Weighed, limits: Thresholds, since_ms: int, share: float = 1.0
+) -> Candidate[K]:
+    """What deserves an order, of which the next one is this share."""
+    return Candidate(
+        key,
+        gb_hours=weighed.gb_hours() * share,
+        dollars=weighed.price.dollars(limits) * share,
+        spared=weighed.gain.dollars_an_hour(limits) * share,
+        since_ms=since_ms,
+    )
+
+
+class Paid(Value, Generic[K]):
+    """A rewrite that is paid, and from which bucket."""
+
+    key: K
+    gb_hours: float
+    from_old: bool = False
+
+
+def affordable(
+    candidates: Iterable[Candidate[K]], tokens: TokenBuckets, budget: Budget, now_ms: int
+) -> tuple[list[Paid[K]], TokenBuckets]:
+    """Those that are to be ordered, in that order, and what is left of the tokens."""
+    found = list(candidates)
+    if not budget.binds or not found:
+        return [Paid(one.key, one.gb_hours) for one in sorted(found, key=_rank)], tokens
+    oldest = min(found, key=_age)
+    tokens = tokens.filled(budget, oldest.gb_hours, now_ms)
+    if tokens.best < min(one.gb_hours for one in found) and tokens.old < oldest.gb_hours:
+        return [], tokens  # mostly: a hundred thousand need not be ranked to know it
+    return _paid(found, tokens)
+
+
+def _paid(
+    candidates: list[Candidate[K]], tokens: TokenBuckets
+) -> tuple[list[Paid[K]], TokenBuckets]:
+    taken, left = list[Paid[K]](), list[Candidate[K]]()
+    for one in sorted(candidates, key=_rank):
+        if one.gb_hours <= tokens.best:
+            taken.append(Paid(one.key, one.gb_hours))
+            tokens = tokens.without(one.gb_hours, from_old=False)
+        else:
+            left.append(one)
+    for one in sorted(left, key=_age):
+        if one.gb_hours > tokens.old:
+            break  # saved for, whatever is cheaper behind it
+        taken.append(Paid(one.key, one.gb_hours, from_old=True))
+        tokens = tokens.without(one.gb_hours, from_old=True)
+    return taken, tokens
+
+
+def _rank(candidate: Candidate[Any]) -> tuple[float, int]:
+    return -candidate.gain, candidate.since_ms
+
+
+def _age(candidate: Candidate[Any]) -> int:
+    return candidate.since_ms

@@ -1,0 +1,89 @@
+"""What handling one record comes to: records to send, and what to count."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from firnline_adapters.kafka.dead_letters import DEAD_LETTERS, dead_letter_key
+from firnline_adapters.observability import metrics
+from firnline_adapters.records.record_sizes import Unsendable, dead_letter_of_unsent, encode_to_fit
+from firnline_domain.identity import Scope
+from firnline_domain.records.assignments import is_by_bucket
+
+from firnline_planner.state.budget_ranking import Candidate
+
+SERVICE = "planner"
+# A table's key in the state, and its partition, or the name of an action on the whole table.
+Place = tuple[bytes, Scope | str]
+BudgetRequest = tuple[str, Candidate[Place]]  # by the name of the budget that is to pay
+TABLE_TASKS = "table-tasks"
+RESYNC_REQUESTS = "resync-requests"
+TABLE_STATES = "table-states"
+ADVICE = "advice"
+
+
+class Sent(NamedTuple):
+    """One record on its way to its topic."""
+
+    topic: str
+    key: str
+    value: bytes | None
+    partition: int
+
+
+@dataclass(frozen=True)
+class Output:
+    """One record to send, None = that its key is no more; into `partition`, None = that of the
+    bucket that is being handled, or of one home for several buckets."""
+
+    topic: str
+    key: str
+    record: Any
+    partition: int | None = None
+
+    def sent(self, bucket: int, homes: int, at_ms: int) -> Sent:
+        """As it is sent, from a bucket; about a record that its topic takes in no form goes a dead
+        letter instead, so that the others of its transaction are sent."""
+        place = self.partition
+        if place is None:
+            place = bucket if is_by_bucket(self.topic) else bucket % homes
+        if self.record is None:
+            return Sent(self.topic, self.key, None, place)
+        try:
+            return Sent(
+                self.topic, self.key, encode_to_fit(self.topic, self.key, self.record), place
+            )
+        except Unsendable as error:
+            metrics.count("dead_letters", reason=error.reason)
+            letter = dead_letter_of_unsent(self.topic, place, self.key, error, SERVICE, at_ms)
+            key = dead_letter_key(letter)
+            return Sent(DEAD_LETTERS, key, encode_to_fit(DEAD_LETTERS, key, letter), bucket % homes)
+
+
+@dataclass
+class Effects:
+    """Collects while one record is handled, or one tick."""
+
+    outputs: list[Output] = field(default_factory=list)
+    verdicts: list[str] = field(default_factory=list)  # of `folding.Verdict`
+    outcomes: list[str] = field(default_factory=list)  # of tasks that ended
+    # None = the partition wants nothing now.
+    budget_requests: dict[Place, BudgetRequest | None] = field(default_factory=dict)
+    # Tables of which every partition was decided about: they have no other requests.
+    fully_reconciled: set[bytes] = field(default_factory=set)
+    spent_gb_hours: float = 0.0  # as estimated, of the budget
+
+    def add(self, other: Effects) -> None:
+        """Add the effects of another record."""
+        self.outputs += other.outputs
+        self.verdicts += other.verdicts
+        self.outcomes += other.outcomes
+        self.budget_requests |= other.budget_requests
+        self.fully_reconciled |= other.fully_reconciled
+        self.spent_gb_hours += other.spent_gb_hours
+
+    def send(self, outputs: Iterable[Output]) -> None:
+        """Add records to send."""
+        self.outputs.extend(outputs)

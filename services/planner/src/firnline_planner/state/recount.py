@@ -1,0 +1,55 @@
+"""Do a table's partitions add up to its totals? Checked whenever all of them are read anyway.
+
+Totals and partitions are kept apart, and a driver that loses or revives single writes would tear
+them; nothing but a recount would show it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from firnline_domain.base.values import replace
+from firnline_domain.counters.fold.missing_snapshots import ResyncReason, wait
+from firnline_domain.counters.state.counters import PartitionCounters, TableCounters, Totals
+from firnline_domain.counters.state.work import Partition
+
+
+def is_gone(table: TableCounters, partition: PartitionCounters) -> bool:
+    """True for an entry that says nothing: of an older epoch, or empty.
+
+    An empty one ahead of its table stays: it tells that a fold is in which a crash has undone in
+    the table's own entry.
+    """
+    emptied = partition.is_empty and partition.ordinal <= table.ordinal
+    return partition.epoch < table.epoch or (partition.epoch == table.epoch and emptied)
+
+
+class Recount:
+    """Adds up the partitions that pass `through`."""
+
+    def __init__(self, table: TableCounters) -> None:
+        self._table = table
+        self._totals = Totals()
+        self._ahead = False
+
+    def through(self, partitions: Iterable[Partition]) -> Iterator[Partition]:
+        """The same partitions."""
+        for partition in partitions:
+            counters = partition.counters
+            self._ahead |= (counters.epoch, counters.ordinal) > (
+                self._table.epoch,
+                self._table.ordinal,
+            )
+            self._totals = self._totals.moved(PartitionCounters(counters.scope), counters)
+            yield partition
+
+    def checked(self, now_ms: int) -> TableCounters:
+        """The counters, right in their numbers of partitions; absolute ones are asked for where
+        the files do not add up.
+        """
+        if self._ahead or self._table.open or not self._table.known:
+            return self._table  # some changes are in the partitions only
+        right = replace(self._table, totals=self._totals)
+        if self._totals.holds == self._table.totals.holds:
+            return right
+        return wait(right, ResyncReason.MISCOUNTED, now_ms)

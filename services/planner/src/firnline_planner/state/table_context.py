@@ -1,0 +1,109 @@
+"""What every handler works with: the state, the time, the limits that hold, and the effects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from firnline_domain.base.values import Value, replace
+from firnline_domain.counters.activity.partition_age import age_of
+from firnline_domain.counters.activity.reads import Place, Rates, read_by
+from firnline_domain.counters.state.counters import PartitionCounters
+from firnline_domain.counters.state.debt import Debt, debt_of
+from firnline_domain.counters.state.work import Partition, Table
+from firnline_domain.identity import Scope
+from firnline_domain.records.parts.tallies import FileTally
+from firnline_domain.settings.thresholds import Thresholds, thresholds
+
+from firnline_planner.state.bucket_state import BucketState
+from firnline_planner.state.effects import Effects
+from firnline_planner.state.failing_tables import FailingTables
+from firnline_planner.state.fleet_share import MEASURED, TokenBuckets
+from firnline_planner.state.recount import is_gone
+
+
+def spread_name(table: Table, scope: Scope) -> str:
+    """Of a partition, for the hash that keeps partitions from falling due in one minute."""
+    return f"{table.counters.table.key} {scope.spec_id} {scope.partition}"
+
+
+class TableContext(Value):
+    """One per record; `for_table` makes it that of the record's table."""
+
+    state: BucketState
+    fleet: Thresholds  # what holds where the table and its namespace say nothing
+    limits: Thresholds  # what holds for the table; the fleet's before there is one
+    now_ms: int
+    effects: Effects
+    failing: FailingTables  # of the bucket
+    rates: Rates | None = None  # how often the table's partitions are read, if that is known
+
+    def for_table(self, table: Table) -> TableContext:
+        """Under the table's own settings, with prices as they were learned here."""
+        limits = thresholds(table.counters.settings, self.fleet)
+        share, keys = self.state.share, table.work.key_share
+        prices = share.prices_of(limits.served_by)
+        if share.actions or (prices, keys) != (MEASURED, limits.key_share):
+            limits = replace(
+                limits,
+                cost_factor=prices.rewrites,
+                conversion_factor=prices.conversions,
+                sort_factor=prices.sorts,
+                action_factors=tuple(share.actions.items()),
+                key_share=keys,
+            )
+        reads = table.work.reads
+        rates = reads.rates(self.now_ms) if reads else None
+        return replace(self, limits=limits, rates=rates)
+
+    def limits_of(self, table: Table, partition: Partition) -> Thresholds:
+        """What holds for one partition of the context's table: some are read oftener."""
+        reads, rates = table.work.reads, self.rates
+        if reads is None or rates is None:
+            return self.limits
+        age = age_of(partition.counters.scope, reads.clock, self.now_ms)
+        place = Place(age, table.counters.totals.partitions)
+        return read_by(self.limits, rates.of(place))
+
+    def limits_of_all(self, table: Table) -> Thresholds:
+        """What holds for the table as a whole: it is read as often as what is read most of it."""
+        reads, rates = table.work.reads, self.rates
+        if reads is None or rates is None:
+            return self.limits
+        return read_by(self.limits, rates.of(reads.most_read(table.counters.totals.partitions)))
+
+    def charge(self, gb_hours: float) -> None:
+        """Take what no budget has a say in from the budget all the same: the others wait longer."""
+        name, budget = self.limits.spending
+        if not budget.binds:
+            return
+        share = self.state.share
+        tokens = share.tokens.get(name, TokenBuckets()).without(gb_hours, from_old=False)
+        self.state.put_share(replace(share, tokens={**share.tokens, name: tokens}))
+        self.effects.spent_gb_hours += gb_hours
+
+    def partition(self, table: Table, scope: Scope) -> Partition:
+        """The partition as it is known, or a fresh one."""
+        known = self.state.partition(table.counters.table.key, table.counters.ref, scope)
+        return known or Partition(PartitionCounters(scope))
+
+    def put_partition(self, table: Table, partition: Partition) -> None:
+        """Keep a partition of the table."""
+        self.state.put_partition(table.counters.table.key, table.counters.ref, partition)
+
+    def debt(self, table: Table, holds: FileTally) -> Debt:
+        """What a partition of the table with these files owes."""
+        target, deletes = self.limits.target_bytes, table.counters.global_equality_deletes
+        return debt_of(holds, target, deletes)
+
+    def partitions(self, table: Table) -> Iterator[Partition]:
+        """Every partition of the table that its counters speak of."""
+        for partition in self.state.partitions(table.counters.table.key, table.counters.ref):
+            if not is_gone(table.counters, partition.counters):
+                yield partition
+
+
+def context_of(
+    state: BucketState, fleet: Thresholds, now_ms: int, failing: FailingTables
+) -> TableContext:
+    """For a record that has come now."""
+    return TableContext(state, fleet, fleet, now_ms, Effects(), failing)

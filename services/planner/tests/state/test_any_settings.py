@@ -1,0 +1,71 @@
+"""Whatever people write into properties: the planner goes on, and all it tells can be encoded."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from firnline_adapters.records.codec import RecordCodec, encode
+from firnline_domain.identity import Scope
+from firnline_domain.records.events import ChangeKind, FilesChanged, PartitionChange, TickPassed
+from firnline_domain.records.parts.tallies import FileTally, Tally
+from firnline_domain.records.states import TableState
+from firnline_domain.settings.amoro import UNDERSTOOD
+from firnline_domain.settings.thresholds import NAMESPACE, PROPERTIES, Thresholds
+from firnline_planner.bucket.bucket import Bucket
+from firnline_planner.state.effects import Effects
+from firnline_planner.state.stores import MemoryStore
+
+from tests.kit.names import TABLE
+
+NAMES = (*PROPERTIES, *UNDERSTOOD, "firnline.", "firnline.windows")
+NUMBERS = ("0", "1", "-1", "1.5", "nan", "inf", str(10**15), str(10**15 + 1), "9" * 30, "9" * 5000)
+TEXTS = (
+    *NUMBERS,
+    "",
+    "true",
+    "false",
+    "٣",
+    "00:00-24:00",
+    "Mon 22:00-06:00 Mars",
+    "7 days",
+    "\x00",
+)
+
+
+def written(chance: random.Random) -> dict[str, str]:
+    names = chance.sample(NAMES, chance.randint(0, 8))
+    return {chance.choice(("", NAMESPACE)) + name: chance.choice(TEXTS) for name in names}
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_the_planner_goes_on(seed: int) -> None:
+    chance, pairs = random.Random(seed), MemoryStore()
+    bucket, now_ms, told = Bucket(pairs, Thresholds(quiet_ms=0)), 1_795_000_000_000, RecordCodec()
+
+    def take(step: Effects) -> list[object]:
+        bucket.commit()
+        return [told.decode(encode(output.record)) for output in step.outputs]
+
+    for snapshot in range(1, 6):
+        added = FileTally(fragments=Tally(9, 9, 9), equality_deletes=Tally(5, 5, 5))
+        change = FilesChanged(
+            event_id=f"e{snapshot}",
+            table=TABLE,
+            ref="main",
+            kind=ChangeKind.DELTA,
+            snapshot_id=snapshot,
+            parent_snapshot_id=snapshot - 1 or None,
+            sequence_number=snapshot,
+            timestamp_ms=now_ms,
+            operation="append",
+            partitions=(PartitionChange(Scope(0, f'["{snapshot}"]'), added, FileTally()),),
+            format_version=2,
+            settings=written(chance),
+            observed_at_ms=now_ms,
+        )
+        take(bucket.handle(change, now_ms))
+        now_ms += 60_000
+        shown = take(bucket.handle(TickPassed(0, now_ms), now_ms))
+        assert any(isinstance(record, TableState) for record in shown)
+        bucket = Bucket(pairs, Thresholds(quiet_ms=0))  # a restart reads what was kept

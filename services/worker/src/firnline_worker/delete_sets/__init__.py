@@ -1,0 +1,1 @@
+"""Build delete sets, cache them, send them to executors."""

@@ -1,0 +1,1 @@
+"""The worker's host: slot, leases, heartbeats, memory."""

@@ -1,0 +1,72 @@
+"""Says of the rewrites that take longer than a minute that they are at work (`deadlines`)."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from firnline_domain.policy.partition.deadlines import HEARTBEAT_MS
+from firnline_domain.ports import Publisher
+from firnline_domain.records.orders import RewriteFiles
+from firnline_domain.records.results import TaskRunning
+
+EVENTS = "maintenance-events"  # at once, not by way of the committer, which may be busy or away
+
+
+@dataclass
+class _Beating:
+    started_ms: int
+    told_ms: int  # when it was said last, or begun
+
+
+@dataclass
+class Heartbeats:
+    """Of one worker. Safe for many threads: tasks begin and end in theirs, one sends for all."""
+
+    publisher: Publisher
+    worker: str
+    now_ms: Callable[[], int]
+    _running: dict[int, tuple[RewriteFiles, _Beating]] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @contextmanager
+    def during(self, order: RewriteFiles) -> Iterator[None]:
+        """For the length of a block, at the end of which its result is on its topic."""
+        beating = _Beating(self.now_ms(), self.now_ms())
+        with self._lock:
+            self._running[id(beating)] = order, beating
+        finished = False
+        try:
+            yield
+            finished = True
+        finally:
+            with self._lock:
+                del self._running[id(beating)]
+            if finished and beating.told_ms > beating.started_ms:
+                self._send(order, beating, finished=True)
+
+    def send(self) -> None:
+        """What is due; called after every poll. A lost one is made up for by the next."""
+        now_ms = self.now_ms()
+        with self._lock:
+            running = list(self._running.values())
+        for order, beating in running:
+            if now_ms - beating.told_ms >= HEARTBEAT_MS:
+                beating.told_ms = now_ms
+                self._send(order, beating)
+
+    def _send(self, order: RewriteFiles, beating: _Beating, finished: bool = False) -> None:
+        said = TaskRunning(
+            task_id=order.task_id,
+            table=order.table,
+            ref=order.ref,
+            scope=order.scope,
+            attempt=order.attempt,
+            worker=self.worker,
+            started_at_ms=beating.started_ms,
+            at_ms=self.now_ms(),
+            finished=finished,
+        )
+        self.publisher.publish(EVENTS, order.table.key, said)

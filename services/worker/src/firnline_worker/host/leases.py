@@ -1,0 +1,150 @@
+"""What this worker holds while its tasks run. A lease saves work; without Redis all goes on."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+
+import redis
+from firnline_adapters.observability.logs import Log
+from firnline_domain.errors import RetryLater
+from firnline_domain.ports import Leases
+from firnline_domain.records.orders import CompareRows, TableOrder, TaskOrder
+
+FINISHED = "finished"  # owner of the marks of finished attempts
+MAX_STARTS = 5  # of one attempt, whose worker died each time
+FINISHED_S = 3600.0  # a redelivery comes within a session timeout; an hour is plenty
+
+
+class Busy(Exception):
+    """Somebody else has the lease; ask again."""
+
+
+def lease_of(order: TaskOrder) -> str:
+    """One task per table and scope, one of each action on a table, one comparison per task."""
+    if isinstance(order, CompareRows):
+        return f"compare:{order.table.key}:{order.task_id}"
+    if isinstance(order, TableOrder):
+        return f"{order.action}:{order.table.key}"
+    where = f"{order.ref}\x1f{order.scope.spec_id}\x1f{order.scope.partition}"
+    return f"rewrite:{order.table.key}:{hashlib.sha256(where.encode()).hexdigest()[:16]}"
+
+
+def mark_of(order: TaskOrder, what: str = "finished") -> str:
+    """One attempt of one task."""
+    kind = f"{order.requested_by}:" if isinstance(order, CompareRows) else ""
+    return f"{what}:{kind}{order.task_id}:{order.attempt}"
+
+
+@dataclass(frozen=True)
+class _Held:
+    owner: str
+    at: float  # when it was last prolonged
+
+
+@dataclass
+class TaskLeases:
+    """This worker's leases. Safe for many threads."""
+
+    leases: Leases
+    worker: str
+    ttl_s: float
+    log: Log
+    now: Callable[[], float] = time.monotonic
+
+    def __post_init__(self) -> None:
+        self._held: dict[str, _Held] = {}
+        self._started: dict[str, tuple[str, str]] = {}  # of running attempts: their last mark
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def holding(self, name: str) -> Iterator[None]:
+        """Hold a lease for the length of a block. Raises Busy where another task has it, be it of
+        this worker."""
+        owner = f"{self.worker}/{uuid.uuid4().hex[:8]}"
+        if not self._try(lambda: self.leases.acquire(name, owner, self.ttl_s)):
+            raise Busy(name)
+        with self._lock:
+            self._held[name] = _Held(owner, self.now())
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._held.pop(name, None)
+            self._try(lambda: self.leases.release(name, owner))
+
+    def note(self, name: str, task_id: str, start_snapshot_id: int) -> None:
+        """Store the task and its start snapshot with a held lease."""
+        text = json.dumps(
+            {"worker": self.worker, "task_id": task_id, "start_snapshot_id": start_snapshot_id}
+        )
+        owner = self._held[name].owner
+        self._try(lambda: self.leases.renew(name, owner, self.ttl_s, text))
+
+    def renew(self) -> None:
+        """Prolong what is due; called after every poll."""
+        for name, owner in self._due():
+            kept = partial(self.leases.renew, name, owner, self.ttl_s)
+            if not self._try(kept):
+                self.log.warning("lease_lost", lease=name)  # the work goes on; its commit decides
+
+    def _due(self) -> list[tuple[str, str]]:
+        with self._lock:
+            due = [n for n, held in self._held.items() if self.now() - held.at >= self.ttl_s / 3]
+            for name in due:
+                self._held[name] = _Held(self._held[name].owner, self.now())
+            return [(name, self._held[name].owner) for name in due]
+
+    def started_from(self, table_key: str) -> set[int]:
+        """Start snapshots of the table's running rewrites. Raises RetryLater if Redis is away."""
+        try:
+            notes = self.leases.notes(f"rewrite:{table_key}:")
+        except redis.RedisError as error:
+            raise RetryLater(f"leases: {error}") from error
+        return {json.loads(note)["start_snapshot_id"] for note in notes.values() if note}
+
+    def starts(self, order: TaskOrder) -> int:
+        """Count one more start of this attempt; how many in the last hour, or one more than may
+        be. 1 where Redis is away."""
+        mark, owner = mark_of(order, "begun"), uuid.uuid4().hex
+        for number in range(1, MAX_STARTS + 1):
+            name = f"{mark}:{number}"
+            if self._try(partial(self.leases.acquire, name, owner, FINISHED_S)):
+                with self._lock:
+                    self._started[mark] = name, owner
+                return number
+        return MAX_STARTS + 1
+
+    def take_back_start(self, order: TaskOrder) -> None:
+        """Uncount the last start of this attempt: it came to nothing, and harmed nobody."""
+        with self._lock:
+            taken = self._started.pop(mark_of(order, "begun"), None)
+        if taken is not None:
+            self._try(partial(self.leases.release, *taken))
+
+    def finish(self, order: TaskOrder) -> None:
+        """Remember that this attempt's result is on its topic."""
+        with self._lock:
+            self._started.pop(mark_of(order, "begun"), None)
+        self._try(lambda: self.leases.acquire(mark_of(order), FINISHED, FINISHED_S))
+
+    def is_finished(self, order: TaskOrder) -> bool:
+        """True only if its result is known to be on the topic."""
+        try:
+            return self.leases.renew(mark_of(order), FINISHED, FINISHED_S)
+        except redis.RedisError:
+            return False
+
+    def _try(self, call: Callable[[], bool | None]) -> bool:
+        try:
+            return call() is not False
+        except redis.RedisError as error:
+            self.log.warning("leases_away", error=error)
+            return True

@@ -1,0 +1,38 @@
+"""What counts as out of memory (memory-limit hazard, H18).
+
+There is no limit of Spark's own: `spark.executor.pyspark.memory` is RLIMIT_AS, which counts mapped
+sets. So memory ends in one of these ways, each of which a test brings about.
+"""
+
+from __future__ import annotations
+
+from firnline_domain.policy.fleet.worker_memory import Memory
+
+_SIGNS = (
+    "MemoryError",  # raised in a Python worker, its traceback is text here; ArrowMemoryError too
+    "OutOfMemoryError",  # the JVM's heap
+    "exit code 137",  # a container's limit; so an executor is lost on Kubernetes and YARN
+    "exited with code 137",
+)
+_JAVA, _NOT_ITS_HEAP = "OutOfMemoryError", "native thread"  # those come out of what is beside it
+_GONE = "Python worker exited unexpectedly"
+_CRASHED = "Fatal Python error"  # what the fault handler says of a segmentation fault
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Here, in the JVM, or in a Python worker. One that is gone without a word was killed, which
+    the kernel does when memory ends: it has no other sign."""
+    if isinstance(error, MemoryError):
+        return True
+    text = str(error)
+    if _GONE in text:
+        return _CRASHED not in text
+    return any(sign in text for sign in _SIGNS)
+
+
+def which(error: BaseException) -> Memory:
+    """Which memory ran out, of an error that says so. On clusters the JVM of an executor
+    has a heap, too, which does little: the driver's is meant."""
+    text = str(error)
+    is_heap = not isinstance(error, MemoryError) and _JAVA in text and _NOT_ITS_HEAP not in text
+    return Memory.HEAP if is_heap else Memory.OVERHEAD

@@ -1,0 +1,1 @@
+"""Plan the rewrite of a partition."""

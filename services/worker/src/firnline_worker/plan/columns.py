@@ -1,0 +1,149 @@
+"""Describes a table's columns for the kernel: types, defaults, partition values, names."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from uuid import UUID
+
+import pyarrow as pa
+from firnline_deletes.columns.fields import normal
+from firnline_deletes.columns.keys import KeyField, legal
+from firnline_deletes.columns.name_mapping import NameMapping, parse
+from firnline_deletes.columns.target_schema import TargetSchema
+from firnline_deletes.files.projection import table_schema
+from firnline_domain.identity import Scope
+from firnline_iceberg.metadata.entries import DeleteFileEntry
+from firnline_iceberg.table.loaded_table import LoadedTable
+from firnline_iceberg.table.write_format import NAME_MAPPING
+from pyiceberg.conversions import from_json
+from pyiceberg.io.pyarrow import schema_to_pyarrow
+from pyiceberg.schema import Schema, index_by_id
+from pyiceberg.transforms import IdentityTransform
+from pyiceberg.types import IcebergType, NestedField, PrimitiveType, StructType
+
+
+def target_schema(table: LoadedTable, scope: Scope) -> TargetSchema:
+    """How the files of a scope are read, and what is written.
+
+    Raises ValueError where the table's name mapping is none (see `name_mapping`).
+    """
+    fields = _known_fields(table)
+    given, unknown = _of_partition(table, scope, fields)
+    defaults = {
+        number: _one(field.initial_default, field.field_type)
+        for number, field in fields.items()
+        if field.initial_default is not None
+    }
+    return TargetSchema(
+        columns=table_schema(schema_to_pyarrow(table.schema)),
+        absent=defaults | given,
+        unknown=unknown,
+        structs={number: around[-1] for number, around in _structs(table).items() if around},
+        names=name_mapping(table),
+        lineage=table.format_version >= 3,
+    )
+
+
+def name_mapping(table: LoadedTable) -> NameMapping | None:
+    """The table's name mapping, if it has one. Raises ValueError where it cannot be read."""
+    text = table.properties.get(NAME_MAPPING)
+    try:
+        return None if text is None else parse(text)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"{NAME_MAPPING}: {error!r}") from error
+
+
+def _known_fields(table: LoadedTable) -> dict[int, NestedField]:
+    """Every field that any schema knows, as the newest one does (Iceberg #15268)."""
+    found: dict[int, NestedField] = {}
+    for schema in _newest_first(table):
+        found = index_by_id(schema) | found
+    return found
+
+
+def _newest_first(table: LoadedTable) -> Iterator[Schema]:
+    yield table.schema
+    yield from sorted(table.metadata.schemas, key=lambda s: s.schema_id, reverse=True)
+
+
+def _of_partition(
+    table: LoadedTable, scope: Scope, fields: dict[int, NestedField]
+) -> tuple[dict[int, pa.Array], frozenset[int]]:
+    """Values of the identity partitions by source id, and the ids whose value cannot be held."""
+    values: dict[int, pa.Array] = {}
+    unknown = set()
+    spec = table.spec(scope.spec_id)
+    for part, value in zip(spec.fields, json.loads(scope.partition), strict=False):
+        field = fields.get(part.source_id)
+        if isinstance(part.transform, IdentityTransform) and field is not None:
+            try:
+                values[part.source_id] = _of_text(value, field.field_type)
+            except (ValueError, OverflowError):
+                unknown.add(part.source_id)
+    return values, frozenset(unknown)
+
+
+def _of_text(value: object, kind: IcebergType) -> pa.Array:
+    assert isinstance(kind, PrimitiveType)
+    return _one(None if value is None else from_json(kind, value), kind)
+
+
+def _one(value: object, kind: IcebergType) -> pa.Array:
+    """An array of one value, in Arrow's plain type."""
+    plain = value.bytes if isinstance(value, UUID) else value
+    return pa.array([plain], normal(schema_to_pyarrow(kind)))
+
+
+def find_type(table: LoadedTable, field_id: int) -> IcebergType | None:
+    """Type of a field now, or in the newest schema that still had it (Iceberg #15268)."""
+    for schema in _newest_first(table):
+        with suppress(ValueError):
+            return schema.find_type(field_id)
+    return None
+
+
+def key_fields(table: LoadedTable, equality_ids: tuple[int, ...]) -> tuple[KeyField, ...]:
+    """Key columns in Arrow's types, and the structs that they lie in. A field that no schema knows
+    has the null type, which the kernel refuses."""
+    columns = [KeyField(number, _arrow(find_type(table, number))) for number in equality_ids]
+    around = _structs(table)
+    structs = {struct for number in equality_ids for struct in around.get(number, ())}
+    return (*columns, *(KeyField.of_struct(number) for number in sorted(structs)))
+
+
+def proving_ids(table: LoadedTable, deletes: Iterable[DeleteFileEntry]) -> tuple[int, ...]:
+    """The columns whose checksum proves a rewrite: the key columns of the deletes that it applies,
+    else the table's identifier fields; none where both are unknown, or only of dropped columns."""
+    of_deletes = {number for delete in deletes for number in delete.equality_ids}
+    found = _present(table, of_deletes) or _present(table, table.schema.identifier_field_ids)
+    return tuple(found)
+
+
+def _present(table: LoadedTable, ids: Iterable[int]) -> list[int]:
+    """Those that outputs have, outside lists and maps, in a type that keys may have."""
+    reached = dict(_inside(table.schema.fields, ()))
+    kinds = {n: table.schema.find_type(n) for n in sorted(ids) if n in reached}
+    return [n for n, kind in kinds.items() if kind.is_primitive and legal(normal(_arrow(kind)))]
+
+
+def _structs(table: LoadedTable) -> dict[int, tuple[int, ...]]:
+    """Id of every field that lies in structs only -> ids of these, from the outermost."""
+    found: dict[int, tuple[int, ...]] = {}
+    for schema in _newest_first(table):
+        found = dict(_inside(schema.fields, ())) | found
+    return found
+
+
+def _inside(
+    fields: Sequence[NestedField], around: tuple[int, ...]
+) -> Iterator[tuple[int, tuple[int, ...]]]:
+    for field in fields:
+        yield field.field_id, around
+        if isinstance(field.field_type, StructType):
+            yield from _inside(field.field_type.fields, (*around, field.field_id))
+
+
+def _arrow(kind: IcebergType | None) -> pa.DataType:
+    return pa.null() if kind is None else schema_to_pyarrow(kind)

@@ -1,0 +1,1 @@
+"""Carry out the rewrite of a partition."""

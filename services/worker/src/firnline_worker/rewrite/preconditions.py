@@ -1,0 +1,136 @@
+"""Asked of a table before any work on an order: is it still to be done, and may it be done now?
+
+Stale tasks: the marks of finished attempts are in Redis, and gone with it; a record may come again
+at any time. The table's history knows. From the head of the order's ref back to the snapshot that
+the order was made at, no snapshot may be the order's commit. Where that way is broken (expired, or
+rolled back to before the order) nobody can tell, and the planner, whose counters have moved on as
+well, decides anew. A catalog that hides the way leaves its traces: what the head lists of the
+snapshot that the order was made at, and files that this very task has written.
+
+Writers' work that a rewrite would spoil (open-branch hazard, H12):
+after a rewrite of `main`, an audit branch that was ahead of it cannot be fast-forwarded any more,
+and a staged upsert (`wap.id`) not be cherry-picked. Both are left alone until they are old: an
+abandoned branch must not stop maintenance for good.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from firnline_domain.base.times import HOUR_MS
+from firnline_domain.errors import TaskRefused
+from firnline_domain.identity import MAIN
+from firnline_domain.policy.reasons.partition import Reason
+from firnline_domain.records.orders import RewriteFiles, TableOrder
+from firnline_domain.records.results import ALREADY_COMMITTED
+from firnline_iceberg.commit.hidden_history import Lineages, hides_history, traces
+from firnline_iceberg.commit.rewrite import task_ids
+from firnline_iceberg.outputs.names import run_of
+from firnline_iceberg.scan.planning import LiveFiles
+from firnline_iceberg.storage.paths import file_name
+from firnline_iceberg.table.loaded_table import LoadedTable
+from pyiceberg.table.refs import SnapshotRefType
+from pyiceberg.table.snapshots import Snapshot
+
+from firnline_worker.table_settings import milliseconds
+
+GRACE_H = 24.0  # of an order that does not say
+GRACE_PROPERTIES = {
+    Reason.PARTITIONS_GRACE: "firnline.partitions.grace-ms",
+    Reason.ARCHIVE_GRACE: "firnline.partitions.grace-ms",
+    Reason.FORMAT_GRACE: "firnline.format-version.grace-ms",
+}
+Live = Callable[[], LiveFiles]
+
+
+def in_grace_period(
+    order: TableOrder, grace_ms: int, waits: Reason, now_ms: int
+) -> tuple[str, str] | None:
+    """Why what an owner wants is not to be done yet: it was announced too short a time ago, or
+    never. An announcement does not wait, and a person who asks for it has said so. `waits`: one of
+    GRACE_PROPERTIES."""
+    if order.numbers.get("announces") or order.reason == Reason.REQUESTED:
+        return None
+    if not 0 < order.numbers.get("announced_ms", 0.0) <= now_ms - grace_ms:
+        return waits, f"it was not announced so long ago ({GRACE_PROPERTIES[waits]})"
+    return None
+
+
+def ordered_grace_ms(order: TableOrder) -> int:
+    """Read the grace period that the planner goes by: a fleet's default is in no property."""
+    return round(order.numbers.get("grace_h", GRACE_H) * HOUR_MS)
+
+
+def refuse_stale(
+    table: LoadedTable, order: RewriteFiles, live: Live, lineages: Lineages | None = None
+) -> None:
+    """Raises TaskRefused `already_committed` or `trigger_gone`; as `live` does. `live`: the head's
+    files, `lineages`: what earlier looks have found, where its history is hidden."""
+    for snapshot in table.ancestors(table.head_id(order.ref)):
+        if order.task_id in task_ids(snapshot.summary, order.table.uuid):
+            text = f"snapshot {snapshot.snapshot_id} is its commit; the committer tells of it"
+            raise TaskRefused(ALREADY_COMMITTED, text, retryable=True)
+        if snapshot.snapshot_id == order.trigger_snapshot_id:
+            return
+    head = table.head_id(order.ref)
+    if head is not None and _is_behind(table, head, order, live, lineages):
+        return
+    text = f"snapshot {order.trigger_snapshot_id} is not in the history of {order.ref} any more"
+    raise TaskRefused("trigger_gone", text, retryable=True)
+
+
+def _is_behind(
+    table: LoadedTable, head: int, order: RewriteFiles, live: Live, lineages: Lineages | None
+) -> bool:
+    """Whether the order was made on the way to a head whose history is hidden. One whose files were
+    replaced again since its commit is carried out once more, which harms nobody."""
+    if not hides_history(table, head):
+        return False
+    files = live()
+    entries = (*files.data, *files.deletes)
+    key, task = table.identity.key, order.task_id
+    if any(run_of(key, task, file_name(entry.path)) for entry in entries):
+        text = f"snapshot {head} has files of it; the committer tells of it"
+        raise TaskRefused(ALREADY_COMMITTED, text, retryable=True)
+    trigger = order.trigger_snapshot_id
+    return trigger in traces(table, head, frozenset({trigger}), entries, lineages)
+
+
+HOLD_OFF = "firnline.rewrite.hold-off-ms"  # table property
+HOLD_OFF_MS = 3_600_000
+WAP_ID, PUBLISHED = "wap.id", "published-wap-id"
+
+
+def yield_to_writers(table: LoadedTable, ref: str, now_ms: int) -> None:
+    """Raises TaskRefused `open_branch` or `unpublished_wap`, to be tried again later."""
+    since_ms = now_ms - milliseconds(table, HOLD_OFF, HOLD_OFF_MS)
+    if branch := _branch_ahead(table, ref, since_ms):
+        raise TaskRefused("open_branch", f"branch {branch} is ahead of {ref}", retryable=True)
+    if staged := _staged(table, since_ms):
+        raise TaskRefused("unpublished_wap", f"{WAP_ID} {staged} is not published", retryable=True)
+
+
+def _branch_ahead(table: LoadedTable, ref: str, since_ms: int) -> str | None:
+    """A branch with a young commit on top of the head of `ref`."""
+    head = table.head_id(ref)
+    for name, other in table.metadata.refs.items():
+        if name in (ref, MAIN) or other.snapshot_ref_type is not SnapshotRefType.BRANCH:
+            continue
+        line = list(table.ancestors(other.snapshot_id))
+        ahead = any(one.snapshot_id == head for one in line[1:])
+        if ahead and line[0].timestamp_ms > since_ms:
+            return name
+    return None
+
+
+def _staged(table: LoadedTable, since_ms: int) -> str | None:
+    """The `wap.id` of a young snapshot that no ref has reached yet."""
+    reached = [one for r in table.metadata.refs.values() for one in table.ancestors(r.snapshot_id)]
+    published = {_said(one, PUBLISHED) for one in reached} | {_said(one, WAP_ID) for one in reached}
+    staged = (one for one in table.snapshots if one.timestamp_ms > since_ms)
+    ids = (_said(one, WAP_ID) for one in staged)
+    return next((wap_id for wap_id in ids if wap_id and wap_id not in published), None)
+
+
+def _said(snapshot: Snapshot, name: str) -> str | None:
+    return snapshot.summary.get(name) if snapshot.summary is not None else None

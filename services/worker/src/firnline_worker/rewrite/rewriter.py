@@ -1,0 +1,367 @@
+"""The delete-apply rewrite: check, plan, write ahead, build delete sets, run groups, report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Protocol
+
+from firnline_deletes.deletes import row_map
+from firnline_deletes.deletes.row_map import Positions
+from firnline_deletes.files.writer_properties import from_table
+from firnline_deletes.unsupported_files import Refused
+from firnline_domain.base import values
+from firnline_domain.commits.row_count_proof import flaw
+from firnline_domain.errors import TaskRefused
+from firnline_domain.policy.cost.cost_benefit import Action
+from firnline_domain.policy.partition.v2_deletes import VECTORS
+from firnline_domain.policy.reasons.partition import Reason
+from firnline_domain.records.orders import RewriteFiles
+from firnline_domain.records.parts.slices import Slice
+from firnline_domain.records.parts.tallies import target_bytes_of
+from firnline_domain.records.results import RewriteFinished, RewriteGroup
+from firnline_domain.records.signing import Keyring
+from firnline_domain.settings.parquet import readable
+from firnline_iceberg.commit.hidden_history import Lineages
+from firnline_iceberg.outputs import conversion_progress as mark_files
+from firnline_iceberg.outputs import write_ahead_list
+from firnline_iceberg.outputs.names import Run
+from firnline_iceberg.outputs.write_ahead_list import OutputList
+from firnline_iceberg.removal import removal
+from firnline_iceberg.scan.planning import LiveFiles
+from firnline_iceberg.storage.file_io import TableStorage
+from firnline_iceberg.table.catalog_client import Tables, settings_of
+from firnline_iceberg.table.loaded_table import LoadedTable
+from firnline_iceberg.table.locations import Locations
+from py4j.protocol import Py4JJavaError
+from pyspark.errors.exceptions.captured import CapturedException
+
+from firnline_worker.delete_sets import send_to_executors
+from firnline_worker.delete_sets.build import Published, file_count, published, sequenced
+from firnline_worker.delete_sets.cache import DeleteSetCache
+from firnline_worker.plan import conversion_progress as pass_marks
+from firnline_worker.plan.columns import proving_ids, target_schema
+from firnline_worker.plan.conversion_progress import PassMarks, marks_after
+from firnline_worker.plan.dead_ratios import dead_rows_left
+from firnline_worker.plan.live_files import LiveFilesCache
+from firnline_worker.plan.planning import (
+    Plan,
+    plan,
+    refuse_duplicates,
+    refuse_unclear_paths,
+    time_span_limit,
+)
+from firnline_worker.plan.slices import slice_limit, slice_of
+from firnline_worker.plan.sort_plan import sort_plan, sort_wish
+from firnline_worker.rewrite import outputs
+from firnline_worker.rewrite import result as report
+from firnline_worker.rewrite.eligibility import HANDED_OVER, reasons
+from firnline_worker.rewrite.iceberg_fallback import Handover, as_java_error, refusal_after
+from firnline_worker.rewrite.outputs import TaskFiles
+from firnline_worker.rewrite.preconditions import refuse_stale, yield_to_writers
+from firnline_worker.rewrite.result import Clock, TaskContext
+from firnline_worker.spark import executor_delete_sets
+from firnline_worker.spark.executor_delete_sets import LiveSets, SetFile
+from firnline_worker.spark.java_api import JavaTable, JavaTables
+from firnline_worker.spark.stage import (
+    GroupDone,
+    GroupLacksFile,
+    GroupOrder,
+    GroupRefused,
+    GroupResult,
+    StageOrder,
+)
+
+Note = Callable[[int], None]
+"""Called with the start snapshot as soon as it is known, so that no expiry removes it."""
+
+
+class Stage(Protocol):
+    """Where groups run. `is_remote`: on hosts that do not see this one's disk. `tries`: how often a
+    group may be begun."""
+
+    is_remote: bool
+    tries: int
+
+    def run(self, name: str, order: StageOrder, groups: Sequence[GroupOrder]) -> list[GroupResult]:
+        """Blocks until all groups have ended."""
+
+    def forget(self, live: LiveSets) -> None:
+        """Have other hosts remove the sets that no task holds. Does not block."""
+
+
+class OutsideLocations(Exception):
+    """The table's location provider would put an output where nothing of ours may be committed."""
+
+
+@dataclass(frozen=True)
+class Rewriter:
+    """Turns a `RewriteFiles` into a `RewriteFinished`."""
+
+    tables: Tables
+    java: JavaTables
+    cache: DeleteSetCache
+    stage: Stage
+    handover: Handover
+    worker: str
+    set_budget_bytes: int
+    now_ms: Callable[[], int]
+    snapshots: LiveFilesCache = field(default_factory=LiveFilesCache)
+    lineages: Lineages = field(default_factory=Lineages)
+    keys: Keyring = write_ahead_list.UNSIGNED
+
+    def rewrite(self, order: RewriteFiles, note: Note) -> RewriteFinished:
+        """Raises TaskRefused, RetryLater; whatever else is a failure of this attempt.
+
+        The start snapshot is the head of the order's ref; outputs get its sequence number.
+        """
+        clock = Clock(self.now_ms())
+        table = self.tables.load(order.table)
+        head = table.head(order.ref)
+        note(head.snapshot_id)
+        files = partial(self.snapshots.live, table, head.snapshot_id)
+        refuse_stale(table, order, files, self.lineages)
+        yield_to_writers(table, order.ref, self.now_ms())
+        live = files()
+        refuse_duplicates(live)
+        refuse_unclear_paths(live)
+        known = pass_marks.read(table, order, live)
+        task = TaskContext(order, table, head, self.worker, clock)
+        if order.action == Action.SORT:
+            return self._sorted(task, live)
+        chosen = plan(
+            live,
+            order.scope,
+            target_bytes(table),
+            order.action,
+            time_span_limit(table),
+            order.min_dead_ratio,
+            slice_limit(order, known, table.format_version > 1),
+            table.format_version >= VECTORS,
+        )
+        clock.lap("plan")
+        if not chosen.taken:
+            dead = dead_rows_left(live, order.scope, (), target_bytes(table))
+            return report.finished(task, (), (), None, self.now_ms(), None, dead)
+        reason: str | None = next(reasons(table, chosen), None)
+        why = HANDED_OVER.get(reason or "", "")
+        if reason is None:
+            try:
+                return self._rewrite_natively(task, chosen, live, known)
+            except Refused as refused:
+                reason, why = refused.reason, refused.detail
+            except OutsideLocations:
+                reason = "outside_locations"
+                why = HANDED_OVER[reason]
+        clock.first_byte_ms = clock.first_byte_ms or self.now_ms()
+        try:
+            snapshot_id = self.handover.rewrite_data_files(order, table, reason)
+        except (Py4JJavaError, CapturedException) as error:
+            raise refusal_after(reason, why, as_java_error(error)) from error
+        return report.handed_over(task, reason, snapshot_id, self.now_ms())
+
+    def _sorted(self, task: TaskContext, live: LiveFiles) -> RewriteFinished:
+        """A sort, or a result without groups where nothing is to be sorted: no file is, or they
+        cannot be, and the result says why. Iceberg's own action is not asked: it would sort all.
+        Raises TaskRefused instead where a person has asked for it."""
+        order, table = task.order, task.table
+        settings = settings_of(self.tables, table)
+        wanted = sort_wish(settings)
+        try:
+            chosen, depth = sort_plan(table, live, order, wanted, target_bytes(table))
+            if (reason := next(reasons(table, chosen), None)) is not None:
+                raise TaskRefused("sort_unsupported", reason)
+            task.clock.seconds["overlap_depth"] = float(depth.most)
+            task.clock.seconds["mean_overlap_depth"] = round(depth.mean, 2)
+            task.clock.lap("plan")
+            if chosen.groups:
+                return self._rewrite_natively(task, chosen, live, pass_marks.NO_MARKS)
+            why = None
+        except (Refused, OutsideLocations) as error:
+            why = str(error) or "outside_locations"
+        except TaskRefused as error:
+            if error.retryable or order.reason == Reason.REQUESTED:
+                raise
+            why = error.reason
+        if why is not None and order.reason == Reason.REQUESTED:
+            raise TaskRefused("sort_unsupported", why)
+        dead = dead_rows_left(live, order.scope, (), target_bytes(table))
+        result = report.finished(task, (), (), None, self.now_ms(), None, dead)
+        return values.replace(result, handover_reason=why)
+
+    def _rewrite_natively(
+        self, task: TaskContext, chosen: Plan, live: LiveFiles, known: PassMarks
+    ) -> RewriteFinished:
+        """Every output is on the write-ahead list before it can exist; if the attempt fails they
+        are removed, for no result has named them."""
+        order, table = task.order, task.table
+        java = self.java.load(order.table)
+        run = outputs.new_run(order)
+        groups = _group_orders(chosen, java, run, task, self.stage.tries)
+        files = outputs.files_of(run, table.metadata_location)
+        paths = [path for group in groups for path in group.output_paths]
+        of_sets = self._set_places(task, chosen, java, run)
+        if not all(map(Locations.of(table).holds, [*paths, *of_sets])):
+            raise OutsideLocations
+        listed_paths = [*paths, *of_sets, files.row_map, files.marks]
+        self._write_ahead(task, files.list, listed_paths)
+        try:
+            try:
+                done = self._run_groups(task, chosen, groups, files.row_map, run, of_sets)
+            except FileNotFoundError as gone:  # removed by somebody, or expired since
+                raise TaskRefused("unreadable_file", str(gone), retryable=True) from gone
+            ids = proving_ids(table, chosen.deletes)
+            described = tuple(report.group(java, order.scope, chosen, one, ids) for one in done)
+            _refuse_unproved(described)
+            slice_done = _slice(task, chosen, files, live, known, described)
+        except BaseException:
+            ended = not self.stage.is_remote  # an executor that is lost may go on for a while
+            removal.remove_unpublished(table, run, listed_paths, files.list, ended)
+            raise
+        unused = set(paths) - {file.path for one in done for file in one.files}
+        task.clock.lap("describe")
+        task.clock.seconds["names_unused"] = float(len(unused))
+        key_bytes = sum(one.tally.key_bytes for one in done)
+        dead = dead_rows_left(live, order.scope, described, target_bytes(table))
+        at_ms = self.now_ms()
+        result = report.finished(
+            task, described, chosen.deletes, files, at_ms, slice_done, dead, key_bytes
+        )
+        if chosen.sort_keys:  # a delete of positions that came meanwhile is a conflict then
+            result = values.replace(result, row_map=None)
+        if any(one.tried and one.files for one in done):
+            return values.replace(result, output_list=None)  # the sweep's: it names the lost tries'
+        return result
+
+    def _write_ahead(self, task: TaskContext, path: str, listed_paths: Sequence[str]) -> None:
+        order = task.order
+        listed = OutputList(
+            task_id=order.task_id,
+            attempt=order.attempt,
+            table_key=order.table.key,
+            worker=self.worker,
+            written_at_ms=self.now_ms(),
+            outputs=tuple(listed_paths),
+            deadline_ms=self.now_ms() + order.run_ms,
+            sends_noted=removal.shares_files(task.table),
+        )
+        write_ahead_list.write(task.table.io, path, listed, self.keys)
+
+    def _set_places(
+        self, task: TaskContext, chosen: Plan, java: JavaTable, run: Run
+    ) -> Sequence[str]:
+        """Where delete sets may be put for executors on other hosts."""
+        if not self.stage.is_remote or not chosen.deletes:
+            return ()
+        count = file_count(task.table, chosen, self.set_budget_bytes)
+        return java.locations(task.order.scope, [run.set_name(one) for one in range(count)])
+
+    def _run_groups(
+        self,
+        task: TaskContext,
+        chosen: Plan,
+        groups: Sequence[GroupOrder],
+        row_map_path: str,
+        run: Run,
+        of_sets: Sequence[str],
+    ) -> list[GroupDone]:
+        task.clock.lap("prepare")
+        task.clock.first_byte_ms = self.now_ms()
+        with published(self.cache, task.table, chosen, self.set_budget_bytes) as sets:
+            task.clock.lap("sets")
+            with self._reachable(task.table, sets, run, of_sets) as files:
+                stage = self._stage_order(task, chosen, sets, files)
+                results = self.stage.run(task.order.task_id, stage, groups)
+            task.clock.lap("stage")
+            for one in results:
+                if isinstance(one, GroupRefused):
+                    raise Refused(one.reason, one.detail)
+                if isinstance(one, GroupLacksFile):
+                    raise FileNotFoundError(one.detail)
+            done = [one for one in results if isinstance(one, GroupDone)]
+            if not chosen.sort_keys:  # rows that change places cannot be found again by it
+                _write_row_map(task.table, row_map_path, done, sets.marked(chosen))
+        if self.stage.is_remote and chosen.deletes:
+            self.stage.forget(self.cache.live())
+        return sorted(done, key=lambda one: one.index)
+
+    def _reachable(
+        self, table: LoadedTable, sets: Published, run: Run, of_sets: Sequence[str]
+    ) -> AbstractContextManager[tuple[SetFile, ...]]:
+        if self.stage.is_remote:
+            return send_to_executors.sent(sets.paths, table, run, of_sets)
+        return nullcontext(executor_delete_sets.local(sets.paths))
+
+    def _stage_order(
+        self, task: TaskContext, chosen: Plan, sets: Published, files: Sequence[SetFile]
+    ) -> StageOrder:
+        table = task.table
+        target = target_schema(table, task.order.scope)
+        equality = len(sets.set_paths)
+        return StageOrder(
+            storage=TableStorage.of(table.io, table.metadata.location),
+            target=replace(target, proved=proving_ids(table, chosen.deletes)),
+            properties=from_table(readable(table.properties)),
+            target_bytes=chosen.target_bytes,
+            sets=tuple(files[:equality]),
+            positions=files[equality] if sets.positions_path else None,
+            together=sets.together,
+            live=self.cache.live() if self.stage.is_remote else None,
+            tries=self.stage.tries,
+        )
+
+
+def target_bytes(table: LoadedTable) -> int:
+    return target_bytes_of(table.properties)
+
+
+def _group_orders(
+    chosen: Plan, java: JavaTable, run: Run, task: TaskContext, tries: int
+) -> list[GroupOrder]:
+    orders = []
+    for index, group in enumerate(chosen.groups):
+        names = outputs.count(group, chosen.target_bytes) * tries
+        wanted = [run.output_name(index, number) for number in range(names)]
+        paths = tuple(java.locations(task.order.scope, wanted))
+        keys, along = chosen.sort_keys, chosen.along_curve
+        orders.append(GroupOrder(index, sequenced(group), paths, sort_keys=keys, along_curve=along))
+    first = len(orders)
+    orders += [
+        GroupOrder(first + number, sequenced([file]), (), converts=True)
+        for number, file in enumerate(chosen.converted)
+    ]
+    return orders
+
+
+def _write_row_map(
+    table: LoadedTable, path: str, done: Sequence[GroupDone], marked: Mapping[str, Positions]
+) -> None:
+    masked = {name: blob for one in done for name, blob in one.masked.items()}
+    with table.io.new_output(path).create(overwrite=True) as sink:
+        row_map.write(sink, masked, marked)
+
+
+def _slice(
+    task: TaskContext,
+    chosen: Plan,
+    files: TaskFiles,
+    live: LiveFiles,
+    known: PassMarks,
+    groups: Sequence[RewriteGroup],
+) -> Slice | None:
+    """What there is to say of it to the next one, with its marks on storage."""
+    order, start = task.order, task.head.sequence_number or 0
+    done = slice_of(order, start, chosen.left)
+    if done is None or order.action != Action.CONVERT:
+        return done
+    marks = marks_after(order, start, live, known, groups)
+    stored = mark_files.write(task.table.io, files.marks, marks)
+    return slice_of(order, start, chosen.left, stored)
+
+
+def _refuse_unproved(groups: Sequence[RewriteGroup]) -> None:
+    """Raises TaskRefused: rows in are what the manifests say, and in - masked = out."""
+    if found := flaw(groups):
+        raise TaskRefused(found.reason, found.detail)

@@ -1,0 +1,189 @@
+"""Iceberg's Java API in the Spark driver's JVM: locations, metrics, the form of a data file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import cached_property
+from itertools import zip_longest
+from typing import Any
+
+from firnline_deletes.files.writer import WrittenFile
+from firnline_domain.errors import Refused, TaskRefused
+from firnline_domain.identity import Scope, TableName
+from firnline_domain.settings.parquet import INFERRED_COLUMNS, OF_COMMITS, outside, unusable
+from firnline_iceberg.java import errors as java_errors
+from firnline_iceberg.storage.file_io import LOCATION_PROVIDER, unsafe_properties
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
+
+from firnline_worker.spark.catalogs import SparkCatalogs
+
+
+class SparkJvm:
+    """The driver's JVM, for what also runs on a small one without Spark. When it has ended the
+    worker ends, too (`spark.Driver`)."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self.jvm: Any = spark._jvm
+
+    def watched(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+
+class JavaTables:
+    """Loads tables as Java objects, through the same catalog as everything else."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        catalogs: SparkCatalogs | str,
+        location_providers: frozenset[str] = frozenset(),
+    ) -> None:
+        """`catalogs`: or the name of the only one. `location_providers`: classes that a table may
+        choose for the names of its files."""
+        self.spark = spark
+        self._catalogs = catalogs
+        self._location_providers = location_providers
+
+    @property
+    def jvm(self) -> Any:
+        return self.spark._jvm
+
+    @property
+    def iceberg(self) -> Any:
+        return self.jvm.org.apache.iceberg
+
+    @property
+    def session(self) -> Any:
+        """The Java session, made active in this thread: Spark looks catalogs up in the active
+        session's settings, and a task's thread has none of its own."""
+        session = self.spark._jsparkSession
+        SparkSession._get_j_spark_session_class(self.spark._jvm).setActiveSession(session)
+        return session
+
+    def load(self, table: TableName) -> JavaTable:
+        """Raises py4j.protocol.Py4JJavaError, UnknownCatalog; CatalogRefused, StorageRefused; and
+        TaskRefused before Java makes anything of a property that is not the table owner's to
+        choose."""
+        session = self.session
+        several = self._catalogs
+        catalog = several if isinstance(several, str) else several.name_of(table)
+        parts = (catalog, *table.namespace, table.name)
+        quoted = ".".join("`" + part.replace("`", "``") + "`" for part in parts)
+        try:
+            found = self._loaded(session, quoted)
+        except Py4JJavaError as error:
+            told = java_errors.unreachable(error, catalog)
+            if isinstance(told, Refused):
+                raise told from error
+            raise
+        self._refuse_unsafe(table, found.properties())
+        return JavaTable(self.jvm, found)
+
+    def _loaded(self, session: Any, quoted: str) -> Any:
+        load = self.iceberg.spark.Spark3Util.loadIcebergTable
+        try:
+            return load(session, quoted)
+        except Py4JJavaError as error:
+            if not java_errors.is_unauthorized(error):
+                raise
+        # Spark's catalog keeps a token that was taken back; a new one asks for another.
+        session.sessionState().catalogManager().reset()
+        return load(session, quoted)
+
+    def _refuse_unsafe(self, table: TableName, properties: Any) -> None:
+        jvm: Any = self.spark._jvm
+        names = jvm.java.lang.String.join("\n", properties.keySet()).split("\n")  # in one call
+        chosen = properties.get(LOCATION_PROVIDER) or ""
+        if unsafe := unsafe_properties(names, self._location_providers, chosen):
+            raise TaskRefused("unsafe_property", f"{table.dotted}: {', '.join(unsafe)[:500]}")
+        asked = {name: str(properties.get(name)) for name in names if name in OF_COMMITS}
+        if wrong := "; ".join(unusable(asked)):
+            raise TaskRefused("unusable_property", f"{table.dotted}: {wrong[:1000]}")
+
+
+class JavaTable:
+    """One Java table, for what only Java says truly."""
+
+    def __init__(self, jvm: Any, java: Any) -> None:
+        self._jvm, self._iceberg = jvm, jvm.org.apache.iceberg
+        self.java = java
+
+    def locations(self, scope: Scope, names: Sequence[str]) -> list[str]:
+        """Where the table's own LocationProvider puts files of these names."""
+        provider, spec = self.java.locationProvider(), self._spec(scope)
+        if spec.isUnpartitioned():  # with a partition that is none it would say data//name
+            return [provider.newDataLocation(name) for name in names]
+        partition = self._partition(scope)
+        return [provider.newDataLocation(spec, partition, name) for name in names]
+
+    def content_file(self, scope: Scope, file: WrittenFile, sort_order_id: int) -> str:
+        """`ContentFileParser` JSON of an output: metrics by Iceberg from the footer, as the table
+        asks for them; NaN counts and split offsets from the writer. `sort_order_id`: the order
+        that the rows are in, 0 = none."""
+        footer = self._iceberg.inmemory.InMemoryInputFile(file.path, file.footer)
+        metrics = self._iceberg.parquet.ParquetUtil.fileMetrics(footer, self._metrics_config)
+        spec = self._described(scope)
+        built = (
+            self._iceberg.DataFiles.builder(spec)
+            .withPath(file.path)
+            .withFormat("parquet")
+            .withPartition(self._partition(scope))
+            .withFileSizeInBytes(file.bytes)
+            .withMetrics(metrics)
+            .withSortOrderId(sort_order_id)
+            .build()
+        )
+        text = self._iceberg.ContentFileParser.toJson(built, spec)
+        return _completed(text, scope, self._spec(scope).fields().size(), file)
+
+    @cached_property
+    def _metrics_config(self) -> Any:
+        """`MetricsConfig.forTable`, which would throw at a number that is none."""
+        java, config = self.java, self._iceberg.MetricsConfig
+        text = java.properties().get(INFERRED_COLUMNS)
+        if text is None or not dict(outside({INFERRED_COLUMNS: text})):
+            return config.forTable(java)
+        properties = self._jvm.java.util.HashMap(java.properties())
+        properties.remove(INFERRED_COLUMNS)
+        return getattr(config, "from")(properties, java.schema(), java.sortOrder())
+
+    def _spec(self, scope: Scope) -> Any:
+        return self.java.specs().get(scope.spec_id)
+
+    def _described(self, scope: Scope) -> Any:
+        """The spec; none at all for one whose fields are all void, for `ContentFileParser` cannot
+        make up its mind whether such a file has a partition, and throws (1.12.0)."""
+        spec = self._spec(scope)
+        return spec if spec.isPartitioned() else self._iceberg.PartitionSpec.unpartitioned()
+
+    def _partition(self, scope: Scope) -> Any:
+        kind = self._spec(scope).partitionType()
+        ids = [field.fieldId() for field in kind.fields()]
+        values = zip_longest(ids, json.loads(scope.partition))
+        text = json.dumps({str(number): value for number, value in values})
+        return self._iceberg.SingleValueParser.fromJson(kind, text)
+
+
+def _completed(content_file: str, scope: Scope, fields: int, file: WrittenFile) -> str:
+    """py4j turns small longs into Integer, which a Java Map<Integer, Long> takes and later fails
+    on; so what is counted here goes in as JSON. Java leaves zeros of timestamps out of a partition;
+    everybody else compares its canonical text."""
+    body = json.loads(content_file)
+    body["spec-id"] = scope.spec_id
+    body["partition"] = json.loads(scope.partition) or [None] * fields
+    if body["record-count"] != file.rows:
+        raise ValueError(f"{file.path}: {body['record-count']} rows, not {file.rows}")
+    body["split-offsets"] = list(file.split_offsets)
+    body["nan-value-counts"] = _nan_counts(body.get("value-counts", {}), file.nan_counts)
+    return json.dumps(body, separators=(",", ":"))
+
+
+def _nan_counts(
+    value_counts: Mapping[str, list[int]], counted: Mapping[int, int]
+) -> dict[str, list[int]]:
+    """Only for columns that have metrics at all (`write.metadata.metrics.*`)."""
+    ids = sorted(set(value_counts.get("keys", [])) & set(counted))
+    return {"keys": ids, "values": [counted[number] for number in ids]}

@@ -1,0 +1,168 @@
+"""The JVM of the Spark driver, and how it starts quickly.
+
+It starts before the worker's other modules are imported, on a core that Python does not use. And
+it starts mostly by loading classes: with an archive of them (`class_archive`) a session and its
+first Python worker take 5.9 s of CPU, not 9.3 s.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shlex
+import shutil
+import sys
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from firnline_domain.errors import Misconfigured
+from pyspark import SparkConf, SparkContext
+
+from firnline_worker.settings import Settings
+
+_OPTIONS = "-XX:+UseSerialGC -XX:MaxNewSize=64m -XX:MaxHeapFreeRatio=40"
+"""The driver only plans and describes: 60 MB less than with G1, which aims at throughput."""
+SCRATCH = "spark"  # under the state directory: what a killed driver leaves goes at the next start
+ARCHIVES = "classes-"
+OWNED = frozenset(
+    {
+        *("spark.master", "spark.app.name", "spark.submit.deployMode"),
+        *("spark.executor.pyspark.memory", "spark.sql.extensions", "spark.redaction.regex"),
+    }
+)
+"""Of Spark's settings, besides `_decided`, what nobody else decides."""
+CLUSTER = {
+    # A lost executor costs its groups a try, each of which has names of its own (`stage`).
+    "spark.task.maxFailures": "3",
+    "spark.dynamicAllocation.enabled": "true",  # else all cores of the cluster, for ever
+    "spark.dynamicAllocation.shuffleTracking.enabled": "true",
+    "spark.dynamicAllocation.executorIdleTimeout": "120s",  # a start costs 10 s of CPU
+}
+"""Defaults on a cluster; `[spark]` may say otherwise."""
+REDACTED = (
+    "(?i)secret|passw|token|credential|access[._-]?key|account[._-]?key|sas|authorization|header|"
+    "jaas"
+)
+"""Names of settings whose values Spark's pages, its event log and its own log do not show."""
+
+
+def launch(settings: Settings, options: Sequence[str] = ()) -> threading.Thread:
+    """Start the JVM in a thread. `spark.session` joins the thread; where the start failed it tries
+    again, and raises."""
+    scratch = scratch_of(settings)
+    if not settings.scratch:  # of one process at a time, as its state directory is
+        shutil.rmtree(scratch, ignore_errors=True)
+    scratch.mkdir(parents=True, exist_ok=True)
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if not settings.on_cluster:
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    if given := spark_options(settings):
+        os.environ["PYSPARK_SUBMIT_ARGS"] = f"{properties_file(scratch, given)} pyspark-shell"
+    start: Any = SparkContext._ensure_initialized
+    conf = spark_conf(settings, options)
+    thread = threading.Thread(target=start, kwargs={"conf": conf}, daemon=True)
+    thread.start()
+    return thread
+
+
+def scratch_of(settings: Settings) -> Path:
+    """Where Spark and its JVM put what they need for a while."""
+    return Path(settings.scratch or Path(settings.state_dir, SCRATCH)).absolute()
+
+
+def spark_conf(settings: Settings, options: Sequence[str] = ()) -> SparkConf:
+    """`configuration` as Spark wants it. `options`: further ones of the driver's JVM."""
+    found = configuration(settings)
+    found["spark.driver.extraJavaOptions"] += "".join(f" {option}" for option in options)
+    conf = SparkConf().setMaster(settings.spark_master).setAppName("firnline-worker")
+    return conf.setAll(list(found.items()))
+
+
+def configuration(settings: Settings) -> dict[str, str]:
+    """Spark's settings for its start, which everybody on the host reads on the driver's command
+    line. `spark.executor.pyspark.memory` is never among them: it is RLIMIT_AS, which
+    counts mapped sets (memory-limit hazard, H18). Where the executors are elsewhere, what they need
+    comes to them from the driver (`cluster`)."""
+    found = _decided(settings)
+    if settings.on_cluster:
+        given = settings.file.spark if settings.file else {}
+        found |= {name: value for name, value in CLUSTER.items() if name not in given}
+    return found
+
+
+def _decided(settings: Settings) -> dict[str, str]:
+    """What is not the operator's to choose."""
+    scratch = scratch_of(settings)
+    common = {
+        "spark.driver.extraClassPath": settings.iceberg_jar,
+        "spark.driver.memory": f"{settings.heap_bytes >> 10}k",
+        "spark.driver.extraJavaOptions": f"{_OPTIONS} -Djava.io.tmpdir={scratch}",
+        "spark.local.dir": str(scratch),
+        "spark.python.daemon.module": "firnline_worker.spark.daemon",
+        "spark.python.worker.faulthandler.enabled": "true",  # tells a crash from a kill (`memory`)
+        "spark.executorEnv.ARROW_DEFAULT_MEMORY_POOL": "jemalloc",  # 13 % less at the peak
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.scheduler.mode": "FAIR",  # a short task does not queue behind a long one's groups
+        "spark.speculation": "false",  # one writer per name
+        "spark.redaction.regex": REDACTED,
+        "spark.sql.shuffle.partitions": "8",
+    }
+    if not settings.on_cluster:
+        common["spark.driver.host"] = common["spark.driver.bindAddress"] = "127.0.0.1"
+        common["spark.task.maxFailures"] = "1"  # a task's second try is a new attempt
+    return common
+
+
+def spark_options(settings: Settings) -> Mapping[str, str]:
+    """`[spark]` of the configuration file. Raises Misconfigured for what Firnline decides."""
+    given = settings.file.spark if settings.file else {}
+    owned = {*_decided(settings), *OWNED}
+    if wrong := sorted(owned & given.keys()):
+        path = settings.file.path if settings.file else ""
+        lines = (
+            f"{path}: [spark] {name}: Firnline decides this one; take it out" for name in wrong
+        )
+        raise Misconfigured("\n".join(lines))
+    return given
+
+
+def properties_file(folder: Path, given: Mapping[str, str]) -> str:
+    """Options that have Spark read these beside its spark-defaults.conf. A file for our eyes alone,
+    not a command line: there may be secrets among them."""
+    path = folder / "spark.properties"
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+        for name, value in given.items():
+            text = value.replace("\\", "\\\\").replace("\n", "\\n")
+            file.write(f"{name}={text}\n")
+    return f"--properties-file {shlex.quote(str(path))} --load-spark-defaults"
+
+
+def archive_options(settings: Settings) -> list[str]:
+    """Options that use the archive, if there is one. A JVM that cannot use it goes on without."""
+    archive = archive_path(settings)
+    return [f"-XX:SharedArchiveFile={archive}", "-Xlog:cds=off"] if archive.exists() else []
+
+
+def archive_path(settings: Settings) -> Path:
+    """Its name depends on Java's and all jars' sizes and times: a JVM takes no archive of other
+    ones."""
+    about = hashlib.sha256()
+    for file in _inputs(settings):
+        with suppress(OSError):
+            stat = file.stat()
+            about.update(f"{file}\0{stat.st_size}\0{stat.st_mtime_ns}\n".encode())
+    return Path(settings.state_dir).absolute() / f"{ARCHIVES}{about.hexdigest()[:16]}.jsa"
+
+
+def _inputs(settings: Settings) -> Iterator[Path]:
+    home = os.environ.get("JAVA_HOME")
+    java = Path(home, "bin", "java") if home else Path(shutil.which("java") or "java")
+    yield java.resolve()
+    yield from map(Path, settings.iceberg_jar.split(os.pathsep))
+    if spec := find_spec("pyspark"):
+        yield from sorted(Path(spec.origin or "").parent.joinpath("jars").glob("*.jar"))

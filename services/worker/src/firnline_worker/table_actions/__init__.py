@@ -1,0 +1,1 @@
+"""Carry out actions on a table as a whole."""

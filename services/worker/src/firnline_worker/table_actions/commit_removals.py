@@ -1,0 +1,80 @@
+"""Takes files out of a table in one commit of metadata alone, pinned to the head that was examined,
+and looks again where a writer was faster."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Sequence
+
+from firnline_domain.base.values import Value
+from firnline_domain.errors import CatalogUnreachable, TaskRefused
+from firnline_domain.identity import MAIN
+from firnline_domain.records.orders import TableOrder
+from firnline_domain.records.results import TableResult
+from firnline_iceberg.commit.java_commits import JavaCommits
+from firnline_iceberg.commit.rewrite import Landed, Refused, Rewrite, task_ids
+from firnline_iceberg.java.api import removal_json
+from firnline_iceberg.metadata.avro_reader import MetadataFileGone
+from firnline_iceberg.metadata.entries import DataFileEntry, DeleteFileEntry
+from firnline_iceberg.table.catalog_client import Tables
+from firnline_iceberg.table.loaded_table import LoadedTable
+
+TRIES = 6  # a writer that commits every second is between two of them by then
+WAIT_S = 0.5  # at the most before the second try, twice as long before each other
+
+
+class Removal(Value):
+    """What goes, none: nothing is committed. `result`: of the order, once it has gone."""
+
+    files: Sequence[DataFileEntry | DeleteFileEntry]
+    result: TableResult
+    drops: bool = False  # rows leave the table
+
+
+Look = Callable[[LoadedTable, int], Removal]
+"""What goes of a table by its head, a snapshot id. May raise MetadataFileGone."""
+
+
+def remove(
+    tables: Tables, commits: JavaCommits, order: TableOrder, look: Look, nothing: TableResult
+) -> TableResult:
+    """`nothing`: the result where an earlier worker has committed it. Raises TaskRefused,
+    RetryLater."""
+    result, why = nothing, ""
+    for attempt in range(TRIES):
+        if attempt:
+            time.sleep(random.uniform(0, WAIT_S * 2 ** (attempt - 1)))
+        table = tables.load(order.table)
+        if is_committed(table, order.task_id):
+            return result
+        head = table.head(MAIN).snapshot_id
+        try:
+            removal = look(table, head)
+        except MetadataFileGone as error:  # expired meanwhile
+            why = str(error)
+            continue
+        result = removal.result
+        if not removal.files:
+            return result
+        rewrite = _rewrite(order, table, head, removal)
+        outcome = commits.commit(order.table, MAIN, head, (rewrite,), merges=False)
+        if isinstance(outcome, Landed):
+            return result
+        if isinstance(outcome, Refused):
+            raise TaskRefused(outcome.reason, outcome.detail)
+        why = outcome.detail
+    raise CatalogUnreachable(f"{TRIES} tries to commit came to nothing: {why}")
+
+
+def is_committed(table: LoadedTable, task_id: str) -> bool:
+    """Whether a retained snapshot is this task's: a commit whose answer was lost."""
+    uuid = table.identity.uuid
+    return any(task_id in task_ids(one.summary, uuid) for one in table.snapshots)
+
+
+def _rewrite(order: TableOrder, table: LoadedTable, head: int, removal: Removal) -> Rewrite:
+    fields = {one.spec_id: len(table.spec(one.spec_id).fields) for one in removal.files}
+    removed = tuple(removal_json(one, fields[one.spec_id]) for one in removal.files)
+    number = table.last_sequence_number
+    return Rewrite((order.task_id,), number, head, removed, (), drops=removal.drops)

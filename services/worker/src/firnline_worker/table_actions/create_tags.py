@@ -1,0 +1,156 @@
+"""Tags what `main` was at the end of a period: a change of metadata that asks for the name to be
+free, so that no tag moves and none is made twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from firnline_domain.base.values import Value
+from firnline_domain.clocks import CLOCKS_DIFFER
+from firnline_domain.errors import CatalogUnreachable, TaskRefused
+from firnline_domain.identity import MAIN
+from firnline_domain.policy.table_action.create_tags import TAG_EXISTS
+from firnline_domain.records.orders import TableOrder
+from firnline_domain.records.results import TableResult, table_result
+from firnline_domain.settings.ref_rules import NamedRef, expired_refs, rule_problem
+from firnline_domain.settings.tag_rules import Period, periods_ended, tags_problem
+from firnline_domain.settings.thresholds import Thresholds, thresholds
+from firnline_iceberg.expiry.refs import tags_of
+from firnline_iceberg.removal.catalog_and_storage_clocks import Ask, ask_clocks, table_now
+from firnline_iceberg.table.catalog_client import Tables, settings_of
+from firnline_iceberg.table.loaded_table import LoadedTable
+from pyiceberg.table.refs import SnapshotRefType
+from pyiceberg.table.update import AssertRefSnapshotId, AssertTableUUID, SetSnapshotRefUpdate
+
+TRIES = 3  # none is lost to a commit of files: these do not touch the name
+
+
+class WantedTag(Value):
+    """`snapshot_id` None: what the table was then has expired, or it was not there yet.
+    `taken_by`: the snapshot of a tag or branch that has the name."""
+
+    name: str
+    snapshot_id: int | None
+    taken_by: int | None = None
+
+    @property
+    def is_missing(self) -> bool:
+        return self.snapshot_id is not None and self.taken_by is None
+
+    @property
+    def is_another(self) -> bool:
+        """Whether its name is somebody else's."""
+        return self.taken_by is not None and self.snapshot_id not in (None, self.taken_by)
+
+
+def wanted_tags(table: LoadedTable, limits: Thresholds, now_ms: int) -> list[WantedTag]:
+    """Of the newest periods that are over and had a commit, by a setting that can be read. None
+    that the owner's rules would take away at once."""
+    ended = periods_ended(limits.create_tags, now_ms)
+    heads = [_head_before(table, one.end_ms) for one in ended]
+    found = (
+        WantedTag(one.tag, None)
+        if head is None
+        else _wanted(table, periods_ended(limits.create_tags, now_ms, head.at_ms)[place], head)
+        for place, (one, head) in enumerate(zip(ended, heads, strict=True))
+    )
+    return [one for one in found if not _is_too_old(table, one, limits, now_ms)]
+
+
+class _Head(Value):
+    snapshot_id: int
+    at_ms: int  # since when
+
+
+def _head_before(table: LoadedTable, end_ms: int) -> _Head | None:
+    """What `main` was at, by its own log as readers' time travel goes; rollbacks are in it."""
+    log = [_Head(one.snapshot_id, one.timestamp_ms) for one in table.metadata.snapshot_log]
+    if not log and (head := table.head_id(MAIN)) is not None:  # some catalogs keep none
+        log = [_Head(head, table.snapshot(head).timestamp_ms)]
+    before = [one for one in log if one.at_ms < end_ms]
+    return before[-1] if before and table.retains(before[-1].snapshot_id) else None
+
+
+def _wanted(table: LoadedTable, period: Period, head: _Head) -> WantedTag:
+    ref = table.metadata.refs.get(period.tag)
+    taken_by = None if ref is None else ref.snapshot_id
+    if ref is not None and ref.snapshot_ref_type is SnapshotRefType.BRANCH:
+        taken_by = -1  # it may stand at that very snapshot, and will move on
+    return WantedTag(period.tag, head.snapshot_id, taken_by)
+
+
+def _is_too_old(table: LoadedTable, tag: WantedTag, limits: Thresholds, now_ms: int) -> bool:
+    """Made again after it has gone, it would only go again."""
+    if not tag.is_missing or tag.snapshot_id is None or rule_problem(limits.expire_tags):
+        return False
+    new = NamedRef(tag.name, table.snapshot(tag.snapshot_id).timestamp_ms)
+    return tag.name in expired_refs((*tags_of(table), new), limits.expire_tags, now_ms)
+
+
+@dataclass(frozen=True)
+class TagCreator:
+    """Turns an order into its result, by what table and namespace say now. Whichever order comes
+    late, or twice, only the periods that ended last get a tag."""
+
+    tables: Tables
+    worker: str
+    now_ms: Callable[[], int]
+    ask: Ask = ask_clocks
+
+    def create(self, order: TableOrder) -> TableResult:
+        """Raises TaskRefused, RetryLater."""
+        made = 0
+        for _ in range(TRIES):
+            table = self.tables.load(order.table)
+            wanted = self._wanted(table, order)
+            missing = [one for one in wanted if one.is_missing]
+            made += (created := sum(self._create(order, one) for one in missing))
+            if created < len(missing):
+                continue  # somebody was faster: look again
+            if others := [one for one in wanted if one.is_another]:
+                raise TaskRefused(TAG_EXISTS, _told(others))
+            numbers = {"tags_created": float(made)}
+            return table_result(order, self.worker, self.now_ms(), numbers)
+        raise CatalogUnreachable(f"{TRIES} tries to commit came to nothing")
+
+    def _wanted(self, table: LoadedTable, order: TableOrder) -> list[WantedTag]:
+        settings = settings_of(self.tables, table)
+        limits = thresholds(settings)
+        now_ms = table_now(table, self.now_ms, order.ordered_at_ms, self.ask)
+        if refused := refusal(limits, order.ordered_at_ms, now_ms):
+            raise TaskRefused(*refused, retryable=refused[0] == CLOCKS_DIFFER)
+        return wanted_tags(table, limits, now_ms)
+
+    def _create(self, order: TableOrder, tag: WantedTag) -> bool:
+        """False where the name is taken by now."""
+        free = {"type": "assert-ref-snapshot-id", "ref": tag.name, "snapshot-id": None}
+        change = {"ref-name": tag.name, "type": "tag", "snapshot-id": tag.snapshot_id}
+        requirements = (
+            AssertTableUUID.model_validate({"type": "assert-table-uuid", "uuid": order.table.uuid}),
+            AssertRefSnapshotId.model_validate(free),
+        )
+        update = SetSnapshotRefUpdate.model_validate({"action": "set-snapshot-ref", **change})
+        return self.tables.commit(order.table, requirements, (update,))
+
+
+def refusal(limits: Thresholds, ordered_at_ms: int, now_ms: int) -> tuple[str, str] | None:
+    """Why no tag is made, by what holds now."""
+    if not limits.enabled:
+        return "disabled", "firnline.enabled=false"
+    if not limits.create_tags:
+        return "no_tags", "firnline.tags.create is not set: it names the tags"
+    if wrong := tags_problem(limits.create_tags):
+        return "unreadable_tags", f"firnline.tags.create: {wrong}"
+    over = (one.end_ms for one in periods_ended(limits.create_tags, ordered_at_ms))
+    if max(over) > now_ms:
+        return CLOCKS_DIFFER, "by the earliest clock the period is not over"
+    return None
+
+
+def _told(others: list[WantedTag]) -> str:
+    return "; ".join(
+        f"{one.name} is {f'at snapshot {one.taken_by}' if one.taken_by != -1 else 'a branch'}, "
+        f"not at {one.snapshot_id}, and stays so"
+        for one in others
+    )

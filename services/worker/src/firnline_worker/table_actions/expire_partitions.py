@@ -1,0 +1,128 @@
+"""Takes files whose rows are all older than the owner wants out of a table, by metadata alone: no
+file is written, and of those without a partition value of time the footers are read. Or only counts
+them, to be announced."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from firnline_domain.base.times import HOUR_MS
+from firnline_domain.base.values import Value
+from firnline_domain.errors import TaskRefused
+from firnline_domain.identity import MAIN, Scope
+from firnline_domain.policy.reasons.partition import Reason
+from firnline_domain.records.orders import TableOrder
+from firnline_domain.records.results import TableResult, table_result
+from firnline_domain.settings.thresholds import Thresholds, thresholds
+from firnline_iceberg.commit.java_commits import JavaCommits
+from firnline_iceberg.metadata.entries import DataFileEntry
+from firnline_iceberg.metadata.manifest_reader import Detail
+from firnline_iceberg.removal.catalog_and_storage_clocks import Ask, ask_clocks, table_now
+from firnline_iceberg.scan.parquet_footers import Footers
+from firnline_iceberg.scan.planning import live_entries
+from firnline_iceberg.scan.row_age import FileAges, time_column
+from firnline_iceberg.table.catalog_client import Tables, settings_of
+from firnline_iceberg.table.loaded_table import LoadedTable
+
+from firnline_worker.rewrite.preconditions import (
+    in_grace_period,
+    ordered_grace_ms,
+    yield_to_writers,
+)
+from firnline_worker.table_actions.commit_removals import Removal, remove
+
+MAX_FILES = 50_000  # in one commit, all of them in memory; the rest follows six hours later
+
+
+class OldFiles(Value):
+    """Data files of a head that go; the oldest partitions first."""
+
+    files: tuple[DataFileEntry, ...]
+
+    @property
+    def figures(self) -> dict[str, float]:
+        return {
+            "files": float(len(self.files)),
+            "rows": float(sum(one.records for one in self.files)),
+            "bytes": float(sum(one.bytes for one in self.files)),
+            "partitions": float(len(self.scopes)),
+        }
+
+    @property
+    def scopes(self) -> list[Scope]:
+        return sorted({one.scope for one in self.files})
+
+
+def old_files(table: LoadedTable, head: int, limits: Thresholds, before_ms: int) -> OldFiles:
+    """Raises TaskRefused, MetadataFileGone, RetryLater."""
+    ages = FileAges(table, time_column(table, limits.partition_column.strip()), Footers())
+    live = live_entries(table, head, Detail.STATS, deletes=False)
+    files = (one for one in live if isinstance(one, DataFileEntry))
+    old = (one for one, is_old in ages.decided(files, before_ms) if is_old)
+    return OldFiles(tuple(sorted(old, key=lambda one: (one.scope, one.normal))[:MAX_FILES]))
+
+
+@dataclass(frozen=True)
+class PartitionExpirer:
+    """Turns an order into its result. What table and namespace say is read again: an order is only
+    an order. The commit is pinned to the head that was examined."""
+
+    tables: Tables
+    commits: JavaCommits
+    worker: str
+    now_ms: Callable[[], int]
+    ask: Ask = ask_clocks
+
+    def expire(self, order: TableOrder) -> TableResult:
+        """Raises TaskRefused, RetryLater."""
+
+        def look(table: LoadedTable, head: int) -> Removal:
+            now_ms = table_now(table, self.now_ms, order.ordered_at_ms, self.ask)
+            limits = self._limits(table, order, now_ms)
+            before_ms = now_ms - int(ttl_h(order, limits) * HOUR_MS)
+            found = old_files(table, head, limits, before_ms)
+            if order.numbers.get("announces"):
+                going = {f"going_{name}": number for name, number in found.figures.items()}
+                return Removal((), self._result(order, {**going, "ttl_h": ttl_h(order, limits)}))
+            if not found.files:
+                return Removal((), self._result(order, {}))
+            yield_to_writers(table, MAIN, now_ms)
+            removed = {f"{name}_removed": number for name, number in found.figures.items()}
+            return Removal(found.files, self._result(order, removed), drops=True)
+
+        return remove(self.tables, self.commits, order, look, self._result(order, {}))
+
+    def _limits(self, table: LoadedTable, order: TableOrder, now_ms: int) -> Thresholds:
+        """By what the owner says now. Raises TaskRefused where that is something else."""
+        settings = settings_of(self.tables, table)
+        limits = thresholds(settings, ordered_defaults(order))
+        if refused := refusal(order, limits, now_ms):
+            raise TaskRefused(*refused)
+        return limits
+
+    def _result(self, order: TableOrder, numbers: dict[str, float]) -> TableResult:
+        return table_result(order, self.worker, self.now_ms(), numbers)
+
+
+def ordered_defaults(order: TableOrder) -> Thresholds:
+    """What holds where table and namespace say nothing: it is in the order."""
+    return Thresholds(
+        partition_ttl_h=order.numbers["ttl_h"], partition_grace_ms=ordered_grace_ms(order)
+    )
+
+
+def ttl_h(order: TableOrder, limits: Thresholds) -> float:
+    """The longer one of what was ordered and what holds now."""
+    return max(order.numbers["ttl_h"], limits.partition_ttl_h)
+
+
+def refusal(order: TableOrder, limits: Thresholds, now_ms: int) -> tuple[str, str] | None:
+    """Why nothing may go, by what holds now."""
+    if not limits.enabled:
+        return "disabled", "firnline.enabled=false"
+    if limits.partition_ttl_h <= 0:
+        return "no_ttl", "firnline.partitions.ttl-hours is not set: it says at which age rows go"
+    if limits.archive_after_h > 0:
+        return "archived_instead", "firnline.archive.after-hours is set: what is old is archived"
+    return in_grace_period(order, limits.partition_grace_ms, Reason.PARTITIONS_GRACE, now_ms)

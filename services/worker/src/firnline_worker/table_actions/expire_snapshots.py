@@ -1,0 +1,321 @@
+"""Expires snapshots: Iceberg's Java API takes them out of the metadata, and what no retained
+snapshot reaches is removed (`expired_files`), without Spark.
+
+An order is only an order: what table and namespace say is read again, and every file that the table
+retains is looked at before the first one goes. What was read once is not read again
+(`external_files`, `remembered_lists`, `remembered_names`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+
+from firnline_adapters.observability.logs import Log
+from firnline_domain.base.times import DAY_MS
+from firnline_domain.base.values import replace
+from firnline_domain.errors import RetryLater, TaskRefused
+from firnline_domain.policy.reasons.expiry import ExpiryReason
+from firnline_domain.policy.table_action.snapshot_retention import (
+    configured_metadata_versions,
+    configured_ref_rules,
+    configured_retention,
+    owner_agrees,
+    refusal,
+)
+from firnline_domain.records.orders import ExpireSnapshots
+from firnline_domain.records.results import Going, SnapshotsExpired
+from firnline_domain.records.signing import Keyring
+from firnline_iceberg.expiry.file_cleanup import Cleaned, ExpiredLists, clean, named_by_snapshots
+from firnline_iceberg.expiry.file_name_cache import RememberedNames
+from firnline_iceberg.expiry.journal import Journal, end_journal, read_journal, write_journal
+from firnline_iceberg.expiry.manifest_list_cache import RememberedLists
+from firnline_iceberg.expiry.metadata_files import differing, remove_unlogged, wanted_settings
+from firnline_iceberg.expiry.refs import NO_REFS, OldRefs, old_refs, remove_refs
+from firnline_iceberg.expiry.snapshot_selection import expiring, going
+from firnline_iceberg.expiry.unused_schemas import unused_metadata
+from firnline_iceberg.java.errors import causes
+from firnline_iceberg.metadata.avro_reader import MetadataFileGone
+from firnline_iceberg.outputs.write_ahead_list import UNSIGNED
+from firnline_iceberg.removal.catalog_and_storage_clocks import Ask, ask_clocks, table_now
+from firnline_iceberg.table.catalog_client import Tables, settings_of
+from firnline_iceberg.table.external_files import ExternalFiles
+from firnline_iceberg.table.loaded_table import LoadedTable
+from firnline_iceberg.table.locations import refuse_links
+from firnline_iceberg.table.reachability import refuse_if_hidden
+from firnline_iceberg.table.shared_locations import refuse_shared, rule_of_outside
+from py4j.protocol import Py4JJavaError
+from pyiceberg.table.refs import SnapshotRefType
+
+from firnline_worker.spark.java_api import JavaTables
+
+# In one commit: a fleet that was adopted has tables with 125,000 of them, and their ids alone are
+# more than a record may hold.
+MAX_SNAPSHOTS = 5_000
+# In one order, which reads the lists of all that stay once: 10 MB of journal. The planner orders
+# the next round after its pause.
+MAX_COMMITS = 10
+
+SHOWN = 20  # lines of a run's log about files that stay
+
+MOST_LOOKED = 10_000  # tables; of more, some are listed again
+
+UNDECIDED = ("CommitFailedException", "CommitStateUnknownException")
+NOTHING: Mapping[str, int] = {}
+Protected = Callable[[str], Iterable[int]]
+"""table key -> snapshots from which running tasks started. May raise: then nothing expires."""
+
+
+def cut_off_ms(table: LoadedTable, older_than_ms: int, protected: Iterable[int]) -> int:
+    """Iceberg keeps every snapshot that is not older than the cut-off: so it is drawn no later
+    than the oldest protected snapshot. Raises TaskRefused where a branch has an age limit of its
+    own, which would overrule the cut-off."""
+    times = [table.snapshot(one).timestamp_ms for one in protected if table.retains(one)]
+    if not times or min(times) > older_than_ms:
+        return older_than_ms
+    for name, ref in table.metadata.refs.items():
+        if ref.snapshot_ref_type is SnapshotRefType.BRANCH and ref.max_snapshot_age_ms is not None:
+            raise TaskRefused("branch_age_limit", f"{name}: a task is running", retryable=True)
+    return min(times)
+
+
+def agreed_ms(order: ExpireSnapshots, now_ms: int) -> int:
+    """Snapshots older than that are as old as the order asks for, by the planner's clock and by
+    ours: one clock that is ahead expires nothing too early."""
+    age_ms = order.ordered_at_ms - order.older_than_ms
+    return min(order.older_than_ms, now_ms - age_ms)
+
+
+def _asked_ms(order: ExpireSnapshots, now_ms: int) -> int:
+    """A ref has to be old by the planner's clock and by ours; by both at the time when an announced
+    expiry begins."""
+    if order.begins_at_ms is not None:
+        return order.begins_at_ms
+    return min(order.ordered_at_ms, now_ms)
+
+
+@dataclass
+class Looked:
+    """When tables' folders were last looked through, the latest at the end."""
+
+    at_ms: dict[str, int] = field(default_factory=dict)
+
+    def is_due(self, key: str, now_ms: int) -> bool:
+        return not now_ms - DAY_MS < self.at_ms.get(key, 0) <= now_ms
+
+    def note(self, key: str, now_ms: int) -> None:
+        if key not in self.at_ms and len(self.at_ms) >= MOST_LOOKED:
+            del self.at_ms[next(iter(self.at_ms))]
+        self.at_ms[key] = now_ms
+
+
+@dataclass(frozen=True)
+class Expirer:
+    """Turns `ExpireSnapshots` into `SnapshotsExpired`."""
+
+    tables: Tables
+    java: JavaTables
+    protected: Protected
+    worker: str
+    now_ms: Callable[[], int]
+    external_files: ExternalFiles = field(default_factory=ExternalFiles)
+    lists: RememberedLists = field(default_factory=RememberedLists)
+    names: RememberedNames = field(default_factory=RememberedNames)
+    keys: Keyring = UNSIGNED
+    looked: Looked = field(default_factory=Looked)
+    log: Log = field(default_factory=lambda: Log("worker"))
+    ask: Ask = ask_clocks
+
+    def expire(self, order: ExpireSnapshots) -> SnapshotsExpired:
+        """Raises TaskRefused, RetryLater.
+
+        By reachability always: the incremental clean-up of Iceberg's API deleted live files where
+        several refs existed (#13568).
+        """
+        table = self.tables.load(order.table)
+        refuse_links(table)
+        self._refuse_if_hidden(table)
+        settings = settings_of(self.tables, table)
+        now_ms = table_now(table, self.now_ms, order.ordered_at_ms, self.ask)
+        if reason := refusal(order, settings, now_ms) or self._has_external_files(table):
+            return self._result(order, table, table, 0, reason)
+        refuse_shared(self.tables, table)
+        retention_ms, least = configured_retention(settings)
+        order = replace(order, retain_last=max(order.retain_last, least))
+        refs = old_refs(table, configured_ref_rules(settings), _asked_ms(order, now_ms))
+        if order.begins_at_ms is not None:
+            older_than_ms = min(order.older_than_ms, order.begins_at_ms - retention_ms)
+            gone = expiring(table, older_than_ms, order.retain_last, order.begins_at_ms, refs.names)
+            return self._announced(order, table, going(table, gone))
+        keep = {*order.protected_snapshot_ids, *self.protected(order.table.key)}
+        older_than_ms = min(agreed_ms(order, now_ms), now_ms - retention_ms)
+        table, refs = self._without(table, order, refs)
+        gone = expiring(table, older_than_ms, order.retain_last, now_ms)
+        if len(gone) > (most := MAX_COMMITS * MAX_SNAPSHOTS):
+            older_than_ms = min(older_than_ms, gone[most].timestamp_ms)
+        cut_off = cut_off_ms(table, older_than_ms, keep)
+        deleted = self._clean_up_after_another(table)
+        numbers = {"tags_removed": len(refs.tags), "branches_removed": len(refs.branches)}
+        numbers["files_left"] = len(deleted.left)
+        if all(one.timestamp_ms >= cut_off for one in table.snapshots):
+            numbers |= self._keep_few(order, table, configured_metadata_versions(settings))
+            return self._result(order, table, table, deleted.files, None, numbers)
+        cleaned, unused = self._run(order, table, cut_off, now_ms)
+        numbers["files_left"] += len(cleaned.left)
+        after = self.tables.load(order.table)
+        numbers |= self._keep_few(order, after, configured_metadata_versions(settings))
+        deleted_files = deleted.files + cleaned.files
+        return self._result(order, table, after, deleted_files, None, {**numbers, **unused})
+
+    def _without(
+        self, table: LoadedTable, order: ExpireSnapshots, refs: OldRefs
+    ) -> tuple[LoadedTable, OldRefs]:
+        """The table without refs that the owner's rules let go, and those that went: none, where
+        one of them has moved; the next expiry looks again."""
+        if not refs.names:
+            return table, refs
+        java = self.java.load(order.table).java
+        if not remove_refs(self.java.jvm, java.operations(), table, refs.names):
+            return self.tables.load(order.table), NO_REFS
+        return self.tables.load(order.table), refs
+
+    def _refuse_if_hidden(self, table: LoadedTable) -> None:
+        """Iceberg's action believes what the catalog tells of; a snapshot that is left out loses
+        its files. Raises TaskRefused, RetryLater."""
+        try:
+            refuse_if_hidden(table)
+        except MetadataFileGone as error:
+            raise RetryLater(f"expired meanwhile: {error}") from error
+
+    def _has_external_files(self, table: LoadedTable) -> str | None:
+        """Files of others, unless the table itself says that they may go. Raises RetryLater."""
+        kept = self.external_files.keep_back(table, self.lists.manifests)
+        return ExpiryReason.EXTERNAL_FILES if kept else None
+
+    def _announced(
+        self, order: ExpireSnapshots, table: LoadedTable, what: Going
+    ) -> SnapshotsExpired:
+        result = self._result(order, table, table, 0, None)
+        return replace(
+            result,
+            begins_at_ms=order.begins_at_ms,
+            going_snapshots=what.snapshots,
+            going_files=what.files,
+            going_bytes=what.bytes,
+        )
+
+    def _run(
+        self, order: ExpireSnapshots, table: LoadedTable, cut_off: int, now_ms: int
+    ) -> tuple[Cleaned, Mapping[str, int]]:
+        """Files that were removed, and what else has gone."""
+        gone = expiring(table, cut_off, max(1, order.retain_last), now_ms)
+        ids = tuple(one.snapshot_id for one in gone)
+        named = named_by_snapshots(table, ids)
+        journal = Journal(order.table.key, ids, named.lists, named.statistics)
+        write_journal(table, journal, self.now_ms(), self.keys)
+        for first in gone[MAX_SNAPSHOTS::MAX_SNAPSHOTS]:
+            self._expire(order, first.timestamp_ms)
+        self._expire(order, cut_off)
+        unused = self._clean_metadata(order)
+        after = self.tables.load(order.table)
+        went = (one.snapshot_id for one in table.snapshots if not after.retains(one.snapshot_id))
+        return self._clean(after, named_by_snapshots(table, went)), unused
+
+    def _expire(self, order: ExpireSnapshots, cut_off: int) -> None:
+        """Out of the metadata, in one commit. Raises RetryLater where it was not made, or nobody
+        knows: the journal is there, and the next try looks."""
+        change = self.java.load(order.table).java.expireSnapshots().expireOlderThan(cut_off)
+        try:
+            change.retainLast(max(1, order.retain_last)).cleanExpiredFiles(False).commit()
+        except Py4JJavaError as error:
+            for name, text in causes(error):
+                if name.rpartition(".")[2] in UNDECIDED:
+                    raise RetryLater(f"{order.table.dotted}: expiry: {text}") from error
+            raise
+
+    def _clean_metadata(self, order: ExpireSnapshots) -> Mapping[str, int]:
+        """Schemas and specs that no retained snapshot needs, in a commit of their own: a busy table
+        may lose it (it asks for the heads of all branches), some catalogs do not know how, and
+        neither is worth an expiry. The next one tries again."""
+        try:
+            unused = unused_metadata(self.tables.load(order.table))
+            if not unused.schemas and not unused.specs:
+                return {}
+            change = self.java.load(order.table).java.expireSnapshots().expireOlderThan(0)
+            change.cleanExpiredFiles(False).cleanExpiredMetadata(True).commit()
+        except (Py4JJavaError, MetadataFileGone):
+            return {"unused_metadata_left": 1}
+        return {"schemas_removed": len(unused.schemas), "specs_removed": len(unused.specs)}
+
+    def _keep_few(
+        self, order: ExpireSnapshots, table: LoadedTable, versions: int
+    ) -> Mapping[str, int]:
+        """Remove old metadata files if the owner has set how many are kept. From then on the
+        catalog removes them with each commit, so what was left before is looked for once a day at
+        most. Before the properties are set: a worker that dies between is asked again."""
+        if not versions:
+            return NOTHING
+        wanted, removed = differing(table, wanted_settings(versions)), 0
+        if wanted or self.looked.is_due(order.table.key, self.now_ms()):
+            removed = remove_unlogged(table)
+            self.looked.note(order.table.key, self.now_ms())
+        if wanted:
+            try:
+                change = self.java.load(order.table).java.updateProperties()
+                for name, text in wanted.items():
+                    change.set(name, text)
+                change.commit()
+            except Py4JJavaError:
+                return {"metadata_files_removed": removed, "metadata_settings_left": 1}
+        return {"metadata_files_removed": removed}
+
+    def _clean_up_after_another(self, table: LoadedTable) -> Cleaned:
+        """What a worker that has died between its commit and the end of its clean-up has left."""
+        journal = read_journal(table, self.keys)
+        if journal is None or all(table.retains(one) for one in journal.snapshot_ids):
+            return Cleaned()
+        return self._clean(table, journal.named)
+
+    def _clean(self, table: LoadedTable, expired: ExpiredLists) -> Cleaned:
+        """Files that stay are logged: no later expiry finds them. Raises TaskRefused
+        `metadata_file_gone` where another expiry has removed what was retained a moment ago: the
+        journal stays for the next one."""
+        try:
+            outside = None
+            if owner_agrees(table.properties):
+                outside = rule_of_outside(self.tables, table, self.tables.of(table.identity))
+            known = self.lists.manifests, self.names.names
+            cleaned = clean(table, expired, outside, *known)
+        except MetadataFileGone as error:
+            text = f"another expiry of the table runs at this moment: {error}"
+            raise TaskRefused(error.reason, text, retryable=True) from error
+        end_journal(table)
+        self.lists.keep(table, {one.manifest_list for one in table.snapshots})
+        for path, why in islice(cleaned.left.items(), SHOWN):
+            self.log.warning("file_left", table=table.identity, path=path, why=why)
+        return cleaned
+
+    def _result(
+        self,
+        order: ExpireSnapshots,
+        before: LoadedTable,
+        after: LoadedTable,
+        deleted: int,
+        reason: str | None,
+        numbers: Mapping[str, int] = NOTHING,
+    ) -> SnapshotsExpired:
+        times = [snapshot.timestamp_ms for snapshot in after.snapshots]
+        return SnapshotsExpired(
+            task_id=order.task_id,
+            table=order.table,
+            action=order.action,
+            expired=sum(not after.retains(one.snapshot_id) for one in before.snapshots),
+            remaining=len(times),
+            oldest_snapshot_ms=min(times, default=None),
+            deleted_files=deleted,
+            refused_reason=reason,
+            worker=self.worker,
+            finished_at_ms=self.now_ms(),
+            numbers={name: float(number) for name, number in numbers.items() if number},
+        )

@@ -1,0 +1,45 @@
+"""Takes delete files that apply to nothing out of a table, in one commit of metadata alone: no data
+file and no delete file is read or written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from firnline_domain.records.orders import TableOrder
+from firnline_domain.records.results import TableResult, table_result
+from firnline_iceberg.commit.java_commits import JavaCommits
+from firnline_iceberg.metadata.entries import DeleteFileEntry
+from firnline_iceberg.scan.dangling_deletes import dangling_deletes
+from firnline_iceberg.table.catalog_client import Tables
+from firnline_iceberg.table.loaded_table import LoadedTable
+
+from firnline_worker.table_actions.commit_removals import Removal, remove
+
+
+@dataclass(frozen=True)
+class DanglingDeleteRemover:
+    """Turns an order into its result. The commit is pinned to the head that was examined: after a
+    rollback an older data file may be back, and its deletes with it."""
+
+    tables: Tables
+    commits: JavaCommits
+    worker: str
+    now_ms: Callable[[], int]
+
+    def remove(self, order: TableOrder) -> TableResult:
+        """Raises TaskRefused, RetryLater."""
+
+        def look(table: LoadedTable, head: int) -> Removal:
+            found = dangling_deletes(table, head)
+            return Removal(found, self._result(order, found))
+
+        return remove(self.tables, self.commits, order, look, self._result(order, ()))
+
+    def _result(self, order: TableOrder, found: Sequence[DeleteFileEntry]) -> TableResult:
+        numbers = {
+            "removed_delete_files": float(len(found)),
+            "removed_deletes": float(sum(one.records for one in found)),
+            "removed_bytes": float(sum(one.bytes for one in found)),
+        }
+        return table_result(order, self.worker, self.now_ms(), numbers)

@@ -1,0 +1,110 @@
+"""Rewrites a table's small manifests, data and delete ones, through Iceberg's own action: sorted by
+partition, so that a reader of few partitions opens few manifests. No row and no data file changes.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from firnline_domain.base.numbers import whole
+from firnline_domain.errors import CatalogUnreachable
+from firnline_domain.identity import MAIN
+from firnline_domain.records.orders import TableOrder
+from firnline_domain.records.results import TableResult, table_result
+from firnline_iceberg.commit.rewrite import of_task
+from firnline_iceberg.metadata.avro_reader import MetadataFileGone
+from firnline_iceberg.metadata.manifest_reader import ManifestFile
+from firnline_iceberg.table.catalog_client import Tables
+from firnline_iceberg.table.loaded_table import LoadedTable
+from py4j.protocol import Py4JJavaError
+
+from firnline_worker.spark.java_api import JavaTables
+
+TARGET_BYTES = "commit.manifest.target-size-bytes"
+TARGET_RANGE, DEFAULT_TARGET_BYTES = whole(1_000, 1 << 30), 8 << 20
+FULL_SHARE = 0.75  # of the target, from which on a manifest is left alone
+TRIES = 3  # a writer that merges manifests takes some away from under us
+
+
+@dataclass(frozen=True)
+class ManifestRewriter:
+    """Turns an order into its result."""
+
+    tables: Tables
+    java: JavaTables
+    worker: str
+    now_ms: Callable[[], int]
+
+    def rewrite(self, order: TableOrder) -> TableResult:
+        """Raises TaskRefused, RetryLater."""
+        before = _manifests(self.tables.load(order.table))
+        for attempt in range(TRIES):
+            try:
+                if not (chosen := list(small_manifests(self.tables.load(order.table)))):
+                    break
+                for small in chosen:
+                    self._run(order, small)
+            except (Py4JJavaError, MetadataFileGone) as error:
+                if attempt == TRIES - 1:
+                    raise CatalogUnreachable(f"rewrite_manifests: {_text(error)}") from error
+        after = _manifests(self.tables.load(order.table))
+        stayed = {one.path for one in after}
+        rewritten = [one for one in before if one.path not in stayed]
+        numbers = {
+            "manifests_before": float(len(before)),
+            "manifests_after": float(len(after)),
+            "manifests_rewritten": float(len(rewritten)),
+            "manifest_bytes_rewritten": float(sum(one.length for one in rewritten)),
+        }
+        return table_result(order, self.worker, self.now_ms(), numbers)
+
+    def _run(self, order: TableOrder, small: Sequence[ManifestFile]) -> None:
+        actions = self.java.iceberg.spark.actions.SparkActions.get(self.java.session)
+        action = actions.rewriteManifests(self.java.load(order.table).java)
+        action = action.specId(small[0].spec_id).rewriteIf(_Among(small))
+        for name, value in of_task(order.task_id, order.table.uuid).items():
+            action = action.snapshotProperty(name, value)
+        action.execute()
+
+
+def small_manifests(table: LoadedTable) -> Iterator[list[ManifestFile]]:
+    """Those of each spec that fill fewer manifests together; of a spec without, nothing."""
+    target = TARGET_RANGE.read(table.properties.get(TARGET_BYTES, "")) or DEFAULT_TARGET_BYTES
+    small: dict[int, dict[bool, list[ManifestFile]]] = defaultdict(lambda: defaultdict(list))
+    for one in _manifests(table):
+        if one.length < FULL_SHARE * target:
+            small[one.spec_id][one.holds_deletes].append(one)
+    for of_spec in small.values():
+        chosen = [
+            one
+            for manifests in of_spec.values()
+            if len(manifests) > 1 + sum(one.length for one in manifests) // target
+            for one in manifests
+        ]
+        if chosen:
+            yield chosen
+
+
+def _manifests(table: LoadedTable) -> Sequence[ManifestFile]:
+    return table.manifests(table.head(MAIN))
+
+
+def _text(error: BaseException) -> str:
+    cause = error.java_exception if isinstance(error, Py4JJavaError) else error
+    return str(cause)[:1000]
+
+
+class _Among:
+    """A Java predicate: one of these manifests."""
+
+    def __init__(self, manifests: Sequence[ManifestFile]) -> None:
+        self._paths = {one.path for one in manifests}
+
+    def test(self, manifest: Any) -> bool:
+        return manifest.path() in self._paths
+
+    class Java:
+        implements = ("java.util.function.Predicate",)

@@ -1,0 +1,62 @@
+"""What a worker says of the orders that it is at work on."""
+
+from __future__ import annotations
+
+import pytest
+from firnline_adapters.in_memory import MemoryBroker, MemoryPublisher
+from firnline_domain.identity import Scope
+from firnline_domain.policy.partition.deadlines import HEARTBEAT_MS
+from firnline_domain.records.orders import RewriteFiles
+from firnline_domain.records.results import TaskRunning
+from firnline_worker.host.heartbeats import EVENTS, Heartbeats
+
+from tests.kit.names import TABLE
+
+ORDER = RewriteFiles("t1", TABLE, "main", Scope(0, "[]"), "compact", "r", 7, 3, 100, 10**14)
+
+
+class Bench:
+    def __init__(self) -> None:
+        self.broker = MemoryBroker()
+        self.now_ms = 1_000
+        self.heartbeats = Heartbeats(MemoryPublisher(self.broker), "w", lambda: self.now_ms)
+
+    def after(self, ms: int) -> list[TaskRunning]:
+        """All that was said until so much later."""
+        self.now_ms += ms
+        self.heartbeats.send()
+        return self.broker.records(EVENTS)
+
+
+def test_an_order_is_spoken_of_every_minute_from_the_first_on() -> None:
+    bench = Bench()
+    with bench.heartbeats.during(ORDER):
+        assert bench.after(HEARTBEAT_MS - 1) == []
+        [first] = bench.after(1)
+        assert (first.task_id, first.attempt, first.scope) == ("t1", 3, ORDER.scope)
+        assert (first.started_at_ms, first.at_ms, first.finished) == (1_000, 61_000, False)
+        assert len(bench.after(HEARTBEAT_MS - 1)) == 1
+        assert len(bench.after(1)) == 2
+    *_, last = bench.after(0)
+    assert last.finished
+    assert len(bench.after(10 * HEARTBEAT_MS)) == 3
+
+
+def test_a_short_task_costs_no_record() -> None:
+    bench = Bench()
+    with bench.heartbeats.during(ORDER):
+        bench.after(HEARTBEAT_MS - 1)
+    assert bench.after(HEARTBEAT_MS) == []
+
+
+def test_a_task_without_a_result_is_not_called_finished() -> None:
+    bench = Bench()
+
+    def given_up() -> None:
+        with bench.heartbeats.during(ORDER):
+            bench.after(HEARTBEAT_MS)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        given_up()
+    assert [one.finished for one in bench.after(10 * HEARTBEAT_MS)] == [False]

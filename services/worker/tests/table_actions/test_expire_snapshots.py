@@ -1,0 +1,124 @@
+"""How old a snapshot must be, where the clocks of planner and worker do not agree."""
+
+from __future__ import annotations
+
+import dataclasses
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from firnline_domain.base.values import replace
+from firnline_domain.errors import TaskRefused
+from firnline_domain.identity import TableName
+from firnline_iceberg.table.in_memory import MemoryCatalog, MemoryTables
+from firnline_iceberg.table.loaded_table import LoadedTable
+from firnline_iceberg.table.reachability import refuse_if_hidden
+from firnline_worker.table_actions.expire_snapshots import Expirer, agreed_ms
+from pyiceberg.schema import Schema
+from pyiceberg.serializers import ToOutputFile
+from pyiceberg.types import LongType, NestedField
+
+from tests.kit.expiries import expire
+
+HOUR = 3_600_000
+NOW, AGE = 1_000 * HOUR, 120 * HOUR
+
+
+@pytest.mark.parametrize(
+    ("ahead", "waited", "agreed"),
+    [
+        (0, 0, NOW - AGE),
+        (0, HOUR, NOW - AGE),  # the order lay about: what it says still holds
+        (HOUR, 0, NOW - AGE),  # the planner's clock is ahead: ours decides
+        (-HOUR, 0, NOW - HOUR - AGE),  # it is behind: less is expired
+    ],
+)
+def test_both_clocks_must_call_a_snapshot_old(ahead: int, waited: int, agreed: int) -> None:
+    ordered = NOW + ahead
+    order = expire("t", TableName("u", ("db",), "t"), ordered - AGE, ordered)
+    assert agreed_ms(order, NOW + waited) == agreed
+
+
+class LeavesOut(MemoryTables):
+    """A catalog that tells of the heads of refs alone."""
+
+    def load(self, table: TableName) -> LoadedTable:
+        found = super().load(table)
+        place = found.io.new_output(found.metadata_location)
+        ToOutputFile.table_metadata(found.metadata, place, overwrite=True)
+        heads = [found.head("main")]
+        return dataclasses.replace(
+            found, metadata=found.metadata.model_copy(update={"snapshots": heads})
+        )
+
+
+def test_nothing_is_expired_where_the_catalog_leaves_snapshots_out(tmp_path: Path) -> None:
+    catalog = MemoryCatalog(f"file://{tmp_path}")
+    table = catalog.make("db.t", Schema(NestedField(1, "id", LongType())))
+    for number in range(2):
+        table.append(pa.table({"id": [number]}))
+    name = TableName(str(table.metadata.table_uuid), ("db",), "t")
+    unused: Any = None
+    tables: Any = LeavesOut(catalog)
+    expirer = Expirer(tables, unused, lambda _: (), "w", lambda: NOW)
+    order = expire("t", name, NOW, NOW)
+    with pytest.raises(TaskRefused) as refused:
+        expirer.expire(order)
+    assert refused.value.reason == "snapshots_hidden"
+
+
+class Stored(MemoryTables):
+    """A catalog whose metadata files are in the storage."""
+
+    def load(self, table: TableName) -> LoadedTable:
+        found = super().load(table)
+        place = found.io.new_output(found.metadata_location)
+        ToOutputFile.table_metadata(found.metadata, place, overwrite=True)
+        return found
+
+
+@pytest.mark.parametrize("announces", [True, False])
+def test_nothing_is_expired_while_another_table_has_the_uuid(
+    tmp_path: Path, announces: bool
+) -> None:
+    """Of either of the two; when one is dropped, the other is its own again."""
+    catalog = MemoryCatalog(f"file://{tmp_path}")
+    table = catalog.make("db.t", Schema(NestedField(1, "id", LongType())))
+    table.append(pa.table({"id": [1]}))
+    catalog.clone("dev.copy", "db.t")
+    uuid = str(table.metadata.table_uuid)
+    unused: Any = None
+    for name, other in ((("db", "t"), "dev.copy"), (("dev", "copy"), "db.t")):
+        order = expire("t", TableName(uuid, name[:1], name[1]), NOW, NOW)
+        order = replace(order, begins_at_ms=NOW if announces else None, agreed=True)
+        tables: Any = Stored(catalog)
+        clocks = {"the storage": NOW}
+        expirer = Expirer(
+            tables, unused, lambda _: (), "w", lambda: NOW, ask=lambda _, seen=clocks: seen
+        )
+        with pytest.raises(TaskRefused, match=other) as refused:
+            expirer.expire(order)
+        assert refused.value.reason == "shared_identity"
+
+
+class NamesAnothers(MemoryTables):
+    """A catalog whose metadata file is not the table's."""
+
+    def load(self, table: TableName) -> LoadedTable:
+        found = super().load(table)
+        place = found.io.new_output(found.metadata_location)
+        another = found.metadata.model_copy(update={"table_uuid": uuid.uuid4()})
+        ToOutputFile.table_metadata(another, place, overwrite=True)
+        return found
+
+
+def test_nothing_is_expired_by_another_tables_metadata_file(tmp_path: Path) -> None:
+    catalog = MemoryCatalog(f"file://{tmp_path}")
+    table = catalog.make("db.t", Schema(NestedField(1, "id", LongType())))
+    table.append(pa.table({"id": [1]}))
+    name = TableName(str(table.metadata.table_uuid), ("db",), "t")
+    with pytest.raises(TaskRefused) as refused:
+        refuse_if_hidden(NamesAnothers(catalog).load(name))
+    assert refused.value.reason == "metadata_of_another"
