@@ -22,6 +22,7 @@ from firnline_iceberg.removal.sweep import Sweeper, Swept
 from firnline_iceberg.storage import s3_client
 from firnline_iceberg.storage.file_io import file_io
 from firnline_iceberg.storage.vended_credentials import Credential, Vended
+from firnline_iceberg.table.catalog_client import fresh_credentials
 from firnline_iceberg.table.in_memory import MemoryCatalog, MemoryTables
 from firnline_iceberg.table.loaded_table import LoadedTable
 from pyiceberg.io import FileIO
@@ -64,7 +65,8 @@ class Lake(MemoryCatalog):
         without = {name: one for name, one in self.settings.items() if name not in keys}
         credential = Credential(location, keys, time.time())
         connection = CatalogConnection("lake", {"uri": "http://g"})
-        return file_io(without, location, Vended(connection, {}, ("ns", "t"), (credential,)))
+        vended = Vended(connection, {}, ("ns", "t"), (credential,), fresh_credentials)
+        return file_io(without, location, vended)
 
     def load_table(self, identifier: Any) -> Table:
         table = super().load_table(identifier)

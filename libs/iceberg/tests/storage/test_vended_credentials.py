@@ -15,6 +15,7 @@ from firnline_iceberg.storage.errors import is_denied
 from firnline_iceberg.storage.file_io import TableStorage, file_io
 from firnline_iceberg.storage.vended_credentials import (
     LONG_S,
+    Ask,
     Credential,
     Credentials,
     Vended,
@@ -22,7 +23,7 @@ from firnline_iceberg.storage.vended_credentials import (
     credentials_of,
 )
 from firnline_iceberg.storage.vended_file_io import VendedFileIO
-from firnline_iceberg.table.catalog_client import refuse_remote_signing
+from firnline_iceberg.table.catalog_client import fresh_credentials, refuse_remote_signing
 
 LAKE = CatalogConnection("lake", {"uri": "http://g"})
 
@@ -39,8 +40,8 @@ def keys(name: str, ends_in_s: float | None = None, prefix: str = "s3://b/t") ->
 def vended(request: pytest.FixtureRequest) -> Callable[..., Vended]:
     """Of a table of this test's own."""
 
-    def made(*first: Credential) -> Vended:
-        return Vended(LAKE, {}, ("db", request.node.name), first)
+    def made(*first: Credential, ask: Ask = fresh_credentials) -> Vended:
+        return Vended(LAKE, {}, ("db", request.node.name), first, ask)
 
     return made
 
@@ -87,9 +88,9 @@ def test_threads_ask_once_between_them(vended: Callable[..., Vended]) -> None:
         time.sleep(0.05)
         return (keys("new", 3600),)
 
-    old = vended(keys("old", -1))
+    old = vended(keys("old", -1), ask=ask)
     with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda _: old.credential("s3://b/t/f", None, ask), range(16)))
+        found = list(pool.map(lambda _: old.credential("s3://b/t/f"), range(16)))
     assert {one.config["s3.access-key-id"] for one in found if one} == {"new"}
     assert len(asked) == 1
 
@@ -98,13 +99,14 @@ def test_keys_that_are_refused_are_replaced_but_not_young_ones(
     vended: Callable[..., Vended],
 ) -> None:
     old = Credential("", keys("old").config, time.time() - 5)
-    ours = vended(old)
+    answers = iter([(keys("new", prefix=""),)])  # asked once more it raises StopIteration
+    ours = vended(old, ask=lambda *_: next(answers))
     first = ours.credential("s3://b/t")
     assert first is not None
-    new = ours.credential("s3://b/t", first, lambda *_: (keys("new", prefix=""),))
+    new = ours.credential("s3://b/t", first)
     assert new is not None
     assert new.config["s3.access-key-id"] == "new"
-    assert ours.credential("s3://b/t", new, lambda *_: pytest.fail("asked again")) is new
+    assert ours.credential("s3://b/t", new) is new
 
 
 def test_a_clock_that_was_set_back_since_keeps_no_dead_keys(vended: Callable[..., Vended]) -> None:
@@ -113,8 +115,8 @@ def test_a_clock_that_was_set_back_since_keeps_no_dead_keys(vended: Callable[...
     assert ended.is_due(time.time())
     assert not Credential("", keys("k", 20).config, time.time() + hour_s).is_due(time.time())
     unsaid = Credential("", keys("unsaid").config, time.time() + hour_s)
-    one = vended(unsaid)
-    found = one.credential("s3://b/t/f", unsaid, lambda *_: (keys("new"),))
+    one = vended(unsaid, ask=lambda *_: (keys("new"),))
+    found = one.credential("s3://b/t/f", unsaid)
     assert found is not None
     assert found.config["s3.access-key-id"] == "new"
 
@@ -124,10 +126,10 @@ def test_while_keys_last_a_catalog_may_be_away(vended: Callable[..., Vended]) ->
         raise CatalogUnreachable("away")
 
     due = Credential("", {**keys("k", 5).config}, time.time() - 60)
-    assert vended(due).credential("s3://b/t", None, away) is due
-    ended = Vended(LAKE, {}, ("db", "ended"), (keys("k", -5),))
+    assert vended(due, ask=away).credential("s3://b/t") is due
+    ended = Vended(LAKE, {}, ("db", "ended"), (keys("k", -5),), away)
     with pytest.raises(CatalogUnreachable):
-        ended.credential("s3://b/t/f", None, away)
+        ended.credential("s3://b/t/f")
 
 
 def test_newer_keys_of_a_load_serve_who_was_given_older_ones(
@@ -147,7 +149,7 @@ def test_what_travels_to_executors_is_of_the_storage_alone() -> None:
     assert io.properties == {"s3.endpoint": "http://s3", "client.region": "r", **retries}
     storage = TableStorage.of(io, "s3://b/t")
     assert b"cAnAry" not in pickle.dumps(storage)
-    vended = Vended(LAKE, {}, ("db", "t"), (keys("k", 60),))
+    vended = Vended(LAKE, {}, ("db", "t"), (keys("k", 60),), fresh_credentials)
     again: TableStorage = pickle.loads(pickle.dumps(TableStorage({}, "s3://b/t", vended)))
     made = again.io()
     assert isinstance(made, VendedFileIO)

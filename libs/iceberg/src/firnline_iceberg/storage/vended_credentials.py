@@ -94,16 +94,16 @@ Ask = Callable[[CatalogConnection, Mapping[str, str], tuple[str, ...]], Credenti
 @dataclass(frozen=True)
 class Vended:
     """The keys of one table as they came with it, and of whom others are had. `identifier`: its
-    namespace and name; `properties`: further ones of the catalog's client."""
+    namespace and name; `properties`: further ones of the catalog's client; `ask`: a function of a
+    module, which travels by its name."""
 
     connection: CatalogConnection
     properties: Mapping[str, str]
     identifier: tuple[str, ...]
     first: Credentials = field(repr=False)
+    ask: Ask = field(repr=False)
 
-    def credential(
-        self, location: str, refused: Credential | None = None, ask: Ask | None = None
-    ) -> Credential | None:
+    def credential(self, location: str, refused: Credential | None = None) -> Credential | None:
         """What opens `location` now; None: the catalog has nothing for it. `refused`: by the
         storage. Raises RetryLater where the catalog does not answer, and what we have has ended."""
         held = _held(self)
@@ -115,7 +115,7 @@ class Vended:
             if known is None or not (known.is_due(now_s) or _is_stale(known, refused, now_s)):
                 return known
             try:
-                held.take((ask or _asked)(self.connection, self.properties, self.identifier))
+                held.take(self.ask(self.connection, self.properties, self.identifier))
             except Exception:
                 if known.ends_s is None or known.ends_s <= time.time():
                     raise
@@ -152,11 +152,3 @@ def _held(vended: Vended) -> _Held:
         while len(_known) > _MOST:
             del _known[next(iter(_known))]
         return found
-
-
-def _asked(
-    connection: CatalogConnection, properties: Mapping[str, str], identifier: tuple[str, ...]
-) -> Credentials:
-    from firnline_iceberg.table.catalog_client import fresh_credentials  # executors need it seldom
-
-    return fresh_credentials(connection, properties, identifier)

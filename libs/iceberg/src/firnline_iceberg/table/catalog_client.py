@@ -318,7 +318,8 @@ class _Catalog(RestCatalog):
         found = _credentials(table_response.config, table_response.storage_credentials)
         vended = None
         if found:
-            vended = Vended(self._connection, self._properties, identifier_tuple, found)
+            table = self._connection, self._properties, identifier_tuple
+            vended = Vended(*table, found, fresh_credentials)
         return Table(
             identifier=identifier_tuple,
             metadata=table_response.metadata,

@@ -1,26 +1,17 @@
-"""What a recorded path means, and where a table's own files lie: the one reader of paths.
-
-Libraries read a path in different ways: PyIceberg cuts it at `#`, `?` and `;`, Hadoop takes out
-`//` and `..`, object stores take all as it stands. So only spellings that mean one place to every
-reader are accepted (`address`), and libraries are given the store and the key, never the text. The
-rest is nobody's: it is neither read, written, moved nor deleted.
-"""
+"""Where a table's own files lie."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from firnline_domain.errors import TaskRefused
 from firnline_domain.identity import normal_path
 
 from firnline_iceberg.storage.local_files import link_on
 from firnline_iceberg.storage.paths import Address, address, folder_of
-
-if TYPE_CHECKING:  # the storage of a loaded table asks this module
-    from firnline_iceberg.table.loaded_table import LoadedTable
+from firnline_iceberg.table.loaded_table import LoadedTable
 
 CONTENT_PROPERTIES = (
     "write.data.path",
