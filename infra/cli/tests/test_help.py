@@ -9,10 +9,10 @@ import sys
 from pathlib import Path
 
 import click
-import firnline_cli
 import pytest
 from click.testing import CliRunner
-from firnline_cli.__main__ import COMMANDS, main
+from firnline_cli import commands
+from firnline_cli.__main__ import COMMANDS, MODULES, main
 
 HEAVY = {
     "confluent_kafka",
@@ -51,8 +51,9 @@ def test_what_asks_a_console_needs_neither_broker_nor_catalog(name: str) -> None
 
 
 def test_every_command_is_listed_with_a_short_line() -> None:
-    modules = {path.stem for path in Path(firnline_cli.__file__).parent.glob("[a-z]*.py")}
-    assert {name.replace("-", "_") for name in COMMANDS} == modules
+    folder = Path(commands.__file__).parent
+    modules = {f"{path.parent.name}.{path.stem}" for path in folder.glob("*/[a-z]*.py")}
+    assert {name.removeprefix("firnline_cli.commands.") for name in MODULES.values()} == modules
     assert [text for text in COMMANDS.values() if len(text) > 45] == []
     text = CliRunner().invoke(main, ["--help"]).output
     assert all(f"  {name} " in text and line in text for name, line in COMMANDS.items())

@@ -1,5 +1,5 @@
-"""`firnline run TABLE ACTION` in this process: what `firnline_cli.running.local_run` does, on a Spark
-session and a small JVM that are there already."""
+"""`firnline run TABLE ACTION` in this process: what `firnline_cli.running.local_run` does, on a
+Spark session and a small JVM that are there already."""
 
 from __future__ import annotations
 
@@ -77,7 +77,8 @@ class Runner:
         def later(*_: Any) -> int:
             return now_ms() + is_later
 
-        clocks = "firnline_iceberg.removal.catalog_and_storage_clocks"  # all of them: one alone is not believed
+        # all of them: one alone is not believed
+        clocks = "firnline_iceberg.removal.catalog_and_storage_clocks"
         with (
             patch("firnline_worker.bootstrap.now_ms", later),
             patch(f"{clocks}.storage_now_ms", later),

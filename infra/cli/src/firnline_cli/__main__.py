@@ -51,7 +51,13 @@ GROUPS: dict[str, dict[str, str]] = {
         "demo": "Run writers, compare before and after.",
     },
 }
+PACKAGES = ("look", "act", "existing_tables", "setup", "stack")  # of GROUPS, in this order
 COMMANDS = {name: text for group in GROUPS.values() for name, text in group.items()}
+MODULES = {
+    name: f"firnline_cli.commands.{package}.{name.replace('-', '_')}"
+    for package, group in zip(PACKAGES, GROUPS.values(), strict=True)
+    for name in group
+}
 EPILOG = """Exit code: 0 done, 1 failed or not possible, 2 wrong arguments.
 
 \b
@@ -60,7 +66,7 @@ Completion, or with zsh_source, fish_source:
 
 
 class Commands(click.Group):
-    """Finds `firnline SOME-NAME` in firnline_cli.some_name."""
+    """Finds a command in its module of `firnline_cli.commands`."""
 
     def invoke(self, ctx: click.Context) -> Any:
         """Errors quote addresses, which may have passwords; a terminal is often shared."""
@@ -91,7 +97,7 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        command = import_module(f"firnline_cli.{cmd_name.replace('-', '_')}").command
+        command = import_module(MODULES[cmd_name]).command
         assert isinstance(command, click.Command)
         return command
 

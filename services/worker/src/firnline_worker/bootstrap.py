@@ -238,7 +238,8 @@ def handlers_of(
 def table_actions(
     tables: Tables, java: JavaTables, commits: JavaCommits, host: Host, keys: Keyring
 ) -> TableActions:
-    """Who carries out which action on a whole table (`firnline_domain.policy.table_action.registry`)."""
+    """Who carries out which action on a whole table
+    (`firnline_domain.policy.table_action.registry`)."""
     name, started = host.worker, host.leases.started_from
     return {
         EXPIRE: Expirer(tables, java, started, name, now_ms, keys=keys).expire,

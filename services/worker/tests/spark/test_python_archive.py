@@ -30,7 +30,8 @@ def ran(unpacked: Path, code: str) -> str:
 
 def test_it_runs_what_a_group_runs_and_all_of_it_is_its_own(unpacked: Path) -> None:
     code = (
-        "import sys, firnline_worker.spark.daemon, firnline_worker.spark.executor_check, pyarrow.fs, ssl\n"
+        "import sys, firnline_worker.spark.daemon, firnline_worker.spark.executor_check\n"
+        "import pyarrow.fs, ssl\n"
         "import firnline_iceberg.table.catalog_client, firnline_iceberg.connection.auth\n"
         "pyarrow.fs.S3FileSystem(endpoint_override='http://127.0.0.1:1')\n"
         "files = (getattr(one, '__file__', None) for one in sys.modules.values())\n"

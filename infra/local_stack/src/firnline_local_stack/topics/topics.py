@@ -1,8 +1,8 @@
 """Topics as their files in firnline_schemas describe them, made on a broker.
 
 `firnline topics` makes them on FIRNLINE_KAFKA, those of FIRNLINE_GROUPS as well; so does
-`python -m firnline_local_stack.topics.topics` where that command is not installed. With `--buckets N` it adds
-buckets to a fleet that runs (docs/operate/scale.md).
+`python -m firnline_local_stack.topics.topics` where that command is not installed. With
+`--buckets N` it adds buckets to a fleet that runs (docs/operate/scale.md).
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Records that are too large for their topic, made smaller so that their readers still do right.
 
 Each step leaves out more than the one before it; the first that fits is sent. A record without
-steps, or whose last step is still too large, is not sent (`firnline_adapters.records.record_sizes`).
+steps, or whose last step is still too large, is not sent
+(`firnline_adapters.records.record_sizes`).
 """
 
 from __future__ import annotations

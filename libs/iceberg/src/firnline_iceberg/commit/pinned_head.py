@@ -1,5 +1,5 @@
-"""A ref's head as decisions want it (`firnline_domain.commits.pinned_head.Head`), and rewrites that are
-planned on it as Java wants them."""
+"""A ref's head as decisions want it (`firnline_domain.commits.pinned_head.Head`), and rewrites that
+are planned on it as Java wants them."""
 
 from __future__ import annotations
 

@@ -140,7 +140,7 @@ class IcebergJvm:
 def _start(iceberg_jars: str, heap_bytes: int) -> subprocess.Popen[bytes]:
     require_user()
     jars = map(str, paths(iceberg_jars))
-    with as_file(files("firnline_iceberg").joinpath("log4j2.json")) as log_settings:
+    with as_file(files("firnline_iceberg.java").joinpath("log4j2.json")) as log_settings:
         argv = [
             _java(),
             f"-Xmx{heap_bytes}",

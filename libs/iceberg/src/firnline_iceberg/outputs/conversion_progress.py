@@ -1,5 +1,5 @@
-"""Marks of a conversion's slices (`firnline_domain.commits.conversion_progress`) as files beside the table's
-metadata, each on the write-ahead list of its run.
+"""Marks of a conversion's slices (`firnline_domain.commits.conversion_progress`) as files beside
+the table's metadata, each on the write-ahead list of its run.
 
 The record that names one has its SHA-256. What cannot be read, or is another file by now, says
 nothing: the data files are read again.

@@ -25,8 +25,8 @@ _PUT = (
 
 
 class SqliteOutbox:
-    """See `firnline_gateway.outbox.outbox.Outbox`. The file is opened by the first transaction, in the
-    thread that runs it, and again after each failure: a disk that comes back is used again."""
+    """See `firnline_gateway.outbox.outbox.Outbox`. The file is opened by the first transaction, in
+    the thread that runs it, and again after each failure: a disk that comes back is used again."""
 
     def __init__(self, file: Path) -> None:
         self._file = file

@@ -1,6 +1,6 @@
-"""Names of outputs, which are on a write-ahead list (`firnline_iceberg.outputs.write_ahead_list`) before the
-stage starts. The list lies beside the table's metadata files, and beside it the row map and the
-marks, which are on the list.
+"""Names of outputs, which are on a write-ahead list (`firnline_iceberg.outputs.write_ahead_list`)
+before the stage starts. The list lies beside the table's metadata files, and beside it the row map
+and the marks, which are on the list.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 table, at another place. Or only counts them, to be announced.
 
 Every step is decided by what table and archive say at that moment
-(`firnline_domain.commits.archive_rounds`), and no step by what this process remembers: a worker that
-comes after a killed one ends its round.
+(`firnline_domain.commits.archive_rounds`), and no step by what this process remembers: a worker
+that comes after a killed one ends its round.
 """
 
 from __future__ import annotations

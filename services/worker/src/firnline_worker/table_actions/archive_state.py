@@ -1,5 +1,5 @@
-"""What a table and its archive hold, for `firnline_domain.commits.archive_rounds`: read from manifests,
-and from footers where `file_ages` asks for them."""
+"""What a table and its archive hold, for `firnline_domain.commits.archive_rounds`: read from
+manifests, and from footers where `row_age` asks for them."""
 
 from __future__ import annotations
 
