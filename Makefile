@@ -2,7 +2,7 @@
 PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
-MEMBERS := schemas $(wildcard libs/*) $(wildcard services/*) infra/local_stack infra/demo infra/standalone
+MEMBERS := $(patsubst %/pyproject.toml,%,$(wildcard schemas/pyproject.toml libs/*/pyproject.toml services/*/pyproject.toml infra/*/pyproject.toml))
 STAMP := $(VENV)/.ready
 export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 
@@ -109,9 +109,10 @@ readers: setup ## The rewrite's outputs as ClickHouse reads them too (chdb and p
 	PYTHONPATH=$(CURDIR)/$(VENV)/readers $(BIN)/pytest tests/integration/worker/test_independent_readers.py
 
 .PHONY: lint
-lint: setup ## Ruff: rules and format
+lint: setup ## Ruff: rules and format; import-linter: who imports whom
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
 
 .PHONY: format
 format: setup ## Let ruff write the format
@@ -217,4 +218,4 @@ docs: $(VENV)/docs/.ready ## Build the documentation into site/, with strict lin
 
 .PHONY: clean
 clean: ## Remove the environment and all local state
-	rm -rf $(VENV) site .firnline .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) site .firnline .mypy_cache .ruff_cache .import_linter_cache .pytest_cache

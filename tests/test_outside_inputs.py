@@ -53,7 +53,9 @@ def find_readers(source: str) -> set[str]:
 def find_modules() -> Iterator[tuple[str, set[str]]]:
     for path in sorted([*ROOT.glob("schemas/src/**/*.py"), *ROOT.glob("*/*/src/**/*.py")]):
         parts = path.relative_to(ROOT).with_suffix("").parts
-        if parts[0] != "infra" and (readers := find_readers(path.read_text())):
+        if (parts[0] != "infra" or parts[1] == "cli") and (
+            readers := find_readers(path.read_text())
+        ):
             yield ".".join(parts[parts.index("src") + 1 :]).removesuffix(".__init__"), readers
 
 
