@@ -81,6 +81,8 @@ def test_a_committer_stands_still_where_results_wait_and_none_comes_to_its_end()
     tasks = OpenTasks()
     first = make("rewrite_finished/native")
     second = replace(first, task_id="second")
+    tasks.take(replace(first, task_id="zero"), 1.0)
+    assert tasks.standstill_s("committer", 8.0) == 0.0
     tasks.take(replace(make("rewrite_conflicted/new_position_deletes"), task_id="zero"), 9.0)
     tasks.take(first, 10.0)
     tasks.take(second, 14.0)

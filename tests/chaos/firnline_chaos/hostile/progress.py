@@ -97,6 +97,7 @@ class OpenTasks:
         default_factory=lambda: {service: set() for service in BY_TASKS}
     )
     since_s: dict[str, float] = field(default_factory=dict)
+    _warm: set[str] = field(default_factory=set)
     _ended: dict[str, set[str]] = field(
         default_factory=lambda: {service: set() for service in BY_TASKS}
     )
@@ -115,8 +116,8 @@ class OpenTasks:
     def standstill_s(self, service: str, now_s: float) -> float:
         """Since a task waits, and none of them has come to its end. The first one of all may take
         its time: a JVM that loads its classes for it."""
-        begun = self.waiting[service] and self._ended[service]
-        return now_s - self.since_s[service] if begun else 0.0
+        judged = self.waiting[service] and service in self._warm
+        return now_s - self.since_s[service] if judged else 0.0
 
     def _begin(self, service: str, task: str, now_s: float) -> None:
         if task in self._ended[service]:
@@ -127,6 +128,8 @@ class OpenTasks:
 
     def _end(self, service: str, task: str, now_s: float) -> None:
         self._ended[service].add(task)
+        if task in self.waiting[service]:
+            self._warm.add(service)
         self.waiting[service].discard(task)
         self.since_s[service] = now_s
 
