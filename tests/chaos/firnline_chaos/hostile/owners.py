@@ -184,6 +184,8 @@ class HostileOwners:
         """An entry whose counts and sizes are absurd; its rows are true ones."""
         names = ("record-count", "file-size-in-bytes")
         more = {name: dice.choice(NUMBERS) for name in dice.sample(names, dice.randint(1, 2))}
+        if not self.book.ids["numbers"]:
+            more["record-count"] = 2**62  # the dice may give none that a person must be told of
         sizes = {"keys": [1, 2], "values": [dice.choice(NUMBERS), dice.choice(NUMBERS)]}
         self._append("numbers", {**more, dice.choice(("column-sizes", "value-counts")): sizes})
 
