@@ -54,7 +54,7 @@ test-long: setup ## What `make test` runs a part of: every row of the coverage m
 	FIRNLINE_TEST_LONG=1 $(BIN)/pytest tests/fuzz tests/integration/worker/test_coverage_matrix.py tests/integration/standalone/test_run_beside_others.py
 
 .PHONY: unit
-unit: setup ## Unit tests only: no server, no Spark
+unit: setup ## Unit tests only: no server but a Redis, no Spark
 	$(BIN)/pytest -m "not stack and not spark and not e2e"
 
 .PHONY: integration

@@ -124,7 +124,7 @@ STORAGE = {  # what loads tables or makes a FileIO, and the modules that may nam
     "StaticTable": set(),
     "RestCatalog": {f"{TABLE}.catalog_client"},
     "load_table": {
-        *(f"{TABLE}.catalog_client", f"{TABLE}.in_memory"),
+        f"{TABLE}.catalog_client",
         *("firnline_iceberg.java.api", "firnline_iceberg.commit.java_commits"),
     },
     "FsspecFileIO": set(),

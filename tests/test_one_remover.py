@@ -26,7 +26,6 @@ OWN_FILES = {  # deletions, moves and copies that are of no file of a table
     "firnline_planner.drivers.kafka.local_store": "a key of the planner's store",
     "firnline_planner.drivers.faust.driver": "the planner's own directory",
     "firnline_planner.state.bucket_state": "a key of the planner's store",
-    "firnline_worker.spark.class_archive": "the worker's own directory",
     "firnline_worker.delete_sets.cache": "the worker's own directory",
     "firnline_worker.spark.jvm": "the worker's own directory",
     "firnline_worker.spark.python_archive": "the worker's own directory",

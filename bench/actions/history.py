@@ -15,9 +15,10 @@ from typing import Any
 
 import fastavro
 import pyarrow as pa
-from firnline_iceberg.table.in_memory import MemoryCatalog
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
+
+from tests.kit.memory_catalog import MemoryCatalog
 
 SCHEMA = Schema(NestedField(1, "id", LongType()))
 START_MS, BETWEEN_MS = 1_700_000_000_000, 60_000  # of the first commit, and to the next

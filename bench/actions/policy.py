@@ -27,8 +27,9 @@ from firnline_domain.settings.thresholds import Thresholds
 from firnline_enricher.handlers import Handlers
 from firnline_iceberg.table.catalog_client import Tables
 from firnline_planner.bucket.bucket import Bucket
-from firnline_planner.state.stores import MemoryStore
 from firnline_worker.rewrite.rewriter import Rewriter
+
+from tests.kit.memory_store import MemoryStore
 
 BUCKET = 0
 

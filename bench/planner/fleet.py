@@ -22,8 +22,9 @@ from firnline_domain.records.parts.tallies import FileTally, Tally
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_planner.bucket.bucket import Bucket
 from firnline_planner.state.bucket_state import BucketState
-from firnline_planner.state.stores import MemoryStore
 from firnline_schemas import codec
+
+from tests.kit.memory_store import MemoryStore
 
 SCOPE = Scope(0, '["2026-11-22"]')
 ROUND = 7  # commits until the fragments are gone again: below what a rewrite is ordered for

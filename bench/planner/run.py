@@ -107,9 +107,7 @@ def _size(stage: Stage, scale: float, takeovers: bool) -> dict[str, Any]:
     found: dict[str, Any] = {"seeded": parts.seed(stage), "recovery": parts.cold_start(stage)}
     print(stage.driver, stage.tables, found, flush=True)
     if stage.driver == "kafka" and takeovers:
-        found["takeover"] = {
-            name: takeover(stage, standby) for name, standby in (("cold", False), ("standby", True))
-        }
+        found["takeover"] = {"cold": takeover(stage)}
         print(stage.driver, stage.tables, found["takeover"], flush=True)
     before_s = _additions_s()
     found["throughput"] = parts.throughput(stage, events, random.Random(stage.tables))

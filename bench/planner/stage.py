@@ -61,7 +61,6 @@ class Stage:
     folder: Path
     driver: str
     tables: int
-    standby: bool = False
     app: str = field(default_factory=lambda: f"bench-{uuid.uuid4().hex[:8]}")
 
     @property
@@ -83,7 +82,6 @@ class Stage:
                 "FIRNLINE_PLANNER_APP": self.app,
                 "FIRNLINE_PLANNER_DRIVER": self.driver,
                 "FIRNLINE_BUCKETS": str(BUCKETS),
-                "FIRNLINE_PLANNER_STANDBY": str(self.standby).lower(),
             },
             ready=line.seen,
             prepare=line.mark,

@@ -13,12 +13,11 @@ LOOK_S = 0.05
 RESTORED = re.compile(r"action=restored buckets=(\d+) records=(\d+)")
 
 
-def takeover(stage: Stage, standby: bool) -> dict[str, Any]:
+def takeover(stage: Stage) -> dict[str, Any]:
     """Two planners share the buckets and one is killed: from there until the other one has all.
     Raises RuntimeError where one of them ends by itself."""
-    first = replace(stage, standby=standby)
-    second = replace(first, folder=stage.folder / ("standby" if standby else "second"))
-    with first.planner() as dying, second.planner() as heir:
+    second = replace(stage, folder=stage.folder / "second")
+    with stage.planner() as dying, second.planner() as heir:
         await_idle(dying)
         await_idle(heir)
         said = len(_restored(second))

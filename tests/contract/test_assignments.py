@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import pytest
 from confluent_kafka import Producer
-from firnline_adapters.in_memory import MemoryAssignments, MemoryBroker, MemoryPublisher
+from firnline_adapters.in_memory import MemoryBroker, MemoryPublisher
 from firnline_adapters.kafka.assignments import FollowedAssignments, KafkaAssignments
 from firnline_adapters.kafka.client import Header, KafkaInbox, KafkaPublisher
 from firnline_adapters.observability.logs import Log
@@ -20,6 +20,7 @@ from firnline_domain.records.assignments import TOPIC, Board
 from firnline_domain.records.events import TableAssigned, TableCommitted
 
 from tests.examples import make
+from tests.kit.memory_followers import MemoryAssignments
 from tests.topics import bring_home
 
 BUCKETS = 8

@@ -37,8 +37,8 @@ from firnline_domain.records.results import (
 )
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_planner.bucket.bucket import Bucket
-from firnline_planner.state.stores import MemoryStore
 
+from tests.kit.memory_store import MemoryStore
 from tests.kit.names import TABLE
 
 PARTITIONS = 500

@@ -9,13 +9,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from firnline_adapters.in_memory import MemoryBroker, MemoryPauseReader, MemoryPublisher
+from firnline_adapters.in_memory import MemoryBroker, MemoryPublisher
 from firnline_adapters.kafka.client import KafkaPublisher
 from firnline_adapters.kafka.pauses import KafkaPauseReader
 from firnline_domain.identity import TableName, bucket_of
 from firnline_domain.ports import PauseReader, Publisher
 from firnline_domain.records.orders import PauseMaintenance, ResumeMaintenance
 from firnline_domain.records.pauses import Pause
+
+from tests.kit.memory_followers import MemoryPauseReader
 
 BUCKETS = 8
 TOPIC = "operator-orders"

@@ -17,8 +17,8 @@ from firnline_committer import handlers as committing
 from firnline_committer.pump import Pump as CommitterPump
 from firnline_console.handlers import TOPICS as CONSOLE_TOPICS
 from firnline_console.handlers import on_deliveries, topics_read
-from firnline_console.read_model.in_memory import MemoryReadModel
 from firnline_console.read_model.port import Built
+from firnline_console.read_model.redis import RedisReadModel
 from firnline_domain.identity import bucket_of
 from firnline_domain.policy.fleet.lanes import Lane, topic_of
 from firnline_domain.settings.groups import groups_of
@@ -26,7 +26,6 @@ from firnline_domain.settings.thresholds import Thresholds
 from firnline_enricher.handlers import Handlers as EnricherHandlers
 from firnline_enricher.pump import Pump as EnricherPump
 from firnline_planner.bucket.inputs import Reader
-from firnline_planner.drivers.in_memory.driver import MemoryDriver
 from firnline_planner.handlers.dispatch import FACTS
 from firnline_schemas.topics import Topic, topic
 from firnline_worker.bootstrap import topics_of
@@ -34,8 +33,11 @@ from firnline_worker.handlers import Handlers
 from firnline_worker.host.heartbeats import Heartbeats
 from firnline_worker.host.leases import TaskLeases
 from firnline_worker.loop import MAX_INTERRUPTIONS, TaskLoop
+from redis import Redis
 
 from tests.examples import FOLDER, make
+from tests.kit.console_model import TestReadModel
+from tests.kit.memory_driver import MemoryDriver
 
 UUID = "6f1d9c1e-5d0a-4b7e-9a4e-0d3c1f2b3a49"  # the table of all examples
 BUCKET = bucket_of(UUID, 8)
@@ -139,9 +141,8 @@ class Console(Grouped):
         super().__init__("console", topics_read(groups_of("etl")))
 
     def run(self, broker: MemoryBroker) -> None:
-        model, inbox = Failing(), self.inbox(broker)
-        model.begin(Built("g", 1), replace=False)
-        on_deliveries(model, "g", inbox, inbox.poll(0), Log("t"))
+        inbox = self.inbox(broker)
+        on_deliveries(Failing(Redis()), "g", inbox, inbox.poll(0), Log("t"))
 
 
 class Planner:
@@ -172,7 +173,7 @@ class Broken:
         return broken
 
 
-class Failing(MemoryReadModel):
+class Failing(RedisReadModel):
     def apply(self, generation: str, facts: Sequence[Any]) -> None:
         raise ZeroDivisionError("a bug")
 
@@ -245,8 +246,9 @@ def test_what_has_no_business_on_a_topic_goes_to_dead_letters(broker, service) -
         assert kinds == every - set(described(name).records)
 
 
-def test_the_console_shows_every_record_that_there_is() -> None:
-    model = MemoryReadModel()
+@pytest.mark.stack
+def test_the_console_shows_every_record_that_there_is(redis_url: str) -> None:
+    model = TestReadModel(redis_url)
     model.begin(Built("g", 1), replace=False)
     for record in RECORDS:
         model.apply("g", [record])

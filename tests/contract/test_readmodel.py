@@ -1,24 +1,22 @@
-"""One contract for the console's read model, held by the twin in memory and by Redis itself."""
+"""The console's read model in Redis."""
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
-import redis
-from firnline_console.read_model.in_memory import MemoryReadModel
+from firnline_console.read_model.fold import Key, fold, sums_in, totals_moved, touched
 from firnline_console.read_model.listing import BadQuery, Query
 from firnline_console.read_model.port import Built, Limits, ReadModel, ViewLost
-from firnline_console.read_model.redis import RedisReadModel
-from firnline_console.read_model.redis_keys import Keys
 from firnline_domain.base.values import replace
 from firnline_domain.identity import TableName
 from firnline_domain.records.events import TableChange
 
 from tests.examples import make
+from tests.kit.console_model import TestReadModel
+
+pytestmark = pytest.mark.stack
 
 LIMITS = Limits(events=5, tasks=3, letters=2, dropped=1)
 FIRST = Built("first", 1_000)
@@ -26,26 +24,19 @@ FIRST = Built("first", 1_000)
 
 @dataclass
 class ReadModelHarness:
-    """A model with a first generation in force, and a way to lose everything."""
+    """A model with a first generation in force."""
 
-    model: ReadModel
-    lose: Callable[[], None]
+    model: TestReadModel
 
     def tell(self, *facts: Any) -> None:
         self.model.apply(FIRST.generation, facts)
 
 
-@pytest.fixture(params=["memory", pytest.param("redis", marks=pytest.mark.stack)])
-def harness(request: pytest.FixtureRequest) -> ReadModelHarness:
-    if request.param == "memory":
-        twin = MemoryReadModel(LIMITS)
-        twin.begin(FIRST, replace=False)
-        return ReadModelHarness(twin, twin.lose)
-    client = redis.Redis.from_url(request.getfixturevalue("redis_url"), decode_responses=True)
-    keys = Keys(f"t{uuid.uuid4().hex}:view:")
-    model = RedisReadModel(client, keys, LIMITS)
+@pytest.fixture
+def harness(redis_url: str) -> ReadModelHarness:
+    model = TestReadModel(redis_url, LIMITS)
     model.begin(FIRST, replace=False)
-    return ReadModelHarness(model, lambda: client.delete(*keys.all(), keys["seq"]))
+    return ReadModelHarness(model)
 
 
 def table(number: int, name: str = "") -> TableName:
@@ -94,7 +85,7 @@ def test_nothing_is_known_at_first(harness: ReadModelHarness) -> None:
 
 
 def test_documents_come_back_as_they_were_folded(harness: ReadModelHarness) -> None:
-    state, twin = make("table_state/in_flight"), MemoryReadModel()
+    state = make("table_state/in_flight")
     facts = [
         state,
         make("table_committed/upsert"),
@@ -104,15 +95,16 @@ def test_documents_come_back_as_they_were_folded(harness: ReadModelHarness) -> N
         make("rewrite_conflicted/new_position_deletes"),
         make("dead_lettered/unknown_schema"),
     ]
-    twin.begin(FIRST, replace=False)
-    twin.apply(FIRST.generation, facts)
+    nothing = dict.fromkeys(key for fact in facts for key in touched(fact))
+    docs = fold(nothing, facts).docs
     harness.tell(*facts)
     uuid_ = state.table.uuid
-    assert harness.model.table(uuid_) == twin.table(uuid_)
+    assert harness.model.table(uuid_) == docs[Key("table", uuid_)]
     assert harness.model.states(uuid_).refs == {"main": state}
-    assert harness.model.tasks(10) == twin.tasks(10)
-    assert harness.model.letters(10) == twin.letters(10)
-    assert harness.model.totals(0) == twin.totals(0)
+    tasks = {one.task_id: one for one in harness.model.tasks(10)}
+    assert tasks == {key.id: doc for key, doc in docs.items() if key.kind == "task"}
+    assert harness.model.letters(10) == [doc for key, doc in docs.items() if key.kind == "letter"]
+    assert harness.model.totals(0).items() >= sums_in(totals_moved(nothing, docs)).items()
 
 
 def test_told_twice_is_told_once(harness: ReadModelHarness) -> None:
@@ -255,13 +247,10 @@ def test_lists_are_bounded_and_the_oldest_go(harness: ReadModelHarness) -> None:
     assert harness.model.table("shop.t2") is not None
 
 
-@pytest.mark.stack
-def test_nothing_hangs_on_what_was_trimmed(redis_url: str) -> None:
-    """Of Redis alone: what no reader sees still takes memory."""
-    client = redis.Redis.from_url(redis_url, decode_responses=True)
-    keys = Keys(f"t{uuid.uuid4().hex}:view:")
-    model = RedisReadModel(client, keys, LIMITS)
-    model.begin(FIRST, replace=False)
+def test_nothing_hangs_on_what_was_trimmed(harness: ReadModelHarness) -> None:
+    """What no reader sees still takes memory."""
+    model = harness.model
+    client, keys = model._client, model._keys
     model.apply(FIRST.generation, [order(n, at_ms=n, table=table(1)) for n in range(9)])
     model.apply(FIRST.generation, [dropped(n, at_ms=n) for n in range(4)])
     sorted_sets = ("tasks", "open-tasks", "table-tasks", "dropped", "names", "events")
@@ -305,7 +294,7 @@ def test_a_rebuild_clears_and_cursors_go_on(harness: ReadModelHarness) -> None:
 def test_a_store_without_its_data_says_so(harness: ReadModelHarness) -> None:
     harness.tell(order(1))
     [event] = harness.model.events(None, 10)
-    harness.lose()
+    harness.model.lose()
     assert harness.model.built() is None
     with pytest.raises(ViewLost):
         harness.tell(order(2))

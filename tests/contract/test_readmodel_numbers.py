@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
-import uuid
 from typing import Any
 
 import pytest
-import redis
-from firnline_console.read_model.in_memory import MemoryReadModel
-from firnline_console.read_model.port import Built, ReadModel
-from firnline_console.read_model.redis import RedisReadModel
-from firnline_console.read_model.redis_keys import Keys
+from firnline_console.read_model.port import Built
 from firnline_domain.identity import TableName
 from firnline_domain.records.parts.tallies import FileTally, Tally
 
 from tests.examples import make
+from tests.kit.console_model import TestReadModel
+
+pytestmark = pytest.mark.stack
 
 FIRST = Built("first", 1_000)
 
 
-def in_redis(url: str) -> RedisReadModel:
-    client = redis.Redis.from_url(url, decode_responses=True)
-    return RedisReadModel(client, Keys(f"t{uuid.uuid4().hex}:view:"))
-
-
-@pytest.fixture(params=["memory", pytest.param("redis", marks=pytest.mark.stack)])
-def model(request: pytest.FixtureRequest) -> ReadModel:
-    is_twin = request.param == "memory"
-    model = MemoryReadModel() if is_twin else in_redis(request.getfixturevalue("redis_url"))
+@pytest.fixture
+def model(redis_url: str) -> TestReadModel:
+    model = TestReadModel(redis_url)
     model.begin(FIRST, replace=False)
     return model
 
@@ -42,7 +34,9 @@ def claiming(number: int, size: int) -> Any:
     return make("table_state/in_flight", table=table(number), holds=holds)
 
 
-def test_sums_beyond_any_number_stay_right_and_no_reader_is_shown_them(model: ReadModel) -> None:
+def test_sums_beyond_any_number_stay_right_and_no_reader_is_shown_them(
+    model: TestReadModel,
+) -> None:
     """1,025 tables of 2^53 bytes are more than 64 bits: Redis could not add them up."""
     model.apply(FIRST.generation, [claiming(number, 2**53) for number in range(1_025)])
     model.apply(FIRST.generation, [claiming(2_000, 7)])
@@ -55,10 +49,9 @@ def test_sums_beyond_any_number_stay_right_and_no_reader_is_shown_them(model: Re
     assert model.totals(0)["data_bytes"] == 7
 
 
-@pytest.mark.stack
-def test_a_value_that_redis_refuses_is_no_outage_and_costs_one_record(redis_url: str) -> None:
-    model = in_redis(redis_url)
-    model.begin(FIRST, replace=False)
+def test_a_value_that_redis_refuses_is_no_outage_and_costs_one_record(
+    model: TestReadModel,
+) -> None:
     refused = make("rewrite_files/compact", task_id="task-2", deadline_ms=float("nan"))
     with pytest.raises(ValueError, match="not a valid float"):
         model.apply(FIRST.generation, [refused])

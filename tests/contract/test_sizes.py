@@ -38,12 +38,12 @@ from firnline_enricher.handlers import Handlers
 from firnline_enricher.kept_settings import KNOWN, of_table
 from firnline_gateway.rest.call import Call
 from firnline_gateway.rest.commit_body import MAX_EXPIRED_IDS, changes_of, event_of
-from firnline_iceberg.table.in_memory import MemoryCatalog, MemoryTables
 from firnline_schemas.topics import all_topics, max_bytes
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.examples import FOLDER, make
+from tests.kit.memory_catalog import MemoryCatalog, MemoryTables
 
 BUCKETS = 8
 COMMITS = "table-commits"

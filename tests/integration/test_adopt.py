@@ -15,15 +15,11 @@ from click.testing import CliRunner, Result
 from firnline_adapters.kafka.client import KafkaInbox, KafkaPublisher
 from firnline_adapters.observability.logs import Log
 from firnline_cli.__main__ import main
-from firnline_domain.identity import TableName
 from firnline_domain.records.orders import RewriteFiles
-from firnline_iceberg.java.api import load_table, rest_catalog
 from firnline_local_stack.processes.process import serving
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
-from pyspark.sql import SparkSession
 
-from tests.kit.table_writer import TableWriter, described
 from tests.services import service
 
 pytestmark = pytest.mark.stack
@@ -119,9 +115,6 @@ def test_old_tables_are_adopted_the_worst_first_and_once(
     *standings, ended = told(adopt("--json"))
     assert [(one["what"], one["is_now"]) for one in standings] == [("standing", "maintained")] * 5
     assert (ended["what"], ended["known"], ended["asked"]) == ("ended", 5, 0)
-    refused = adopt("--after-canary")
-    assert refused.exit_code == 1
-    assert "nothing is proved" in refused.output
 
 
 def test_a_namespace_that_is_not_there(catalog_uri: str) -> None:
@@ -131,36 +124,17 @@ def test_a_namespace_that_is_not_there(catalog_uri: str) -> None:
     assert "no namespace nowhere" in result.output
 
 
-@pytest.mark.spark
-def test_the_heads_manifests_prove_that_no_equality_delete_is_left(
-    spark: SparkSession,
-    lake,
-    catalog_uri: str,
-    namespace: str,
-    adopt: Callable[..., Result],
+def test_properties_of_amoro_are_printed_as_statements(
+    lake, catalog_uri: str, namespace: str
 ) -> None:
-    written(lake, f"{namespace}.t", 1)
-    lake.create_table(f"{namespace}.empty", SCHEMA)
-    catalog, name = rest_catalog(spark._jvm, catalog_uri), TableName("", (namespace,), "t")
-    before = lake.load_table(f"{namespace}.t").current_snapshot().snapshot_id
-    writer = TableWriter(spark._jvm, lambda: load_table(spark._jvm, catalog, name))
-    for number in range(2):
-        place, path = (0, "[]"), f"file:/nowhere/{number}.parquet"
-        file = described(place, path, 100, 5, "equality-deletes", equality_ids=[1])
-        writer.row_delta(deletes=[file])
-    once = ("--dry-run", "--until-no-equality-deletes", "--json")
-    found = adopt(*once)
-    assert found.exit_code == 1, found.output
-    [left] = [one for one in told(found) if one["what"] == "some_left"]
-    assert (left["table"], left["files"], left["records"]) == (f"{namespace}.t", 2, 10)
-    assert (left["manifests"], left["delete_files"], left["promised"]) == (2, 2, False)
-
-    load_table(spark._jvm, catalog, name).manageSnapshots().rollbackTo(before).commit()
-    found = adopt(*once)
-    assert found.exit_code == 0, found.output
-    proofs = {one["table"]: one for one in told(found) if one["what"] == "none_left"}
-    assert {name: one["snapshot_id"] for name, one in proofs.items()} == {
-        f"{namespace}.t": before,
-        f"{namespace}.empty": None,
-    }
-    assert all(one["files"] == one["manifests"] == 0 for one in proofs.values())
+    properties = {"self-optimizing.minor.trigger.interval": "60000", "self-optimizing.quota": "0.5"}
+    lake.create_table(f"{namespace}.from_amoro", SCHEMA, properties=properties)
+    lake.create_table(f"{namespace}.plain", SCHEMA)
+    words = ["adopt", "--from-amoro", "--namespace", namespace, "--catalog", catalog_uri]
+    result = CliRunner().invoke(main, words, catch_exceptions=False)
+    assert result.exit_code == 0
+    assert result.stdout == (
+        f"ALTER TABLE `{namespace}`.`from_amoro` SET TBLPROPERTIES "
+        "('firnline.rewrite.max-age-ms' = '60000');\n"
+    )
+    assert "self-optimizing.quota has no counterpart" in result.stderr

@@ -71,7 +71,7 @@ def test_orders_wait_with_their_group_and_those_of_an_unknown_one_with_the_defau
         "rewrite-tasks": [change(), change(**{"firnline.group": "nobody"})],
         f"rewrite-tasks.{group}": [
             change(**{"firnline.group": group}),
-            change(**{"namespace:self-optimizing.group": group}),
+            change(**{"namespace:firnline.group": group}),
         ],
     }
     publisher = KafkaPublisher(kafka, BUCKETS, "test")

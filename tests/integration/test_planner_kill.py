@@ -26,9 +26,9 @@ from firnline_domain.records.orders import RewriteFiles
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_local_stack.processes.process import Process
 from firnline_planner.bucket.inputs import Reader
-from firnline_planner.drivers.in_memory.driver import MemoryDriver
 from firnline_planner.watchdog import STALLED
 
+from tests.kit.memory_driver import MemoryDriver
 from tests.kit.planner_processes import (
     BUCKETS,
     COMMITS,

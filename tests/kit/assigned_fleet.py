@@ -6,7 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
-from firnline_adapters.in_memory import MemoryAssignments, MemoryBroker, MemoryPublisher
+from firnline_adapters.in_memory import MemoryBroker, MemoryPublisher
 from firnline_adapters.observability.logs import Log
 from firnline_adapters.records.codec import RecordCodec, encode
 from firnline_domain.identity import Scope, TableName, bucket_of
@@ -36,10 +36,12 @@ from firnline_planner.bucket.inputs import (
     WITH_HANDOVERS,
     Reader,
 )
-from firnline_planner.drivers.in_memory.driver import MemoryDriver
 from firnline_planner.placement.load import DECIDE_AFTER_MS
 from firnline_planner.state.bucket_state import BucketState
 from firnline_planner.state.encoding import PARTITION, TABLE, table_key_in
+
+from tests.kit.memory_driver import MemoryDriver
+from tests.kit.memory_followers import MemoryAssignments
 
 BUCKETS = 3  # that it begins with
 SCOPE = Scope(0, "[]")

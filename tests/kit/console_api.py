@@ -1,4 +1,4 @@
-"""The console's API over the twin of its store."""
+"""The console's API over a read model in Redis."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from typing import Any
 
 from aiohttp.test_utils import TestClient, TestServer
 from firnline_console.http.api import Api
-from firnline_console.read_model.in_memory import MemoryReadModel
 from firnline_console.read_model.port import Built
+
+from tests.kit.console_model import TestReadModel
 
 NOW = 1_795_270_005_000  # of its clock, in milliseconds
 
@@ -15,8 +16,8 @@ NOW = 1_795_270_005_000  # of its clock, in milliseconds
 class Site:
     """The API, its model, and whether the topics are followed."""
 
-    def __init__(self) -> None:
-        self.model = MemoryReadModel()
+    def __init__(self, redis: str) -> None:
+        self.model = TestReadModel(redis)
         self.model.begin(Built("g", 1), replace=False)
         self.following = True
         api = Api(self.model, lambda: NOW, lambda: self.following)

@@ -1,4 +1,4 @@
-"""A console over the twin of its store, for commands and their tests."""
+"""A console over a read model in Redis, for commands and their tests."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from aiohttp import web
 from click.testing import CliRunner, Result
 from firnline_cli.__main__ import main
 from firnline_console.http.api import Api
-from firnline_console.read_model.in_memory import MemoryReadModel
 from firnline_console.read_model.port import Built
 from firnline_local_stack.processes.ports import free_port
 from rich.console import Console
+
+from tests.kit.console_model import TestReadModel
 
 NOW = 1_795_270_005_000
 
@@ -24,8 +25,8 @@ NOW = 1_795_270_005_000
 class Site:
     """A console on a port of its own, in a thread."""
 
-    def __init__(self) -> None:
-        self.model = MemoryReadModel()
+    def __init__(self, redis: str) -> None:
+        self.model = TestReadModel(redis)
         self.model.begin(Built("g", 1), replace=False)
         self.port = free_port()
         self.uri = f"http://127.0.0.1:{self.port}"
@@ -53,8 +54,8 @@ class Site:
 
 
 @pytest.fixture
-def site() -> Iterator[Site]:
-    site = Site()
+def site(console_redis: str) -> Iterator[Site]:
+    site = Site(console_redis)
     site.start()
     yield site
     site.stop()

@@ -38,8 +38,9 @@ from firnline_local_stack.processes.process import serving
 from firnline_local_stack.stack.parts import ReadyLine
 from firnline_planner.bucket.inputs import Reader
 from firnline_planner.drivers.faust.driver import FaustStore
-from firnline_planner.drivers.in_memory.driver import MemoryDriver
 from firnline_planner.state.stores import MAX_VALUE_BYTES
+
+from tests.kit.memory_driver import MemoryDriver
 
 BUCKETS = 8
 OUTPUTS = (

@@ -25,8 +25,8 @@ from firnline_domain.records.states import PartitionState, TableState
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_planner.bucket.bucket import Bucket
 from firnline_planner.state.effects import Effects, Output
-from firnline_planner.state.stores import MemoryStore
 
+from tests.kit.memory_store import MemoryStore
 from tests.kit.names import TABLE
 
 A, B, C = Scope(0, '["a"]'), Scope(0, '["b"]'), Scope(0, '["c"]')

@@ -8,10 +8,8 @@ from itertools import count, pairwise
 
 import pytest
 from firnline_adapters.in_memory import MemoryBroker, MemoryPublisher
-from firnline_cli.adoption.canary import Canary
-from firnline_cli.adoption.catalog_tables import Name
+from firnline_cli.adoption.catalog_tables import Gone, Name, Unreadable
 from firnline_cli.adoption.counted_tables import CountedTables
-from firnline_cli.adoption.equality_deletes import Gone, Unreadable
 from firnline_cli.adoption.newcomers import FirstExpiry, Newcomer
 from firnline_cli.adoption.requests import REFRESH_S, SLOW_S, Clock, Requests, Stopped
 from firnline_cli.adoption.run import UNREAD_IN_A_ROW, Adoption
@@ -378,17 +376,3 @@ def test_a_dry_run_asks_for_nothing(world: World) -> None:
     adoption.run(adoption.newcomers([()], []))
     assert world.told.adopted == ["worst", "bad", "fair", "fine"]
     assert world.requests == []
-
-
-def test_the_canary_is_the_same_before_and_after_its_adoption(world: World) -> None:
-    for n in range(400):
-        world.lake.put(f"more.t{n}", float(n))
-    first = world.adoption()
-    newcomers = list(first.newcomers([()], []))
-    canary = Canary.of(first.already, newcomers, 0.05)
-    first.run(canary.among(newcomers))
-    assert 18 <= len(world.requests) == len(canary.keys) <= 23
-    second = world.adoption()
-    rest = list(second.newcomers([()], []))
-    assert Canary.of(second.already, rest, 0.05) == canary
-    assert len(rest) == 404 - len(canary.keys)

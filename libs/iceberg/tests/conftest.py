@@ -8,12 +8,12 @@ from typing import Any
 
 import fastavro
 import pytest
-from firnline_iceberg.table.in_memory import MemoryCatalog
 from pyiceberg.io import FileIO
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
 from libs.iceberg.tests.removal_world import World
 from libs.iceberg.tests.stored_catalog import StoredCatalog
+from tests.kit.memory_catalog import MemoryCatalog
 
 Fields = list[dict[str, Any]]
 WriteManifest = Callable[..., str]

@@ -14,13 +14,13 @@ import pyarrow.parquet as pq
 from firnline_domain.identity import TableName
 from firnline_iceberg.outputs.names import Run
 from firnline_iceberg.removal.sweep import Sweeper, Swept
-from firnline_iceberg.table.in_memory import MemoryTables
 from firnline_iceberg.table.loaded_table import LoadedTable
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.types import LongType, NestedField
 
 from libs.iceberg.tests.stored_catalog import StoredCatalog
+from tests.kit.memory_catalog import MemoryTables
 
 AGE_MS, NOW_MS = 1_000, 1_900_000_000_000
 OLD_S, YOUNG_S = 1_000_000, NOW_MS / 1000

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from firnline_iceberg.table.in_memory import MemoryCatalog
 from pyiceberg.serializers import ToOutputFile
 from pyiceberg.table import Table
+
+from tests.kit.memory_catalog import MemoryCatalog
 
 
 class StoredCatalog(MemoryCatalog):

@@ -7,12 +7,7 @@ from typing import Any
 
 import pytest
 from firnline_adapters.consumer.retry_queue import FIRST_PAUSE_S, PATIENCE_S
-from firnline_adapters.in_memory import (
-    MemoryBroker,
-    MemoryInbox,
-    MemoryPauseReader,
-    MemoryPublisher,
-)
+from firnline_adapters.in_memory import MemoryBroker, MemoryInbox, MemoryPublisher
 from firnline_adapters.observability.logs import Log
 from firnline_committer.background.sweeps import Sweeps
 from firnline_committer.commit.attempts import Progress
@@ -35,6 +30,7 @@ from firnline_iceberg.java.jvm import JvmEnded
 from firnline_iceberg.removal.sweep import Swept
 
 from tests.kit.counted import counted
+from tests.kit.memory_followers import MemoryPauseReader
 
 A, B = "uuid-a", "uuid-c"  # of two buckets
 

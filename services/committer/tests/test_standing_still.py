@@ -6,7 +6,7 @@ from contextlib import nullcontext
 from typing import Any
 
 import pytest
-from firnline_adapters.in_memory import MemoryInbox, MemoryPauseReader
+from firnline_adapters.in_memory import MemoryInbox
 from firnline_adapters.kafka.poison_records import MAX_DEATHS, MemoryMarks, StartMarks
 from firnline_adapters.observability.logs import Log
 from firnline_committer import table_queues
@@ -18,6 +18,7 @@ from firnline_domain.records.orders import PauseMaintenance
 from firnline_domain.records.parts.conflict_reasons import ConflictReason
 
 from services.committer.tests.test_pump import A, B, Bench
+from tests.kit.memory_followers import MemoryPauseReader
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests import examples
+from tests.kit.console_model import console_redis as console_redis
 
 Make = Callable[..., Any]
 

@@ -12,7 +12,6 @@ from firnline_adapters.observability.logs import Log
 from firnline_console.follower import Follower
 from firnline_console.handlers import TOPICS, on_deliveries, topics_read
 from firnline_console.read_model.gauges import Gauges
-from firnline_console.read_model.in_memory import MemoryReadModel
 from firnline_console.read_model.listing import Query
 from firnline_console.read_model.port import Built
 from firnline_domain.errors import RetryLater
@@ -21,15 +20,17 @@ from firnline_domain.ports import Delivery, Inbox, Place
 from firnline_domain.settings.groups import groups_of
 from prometheus_client import REGISTRY
 
+from tests.kit.console_model import TestReadModel
+
 Make = Callable[..., Any]
 
 
 class Stage:
     """Topics, a view, and a follower that is stopped when it has read everything."""
 
-    def __init__(self) -> None:
+    def __init__(self, redis: str) -> None:
         self.broker = MemoryBroker()
-        self.model = MemoryReadModel()
+        self.model = TestReadModel(redis)
         self.groups: list[str] = []
         self.topics: Sequence[str] = TOPICS
         self.stop = Event()
@@ -63,8 +64,8 @@ class Stage:
 
 
 @pytest.fixture
-def stage(make: Make) -> Stage:
-    stage = Stage()
+def stage(make: Make, console_redis: str) -> Stage:
+    stage = Stage(console_redis)
     stage.publish("rewrite-tasks", make("rewrite_files/compact"))
     stage.publish("table-states", make("table_state/in_flight"))
     return stage

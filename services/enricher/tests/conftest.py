@@ -20,7 +20,6 @@ from firnline_domain.records.events import (
 )
 from firnline_domain.records.parts.tallies import FileTally
 from firnline_enricher.handlers import Handlers
-from firnline_iceberg.table.in_memory import Commit, MemoryCatalog, MemoryTables
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
@@ -33,6 +32,8 @@ from pyiceberg.table.update import (
 )
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, NestedField
+
+from tests.kit.memory_catalog import Commit, MemoryCatalog, MemoryTables
 
 NOW_MS = 1_800_000_000_000
 SCHEMA = Schema(NestedField(1, "part", LongType()), NestedField(2, "id", LongType()))

@@ -262,8 +262,7 @@ def test_the_size_of_the_metadata_is_passed_on(lake, rows) -> None:
 
 
 def test_the_properties_that_matter() -> None:
-    kept = ("firnline.x", "self-optimizing.y", "history.expire.z", "write.delete.mode")
-    kept += ("table-expire.enabled", "snapshot.keep.duration")
+    kept = ("firnline.x", "history.expire.z", "write.delete.mode")
     kept += ("write.target-file-size-bytes", "gc.enabled", "write.format.default")
     everything = dict.fromkeys((*kept, "write.distribution-mode", "owner"), "1")
     assert of_table(everything) == dict.fromkeys(kept, "1")

@@ -6,10 +6,11 @@ from firnline_domain.records.parts.tallies import DEFAULT_TARGET_BYTES
 from firnline_enricher import facts
 from firnline_enricher.facts import FactsCache, TableFacts
 from firnline_iceberg.table.external_files import OwnLocations
-from firnline_iceberg.table.in_memory import MemoryCatalog, MemoryTables
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
+
+from tests.kit.memory_catalog import MemoryCatalog, MemoryTables
 
 
 def names(catalog: MemoryCatalog, count: int) -> list[TableName]:

@@ -18,9 +18,9 @@ from firnline_enricher.file_changes import Subject, moved
 from firnline_enricher.handlers import Handlers
 from firnline_enricher.pump import MAX_AT_ONCE, PATIENCE_S, Pump
 from firnline_enricher.unread_tables import MAX_PROBE_S
-from firnline_iceberg.table.in_memory import MemoryCatalog, MemoryTables
 
 from tests.kit.counted import counted
+from tests.kit.memory_catalog import MemoryCatalog, MemoryTables
 
 GROUP, TOPIC = "enricher", "table-commits"
 A, B = "uuid-a", "uuid-c"  # of two buckets

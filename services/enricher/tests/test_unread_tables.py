@@ -32,7 +32,8 @@ from firnline_domain.records.orders import ResyncTable
 from firnline_enricher.file_changes import Subject, absolute, delta, dropped, noted
 from firnline_enricher.handlers import Handlers
 from firnline_enricher.pump import MAX_AT_ONCE, MAX_HELD, MAX_OF_PARTITION, PATIENCE_S, Pump
-from firnline_iceberg.table.in_memory import MemoryCatalog, MemoryTables
+
+from tests.kit.memory_catalog import MemoryCatalog, MemoryTables
 
 HOURS = float(os.environ.get("FIRNLINE_TEST_HOURS", "0.3"))
 BUCKETS = 4

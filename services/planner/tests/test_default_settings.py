@@ -14,7 +14,7 @@ NOW_MS = 1_795_000_000_000
 
 
 def test_settings_by_their_names_and_the_others_stay() -> None:
-    text = '{"firnline.retain.hours": "48", "self-optimizing.minor.trigger.interval": "60000"}'
+    text = '{"firnline.retain.hours": "48", "firnline.rewrite.max-age-ms": "60000"}'
     found = with_defaults(text, LIMITS, NOW_MS)
     assert (found.retain_hours, found.max_age_ms, found.min_fragments) == (48, 60_000, 20)
     assert with_defaults("", LIMITS, NOW_MS) == LIMITS
@@ -41,7 +41,6 @@ def test_settings_by_their_names_and_the_others_stay() -> None:
         ('{"firnline.retain.hours": "1e999"}', "cannot be read"),
         ('{"firnline.retain.hours": ' + "9" * 5_000 + "}", "is no JSON"),
         ('{"firnline.partitions.grace-ms": "٣٠٠٠"}', "cannot be read"),
-        ('{"self-optimizing.quota": "0.5"}', "does nothing here"),
         ('{"firnline.group": "etl"}', "firnline.group=etl: the fleet has no such group"),
         ('{"firnline.rewrite.max-in-flight": "0"}', "no rewrite is ever ordered"),
     ],
@@ -54,4 +53,4 @@ def test_what_is_wrong_is_said_at_once(text: str, said: str) -> None:
 
 def test_a_group_of_the_fleet_may_be_its_default() -> None:
     fleet = replace(LIMITS, groups=groups_of("etl"))
-    assert with_defaults('{"self-optimizing.group": "etl"}', fleet, NOW_MS).served_by == "etl"
+    assert with_defaults('{"firnline.group": "etl"}', fleet, NOW_MS).served_by == "etl"

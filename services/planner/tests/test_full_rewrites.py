@@ -16,7 +16,7 @@ from tests.kit.planner_world import PlannerWorld, committed
 
 MB = 1 << 20
 COUNT = 48
-WEEKLY = {"self-optimizing.full.trigger.interval": str(7 * DAY_MS)}
+WEEKLY = {"firnline.rewrite.full-interval-ms": str(7 * DAY_MS)}
 LIMITS = Thresholds(
     quiet_ms=0, target_bytes=128 * MB, reads_per_hour=0.0, max_commits=0, max_wait_ms=60 * DAY_MS
 )

@@ -14,7 +14,8 @@ from firnline_domain.records.assignments import Route
 from firnline_domain.records.pauses import Pause
 from firnline_planner.state.bucket_state import BucketState
 from firnline_planner.state.encoding import PAUSE, pause_key
-from firnline_planner.state.stores import MemoryStore
+
+from tests.kit.memory_store import MemoryStore
 
 NAME = TableName("u1", ("db",), "t")
 TABLE = Table(TableCounters(NAME, MAIN))

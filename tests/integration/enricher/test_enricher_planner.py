@@ -25,15 +25,16 @@ from firnline_enricher.pump import Pump
 from firnline_iceberg.metadata.manifest_reader import Detail
 from firnline_iceberg.metadata.partition_tally import partition_changes
 from firnline_iceberg.scan.planning import live_entries
-from firnline_iceberg.table.in_memory import MemoryCatalog, MemoryTables
 from firnline_iceberg.table.loaded_table import LoadedTable
 from firnline_planner.bucket.inputs import Reader
-from firnline_planner.drivers.in_memory.driver import MemoryDriver
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, NestedField
+
+from tests.kit.memory_catalog import MemoryCatalog, MemoryTables
+from tests.kit.memory_driver import MemoryDriver
 
 SCHEMA = Schema(NestedField(1, "part", LongType()), NestedField(2, "id", LongType()))
 SPEC = PartitionSpec(PartitionField(1, 1000, IdentityTransform(), "part"))

@@ -34,9 +34,10 @@ from firnline_iceberg.table.catalog_client import Tables
 from firnline_local_stack.processes.ports import free_port
 from firnline_local_stack.servers import catalog
 from firnline_planner.bucket.bucket import Bucket
-from firnline_planner.state.stores import MemoryStore
 from pyiceberg.catalog.rest import RestCatalog
 from pyspark.sql import SparkSession
+
+from tests.kit.memory_store import MemoryStore
 
 pytestmark = [pytest.mark.stack, pytest.mark.spark]
 

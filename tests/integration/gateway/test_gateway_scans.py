@@ -31,9 +31,10 @@ from firnline_domain.settings.thresholds import Thresholds
 from firnline_iceberg.connection.connection import CatalogConnection
 from firnline_iceberg.java.api import load_table, rest_catalog
 from firnline_planner.bucket.bucket import Bucket
-from firnline_planner.state.stores import MemoryStore
 from pyiceberg.catalog.rest import RestCatalog
 from pyspark.sql import SparkSession
+
+from tests.kit.memory_store import MemoryStore
 
 from .conftest import BUCKETS, WAIT_S
 

@@ -20,7 +20,6 @@ from firnline_iceberg.removal.orphans import find_orphans
 from firnline_iceberg.storage.file_io import file_io
 from firnline_iceberg.storage.stored_files import StoredFiles
 from firnline_iceberg.table.catalog_client import loaded
-from firnline_iceberg.table.in_memory import MemoryCatalog
 from firnline_iceberg.table.listing import Storage
 from firnline_iceberg.table.loaded_table import LoadedTable
 from firnline_iceberg.table.retained_names import RetainedNames
@@ -30,6 +29,7 @@ from pyiceberg.serializers import ToOutputFile
 from pyiceberg.table import Table
 from pyiceberg.types import LongType, NestedField
 
+from tests.kit.memory_catalog import MemoryCatalog
 from tests.kit.s3_server import BUCKET, Keys, S3Server
 
 pytestmark = pytest.mark.stack

@@ -23,7 +23,6 @@ from firnline_iceberg.storage import s3_client
 from firnline_iceberg.storage.file_io import file_io
 from firnline_iceberg.storage.vended_credentials import Credential, Vended
 from firnline_iceberg.table.catalog_client import fresh_credentials
-from firnline_iceberg.table.in_memory import MemoryCatalog, MemoryTables
 from firnline_iceberg.table.loaded_table import LoadedTable
 from pyiceberg.io import FileIO
 from pyiceberg.schema import Schema
@@ -31,6 +30,7 @@ from pyiceberg.serializers import ToOutputFile
 from pyiceberg.table import Table
 from pyiceberg.types import LongType, NestedField
 
+from tests.kit.memory_catalog import MemoryCatalog, MemoryTables
 from tests.kit.s3_server import BUCKET, S3Server
 
 pytestmark = pytest.mark.stack

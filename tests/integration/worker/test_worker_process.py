@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -233,30 +231,6 @@ def subscribed(admin: AdminClient, group: str) -> set[str]:
     [answer] = admin.describe_consumer_groups([group]).values()
     members = answer.result(WAIT_S).members
     return {place.topic for one in members for place in one.assignment.topic_partitions}
-
-
-def test_the_drivers_classes_come_from_an_archive(command, tmp_path):
-    with making_archive(command) as orphan:
-        pass  # the worker is gone
-    assert orphan.wait(WAIT_S) == 1
-    with making_archive(command) as making:
-        assert making.wait(WAIT_S) == 0
-    with serving(command, tmp_path / "worker.log", WAIT_S) as process:
-        jvms = psutil.Process(process.pid).children(recursive=True)
-        assert any(one.path.endswith(".jsa") for jvm in jvms for one in archives(jvm))
-
-
-@contextmanager
-def making_archive(command: Command) -> Iterator[subprocess.Popen[bytes]]:
-    """As a worker starts it: its input ends with the worker."""
-    argv = (sys.executable, "-m", "firnline_worker.spark.class_archive")
-    with subprocess.Popen(argv, env={**os.environ, **command.env}, stdin=subprocess.PIPE) as made:
-        yield made
-
-
-def archives(process: psutil.Process) -> list[Any]:
-    """Archives that it has mapped, but for the JDK's own."""
-    return [one for one in process.memory_maps() if "/classes-" in one.path]
 
 
 def start_and_stop(command: Command, at: Path) -> None:

@@ -10,7 +10,7 @@ from tests.tools.reference.markdown import table
 
 RULE_TEXTS = {
     "unknown_settings": (
-        "A `firnline.*` or `self-optimizing.*` property of the table or namespace does not exist.",
+        "A `firnline.*` property of the table or namespace does not exist.",
         "Correct the name. The message contains the nearest one.",
     ),
     "unreadable_settings": (
@@ -21,14 +21,6 @@ RULE_TEXTS = {
         "Values contradict each other or make no sense, for example a window within a blackout, "
         "two retentions, a retention with `gc.enabled=false`, or thresholds of 0.",
         "Change one of them.",
-    ),
-    "unused_amoro_settings": (
-        "A property of Amoro has no effect in Firnline. The message contains the reason.",
-        "None if intended. Otherwise set the named property.",
-    ),
-    "switched_off_by_amoro": (
-        "`self-optimizing.enabled=false` disables Firnline, and `firnline.enabled` is unset.",
-        "Set `firnline.enabled=true` if it was meant for Amoro only.",
     ),
     "unknown_group": (
         "`firnline.group` names a group that `FIRNLINE_GROUPS` does not contain. Tasks go to the "
@@ -111,13 +103,6 @@ RULE_TEXTS = {
         f"{writers.CONFLICTS} results per hour, and {writers.CONFLICT_SHARE:.0%} of all, are "
         "refused because of writers.",
         "Set a window, a longer `firnline.rewrite.hot-ms`, or use merge-on-read.",
-    ),
-    "refused_commits": (
-        f"{writers.REFUSED} commits of writers per hour, and {writers.REFUSED_SHARE:.0%} of all, "
-        "are refused because another commit came first (409).",
-        "If Firnline committed more often than the writers: set a window or a lower "
-        "`firnline.commit.max-per-hour`. Otherwise combine writers, or raise "
-        "`commit.retry.num-retries` and `commit.retry.min-wait-ms`.",
     ),
     "waiting_orders": (
         f"A task has waited {workers.WAITING_MINUTES} minutes, and no worker has started it.",

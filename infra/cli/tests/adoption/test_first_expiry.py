@@ -11,9 +11,10 @@ from firnline_cli.adoption.catalog_tables import CatalogLake
 from firnline_cli.adoption.report import expiry_words
 from firnline_domain.identity import TableName
 from firnline_domain.settings.thresholds import Thresholds
-from firnline_iceberg.table.in_memory import MemoryCatalog, MemoryTables
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
+
+from tests.kit.memory_catalog import MemoryCatalog, MemoryTables
 
 
 def lake_of(tmp_path: Path, **properties: str) -> tuple[CatalogLake, TableName]:

@@ -25,7 +25,7 @@ def test_in_the_end_it_says_what_is_done_with_each_table(
         return known_table(replace(plain, **changes))
 
     numbers = count()
-    in_force = SettingInForce("firnline.shadow", "true", "FIRNLINE_DEFAULTS", "")
+    in_force = SettingInForce("firnline.shadow", "true", "fleet")
     off = replace(in_force, name="firnline.enabled", value="false")
     tables = [
         standing(),

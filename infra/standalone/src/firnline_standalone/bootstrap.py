@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
 
+from firnline_adapters.clock import now_ms
 from firnline_adapters.in_memory import MemoryLeases
 from firnline_adapters.observability.logs import Log
 from firnline_committer.background.sweeps import Sweeps
@@ -24,7 +25,7 @@ from firnline_iceberg.java.jvm import IcebergJvm
 from firnline_iceberg.metadata.entry_cache import FileCache
 from firnline_iceberg.removal.sweep import Sweeper
 from firnline_iceberg.table.catalog_client import Tables
-from firnline_worker.bootstrap import Host, handlers_of, now_ms
+from firnline_worker.bootstrap import Host, handlers_of
 from firnline_worker.delete_sets.cache import DeleteSetCache
 from firnline_worker.host.heartbeats import Heartbeats
 from firnline_worker.host.leases import TaskLeases

@@ -5,16 +5,13 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
-from contextlib import suppress
 from typing import Any
 
 from firnline_domain.errors import PoisonousRecord
 from firnline_domain.identity import bucket_of, takes_over
 from firnline_domain.ports import Delivery, Place
 from firnline_domain.records.assignments import ROUTED, Board
-from firnline_domain.records.assignments import TOPIC as ASSIGNMENTS
 from firnline_domain.records.events import DeadLettered
-from firnline_domain.records.pauses import TOPIC, Pause, PauseState
 from firnline_domain.records.signing import Keyring
 
 from firnline_adapters.consumer.offset_tracker import OffsetTracker
@@ -221,56 +218,6 @@ class MemoryInbox:
                 [(topic, one) for topic in self._topics for one in range(self._broker.buckets)]
             )
         self._marks.clear()
-
-
-class MemoryPauseReader:
-    """Twin of KafkaPauseReader."""
-
-    def __init__(self, broker: MemoryBroker, signer: RecordSigner = _OFF) -> None:
-        self._broker = broker
-        self._signer = signer
-        self._codec = RecordCodec()
-        self._board = PauseState()
-        self.catch_up()
-
-    def catch_up(self) -> None:
-        """See `PauseReader.catch_up`."""
-        self._board = PauseState()
-        for partition in range(self._broker.buckets):
-            for offset, (key, value) in enumerate(self._broker.logs[TOPIC, partition]):
-                headers = self._broker.headers.get((TOPIC, partition, offset))
-                with suppress(PoisonousRecord):
-                    self._signer.verify(TOPIC, partition, key, value, headers)
-                    self._board.fold(self._codec.decode(value), partition)
-
-    def pause(self, table_key: str | None) -> Pause | None:
-        """See `PauseReader.pause`."""
-        return self._board.pause(table_key)
-
-    def close(self) -> None:
-        """See `PauseReader.close`."""
-
-
-class MemoryAssignments:
-    """Twin of KafkaAssignments."""
-
-    def __init__(self, broker: MemoryBroker, codec: RecordCodec | None = None) -> None:
-        self.board = Board(broker.homes)
-        self._broker = broker
-        self._codec = codec or RecordCodec()
-        self._read = [0] * broker.homes
-        self.catch_up()
-
-    def catch_up(self) -> None:
-        """See `KafkaAssignments.catch_up`."""
-        for partition in range(self._broker.homes):
-            log = self._broker.logs[ASSIGNMENTS, partition]
-            for key, value in log[self._read[partition] :]:
-                if value:
-                    self.board.fold(self._codec.decode(value))
-                else:
-                    self.board.forget(key)
-            self._read[partition] = len(log)
 
 
 class MemoryLeases:

@@ -28,7 +28,6 @@ from firnline_domain.advice.writers import (
     CONFLICTS,
     METADATA_COMMITS,
     OVERWRITES,
-    REFUSED,
 )
 from firnline_domain.counters.activity.filters import Use
 from firnline_domain.counters.state.counters import Totals
@@ -186,16 +185,6 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
         {"hour": hour(results=16, conflicts=CONFLICTS)},
     ),
     (
-        "refused_commits",
-        {"hour": hour(commits=4 * REFUSED, refused=REFUSED)},
-        {"hour": hour(commits=2 * REFUSED, refused=REFUSED - 1)},
-    ),
-    (
-        "refused_commits",
-        {"hour": hour(commits=4 * REFUSED, refused=REFUSED)},
-        {"hour": hour(commits=4 * REFUSED + 1, refused=REFUSED)},
-    ),
-    (
         "waiting_orders",
         {"running": (ordered(1), ordered(WAITING_MINUTES))},
         {"running": (ordered(1), ordered(WAITING_MINUTES - 0.1))},
@@ -287,29 +276,14 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
         {"settings": {"firnline.rewrite.min-fragments": "2"}},
     ),
     (
-        "unused_amoro_settings",
-        {"settings": {"self-optimizing.quota": "0.5"}},
-        {"settings": {"self-optimizing.minor.trigger.file-count": "5"}},
-    ),
-    (
         "unknown_group",
-        {"settings": {"self-optimizing.group": "etl"}},
-        {"settings": {"self-optimizing.group": "default"}},
+        {"settings": {"firnline.group": "etl"}},
+        {"settings": {"firnline.group": "default"}},
     ),
     (
         "unknown_group",
         {"settings": {"namespace:firnline.group": "etl"}},
         {"settings": {"namespace:firnline.group": "etl", "firnline.group": ""}},
-    ),
-    (
-        "switched_off_by_amoro",
-        {"settings": {"self-optimizing.enabled": "false"}},
-        {"settings": {"self-optimizing.enabled": "false", "firnline.enabled": "true"}},
-    ),
-    (
-        "switched_off_by_amoro",
-        {"settings": {"namespace:self-optimizing.enabled": "false"}},
-        {"settings": {"firnline.enabled": "false"}},
     ),
 ]
 
@@ -356,13 +330,3 @@ def test_every_rule_is_tested_and_has_a_row_in_the_documentation() -> None:
     assert {rule for rule, _, _ in CASES} == set(RULES)
     page = (Path(__file__).parents[4] / "docs/advice.md").read_text()
     assert {rule for rule in RULES if f"| `{rule}` |" not in page} == set()
-
-
-def test_who_is_in_the_writers_way_decides_what_is_to_be_done() -> None:
-    """Firnline where it has committed oftener than they have, else the other writers."""
-    busy = hour(commits=REFUSED, refused=REFUSED, results=REFUSED + 2, conflicts=1)
-    [advice] = [one for one in advise(known(hour=busy)).changed if one.rule == "refused_commits"]
-    assert "firnline.window" in advice.remedy
-    equal = hour(commits=REFUSED, refused=REFUSED, results=REFUSED + 1, conflicts=1)
-    [advice] = [one for one in advise(known(hour=equal)).changed if one.rule == "refused_commits"]
-    assert "firnline.window" not in advice.remedy

@@ -122,14 +122,3 @@ def test_what_a_number_is() -> None:
     assert [number(text) for text in ("0", " 007 ", "9" * 18)] == [0, 7, int("9" * 18)]
     reals = ("0.5", "1e-3", "2E+2", "7")
     assert [number(text, is_whole=False) for text in reals] == [0.5, 0.001, 200.0, 7.0]
-
-
-@pytest.mark.parametrize("text", ["-7 d", "9" * 16 + "d", "1e3d", "1 000d", "٣d"])
-def test_amoros_durations_keep_to_the_same_range(text: str) -> None:
-    assert thresholds({"snapshot.keep.duration": text}) == DEFAULTS
-    assert [*unreadable({"snapshot.keep.duration": text})]
-
-
-@pytest.mark.parametrize("text", ["-x", "-", "-1e9", "--1"])
-def test_an_interval_below_zero_is_a_number_too(text: str) -> None:
-    assert thresholds({"self-optimizing.minor.trigger.interval": text}) == DEFAULTS

@@ -11,22 +11,16 @@ from firnline_domain.counters.state.counters import TableCounters
 from firnline_domain.counters.state.size_spread import Spread
 from firnline_domain.counters.state.work import Table
 from firnline_domain.identity import TableName
-from firnline_domain.settings.amoro import UNDERSTOOD
 from firnline_domain.settings.in_force import effective, shown
 from firnline_domain.settings.thresholds import NAMESPACE, PROPERTIES, Thresholds, thresholds
 
 NOW_MS = 1_795_000_000_000
 NAMES = (
     *PROPERTIES,
-    *UNDERSTOOD,
-    "self-optimizing.quota",
-    "self-optimizing.fragment-ratio",
-    "self-optimizing.full.trigger.interval",
     "firnline.",
     "firnline.rewrite.hold-off-ms",
     "firnline.rewrite.max-span-ms",
     "firnline.windows",
-    "self-optimizing.",
     "write.format.default",
     "write.parquet.compression-codec",
 )

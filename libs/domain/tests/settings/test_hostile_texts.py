@@ -16,8 +16,7 @@ from firnline_domain.policy.fleet.holds import hold_changes_ms, hold_of
 from firnline_domain.policy.table_action.registry import TABLE_ACTIONS
 from firnline_domain.policy.table_action.snapshot_retention import decide_expiry
 from firnline_domain.records.pauses import HoldReason
-from firnline_domain.settings.amoro import UNDERSTOOD
-from firnline_domain.settings.in_force import effective, unknown, unreadable, unused
+from firnline_domain.settings.in_force import effective, unknown, unreadable
 from firnline_domain.settings.ref_rules import NamedRef, expired_refs, rule_problem
 from firnline_domain.settings.tag_rules import periods_ended, tags_problem
 from firnline_domain.settings.thresholds import NAMESPACE, PROPERTIES, Thresholds, thresholds
@@ -122,9 +121,7 @@ def test_rules_for_tags_are_read_or_have_a_problem(text: str, now_ms: int) -> No
         periods_ended(text, now_ms)
 
 
-names = st.sampled_from(
-    [*PROPERTIES, *UNDERSTOOD, "firnline.", "firnline.x", "write.format.default"]
-)
+names = st.sampled_from([*PROPERTIES, "firnline.", "firnline.x", "write.format.default"])
 named = st.builds("".join, st.tuples(st.sampled_from(["", NAMESPACE]), names))
 fleets = st.sampled_from([Thresholds(), Thresholds(blackout=FOR_EVER, window="Mon 22:00-06:00")])
 
@@ -137,7 +134,7 @@ def test_a_table_with_any_properties_is_judged(
     settings: dict[str, str], fleet: Thresholds, now_ms: int
 ) -> None:
     limits = thresholds(settings, fleet)
-    for said in (unknown(settings), unreadable(settings), unused(settings)):
+    for said in (unknown(settings), unreadable(settings)):
         assert all(isinstance(one, str) for one in said)
     effective(settings, fleet)
     counters = TableCounters(

@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 
 import pytest
 from firnline_domain.records.states import SettingInForce
-from firnline_domain.settings.amoro import NEVER_MS, NO_DIFFERENCE, UNDERSTOOD
 from firnline_domain.settings.contradictions import contradictions
 from firnline_domain.settings.groups import groups_of, unserved
 from firnline_domain.settings.in_force import (
@@ -14,14 +13,12 @@ from firnline_domain.settings.in_force import (
     effective,
     unknown,
     unreadable,
-    unused,
     with_namespace,
 )
 from firnline_domain.settings.property import ABOUT_WORKERS, WORKERS
 from firnline_domain.settings.thresholds import PROPERTIES, Thresholds, thresholds
 
 FRAGMENTS = "firnline.rewrite.min-fragments"
-AMORO_COUNT = "self-optimizing.minor.trigger.file-count"
 MONDAY_MS = int(datetime(2026, 11, 23, 12, tzinfo=UTC).timestamp() * 1000)
 
 
@@ -30,36 +27,28 @@ def in_force(
     namespace: dict[str, str] | None = None,
     fleet: Thresholds | None = None,
     name: str = FRAGMENTS,
-) -> tuple[str, str, str]:
+) -> tuple[str, str]:
     settings = with_namespace(table, namespace or {})
     found = effective(settings, fleet)[name]
     # What is shown is what holds.
     value = getattr(thresholds(settings, fleet), PROPERTIES[name].field)
     assert found.value == ("" if value in (None, "") else str(value).lower().removesuffix(".0"))
-    return found.value, found.origin, found.set_by
+    return found.value, found.origin
 
 
 def test_the_table_then_the_namespace_then_the_fleet_then_the_default() -> None:
     table, namespace = {FRAGMENTS: "2"}, {FRAGMENTS: "3"}
     fleet = Thresholds(min_fragments=4)
-    assert in_force(table, namespace, fleet) == ("2", "table", FRAGMENTS)
-    assert in_force({}, namespace, fleet) == ("3", "namespace", FRAGMENTS)
-    assert in_force({}, {}, fleet) == ("4", "fleet", "")
-    assert in_force({}, {}) == ("8", "default", "")
-
-
-def test_our_own_name_goes_before_amoros_and_the_table_before_its_namespace() -> None:
-    both = {FRAGMENTS: "2", AMORO_COUNT: "20"}
-    assert in_force(both) == ("2", "table", FRAGMENTS)
-    assert in_force({AMORO_COUNT: "20"}, {FRAGMENTS: "3"}) == ("20", "table", AMORO_COUNT)
-    assert in_force({}, both) == ("2", "namespace", FRAGMENTS)
-    assert in_force({}, {AMORO_COUNT: "20"}) == ("20", "namespace", AMORO_COUNT)
+    assert in_force(table, namespace, fleet) == ("2", "table")
+    assert in_force({}, namespace, fleet) == ("3", "namespace")
+    assert in_force({}, {}, fleet) == ("4", "fleet")
+    assert in_force({}, {}) == ("8", "default")
 
 
 def test_what_cannot_be_read_gives_way_to_the_next_and_is_told() -> None:
     settings = with_namespace({FRAGMENTS: "many"}, {FRAGMENTS: "3"})
     assert effective(settings)[FRAGMENTS] == SettingInForce(
-        FRAGMENTS, "3", "namespace", FRAGMENTS, "'many' of the table property cannot be read"
+        FRAGMENTS, "3", "namespace", "'many' of the table property cannot be read"
     )
     assert thresholds(settings).min_fragments == 3
     [said] = unreadable(settings)
@@ -72,57 +61,11 @@ def test_a_namespaces_names_are_never_a_tables() -> None:
     assert with_namespace({"a": "1"}, {"a": "2"}) == {"namespace:a": "2", "a": "1"}
 
 
-@pytest.mark.parametrize(
-    ("text", "field", "value"),
-    [
-        ({"self-optimizing.enabled": "false"}, "enabled", False),
-        ({AMORO_COUNT: "20"}, "min_fragments", 20),
-        ({AMORO_COUNT: "20"}, "min_equality_deletes", 20),
-        ({"self-optimizing.minor.trigger.interval": "60000"}, "max_age_ms", 60_000),
-        ({"self-optimizing.minor.trigger.interval": "-1"}, "max_age_ms", NEVER_MS),
-        ({AMORO_COUNT: "a dozen"}, "min_fragments", 8),
-        ({"self-optimizing.full.trigger.interval": "86400000"}, "full_interval_ms", 86_400_000),
-        ({"self-optimizing.full.trigger.interval": "-1"}, "full_interval_ms", 0),
-        ({"table-expire.enabled": "false"}, "gc_enabled", False),
-        ({"snapshot.keep.min-count": "12"}, "min_snapshots", 12),
-        ({"snapshot.keep.duration": "720min"}, "max_snapshot_age_ms", 43_200_000),
-        ({"snapshot.keep.duration": "720"}, "max_snapshot_age_ms", 43_200_000),
-        ({"snapshot.keep.duration": " 7 Days"}, "max_snapshot_age_ms", 7 * 86_400_000),
-        ({"snapshot.keep.duration": "1 fortnight"}, "max_snapshot_age_ms", 5 * 86_400_000),
-        ({"snapshot.keep.duration": "1.5h"}, "max_snapshot_age_ms", 5 * 86_400_000),
-    ],
-)
-def test_amoros_names(text: dict[str, str], field: str, value: object) -> None:
-    assert getattr(thresholds(text), field) == value
-
-
 def test_what_the_workers_read_is_told_too() -> None:
     name = "firnline.rewrite.hold-off-ms"
     [said] = unreadable({name: "an hour"})
     assert said.startswith(f"{name}=an hour cannot be read")
     assert [*unreadable({name: " 0"})] == []
-
-
-def test_a_duration_of_amoros_that_cannot_be_read_says_how_to_write_one() -> None:
-    [said] = unreadable({"snapshot.keep.duration": "1 fortnight"})
-    assert said.endswith("write a duration, as in 720min, 12h or 7d")
-
-
-def test_a_text_of_amoro_that_cannot_be_read_is_told_once() -> None:
-    assert len([*unreadable({AMORO_COUNT: "a dozen"})]) == 1
-
-
-def test_what_amoro_says_and_nobody_here_uses_is_told_with_the_page_of_reasons() -> None:
-    settings = {"self-optimizing.quota": "0.5", "namespace:self-optimizing.num-retries": "5"}
-    retries, quota = unused({**settings, "self-optimizing.fragment-ratio": "8"})
-    why = "does nothing here: docs/reference/properties.md#amoros-names says why"
-    assert quota == f"self-optimizing.quota=0.5 {why}"
-    assert retries == f"self-optimizing.num-retries=5 (of the namespace) {why}"
-    assert [*unused({"self-optimizing.group": "etl"})] == []
-    assert [*unused({"self-optimizing.fragment-ratio": "16"})] != []
-    assert [*unused({AMORO_COUNT: "20", FRAGMENTS: "2"})] == []
-    assert [*unused({"self-optimizing.enable": "true"})] == []  # misspelt: `unknown` tells it
-    assert not {name for name, _ in NO_DIFFERENCE} & set(UNDERSTOOD)
 
 
 @pytest.mark.parametrize(
@@ -131,7 +74,6 @@ def test_what_amoro_says_and_nobody_here_uses_is_told_with_the_page_of_reasons()
         ("firnline.rewrite.min-fragment", "firnline.rewrite.min-fragments is meant?"),
         ("firnline.rewrite.min_fragments", "firnline.rewrite.min-fragments is meant?"),
         ("firnline.windows", "firnline.window is meant?"),
-        ("self-optimizing.enable", "self-optimizing.enabled is meant?"),
         ("firnline.zzz", "docs/reference/properties.md lists all there are"),
     ],
 )
@@ -143,8 +85,7 @@ def test_an_unknown_name_is_told_with_the_nearest(name: str, hint: str) -> None:
 
 
 def test_known_names_are_not_told() -> None:
-    amoros = ("self-optimizing.full.trigger.interval", "self-optimizing.execute.num-retries")
-    every = (*PROPERTIES, *amoros, *UNDERSTOOD, *READ_ELSEWHERE, "write.delete.mode")
+    every = (*PROPERTIES, *READ_ELSEWHERE, "write.delete.mode")
     assert [*unknown(dict.fromkeys(every, "1"))] == []
 
 
@@ -153,12 +94,9 @@ def test_known_names_are_not_told() -> None:
     [
         ({}, ""),
         ({"firnline.group": "etl"}, "etl"),
-        ({"self-optimizing.group": "etl"}, "etl"),
         ({"namespace:firnline.group": "etl"}, "etl"),
-        ({"namespace:firnline.group": "adhoc", "self-optimizing.group": "etl"}, "etl"),
-        ({"firnline.group": "adhoc", "self-optimizing.group": "etl"}, "adhoc"),
+        ({"namespace:firnline.group": "adhoc", "firnline.group": "etl"}, "etl"),
         ({"namespace:firnline.group": "etl", "firnline.group": "default"}, ""),
-        ({"namespace:firnline.group": "etl", "self-optimizing.group": "default"}, ""),
         ({"firnline.group": "bi"}, ""),
     ],
 )

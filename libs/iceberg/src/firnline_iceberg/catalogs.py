@@ -8,12 +8,12 @@ wants, and does nothing where the server has led it to another.
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, Generic, TypeVar
 
+from cachetools import LRUCache
 from firnline_domain.errors import CatalogUnreachable, Misconfigured, TaskRefused
 from firnline_domain.identity import TableName, is_catalog_name
 from py4j.protocol import Py4JJavaError
@@ -67,7 +67,7 @@ class Catalogs(Generic[Opened]):
     ) -> None:
         self.connections = connections
         self._make = make
-        self._opened: OrderedDict[tuple[str, str], Opened] = OrderedDict()
+        self._opened = LRUCache[tuple[str, str], Opened](MAX_OPEN)
         self._lock = threading.Lock()
 
     def of(self, table: TableName) -> Opened:
@@ -75,14 +75,10 @@ class Catalogs(Generic[Opened]):
         place = (table.catalog, table.prefix)
         with self._lock:
             if (known := self._opened.get(place)) is not None:
-                self._opened.move_to_end(place)
                 return known
         made = self._make(self._connection(table))  # may take a round trip; others go on
         with self._lock:
-            made = self._opened.setdefault(place, made)
-            while len(self._opened) > MAX_OPEN:
-                self._opened.popitem(last=False)
-        return made
+            return self._opened.setdefault(place, made)
 
     def _connection(self, table: TableName) -> CatalogConnection:
         if (connection := self.connections.get(table.catalog)) is None:

@@ -10,10 +10,11 @@ from firnline_domain.identity import Scope, TableName
 from firnline_iceberg.commit.partition_last_change import LastChanges
 from firnline_iceberg.metadata.entries import DataFileEntry, Status
 from firnline_iceberg.table.catalog_client import loaded
-from firnline_iceberg.table.in_memory import MemoryCatalog
 from firnline_iceberg.table.loaded_table import LoadedTable
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
+
+from tests.kit.memory_catalog import MemoryCatalog
 
 SCHEMA = Schema(NestedField(1, "id", LongType()))
 ROWS = pa.table({"id": pa.array([1], pa.int64())})

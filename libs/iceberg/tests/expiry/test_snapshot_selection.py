@@ -8,11 +8,12 @@ import pyarrow as pa
 import pytest
 from firnline_domain.records.results import Going
 from firnline_iceberg.expiry.snapshot_selection import expiring, going
-from firnline_iceberg.table.in_memory import MemoryCatalog, MemoryTables
 from firnline_iceberg.table.loaded_table import LoadedTable
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.types import LongType, NestedField
+
+from tests.kit.memory_catalog import MemoryCatalog, MemoryTables
 
 NOW = 2**53
 

@@ -12,9 +12,10 @@ from firnline_iceberg.outputs.names import Run
 from firnline_iceberg.outputs.write_ahead_list import OutputList
 from firnline_iceberg.removal.sweep import Sweeper
 from firnline_iceberg.table.external_files import ExternalFiles
-from firnline_iceberg.table.in_memory import MemoryCatalog, MemoryTables
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
+
+from tests.kit.memory_catalog import MemoryCatalog, MemoryTables
 
 ROWS = pa.table({"id": pa.array([1], pa.int64())})
 AGREED = {"firnline.expire.enabled": "true"}

@@ -13,13 +13,14 @@ from firnline_domain.records.results import DeleteKind
 from firnline_iceberg.metadata.entries import DataFileEntry, DeleteFileEntry, FileStats, Status
 from firnline_iceberg.removal import deleted_row_search
 from firnline_iceberg.removal.deleted_row_search import Kind, holders, wanted_rows
-from firnline_iceberg.table.in_memory import MemoryCatalog, MemoryTables
 from firnline_iceberg.table.loaded_table import LoadedTable
 from pyiceberg.conversions import to_bytes
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import DateType, LongType, NestedField, StringType
+
+from tests.kit.memory_catalog import MemoryCatalog, MemoryTables
 
 SCHEMA = Schema(
     NestedField(1, "customer", LongType()),

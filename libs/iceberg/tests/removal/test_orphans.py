@@ -16,7 +16,6 @@ from firnline_iceberg.removal.orphans import find_orphans, refuse_unclear
 from firnline_iceberg.removal.removal import QUARANTINE, Move, NotRemovable, remove_quarantined
 from firnline_iceberg.table import retained_names as module
 from firnline_iceberg.table.catalog_client import loaded
-from firnline_iceberg.table.in_memory import MemoryTables
 from firnline_iceberg.table.listing import Storage
 from firnline_iceberg.table.loaded_table import LoadedTable
 from firnline_iceberg.table.retained_names import RetainedNames
@@ -26,6 +25,7 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, NestedField, StringType
 
 from libs.iceberg.tests.stored_catalog import StoredCatalog
+from tests.kit.memory_catalog import MemoryTables
 
 SCHEMA = Schema(NestedField(1, "id", LongType()), NestedField(2, "p", StringType()))
 BY_P = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "p"))

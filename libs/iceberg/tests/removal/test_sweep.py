@@ -18,10 +18,11 @@ from firnline_iceberg.outputs.write_ahead_list import UNSIGNED, OutputList, Plac
 from firnline_iceberg.removal import sweep as sweeping
 from firnline_iceberg.removal.removal import FURTHEST_MS, storage_now_ms, too_young
 from firnline_iceberg.removal.sweep import Sweeper
-from firnline_iceberg.table.in_memory import MemoryCatalog, MemoryTables
 from pyiceberg.io import load_file_io
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
+
+from tests.kit.memory_catalog import MemoryCatalog, MemoryTables
 
 AGE, NOW = 1_000, 5_000
 LISTED = OutputList("task", 1, "uuid", "w", 3_000, ("file:///x",))

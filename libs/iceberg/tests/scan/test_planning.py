@@ -14,12 +14,13 @@ from firnline_domain.identity import Scope, TableName
 from firnline_domain.records.results import DeleteKind
 from firnline_iceberg.metadata.entries import DataFileEntry, DeleteFileEntry, Status
 from firnline_iceberg.scan.planning import DeleteIndex, LiveFiles, live_files
-from firnline_iceberg.table.in_memory import MemoryCatalog, MemoryTables
 from firnline_iceberg.table.loaded_table import LoadedTable, RefGone, SnapshotGone, TableGone
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, NestedField
+
+from tests.kit.memory_catalog import MemoryCatalog, MemoryTables
 
 EQUALITY, POSITION, VECTOR = DeleteKind.EQUALITY, DeleteKind.POSITION, DeleteKind.DELETION_VECTOR
 BASE: dict[str, Any] = {

@@ -10,11 +10,12 @@ import pyarrow.parquet as pq
 import pytest
 from firnline_iceberg.table import external_files
 from firnline_iceberg.table.external_files import ExternalFiles, OwnLocations
-from firnline_iceberg.table.in_memory import MemoryCatalog, MemoryTables
 from firnline_iceberg.table.loaded_table import LoadedTable
 from firnline_iceberg.table.retained_names import content_paths
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
+
+from tests.kit.memory_catalog import MemoryCatalog, MemoryTables
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from firnline_adapters.clock import now_ms
 from firnline_adapters.consumer.threads import Threads
 from firnline_adapters.kafka.client import KafkaInbox, KafkaPublisher
 from firnline_adapters.kafka.pauses import KafkaPauseReader
@@ -78,7 +79,3 @@ def running(settings: Settings, log: Log) -> Iterator[Pump]:
             inbox.close()
         finally:
             switches.close()
-
-
-def now_ms() -> int:
-    return int(time.time() * 1000)

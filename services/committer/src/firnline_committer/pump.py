@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from firnline_adapters import clock
 from firnline_adapters.consumer.retry_queue import FailureLog
 from firnline_adapters.consumer.threads import Inline, Pool
 from firnline_adapters.kafka.dead_letters import dead_letter_of, send_to_dead_letters
@@ -62,7 +63,7 @@ class Pump:
         handlers: Handlers,
         log: Log,
         now: Callable[[], float] = time.monotonic,
-        now_ms: Callable[[], int] = lambda: int(time.time() * 1000),
+        now_ms: Callable[[], int] = clock.now_ms,
         sweeps: Sweeps | None = None,
         switches: PauseReader | None = None,
         share: float = 0.0,

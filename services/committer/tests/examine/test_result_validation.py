@@ -15,9 +15,10 @@ from firnline_domain.records.results import InputFile, OutputFile, RewriteFinish
 from firnline_iceberg.commit.pinned_head import Pinned, pinned
 from firnline_iceberg.outputs.names import Run
 from firnline_iceberg.scan.planning import live_files
-from firnline_iceberg.table.in_memory import MemoryCatalog, MemoryTables
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
+
+from tests.kit.memory_catalog import MemoryCatalog, MemoryTables
 
 TASK = "a" * 32
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import signal
 import threading
-import time
 import uuid
 
 import redis
 from aiohttp import web
+from firnline_adapters.clock import now_ms
 from firnline_adapters.config.tls import scheme, server_context
 from firnline_adapters.kafka.client import KafkaInbox, KafkaPublisher
 from firnline_adapters.kafka.poison_records import KafkaMarks, StartMarks
@@ -33,11 +33,6 @@ from firnline_console.views.dead_letters import GROUP
 
 REDIS_TIMEOUT_S = 2.0  # the page waits 8 s: it hears from us who is silent
 CLOSE_S = 1.0  # open event streams are cut then
-
-
-def now_ms() -> int:
-    """Milliseconds since 1970."""
-    return time.time_ns() // 1_000_000
 
 
 def texts_client(url: str) -> redis.Redis:

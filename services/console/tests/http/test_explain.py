@@ -58,15 +58,12 @@ def test_settings_say_where_they_come_from(sources: Sources) -> None:
 def test_every_origin_is_told(sources: Sources) -> None:
     settings = {
         "firnline.rewrite.min-fragments": "3",
-        "self-optimizing.minor.trigger.interval": "60000",
+        "firnline.rewrite.max-age-ms": "60000",
         "namespace:firnline.retain.hours": "24",
     }
     found = sources(settings, Thresholds(min_position_deletes=5))
     assert found["firnline.rewrite.min-fragments"] == ("3", "table property")
-    assert found["firnline.rewrite.max-age-ms"] == (
-        "60000",
-        "table property self-optimizing.minor.trigger.interval",
-    )
+    assert found["firnline.rewrite.max-age-ms"] == ("60000", "table property")
     assert found["firnline.retain.hours"] == ("24", "namespace property")
     assert found["firnline.rewrite.min-position-deletes"] == (
         "5",
@@ -76,7 +73,7 @@ def test_every_origin_is_told(sources: Sources) -> None:
 
 
 def test_a_setting_of_a_newer_planner_is_shown(make: Make) -> None:
-    newer = SettingInForce("firnline.rewrite.new", "1", "table", "firnline.rewrite.new")
+    newer = SettingInForce("firnline.rewrite.new", "1", "table")
     shown = settings_json(make(STATE, in_force=(newer,)))
     assert [one["value"] for one in shown if one["name"] == newer.name] == ["1"]
 

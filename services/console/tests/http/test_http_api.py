@@ -1,4 +1,4 @@
-"""The API over the twin of the read model."""
+"""The API over a read model in Redis."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ import pytest
 from aiohttp import ClientResponse
 from firnline_console.http.api import Api
 from firnline_console.read_model.fold import OfGroup
-from firnline_console.read_model.in_memory import MemoryReadModel
+from firnline_console.read_model.redis import RedisReadModel
 from firnline_console.views.capacity import WorkerCapacity
 from firnline_console.views.workers import workers_json
 from firnline_domain.base.values import replace
 from firnline_domain.errors import RetryLater
 from firnline_domain.identity import TableName
+from redis import Redis
 
 from tests.kit.console_api import NOW, Site
 
@@ -25,8 +26,8 @@ UUID = "6f1d9c1e-5d0a-4b7e-9a4e-0d3c1f2b3a49"
 
 
 @pytest.fixture
-async def site() -> AsyncIterator[Site]:
-    site = Site()
+async def site(console_redis: str) -> AsyncIterator[Site]:
+    site = Site(console_redis)
     async with site.client:
         yield site
 
@@ -179,8 +180,9 @@ async def test_a_wrong_number_is_400(site: Site, query: str) -> None:
     assert query.partition("=")[0] in (await answer.json())["error"]
 
 
-ROUTES = [one.resource.canonical for one in Api(MemoryReadModel(), int, bool).application().router
-          .routes() if one.method == "GET" and one.resource]  # fmt: skip
+APPLICATION = Api(RedisReadModel(Redis()), int, bool).application()
+ROUTES = [one.resource.canonical for one in APPLICATION.router.routes()
+          if one.method == "GET" and one.resource]  # fmt: skip
 HOSTILE = (
     *("table=shop.orders", "page=2", "Limit=3", "limit%20=3", "%00=1", "=", "utm_source=mail"),
     *("since=1", "ｌimit=3", "x" * 3_000 + "=1", "limit[]=3", "__proto__=1"),

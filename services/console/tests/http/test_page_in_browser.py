@@ -10,12 +10,12 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 from firnline_console.http.api import Api
-from firnline_console.read_model.in_memory import MemoryReadModel
 from firnline_console.read_model.port import Built
 from firnline_domain.base.values import replace
 from firnline_domain.errors import RetryLater
 
 from tests.kit.browser import CHROMIUM, Page, opened
+from tests.kit.console_model import TestReadModel
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here")
 Make = Callable[..., Any]
@@ -27,10 +27,10 @@ FOCUSED = "document.activeElement.outerHTML.slice(0, 80)"
 
 
 class Stage:
-    """A console over the twin of its store, whose clock goes on and whose Redis can be away."""
+    """A console over a read model in Redis, whose clock goes on and whose Redis can be away."""
 
-    def __init__(self, make: Make) -> None:
-        self.model, self.now_ms, self.is_away = MemoryReadModel(), NOW, False
+    def __init__(self, make: Make, redis: str) -> None:
+        self.model, self.now_ms, self.is_away = TestReadModel(redis), NOW, False
         self.model.begin(Built("g", 1), replace=False)
         state = make("table_state/in_flight")
         part = replace(state.partitions[0], status="idle", until_ms=NOW + 3_600_000)
@@ -57,8 +57,10 @@ class Stage:
         return self.now_ms
 
 
-async def stage(make: Make, check: Callable[[Page, Stage], Any], tmp_path: Path) -> None:
-    made = Stage(make)
+async def stage(
+    make: Make, redis: str, check: Callable[[Page, Stage], Any], tmp_path: Path
+) -> None:
+    made = Stage(make, redis)
     await made.server.start_server()
     address = str(made.server.make_url("/#shop.orders"))
     async with made.server, opened(address, tmp_path / "p") as page:
@@ -67,7 +69,9 @@ async def stage(make: Make, check: Callable[[Page, Stage], Any], tmp_path: Path)
         await check(page, made)
 
 
-async def test_redraws_leave_focus_and_selection(make: Make, tmp_path: Path) -> None:
+async def test_redraws_leave_focus_and_selection(
+    make: Make, tmp_path: Path, console_redis: str
+) -> None:
     async def check(page: Page, made: Stage) -> None:
         kinds = "button.opener, button.id, th button, #statuses button, .seg button, [tabindex]"
         count = await page.run(f"document.querySelectorAll('{kinds}').length")
@@ -87,10 +91,12 @@ async def test_redraws_leave_focus_and_selection(make: Make, tmp_path: Path) -> 
         await page.run(THREE_POLLS)
         assert await page.run("getSelection().toString()") == text
 
-    await stage(make, check, tmp_path)
+    await stage(make, console_redis, check, tmp_path)
 
 
-async def test_trouble_is_in_view_wherever_one_has_scrolled(make: Make, tmp_path: Path) -> None:
+async def test_trouble_is_in_view_wherever_one_has_scrolled(
+    make: Make, tmp_path: Path, console_redis: str
+) -> None:
     async def check(page: Page, made: Stage) -> None:
         await page.run("scrollTo(0, document.body.scrollHeight); 1")
         assert await page.run("scrollY") > 0
@@ -103,11 +109,13 @@ async def test_trouble_is_in_view_wherever_one_has_scrolled(make: Make, tmp_path
         )
         assert 0 <= top < bottom <= height
 
-    await stage(make, check, tmp_path)
+    await stage(make, console_redis, check, tmp_path)
 
 
 @pytest.mark.parametrize("width", [1280, 390])
-async def test_reasons_can_be_read(make: Make, tmp_path: Path, width: int) -> None:
+async def test_reasons_can_be_read(
+    make: Make, tmp_path: Path, width: int, console_redis: str
+) -> None:
     """Only names are cut; they have their whole text in a title."""
 
     async def check(page: Page, made: Stage) -> None:
@@ -125,11 +133,13 @@ async def test_reasons_can_be_read(make: Make, tmp_path: Path, width: int) -> No
         assert sideways == []
         assert await page.run("document.documentElement.scrollWidth <= innerWidth")
 
-    await stage(make, check, tmp_path)
+    await stage(make, console_redis, check, tmp_path)
 
 
-async def test_partitions_that_are_not_shown_are_counted(make: Make, tmp_path: Path) -> None:
+async def test_partitions_that_are_not_shown_are_counted(
+    make: Make, tmp_path: Path, console_redis: str
+) -> None:
     async def check(page: Page, made: Stage) -> None:
         assert "of 280; 260 are not shown" in await page.run("document.body.innerText")
 
-    await stage(make, check, tmp_path)
+    await stage(make, console_redis, check, tmp_path)

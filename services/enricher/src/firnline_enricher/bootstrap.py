@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-
+from firnline_adapters.clock import now_ms
 from firnline_adapters.consumer.threads import Threads
 from firnline_adapters.kafka.assignments import FollowedAssignments
 from firnline_adapters.kafka.client import KafkaInbox, KafkaPublisher
@@ -33,7 +32,3 @@ def build(settings: Settings, log: Log) -> tuple[Pump, Inbox]:
     handlers, *answerers = [Handlers(tables, now_ms) for _ in range(1 + ANSWERERS)]
     pool = Threads(ANSWERERS)
     return Pump(inbox, publisher, handlers, log, pool=pool, answerers=answerers), inbox
-
-
-def now_ms() -> int:
-    return int(time.time() * 1000)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from cachetools import LRUCache
 from firnline_domain.errors import RetryLater
 from firnline_domain.identity import TableName
 from firnline_domain.records.parts.tallies import target_bytes_of
@@ -65,13 +65,12 @@ class FactsCache:
     def __init__(self, tables: Tables, now_ms: Callable[[], int]) -> None:
         self._tables = tables
         self._namespaces = Namespaces(tables, now_ms)
-        self._facts: OrderedDict[str, TableFacts] = OrderedDict()
+        self._facts = LRUCache[str, TableFacts](_MAX_TABLES)
 
     def get(self, table: TableName) -> TableFacts:
         """Kept facts, else loaded ones. Raises TableGone, RetryLater."""
         if _place(table) not in self._facts:
             self.load(table)
-        self._facts.move_to_end(_place(table))
         facts = self._facts[_place(table)]
         namespace = self._namespaces.settings(table)
         return replace(facts, settings=with_namespace(facts.settings, namespace))
@@ -89,8 +88,6 @@ class FactsCache:
         self._namespaces.settings(table)
         loaded = self._tables.load(table)
         self._facts[_place(table)] = facts_of(loaded)
-        if len(self._facts) > _MAX_TABLES:
-            self._facts.popitem(last=False)
         return loaded
 
     def forget(self, table: TableName) -> None:

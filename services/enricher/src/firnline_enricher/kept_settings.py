@@ -11,8 +11,6 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from firnline_domain.policy.table_action.snapshot_retention import SHARED_BY
 from firnline_domain.records.parts.tallies import TARGET_BYTES
-from firnline_domain.settings.amoro import PREFIX as AMORO
-from firnline_domain.settings.amoro import UNDERSTOOD
 from firnline_domain.settings.in_force import OURS, PERIODS, READ_ELSEWHERE
 from firnline_domain.settings.parquet import BLOOM_FILTER, OF_COMMITS, PARQUET, PARQUET_COLUMNS
 from firnline_domain.settings.thresholds import PROPERTIES
@@ -25,8 +23,7 @@ MAX_NAME_BYTES = 200
 MAX_OTHERS = 50  # names that are no settings, and yet begin like ours
 SHOWN = 40  # characters of what is too long
 _PERIODS = frozenset(name for name, one in PROPERTIES.items() if one.field in PERIODS)
-_NAMESPACES = (OURS, AMORO, "table-expire.", "snapshot.keep.")
-_TABLES = (*_NAMESPACES, "history.expire.", "write.delete.", *PARQUET_COLUMNS)
+_TABLES = (OURS, "history.expire.", "write.delete.", *PARQUET_COLUMNS)
 _EXACT = (
     TARGET_BYTES,
     "gc.enabled",
@@ -38,7 +35,7 @@ _EXACT = (
     *PARQUET,
     *OF_COMMITS,
 )
-KNOWN = tuple(dict.fromkeys((*PROPERTIES, *READ_ELSEWHERE, *UNDERSTOOD, *_EXACT)))
+KNOWN = tuple(dict.fromkeys((*PROPERTIES, *READ_ELSEWHERE, *_EXACT)))
 
 
 def of_table(properties: Mapping[str, str], schema: Schema | None = None) -> dict[str, str]:
@@ -74,9 +71,9 @@ def _filterable(fields: Iterable[NestedField], above: str = "") -> Iterator[tupl
 
 
 def of_namespace(properties: Mapping[str, str]) -> dict[str, str]:
-    """The same of a namespace, whose properties are defaults for its tables: ours and Amoro's."""
-    known = [name for name in KNOWN if name in properties and name.startswith(_NAMESPACES)]
-    return _kept(properties, known, _NAMESPACES)
+    """The same of a namespace, whose properties are defaults for its tables."""
+    known = [name for name in KNOWN if name in properties and name.startswith(OURS)]
+    return _kept(properties, known, (OURS,))
 
 
 def _kept(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from cachetools import LRUCache
 from firnline_domain.errors import RetryLater
 from firnline_domain.identity import TableName
 
@@ -38,7 +38,7 @@ class Namespaces:
     def __init__(self, catalog: Catalog, now_ms: Callable[[], int]) -> None:
         self._catalog = catalog
         self._now_ms = now_ms
-        self._kept: OrderedDict[Place, _Kept] = OrderedDict()
+        self._kept = LRUCache[Place, _Kept](_MAX_NAMESPACES)
         self._silent_since_ms: dict[Place, int] = {}
 
     def settings(self, table: TableName) -> Mapping[str, str]:
@@ -50,9 +50,6 @@ class Namespaces:
         if kept is None or not kept.until_ms - FRESH_MS <= now_ms < kept.until_ms:
             kept = self._read(table, namespace, kept, now_ms)
         self._kept[namespace] = kept
-        self._kept.move_to_end(namespace)
-        if len(self._kept) > _MAX_NAMESPACES:
-            self._kept.popitem(last=False)
         return kept.properties
 
     def _read(self, table: TableName, namespace: Place, kept: _Kept | None, now_ms: int) -> _Kept:

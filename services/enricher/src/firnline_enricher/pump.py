@@ -13,6 +13,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
 
+from firnline_adapters import clock
 from firnline_adapters.consumer.retry_queue import FailureLog, RetryQueue
 from firnline_adapters.consumer.threads import Inline, Pool
 from firnline_adapters.kafka.dead_letters import dead_letter_of, send_to_dead_letters
@@ -58,7 +59,7 @@ class Pump:
         handlers: Handlers,
         log: Log,
         now: Callable[[], float] = time.monotonic,
-        now_ms: Callable[[], int] = lambda: int(time.time() * 1000),
+        now_ms: Callable[[], int] = clock.now_ms,
         pool: Pool | None = None,
         answerers: Sequence[Handlers] = (),
     ) -> None:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import signal
-import time
 from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from aiohttp import web
+from firnline_adapters.clock import now_ms
 from firnline_adapters.config.tls import server_context
 from firnline_adapters.observability.health import HEALTH, say_ready
 from firnline_adapters.observability.logs import Log
@@ -31,7 +30,6 @@ from firnline_gateway.outbox.sqlite import SqliteOutbox
 from firnline_gateway.proxy.body_memory import MemoryBudget
 from firnline_gateway.proxy.metadata_sizes import MetadataSizes
 from firnline_gateway.proxy.upstream import HEADER_BYTES, Upstream
-from firnline_gateway.reads.refused_commits import RefusedCommits
 from firnline_gateway.reads.scan_counts import Identities, ScanCounts
 from firnline_gateway.reads.scans import Scans, ScanSender
 from firnline_gateway.reads.table_loads import TableLoads
@@ -43,11 +41,6 @@ DRAIN_S = 30.0  # for calls in flight at SIGTERM; the catalog is still at work o
 LAST_SCANS_S = 3.0  # for counts of scans: whoever waits for us to end may have 30 s in all
 HOLD_SHARE = 0.3  # of a read's longest wait, for others' commits (docs/decisions/0011)
 LAST_FLUSH_S = 10.0  # then for the broker; what it does not take stays in the outbox file
-
-
-def now_ms() -> int:
-    """Milliseconds since 1970."""
-    return time.time_ns() // 1_000_000
 
 
 async def serve(
@@ -105,7 +98,7 @@ async def serving(
     settings: Settings,
     catalog: CatalogConnection,
     journal: Journal,
-    counts: Counted | None,
+    counts: ScanCounts | None,
     budget: MemoryBudget,
     log: Log,
 ) -> AsyncIterator[Gateway]:
@@ -139,42 +132,34 @@ async def serving(
         await upstream.close()
 
 
-@dataclass(frozen=True)
-class Counted:
-    """What is counted by table, of all catalogs."""
-
-    scans: ScanCounts
-    refused: RefusedCommits
-
-
 @asynccontextmanager
 async def counting(
     settings: Settings, statistics: Publisher, log: Log
-) -> AsyncIterator[Counted | None]:
-    """Scans that clients report, loads of those that do not, and refused commits are counted and
-    sent while the block runs, if anybody asks."""
+) -> AsyncIterator[ScanCounts | None]:
+    """Scans that clients report, and loads of those that do not, are counted and sent while the
+    block runs, if anybody asks."""
     if settings.scan_report_s <= 0:
         yield None
         return
-    counts, refused = ScanCounts(now_ms()), RefusedCommits(now_ms())
-    sender = ScanSender((counts, refused), statistics, settings.scan_report_s, log, now_ms)
+    counts = ScanCounts(now_ms())
+    sender = ScanSender(counts, statistics, settings.scan_report_s, log, now_ms)
     sender.start()
     try:
-        yield Counted(counts, refused)
+        yield counts
     finally:
         await asyncio.to_thread(sender.stop, LAST_SCANS_S)
 
 
 @asynccontextmanager
 async def scanning(
-    upstream: Upstream, counted: Counted | None, catalog: str, log: Log
+    upstream: Upstream, counts: ScanCounts | None, catalog: str, log: Log
 ) -> AsyncIterator[Scans | None]:
     """What is counted of one catalog's tables while the block runs."""
-    if counted is None:
+    if counts is None:
         yield None
         return
     names, loads = Identities(catalog=catalog), TableLoads(now_ms)
-    scans = Scans(upstream, counted.scans, names, loads, counted.refused, log, now_ms)
+    scans = Scans(upstream, counts, names, loads, log, now_ms)
     try:
         async with doing(scans.run()):
             yield scans

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Literal, TypeVar
 
+from cachetools import FIFOCache
 from firnline_adapters.observability import metrics
 
 READ_RESTS = 1  # times as long as reads were held none is: half of the time at the most
@@ -86,8 +86,8 @@ class ReadHolds(Holds):
 
     def __init__(self, max_ms: int, now_s: Callable[[], float] = time.monotonic) -> None:
         super().__init__("read", max_ms, READ_RESTS, now_s)
-        self._reading: OrderedDict[tuple[Hashable, Peer], None] = OrderedDict()
-        self._committed: OrderedDict[tuple[Hashable, Peer], float] = OrderedDict()
+        self._reading = FIFOCache[tuple[Hashable, Peer], None](MAX_READERS)
+        self._committed = FIFOCache[tuple[Hashable, Peer], float](MAX_READERS)
 
     async def read(self, table: Hashable, peer: Peer) -> None:
         """Return when the peer may read the table."""
@@ -96,21 +96,14 @@ class ReadHolds(Holds):
             return
         if at not in self._reading:
             await self.wait(table)
-        _put(self._reading, at, None)
+        self._reading[at] = None
 
     def committed(self, table: Hashable, peer: Peer) -> None:
         """The peer's statement has ended, well or not; what it reads next begins another."""
         self._reading.pop((table, peer), None)
-        _put(self._committed, (table, peer), self._now_s())
+        self._committed[table, peer] = self._now_s()
 
 
 def commit_holds(max_ms: int, now_s: Callable[[], float] = time.monotonic) -> Holds:
     """Commits of others wait."""
     return Holds("commit", max_ms, COMMIT_RESTS, now_s)
-
-
-def _put(into: OrderedDict[K, V], key: K, value: V) -> None:
-    into[key] = value
-    into.move_to_end(key)
-    if len(into) > MAX_READERS:
-        into.popitem(last=False)

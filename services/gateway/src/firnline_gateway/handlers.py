@@ -45,7 +45,6 @@ from firnline_gateway.proxy.relay import (
     to_upstream,
 )
 from firnline_gateway.proxy.upstream import TooLong, Upstream, read_whole
-from firnline_gateway.reads.refused_commits import client_name
 from firnline_gateway.reads.scans import HEARD, Scans
 from firnline_gateway.reads.table_loads import client_of
 from firnline_gateway.rest.call import Call, Names
@@ -77,7 +76,6 @@ CONFIG_BYTES = 1 << 20
 MAX_SIGNS = 1024  # of a header that is remembered
 # Frameworks behind a catalog may take a method from these, and read a GET as a commit.
 WRITES = frozenset({CallKind.COMMIT, CallKind.TRANSACTION})
-CONFLICT = 409  # REST spec: a requirement of the commit does not hold any more
 SNAPSHOTS, ALL = "snapshots", "all"  # REST spec: what a load may leave out, and its default
 LOADED = frozenset({200, 304})  # 304: the client has kept the table, and may read it all the same
 STRANGERS = frozenset({401, 403})  # the catalog's answer to who may not do what they asked for
@@ -164,8 +162,6 @@ class Gateway:
         answer: StreamResponse | None = None
         try:
             answer = await self._keep_and_send(request, route)
-            if answer.status == CONFLICT and route.kind is CallKind.COMMIT:
-                self._refused(request, route)
             return answer
         finally:
             if self._scans and route.kind in WRITES and OURS not in request.headers:
@@ -178,13 +174,6 @@ class Gateway:
                         self._release(table)
                 else:
                     self._read_holds.committed(table, _peer(request))
-
-    def _refused(self, request: BaseRequest, route: Route) -> None:
-        """Of a transaction nobody says which of its tables was in the way."""
-        if self._scans and route.namespace and route.table and OURS not in request.headers:
-            table = TableRoute(route.root, route.namespace, route.table)
-            headers = to_upstream(request.raw_headers)
-            self._scans.refused(table, self.separator, client_name(request), headers)
 
     async def _keep_and_send(self, request: BaseRequest, route: Route) -> StreamResponse:
         """A body that can be kept is read whole before any of it is sent: a client that hangs up

@@ -104,7 +104,7 @@ def test_a_broker_that_is_away_costs_one_batch_and_stops_nothing() -> None:
     broker, counts = MemoryBroker(), ScanCounts(0)
     for number in range(BATCH + 1):
         counts.add(Identity(TableName(str(number), ("a",), "t")), scans(1))
-    sender = ScanSender((counts,), Away(broker), 0.01, Log("gateway"), lambda: 1)
+    sender = ScanSender(counts, Away(broker), 0.01, Log("gateway"), lambda: 1)
     with pytest.raises(RetryLater):
         sender.send()
     assert len(counts.take(BATCH, 2)) == 1

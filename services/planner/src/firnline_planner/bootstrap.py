@@ -6,6 +6,7 @@ from collections.abc import Callable
 from importlib import import_module
 from math import inf
 
+from firnline_adapters import clock
 from firnline_adapters.kafka.schema_topic import SchemaTopic
 from firnline_adapters.kafka_admin.topics import require_topics
 from firnline_adapters.observability.logs import Log
@@ -19,7 +20,7 @@ from firnline_domain.records.assignments import TOPIC as ASSIGNMENTS
 from firnline_domain.settings.groups import LEAST_GB_HOURS, Budget, groups_of
 from firnline_domain.settings.thresholds import Thresholds
 
-from firnline_planner.bucket.inputs import Reader, wall_ms
+from firnline_planner.bucket.inputs import Reader
 from firnline_planner.default_settings import with_defaults
 from firnline_planner.handlers.dispatch import FACTS
 from firnline_planner.settings import Settings
@@ -38,7 +39,7 @@ def thresholds_of(settings: Settings) -> Thresholds:
         groups=tuple(one.part(settings.buckets) for one in groups_of(settings.groups)),
         budget=budget_of(settings).part(settings.buckets),
     )
-    return with_defaults(settings.defaults, limits, wall_ms())
+    return with_defaults(settings.defaults, limits, clock.now_ms())
 
 
 def budget_of(settings: Settings) -> Budget:

@@ -10,7 +10,7 @@ from firnline_domain.policy.table_action.compute_statistics import ALL
 from firnline_domain.records.parts.tallies import TARGET_BYTES
 from firnline_domain.settings.contradictions import contradictions
 from firnline_domain.settings.groups import unserved
-from firnline_domain.settings.in_force import unknown, unreadable, unused
+from firnline_domain.settings.in_force import unknown, unreadable
 from firnline_domain.settings.thresholds import Thresholds, thresholds
 
 VARIABLE = "FIRNLINE_DEFAULTS"
@@ -64,7 +64,6 @@ def _wrong(settings: Mapping[str, str], limits: Thresholds, now_ms: int) -> Iter
     if settings.get("firnline.statistics", ALL).strip() not in ("", ALL):
         yield f"firnline.statistics names columns: as a default write {ALL}"
     yield from unreadable(settings)
-    yield from unused(settings)
     yield from contradictions(settings, limits, Thresholds(), now_ms)
     if wrong := unserved(limits.group, limits.groups):
         yield f"firnline.group={limits.group}: {wrong}"

@@ -28,13 +28,6 @@ class Settings(ServiceSettings):
         "`faust`. Must be the same for all planners.",
         "kafka",
     )
-    standby: bool = setting(
-        "FIRNLINE_PLANNER_STANDBY",
-        "Read along what other planners keep, so that their buckets are at hand when one of them "
-        "dies. It takes the disk for the whole fleet's state, and up to 32 MiB of memory for each "
-        "bucket. The driver `kafka` alone.",
-        False,
-    )
     replicas: int | None = shared(REPLICAS)
     min_in_sync: int | None = shared(MIN_IN_SYNC_REPLICAS)
     defaults: str = setting(

@@ -17,11 +17,11 @@ from firnline_domain.records.states import TableState
 from firnline_domain.settings.groups import Budget
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_planner.bucket.bucket import Bucket
-from firnline_planner.state.stores import MemoryStore
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.kit.changes import change
+from tests.kit.memory_store import MemoryStore
 
 MB = 1 << 20
 SCOPE = Scope(0, "[]")

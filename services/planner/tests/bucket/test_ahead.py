@@ -17,7 +17,9 @@ from firnline_planner.bucket.inputs import CHUNK_BYTES, Input, Reader, chunks
 from firnline_planner.drivers.kafka.owned_buckets import OwnedBucket
 from firnline_planner.placement.routing import Fleet, Routing
 from firnline_planner.state.encoding import PARTITION, TABLE
-from firnline_planner.state.stores import MemoryStore, WriteBuffer, keys_needed
+from firnline_planner.state.stores import WriteBuffer, keys_needed
+
+from tests.kit.memory_store import MemoryStore
 
 TABLES = [TableName(f"u{number}", ("db",), "t") for number in range(3)]
 DAYS = [Scope(1, f'["{day}"]') for day in range(4)]

@@ -20,10 +20,10 @@ from firnline_planner import meters
 from firnline_planner.bootstrap import thresholds_of
 from firnline_planner.bucket.bucket import Bucket
 from firnline_planner.settings import Settings
-from firnline_planner.state.stores import MemoryStore
 from prometheus_client import REGISTRY
 
 from tests.kit.changes import change
+from tests.kit.memory_store import MemoryStore
 
 SCOPE = Scope(0, "[]")
 MB = 1 << 20

@@ -12,10 +12,10 @@ from firnline_domain.settings.thresholds import Thresholds
 from firnline_planner.bucket.bucket import Bucket
 from firnline_planner.bucket.inputs import Input, Reader
 from firnline_planner.handlers.dispatch import FACTS
-from firnline_planner.state.stores import MemoryStore
 
 from tests.examples import make
 from tests.kit.extremes import EXAMPLES, extremes
+from tests.kit.memory_store import MemoryStore
 
 NOW_MS = 1_795_000_000_000
 KNOWN = make("files_changed/absolute_chunk", chunk=0, chunks=1, ref="main")

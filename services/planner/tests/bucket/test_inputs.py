@@ -16,8 +16,8 @@ from firnline_planner.bucket.inputs import Input, Reader
 from firnline_planner.placement.routing import Fleet
 from firnline_planner.state.effects import Effects
 from firnline_planner.state.encoding import UnknownVersion, ref_key
-from firnline_planner.state.stores import MemoryStore
 
+from tests.kit.memory_store import MemoryStore
 from tests.kit.names import TABLE
 
 

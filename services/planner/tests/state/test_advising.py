@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from firnline_domain.advice.snapshots import METADATA_BYTES
 from firnline_domain.advice.sorting import DATA_FILES, SCANS, TARGETS
-from firnline_domain.advice.writers import METADATA_COMMITS, REFUSED
+from firnline_domain.advice.writers import METADATA_COMMITS
 from firnline_domain.base.times import HOUR_MS
 from firnline_domain.base.values import replace
 from firnline_domain.counters.activity.filters import TAU_MS
@@ -16,10 +16,8 @@ from firnline_domain.identity import Scope
 from firnline_domain.policy.cost.cost_model import FIRNLINE
 from firnline_domain.records.events import (
     ChangeKind,
-    CommitsRefused,
     FilteredBy,
     PartitionChange,
-    RefusedClient,
     RewriteConflicted,
     RewriteSkipped,
     TableLayout,
@@ -152,35 +150,6 @@ def test_rewrites_that_take_longer_than_their_work_are_told_of(
         world.append()
         world.tick()
     assert ("slow_rewrites" in world.listed()) is told
-
-
-def refused(commits: int) -> CommitsRefused:
-    return CommitsRefused(TABLE, 0, 1, commits, (RefusedClient("etl", commits),))
-
-
-def test_writers_that_come_in_each_others_way_are_told_so(world: World) -> None:
-    for _ in range(4):
-        world.append()
-    world.advice_sent()
-    assert world.take(refused(REFUSED - 1)) == []
-    assert world.advice_sent() == []
-    world.take(refused(1))
-    assert world.advice_sent() == [("refused_commits", False)]
-    [told] = [one.record for one in world.sent if isinstance(one.record, TableAdvice)]
-    assert told.numbers == {
-        "refused_per_hour": 12,
-        "refused_share": 0.75,
-        "own_commits_per_hour": 0,
-    }
-    assert "12 of 16 commits" in told.finding
-    assert "etl 12" in told.finding
-    assert "commit.retry.num-retries" in told.remedy
-
-
-def test_refusals_of_a_table_that_nobody_knows_are_nothing(world: World) -> None:
-    unknown = replace(refused(100), table=replace(TABLE, uuid="u2"))
-    assert world.take(unknown) == []
-    assert world.advice_sent() == []
 
 
 def test_a_file_that_is_there_twice_is_told_of_until_a_rewrite_is_fine(world: World) -> None:

@@ -38,7 +38,7 @@ GROUPS = replace(LIMITS, groups=groups_of("etl,adhoc"))
     [
         ({}, "rewrite-tasks"),
         ({"firnline.group": "etl"}, "rewrite-tasks.etl"),
-        ({"self-optimizing.group": "adhoc"}, "rewrite-tasks.adhoc"),
+        ({"firnline.group": "adhoc"}, "rewrite-tasks.adhoc"),
         ({"namespace:firnline.group": "etl"}, "rewrite-tasks.etl"),
         ({"namespace:firnline.group": "etl", "firnline.group": "default"}, "rewrite-tasks"),
         ({"firnline.group": "bi"}, "rewrite-tasks"),

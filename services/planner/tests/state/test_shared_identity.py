@@ -73,7 +73,7 @@ def test_it_may_be_dropped_and_the_other_one_is_not_forgotten(world: PlannerWorl
     assert kept(world).head_snapshot_id == world.head
 
 
-def test_reads_and_refused_commits_of_the_other_one_do_not_count(world: PlannerWorld) -> None:
+def test_reads_of_the_other_one_do_not_count(world: PlannerWorld) -> None:
     scanned = TableScanned(IMPOSTOR, world.now_ms - 1_000, world.now_ms, 5_000, 50_000)
     world.take(scanned)
     table = BucketState(world.store).table(TABLE.key, MAIN)

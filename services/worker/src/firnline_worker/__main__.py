@@ -25,16 +25,14 @@ def main() -> int:
         own = own_folder(require_state_dir(settings.state_dir), f"{jvm.SCRATCH}-")
         jars = class_path(settings.iceberg_jar, own_words(settings.connections))
         settings = replace(settings, iceberg_jar=jars, scratch=str(own.path))
-        java = jvm.launch(settings, jvm.archive_options(settings))
+        java = jvm.launch(settings)
         # Imported here: 1.3 s beside the JVM's start.
         from firnline_worker.bootstrap import build
-        from firnline_worker.spark import class_archive
 
         worker = build(settings, log, java)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: worker.stop.set())
         signal.signal(signal.SIGUSR1, lambda *_: worker.leave.set())  # end when nothing runs
-        class_archive.make_later(settings)
         say_ready(log, master=settings.spark_master, tasks_at_once=settings.tasks_at_once)
         try:
             if not worker.serve():

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from firnline_adapters.clock import now_ms
 from firnline_adapters.kafka.client import KafkaInbox, KafkaPublisher
 from firnline_adapters.kafka.pauses import KafkaPauseReader
 from firnline_adapters.kafka_admin.topics import require_topics
@@ -296,7 +297,3 @@ def _lanes(text: str) -> list[Lane]:
     except ValueError:
         known = ", ".join(Lane)
         raise Misconfigured(f"FIRNLINE_WORKER_LANES: {text!r} names others than {known}") from None
-
-
-def now_ms() -> int:
-    return int(time.time() * 1000)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from firnline_adapters import clock
 from firnline_adapters.kafka.dead_letters import dead_letter_of, send_to_dead_letters
 from firnline_adapters.observability import metrics
 from firnline_adapters.observability.logs import Log
@@ -256,7 +256,7 @@ def failure_of(
         reason=reason,
         message=f"{type(error).__name__}: {error}"[:2000],
         retryable=retryable,
-        failed_at_ms=int(time.time() * 1000),
+        failed_at_ms=clock.now_ms(),
     )
 
 

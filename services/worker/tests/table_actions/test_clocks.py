@@ -15,7 +15,6 @@ from firnline_domain.identity import TableName
 from firnline_domain.policy.reasons.partition import Reason
 from firnline_domain.records.orders import TableOrder
 from firnline_iceberg.connection import call_metrics
-from firnline_iceberg.table.in_memory import MemoryCatalog, MemoryTables
 from firnline_worker.table_actions.archive_partitions import Archiver
 from firnline_worker.table_actions.create_tags import TagCreator
 from firnline_worker.table_actions.expire_partitions import PartitionExpirer
@@ -27,6 +26,7 @@ from pyiceberg.serializers import ToOutputFile
 from pyiceberg.types import NestedField, TimestampType
 
 from tests.kit.expiries import expire
+from tests.kit.memory_catalog import MemoryCatalog, MemoryTables
 
 NOTHING: Any = None  # of Java: nothing is committed
 WISHES = {

@@ -12,7 +12,6 @@ import pytest
 from firnline_domain.base.values import replace
 from firnline_domain.errors import TaskRefused
 from firnline_domain.identity import TableName
-from firnline_iceberg.table.in_memory import MemoryCatalog, MemoryTables
 from firnline_iceberg.table.loaded_table import LoadedTable
 from firnline_iceberg.table.reachability import refuse_if_hidden
 from firnline_worker.table_actions.expire_snapshots import Expirer, agreed_ms
@@ -21,6 +20,7 @@ from pyiceberg.serializers import ToOutputFile
 from pyiceberg.types import LongType, NestedField
 
 from tests.kit.expiries import expire
+from tests.kit.memory_catalog import MemoryCatalog, MemoryTables
 
 HOUR = 3_600_000
 NOW, AGE = 1_000 * HOUR, 120 * HOUR

@@ -29,8 +29,6 @@ NAMES = (
     "firnline.rewrite.cool-down-ms",
     "firnline.rewrite.deadline-ms",
     "firnline.expire.min-interval-ms",
-    "self-optimizing.target-size",
-    "self-optimizing.quota",
 )
 CLASSES = {
     "py-io-impl": "firnline_chaos.hostile.never_imported.Io",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
@@ -21,12 +21,6 @@ from firnline_iceberg.scan.planning import live_entries
 from firnline_iceberg.table.catalog_client import Tables
 from firnline_iceberg.table.loaded_table import LoadedTable, TableGone
 
-from firnline_cli.adoption.equality_deletes import (
-    EqualityDeletes,
-    Gone,
-    Unreadable,
-    equality_deletes_of,
-)
 from firnline_cli.adoption.newcomers import (
     FirstExpiry,
     Newcomer,
@@ -39,6 +33,14 @@ Name = tuple[str, ...]
 T = TypeVar("T")
 TRIES = 4  # over 7 s: a catalog that is started anew is back by then
 PAUSE_S = 1.0  # doubles
+
+
+class Unreadable(Exception):
+    """A table cannot be read, and no retry helped; the message says why."""
+
+
+class Gone(Exception):
+    """The catalog has no such table."""
 
 
 class Lake(Protocol):
@@ -128,11 +130,9 @@ class CatalogLake:
         gone = expiring(whole, begins_ms - limits.retention_ms, limits.min_snapshots, begins_ms)
         return FirstExpiry(count, going(whole, gone), grace_ms)
 
-    def equality_deletes(self, table: TableName) -> EqualityDeletes:
-        """See `equality_deletes.Reader`."""
-        found = self._tried(lambda: self.tables.load(table))
-        promised = self._limits(found).max_equality_delete_age_ms > 0
-        return self._tried(lambda: equality_deletes_of(found, promised))
+    def properties(self, name: Name) -> Mapping[str, str]:
+        """Return the table's own properties. Raises Gone, Unreadable."""
+        return self._tried(lambda: self.tables.named(name[:-1], name[-1])).properties
 
     def _limits(self, table: LoadedTable) -> Thresholds:
         return thresholds(self._settings(table), self.fleet)

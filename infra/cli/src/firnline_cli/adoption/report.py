@@ -10,9 +10,7 @@ import click
 from firnline_domain.base.values import to_plain
 from firnline_domain.identity import TableName
 
-from firnline_cli.adoption.canary import Outcome
 from firnline_cli.adoption.counted_tables import CountedTable, Standing
-from firnline_cli.adoption.equality_deletes import EqualityDeletes
 from firnline_cli.adoption.newcomers import FirstExpiry, Newcomer
 from firnline_cli.adoption.run import Tally
 from firnline_cli.shared.formats import counted, plain, say, size
@@ -55,28 +53,6 @@ class TextReport:
     def waiting(self, why: str) -> None:
         """Nothing is asked for until something moves."""
         say(f"waiting: {why}", err=True)
-
-    def judged(self, outcome: Outcome, objections: list[str]) -> None:
-        """What came of the canary."""
-        say(
-            f"canary: {outcome.adopted:,} of {outcome.tables:,} tables adopted; "
-            f"{outcome.committed:,} rewrites committed, {outcome.failed:,} failed, "
-            f"{outcome.conflicted:,} conflicted, {outcome.skipped:,} had nothing to do; "
-            f"{outcome.parked:,} tables with something parked, {outcome.failing:,} that wait "
-            f"after a failure; of {outcome.equal + outcome.differ:,} commits read back "
-            f"{outcome.differ:,} differ"
-        )
-        for one in objections:
-            say(f"  {one}", fg="red")
-
-    def without_equality_deletes(self, found: EqualityDeletes) -> None:
-        """See `equality_deletes.Report`."""
-        say(plain(f"none left {found.table.dotted}  {proof_words(found)}"))
-
-    def with_equality_deletes(self, found: EqualityDeletes) -> None:
-        """See `equality_deletes.Report`."""
-        text = f"some left {found.table.dotted}  {proof_words(found)}"
-        say(plain(text), fg="red", err=True)
 
     def standings(self, tables: Sequence[CountedTable]) -> None:
         """What is done with the tables that are counted now, and how to change it."""
@@ -134,18 +110,6 @@ class JsonReport:
         """See `TextReport.waiting`."""
         self._tell("waiting", why=why)
 
-    def judged(self, outcome: Outcome, objections: list[str]) -> None:
-        """See `TextReport.judged`."""
-        self._tell("canary", **to_plain(outcome), objections=objections)
-
-    def without_equality_deletes(self, found: EqualityDeletes) -> None:
-        """See `equality_deletes.Report`."""
-        self._tell("none_left", **_proof(found))
-
-    def with_equality_deletes(self, found: EqualityDeletes) -> None:
-        """See `equality_deletes.Report`."""
-        self._tell("some_left", **_proof(found))
-
     def standings(self, tables: Sequence[CountedTable]) -> None:
         """See `TextReport.standings`."""
         for one in tables:
@@ -158,22 +122,6 @@ class JsonReport:
 
     def _tell(self, what: str, **fields: object) -> None:
         click.echo(json.dumps({"what": what, **fields}))
-
-
-def _proof(found: EqualityDeletes) -> dict[str, object]:
-    numbers = {key: value for key, value in to_plain(found).items() if key != "table"}
-    return {"table": found.table.dotted, "uuid": found.table.uuid, **numbers}
-
-
-def proof_words(found: EqualityDeletes) -> str:
-    """`snapshot 7: 0 equality-delete files of 12 delete files in 3 manifests`."""
-    if found.snapshot_id is None:
-        return "no snapshot was read"
-    rows = f" ({found.records:,} keys)" if found.files else ""
-    return (
-        f"snapshot {found.snapshot_id}: {found.files:,} equality-delete files{rows} of "
-        f"{found.delete_files:,} delete files in {found.manifests:,} manifests"
-    )
 
 
 def figures(table: Newcomer) -> str:

@@ -14,9 +14,8 @@ from typing import Protocol, TypeVar
 from firnline_domain.errors import RetryLater, TaskRefused
 from firnline_domain.identity import TableName
 
-from firnline_cli.adoption.catalog_tables import Lake, Name
+from firnline_cli.adoption.catalog_tables import Gone, Lake, Name, Unreadable
 from firnline_cli.adoption.counted_tables import CountedTable, CountedTables
-from firnline_cli.adoption.equality_deletes import Gone, Unreadable
 from firnline_cli.adoption.newcomers import FirstExpiry, Newcomer, Ranking
 from firnline_cli.adoption.requests import Requests, Stopped
 

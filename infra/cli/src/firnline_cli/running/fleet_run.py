@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import time
-
 import click
+from firnline_adapters import clock
 from firnline_adapters.kafka.connection import KafkaConnection
 from firnline_domain.identity import MAIN, TableName
 from firnline_domain.policy.operator_requests import Requested
@@ -32,7 +31,7 @@ def send(fleet: Fleet, table: TableName, requested: Requested, group: str = PLAN
         partition=requested.partition,
         every_partition=requested.every_partition,
         requested_by=operator(),
-        requested_at_ms=int(time.time() * 1000),
+        requested_at_ms=clock.now_ms(),
     )
     fleet.send(ORDERS, order)
     return order

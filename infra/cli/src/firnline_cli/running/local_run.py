@@ -8,7 +8,6 @@ import shutil
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from firnline_adapters import clock
 from firnline_adapters.config.redaction import redacted
 from firnline_adapters.observability.logs import start_logging
 from firnline_domain.commits.output_lifetimes import Lifetimes
@@ -65,7 +65,7 @@ class Here:
         """Say what would be done; the exit code. Raises ClickException."""
         from firnline_standalone.previews import Preview, preview
 
-        now_ms = _now_ms()
+        now_ms = clock.now_ms()
         found = self._chosen(now_ms)
         shown = []
         if not found.orders:
@@ -85,7 +85,7 @@ class Here:
         """Do it; the exit code. Raises ClickException."""
         self._report.doing("reading the table")
         self._sweep()
-        found = self._chosen(_now_ms())
+        found = self._chosen(clock.now_ms())
         if not found.orders:
             self._report.doing("")
             self._report.nothing("")
@@ -121,7 +121,7 @@ class Here:
         """Remove what killed runs have left, once it is old enough. Raises ClickException."""
         from firnline_iceberg.removal.sweep import Sweeper
 
-        sweeper = Sweeper(self._tables, _now_ms, self._lives.sweep_ms, keys=self._keys())
+        sweeper = Sweeper(self._tables, clock.now_ms, self._lives.sweep_ms, keys=self._keys())
         try:
             self._report.sweeping(len(sweeper.sweep(self.table).removed))
         except (RetryLater, TaskRefused) as error:
@@ -162,7 +162,7 @@ class Here:
             return run.execute(found.orders)
         if not run.execute(upgrade):
             return False
-        return run.execute([one for one in self._chosen(_now_ms()).orders if one.scope])
+        return run.execute([one for one in self._chosen(clock.now_ms()).orders if one.scope])
 
     def _run(self, found: Chosen, state: Path, heap_bytes: int, verify: bool) -> int:
         from firnline_local_stack.servers.artifacts import iceberg_jar
@@ -186,7 +186,7 @@ class Here:
         self._report.doing("starting Spark")
         with running(settings, log, stop) as engine:
             try:
-                fine = self._carry_out(Run(engine, self._report, _now_ms), found)
+                fine = self._carry_out(Run(engine, self._report, clock.now_ms), found)
             except Stopped:
                 click.echo("Stopped: what was not committed is cleared away.", err=True)
                 return INTERRUPTED
@@ -227,7 +227,3 @@ def _only_warnings() -> None:
     given back when their JVM has ended."""
     logging.getLogger().setLevel(logging.WARNING)
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
-
-
-def _now_ms() -> int:
-    return int(time.time() * 1000)

@@ -130,8 +130,6 @@ def test_plan_says_what_it_wants(words: tuple[str, ...], said: str) -> None:
         (("--table", "b"), "namespace.name"),
         (("--all", "--rate", "60"), "60/min, 5/s or 1000/h"),
         (("--all", "--rate", "0/s"), "60/min"),
-        (("--all", "--canary", "5"), "5%"),
-        (("--all", "--canary", "500%"), "5%"),
         (("--all", "--fleet", "firnline.nothing=1"), "firnline.nothing"),
     ],
 )

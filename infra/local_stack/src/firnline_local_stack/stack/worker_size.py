@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
+from firnline_adapters import clock
 from firnline_adapters.kafka.worker_directives import KafkaDirectives
 from firnline_adapters.records.signing import RecordSigner
 from firnline_domain.errors import Misconfigured, RetryLater
@@ -124,7 +125,7 @@ class WorkerSize:
         return self._resize(self._directives)
 
     def _resize(self, directives: KafkaDirectives) -> bool:
-        wished = directives.requested_steps(int(time.time() * 1000))
+        wished = directives.requested_steps(clock.now_ms())
         after = size(self._given, wished, max_bytes())
         if after == self._size:
             return False

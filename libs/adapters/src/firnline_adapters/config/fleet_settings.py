@@ -17,8 +17,8 @@ REDIS = Setting(
 )
 STATE_DIR = Setting(
     "FIRNLINE_STATE_DIR",
-    "Directory of the gateway's outbox, the planner's statistics, or the worker's delete sets "
-    "and class archive (130 MB). Each process needs its own. If Spark's executors run on other "
+    "Directory of the gateway's outbox, the planner's statistics, or the worker's delete "
+    "sets. Each process needs its own. If Spark's executors run on other "
     "hosts, the worker's must be on a shared disk.",
 )
 GROUPS = Setting(

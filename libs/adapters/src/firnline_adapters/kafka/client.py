@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 import weakref
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
@@ -26,6 +25,7 @@ from firnline_domain.ports import Delivery, Place
 from firnline_domain.records.assignments import ROUTED
 from firnline_domain.records.events import DeadLettered
 
+from firnline_adapters import clock
 from firnline_adapters.consumer.offset_tracker import OffsetTracker
 from firnline_adapters.kafka.assignments import Places
 from firnline_adapters.kafka.connection import Kafka, client_config
@@ -102,7 +102,8 @@ class KafkaPublisher:
             value = encode_to_fit(topic, key, record)
         except Unsendable as error:
             send_to_dead_letters(
-                self, dead_letter_of_unsent(topic, partition, key, error, self._service, _now_ms())
+                self,
+                dead_letter_of_unsent(topic, partition, key, error, self._service, clock.now_ms()),
             )
             return False
         self._send(topic, key, value, partition)
@@ -399,9 +400,5 @@ def dead_letter_of_message(message: Message, reason: str, why: str, service: str
         reason=reason,
         message=why,
         service=service,
-        at_ms=_now_ms(),
+        at_ms=clock.now_ms(),
     )
-
-
-def _now_ms() -> int:
-    return int(time.time() * 1000)

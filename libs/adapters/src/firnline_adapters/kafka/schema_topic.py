@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 import time
 import weakref
-from collections import OrderedDict
 from collections.abc import Callable
 
+from cachetools import FIFOCache
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from firnline_schemas.codec import Schema, all_schemas, demand_harmless
 
@@ -43,7 +43,7 @@ class SchemaTopic:
         self._kafka = kafka
         self._now = now
         self._known: dict[str, Schema] = {}
-        self._missed: OrderedDict[str, float] = OrderedDict()  # when each was looked for
+        self._missed: FIFOCache[str, float] = FIFOCache(MAX_MISSED)  # when each was looked for
         self._consumer: Consumer | None = None
         self._next = 0  # offset
 
@@ -55,8 +55,6 @@ class SchemaTopic:
             self._read_news()
             if mark not in self._known:
                 self._missed[mark] = self._now()
-                if len(self._missed) > MAX_MISSED:
-                    self._missed.popitem(last=False)
         return self._known.get(mark)
 
     def take(self, key: bytes | str | None, value: bytes | str | None, offset: int) -> None:

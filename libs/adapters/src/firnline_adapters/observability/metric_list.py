@@ -117,10 +117,6 @@ COUNTERS: Meanings = {
             "Table loads that count as reads, because the client neither writes the table nor "
             "reports its scans. `dropped`: table unreadable or queue full."
         ),
-        "gateway_refused_commits": (
-            "Commits of writers that the catalog refused because another commit came first (409). "
-            "`dropped`: table unreadable or queue full."
-        ),
         "gateway_outbox_failures": (
             "Failed writes to the outbox file. Its events are in memory only."
         ),
@@ -295,7 +291,6 @@ LABELS: dict[str, dict[str, Iterable[str]]] = {
     "gateway_calls": {"status": STATUSES},
     "gateway_scan_reports": {"outcome": ("counted", "dropped")},
     "gateway_reads_by_load": {"outcome": ("counted", "dropped")},
-    "gateway_refused_commits": {"outcome": ("counted", "dropped")},
     "orders": {"reason": sorted(ORDERS), "lane": Lane},
     "advice": {"rule": RULES, "word": ("given", "withdrawn")},
     "orders_ended": {"outcome": ENDS},

@@ -9,9 +9,8 @@ from functools import lru_cache
 from firnline_domain.advice.finding import Finding, Known
 from firnline_domain.settings.contradictions import contradictions
 from firnline_domain.settings.groups import VARIABLE
-from firnline_domain.settings.in_force import effective, unknown, unreadable, unused
+from firnline_domain.settings.in_force import effective, unknown, unreadable
 
-SWITCH = "firnline.enabled"
 GROUP = "firnline.group"
 
 
@@ -60,34 +59,13 @@ def contradictory_settings(known: Known) -> Finding | None:
     return _finding(said, "change one of them")
 
 
-def unused_amoro_settings(known: Known) -> Finding | None:
-    """Understood, and not used."""
-    said = unused(known.settings)
-    return _finding(said, "no action needed if intended; otherwise change the named settings")
-
-
-def switched_off_by_amoro(known: Known) -> Finding | None:
-    """Who moves from Amoro to Firnline switches Amoro off first: was that meant for both?"""
-    if known.limits.enabled:
-        return None
-    switch = effective(known.settings, known.fleet)[SWITCH]
-    if switch.set_by in ("", SWITCH):
-        return None
-    return Finding(
-        f"{switch.set_by}={switch.value} of the {switch.origin}: Firnline orders nothing here",
-        f"if that was meant for Amoro alone, set {SWITCH}=true",
-        mark=1,
-    )
-
-
 def unknown_group(known: Known) -> Finding | None:
     """Its workers would wait for nothing, and the table for them."""
     asked = effective(known.settings, known.fleet)[GROUP]
     if not asked.problem:
         return None
-    who = asked.set_by or GROUP
     return _finding(
-        [f"{who}={asked.value} of the {asked.origin}: {asked.problem}"],
+        [f"{GROUP}={asked.value} of the {asked.origin}: {asked.problem}"],
         f"name the group in {VARIABLE} of the whole fleet and give it workers, or set "
         f"{GROUP} to one that there is",
     )

@@ -13,8 +13,6 @@ OVERWRITES = 12  # an hour
 RETURNED_SHARE = 0.9
 CONFLICTS = 3  # an hour
 CONFLICT_SHARE = 0.2  # of our results
-REFUSED = 12  # an hour: one every five minutes
-REFUSED_SHARE = 0.2  # of the commits that writers tried
 DELETE_AFTER_COMMIT = "write.metadata.delete-after-commit.enabled"
 
 
@@ -116,26 +114,4 @@ def write_conflicts(known: Known, ease: float) -> Finding | None:
         {"conflicts_per_hour": hour.conflicts, "conflict_share": share},
         {"conflicts_per_hour": CONFLICTS, "conflict_share": CONFLICT_SHARE},
         lead=hour.conflicts,
-    )
-
-
-def refused_commits(known: Known, ease: float) -> Finding | None:
-    """Writers come in each other's way: most try again, and some give up."""
-    hour = _busiest(known, "refused")
-    tried, ours = hour.commits + hour.refused, hour.results - hour.conflicts
-    share = hour.refused / max(tried, 1)
-    if hour.refused < REFUSED * ease or share < REFUSED_SHARE * ease:
-        return None
-    clients = ", ".join(f"{name} {count:,}" for name, count in hour.refused_by.items())
-    return Finding(
-        f"{hour.refused:,} of {tried:,} commits that writers tried in an hour were refused, as "
-        f"another came first (409): {clients}. Firnline committed {ours:,} times",
-        "give maintenance a quiet time (firnline.window), or let it commit less often "
-        "(firnline.commit.max-per-hour)"
-        if ours > hour.commits
-        else "let one job gather what several write, or let them commit less often; raise "
-        "commit.retry.num-retries and commit.retry.min-wait-ms, so that tries lie further apart",
-        {"refused_per_hour": hour.refused, "refused_share": share, "own_commits_per_hour": ours},
-        {"refused_per_hour": REFUSED, "refused_share": REFUSED_SHARE},
-        lead=hour.refused,
     )

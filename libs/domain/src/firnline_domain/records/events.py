@@ -116,25 +116,6 @@ class TableScanned(Value):
     ranges: tuple[ScannedRange, ...] = ()
 
 
-class RefusedClient(Value):
-    """A writer, by the principal of its token or its user agent, and how many of its commits were
-    refused."""
-
-    name: str
-    commits: Amount
-
-
-class CommitsRefused(Value):
-    """The catalog has refused commits of writers because another commit came first (409), as one
-    gateway has counted them in that time. Most clients try again."""
-
-    table: TableName
-    from_ms: Moment
-    to_ms: Moment
-    commits: Amount
-    clients: tuple[RefusedClient, ...] = ()  # most refusals first; not all of them
-
-
 class ChangeKind(StrEnum):
     """How `FilesChanged` is to be folded."""
 

@@ -13,7 +13,6 @@ from typing import Any
 from firnline_domain.base.values import replace
 from firnline_domain.identity import MAIN
 from firnline_domain.records.events import (
-    CommitsRefused,
     DeadLettered,
     OutputsSwept,
     RefMoved,
@@ -79,10 +78,6 @@ def _scanned(event: TableScanned) -> Iterator[TableScanned]:
     yield replace(event, filtered=(), layout=None, ranges=())
 
 
-def _refused(event: CommitsRefused) -> Iterator[CommitsRefused]:
-    yield replace(event, clients=())
-
-
 def _rewritten(event: RewriteCommitted) -> Iterator[RewriteCommitted]:
     """The proofs were verified before the commit; the planner needs to know that it happened."""
     yield replace(event, proofs=())
@@ -143,7 +138,6 @@ def _letter(letter: DeadLettered) -> Iterator[DeadLettered]:
 _STEPS: dict[type, Callable[[Any], Iterator[Any]]] = {
     TableCommitted: _committed,
     TableScanned: _scanned,
-    CommitsRefused: _refused,
     RewriteCommitted: _rewritten,
     RewriteConflicted: _conflicted,
     RewriteSkipped: _skipped,

@@ -60,15 +60,13 @@ class ExpiryPlan(Value):
 class SettingInForce(Value):
     """One setting as it holds for a table.
 
-    `name` is Firnline's (or Iceberg's) property and `value` its text, '' = unset. `set_by` is
-    the property that says so, which may be Amoro's; '' where none does. `problem`: what somebody
-    said that cannot hold.
+    `name` is Firnline's (or Iceberg's) property and `value` its text, '' = unset. `problem`:
+    a value that is not in force, and why.
     """
 
     name: str
     value: str
     origin: str  # an Origin
-    set_by: str = ""
     problem: str = ""
 
 

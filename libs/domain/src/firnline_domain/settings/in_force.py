@@ -10,7 +10,6 @@ from typing import Any
 
 from firnline_domain.records.parts.archive_marks import MARKS
 from firnline_domain.records.states import SettingInForce
-from firnline_domain.settings.amoro import NO_DIFFERENCE, PREFIX, UNDERSTOOD
 from firnline_domain.settings.groups import unserved
 from firnline_domain.settings.parquet import outside, unusable
 from firnline_domain.settings.property import WORKERS
@@ -28,7 +27,6 @@ from firnline_domain.settings.thresholds import (
 from firnline_domain.settings.windows import problem
 
 OURS = "firnline."
-AMOROS_NAMES = "docs/reference/properties.md#amoros-names"
 READ_ELSEWHERE = tuple(WORKERS)
 DEFAULTS = Thresholds()
 PERIODS = ("window", "blackout")
@@ -65,15 +63,15 @@ def _in_force(name: str, said: list[PropertyValue], fleet: Thresholds) -> Settin
     field = PROPERTIES[name].field
     wrong = next((value for value in reversed(said) if value.value is None), None)
     readable = [value for value in said if value.value is not None]
-    unread = f"'{wrong.text}' of the {place(wrong)} cannot be read" if wrong else ""
+    unread = f"'{wrong.text}' of the {wrong.origin} property cannot be read" if wrong else ""
     if readable:
         strongest = readable[-1]
         text = shown(strongest.value)
         wrong_text = _period_problem(field, text) or _group_problem(field, text, fleet)
-        return SettingInForce(name, text, strongest.origin, strongest.name, wrong_text or unread)
+        return SettingInForce(name, text, strongest.origin, wrong_text or unread)
     value = getattr(fleet, field)
     origin = Origin.DEFAULT if value == getattr(DEFAULTS, field) else Origin.FLEET
-    return SettingInForce(name, shown(value), origin, problem=unread)
+    return SettingInForce(name, shown(value), origin, unread)
 
 
 def _period_problem(field: str, text: str) -> str:
@@ -93,12 +91,6 @@ def _group_problem(field: str, text: str, fleet: Thresholds) -> str:
     return wrong or ""
 
 
-def place(saying: PropertyValue) -> str:
-    """Where somebody said it, for people."""
-    amoro = f" {saying.name}" if saying.is_amoros else ""
-    return f"{saying.origin} property{amoro}"
-
-
 def shown(value: Any) -> str:
     """A value as its property would be written; '' = unset."""
     if value is None:
@@ -116,10 +108,10 @@ def unreadable(settings: Mapping[str, str]) -> Iterator[str]:
     for name, of_files in outside(settings):
         yield _unset(f"{name}={settings[name]}", of_files.words)
     yield from unusable(settings)
-    for value in _once(property_values(settings)):
+    for value in property_values(settings):
         name = f"{value.name}={value.text}" + _by(value.origin)
         if value.value is None:
-            yield _unset(name, _form(value))
+            yield _unset(name, _form(value.field))
         elif wrong := _period_problem(value.field, shown(value.value)):
             yield f"{name}: {wrong}"
 
@@ -128,23 +120,13 @@ def _unset(said: str, form: str) -> str:
     return f"{said} cannot be read and counts as unset: write a {form}"
 
 
-def _once(found: list[PropertyValue]) -> Iterator[PropertyValue]:
-    seen: set[tuple[str, str]] = set()
-    for one in found:
-        if (one.origin, one.name) not in seen:
-            seen.add((one.origin, one.name))
-            yield one
-
-
-def _form(saying: PropertyValue) -> str:
-    if saying.is_amoros and (form := UNDERSTOOD[saying.name].form):
-        return form
-    kind = getattr(DEFAULTS, saying.field)
-    if isinstance(kind, bool):
+def _form(field: str) -> str:
+    default = getattr(DEFAULTS, field)
+    if isinstance(default, bool):
         return "true or false"
-    if isinstance(kind, StrEnum):
-        return "word: " + " or ".join(type(kind))
-    return RANGES[saying.field].words
+    if isinstance(default, StrEnum):
+        return "word: " + " or ".join(type(default))
+    return RANGES[field].words
 
 
 def _by(origin: str) -> str:
@@ -161,27 +143,8 @@ def unknown(settings: Mapping[str, str]) -> Iterator[str]:
             all_of_them = "docs/reference/properties.md lists all there are"
             hint = f": {near[0]} is meant?" if near else f": {all_of_them}"
             yield f"{name}{_origin_words(key)} is no setting{hint}"
-        elif near := _misspelt_of_amoro(name):
-            yield f"{name}{_origin_words(key)} is no setting: {near[0]} is meant?"
         elif key != name and name in READ_ELSEWHERE:
             yield f"{name}{_origin_words(key)} is read from the table's own properties alone"
-
-
-def unused(settings: Mapping[str, str]) -> Iterator[str]:
-    """Amoro's names that do nothing here, but for texts that ask for what Firnline does anyway."""
-    for key, text in sorted(settings.items()):
-        name = key.removeprefix(NAMESPACE)
-        if not name.startswith(PREFIX) or name in UNDERSTOOD or _misspelt_of_amoro(name):
-            continue
-        if (name, text.strip()) not in NO_DIFFERENCE:
-            yield f"{name}={text}{_origin_words(key)} does nothing here: {AMOROS_NAMES} says why"
-
-
-def _misspelt_of_amoro(name: str) -> list[str]:
-    """The name that is meant; [] = none. Amoro's names differ by one word of four, hence 0.95."""
-    if not name.startswith(PREFIX) or name in UNDERSTOOD:
-        return []
-    return difflib.get_close_matches(name, UNDERSTOOD, 1, 0.95)
 
 
 def _origin_words(key: str) -> str:

@@ -10,7 +10,6 @@ from firnline_domain.base.numbers import real, whole
 from firnline_domain.base.times import DAY_MS, HOUR_MS
 from firnline_domain.base.values import Value, replace
 from firnline_domain.records.parts.tallies import DEFAULT_TARGET_BYTES, TARGET_RANGE
-from firnline_domain.settings.amoro import UNDERSTOOD
 from firnline_domain.settings.groups import Budget, Group, served
 from firnline_domain.settings.property import AGE_MS, FILES, PAUSE, SIZE, Property
 
@@ -621,20 +620,11 @@ class PropertyValue(Value):
     name: str  # of the property
     text: str
 
-    @property
-    def is_amoros(self) -> bool:
-        return self.name not in PROPERTIES
-
-    @property
-    def weight(self) -> tuple[bool, bool]:
-        """The table goes before its namespace; at one of them our own names before Amoro's."""
-        return self.origin is Origin.TABLE, not self.is_amoros
-
 
 def property_values(settings: Mapping[str, str]) -> list[PropertyValue]:
     """All that the properties of a table and of its namespace say, the weaker ones first."""
     values = [saying for name, text in settings.items() for saying in _property_values(name, text)]
-    return sorted(values, key=lambda one: one.weight)
+    return sorted(values, key=lambda value: value.origin is Origin.TABLE)
 
 
 def _property_values(name: str, text: str) -> Iterator[PropertyValue]:
@@ -642,10 +632,6 @@ def _property_values(name: str, text: str) -> Iterator[PropertyValue]:
     origin = Origin.TABLE if property_name == name else Origin.NAMESPACE
     if known := PROPERTIES.get(property_name):
         yield PropertyValue(known.field, _read(text, known.field), origin, property_name, text)
-    elif meaning := UNDERSTOOD.get(property_name):
-        for field in meaning.fields:
-            value = _read(meaning.translated(text), field)
-            yield PropertyValue(field, value, origin, property_name, text)
 
 
 def thresholds(settings: Mapping[str, str], defaults: Thresholds | None = None) -> Thresholds:

@@ -7,21 +7,17 @@ from typing import Any
 import pytest
 from firnline_domain.base.times import HOUR_MS
 from firnline_domain.counters.activity.writers import (
-    MAX_CLIENTS,
     SLOW_LEAST_MS,
     SLOW_TIMES,
     WriterActivity,
     after_commit,
-    after_refusals,
     after_result,
 )
 from firnline_domain.identity import Scope
 from firnline_domain.records.events import (
     ChangeKind,
-    CommitsRefused,
     FilesChanged,
     PartitionChange,
-    RefusedClient,
     RewriteCommitted,
     RewriteConflicted,
 )
@@ -136,27 +132,6 @@ def test_results_and_those_that_writers_spoilt() -> None:
     for event in events:
         activity = after_result(activity, event, NOW_MS)
     assert (activity.current.results, activity.current.conflicts) == (4, 3)
-
-
-def refused(*clients: tuple[str, int], unnamed: int = 0) -> CommitsRefused:
-    named = tuple(RefusedClient(name, commits) for name, commits in clients)
-    return CommitsRefused(TABLE, 0, 1, sum(one.commits for one in named) + unnamed, named)
-
-
-def test_refusals_add_up_by_client_over_reports_and_gateways() -> None:
-    activity = after_refusals(WriterActivity(), refused(("etl", 3), unnamed=1), NOW_MS)
-    activity = after_refusals(activity, refused(("etl", 2), ("app", 5)), NOW_MS + 1)
-    assert activity.current.refused == 11
-    assert activity.current.refused_by == {"etl": 5, "app": 5}
-    later = after_refusals(activity, refused(("etl", 1)), NOW_MS + HOUR_MS)
-    assert (later.current.refused, later.last.refused) == (1, 11)
-
-
-def test_a_writer_of_many_names_costs_no_state() -> None:
-    many = [(f"job-{number}", 1) for number in range(100)]
-    activity = after_refusals(WriterActivity(), refused(*many), NOW_MS)
-    assert activity.current.refused == 100
-    assert len(activity.current.refused_by) == MAX_CLIENTS
 
 
 @pytest.mark.parametrize(

@@ -281,7 +281,6 @@ AGREED = replace(ORDER, agreed=True)
         (AGREED, {"firnline.enabled": "false"}, "disabled"),
         (AGREED, {"gc.enabled": "false"}, "gc_disabled"),
         (AGREED, {"gc.enabled": "no"}, "gc_disabled"),  # as Java reads it
-        (AGREED, {"table-expire.enabled": "false"}, "gc_disabled"),
         (AGREED, {"migrated": "true"}, "external_files"),
         (AGREED, {"migrated": "true", "namespace:firnline.expire.enabled": "true"},
          "external_files"),

@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from threading import Lock
 
+from cachetools import LRUCache
 from firnline_domain.commits.ancestry import Lineage, traced
 
 from firnline_iceberg.metadata.entries import FileEntry
@@ -22,7 +22,7 @@ UNKNOWN = Lineage()
 class Lineages:
     """Of the tables that were looked at last. Safe for many threads."""
 
-    _known: OrderedDict[str, Lineage] = field(default_factory=OrderedDict)
+    _known: LRUCache[str, Lineage] = field(default_factory=lambda: LRUCache(MAX_TABLES))
     _lock: Lock = field(default_factory=Lock)
 
     def of(self, key: str) -> Lineage:
@@ -32,9 +32,6 @@ class Lineages:
     def keep(self, key: str, lineage: Lineage) -> None:
         with self._lock:
             self._known[key] = lineage
-            self._known.move_to_end(key)
-            while len(self._known) > MAX_TABLES:
-                self._known.popitem(last=False)
 
 
 def hides_history(table: LoadedTable, snapshot_id: int) -> bool:

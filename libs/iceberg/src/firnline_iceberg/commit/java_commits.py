@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from cachetools import FIFOCache
 from firnline_domain.commits.hold_header import HEADER, PASS
 from firnline_domain.errors import HeapTooSmall, StorageRefused
 from firnline_domain.errors import Refused as RuledOut
@@ -136,7 +137,7 @@ class JavaCommits:
         self._catalog = self._make()
         self._transactions = self._jvm.org.apache.iceberg.Transactions
         self._loops = JavaLoops(self._jvm)
-        self._known: dict[TableName, _Known] = {}  # the last ones, the newest at the end
+        self._known = FIFOCache[TableName, _Known](MOST_KNOWN)
         self._lock = threading.Lock()
 
     def commit(
@@ -282,8 +283,6 @@ class JavaCommits:
     def _keep(self, table: TableName, known: _Known) -> None:
         with self._lock:
             self._known[table] = known
-            while len(self._known) > MOST_KNOWN:
-                del self._known[next(iter(self._known))]
 
     def _load(self, table: TableName) -> Any:
         return load_table(self._jvm, self._catalog, table)

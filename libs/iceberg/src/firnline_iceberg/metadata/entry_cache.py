@@ -4,9 +4,11 @@ committer that tries again on the next head finds all but the newest of them her
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sized
+from contextlib import suppress
 from typing import Any, TypeVar, cast
+
+from cachetools import LRUCache
 
 T = TypeVar("T")
 S = TypeVar("S", bound=Sized)
@@ -18,9 +20,7 @@ class FileCache:
     """The least recently used go first, so that no more than `most_entries` are held."""
 
     def __init__(self, most_entries: int = MOST_ENTRIES) -> None:
-        self._most = most_entries
-        self._held = 0
-        self._kept: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
+        self._kept = LRUCache[Hashable, tuple[Any, int]](most_entries, lambda kept: kept[1])
         self._lock = threading.Lock()
 
     def get(self, key: Hashable, read: Callable[[], S]) -> S:
@@ -31,18 +31,8 @@ class FileCache:
         """The same of something that is as large as so many manifest entries."""
         with self._lock:
             if key in self._kept:
-                self._kept.move_to_end(key)
                 return cast(T, self._kept[key][0])
         found = read()
-        with self._lock:
-            self._put(key, found, entries(found) + 1)
+        with self._lock, suppress(ValueError):  # larger than the cache
+            self._kept.setdefault(key, (found, entries(found) + 1))
         return found
-
-    def _put(self, key: Hashable, found: Any, weight: int) -> None:
-        if key in self._kept:
-            return
-        self._kept[key] = (found, weight)
-        self._held += weight
-        while self._held > self._most:
-            _, (_, gone) = self._kept.popitem(last=False)
-            self._held -= gone

@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
+from cachetools import LRUCache
 from pyiceberg.io import FileIO
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
@@ -33,7 +34,7 @@ _NAMES = {  # as PyIceberg reads them, the first that is given
 _KEPT = 32  # clients of a process; keys that the catalog hands out make new ones
 _CONNECT_S, _READ_S = 5.0, 60.0
 _making = threading.Lock()
-_clients: dict[tuple[tuple[str, str], ...], _Client] = {}
+_clients: LRUCache[tuple[tuple[str, str], ...], _Client] = LRUCache(_KEPT)
 
 
 ATTEMPTS = 10  # of calls that nobody else makes again; as `lake_files.PatientRetries`
@@ -269,13 +270,10 @@ def _client(given: Mapping[str, str]) -> _Client | None:
     read = given.get("s3.request-timeout", str(_READ_S))
     key = tuple(sorted({**found, "style": style, "connect": connect, "read": read}.items()))
     with _making:
-        if (kept := _clients.pop(key, None)) is None:
+        if key not in _clients:
             times = {"connect": float(connect), "read": float(read)}
-            kept = _Client({**found, "style": style, **times})
-        _clients[key] = kept
-        while len(_clients) > _KEPT:
-            del _clients[next(iter(_clients))]
-        return kept
+            _clients[key] = _Client({**found, "style": style, **times})
+        return _clients[key]
 
 
 def _made(given: Mapping[str, Any], retries: Mapping[str, Any]) -> Any:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from cachetools import LRUCache
 from firnline_adapters.config.redaction import learn
 
 from firnline_iceberg.connection.connection import CatalogConnection
@@ -139,16 +140,11 @@ class _Held:
 
 
 _MOST = 4096  # tables of a process
-_known: dict[tuple[Any, ...], _Held] = {}
+_known: LRUCache[tuple[Any, ...], _Held] = LRUCache(_MOST)
 _lock = threading.Lock()
 
 
 def _held(vended: Vended) -> _Held:
     key = (*vended.connection.place, *vended.identifier)
     with _lock:
-        if (found := _known.pop(key, None)) is None:
-            found = _Held()
-        _known[key] = found
-        while len(_known) > _MOST:
-            del _known[next(iter(_known))]
-        return found
+        return _known.setdefault(key, _Held())

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable
 from typing import IO, Any, TypeVar
 
+from cachetools import FIFOCache
 from pyiceberg.io import InputFile, OutputFile
 from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
 
@@ -34,7 +35,7 @@ class VendedFileIO(LakeFileIO):
     def __init__(self, properties: dict[str, Any], vended: Vended) -> None:
         super().__init__(properties)
         self.vended = vended
-        self._made: dict[int, tuple[Credential | None, PyArrowFileIO]] = {}
+        self._made = FIFOCache[int, tuple[Credential | None, PyArrowFileIO]](KEPT)
         self._making = threading.Lock()
 
     def new_input(self, location: str) -> Any:
@@ -70,8 +71,6 @@ class VendedFileIO(LakeFileIO):
                 config = {} if credential is None else dict(credential.config)
                 kept = credential, LakeFileIO({**self.properties, **config})
                 self._made[id(credential)] = kept
-                while len(self._made) > KEPT:
-                    del self._made[next(iter(self._made))]
             return kept[1]
 
 

@@ -6,12 +6,13 @@ the table's locations is its own; a doubtful spelling makes a file external, whi
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from threading import Lock
 
+from cachetools import FIFOCache
 from firnline_domain.errors import RetryLater
 from firnline_domain.identity import normal_path
 from firnline_domain.policy.table_action.snapshot_retention import may_share_files, owner_agrees
@@ -71,8 +72,10 @@ class ExternalFiles:
     read once, and held none, is not read again: an expiry costs the commits since the last one."""
 
     most: int = REMEMBERED
-    _clean: OrderedDict[bytes, None] = field(default_factory=OrderedDict)
     _lock: Lock = field(default_factory=Lock)
+
+    def __post_init__(self) -> None:
+        self._clean = FIFOCache[bytes, None](self.most)
 
     def first(self, table: LoadedTable, manifests_of: ListReader = manifest_paths) -> str | None:
         """The path of some file outside the table's own locations, of any retained snapshot of any
@@ -132,8 +135,6 @@ class ExternalFiles:
     def _remember(self, places: OwnLocations, path: str) -> None:
         with self._lock:
             self._clean[_key(places, path)] = None
-            if len(self._clean) > self.most:
-                self._clean.popitem(last=False)
 
 
 def _key(places: OwnLocations, path: str) -> bytes:

@@ -26,7 +26,6 @@ def _setting_json(setting: SettingInForce, default: SettingInForce | None) -> di
         "value": setting.value or NOT_SET,
         "default": (default.value if default else "") or NOT_SET,
         "origin": setting.origin,
-        "set_by": setting.set_by,
         "problem": setting.problem,
         "source": source_words(setting),
     }
@@ -34,10 +33,9 @@ def _setting_json(setting: SettingInForce, default: SettingInForce | None) -> di
 
 def source_words(setting: SettingInForce) -> str:
     """Where it comes from, and what is wrong with it, in one phrase."""
-    amoro = f" {setting.set_by}" if setting.set_by not in ("", setting.name) else ""
     where = {
-        Origin.TABLE: f"table property{amoro}",
-        Origin.NAMESPACE: f"namespace property{amoro}",
+        Origin.TABLE: "table property",
+        Origin.NAMESPACE: "namespace property",
         Origin.FLEET: "fleet (the planner's environment)",
     }.get(Origin(setting.origin), setting.origin)
     return f"{where}; {setting.problem}" if setting.problem else where

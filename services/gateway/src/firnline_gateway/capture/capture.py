@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
+from cachetools import FIFOCache
 from firnline_adapters.observability import metrics
 from firnline_adapters.observability.logs import Log
 from firnline_adapters.records.record_sizes import Unencodable
@@ -72,7 +72,7 @@ class Capture:
         self._log = log
         self._now_ms = now_ms
         self._sizes = sizes
-        self._uuids: OrderedDict[str, str] = OrderedDict()  # by the table's path
+        self._uuids = FIFOCache[str, str](NAMES)  # by the table's path
         self._later: set[str] = set()  # calls whose events are recorded after their answer
         self.doubts = 0  # as the reconciler has last seen them
         self._max_bytes = max_bytes
@@ -272,8 +272,6 @@ class Capture:
             self._uuids.pop(path, None)
         if change.change is not TableChange.DROPPED:
             self._uuids[change.path] = uuid
-        if len(self._uuids) > NAMES:
-            self._uuids.popitem(last=False)
 
     async def _uuid_of(self, path: str) -> str | None:
         async with self._asking:

@@ -3,10 +3,10 @@ by here. Nothing is parsed, and nothing undone."""
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable
 
 from aiohttp import ClientResponse, hdrs
+from cachetools import LRUCache
 
 from firnline_gateway.proxy.bodies import encodings_of
 from firnline_gateway.rest.call import Names
@@ -46,8 +46,7 @@ class MetadataSizes:
     """Of the tables of one catalog, by their names; those that were seen last."""
 
     def __init__(self, max_tables: int = MAX_TABLES) -> None:
-        self._max_tables = max_tables
-        self._sizes: OrderedDict[Names, int] = OrderedDict()
+        self._sizes = LRUCache[Names, int](max_tables)
 
     def of(self, names: Names) -> int | None:
         """Bytes, by the newest answer; None = none was seen."""
@@ -66,9 +65,5 @@ class MetadataSizes:
         return AnswerLength(encoding, lambda length: self._note(names, length))
 
     def _note(self, names: Names, length: int) -> None:
-        if not 0 < length <= MAX_LENGTH:
-            return
-        self._sizes[names] = length
-        self._sizes.move_to_end(names)
-        if len(self._sizes) > self._max_tables:
-            self._sizes.popitem(last=False)
+        if 0 < length <= MAX_LENGTH:
+            self._sizes[names] = length

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import islice
 
+from cachetools import LRUCache
 from firnline_domain.base.values import Value
 from firnline_domain.counters.activity.partition_age import index_of
 from firnline_domain.identity import CATALOG, TableName
@@ -52,9 +52,8 @@ class Identities:
     ) -> None:
         """`catalog`: whose names they are."""
         self._catalog = catalog
-        self._most = most
         self._now_s = now_s
-        self._known: OrderedDict[Names, tuple[Identity | None, float]] = OrderedDict()
+        self._known = LRUCache[Names, tuple[Identity | None, float]](most)
 
     def __contains__(self, names: Names) -> bool:
         """True if it is known which table that is, or that nobody can say so."""
@@ -66,7 +65,6 @@ class Identities:
 
     def __getitem__(self, names: Names) -> Identity | None:
         """The table of names that are known; None = nobody can say."""
-        self._known.move_to_end(names)
         return self._known[names][0]
 
     def learn(self, names: Names, loaded: Loaded | None) -> None:
@@ -78,9 +76,6 @@ class Identities:
             found = Identity(table, loaded.layout)
         until_s = self._now_s() + (UNKNOWN_S if found is None else KEPT_S)
         self._known[names] = found, until_s
-        self._known.move_to_end(names)
-        if len(self._known) > self._most:
-            self._known.popitem(last=False)
 
     def forget(self, names: Names) -> None:
         """They mean another table from now on, or none."""

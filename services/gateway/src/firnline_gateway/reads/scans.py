@@ -1,23 +1,19 @@
-"""Reports of scans, loads that nobody reports of, and refused commits, to counts by table; and the
-counts to the broker. No call waits for that; what is lost on the way was a statistic."""
+"""Reports of scans, and loads that nobody reports of, to counts by table; and the counts to the
+broker. No call waits for that; what is lost on the way was a statistic."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Callable
 
 from firnline_adapters.observability import metrics
 from firnline_adapters.observability.logs import Log
 from firnline_domain.errors import RetryLater
 from firnline_domain.ports import Publisher
-from firnline_domain.records.events import CommitsRefused, TableScanned
 from multidict import CIMultiDict
 
 from firnline_gateway.proxy.upstream import Upstream
-from firnline_gateway.reads.refused_commits import RefusedCommits
 from firnline_gateway.reads.scan_counts import Identities, ScanCounts
 from firnline_gateway.reads.table_loads import MAX_PATH, Client, Load, TableLoads
 from firnline_gateway.rest.call import Names
@@ -35,19 +31,11 @@ FLUSH_S = 10.0
 SETTLE_S = 10.0  # between two looks at the loads whose time has passed
 
 
-@dataclass(frozen=True)
-class Refusal:
-    """A writer's commit that the catalog refused (409)."""
-
-    client: str
-
-
-Seen = Scan | Load | Refusal
+Seen = Scan | Load
 
 
 class Scans:
-    """Counts what readers report or load, and what writers are refused, under the uuid of the table
-    that they name."""
+    """Counts what readers report or load, under the uuid of the table that they name."""
 
     def __init__(
         self,
@@ -55,7 +43,6 @@ class Scans:
         counts: ScanCounts,
         identities: Identities,
         loads: TableLoads,
-        refused: RefusedCommits,
         log: Log,
         now_ms: Callable[[], int],
     ) -> None:
@@ -63,7 +50,6 @@ class Scans:
         self._counts = counts
         self._identities = identities
         self._loads = loads
-        self._refused = refused
         self._log = log
         self._now_ms = now_ms
         self._asked: dict[Names, list[Seen]] = {}  # those that wait for the identity
@@ -84,13 +70,6 @@ class Scans:
     def committed(self, client: Client, names: Names | None) -> None:
         """A client has written a table; None = several, in one transaction."""
         self._loads.committed(client, names)
-
-    def refused(
-        self, route: TableRoute, separator: str, client: str, headers: CIMultiDict[str]
-    ) -> None:
-        """A writer's commit came too late: another one had changed the table before."""
-        if len(route.path) <= MAX_PATH:
-            self._identified(route, route.names(separator), Refusal(client), headers)
 
     async def run(self) -> None:
         """Count loads as soon as nothing can explain them otherwise."""
@@ -158,10 +137,6 @@ class Scans:
         for one in seen:
             if isinstance(one, Load):
                 one.identity = identity  # counted when it has waited
-            elif isinstance(one, Refusal):
-                counted = identity is not None and self._refused.add(identity.table, one.client)
-                outcome = "counted" if counted else "dropped"
-                metrics.count("gateway_refused_commits", outcome=outcome)
         if not scans:
             return
         if identity is not None and self._counts.add(identity, scans, self._now_ms()):
@@ -184,19 +159,12 @@ class Scans:
                 task.cancel()
 
 
-class Counts(Protocol):
-    """What is counted by table."""
-
-    def take(self, most: int, now_ms: int) -> Sequence[TableScanned | CommitsRefused]:
-        """Those of so many tables, which are not counted any more; none = all are taken."""
-
-
 class ScanSender:
     """A daemon thread with a publisher of its own: commits wait for none of this."""
 
     def __init__(
         self,
-        counts: Sequence[Counts],
+        counts: ScanCounts,
         publisher: Publisher,
         every_s: float,
         log: Log,
@@ -220,14 +188,12 @@ class ScanSender:
         self._thread.join(timeout_s)
 
     def send(self) -> None:
-        """One event for each table that was scanned since, one for each where commits were refused.
-        Raises RetryLater where the broker does not confirm; tables whose turn had not come stay
-        counted."""
-        for counts in self._counts:
-            while events := counts.take(BATCH, self._now_ms()):
-                for event in events:
-                    self._publisher.publish(TOPIC, event.table.key, event)
-                self._publisher.flush(FLUSH_S)
+        """One event for each table that was scanned since. Raises RetryLater where the broker does
+        not confirm; tables whose turn had not come stay counted."""
+        while events := self._counts.take(BATCH, self._now_ms()):
+            for event in events:
+                self._publisher.publish(TOPIC, event.table.key, event)
+            self._publisher.flush(FLUSH_S)
 
     def _run(self) -> None:
         ending = False

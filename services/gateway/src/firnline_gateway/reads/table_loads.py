@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from aiohttp import hdrs
 from aiohttp.web import BaseRequest
+from cachetools import FIFOCache
 
 from firnline_gateway.reads.scan_counts import Identity
 from firnline_gateway.rest.call import Names
@@ -59,17 +60,13 @@ class Recent(Generic[T]):
     """The newest `most` keys, each with when it was seen last."""
 
     def __init__(self, most: int) -> None:
-        self._most = most
-        self._seen: OrderedDict[T, int] = OrderedDict()
+        self._seen = FIFOCache[T, int](most)
 
     def __len__(self) -> int:
         return len(self._seen)
 
     def see(self, key: T, at_ms: int) -> None:
         self._seen[key] = at_ms
-        self._seen.move_to_end(key)
-        if len(self._seen) > self._most:
-            self._seen.popitem(last=False)
 
     def within(self, key: T, at_ms: int, age_ms: int) -> bool:
         """True if it was seen so shortly before, or since."""

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections import OrderedDict
 from urllib.parse import urlsplit
 
+from cachetools import FIFOCache
 from firnline_domain.identity import canonical_prefix
 
 from firnline_gateway.rest.routes import SPEC_SEPARATOR
@@ -82,7 +82,7 @@ class Ways:
     What is remembered is the server's own answer, so nobody leads another one astray."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[str, str] = OrderedDict()
+        self._known = FIFOCache[str, str](MAX_WAYS)
 
     def learn(self, target: str, body: bytes) -> None:
         """A target that was answered with this config."""
@@ -91,9 +91,6 @@ class Ways:
         way = f"{path}?{asked}" if asked else path
         if (prefix := prefix_of(body)) and len(way) + len(prefix) <= MAX_WAY:
             self._known[prefix] = way
-            self._known.move_to_end(prefix)
-            if len(self._known) > MAX_WAYS:
-                self._known.popitem(last=False)
 
     def to(self, prefix: str) -> str | None:
         """The target to ask for the config of a prefix; None where nobody has asked so far."""

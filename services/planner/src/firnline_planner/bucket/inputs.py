@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -139,8 +138,3 @@ class Reader:
             at_ms=now_ms,
         )
         return Effects(outputs=[Output(DEAD_LETTERS, f"{came.topic}/{came.partition}", letter)])
-
-
-def wall_ms() -> int:
-    """Now, in milliseconds since 1970."""
-    return int(time.time() * 1000)

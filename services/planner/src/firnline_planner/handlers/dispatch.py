@@ -7,7 +7,6 @@ from typing import Any
 
 from firnline_domain.errors import PoisonousRecord
 from firnline_domain.records.events import (
-    CommitsRefused,
     FilesChanged,
     OutputsSwept,
     RewriteCommitted,
@@ -27,7 +26,7 @@ from firnline_domain.records.results import RowsCompared, TableResult, TaskFaile
 
 from firnline_planner.handlers.file_changes import on_files_changed
 from firnline_planner.handlers.operator_orders import on_partition_order, on_pause, on_run_action
-from firnline_planner.handlers.table_scans import on_commits_refused, on_table_scanned
+from firnline_planner.handlers.table_scans import on_table_scanned
 from firnline_planner.handlers.task_results import (
     on_comparison,
     on_heartbeat,
@@ -66,8 +65,6 @@ def on_record(record: Any, context: TableContext) -> None:
             on_comparison(record, context)
         case TableScanned():
             on_table_scanned(record, context)
-        case CommitsRefused():
-            on_commits_refused(record, context)
         case OutputsSwept():
             pass  # files that are in no snapshot are in no counter
         case MoveTable():

@@ -1,5 +1,5 @@
 """TableScanned: how often a table is read, and by what; it is reconciled where that
-changes its policy, and published where that changes the advice. CommitsRefused: advice alone."""
+changes its policy, and published where that changes the advice."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from firnline_domain.counters.activity.reads import (
     share_read,
 )
 from firnline_domain.identity import MAIN
-from firnline_domain.records.events import CommitsRefused, TableScanned
+from firnline_domain.records.events import TableScanned
 from firnline_domain.settings.thresholds import ReadsFrom, Thresholds, thresholds
 
 from firnline_planner.handlers.file_changes import is_of_another
-from firnline_planner.publish.advice import column_sought, with_refusals
+from firnline_planner.publish.advice import column_sought
 from firnline_planner.publish.table_state import with_publication
 from firnline_planner.state.table_context import TableContext
 
@@ -59,15 +59,6 @@ def _scanned(event: TableScanned, files: int, partitions: int, span: int) -> Sca
         loads=event.loads,
         ranges=tuple(reached_by(one, files, partitions, span) for one in event.ranges),
     )
-
-
-def on_commits_refused(event: CommitsRefused, context: TableContext) -> None:
-    """Count them for `main`: where writers meet is mostly there, and a refusal names no ref."""
-    table = context.state.table(event.table.key, MAIN)
-    if table is None or table.counters.removed or is_of_another(table, event.table):
-        return
-    after = with_refusals(table, event, context.now_ms)
-    context.state.put_table(with_publication(context.for_table(table), after))
 
 
 def _is_news(before: Reads | None, reads: Reads, limits: Thresholds, now_ms: int) -> bool:

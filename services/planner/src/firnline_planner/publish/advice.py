@@ -8,11 +8,10 @@ from firnline_domain.advice.sorting import RULE, SCANS, sought
 from firnline_domain.base.times import earliest
 from firnline_domain.base.values import replace
 from firnline_domain.counters.activity.other_maintainers import noticed
-from firnline_domain.counters.activity.writers import after_commit, after_refusals, after_result
+from firnline_domain.counters.activity.writers import after_commit, after_result
 from firnline_domain.counters.state.work import RunningTask, Table, TableWork
 from firnline_domain.policy.cost.cost_model import FIRNLINE, Work
 from firnline_domain.records.events import (
-    CommitsRefused,
     FilesChanged,
     RewriteCommitted,
     RewriteConflicted,
@@ -87,12 +86,6 @@ def _foretold_ms(task: RunningTask, event: RewriteCommitted) -> int | None:
     read = event.bytes_read + event.key_bytes
     work = Work(read, event.bytes_after, event.delete_records)
     return int(FIRNLINE.wall_s(work) * task.numbers.get("price_factor", 1.0) * 1000)
-
-
-def with_refusals(table: Table, event: CommitsRefused, now_ms: int) -> Table:
-    """With commits of writers that were refused."""
-    activity = after_refusals(table.work.activity, event, now_ms)
-    return replace(table, work=replace(table.work, activity=activity))
 
 
 def with_duplicate(

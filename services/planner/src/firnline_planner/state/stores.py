@@ -1,5 +1,5 @@
-"""Key-value stores of a bucket's state: what a driver brings, one in memory, and one batch's
-changes over the store below."""
+"""Key-value stores of a bucket's state: what a driver brings, and one batch's changes over
+the store below."""
 
 from __future__ import annotations
 
@@ -50,31 +50,6 @@ class KeyValueStore(ReadableStore, Protocol):
 
     def delete(self, key: bytes) -> None:
         """Remove a key that is there."""
-
-
-class MemoryStore:
-    """A dict."""
-
-    max_value_bytes = MAX_VALUE_BYTES
-
-    def __init__(self) -> None:
-        self.values: dict[bytes, bytes] = {}
-
-    def get(self, key: bytes) -> bytes | None:
-        """See `KeyValueStore.get`."""
-        return self.values.get(key)
-
-    def put(self, key: bytes, value: bytes) -> None:
-        """See `KeyValueStore.put`."""
-        self.values[key] = value
-
-    def delete(self, key: bytes) -> None:
-        """See `KeyValueStore.delete`."""
-        del self.values[key]
-
-    def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """See `KeyValueStore.scan`."""
-        yield from sorted(pair for pair in self.values.items() if pair[0].startswith(prefix))
 
 
 class WriteBuffer:

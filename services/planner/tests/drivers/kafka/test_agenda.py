@@ -17,7 +17,8 @@ from firnline_planner.drivers.kafka.driver import (
 )
 from firnline_planner.reconcile.schedule import Due, TableSchedule
 from firnline_planner.state.effects import Output
-from firnline_planner.state.stores import MemoryStore
+
+from tests.kit.memory_store import MemoryStore
 
 SCOPE = Scope(0, "[]")
 LIMITS = Thresholds(quiet_ms=5_000, hot_ms=0, min_fragments=8)

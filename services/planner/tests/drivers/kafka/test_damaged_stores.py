@@ -27,7 +27,6 @@ from firnline_planner.drivers.kafka.local_store import (
     shared_cache,
 )
 from firnline_planner.drivers.kafka.owned_buckets import OwnedBuckets
-from firnline_planner.drivers.kafka.standby import NoStandby
 from firnline_planner.placement.routing import Fleet
 from firnline_planner.state.encoding import ref_key, to_bytes
 
@@ -107,7 +106,6 @@ def open_buckets(folder: Path, count: int) -> OwnedBuckets:
         Log("planner"),
         lambda: 1,
         shared_cache(),
-        NoStandby(),
         Fleet(Board(count), RecordCodec()),
     )
     found.open(range(count))

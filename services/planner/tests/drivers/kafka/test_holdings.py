@@ -17,7 +17,6 @@ from firnline_domain.records.assignments import Board
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_planner.drivers.kafka.local_store import LocalStore, Mark, shared_cache
 from firnline_planner.drivers.kafka.owned_buckets import OwnedBuckets
-from firnline_planner.drivers.kafka.standby import NoStandby
 from firnline_planner.placement.routing import Fleet
 from firnline_planner.state.encoding import ref_key, to_bytes
 
@@ -47,7 +46,6 @@ def holdings(tmp_path: Path) -> Iterator[OwnedBuckets]:
         log,
         lambda: 1,
         shared_cache(),
-        NoStandby(),
         Fleet(Board(8), RecordCodec()),
     )
     yield found

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ from itertools import count
 from pathlib import Path
 
 import pyarrow as pa
+from cachetools import FIFOCache
 from firnline_adapters.observability import metrics
 
 from firnline_worker.host.own_folder import own_folder
@@ -46,7 +46,7 @@ class DeleteSetCache:
         self._entries: dict[str, _Entry] = {}
         self._numbers = count(1)
         self._newest = 0
-        self._dropped: OrderedDict[str, None] = OrderedDict()  # the newest last
+        self._dropped = FIFOCache[str, None](_REMEMBERED)
 
     @contextmanager
     def holding(self, identity: str, write: Callable[[Path], None]) -> Iterator[Path]:
@@ -102,6 +102,4 @@ class DeleteSetCache:
             if not entry.users:
                 del self._entries[identity]
                 self._dropped[identity] = None
-                if len(self._dropped) > _REMEMBERED:
-                    self._dropped.popitem(last=False)
                 shutil.rmtree(entry.path, ignore_errors=True)

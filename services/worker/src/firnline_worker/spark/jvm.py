@@ -1,21 +1,16 @@
-"""The JVM of the Spark driver, and how it starts quickly.
+"""The JVM of the Spark driver.
 
-It starts before the worker's other modules are imported, on a core that Python does not use. And
-it starts mostly by loading classes: with an archive of them (`class_archive`) a session and its
-first Python worker take 5.9 s of CPU, not 9.3 s.
+It starts before the worker's other modules are imported, on a core that Python does not use.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shlex
 import shutil
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
-from importlib.util import find_spec
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +22,6 @@ from firnline_worker.settings import Settings
 _OPTIONS = "-XX:+UseSerialGC -XX:MaxNewSize=64m -XX:MaxHeapFreeRatio=40"
 """The driver only plans and describes: 60 MB less than with G1, which aims at throughput."""
 SCRATCH = "spark"  # under the state directory: what a killed driver leaves goes at the next start
-ARCHIVES = "classes-"
 OWNED = frozenset(
     {
         *("spark.master", "spark.app.name", "spark.submit.deployMode"),
@@ -50,7 +44,7 @@ REDACTED = (
 """Names of settings whose values Spark's pages, its event log and its own log do not show."""
 
 
-def launch(settings: Settings, options: Sequence[str] = ()) -> threading.Thread:
+def launch(settings: Settings) -> threading.Thread:
     """Start the JVM in a thread. `spark.session` joins the thread; where the start failed it tries
     again, and raises."""
     scratch = scratch_of(settings)
@@ -63,7 +57,7 @@ def launch(settings: Settings, options: Sequence[str] = ()) -> threading.Thread:
     if given := spark_options(settings):
         os.environ["PYSPARK_SUBMIT_ARGS"] = f"{properties_file(scratch, given)} pyspark-shell"
     start: Any = SparkContext._ensure_initialized
-    conf = spark_conf(settings, options)
+    conf = spark_conf(settings)
     thread = threading.Thread(target=start, kwargs={"conf": conf}, daemon=True)
     thread.start()
     return thread
@@ -74,12 +68,10 @@ def scratch_of(settings: Settings) -> Path:
     return Path(settings.scratch or Path(settings.state_dir, SCRATCH)).absolute()
 
 
-def spark_conf(settings: Settings, options: Sequence[str] = ()) -> SparkConf:
-    """`configuration` as Spark wants it. `options`: further ones of the driver's JVM."""
-    found = configuration(settings)
-    found["spark.driver.extraJavaOptions"] += "".join(f" {option}" for option in options)
+def spark_conf(settings: Settings) -> SparkConf:
+    """`configuration` as Spark wants it."""
     conf = SparkConf().setMaster(settings.spark_master).setAppName("firnline-worker")
-    return conf.setAll(list(found.items()))
+    return conf.setAll(list(configuration(settings).items()))
 
 
 def configuration(settings: Settings) -> dict[str, str]:
@@ -140,29 +132,3 @@ def properties_file(folder: Path, given: Mapping[str, str]) -> str:
             text = value.replace("\\", "\\\\").replace("\n", "\\n")
             file.write(f"{name}={text}\n")
     return f"--properties-file {shlex.quote(str(path))} --load-spark-defaults"
-
-
-def archive_options(settings: Settings) -> list[str]:
-    """Options that use the archive, if there is one. A JVM that cannot use it goes on without."""
-    archive = archive_path(settings)
-    return [f"-XX:SharedArchiveFile={archive}", "-Xlog:cds=off"] if archive.exists() else []
-
-
-def archive_path(settings: Settings) -> Path:
-    """Its name depends on Java's and all jars' sizes and times: a JVM takes no archive of other
-    ones."""
-    about = hashlib.sha256()
-    for file in _inputs(settings):
-        with suppress(OSError):
-            stat = file.stat()
-            about.update(f"{file}\0{stat.st_size}\0{stat.st_mtime_ns}\n".encode())
-    return Path(settings.state_dir).absolute() / f"{ARCHIVES}{about.hexdigest()[:16]}.jsa"
-
-
-def _inputs(settings: Settings) -> Iterator[Path]:
-    home = os.environ.get("JAVA_HOME")
-    java = Path(home, "bin", "java") if home else Path(shutil.which("java") or "java")
-    yield java.resolve()
-    yield from map(Path, settings.iceberg_jar.split(os.pathsep))
-    if spec := find_spec("pyspark"):
-        yield from sorted(Path(spec.origin or "").parent.joinpath("jars").glob("*.jar"))

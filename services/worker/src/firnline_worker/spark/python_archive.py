@@ -29,7 +29,7 @@ ROOTS = (
     *("mmh3", "msgspec", "numpy", "psutil", "pyarrow"),
     *("pyiceberg", "pyroaring", "pyspark", "zstandard"),
     # With which keys to the storage are renewed, and calls of the catalog counted.
-    *("fastavro", "prometheus-client", "pyyaml", "requests"),
+    *("cachetools", "fastavro", "prometheus-client", "pyyaml", "requests"),
 )
 """Distributions that a group imports; what they require comes along."""
 OPTIONAL = (

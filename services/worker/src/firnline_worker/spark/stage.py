@@ -6,7 +6,6 @@ Only these small descriptors pass through Spark; rows go from Parquet to Parquet
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -15,6 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
+from firnline_adapters import clock
 from firnline_deletes.apply import RowWriter, Tally, find_dead_rows, write_live_rows
 from firnline_deletes.columns.target_schema import TargetSchema
 from firnline_deletes.deletes import delete_set, positions
@@ -132,7 +132,7 @@ def _deletes(order: StageOrder, io: FileIO) -> Deletes:
 
 
 def _run_group(order: StageOrder, group: GroupOrder, io: FileIO, deletes: Deletes) -> GroupResult:
-    started_ms = int(time.time() * 1000)
+    started_ms = clock.now_ms()
     masked, files = MaskedRows(), tuple[WrittenFile, ...]()
     try:
         if group.converts:  # what its position deletes say stays as it is

@@ -8,8 +8,6 @@ that comes after a killed one ends its round.
 
 from __future__ import annotations
 
-import random
-import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -32,7 +30,7 @@ from firnline_domain.commits.archive_rounds import (
     next_step,
 )
 from firnline_domain.commits.output_lifetimes import Lifetimes
-from firnline_domain.errors import CatalogUnreachable, TaskRefused
+from firnline_domain.errors import TaskRefused
 from firnline_domain.identity import MAIN
 from firnline_domain.policy.reasons.partition import Reason
 from firnline_domain.records.orders import TableOrder
@@ -53,6 +51,7 @@ from firnline_iceberg.archive.archive_table import (
 from firnline_iceberg.archive.archive_table import source_of as source_of_archive
 from firnline_iceberg.archive.file_copies import copy, copy_json
 from firnline_iceberg.commit.java_commits import JavaCommits
+from firnline_iceberg.commit.retries import CommitLost, commit_with_retries
 from firnline_iceberg.commit.rewrite import Landed, Outcome, Rewrite, Unknown
 from firnline_iceberg.commit.rewrite import Refused as CommitRefused
 from firnline_iceberg.java.api import removal_json
@@ -84,8 +83,6 @@ MAX_BYTES = 16 << 30  # of a round: what a killed one has copied in vain
 MAX_MS = 30 * MINUTE_MS  # then no other round is begun: an order is lost after an hour
 COPIES_AT_ONCE = 4
 MAX_KEPT = 30_000  # entries of manifests between two looks, with all bounds: 100 MB
-TRIES = 6  # of commits that lose to others', one after the other
-WAIT_S = 0.5
 
 
 @dataclass(frozen=True)
@@ -146,28 +143,27 @@ class _Running:
         }
 
     def to_the_end(self) -> dict[str, float]:
-        lost, why = 0, ""
         self._sweep()
-        while lost < TRIES:
-            if lost:
-                time.sleep(random.uniform(0, WAIT_S * 2 ** (lost - 1)))
-            try:
-                look = self.look()
-                self._note_settled(look)
-                step = next_step(look.held.source, look.state, MAX_FILES, MAX_BYTES)
-                if isinstance(step, Settled):
-                    return self._figures(step)
-                if isinstance(step, Copy) and self.of.now_ms() > self.begun_ms + MAX_MS:
-                    return self._figures(Settled())
-                outcome = self._carry_out(look, step)
-            except MetadataFileGone as error:  # expired meanwhile
-                lost, why = lost + 1, str(error)
-                continue
-            if isinstance(outcome, CommitRefused):
-                raise TaskRefused(outcome.reason, outcome.detail)
-            lost = 0 if isinstance(outcome, Landed) else lost + 1
-            why = getattr(outcome, "detail", "")
-        raise CatalogUnreachable(f"{TRIES} tries to commit came to nothing: {why}")
+        while not (figures := commit_with_retries(self._advance)):
+            pass
+        return figures
+
+    def _advance(self) -> dict[str, float] | CommitLost:
+        """Take one step; the figures, if it was the last one."""
+        try:
+            look = self.look()
+            self._note_settled(look)
+            step = next_step(look.held.source, look.state, MAX_FILES, MAX_BYTES)
+            if isinstance(step, Settled):
+                return self._figures(step)
+            if isinstance(step, Copy) and self.of.now_ms() > self.begun_ms + MAX_MS:
+                return self._figures(Settled())
+            outcome = self._carry_out(look, step)
+        except MetadataFileGone as error:  # expired meanwhile
+            return CommitLost(str(error))
+        if isinstance(outcome, CommitRefused):
+            raise TaskRefused(outcome.reason, outcome.detail)
+        return {} if isinstance(outcome, Landed) else CommitLost(getattr(outcome, "detail", ""))
 
     def _figures(self, settled: Settled) -> dict[str, float]:
         archived = {f"{name}_archived": self.done[name] for name in ("files", "rows", "bytes")}

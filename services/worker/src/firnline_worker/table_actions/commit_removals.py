@@ -3,25 +3,21 @@ and looks again where a writer was faster."""
 
 from __future__ import annotations
 
-import random
-import time
 from collections.abc import Callable, Sequence
 
 from firnline_domain.base.values import Value
-from firnline_domain.errors import CatalogUnreachable, TaskRefused
+from firnline_domain.errors import TaskRefused
 from firnline_domain.identity import MAIN
 from firnline_domain.records.orders import TableOrder
 from firnline_domain.records.results import TableResult
 from firnline_iceberg.commit.java_commits import JavaCommits
+from firnline_iceberg.commit.retries import CommitLost, commit_with_retries
 from firnline_iceberg.commit.rewrite import Landed, Refused, Rewrite, task_ids
 from firnline_iceberg.java.api import removal_json
 from firnline_iceberg.metadata.avro_reader import MetadataFileGone
 from firnline_iceberg.metadata.entries import DataFileEntry, DeleteFileEntry
 from firnline_iceberg.table.catalog_client import Tables
 from firnline_iceberg.table.loaded_table import LoadedTable
-
-TRIES = 6  # a writer that commits every second is between two of them by then
-WAIT_S = 0.5  # at the most before the second try, twice as long before each other
 
 
 class Removal(Value):
@@ -41,10 +37,10 @@ def remove(
 ) -> TableResult:
     """`nothing`: the result where an earlier worker has committed it. Raises TaskRefused,
     RetryLater."""
-    result, why = nothing, ""
-    for attempt in range(TRIES):
-        if attempt:
-            time.sleep(random.uniform(0, WAIT_S * 2 ** (attempt - 1)))
+    result = nothing
+
+    def commit_once() -> TableResult | CommitLost:
+        nonlocal result
         table = tables.load(order.table)
         if is_committed(table, order.task_id):
             return result
@@ -52,19 +48,17 @@ def remove(
         try:
             removal = look(table, head)
         except MetadataFileGone as error:  # expired meanwhile
-            why = str(error)
-            continue
+            return CommitLost(str(error))
         result = removal.result
         if not removal.files:
             return result
         rewrite = _rewrite(order, table, head, removal)
         outcome = commits.commit(order.table, MAIN, head, (rewrite,), merges=False)
-        if isinstance(outcome, Landed):
-            return result
         if isinstance(outcome, Refused):
             raise TaskRefused(outcome.reason, outcome.detail)
-        why = outcome.detail
-    raise CatalogUnreachable(f"{TRIES} tries to commit came to nothing: {why}")
+        return result if isinstance(outcome, Landed) else CommitLost(outcome.detail)
+
+    return commit_with_retries(commit_once)
 
 
 def is_committed(table: LoadedTable, task_id: str) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from firnline_domain.base.values import Value
 from firnline_domain.clocks import CLOCKS_DIFFER
-from firnline_domain.errors import CatalogUnreachable, TaskRefused
+from firnline_domain.errors import TaskRefused
 from firnline_domain.identity import MAIN
 from firnline_domain.policy.table_action.create_tags import TAG_EXISTS
 from firnline_domain.records.orders import TableOrder
@@ -16,14 +16,13 @@ from firnline_domain.records.results import TableResult, table_result
 from firnline_domain.settings.ref_rules import NamedRef, expired_refs, rule_problem
 from firnline_domain.settings.tag_rules import Period, periods_ended, tags_problem
 from firnline_domain.settings.thresholds import Thresholds, thresholds
+from firnline_iceberg.commit.retries import CommitLost, commit_with_retries
 from firnline_iceberg.expiry.refs import tags_of
 from firnline_iceberg.removal.catalog_and_storage_clocks import Ask, ask_clocks, table_now
 from firnline_iceberg.table.catalog_client import Tables, settings_of
 from firnline_iceberg.table.loaded_table import LoadedTable
 from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.update import AssertRefSnapshotId, AssertTableUUID, SetSnapshotRefUpdate
-
-TRIES = 3  # none is lost to a commit of files: these do not touch the name
 
 
 class WantedTag(Value):
@@ -101,18 +100,19 @@ class TagCreator:
     def create(self, order: TableOrder) -> TableResult:
         """Raises TaskRefused, RetryLater."""
         made = 0
-        for _ in range(TRIES):
-            table = self.tables.load(order.table)
-            wanted = self._wanted(table, order)
+
+        def create_missing() -> TableResult | CommitLost:
+            nonlocal made
+            wanted = self._wanted(self.tables.load(order.table), order)
             missing = [one for one in wanted if one.is_missing]
             made += (created := sum(self._create(order, one) for one in missing))
             if created < len(missing):
-                continue  # somebody was faster: look again
+                return CommitLost()
             if others := [one for one in wanted if one.is_another]:
                 raise TaskRefused(TAG_EXISTS, _told(others))
-            numbers = {"tags_created": float(made)}
-            return table_result(order, self.worker, self.now_ms(), numbers)
-        raise CatalogUnreachable(f"{TRIES} tries to commit came to nothing")
+            return table_result(order, self.worker, self.now_ms(), {"tags_created": float(made)})
+
+        return commit_with_retries(create_missing)
 
     def _wanted(self, table: LoadedTable, order: TableOrder) -> list[WantedTag]:
         settings = settings_of(self.tables, table)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 
+from cachetools import FIFOCache
 from firnline_adapters.observability.logs import Log
 from firnline_domain.base.times import DAY_MS
 from firnline_domain.base.values import replace
@@ -99,14 +100,12 @@ def _asked_ms(order: ExpireSnapshots, now_ms: int) -> int:
 class Looked:
     """When tables' folders were last looked through, the latest at the end."""
 
-    at_ms: dict[str, int] = field(default_factory=dict)
+    at_ms: FIFOCache[str, int] = field(default_factory=lambda: FIFOCache(MOST_LOOKED))
 
     def is_due(self, key: str, now_ms: int) -> bool:
         return not now_ms - DAY_MS < self.at_ms.get(key, 0) <= now_ms
 
     def note(self, key: str, now_ms: int) -> None:
-        if key not in self.at_ms and len(self.at_ms) >= MOST_LOOKED:
-            del self.at_ms[next(iter(self.at_ms))]
         self.at_ms[key] = now_ms
 
 

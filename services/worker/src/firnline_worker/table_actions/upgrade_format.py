@@ -7,8 +7,6 @@ and keep its rows' ids, so that is not left to a writer who may come next week.
 
 from __future__ import annotations
 
-import random
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +21,7 @@ from firnline_domain.policy.reasons.partition import Reason
 from firnline_domain.records.orders import TableOrder
 from firnline_domain.records.results import DeleteKind, TableResult, table_result
 from firnline_domain.settings.thresholds import Thresholds, thresholds
+from firnline_iceberg.commit.retries import CommitLost, commit_with_retries
 from firnline_iceberg.commit.rewrite import of_task, task_ids
 from firnline_iceberg.metadata.entries import DeleteFileEntry
 from firnline_iceberg.metadata.manifest_reader import Detail
@@ -44,9 +43,6 @@ from firnline_worker.rewrite.preconditions import (
 )
 from firnline_worker.spark.java_api import JavaTables
 
-TRIES = 6  # a writer that commits every second is between two of them by then
-WAIT_S = 0.5  # at the most before the second try, twice as long before each other
-
 
 @dataclass(frozen=True)
 class FormatUpgrader:
@@ -61,24 +57,20 @@ class FormatUpgrader:
 
     def upgrade(self, order: TableOrder) -> TableResult:
         """Raises TaskRefused, RetryLater."""
-        for attempt in range(TRIES):
-            if attempt:
-                time.sleep(random.uniform(0, WAIT_S * 2 ** (attempt - 1)))
-            table = self.tables.load(order.table)
-            now_ms = table_now(table, self.now_ms, order.ordered_at_ms, self.ask)
-            limits = self._limits(table, order, now_ms)
-            before = table.format_version
-            if order.numbers.get("announces"):
-                return self._result(order, {"announced": 1.0, **self._known(table, limits, now_ms)})
-            if before >= VECTORS or self._upgraded(order, table, limits, now_ms):
-                given = self._give_row_ids(order)
-                numbers = {
-                    "from_version": before,
-                    "to_version": VECTORS,
-                    "files_with_new_row_ids": given,
-                }
-                return self._result(order, numbers)
-        raise CatalogUnreachable(f"{TRIES} tries to commit came to nothing: writers were faster")
+        return commit_with_retries(lambda: self._try(order))
+
+    def _try(self, order: TableOrder) -> TableResult | CommitLost:
+        table = self.tables.load(order.table)
+        now_ms = table_now(table, self.now_ms, order.ordered_at_ms, self.ask)
+        limits = self._limits(table, order, now_ms)
+        before = table.format_version
+        if order.numbers.get("announces"):
+            return self._result(order, {"announced": 1.0, **self._known(table, limits, now_ms)})
+        if before < VECTORS and not self._upgraded(order, table, limits, now_ms):
+            return CommitLost()
+        given = self._give_row_ids(order)
+        numbers = {"from_version": before, "to_version": VECTORS, "files_with_new_row_ids": given}
+        return self._result(order, numbers)
 
     def _limits(self, table: LoadedTable, order: TableOrder, now_ms: int) -> Thresholds:
         """By what the owner says now. Raises TaskRefused where that is something else."""

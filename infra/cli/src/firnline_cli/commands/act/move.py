@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import time
-
 import click
+from firnline_adapters import clock
 from firnline_domain.records.orders import MoveTable
 
 from firnline_cli.shared.fleet import (
@@ -46,6 +45,6 @@ def command(
         buckets = partitions_of(fleet.kafka, BUCKETS_OF)
         raise click.UsageError(f"there are {buckets} buckets, from 0 on")
     for table in [named(fleet, one) for one in tables]:
-        now_ms = int(time.time() * 1000)
+        now_ms = clock.now_ms()
         fleet.send(ORDERS, MoveTable(table, bucket, operator(), now_ms, reason))
         report(json_wanted, f"{table.dotted}: move ordered", table=table.dotted, bucket=bucket)

@@ -6,6 +6,7 @@ import os
 import time
 
 import click
+from firnline_adapters import clock
 from firnline_domain.records.orders import PauseMaintenance
 
 from firnline_cli.commands.act.sweep_outputs import Duration
@@ -63,7 +64,7 @@ def command(
     if is_awaited and not whole_fleet:
         raise click.UsageError("--wait is for --fleet: workers do not say which table they are at")
     fleet = reached(where, tables, whole_fleet)
-    now_ms = int(time.time() * 1000)
+    now_ms = clock.now_ms()
     if whole_fleet:
         fleet.broadcast(ORDERS, PauseMaintenance(None, reason, operator(), now_ms))
         if not is_awaited or not json_wanted:

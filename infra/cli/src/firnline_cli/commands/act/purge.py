@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from firnline_adapters import clock
 from firnline_domain.identity import TableName
 
 from firnline_cli.shared.fleet import Fleet, Where, fleet_options, named
@@ -83,7 +83,7 @@ def looked(fleet: Fleet, name: TableName, condition: str, path: Path | None) -> 
 
     try:
         before = earlier(path, name, condition)
-        tables, now_ms = Tables(fleet.of(name)), int(time.time() * 1000)
+        tables, now_ms = Tables(fleet.of(name)), clock.now_ms()
         table = tables.load(name)
         found = look(table, archive_of(tables, table), condition, before, now_ms)
     except (RetryLater, TaskRefused, MetadataFileGone, UnusableReport) as error:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import click
+from firnline_adapters import clock
 from firnline_domain.identity import TableName
 from firnline_domain.records.orders import ResumeMaintenance
 
@@ -50,7 +50,7 @@ def command(tables: tuple[str, ...], whole_fleet: bool, where: Where, json_wante
 
 
 def _resume(fleet: Fleet, table: TableName | None) -> None:
-    order = ResumeMaintenance(table, operator(), int(time.time() * 1000))
+    order = ResumeMaintenance(table, operator(), clock.now_ms())
     fleet.send(ORDERS, order) if table else fleet.broadcast(ORDERS, order)
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import re
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
 import click
+from firnline_adapters.clock import now_ms
 
 from firnline_cli.running.sweep_age import fleets_age_s
 from firnline_cli.shared.fleet import Fleet, Where, fleet_options, named
@@ -151,7 +151,3 @@ def line(answer: dict[str, Any], dry_run: bool) -> str:
         *(f"  trouble: {text}" for text in answer["troubles"]),
     )
     return "\n".join(map(plain, (head, *more)))
-
-
-def now_ms() -> int:
-    return int(time.time() * 1000)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-import time
 from typing import Any
 from urllib.parse import quote
 
 import click
+from firnline_adapters import clock
 from firnline_domain.identity import MAIN, TableName
 from firnline_domain.records.orders import HoldPartitions
 
@@ -113,7 +113,7 @@ def _do(fleet: Fleet, table: TableName, undo: Any) -> None:
     from firnline_iceberg.table.catalog_client import Tables
     from firnline_local_stack.servers.artifacts import iceberg_jar
 
-    now_ms = int(time.time() * 1000)
+    now_ms = clock.now_ms()
     hold = HoldPartitions(
         table, undo.ref, undo.scopes, "undone", now_ms + HOLD_MS, operator(), now_ms
     )

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
 
 import click
+from firnline_adapters import clock
 from firnline_domain.identity import MAIN, Scope, TableName
 from firnline_domain.records.orders import UnparkTable
 
@@ -55,7 +55,7 @@ def command(
         count, name = waiting(answer, chosen), table.dotted
         text = f"{name}: nothing is parked there"
         if count != 0:
-            now_ms = int(time.time() * 1000)
+            now_ms = clock.now_ms()
             fleet.send(ORDERS, UnparkTable(table, MAIN, chosen, operator(), now_ms))
             text = f"{name}: ordered; `firnline explain {name}` shows it"
         report(json_wanted, text, table=name, parked=count)

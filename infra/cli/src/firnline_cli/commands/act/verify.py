@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from typing import Any
 
 import click
+from firnline_adapters import clock
 from firnline_domain.identity import MAIN
 from firnline_domain.records.orders import CompareRows
 
@@ -42,7 +42,7 @@ def command(task: str, table: str | None, ref: str, where: Where, json_wanted: b
         task, name, ref = known(where.site(), task)
     try:
         loaded = Tables(fleet.of(name)).load(name)
-        orders = list(comparisons(loaded, ref, task, operator(), int(time.time() * 1000)))
+        orders = list(comparisons(loaded, ref, task, operator(), clock.now_ms()))
     except (RetryLater, TaskRefused) as error:
         raise click.ClickException(str(error)) from None
     if not orders:

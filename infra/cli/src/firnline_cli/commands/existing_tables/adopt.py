@@ -6,30 +6,28 @@ import re
 import sys
 import time
 from collections.abc import Iterable
+from itertools import chain
 from typing import Any
 
 import click
 from firnline_adapters.in_memory import MemoryBroker
-from firnline_domain.errors import RetryLater
+from firnline_domain.errors import RetryLater, TaskRefused
 from firnline_domain.settings.thresholds import thresholds
 from firnline_iceberg.table.catalog_client import Tables
 
-from firnline_cli.adoption.canary import Canary, objections
-from firnline_cli.adoption.catalog_tables import CatalogLake
+from firnline_cli.adoption.amoro import alter_table, convert_properties
+from firnline_cli.adoption.catalog_tables import CatalogLake, Gone, Name, Unreadable
 from firnline_cli.adoption.counted_tables import CountedTables
-from firnline_cli.adoption.equality_deletes import Wait
-from firnline_cli.adoption.newcomers import Newcomer
 from firnline_cli.adoption.report import JsonReport, TextReport
 from firnline_cli.adoption.requests import Clock, Requests, Stopped
 from firnline_cli.adoption.run import Adoption
 from firnline_cli.commands.existing_tables.plan import pairs
 from firnline_cli.shared.fleet import HOW_TO, Fleet, Where, fleet_options, levels
-from firnline_cli.shared.formats import say
+from firnline_cli.shared.formats import plain, say
 from firnline_cli.shared.topic_reader import KafkaTopics, Topics
 from firnline_cli.shared.topic_reader_memory import MemoryTopics
 
 SECONDS = {"s": 1, "min": 60, "h": 3_600}
-CANARY = 0.05
 WAITING = 100  # tables under way: what was asked for twice when the command was killed
 ONLY_HEADS = {"snapshot-loading-mode": "refs"}  # of a table's snapshots, where a catalog can do so
 
@@ -44,30 +42,6 @@ class Rate(click.ParamType):
         if not found or not float(found[1]):
             self.fail(f"{value!r}: say 60/min, 5/s or 1000/h", param, ctx)
         return SECONDS[found[2]] / float(found[1])
-
-
-class Duration(click.ParamType):
-    """`90s`, `30min`, `24h`; seconds."""
-
-    name = "duration"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> float:
-        found = re.fullmatch(r"(\d+(?:\.\d+)?)(s|min|h)", str(value))
-        if not found:
-            self.fail(f"{value!r}: say 90s, 30min or 24h", param, ctx)
-        return float(found[1]) * SECONDS[found[2]]
-
-
-class Share(click.ParamType):
-    """`5%`; 0 to 1."""
-
-    name = "share"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> float:
-        found = re.fullmatch(r"(\d+(?:\.\d+)?)%", str(value))
-        if not found or float(found[1]) > 100:
-            self.fail(f"{value!r}: say 5% or 0.5%", param, ctx)
-        return float(found[1]) / 100
 
 
 @click.command("adopt")
@@ -97,30 +71,11 @@ class Share(click.ParamType):
     help="Maximum number of tables in progress.",
 )
 @click.option("--limit", type=click.IntRange(1), help="Maximum number of tables, worst first.")
-@click.option("--canary", type=Share(), help="Adopt this share alone, of every kind of table.")
-@click.option("--after-canary", is_flag=True, help="Adopt the rest, if the canary came out well.")
 @click.option(
-    "--trouble",
-    type=Share(),
-    default="5%",
-    show_default=True,
-    help="Share of the canary's tasks that may have failed, and of its tables that may be parked.",
-)
-@click.option(
-    "--until-no-equality-deletes",
-    "until_none",
+    "--from-amoro",
     is_flag=True,
-    help="Wait until the manifests of all these tables contain no equality delete.",
+    help="Only print the ALTER TABLE statements that set Firnline's properties as Amoro's are set.",
 )
-@click.option(
-    "--give-up-after",
-    "patience_s",
-    type=Duration(),
-    default="24h",
-    show_default=True,
-    help="Maximum time of that wait.",
-)
-@click.option("--anyway", is_flag=True, help="Continue even if the canary failed.")
 @click.option(
     "--fleet",
     "fleets",
@@ -138,12 +93,7 @@ def command(
     interval_s: float,
     waiting: int,
     limit: int | None,
-    canary: float | None,
-    after_canary: bool,
-    trouble: float,
-    until_none: bool,
-    patience_s: float,
-    anyway: bool,
+    from_amoro: bool,
     fleets: tuple[str, ...],
     dry_run: bool,
     json_wanted: bool,
@@ -155,11 +105,7 @@ def command(
     already is left alone. It can be stopped and started again at any moment. In the end it says
     which tables are maintained, and which only watched (shadow mode) and how to change that.
 
-    With --until-no-equality-deletes it waits for these tables, those that were adopted before
-    too, and reads the manifests of each head: with --dry-run once.
-
-    Exit code: 0 done; 1 a table could not be read or was not counted, the canary came out badly,
-    or an equality delete is left.
+    Exit code: 0 done; 1 a table could not be read or was not counted.
     """
     if all_wanted == bool(namespaces or tables):
         raise click.UsageError("name tables or namespaces, or say --all")
@@ -167,10 +113,6 @@ def command(
     defaults = thresholds(pairs(fleets))
     names = [name_of(one) for one in tables]
     fleet = where.fleet()
-    topics = topics_of(fleet, dry_run)
-    known, report = CountedTables(topics), JsonReport() if json_wanted else TextReport(dry_run)
-    clock = Clock(time.time, time.sleep)
-    requests = Requests(topics, known, clock, interval_s, waiting, report.waiting)
     lake = CatalogLake(
         Tables(fleet.catalog, None, **ONLY_HEADS),
         Tables(fleet.catalog),
@@ -178,48 +120,46 @@ def command(
         time.sleep,
         time.time,
     )
+    if from_amoro:
+        sys.exit(not print_conversions(lake, below, names))
+    topics = topics_of(fleet, dry_run)
+    known, report = CountedTables(topics), JsonReport() if json_wanted else TextReport(dry_run)
+    clock = Clock(time.time, time.sleep)
+    requests = Requests(topics, known, clock, interval_s, waiting, report.waiting)
     adoption = Adoption(lake, known, None if dry_run else requests, report, time.time, limit)
     try:
         known.catch_up()
-        newcomers: Iterable[Newcomer] = adoption.newcomers(below, names)
-        if canary is not None or after_canary:
-            every = list(newcomers)  # who is of it, only all together tell
-            chosen = Canary.of(adoption.already, every, CANARY if canary is None else canary)
-            newcomers = every if after_canary else chosen.among(every)
-            if after_canary:
-                judge(chosen, known, topics, report, trouble, anyway)
-        adoption.run(newcomers)
+        adoption.run(adoption.newcomers(below, names))
     except (Stopped, RetryLater) as stopped:
         report.sum_up(adoption.tally, requests.unanswered)
         raise click.ClickException(str(stopped)) from None
-    failed = bool(requests.unanswered or adoption.tally.unread)
-    if until_none:
-        wait = Wait(lake, report, clock, 0.0 if dry_run else patience_s)
-        failed |= not wait.run(adoption.adopted)
     if not dry_run:
         found = (known.of(table.key) for table in adoption.adopted)
         report.standings([one for one in found if one is not None])
     report.sum_up(adoption.tally, requests.unanswered)
-    sys.exit(failed)
+    sys.exit(bool(requests.unanswered or adoption.tally.unread))
 
 
-def judge(
-    canary: Canary,
-    known: CountedTables,
-    topics: Topics,
-    report: TextReport | JsonReport,
-    limit: float,
-    anyway: bool,
-) -> None:
-    """Say what came of the canary. Raises Stopped where it was too bad for the others to follow."""
-    outcome = canary.outcome(known, topics)
-    found = objections(outcome, limit)
-    report.judged(outcome, found)
-    if found and not anyway:
-        raise Stopped(
-            f"the rest is not adopted: {found[0]}. `firnline tables` and `firnline events` show "
-            "what happened; --anyway goes on all the same"
-        )
+def print_conversions(lake: CatalogLake, below: Iterable[Name], names: Iterable[Name]) -> bool:
+    """Print an ALTER TABLE for each table with properties of Amoro's; False if a table could not
+    be read. Raises ClickException."""
+    failed = False
+    try:
+        every = [*chain.from_iterable(map(lake.names, below)), *names]
+    except (RetryLater, TaskRefused) as error:
+        raise click.ClickException(str(error)) from None
+    for name in every:
+        try:
+            converted, ignored = convert_properties(lake.properties(name))
+        except (Gone, Unreadable) as error:
+            say(plain(f"cannot read {'.'.join(name)}: {error}"), fg="red", err=True)
+            failed = True
+            continue
+        if converted:
+            click.echo(alter_table(name, converted))
+        for one in ignored:
+            say(plain(f"{'.'.join(name)}: {one} has no counterpart"), fg="yellow", err=True)
+    return not failed
 
 
 def name_of(text: str) -> tuple[str, ...]:

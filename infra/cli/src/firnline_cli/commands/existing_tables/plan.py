@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable
 
 import click
+from firnline_adapters import clock
 from firnline_domain.settings.in_force import unknown, unreadable
 from firnline_domain.settings.thresholds import Thresholds, thresholds
 
@@ -57,7 +57,7 @@ def command(
     one = named(fleet, table) if table else None
     tables = Tables(fleet.of(one) if one else fleet.catalog)
     forecasts = Forecasts(tables, _defaults(fleets), pairs(sets))
-    now_ms = int(time.time() * 1000)
+    now_ms = clock.now_ms()
     names = forecasts.names(one.dotted if one else None, namespace)
     show = as_json if json_wanted else TextReport(whole=table is not None)
     found = (show_apart(show, name, forecasts.of(name, now_ms), now_ms) for name in names)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from cachetools import FIFOCache
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -141,27 +142,21 @@ def is_of(event: dict[str, Any], table: str | None) -> bool:
 
 def followed(site: Site, answer: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Events after those of the answer, each once; a console that is away is awaited."""
-    seen = dict.fromkeys(event["id"] for event in answer["events"])
+    seen = FIFOCache[str, None](REMEMBERED)
+    seen.update(dict.fromkeys(event["id"] for event in answer["events"]))
     cursor, is_away = answer["cursor"], False
     while True:
         try:
             for event in site.stream(cursor):
                 is_away, cursor = False, max(cursor, event["number"])
                 if event["id"] not in seen:
-                    remember(seen, event["id"])
+                    seen[event["id"]] = None
                     yield event
         except Away as away:
             if not is_away:
                 say(f"{away.message} Waiting for it.", err=True)
             is_away = True
         time.sleep(PAUSE_S)
-
-
-def remember(seen: dict[str, None], event_id: str) -> None:
-    """Keep an id and forget the oldest above REMEMBERED."""
-    seen[event_id] = None
-    if len(seen) > REMEMBERED:
-        del seen[next(iter(seen))]
 
 
 class Printer:

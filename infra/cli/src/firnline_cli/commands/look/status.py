@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import click
+from firnline_adapters import clock
 from firnline_local_stack.stack.state import StateDir
 from rich.console import Console
 
@@ -110,7 +110,7 @@ SHOWN = (
 def say_what_is_held(fleet: dict[str, Any]) -> None:
     """A line for each pause, the fleet's first, and one for tables at which the planner fails;
     on stderr if programs read the rows."""
-    lines = [pause_text(one, int(time.time() * 1000)) for one in fleet.get("pauses", [])]
+    lines = [pause_text(one, clock.now_ms()) for one in fleet.get("pauses", [])]
     if count := failing(fleet):
         lines.append(failing_text(count))
     for line in lines:

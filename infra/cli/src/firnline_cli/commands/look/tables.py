@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import time
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import click
+from firnline_adapters import clock
 from rich.console import Console
 
 from firnline_cli.shared.console_client import console_at, console_options, json_option
@@ -89,7 +89,7 @@ def command(
         answer = {"tables": rows, "matched": found["matched"], "total": found["total"]}
         click.echo(json.dumps(answer, indent=1))
         return
-    show(rows, Console(), int(time.time() * 1000))
+    show(rows, Console(), clock.now_ms())
     if not found["total"]:
         say(NONE, err=True)
     elif len(rows) < found["total"]:

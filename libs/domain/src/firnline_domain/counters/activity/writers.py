@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from firnline_domain.base.times import HOUR_MS
-from firnline_domain.base.values import Value, field, replace
+from firnline_domain.base.values import Value, replace
 from firnline_domain.records.events import (
     ChangeKind,
-    CommitsRefused,
     FilesChanged,
     RewriteCommitted,
     RewriteConflicted,
@@ -20,7 +19,6 @@ from firnline_domain.records.events import (
 from firnline_domain.records.parts.conflict_reasons import ConflictReason
 from firnline_domain.records.parts.summaries import REPLACE
 
-MAX_CLIENTS = 4  # that are named; of the state's bytes
 SLOW_TIMES = 4  # what was foretold; `deadlines.TIMES_EXPECTED`: one that takes longer may be lost
 SLOW_LEAST_MS = 60_000  # nobody minds a shorter one
 OVERWRITE = "overwrite"  # Iceberg's operation of copy-on-write
@@ -50,8 +48,6 @@ class Hour(Value):
     slow: int = 0  # of these, such as took much longer than was foretold
     slow_ms: int = 0  # that they took
     slow_expected_ms: int = 0  # and were foretold
-    refused: int = 0  # commits of writers, as another one came first
-    refused_by: dict[str, int] = field(default_factory=dict)  # of some clients
 
     @property
     def end_ms(self) -> int:
@@ -141,15 +137,3 @@ def _with_duration(hour: Hour, worked_ms: int, expected_ms: int) -> Hour:
         slow_ms=hour.slow_ms + worked_ms,
         slow_expected_ms=hour.slow_expected_ms + expected_ms,
     )
-
-
-def after_refusals(activity: WriterActivity, event: CommitsRefused, now_ms: int) -> WriterActivity:
-    """With commits of writers that the catalog has refused. Of clients only the first are named:
-    a table has few writers, and one that gives itself many names is to cost no state."""
-    known = activity.at(now_ms)
-    by_client = dict(known.current.refused_by)
-    for client in event.clients:
-        if client.name in by_client or len(by_client) < MAX_CLIENTS:
-            by_client[client.name] = by_client.get(client.name, 0) + client.commits
-    refused = known.current.refused + event.commits
-    return replace(known, current=replace(known.current, refused=refused, refused_by=by_client))

@@ -19,6 +19,7 @@ import faust
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from faust.transport.drivers.aiokafka import AIOKafkaConsumerThread
 from faust.types import TP
+from firnline_adapters import clock
 from firnline_adapters.kafka.assignments import KafkaAssignments
 from firnline_adapters.kafka.client import MAX_MESSAGE_BYTES
 from firnline_adapters.kafka.connection import KafkaConnection
@@ -35,7 +36,7 @@ from firnline_domain.settings.thresholds import Thresholds
 
 from firnline_planner import meters, watchdog
 from firnline_planner.bucket.bucket import Bucket
-from firnline_planner.bucket.inputs import TICKS, TOPICS, Input, Reader, wall_ms
+from firnline_planner.bucket.inputs import TICKS, TOPICS, Input, Reader
 from firnline_planner.drivers.faust.security import aiokafka_options, credentials
 from firnline_planner.drivers.kafka.clients import KafkaClients
 from firnline_planner.drivers.store_check import find_damage, read_pairs
@@ -298,7 +299,7 @@ class FaustDriver:
         meters.count_read([came.topic])
         generation = self._faust.app.consumer_generation_id
         bucket = self._bucket(came.partition)
-        effects = self._reader.read_and_handle(came, bucket, wall_ms())
+        effects = self._reader.read_and_handle(came, bucket, clock.now_ms())
         await self._send(effects.outputs, came.partition)
         if generation != self._faust.app.consumer_generation_id:
             bucket.discard()  # another may have gone on meanwhile, from the state before this
@@ -359,7 +360,9 @@ class FaustDriver:
         producer = await self._started_producer()
         sent = []
         for output in outputs:
-            topic, name, value, place = output.sent(partition, self._settings.buckets, wall_ms())
+            topic, name, value, place = output.sent(
+                partition, self._settings.buckets, clock.now_ms()
+            )
             key = name.encode()
             headers = self._reader.signer.headers(topic, place, key, value)
             sent.append(await producer.send(topic, value, key, partition=place, headers=headers))
@@ -389,7 +392,7 @@ class FaustDriver:
             self._say_ready(TICKS)  # more workers than partitions: ready to take over
         producer = await self._started_producer()
         for partition in owned:
-            key, tick = str(partition).encode(), encode(TickPassed(partition, wall_ms()))
+            key, tick = str(partition).encode(), encode(TickPassed(partition, clock.now_ms()))
             headers = self._reader.signer.headers(TICKS, partition, key, tick)
             await producer.send(TICKS, tick, key, partition=partition, headers=headers)
         meters.show(self._buckets.values())

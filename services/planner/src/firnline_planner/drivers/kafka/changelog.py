@@ -135,17 +135,17 @@ class Changelog:
         while ends:
             if time.monotonic() > deadline_s:
                 raise ChangelogStuck(f"{self.topic}, before {ends}")
-            reached = self.read_on(consumer, stores, now)
+            reached = self._read_on(consumer, stores, now)
             if reached:
                 deadline_s = time.monotonic() + QUIET_S
             for place, offset in reached.items():
                 if offset >= ends.get(place, offset + 1):
                     del ends[place]
 
-    def read_on(
+    def _read_on(
         self, consumer: Consumer, stores: Mapping[int, LocalStore], now_ms: int
     ) -> dict[int, int]:
-        """Keep what the reader has at hand, waiting 0.2 s for it; the next offset of each
+        """Keep what the consumer has at hand, waiting 0.2 s for it; the next offset of each
         partition that has come further. Raises KafkaException."""
         changes: dict[int, dict[bytes, bytes | None]] = {}
         reached: dict[int, int] = {}

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NoReturn
 
 from confluent_kafka import Consumer, KafkaError, Message
+from firnline_adapters import clock
 from firnline_adapters.kafka.assignments import KafkaAssignments
 from firnline_adapters.kafka.consumer_lag import ConsumerLag, Done
 from firnline_adapters.kafka.poison_records import MemoryMarks, StartMarks
@@ -22,7 +23,7 @@ from firnline_adapters.observability.health import say_ready
 from firnline_adapters.observability.logs import Log
 
 from firnline_planner import meters
-from firnline_planner.bucket.inputs import Input, Reader, chunks, wall_ms
+from firnline_planner.bucket.inputs import Input, Reader, chunks
 from firnline_planner.drivers.kafka.local_store import DamagedStore
 from firnline_planner.drivers.kafka.owned_buckets import Membership, OwnedBucket, OwnedBuckets
 from firnline_planner.drivers.kafka.transactions import Batch, NotCommitted, Send, Transactions
@@ -139,7 +140,7 @@ class KafkaDriver:
             self._buckets[partition].read_ahead(chunk)
         for one, record in zip(inputs, records, strict=True):
             bucket = self._buckets[one.partition].bucket
-            effects = self._reader.handle(one, record, bucket, wall_ms())
+            effects = self._reader.handle(one, record, bucket, clock.now_ms())
             yield self._collect(effects, one.partition, batch)
 
     def _done(self) -> Done:
@@ -155,10 +156,9 @@ class KafkaDriver:
         if ticked:
             self._lag.look(self._done)
             self._ticked_s = now_s
-            self._buckets.stand_by()
             self._report()
         for partition in [one for one in self._buckets if ticked or one in self._behind]:
-            now_ms, bucket = wall_ms(), self._buckets[partition].bucket
+            now_ms, bucket = clock.now_ms(), self._buckets[partition].bucket
             bucket.max_publications = publications
             effects = self._reader.pass_time(partition, bucket, now_ms)
             (self._behind.add if bucket.is_behind else self._behind.discard)(partition)
@@ -173,7 +173,7 @@ class KafkaDriver:
     def _collect(self, effects: Effects, partition: int, batch: Batch) -> Effects:
         owned, homes = self._buckets[partition], self._assignments.board.homes
         for output in effects.outputs:
-            topic, name, value, place = output.sent(partition, homes, wall_ms())
+            topic, name, value, place = output.sent(partition, homes, clock.now_ms())
             key = name.encode()
             headers = self._reader.signer.headers(topic, place, key, value)
             batch.sends.append(Send(topic, place, key, value, headers))

@@ -28,7 +28,6 @@ from firnline_planner.drivers.kafka.local_store import (
     Mark,
     open_stores,
 )
-from firnline_planner.drivers.kafka.standby import Standby
 from firnline_planner.placement.routing import Fleet
 from firnline_planner.state.stores import WriteBuffer
 
@@ -61,7 +60,6 @@ class OwnedBuckets:
         log: Log,
         now: Callable[[], int],
         cache: Cache,
-        standby: Standby,
         fleet: Fleet,
     ) -> None:
         self._directory = directory
@@ -70,7 +68,6 @@ class OwnedBuckets:
         self._log = log
         self._now = now
         self._cache = cache
-        self._standby = standby
         self._fleet = fleet
         self._owned: dict[int, OwnedBucket] = {}
 
@@ -92,7 +89,6 @@ class OwnedBuckets:
         """Own these from now on; returns when their state is whole. May take as long as reading
         the changelog takes. Raises ChangelogStuck, KafkaException, Misconfigured."""
         new = [one for one in partitions if one not in self._owned]
-        self._standby.release(new)
         self._changelog.widen(max(new, default=-1) + 1)
         stores = open_stores({one: self._directory / str(one) for one in new}, self._cache)
         read = self._changelog.catch_up(stores, self._now())
@@ -100,11 +96,6 @@ class OwnedBuckets:
             self._owned[one] = self._opened(one, store)
         if new:
             self._log.info("restored", buckets=len(new), records=read)
-
-    def stand_by(self) -> None:
-        """Read along what others own, also buckets that were added since."""
-        every = range(self._fleet.board.buckets)
-        self._standby.follow([one for one in every if one not in self._owned])
 
     def topics(self, partition: int) -> Sequence[str]:
         """What a bucket reads: people's orders and what became of tasks come to the homes."""
@@ -115,7 +106,6 @@ class OwnedBuckets:
         for one in partitions:
             if owned := self._owned.pop(one, None):
                 owned.store.close()
-                self._standby.follow([one])
 
     def reopen(self) -> None:
         """Forget what is not committed: the buckets as they are on disk."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import signal
 import uuid
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from firnline_adapters import clock
 from firnline_adapters.kafka.assignments import KafkaAssignments
 from firnline_adapters.kafka.consumer_lag import ConsumerLag
 from firnline_adapters.kafka.poison_records import KafkaMarks, StartMarks
@@ -15,17 +15,14 @@ from firnline_adapters.kafka_admin.replication import replication_here
 from firnline_adapters.observability.logs import Log
 from firnline_domain.records.assignments import Board
 from firnline_domain.settings.thresholds import Thresholds
-from rocksdict import Cache
 
 from firnline_planner import watchdog
-from firnline_planner.bucket.inputs import Reader, wall_ms
+from firnline_planner.bucket.inputs import Reader
 from firnline_planner.drivers.kafka import changelog
-from firnline_planner.drivers.kafka.changelog import Changelog
 from firnline_planner.drivers.kafka.clients import KafkaClients
 from firnline_planner.drivers.kafka.driver import KafkaDriver
 from firnline_planner.drivers.kafka.local_store import shared_cache
 from firnline_planner.drivers.kafka.owned_buckets import OwnedBuckets
-from firnline_planner.drivers.kafka.standby import ChangelogFollower, NoStandby, Standby
 from firnline_planner.drivers.kafka.transactions import KafkaTransactions
 from firnline_planner.placement.routing import Fleet
 from firnline_planner.settings import Settings
@@ -38,8 +35,6 @@ def serve(settings: Settings, reader: Reader, defaults: Thresholds, log: Log) ->
     directory.mkdir(parents=True, exist_ok=True)
     copies = replication_here(clients.admin(), settings.replicas, settings.min_in_sync)
     log_of_state = changelog.opened(clients, topic_of(settings.app), settings.buckets, copies)
-    cache = shared_cache()
-    standby = _standby(settings, directory, log_of_state, cache, log)
     consumer = clients.inputs()
     producer = clients.producer(_transactional_id(directory, settings.app))
     stop = partial(watchdog.stop, log)
@@ -53,9 +48,8 @@ def serve(settings: Settings, reader: Reader, defaults: Thresholds, log: Log) ->
             log_of_state,
             defaults,
             log,
-            wall_ms,
-            cache,
-            standby,
+            clock.now_ms,
+            shared_cache(),
             Fleet(assignments.board, reader.codec),
         ),
         reader,
@@ -68,7 +62,6 @@ def serve(settings: Settings, reader: Reader, defaults: Thresholds, log: Log) ->
     )
 
     def end(*_: object) -> None:
-        standby.stop()
         driver.end()
 
     for sign in (signal.SIGTERM, signal.SIGINT):
@@ -80,19 +73,6 @@ def serve(settings: Settings, reader: Reader, defaults: Thresholds, log: Log) ->
         driver.run()
     finally:
         guard.end()
-        standby.end()
-
-
-def _standby(
-    settings: Settings, directory: Path, changelog: Changelog, cache: Cache, log: Log
-) -> Standby:
-    if not settings.standby:
-        return NoStandby()
-    own = replace(changelog, read=0)  # what it reads is no sign of life of the planner
-    follower = ChangelogFollower(directory, own, cache, log, wall_ms)
-    follower.follow(range(changelog.partitions))
-    follower.start()
-    return follower
 
 
 def topic_of(app: str) -> str:

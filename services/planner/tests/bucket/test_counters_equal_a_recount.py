@@ -16,9 +16,10 @@ from firnline_domain.records.parts.tallies import FileTally, Tally
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_planner.bucket.bucket import Bucket
 from firnline_planner.state.bucket_state import BucketState
-from firnline_planner.state.stores import MemoryStore
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
+from tests.kit.memory_store import MemoryStore
 
 TABLE = TableName("11111111-aaaa", ("db",), "t")
 SCOPES = [Scope(0, "[]"), Scope(1, '["a"]'), Scope(1, '["b"]'), Scope(1, '["c"]')]

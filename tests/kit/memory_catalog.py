@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from firnline_domain.identity import CATALOG, TableName
+from firnline_iceberg.storage.file_io import file_io
+from firnline_iceberg.table.catalog_client import loaded
+from firnline_iceberg.table.loaded_table import LoadedTable, TableGone
 from pyiceberg.catalog.noop import NoopCatalog
 from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionSpec
@@ -18,10 +21,6 @@ from pyiceberg.table import CommitTableResponse, Table
 from pyiceberg.table.metadata import TableMetadata, new_table_metadata
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.table.update import TableRequirement, TableUpdate, update_table_metadata
-
-from firnline_iceberg.storage.file_io import file_io
-from firnline_iceberg.table.catalog_client import loaded
-from firnline_iceberg.table.loaded_table import LoadedTable, TableGone
 
 Identifier = tuple[str, ...]
 

@@ -10,15 +10,14 @@ from firnline_domain.identity import Scope
 from firnline_domain.records.events import ChangeKind, FilesChanged, PartitionChange, TickPassed
 from firnline_domain.records.parts.tallies import FileTally, Tally
 from firnline_domain.records.states import TableState
-from firnline_domain.settings.amoro import UNDERSTOOD
 from firnline_domain.settings.thresholds import NAMESPACE, PROPERTIES, Thresholds
 from firnline_planner.bucket.bucket import Bucket
 from firnline_planner.state.effects import Effects
-from firnline_planner.state.stores import MemoryStore
 
+from tests.kit.memory_store import MemoryStore
 from tests.kit.names import TABLE
 
-NAMES = (*PROPERTIES, *UNDERSTOOD, "firnline.", "firnline.windows")
+NAMES = (*PROPERTIES, "firnline.", "firnline.windows")
 NUMBERS = ("0", "1", "-1", "1.5", "nan", "inf", str(10**15), str(10**15 + 1), "9" * 30, "9" * 5000)
 TEXTS = (
     *NUMBERS,

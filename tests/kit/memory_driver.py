@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from firnline_adapters.in_memory import MemoryAssignments, MemoryBroker
+from firnline_adapters.in_memory import MemoryBroker
 from firnline_adapters.records.codec import RecordCodec
 from firnline_domain.settings.thresholds import Thresholds
-
 from firnline_planner.bucket.bucket import Bucket
 from firnline_planner.bucket.inputs import BY_BUCKET, TICKS, WITH_HANDOVERS, Input, Reader
 from firnline_planner.placement.routing import Fleet
-from firnline_planner.state.stores import MemoryStore
+
+from tests.kit.memory_followers import MemoryAssignments
+from tests.kit.memory_store import MemoryStore
 
 
 class MemoryDriver:

@@ -15,7 +15,8 @@ from firnline_domain.records.parts.tallies import FileTally, Tally
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_planner.bucket.bucket import Bucket
 from firnline_planner.state.bucket_state import BucketState
-from firnline_planner.state.stores import MemoryStore
+
+from tests.kit.memory_store import MemoryStore
 
 TABLE = TableName("u", ("db",), "t")
 A, B, PLAIN = Scope(1, '["a"]'), Scope(1, '["b"]'), Scope(0, "[]")
