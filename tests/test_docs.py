@@ -39,18 +39,40 @@ def test_the_reference_is_what_the_code_says(page: Path) -> None:
     assert re.findall(r"^.*\| +\|$", text, re.MULTILINE) == [], "a meaning is missing"
 
 
-RAISED = ("TaskRefused", "PoisonousRecord", "SignatureRefused", "Skipped")
+CODE_OF_A_REASON = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)*")
 
 
-def reasons_in(tree: ast.AST) -> Iterator[str]:
-    """Codes and names of constants that errors are made with."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in RAISED and node.args:
-            first = node.args[0]
-            if isinstance(first, ast.Constant):
-                yield str(first.value)
-            elif isinstance(first, ast.Name) and first.id.isupper():
-                yield first.id
+def find_refusals(trees: list[ast.Module]) -> set[str]:
+    """Find the classes that are made with a reason code, by their names and bases."""
+    names = {"TaskRefused", "PoisonousRecord", "Skipped", "Refused"}
+    classes = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    for _ in range(3):
+        names |= {one.name for one in classes if names & {*map(ast.unparse, one.bases)}}
+    return names
+
+
+def find_returned(tree: ast.AST) -> Iterator[ast.expr]:
+    """Find what functions return as the first of two texts: a code and a message."""
+    for function in ast.walk(tree):
+        returns = getattr(function, "returns", None)
+        if returns is not None and "tuple[str, str]" in ast.unparse(returns):
+            for node in ast.walk(function):
+                if isinstance(node, ast.Return) and isinstance(node.value, ast.Tuple):
+                    yield node.value.elts[0]
+
+
+def reasons_in(tree: ast.AST, refusals: set[str]) -> Iterator[str]:
+    """Codes, and names of constants, that refusals are made with or functions return."""
+    made = [
+        node.args[0]
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in refusals and node.args
+    ]
+    for first in (*made, *find_returned(tree)):
+        if isinstance(first, ast.Constant) and CODE_OF_A_REASON.fullmatch(str(first.value)):
+            yield str(first.value)
+        elif isinstance(first, ast.Name) and first.id.isupper():
+            yield first.id
 
 
 def test_every_reason_that_the_code_gives_is_in_the_reference() -> None:
@@ -64,7 +86,9 @@ def test_every_reason_that_the_code_gives_is_in_the_reference() -> None:
         for names, codes in re.findall(CONSTANTS, text, re.MULTILINE)
         for name, code in zip(names.split(", "), codes.split(", "), strict=True)
     }
-    codes = {constants.get(code, code) for text in texts for code in reasons_in(ast.parse(text))}
+    trees = [ast.parse(text) for text in texts]
+    refusals = find_refusals(trees)
+    codes = {constants.get(code, code) for tree in trees for code in reasons_in(tree, refusals)}
     assert {code.strip('"') for code in codes} | {*ENDS, *DEAD} <= listed
 
 

@@ -6,7 +6,15 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.tools.reference import codes, commands, http_api, properties, recommendations, records
+from tests.tools.reference import (
+    codes,
+    commands,
+    http_api,
+    properties,
+    recommendations,
+    records,
+    statuses,
+)
 from tests.tools.reference.services import metrics, settings
 
 FOLDER = Path(__file__).parents[3] / "docs/reference"
@@ -25,6 +33,9 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "checked": properties.list_checked,
     "recommendations": recommendations.list_rules,
     "endpoints": http_api.list_endpoints,
+    "table-statuses": statuses.list_table_statuses,
+    "task-statuses": statuses.list_task_statuses,
+    "event-kinds": statuses.list_event_kinds,
     **codes.BLOCKS,
 }
 

@@ -123,6 +123,25 @@ ACTION_REFUSED: dict[str, str] = {
     "the worker's log the stack trace.",
     "lost_race": "Another commit came before that of Iceberg's own action. The task is retried.",
     "archive_changed": "The archive table was replaced or changed while files were moved.",
+    "archive_gone": "The archive table does not exist any more. Unset `firnline.archive-round` to "
+    "start with a new one.",
+    "archive_location": "The archive's location is not permitted (`firnline.archives` of the "
+    "catalog's connection), or is above or below the table's.",
+    "archive_namespace": "The archive's namespace is not permitted (`firnline.archives` of the "
+    "catalog's connection).",
+    "archive_undone": "A rollback made archived rows appear in the table again. Delete them in the "
+    "table or in the archive.",
+    "archived_instead": "`firnline.archive.after-hours` is set, so old rows are archived, not "
+    "removed.",
+    "no_archive_age": "`firnline.archive.after-hours` is not set.",
+    "no_tags": "`firnline.tags.create` is not set.",
+    "no_ttl": "`firnline.partitions.ttl-hours` is not set.",
+    "not_an_archive": "Firnline did not create the table of that name as this table's archive. Set "
+    "`firnline.archive.table` to another name.",
+    "not_wanted": "`firnline.format-version=3` is not set any more.",
+    "unreadable_tags": "`firnline.tags.create` cannot be parsed.",
+    "writer_not_ready": "A writer that may not support format v3 committed recently. Upgrade it, "
+    "or set `firnline.format-version.writer-hours=0`.",
     "archive_unfit": "The archive cannot contain the table's files, because of its schema, "
     "partition spec, format version or encryption.",
     "branch_age_limit": "A task runs on a branch that `firnline.expire.branches` would remove. "
