@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from firnline_cli.events import KINDS
-from firnline_console.answers import TASK_STATUSES
-from firnline_console.statuses import STATUSES
+from firnline_cli.commands.look.events import KINDS
+from firnline_console.http.answers import TASK_STATUSES
+from firnline_console.views.statuses import STATUSES
 
 from tests.tools.reference.markdown import table
 
