@@ -41,7 +41,7 @@ def test_settings_by_their_names_and_the_others_stay() -> None:
         ('{"firnline.retain.hours": "1e999"}', "cannot be read"),
         ('{"firnline.retain.hours": ' + "9" * 5_000 + "}", "is no JSON"),
         ('{"firnline.partitions.grace-ms": "٣٠٠٠"}', "cannot be read"),
-        ('{"firnline.group": "etl"}', "firnline.group=etl: the fleet has no such group"),
+        ('{"firnline.group": "etl"}', "firnline.group=etl: no such group in this deployment"),
         ('{"firnline.rewrite.max-in-flight": "0"}', "no rewrite is ever ordered"),
     ],
 )

@@ -69,7 +69,9 @@ def test_what_differs_has_a_line_each_and_is_changed_on_demand(
 
 def test_other_partitions_are_refused_with_what_to_do(run: Run) -> None:
     told = run("--dry-run", FIRNLINE_BUCKETS="16")
-    words = "advice: partitions asked 16, found 8: keep the FIRNLINE_BUCKETS that the fleet began"
+    words = (
+        "advice: partitions asked 16, found 8: keep the FIRNLINE_BUCKETS that the deployment began"
+    )
     assert words in told.output
     stopped = run(FIRNLINE_BUCKETS="16")
     assert stopped.exit_code == 1

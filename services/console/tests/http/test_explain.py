@@ -67,7 +67,7 @@ def test_every_origin_is_told(sources: Sources) -> None:
     assert found["firnline.retain.hours"] == ("24", "namespace property")
     assert found["firnline.rewrite.min-position-deletes"] == (
         "5",
-        "fleet (the planner's environment)",
+        "deployment (the planner's environment)",
     )
     assert found["firnline.rewrite.min-equality-deletes"] == ("4", "default")
 

@@ -157,8 +157,8 @@ async def test_catalogs_that_judge_their_callers_themselves_are_passed_what_thes
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("", "nobody is named"),
-        ("# flink\n", "nobody is named"),
+        ("", "the list is empty"),
+        ("# flink\n", "the list is empty"),
         ("flink", "line 1: write a name"),
         (f"flink {TOKEN} x", "line 1: write a name"),
         (f"\nflink {TOKEN}\nspark short", "line 3: the token of spark is too short"),

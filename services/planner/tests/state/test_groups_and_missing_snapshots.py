@@ -66,7 +66,9 @@ def test_a_group_that_the_fleet_lacks_stops_nothing_and_is_told_until_it_is_ther
     assert only(records)
     [told] = [one for one in records if isinstance(one, TableAdvice)]
     assert (told.rule, told.withdrawn) == ("unknown_group", False)
-    assert told.finding.startswith("firnline.group=bi of the table: the fleet has no such group")
+    assert told.finding.startswith(
+        "firnline.group=bi of the table: no such group in this deployment"
+    )
     assert "FIRNLINE_GROUPS" in told.remedy
     [shown] = [one for one in world.state().in_force or () if one.name == "firnline.group"]
     assert (shown.value, shown.problem) == ("bi", unserved("bi", GROUPS.groups))

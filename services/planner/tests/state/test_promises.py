@@ -115,7 +115,7 @@ def test_a_promise_that_cannot_be_held_is_told_of() -> None:
     world = World(8 * MINUTE_MS).live(120)
     assert world.oldest_ms > PROMISE_MS
     [advice, *_] = world.advised()
-    assert "no equality delete shall be older than 600 s" in advice.finding
+    assert "no equality delete may be older than 600 s" in advice.finding
     assert advice.rule in RULES
     assert world.oldest_ms < 2 * PROMISE_MS  # at it all the time
 

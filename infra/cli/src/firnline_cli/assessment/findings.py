@@ -75,7 +75,7 @@ def _hazards(facts: TableFacts) -> Iterator[Finding]:
             "rewrite_may_bring_rows_back",
             "all its files are rewritten together while equality deletes arrive: Iceberg's own "
             "rewrite_data_files can then bring deleted rows back (apache/iceberg#10312)",
-            "do not run it beside a writer, or set use-starting-sequence-number=false",
+            "do not run it while a writer commits, or set use-starting-sequence-number=false",
         )
     if deletes.equality_files and len({*facts.live_specs, *deletes.equality_specs}) > 1:
         specs = ", ".join(str(one) for one in sorted({*facts.live_specs, *deletes.equality_specs}))

@@ -49,7 +49,7 @@ def page(summary: LakeSummary, verdicts: Sequence[Verdict], at_ms: int) -> str:
     sick = [one for one in ranked if one.is_sick or one.findings]
     fine = len(ranked) - len(sick)
     body = [
-        "<h1>What ails this lake</h1>",
+        "<h1>Which tables need maintenance</h1>",
         f'<p class="dim">{_head(summary, at_ms)}</p>',
         *_figures(summary),
         *_first(summary),
@@ -66,7 +66,7 @@ def page(summary: LakeSummary, verdicts: Sequence[Verdict], at_ms: int) -> str:
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
-        f"<title>What ails this lake</title><style>{STYLE}</style></head><body><main>"
+        f"<title>Which tables need maintenance</title><style>{STYLE}</style></head><body><main>"
         + "\n".join(body)
         + "</main></body></html>\n"
     )
@@ -139,7 +139,7 @@ def _row(one: Verdict, at_ms: int) -> str:
     notes += _planned(one, at_ms)
     if advice:
         items = "".join(map(_item, advice))
-        notes += f"<li><details><summary>{counted(len(advice), 'word')} of advice</summary>"
+        notes += f"<li><details><summary>{counted(len(advice), 'recommendation')}</summary>"
         notes += f"<ul>{items}</ul></details></li>"
     if one.readiness:
         items = "".join(f"<li>{_said(table_words(each))}</li>" for each in one.readiness)

@@ -75,7 +75,7 @@ def _v4(facts: TableFacts) -> Iterator[Point]:
             needed=pace > 0,
         )
     if deletes.position_files:
-        text = f"{deletes.position_files:,} position-delete files: vectors lie beside data files"
+        text = f"{deletes.position_files:,} position-delete files: vectors belong to data files"
         yield Point("position_deletes", f"{text} (draft, #16025)")
     if facts.outside_files:
         yield Point(

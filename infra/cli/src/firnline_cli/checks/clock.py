@@ -24,7 +24,7 @@ def clock_checks(given: Given, signatures: Signatures) -> Iterator[Check]:
         redis = RedisChecks(given)
         tried = "compare our clock with that of Redis"
         yield Check("clock.redis", tried, lambda: compared(redis.now_s), ("redis.reach",))
-    tried = "compare our clock with the fleet's newest record"
+    tried = "compare the clock with the newest record"
     yield Check("clock.kafka", tried, lambda: _after(signatures), ("kafka.reach",))
 
 

@@ -17,7 +17,7 @@ SILENT = logging.getLogger("firnline.doctor.kafka")  # what is wrong is said by 
 SILENT.addHandler(logging.NullHandler())
 SILENT.propagate = False
 ASK_S = 15.0
-TOPICS = "run `firnline topics` with the FIRNLINE_BUCKETS and FIRNLINE_GROUPS of the fleet"
+TOPICS = "run `firnline topics` with the FIRNLINE_BUCKETS and FIRNLINE_GROUPS of the deployment"
 REPLICAS = "move it with kafka-reassign-partitions.sh; FIRNLINE_REPLICAS says that fewer are wanted"
 COORDINATOR = (
     "Kafka's own topics __consumer_offsets and __transaction_state need as many brokers as their "
@@ -89,7 +89,7 @@ class KafkaChecks:
         try:
             topics = topics_with(groups_of(self._given.told.groups))
         except Misconfigured as error:
-            raise Failed(error, "write it as for every service of the fleet") from None
+            raise Failed(error, "set it as for every service of the deployment") from None
         return {
             one.name: one for one in topics if self._given.concerns((*one.read_by, *one.written_by))
         }
@@ -148,8 +148,8 @@ class KafkaChecks:
             yield failed(
                 f"{count} partitions, not {asked} (FIRNLINE_BUCKETS={homes}), has topic "
                 + _named(names),
-                "set the FIRNLINE_BUCKETS that the fleet began with; where that is what is set, "
-                "stop the fleet, delete these topics and run `firnline topics`",
+                "set the FIRNLINE_BUCKETS that the deployment began with; if that is what is set, "
+                "stop all services, delete these topics and run `firnline topics`",
             )
 
     def _copies(self) -> Iterator[Answer]:

@@ -68,9 +68,7 @@ class RedisChecks:
         kept = _asked(lambda: leases.renew(name, owner, TRY_S))
         _asked(lambda: leases.release(name, owner))
         if not (taken and kept):
-            raise Failed(
-                "a lease that nobody has was not given", "is this a replica? name a master"
-            )
+            raise Failed("a free lease was not granted", "is this a replica? name a master")
         return "taken, kept and given back"
 
     def view(self) -> str:

@@ -15,7 +15,7 @@ from firnline_cli.checks.settings import Given
 READ_S = 8.0
 BEHIND = 4  # records: the last offsets of a partition may be ends of transactions
 KEYS = (
-    "give this service the FIRNLINE_SIGNING_KEYS of the fleet: the first key signs, all verify "
+    "give this service the deployment's FIRNLINE_SIGNING_KEYS: the first key signs, all verify "
     "(docs/deploy/secure-kafka-and-redis.md)"
 )
 
@@ -43,7 +43,7 @@ class Signatures:
 
     def checks(self) -> Iterator[Check]:
         """One; the clock's needs the newest record, too."""
-        tried = "verify the fleet's newest record"
+        tried = "verify the newest record"
         yield Check("kafka.signatures", tried, self.verify, ("kafka.reach",))
 
     def verify(self) -> Answer | str:

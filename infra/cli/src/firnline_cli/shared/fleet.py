@@ -35,7 +35,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 ORDERS = "operator-orders"
 SEND_S = 30.0
 HOW_TO = (
-    "Start a stack with `firnline up`, name its directory with --state, or say where the fleet is "
+    "Start a stack with `firnline up`, name its directory with --state, or set the deployment "
     "with --config (FIRNLINE_CONFIG), or --catalog (FIRNLINE_CATALOG_URI) and --kafka "
     "(FIRNLINE_KAFKA)."
 )
@@ -149,7 +149,7 @@ def partitions_of(kafka: Kafka, topic: str) -> int:
 
     found = AdminClient(client_config(kafka)).list_topics(timeout=SEND_S).topics
     if topic not in found:
-        raise click.ClickException(f"The broker has no topic {topic}: no fleet has run on it.")
+        raise click.ClickException(f"The broker has no topic {topic}: no deployment has run on it.")
     return len(found[topic].partitions)
 
 

@@ -108,7 +108,7 @@ def test_explain_says_once_how_a_window_is_written(site: Site) -> None:
     site.tell(advice, advised)
     text = said(site, "explain", "shop.orders")
     assert text.count("cannot be read: write") == 1
-    assert "table property; see the advice" in text
+    assert "table property; see the recommendations" in text
 
 
 def test_explain_by_uuid_and_as_json(site: Site) -> None:

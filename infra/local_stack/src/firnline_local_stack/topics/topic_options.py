@@ -57,7 +57,7 @@ class Difference:
 
 _REMEDIES = {
     "replicas": "move it with kafka-reassign-partitions.sh",
-    "partitions": "keep the FIRNLINE_BUCKETS that the fleet began with",
+    "partitions": "keep the FIRNLINE_BUCKETS that the deployment began with",
 }
 
 

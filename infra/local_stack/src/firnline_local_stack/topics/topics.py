@@ -128,7 +128,7 @@ def _widen(admin: AdminClient, names: Collection[str], buckets: int) -> None:
 def main() -> None:
     """Make topics, or add buckets."""
     flags = argparse.ArgumentParser(prog="firnline_local_stack.topics.topics", description=__doc__)
-    flags.add_argument("--buckets", type=int, help="that the fleet is to have, where it has fewer")
+    flags.add_argument("--buckets", type=int, help="number to extend to, if there are fewer")
     wanted = flags.parse_args().buckets
     try:
         kafka = connection_here(with_config(os.environ)["FIRNLINE_KAFKA"])

@@ -100,7 +100,7 @@ def _wrong(name: str, asked: Any, wanted: set[AclOperation]) -> Iterator[str]:
     except KafkaException as error:
         code = error.args[0].code()
         if code == KafkaError.UNKNOWN_TOPIC_OR_PART:
-            yield f"Kafka has no topic {name}: run `firnline topics` with the fleet's variables"
+            yield f"Kafka has no topic {name}: run `firnline topics` with the same variables"
         elif code == KafkaError.TOPIC_AUTHORIZATION_FAILED:
             yield f"Kafka does not let us see topic {name} (Describe): {ACLS}"
         else:

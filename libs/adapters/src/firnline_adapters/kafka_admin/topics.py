@@ -34,5 +34,5 @@ def require_topics(kafka: Kafka, wanted: Collection[str], homes: int) -> None:
     if wrong:
         raise Misconfigured(
             f"topics of {homes} partitions each are needed: " + ", ".join(wrong) + ". Run "
-            "`firnline topics` with the fleet's FIRNLINE_GROUPS, or make them"
+            "`firnline topics` with the deployment's FIRNLINE_GROUPS, or make them"
         )

@@ -148,10 +148,10 @@ def _text(given: str) -> str:
     """The keys. An error never quotes what was given: it may be a key without its ID."""
     if not given:
         raise Misconfigured(
-            "no signing key: write a line `ID:HEX` into a file that only the fleet can read "
+            "no signing key: write a line `ID:HEX` into a file that only the services can read "
             '(echo "k1:$(openssl rand -hex 32)"), give its path to every service as '
-            f"{VARIABLE} and start again; {VARIABLE}=off runs without signatures, where nobody "
-            "else can write to the broker and the tables"
+            f"{VARIABLE} and start again; {VARIABLE}=off runs without signatures, if no other "
+            "client can write to the broker and the tables"
         )
     if ":" in given:
         return given

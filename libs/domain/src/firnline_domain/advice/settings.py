@@ -66,6 +66,6 @@ def unknown_group(known: Known) -> Finding | None:
         return None
     return _finding(
         [f"{GROUP}={asked.value} of the {asked.origin}: {asked.problem}"],
-        f"name the group in {VARIABLE} of the whole fleet and give it workers, or set "
+        f"name the group in {VARIABLE} of the deployment and give it workers, or set "
         f"{GROUP} to one that there is",
     )

@@ -147,7 +147,7 @@ def external_files(known: Known) -> Finding | None:
         return None
     return Finding(
         "it has, or had, files outside its own locations, or was made from another table's: no "
-        "snapshot is expired and nothing is swept",
-        "where nobody else needs these files, set firnline.expire.enabled=true on the table; "
-        "=false ends this advice",
+        "snapshot is expired and no file is cleaned up",
+        "if no other system needs these files, set firnline.expire.enabled=true on the table; "
+        "=false ends this recommendation",
     )

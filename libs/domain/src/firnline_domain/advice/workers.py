@@ -20,7 +20,7 @@ def waiting_orders(known: Known, ease: float) -> Finding | None:
         return None
     group = known.limits.served_by
     return Finding(
-        f"{len(since):,} orders wait for a worker of the group '{group}', the oldest for "
+        f"{len(since):,} tasks wait for a worker of the group '{group}', the oldest for "
         f"{minutes:,.0f} minutes",
         "see whether the group's workers run, and how many are wanted: /api/workers of the console",
         {"waiting_orders": len(since), "waiting_minutes": minutes},
@@ -40,7 +40,7 @@ def slow_rewrites(known: Known, ease: float) -> Finding | None:
     times = hour.slow_ms / max(hour.slow_expected_ms, 1)
     return Finding(
         f"{hour.slow:,} of {hour.timed:,} rewrites in an hour took {times:,.1f} times as long as "
-        "their work was foretold to take",
+        "estimated",
         "see whether workers share their cores with others, wait for slow storage, or have too "
         "little memory; where only this table is slow, very wide rows or an expensive codec are",
         {"slow_per_hour": hour.slow, "slow_share": share, "times_foretold": times},

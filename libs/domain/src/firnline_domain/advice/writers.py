@@ -45,7 +45,7 @@ def metadata_files_kept(known: Known, ease: float) -> Finding | None:
     if not kept or hour.commits < METADATA_COMMITS * ease:
         return None
     return Finding(
-        f"{hour.commits:,} commits in an hour, each of which leaves a metadata file for ever",
+        f"{hour.commits:,} commits in an hour, each of which leaves a metadata file permanently",
         f"set firnline.metadata.previous-versions-max=100, and Firnline sets {DELETE_AFTER_COMMIT} "
         "with the next expiry and removes what is there; or set that yourself; unless the catalog "
         "removes them by itself",
@@ -91,7 +91,7 @@ def equality_delete_promise(known: Known, ease: float) -> Finding | None:
         why = f"{foreign:,} equality-delete files have no partition, and reach those of every one"
         remedy = "let writers delete by keys that contain the partition columns"
     return Finding(
-        f"no equality delete shall be older than {promise_ms / 1000:,.0f} s, and {why}; the oldest "
+        f"no equality delete may be older than {promise_ms / 1000:,.0f} s, and {why}; the oldest "
         f"is {age_ms / 1000:,.0f} s old",
         remedy,
         {"oldest_s": age_ms / 1000, "lead_s": lead / 1000, "global_deletes": foreign},

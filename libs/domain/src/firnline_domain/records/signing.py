@@ -75,7 +75,7 @@ class Keyring:
         if not self.signs:
             return
         if signature is None:
-            raise SignatureRefused(UNSIGNED, "it carries no signature of the fleet")
+            raise SignatureRefused(UNSIGNED, "it has no signature of this deployment")
         if (key := self._keys.get(signature.key_id)) is None:
             known = ", ".join(self._keys)
             raise SignatureRefused(

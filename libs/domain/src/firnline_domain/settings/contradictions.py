@@ -78,7 +78,7 @@ def _tags(limits: Thresholds, now_ms: int) -> Iterator[str]:
     if left:
         yield (
             f"firnline.tags.create={limits.create_tags}: no rule of firnline.expire.tags names "
-            f"{', '.join(left)}: such tags stay for ever, and keep their snapshots' files"
+            f"{', '.join(left)}: such tags never expire, and keep the files of their snapshots"
         )
 
 

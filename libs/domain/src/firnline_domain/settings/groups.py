@@ -115,7 +115,7 @@ def unserved(wanted: str, groups: Collection[Group]) -> str | None:
     if served(wanted, groups) == canonical(wanted):
         return None
     there = ", ".join(sorted(shown(name) for name in {DEFAULT, *named(groups)}))
-    return f"the fleet has no such group (it has: {there}); orders go to the default group"
+    return f"no such group in this deployment (it has: {there}); tasks go to the default group"
 
 
 def named(groups: Collection[Group]) -> Iterator[str]:

@@ -104,7 +104,7 @@ def find(
         raise NoArchive("not_an_archive", f"{text}, not {source}: nothing is written to it")
     _refuse_nested(table, found.metadata.location)
     if not is_sealed(found, source, keys):
-        text = f"{found.identity.dotted} at {found.metadata.location} was not made by this fleet"
+        text = f"{found.identity.dotted} at {found.metadata.location} is of another deployment"
         remedy = f"or its {SEAL} was made with a key that is not known any more"
         raise NoArchive("not_an_archive", f"{text}, {remedy}: nothing is written to it")
     return found

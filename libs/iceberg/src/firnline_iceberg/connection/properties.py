@@ -101,7 +101,7 @@ REFUSED: Final = {
     "adls.connection-string": "give adls.account-name and adls.account-key, or adls.sas-token",
     "auth.impl": "classes of PyIceberg's have no twin in Java",
     "snapshot-loading-mode": "Firnline decides this one: it needs all snapshots",
-    "rest-metrics-reporting-enabled": "Firnline decides this one: its reads are nobody's queries",
+    "rest-metrics-reporting-enabled": "Firnline decides this one: its reads are not user queries",
 }
 _SSE = re.compile(r"s3\.(sse\..*|server-side-encryption|sse-kms-key-id)")
 _TRUE = {"true": True, "false": False}
@@ -206,8 +206,8 @@ def _of_signing(found: Mapping[str, str]) -> list[str]:
     wrong = []
     if not found.get(CALLERS):
         wrong.append(
-            f"{CALLERS} is missing: a gateway that signs lends its rights to whoever calls; "
-            "write a line for each, a name and a token"
+            f"{CALLERS} is missing: a gateway that signs gives its rights to every caller; "
+            "write a line with name and token for each"
         )
     if found.get(SIGV4) == "true":
         wrong.append(

@@ -28,7 +28,7 @@ def verified(keys: Keyring, path: str, content: bytes) -> bytes:
     if not keys.signs:
         return body or content
     if not body:
-        raise SignatureRefused(UNSIGNED, f"{path} carries no signature of the fleet")
+        raise SignatureRefused(UNSIGNED, f"{path} has no signature of this deployment")
     signature = _signature(path, line)
     keys.verify(signature, signature.at_ms, None, PURPOSE, _name(path), body)
     return body

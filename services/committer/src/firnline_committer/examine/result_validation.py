@@ -45,7 +45,7 @@ def _flaws(at: Pinned, result: RewriteFinished) -> Iterator[str]:
         if not found or file_name(path) not in found.names_beside:
             yield f"{path} is no row map, no write-ahead list, and no file of marks"
         if not locations.beside_metadata(path):
-            yield f"{path} is not beside the table's metadata files"
+            yield f"{path} is not next to the table's metadata files"
     seen: set[str] = set()
     for file in files:
         yield from _flaws_of(file, runs[file.path], locations)

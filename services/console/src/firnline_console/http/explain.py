@@ -137,7 +137,7 @@ def _leading(state: TableState) -> str:
     first = state.partitions[0]
     where, why = first.scope.label, partition_words(first)
     if debt == 0 and first.reason in CALM:
-        return "Healthy: nothing that a rewrite could mend."
+        return "Healthy: no rewrite would improve it."
     return f"{counted(debt, 'file')} of debt. The deepest, {where}: {why}."
 
 

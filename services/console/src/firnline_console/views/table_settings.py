@@ -36,6 +36,6 @@ def source_words(setting: SettingInForce) -> str:
     where = {
         Origin.TABLE: "table property",
         Origin.NAMESPACE: "namespace property",
-        Origin.FLEET: "fleet (the planner's environment)",
+        Origin.FLEET: "deployment (the planner's environment)",
     }.get(Origin(setting.origin), setting.origin)
     return f"{where}; {setting.problem}" if setting.problem else where

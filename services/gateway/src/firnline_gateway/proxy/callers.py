@@ -30,7 +30,7 @@ class Callers:
                 raise Misconfigured(f"{CALLERS}, line {number}: {why}")
             self._names[_digest(words[1])] = words[0]
         if not self._names:
-            raise Misconfigured(f"{CALLERS}: nobody is named, so nobody could call")
+            raise Misconfigured(f"{CALLERS}: the list is empty, so every call would be refused")
 
     def name_of(self, authorization: str | None) -> str | None:
         """Who sends this `Authorization`; None: nobody that we know."""

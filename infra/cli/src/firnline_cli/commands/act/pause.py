@@ -96,7 +96,7 @@ def wait_for_rest(fleet: Fleet, redis: str | None, patience_s: float) -> None:
     while True:
         pause = fleet.pauses().pause(None)
         if pause is None:
-            raise click.ClickException("the fleet was resumed meanwhile")
+            raise click.ClickException("maintenance was resumed meanwhile")
         left = services.at_work(pause, fleet.signer())
         if not left:
             return

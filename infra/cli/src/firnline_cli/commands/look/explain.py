@@ -247,5 +247,5 @@ def _source(setting: dict[str, str], hints: list[dict[str, Any]]) -> str:
     """Where a setting comes from, and what is wrong with it where no advice has said so above."""
     problem = setting["problem"]
     if problem and any(problem in hint["finding"] for hint in hints):
-        return setting["source"].removesuffix(problem) + "see the advice"
+        return setting["source"].removesuffix(problem) + "see the recommendations"
     return setting["source"]

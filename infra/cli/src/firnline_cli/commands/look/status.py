@@ -63,7 +63,7 @@ def _of_stack(place: StateDir, json_wanted: bool) -> int:
             say(line, err=not sys.stdout.isatty())
         say_what_is_held(fleet_at(place.root))
     else:
-        text = f"no stack runs in {place.root}; of a deployed fleet: --console http://host:port"
+        text = f"no stack runs in {place.root}; for a deployment: --console http://host:port"
         say(text, err=not sys.stdout.isatty())
     return 0 if is_running else 1
 

@@ -183,7 +183,7 @@ def opened(
     if len(found.partitions) < homes:
         raise Misconfigured(
             f"topic {topic} has {len(found.partitions)} partitions, FIRNLINE_BUCKETS is {homes}:"
-            " keep the number that the fleet began with, or start with another FIRNLINE_PLANNER_APP"
+            " keep the number that it began with, or start with another FIRNLINE_PLANNER_APP"
         )
     return Changelog(clients, admin, topic, str(found.topic_id), len(found.partitions))
 
