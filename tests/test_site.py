@@ -1,7 +1,8 @@
-"""Links that leave the site are rewritten."""
+"""The site has every page in its menu, and links that leave it are rewritten."""
 
 from __future__ import annotations
 
+import re
 import runpy
 from pathlib import Path
 
@@ -9,6 +10,12 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 SITE = runpy.run_path(str(ROOT / "docs/site_links.py"))
+
+
+def test_every_page_is_in_the_menu() -> None:
+    menu = set(re.findall(r": ([\w/-]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE))
+    pages = {str(page.relative_to(ROOT / "docs")) for page in ROOT.glob("docs/**/*.md")}
+    assert {page for page in pages if not re.match(r"decisions/\d", page)} == menu
 
 
 @pytest.mark.parametrize(
