@@ -182,12 +182,12 @@ def test_the_switch_stops_orders_and_commits_at_once(
     tables = Tables(stack.gateway_uri)
     before = tables.load(order.table).head_id("main")
     try:
-        assert "whole fleet" in firnline(stack, "pause", "--fleet", "--reason", "migration")
+        assert "all tables" in firnline(stack, "pause", "--fleet", "--reason", "migration")
         fleet = eventually(
             lambda: json.loads(firnline(stack, "status", "--json"))["pauses"], lambda found: found
         )
         assert (fleet[0]["table"], fleet[0]["reason"]) == ("", "migration")
-        assert "PAUSED: MAINTENANCE OF THE WHOLE FLEET" in firnline(stack, "status")
+        assert "PAUSED: MAINTENANCE OF ALL TABLES" in firnline(stack, "status")
         waited = firnline(stack, "pause", "--fleet", "--reason", "migration", "--wait")
         assert "at rest: nothing that runs can commit or delete" in waited
         worker.answer(rewritten(order, tables.load(order.table)))

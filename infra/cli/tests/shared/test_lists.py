@@ -23,7 +23,7 @@ def test_tables_are_lines_with_tabs(site: Site) -> None:
     site.tell(make("table_state/in_flight"), make("table_committed/upsert"))
     head, line = said(site, "tables").splitlines()
     assert head.split("\t")[:3] == ["table", "rows", "size"]
-    assert line.split("\t")[:8] == ["shop.orders", "500", "12345", "1", "1", "2", "2", "1 at work"]
+    assert line.split("\t")[:8] == ["shop.orders", "500", "12345", "1", "1", "2", "2", "1 running"]
 
 
 def test_tables_as_json_are_the_consoles_answer(site: Site) -> None:

@@ -124,7 +124,7 @@ class TextReport:
 
     def working(self, done: int, total: int) -> None:
         """See `Report.working`."""
-        self.doing(f"rewriting, {done:,} of {total:,} groups of files" if total else "at work")
+        self.doing(f"rewriting, {done:,} of {total:,} groups of files" if total else "running")
 
     def line(self, text: str, style: str = "") -> None:
         """One line, above what shows the progress."""

@@ -16,7 +16,7 @@ from rich.text import Text
 WIDTH = 160  # where the output is no terminal
 
 STATUS = {
-    "in_flight": "at work",
+    "in_flight": "running",
     "would_order": "would order",
     "cooling": "cooling",
     "backing_off": "backing off",

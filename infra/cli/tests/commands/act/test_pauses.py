@@ -98,11 +98,11 @@ def test_status_says_the_same(pause: dict[str, Any], ends: str) -> None:
         (
             ("shop.orders",),
             [FLEET],
-            "was not paused; the fleet is still paused: `firnline resume --fleet`",
+            "was not paused; all tables are still paused: `firnline resume --fleet`",
         ),
-        (("--fleet",), [FLEET], "the whole fleet: resumed\n"),
+        (("--fleet",), [FLEET], "all tables: resumed\n"),
         (("--fleet",), [FLEET, OTHER], "still paused: `firnline resume shop.clicks`"),
-        (("--fleet",), [OTHER], "the whole fleet: was not paused; these tables are still paused"),
+        (("--fleet",), [OTHER], "all tables: was not paused; these tables are still paused"),
     ],
 )
 def test_a_resumption_says_what_it_did_and_what_is_left(
@@ -126,8 +126,8 @@ def test_a_pause_that_the_console_has_not_seen_yet_is_ended(
     answering(monkeypatch, {"pauses": []})
     firnline("pause", "--fleet")
     assert "shop.orders: was not paused" in firnline("resume", "shop.orders").output
-    assert "the whole fleet: resumed" in firnline("resume", "--fleet").output
-    assert "the whole fleet: was not paused" in firnline("resume", "--fleet").output
+    assert "all tables: resumed" in firnline("resume", "--fleet").output
+    assert "all tables: was not paused" in firnline("resume", "--fleet").output
     assert [type(one) for one in sent] == [PauseMaintenance, ResumeMaintenance]
 
 

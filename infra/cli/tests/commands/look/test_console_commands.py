@@ -50,7 +50,7 @@ def test_explain_says_why_in_words(site: Site) -> None:
     assert "expiry: no snapshot is old enough" in text
     assert "metadata of" not in text
     assert "read by 2 scans an hour, assumed" in text
-    assert "2026-11-21  at work" in text
+    assert "2026-11-21  running" in text
     assert "12 snapshots expired, 40 files deleted" in text
     assert "firnline.retain.hours  24" in text
     assert "firnline.enabled" not in text
@@ -266,7 +266,7 @@ def test_a_deployed_fleets_status_is_its_consoles(site: Site) -> None:
     result = firnline("status", "--console", site.uri)
     assert result.exit_code == 0, result.output
     assert f"console\t{site.uri}\nstate\tanswers\ntables\t1\n" in result.stdout
-    assert "PAUSED: MAINTENANCE OF THE WHOLE FLEET" in result.stderr
+    assert "PAUSED: MAINTENANCE OF ALL TABLES" in result.stderr
     found = json.loads(firnline("status", "--json", "--console", site.uri).stdout)
     assert (found["running"], len(found["pauses"])) == (True, 1)
     away = firnline("status", "--console", f"http://127.0.0.1:{free_port()}")

@@ -13,7 +13,7 @@ STATUSES = (  # codes of a table
 )
 WORDS = {  # statuses of partitions, the most urgent first, and how they are called
     "parked": "parked",
-    "in_flight": "at work",
+    "in_flight": "running",
     "would_order": "would order",
     "backing_off": "backing off",
     "cooling": "cooling",

@@ -68,7 +68,7 @@ def command(
     if whole_fleet:
         fleet.broadcast(ORDERS, PauseMaintenance(None, reason, operator(), now_ms))
         if not is_awaited or not json_wanted:
-            text = "the whole fleet: paused until `firnline resume --fleet`"
+            text = "all tables: paused until `firnline resume --fleet`"
             if not is_awaited:
                 text += "; what runs goes on to its end: --wait waits for it"
             report(json_wanted, text, table=None, paused=True)

@@ -57,9 +57,9 @@ def _resume(fleet: Fleet, table: TableName | None) -> None:
 def outcome(table: str, was_paused: bool | None, left: list[str]) -> tuple[str, dict[str, Any]]:
     """What a resumption did, in words and as facts. `was_paused` None: not known. `left`: what is
     still paused and concerns `table`, '' for the fleet."""
-    name = table or "the whole fleet"
+    name = table or "all tables"
     text = f"{name}: was not paused" if was_paused is False else f"{name}: resumed"
     if left:
         hints = ", ".join(f"`firnline resume {one or '--fleet'}`" for one in left)
-        text += f"; {'the fleet is' if table else 'these tables are'} still paused: {hints}"
+        text += f"; {'all tables are' if table else 'these tables are'} still paused: {hints}"
     return text, {"table": table or None, "was_paused": was_paused, "still_paused": left}

@@ -149,7 +149,7 @@ def failing_text(count: int) -> str:
 
 def pause_text(pause: dict[str, Any], now_ms: int) -> str:
     """One pause in a line, with the command that ends it and no other."""
-    what = pause["table"] or "MAINTENANCE OF THE WHOLE FLEET"
+    what = pause["table"] or "MAINTENANCE OF ALL TABLES"
     why = f": {pause['reason']}" if pause["reason"] else ""
     since = age(pause["since_ms"], now_ms)
     ends = f"firnline resume {pause['table'] or '--fleet'}"
