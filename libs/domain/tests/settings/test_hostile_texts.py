@@ -17,16 +17,11 @@ from firnline_domain.policy.table_action.registry import TABLE_ACTIONS
 from firnline_domain.policy.table_action.snapshot_retention import decide_expiry
 from firnline_domain.records.pauses import HoldReason
 from firnline_domain.settings.in_force import effective, unknown, unreadable
-from firnline_domain.settings.ref_rules import NamedRef, expired_refs, rule_problem
-from firnline_domain.settings.tag_rules import periods_ended, tags_problem
+from firnline_domain.settings.ref_rules import NamedRef, expired_refs, ref_rules
+from firnline_domain.settings.rule_lists import find_problem
+from firnline_domain.settings.tag_rules import periods_ended, tag_rules
 from firnline_domain.settings.thresholds import NAMESPACE, PROPERTIES, Thresholds, thresholds
-from firnline_domain.settings.windows import (
-    LAST_MS,
-    inside_until,
-    openings,
-    opens_ms,
-    problem,
-)
+from firnline_domain.settings.windows import LAST_MS, inside_until, openings, opens_ms, periods
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -90,7 +85,7 @@ texts = st.one_of(
 @example("00:00-23:59 America/New_York", LAST_MS)
 @example("00:00-23:59 Asia/Tokyo", 0)
 def test_a_period_is_read_or_has_a_problem(text: str, now_ms: int) -> None:
-    if problem(text):
+    if find_problem(periods, text):
         return
     until_ms, next_ms = inside_until(text, now_ms), opens_ms(text, now_ms)
     assert until_ms is None or now_ms < until_ms <= LAST_MS + DAY_MS
@@ -99,25 +94,25 @@ def test_a_period_is_read_or_has_a_problem(text: str, now_ms: int) -> None:
 
 
 def test_for_ever_is_for_ever() -> None:
-    assert problem(FOR_EVER) is None
+    assert find_problem(periods, FOR_EVER) is None
     assert inside_until(FOR_EVER, NOW_MS + 100 * DAY_MS) == LAST_MS
 
 
 def test_a_long_list_of_periods_costs_no_tick() -> None:
     many = ";".join(f"{hour:02}:{minute:02}-{hour:02}:{minute + 1:02}"
                     for hour in range(24) for minute in range(59))  # fmt: skip
-    assert "1416 periods: write 400 at the most" in (problem(many) or "")
+    assert "1416 periods: write 400 at the most" in (find_problem(periods, many) or "")
 
 
 @given(texts, MOMENTS)
 def test_rules_for_refs_are_read_or_have_a_problem(text: str, now_ms: int) -> None:
-    if not rule_problem(text):
+    if not find_problem(ref_rules, text):
         expired_refs([NamedRef("daily-1", 0), NamedRef("[", now_ms)], text, now_ms)
 
 
 @given(texts, st.integers(0, LAST_MS - 400 * DAY_MS))
 def test_rules_for_tags_are_read_or_have_a_problem(text: str, now_ms: int) -> None:
-    if not tags_problem(text):
+    if not find_problem(tag_rules, text):
         periods_ended(text, now_ms)
 
 

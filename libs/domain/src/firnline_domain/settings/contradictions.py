@@ -7,10 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 
 from firnline_domain.settings.in_force import effective
-from firnline_domain.settings.ref_rules import ref_rules, rule_problem
-from firnline_domain.settings.tag_rules import periods_ended, tags_problem
+from firnline_domain.settings.ref_rules import ref_rules
+from firnline_domain.settings.rule_lists import UnreadableRules, find_problem
+from firnline_domain.settings.tag_rules import periods_ended, tag_rules
 from firnline_domain.settings.thresholds import Thresholds
-from firnline_domain.settings.windows import Span, UnreadablePeriod, openings, opens_ms
+from firnline_domain.settings.windows import Span, openings, opens_ms
 
 DAYS_AHEAD_MS = 8 * 24 * 3_600_000  # whatever recurs has come once by then
 
@@ -29,7 +30,7 @@ def contradictions(
         )
     try:
         yield from _periods(limits, now_ms)
-    except UnreadablePeriod:
+    except UnreadableRules:
         return  # reported as such
 
 
@@ -70,7 +71,7 @@ def _expiry(settings: Mapping[str, str], limits: Thresholds, fleet: Thresholds) 
 
 
 def _tags(limits: Thresholds, now_ms: int) -> Iterator[str]:
-    if tags_problem(limits.create_tags) or rule_problem(limits.expire_tags):
+    if find_problem(tag_rules, limits.create_tags) or find_problem(ref_rules, limits.expire_tags):
         return  # reported as such
     names = [one.tag for one in periods_ended(limits.create_tags, now_ms)]
     rules = ref_rules(limits.expire_tags)

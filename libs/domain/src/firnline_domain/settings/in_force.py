@@ -13,8 +13,9 @@ from firnline_domain.records.states import SettingInForce
 from firnline_domain.settings.groups import unserved
 from firnline_domain.settings.parquet import outside, unusable
 from firnline_domain.settings.property import WORKERS
-from firnline_domain.settings.ref_rules import rule_problem
-from firnline_domain.settings.tag_rules import tags_problem
+from firnline_domain.settings.ref_rules import ref_rules
+from firnline_domain.settings.rule_lists import find_problem
+from firnline_domain.settings.tag_rules import tag_rules
 from firnline_domain.settings.thresholds import (
     NAMESPACE,
     PROPERTIES,
@@ -24,7 +25,7 @@ from firnline_domain.settings.thresholds import (
     Thresholds,
     property_values,
 )
-from firnline_domain.settings.windows import problem
+from firnline_domain.settings.windows import periods
 
 OURS = "firnline."
 READ_ELSEWHERE = tuple(WORKERS)
@@ -77,12 +78,12 @@ def _in_force(name: str, said: list[PropertyValue], fleet: Thresholds) -> Settin
 def _period_problem(field: str, text: str) -> str:
     """Also of rules for tags and branches: what keeps something back until it is corrected."""
     if field == "create_tags":
-        wrong = tags_problem(text)
+        wrong = find_problem(tag_rules, text)
         return f"no tag is made: {wrong}" if wrong else ""
     if field in REF_RULES:
-        wrong = rule_problem(text)
+        wrong = find_problem(ref_rules, text)
         return f"no snapshot is expired: {wrong}" if wrong else ""
-    wrong = problem(text) if field in PERIODS else None
+    wrong = find_problem(periods, text) if field in PERIODS else None
     return f"nothing is ordered: {wrong}" if wrong else ""
 
 

@@ -18,6 +18,7 @@ from functools import lru_cache
 from firnline_domain.base.times import DAY_MS, HOUR_MS
 from firnline_domain.base.values import Value
 from firnline_domain.identity import MAIN
+from firnline_domain.settings.rule_lists import UnreadableRules, split_rules
 
 FORM = (
     "write 'PATTERN AGE [keep NUMBER]', as in 'daily-* 30d keep 7', with an age in hours (12h) or "
@@ -28,10 +29,6 @@ _RULE = re.compile(
     re.ASCII,
 )
 _UNITS = {"h": HOUR_MS, "d": DAY_MS}
-
-
-class UnreadableRule(ValueError):
-    """A rule is not written as it has to be; the message says how."""
 
 
 class NamedRef(Value):
@@ -51,29 +48,20 @@ class RefRule(Value):
 
 @lru_cache(maxsize=512)
 def ref_rules(text: str) -> tuple[RefRule, ...]:
-    """What a setting says; nothing where it is empty. Raises UnreadableRule."""
-    return tuple(_rule(part.strip()) for part in text.split(";") if part.strip())
+    """What a setting says; nothing where it is empty. Raises UnreadableRules."""
+    return tuple(_rule(part) for part in split_rules(text))
 
 
 def _rule(text: str) -> RefRule:
     found = _RULE.fullmatch(text)
     if found is None or found["age"] == "0":
-        raise UnreadableRule(f"'{text[:80]}' cannot be read: {FORM}")
+        raise UnreadableRules(f"'{text[:80]}' cannot be read: {FORM}")
     age_ms = int(found["age"]) * _UNITS[found["unit"]] if found["age"] else None
     return RefRule(found["pattern"], age_ms, int(found["keep"] or 0))
 
 
-def rule_problem(text: str) -> str | None:
-    """What is wrong with a setting, and how to write it."""
-    try:
-        ref_rules(text)
-    except UnreadableRule as error:
-        return str(error)
-    return None
-
-
 def expired_refs(refs: Iterable[NamedRef], text: str, now_ms: int) -> tuple[str, ...]:
-    """Names of those that go; `main` never does. Raises UnreadableRule."""
+    """Names of those that go; `main` never does. Raises UnreadableRules."""
     rules, of_rule = ref_rules(text), defaultdict[RefRule, list[NamedRef]](list)
     for ref in refs:
         rule = next((one for one in rules if fnmatchcase(ref.name, one.pattern)), None)

@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
 from firnline_domain.base.values import Value
+from firnline_domain.settings.rule_lists import UnreadableRules, split_rules
 
 FORM = (
     "write names with one of {hour}, {date}, {week}, {month} or {year} each, as in "
@@ -21,10 +22,6 @@ FORM = (
 )
 MAX_NAME = 100
 _RULE = re.compile(r"[A-Za-z0-9._-]*\{(?P<period>[a-z]+)\}[A-Za-z0-9._-]*", re.ASCII)
-
-
-class UnreadableTags(ValueError):
-    """The setting is not written as it has to be; the message says how."""
 
 
 class TagRule(Value):
@@ -44,37 +41,28 @@ class Period(Value):
 
 @lru_cache(maxsize=512)
 def tag_rules(text: str) -> tuple[TagRule, ...]:
-    """What a setting says; nothing where it is empty. Raises UnreadableTags."""
-    rules = tuple(_rule(part.strip()) for part in text.split(";") if part.strip())
+    """What a setting says; nothing where it is empty. Raises UnreadableRules."""
+    rules = tuple(_rule(part) for part in split_rules(text))
     if len({one.name for one in rules}) < len(rules):
-        raise UnreadableTags(f"a name is there twice: {FORM}")
+        raise UnreadableRules(f"a name is there twice: {FORM}")
     return rules
 
 
 def _rule(text: str) -> TagRule:
     found = _RULE.fullmatch(text)
     if found is None or found["period"] not in _STARTS or len(text) > MAX_NAME:
-        raise UnreadableTags(f"'{text[:80]}' cannot be read: {FORM}")
+        raise UnreadableRules(f"'{text[:80]}' cannot be read: {FORM}")
     return TagRule(text, found["period"])
 
 
-def tags_problem(text: str) -> str | None:
-    """What is wrong with a setting, and how to write it."""
-    try:
-        tag_rules(text)
-    except UnreadableTags as error:
-        return str(error)
-    return None
-
-
 def periods_at(text: str, at_ms: int) -> tuple[Period, ...]:
-    """Of each rule the period that a moment is in. Raises UnreadableTags."""
+    """Of each rule the period that a moment is in. Raises UnreadableRules."""
     return tuple(_period(rule, at_ms) for rule in tag_rules(text))
 
 
 def periods_ended(text: str, at_ms: int, seen_ms: int | None = None) -> tuple[Period, ...]:
     """Of each rule the newest period that was over at a moment; of those up to `seen_ms`. Raises
-    UnreadableTags."""
+    UnreadableRules."""
     ended = (now.start_ms - 1 for now in periods_at(text, at_ms))
     last = (one if seen_ms is None else min(one, seen_ms) for one in ended)
     return tuple(_period(rule, one) for rule, one in zip(tag_rules(text), last, strict=True))

@@ -19,6 +19,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from firnline_domain.base.times import DAY_MS
 from firnline_domain.base.values import Value
+from firnline_domain.settings.rule_lists import UnreadableRules, split_rules
 
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 # A table's owner may write what he likes, and every tick evaluates it: 400 periods take 20 ms.
@@ -37,10 +38,6 @@ FORM = (
     "write '[DAYS] HH:MM-HH:MM [ZONE]', as in 'Mon-Fri 22:00-06:00 Europe/Berlin', or "
     "'START/END [ZONE]', as in '2026-12-24T00:00Z/2026-12-27T00:00Z'; several with ';' between"
 )
-
-
-class UnreadablePeriod(ValueError):
-    """A window or a blackout is not written as it has to be; the message says how."""
 
 
 class Span(Value):
@@ -90,39 +87,30 @@ Period = Weekly | Once
 
 @lru_cache(maxsize=512)
 def periods(text: str) -> tuple[Period, ...]:
-    """Read a setting; nothing where it is empty. Raises UnreadablePeriod, and nothing else whatever
+    """Read a setting; nothing where it is empty. Raises UnreadableRules, and nothing else whatever
     the text is: a table's owner writes it, and all tables of a bucket would wait for the end."""
     try:
-        parts = [part.strip() for part in text.split(";") if part.strip()]
+        parts = split_rules(text)
         if len(parts) > MAX_PERIODS:
-            raise UnreadablePeriod(f"{len(parts)} periods: write {MAX_PERIODS} at the most")
+            raise UnreadableRules(f"{len(parts)} periods: write {MAX_PERIODS} at the most")
         return tuple(_period(part) for part in parts)
-    except UnreadablePeriod:
+    except UnreadableRules:
         raise
     except Exception as error:  # of a library: calendars and zones have odd corners
         name = type(error).__name__
-        raise UnreadablePeriod(f"'{text[:80]}' cannot be read ({name}): {FORM}") from error
-
-
-def problem(text: str) -> str | None:
-    """What is wrong with a setting, and how to write it."""
-    try:
-        periods(text)
-    except UnreadablePeriod as error:
-        return str(error)
-    return None
+        raise UnreadableRules(f"'{text[:80]}' cannot be read ({name}): {FORM}") from error
 
 
 @lru_cache(maxsize=64)  # every partition of a table asks at the same moment
 def inside_until(text: str, now_ms: int) -> int | None:
     """When the period that is on now, with those that follow without a pause, ends; None where
-    none is on. Raises UnreadablePeriod."""
+    none is on. Raises UnreadableRules."""
     return _inside_until(periods(text), now_ms)
 
 
 @lru_cache(maxsize=64)
 def opens_ms(text: str, now_ms: int) -> int | None:
-    """When the next period begins; None = never again. Raises UnreadablePeriod."""
+    """When the next period begins; None = never again. Raises UnreadableRules."""
     starts = (span.start_ms for period in periods(text) for span in period.around(now_ms))
     return min((start for start in starts if start > now_ms), default=None)
 
@@ -146,7 +134,7 @@ def _merged(spans: Iterable[Span]) -> list[Span]:
 
 def openings(text: str, now_ms: int, until_ms: int) -> list[Span]:
     """List when periods are on between two moments, at most AHEAD_DAYS apart. Raises
-    UnreadablePeriod."""
+    UnreadableRules."""
     spans = _merged(span for period in periods(text) for span in period.around(now_ms))
     clipped = (Span(max(one.start_ms, now_ms), min(one.end_ms, until_ms)) for one in spans)
     return [one for one in clipped if one.start_ms < one.end_ms]
@@ -161,16 +149,16 @@ def _moment_ms(day: date, minute: int, zone: ZoneInfo) -> int:
 
 def _period(text: str) -> Period:
     if len(text) > MAX_PERIOD_CHARS:
-        raise UnreadablePeriod(f"'{text[:80]}...' is longer than {MAX_PERIOD_CHARS} characters")
+        raise UnreadableRules(f"'{text[:80]}...' is longer than {MAX_PERIOD_CHARS} characters")
     if match := _ONCE.fullmatch(text):
         return _once(text, match["start"], match["end"], _zone(text, match["zone"]))
     if match := _WEEKLY.fullmatch(text):
         days = _days(text, match["days"])
         start, end = _minute(text, match["start"]), _minute(text, match["end"])
         if start == end or start == 24 * 60:
-            raise UnreadablePeriod(f"'{text}' is empty; the whole day is 00:00-24:00")
+            raise UnreadableRules(f"'{text}' is empty; the whole day is 00:00-24:00")
         return Weekly(days, start, end, _zone(text, match["zone"]) or "UTC")
-    raise UnreadablePeriod(f"'{text}' cannot be read: {FORM}")
+    raise UnreadableRules(f"'{text}' cannot be read: {FORM}")
 
 
 def _zone(text: str, name: str | None) -> str:
@@ -178,7 +166,7 @@ def _zone(text: str, name: str | None) -> str:
         return ZoneInfo(name).key if name else ""
     except (ZoneInfoNotFoundError, ValueError, OSError):
         known = "write one as Europe/Berlin or UTC"
-        raise UnreadablePeriod(f"'{name}' in '{text}' is no time zone; {known}") from None
+        raise UnreadableRules(f"'{name}' in '{text}' is no time zone; {known}") from None
 
 
 def _days(text: str, names: str | None) -> frozenset[int]:
@@ -189,7 +177,7 @@ def _days(text: str, names: str | None) -> frozenset[int]:
         first, _, last = part.partition("-")
         if first not in DAYS or (last or first) not in DAYS:
             known = ", ".join(day.capitalize() for day in DAYS)
-            raise UnreadablePeriod(f"'{part}' in '{text}' is no day; the days are {known}")
+            raise UnreadableRules(f"'{part}' in '{text}' is no day; the days are {known}")
         start = DAYS.index(first)
         length = (DAYS.index(last or first) - start) % 7
         days |= {(start + number) % 7 for number in range(length + 1)}
@@ -199,14 +187,14 @@ def _days(text: str, names: str | None) -> frozenset[int]:
 def _minute(text: str, clock: str) -> int:
     hour, minute = int(clock[:2]), int(clock[3:])
     if minute > 59 or hour * 60 + minute > 24 * 60:
-        raise UnreadablePeriod(f"'{clock}' in '{text}' is no time of day (00:00 to 24:00)")
+        raise UnreadableRules(f"'{clock}' in '{text}' is no time of day (00:00 to 24:00)")
     return hour * 60 + minute
 
 
 def _once(text: str, start: str, end: str, zone: str) -> Once:
     span = Span(_instant_ms(text, start, zone), _instant_ms(text, end, zone))
     if span.end_ms <= span.start_ms:
-        raise UnreadablePeriod(f"'{text}' ends before it begins")
+        raise UnreadableRules(f"'{text}' ends before it begins")
     return Once(span)
 
 
@@ -214,10 +202,10 @@ def _instant_ms(text: str, moment: str, zone: str) -> int:
     try:
         instant = datetime.fromisoformat(moment)
     except ValueError:
-        raise UnreadablePeriod(f"'{moment}' in '{text}' is no date and time: {FORM}") from None
+        raise UnreadableRules(f"'{moment}' in '{text}' is no date and time: {FORM}") from None
     if instant.tzinfo is None:
         if not zone:
-            raise UnreadablePeriod(
+            raise UnreadableRules(
                 f"'{moment}' in '{text}' has no zone: end it with Z or an offset, or name a zone "
                 "behind the period"
             )

@@ -31,7 +31,7 @@ NO_REFS = OldRefs()
 
 
 def old_refs(table: LoadedTable, rules: tuple[str, str], now_ms: int) -> OldRefs:
-    """By the rules for tags, and those for branches. Raises UnreadableRule."""
+    """By the rules for tags, and those for branches. Raises UnreadableRules."""
     tags, branches = rules
     return OldRefs(
         expired_refs(tags_of(table), tags, now_ms),

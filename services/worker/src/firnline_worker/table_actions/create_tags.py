@@ -13,8 +13,9 @@ from firnline_domain.identity import MAIN
 from firnline_domain.policy.table_action.create_tags import TAG_EXISTS
 from firnline_domain.records.orders import TableOrder
 from firnline_domain.records.results import TableResult, table_result
-from firnline_domain.settings.ref_rules import NamedRef, expired_refs, rule_problem
-from firnline_domain.settings.tag_rules import Period, periods_ended, tags_problem
+from firnline_domain.settings.ref_rules import NamedRef, expired_refs, ref_rules
+from firnline_domain.settings.rule_lists import find_problem
+from firnline_domain.settings.tag_rules import Period, periods_ended, tag_rules
 from firnline_domain.settings.thresholds import Thresholds, thresholds
 from firnline_iceberg.commit.retries import CommitLost, commit_with_retries
 from firnline_iceberg.expiry.refs import tags_of
@@ -81,7 +82,7 @@ def _wanted(table: LoadedTable, period: Period, head: _Head) -> WantedTag:
 
 def _is_too_old(table: LoadedTable, tag: WantedTag, limits: Thresholds, now_ms: int) -> bool:
     """Made again after it has gone, it would only go again."""
-    if not tag.is_missing or tag.snapshot_id is None or rule_problem(limits.expire_tags):
+    if not tag.is_missing or tag.snapshot_id is None or find_problem(ref_rules, limits.expire_tags):
         return False
     new = NamedRef(tag.name, table.snapshot(tag.snapshot_id).timestamp_ms)
     return tag.name in expired_refs((*tags_of(table), new), limits.expire_tags, now_ms)
@@ -140,7 +141,7 @@ def refusal(limits: Thresholds, ordered_at_ms: int, now_ms: int) -> tuple[str, s
         return "disabled", "firnline.enabled=false"
     if not limits.create_tags:
         return "no_tags", "firnline.tags.create is not set: it names the tags"
-    if wrong := tags_problem(limits.create_tags):
+    if wrong := find_problem(tag_rules, limits.create_tags):
         return "unreadable_tags", f"firnline.tags.create: {wrong}"
     over = (one.end_ms for one in periods_ended(limits.create_tags, ordered_at_ms))
     if max(over) > now_ms:

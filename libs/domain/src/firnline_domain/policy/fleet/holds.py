@@ -7,8 +7,9 @@ from firnline_domain.counters.activity.commit_rate import burst
 from firnline_domain.counters.state.work import Table
 from firnline_domain.records.pauses import Hold, HoldReason, Pause
 from firnline_domain.records.results import NEWEST_VERSION
+from firnline_domain.settings.rule_lists import UnreadableRules
 from firnline_domain.settings.thresholds import Thresholds
-from firnline_domain.settings.windows import UnreadablePeriod, inside_until, opens_ms
+from firnline_domain.settings.windows import inside_until, opens_ms
 
 BETWEEN_COMMITS = frozenset({HoldReason.COMMIT_CEILING, HoldReason.BATCHING})
 
@@ -82,6 +83,6 @@ def _untimely(limits: Thresholds, now_ms: int) -> Hold | None:
         if limits.window and inside_until(limits.window, now_ms) is None:
             opens = opens_ms(limits.window, now_ms)
             return Hold(HoldReason.OUTSIDE_WINDOW, opens, detail=limits.window)
-    except UnreadablePeriod as error:
+    except UnreadableRules as error:
         return Hold(HoldReason.UNREADABLE_WINDOW, detail=str(error))
     return None

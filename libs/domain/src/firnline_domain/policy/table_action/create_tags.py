@@ -9,7 +9,8 @@ from firnline_domain.counters.state.work import ActionWork, Table
 from firnline_domain.policy.reasons.partition import Reason
 from firnline_domain.policy.table_action.base import DEADLINE_MS, NOT_ASKED, Asked, TableAction
 from firnline_domain.records.results import TableResult
-from firnline_domain.settings.tag_rules import UnreadableTags, periods_at, periods_ended
+from firnline_domain.settings.rule_lists import UnreadableRules
+from firnline_domain.settings.tag_rules import periods_at, periods_ended
 from firnline_domain.settings.thresholds import Thresholds
 
 LATE_MS = MINUTE_MS  # after a period's end: commits that are under way, and clocks that differ
@@ -32,7 +33,7 @@ class TagCreation(TableAction):
         try:
             ended = periods_ended(limits.create_tags, at_ms, seen_ms)
             current = periods_at(limits.create_tags, at_ms)
-        except UnreadableTags:
+        except UnreadableRules:
             return NOT_ASKED  # the settings say so
         done_ms = table.work.actions.get(self.name, ActionWork()).done_ms
         if done_ms is None or done_ms > now_ms:  # the clock was set back since

@@ -18,7 +18,8 @@ from firnline_domain.policy.reasons.expiry import ExpiryReason
 from firnline_domain.policy.table_action.base import DEADLINE_MS, again_ms, ended
 from firnline_domain.records.orders import ExpireSnapshots
 from firnline_domain.records.results import Going, SnapshotsExpired
-from firnline_domain.settings.ref_rules import rule_problem
+from firnline_domain.settings.ref_rules import ref_rules
+from firnline_domain.settings.rule_lists import find_problem
 from firnline_domain.settings.thresholds import EXPIRE_ENABLED, Expiry, Thresholds, thresholds
 
 EXPIRE = "expire"
@@ -53,7 +54,9 @@ def refusal(order: ExpireSnapshots, settings: Mapping[str, str], now_ms: int) ->
         return ExpiryReason.NEVER
     if may_share_files(settings) and not owner_agrees(settings):
         return ExpiryReason.EXTERNAL_FILES
-    if rule_problem(limits.expire_tags) or rule_problem(limits.expire_branches):
+    if find_problem(ref_rules, limits.expire_tags) or find_problem(
+        ref_rules, limits.expire_branches
+    ):
         return ExpiryReason.UNREADABLE_RULES
     announcing = order.begins_at_ms is not None
     if limits.expire is Expiry.CAREFUL and not announcing:
