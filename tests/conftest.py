@@ -22,10 +22,11 @@ import pytest
 from firnline_local_stack.processes.command import Command
 from firnline_local_stack.processes.ports import free_port
 from firnline_local_stack.processes.process import serving
-from firnline_local_stack.servers import artifacts, catalog, containers, kafka, redis
+from firnline_local_stack.servers import artifacts, catalog, kafka, redis
 from firnline_local_stack.topics.topics import DEFAULT_BUCKETS, make_topics
 from py4j import java_gateway, protocol
 
+from tests.kit import containers
 from tests.meddling import Meddler
 
 if TYPE_CHECKING:

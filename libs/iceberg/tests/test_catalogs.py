@@ -14,8 +14,8 @@ from firnline_iceberg.catalogs import (
     connections_of,
 )
 from firnline_iceberg.connection.connection import CatalogConnection
-from firnline_iceberg.connection.health import watched
 from firnline_iceberg.connection.prefix import at_prefix
+from firnline_iceberg.connection.settings import watched
 
 LAKE = CatalogConnection("lake", {"uri": "http://lake"})
 ARCHIVE = CatalogConnection("archive", {"uri": "http://archive"})

@@ -6,9 +6,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from firnline_worker.plan.planning import MAX_SPAN
+from firnline_worker.plan.planning import MAX_SPAN, milliseconds
 from firnline_worker.rewrite.preconditions import HOLD_OFF
-from firnline_worker.table_settings import milliseconds
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from firnline_iceberg.connection.connection import CatalogConnection
 from firnline_iceberg.java.api import rest_catalog
 from firnline_iceberg.java.jvm import IcebergJvm
 from firnline_iceberg.table.catalog_client import Tables
-from firnline_standalone.java_errors import keep_apart
+from firnline_standalone.bootstrap import keep_apart
 
 from firnline_actions.crashes import Catalog, Fuse
 from firnline_actions.runs import Runner

@@ -25,7 +25,7 @@ from firnline_iceberg.java.api import rest_catalog
 from firnline_iceberg.java.jvm import IcebergJvm
 from firnline_iceberg.table.catalog_client import Tables
 from firnline_local_stack.processes.ports import free_port
-from firnline_standalone.java_errors import keep_apart
+from firnline_standalone.bootstrap import keep_apart
 from py4j import java_gateway, protocol
 from pyspark.errors.exceptions.captured import capture_sql_exception
 

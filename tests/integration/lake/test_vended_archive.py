@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from firnline_domain.base.values import replace
 from firnline_domain.policy.reasons.partition import Reason
-from firnline_domain.policy.table_action.archive_partitions import PartitionArchiving
+from firnline_domain.policy.table_action.aged_partitions import PartitionArchiving
 from firnline_domain.records.orders import TableOrder
 from firnline_iceberg.java.jvm import IcebergJvm
 from firnline_iceberg.scan.planning import live_files

@@ -20,7 +20,7 @@ from firnline_fuzz.maker import Maker, append, change, erase
 from firnline_fuzz.shapes import SHAPES
 from firnline_fuzz.trials import Trial
 from firnline_iceberg.scan.planning import live_files
-from firnline_standalone.java_errors import keep_apart
+from firnline_standalone.bootstrap import keep_apart
 from firnline_worker.rewrite import eligibility
 from firnline_worker.rewrite.eligibility import HANDED_OVER, REFUSED
 from py4j import java_gateway

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from firnline_domain.policy.reasons.partition import Reason
-from firnline_domain.policy.table_action.archive_partitions import PartitionArchiving
+from firnline_domain.policy.table_action.aged_partitions import PartitionArchiving
 from firnline_domain.records.orders import TableOrder
 from firnline_iceberg.commit.java_commits import JavaCommits
 from firnline_iceberg.table.loaded_table import LoadedTable

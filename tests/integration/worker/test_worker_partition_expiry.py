@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from firnline_domain.errors import TaskRefused
 from firnline_domain.policy.reasons.partition import Reason
-from firnline_domain.policy.table_action.expire_partitions import PartitionExpiry
+from firnline_domain.policy.table_action.aged_partitions import PartitionExpiry
 from firnline_domain.records.orders import TableOrder
 from firnline_iceberg.commit.java_commits import JavaCommits
 from firnline_standalone.previews import preview

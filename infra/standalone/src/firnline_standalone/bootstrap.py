@@ -32,11 +32,11 @@ from firnline_worker.host.leases import TaskLeases
 from firnline_worker.spark import jvm
 from firnline_worker.spark.java_api import JavaTables
 from firnline_worker.spark.session import SparkStage, session
+from py4j import java_gateway, protocol
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from firnline_standalone.engine import Engine, Topics
-from firnline_standalone.java_errors import keep_apart
 from firnline_standalone.settings import Settings
 
 FOREVER_S = 10 * 365 * 86_400.0  # leases of one process end with it
@@ -123,3 +123,15 @@ def _signals(stop: threading.Event) -> dict[int, Any]:
         for number in (signal.SIGINT, signal.SIGTERM):
             before[number] = signal.signal(number, lambda *_: stop.set())
     return before
+
+
+def keep_apart(iceberg: IcebergJvm) -> None:
+    """Look up errors of the committer's JVM there, not in Spark's, where py4j looks up every error
+    once Spark's session has begun. The same number is another object there."""
+    sparks = java_gateway.get_return_value
+
+    def get_return_value(answer: str, client: Any, *rest: Any, **named: Any) -> Any:
+        look_up = protocol.get_return_value if iceberg.is_reached_by(client) else sparks
+        return look_up(answer, client, *rest, **named)
+
+    java_gateway.get_return_value = get_return_value

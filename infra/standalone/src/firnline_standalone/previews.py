@@ -11,10 +11,9 @@ from firnline_domain.identity import MAIN
 from firnline_domain.policy.cost.cost_benefit import Action
 from firnline_domain.policy.operator_requests import Order
 from firnline_domain.policy.partition.v2_deletes import VECTORS
-from firnline_domain.policy.table_action.archive_partitions import PartitionArchiving
+from firnline_domain.policy.table_action.aged_partitions import PartitionArchiving, PartitionExpiry
 from firnline_domain.policy.table_action.compute_statistics import Statistics
 from firnline_domain.policy.table_action.create_tags import TAG_EXISTS, TagCreation
-from firnline_domain.policy.table_action.expire_partitions import PartitionExpiry
 from firnline_domain.policy.table_action.remove_dangling_deletes import DanglingDeletes
 from firnline_domain.policy.table_action.remove_orphans import OrphanRemoval
 from firnline_domain.policy.table_action.rewrite_manifests import ManifestRewrite

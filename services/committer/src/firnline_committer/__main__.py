@@ -11,7 +11,7 @@ from firnline_adapters.observability.logs import Log
 from firnline_adapters.service import starting
 from firnline_domain.errors import RetryLater
 from firnline_iceberg.connection.auth import catalog_answers
-from firnline_iceberg.connection.health import watched
+from firnline_iceberg.connection.settings import watched
 from firnline_iceberg.java.jvm import JavaFailed, JvmEnded
 
 from firnline_committer.bootstrap import running

@@ -12,7 +12,7 @@ from firnline_adapters.service import starting
 from firnline_domain.errors import RetryLater
 from firnline_iceberg.catalog_probe import require_catalogs
 from firnline_iceberg.connection.auth import catalog_answers
-from firnline_iceberg.connection.health import watched
+from firnline_iceberg.connection.settings import watched
 
 from firnline_enricher.bootstrap import build
 from firnline_enricher.settings import Settings

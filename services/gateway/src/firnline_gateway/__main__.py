@@ -10,7 +10,7 @@ from firnline_adapters.observability.health import HEALTH
 from firnline_adapters.records.signing import signer_of
 from firnline_adapters.service import starting
 from firnline_iceberg.connection.auth import catalog_answers
-from firnline_iceberg.connection.health import watched
+from firnline_iceberg.connection.settings import watched
 
 from firnline_gateway.bootstrap import serve
 from firnline_gateway.settings import Settings

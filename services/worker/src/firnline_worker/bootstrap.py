@@ -22,10 +22,9 @@ from firnline_adapters.redis.client import redis_client
 from firnline_adapters.redis.leases import RedisLeases
 from firnline_domain.errors import Misconfigured, RetryLater
 from firnline_domain.policy.fleet.lanes import Lane, LaneRotation, topic_of
-from firnline_domain.policy.table_action.archive_partitions import PartitionArchiving
+from firnline_domain.policy.table_action.aged_partitions import PartitionArchiving, PartitionExpiry
 from firnline_domain.policy.table_action.compute_statistics import Statistics
 from firnline_domain.policy.table_action.create_tags import TagCreation
-from firnline_domain.policy.table_action.expire_partitions import PartitionExpiry
 from firnline_domain.policy.table_action.remove_dangling_deletes import DanglingDeletes
 from firnline_domain.policy.table_action.remove_orphans import OrphanRemoval
 from firnline_domain.policy.table_action.rewrite_manifests import ManifestRewrite
@@ -39,7 +38,7 @@ from firnline_iceberg.catalog_probe import require_catalogs
 from firnline_iceberg.catalogs import CatalogCommits, CatalogTables
 from firnline_iceberg.commit.java_commits import JavaCommits
 from firnline_iceberg.connection.auth import catalog_answers
-from firnline_iceberg.connection.health import watched
+from firnline_iceberg.connection.settings import watched
 from firnline_iceberg.java.jars import VARIABLE, class_path
 from firnline_iceberg.table.catalog_client import Tables
 from pyspark.sql import SparkSession

@@ -8,8 +8,7 @@ from firnline_domain.counters.state.counters import TableCounters
 from firnline_domain.counters.state.work import Table
 from firnline_domain.identity import TableName
 from firnline_domain.policy.reasons.partition import Reason
-from firnline_domain.policy.table_action.archive_partitions import PartitionArchiving
-from firnline_domain.policy.table_action.expire_partitions import PartitionExpiry
+from firnline_domain.policy.table_action.aged_partitions import PartitionArchiving, PartitionExpiry
 from firnline_domain.records.results import TableResult
 from firnline_domain.settings.contradictions import contradictions
 from firnline_domain.settings.in_force import unknown

@@ -8,7 +8,7 @@ from firnline_domain.counters.state.counters import TableCounters
 from firnline_domain.counters.state.work import ActionWork, Table, TableWork
 from firnline_domain.identity import TableName
 from firnline_domain.policy.reasons.partition import Reason
-from firnline_domain.policy.table_action.expire_partitions import PartitionExpiry
+from firnline_domain.policy.table_action.aged_partitions import PartitionExpiry
 from firnline_domain.records.orders import TableOrder
 from firnline_domain.records.results import TableResult
 from firnline_domain.settings.thresholds import Thresholds

@@ -1,9 +1,11 @@
-"""Settings of a service that speaks to catalogs."""
+"""Settings and health of a service that calls catalogs."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Protocol
 
 from firnline_adapters.config.fleet_settings import CATALOG_URI
 from firnline_adapters.config.settings import shared
@@ -28,3 +30,26 @@ class CatalogSettings(ServiceSettings):
     def connection(self) -> CatalogConnection:
         """Of a service that has one catalog. Raises Misconfigured."""
         return the_one(self.connections)
+
+
+Check = Callable[[], object]
+
+
+class Watches(Protocol):
+    """`firnline_adapters.observability.health.Health`."""
+
+    def needs(self, name: str, check: Check) -> None: ...
+
+    def uses(self, name: str, check: Check) -> None: ...
+
+
+def watched(
+    health: Watches, connections: Connections, check: Callable[[CatalogConnection], Check]
+) -> None:
+    """Have a service's health say whether its catalogs answer. With several it is ready without
+    one of them: others' tables do not wait for it."""
+    if len(connections) == 1:
+        health.needs("catalog", check(next(iter(connections.values()))))
+        return
+    for one in connections.values():
+        health.uses(f"catalog {one.name}", check(one))

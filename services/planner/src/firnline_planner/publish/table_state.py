@@ -25,6 +25,7 @@ from firnline_domain.policy.partition.decide import (
     mendable,
     status_of,
 )
+from firnline_domain.policy.partition.v2_deletes import VECTORS, v2_files
 from firnline_domain.policy.reasons.expiry import ExpiryReason
 from firnline_domain.policy.reasons.partition import Reason
 from firnline_domain.policy.table_action.registry import TABLE_ACTIONS
@@ -42,7 +43,6 @@ from firnline_domain.settings.in_force import effective
 from firnline_domain.settings.thresholds import Origin, Thresholds
 
 from firnline_planner.publish.advice import advised, stale_ms
-from firnline_planner.publish.v2_partitions import V2Partitions
 from firnline_planner.state.effects import TABLE_STATES, Output
 from firnline_planner.state.encoding import ref_key
 from firnline_planner.state.failing_tables import PUBLISH
@@ -54,6 +54,22 @@ WOULD_ORDER = "would_order"  # a partition's status in shadow
 INTERVAL_MS = 1_000  # between two states of a table at the least
 INTERVAL_MAX_MS = 60_000
 REMEMBER_REMOVED_MS = DAY_MS  # a late duplicate of a dropped table's event is younger than that
+
+
+class V2Partitions:
+    """Counts the partitions that pass `through` and hold delete files of v2."""
+
+    def __init__(self, table: Table, limits: Thresholds) -> None:
+        self._table, self._limits = table, limits
+        lowest = min(table.counters.format_version, limits.format_version)
+        self.count: int | None = 0 if lowest >= VECTORS else None
+
+    def through(self, partitions: Iterable[Partition]) -> Iterator[Partition]:
+        """The same partitions."""
+        for partition in partitions:
+            if self.count is not None and v2_files(self._table, partition, self._limits):
+                self.count += 1
+            yield partition
 
 
 def with_publication(context: TableContext, table: Table) -> Table:

@@ -18,6 +18,7 @@ from firnline_domain.records.parts.tallies import (
     size_class,
 )
 from firnline_domain.records.results import DUPLICATE_FILES, DeleteKind
+from firnline_domain.settings.property import WORKERS
 from firnline_domain.settings.thresholds import KEY_SHARE
 from firnline_iceberg.metadata.entries import DataFileEntry, DeleteFileEntry
 from firnline_iceberg.scan.planning import LiveFiles, PlannedFile
@@ -26,7 +27,6 @@ from firnline_iceberg.table.loaded_table import LoadedTable
 
 from firnline_worker.plan.dead_ratios import dead_ratios
 from firnline_worker.plan.slices import ANY_SIZE, NOTHING_LEFT, Costed, Cut, Left, SliceLimit, cut
-from firnline_worker.table_settings import milliseconds
 
 # Rows of a stream lie in the order of time. A file of rows of minutes is left out by its bounds
 # where a reader asks for another hour; merged across days it is read by everybody.
@@ -275,3 +275,9 @@ def grouped(inputs: Sequence[DataFileEntry], target_bytes: int, least: int) -> t
         groups[-1].append(file)
         before += file.bytes
     return tuple(tuple(group) for group in groups)
+
+
+def milliseconds(table: LoadedTable, name: str, default: int) -> int:
+    """A property of `property.WORKERS`; a text that cannot be read counts as unset."""
+    found = WORKERS[name].read(table.properties.get(name, ""))
+    return default if found is None else int(found)

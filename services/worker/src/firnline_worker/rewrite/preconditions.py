@@ -32,7 +32,7 @@ from firnline_iceberg.table.loaded_table import LoadedTable
 from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.snapshots import Snapshot
 
-from firnline_worker.table_settings import milliseconds
+from firnline_worker.plan.planning import milliseconds
 
 GRACE_H = 24.0  # of an order that does not say
 GRACE_PROPERTIES = {

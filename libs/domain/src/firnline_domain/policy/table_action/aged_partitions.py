@@ -13,11 +13,15 @@ from abc import abstractmethod
 from firnline_domain.base.times import HOUR_MS
 from firnline_domain.base.values import replace
 from firnline_domain.counters.state.work import ActionWork, Table
+from firnline_domain.policy.cost.cost_model import FIRNLINE
+from firnline_domain.policy.cost.dollars import Gain, Weighed
+from firnline_domain.policy.cost.table_action_cost import look_price, plus
 from firnline_domain.policy.reasons.partition import Reason
 from firnline_domain.policy.table_action.base import NOT_ASKED, Asked, TableAction
 from firnline_domain.records.results import TableResult
 from firnline_domain.settings.thresholds import Thresholds
 
+EXPIRE_PARTITIONS = "expire_partitions"
 GOING = ("going_files", "going_bytes")  # of an announcement's numbers
 
 
@@ -79,3 +83,48 @@ def _is_announced(work: ActionWork, age_h: float, now_ms: int) -> bool:
     if work.announced_ms is None or work.announced_ms > now_ms:
         return False
     return work.announced_h <= age_h
+
+
+class PartitionExpiry(OldPartitions):
+    """Metadata alone: files stay on the storage until the snapshots that have them expire."""
+
+    name = EXPIRE_PARTITIONS
+    is_promised = True
+    age_name = "ttl_h"
+    found = (GOING, ("files_removed", "bytes_removed"))
+    announces = Reason.PARTITIONS_ANNOUNCED
+    waits = Reason.PARTITIONS_GRACE
+    is_due = Reason.OLD_PARTITIONS
+
+    def age_h(self, limits: Thresholds) -> float:
+        """Never of a table that has an archive: what was to go there, and has not yet, would be
+        lost."""
+        return 0.0 if limits.archive_after_h > 0 else limits.partition_ttl_h
+
+    def weighed(self, table: Table, limits: Thresholds, now_ms: int) -> Weighed:
+        """What was announced leaves the storage when its snapshots expire."""
+        work = table.work.actions.get(self.name, ActionWork())
+        return Weighed(look_price(table, limits), Gain(freed_bytes=work.found_bytes))
+
+
+class PartitionArchiving(OldPartitions):
+    """Their bytes are copied; the rest is metadata of two tables (`commits.archives`)."""
+
+    name = "archive_partitions"
+    age_name = "archive_h"
+    found = (GOING, ("files_archived", "bytes_archived"))
+    announces = Reason.ARCHIVE_ANNOUNCED
+    waits = Reason.ARCHIVE_GRACE
+    is_due = Reason.ARCHIVE_DUE
+
+    def age_h(self, limits: Thresholds) -> float:
+        return limits.archive_after_h
+
+    def weighed(self, table: Table, limits: Thresholds, now_ms: int) -> Weighed:
+        """What was announced is read, written and read back, and leaves the table's storage when
+        its snapshots expire. It is not decoded: to read it as a rewrite does is the most that it
+        can take."""
+        size = float(table.work.actions.get(self.name, ActionWork()).found_bytes)
+        read_s, moved = size * FIRNLINE.read_s, {"read_bytes": 2 * size, "written_bytes": size}
+        price = plus(look_price(table, limits), read_s, limits, **moved)
+        return Weighed(price, Gain(freed_bytes=size))

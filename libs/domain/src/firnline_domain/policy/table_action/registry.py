@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from firnline_domain.policy.table_action.archive_partitions import PartitionArchiving
+from firnline_domain.policy.table_action.aged_partitions import PartitionArchiving, PartitionExpiry
 from firnline_domain.policy.table_action.base import TableAction
 from firnline_domain.policy.table_action.compute_statistics import Statistics
 from firnline_domain.policy.table_action.create_tags import TagCreation
-from firnline_domain.policy.table_action.expire_partitions import PartitionExpiry
 from firnline_domain.policy.table_action.expire_snapshots import SnapshotExpiry
 from firnline_domain.policy.table_action.remove_dangling_deletes import DanglingDeletes
 from firnline_domain.policy.table_action.remove_orphans import OrphanRemoval

@@ -7,8 +7,8 @@ from firnline_domain.policy.cost.dollars import Gain, Weighed
 from firnline_domain.policy.cost.table_action_cost import DELETE_FILE_S, ENTRY_S, look_price, plus
 from firnline_domain.policy.partition.v2_deletes import VECTORS
 from firnline_domain.policy.reasons.partition import Reason
+from firnline_domain.policy.table_action.aged_partitions import EXPIRE_PARTITIONS
 from firnline_domain.policy.table_action.base import NOT_ASKED, Asked, TableAction
-from firnline_domain.policy.table_action.expire_partitions import EXPIRE_PARTITIONS
 from firnline_domain.settings.thresholds import Thresholds
 
 # Below that a reader's plan hardly grows: a delete file is an entry of 0.2 kB in a manifest. And a
