@@ -29,9 +29,8 @@ from firnline_domain.records.orders import ExpireSnapshots
 from firnline_domain.records.results import Going, SnapshotsExpired
 from firnline_domain.records.signing import Keyring
 from firnline_iceberg.expiry.file_cleanup import Cleaned, ExpiredLists, clean, named_by_snapshots
-from firnline_iceberg.expiry.file_name_cache import RememberedNames
 from firnline_iceberg.expiry.journal import Journal, end_journal, read_journal, write_journal
-from firnline_iceberg.expiry.manifest_list_cache import RememberedLists
+from firnline_iceberg.expiry.manifest_cache import ManifestCache
 from firnline_iceberg.expiry.metadata_files import differing, remove_unlogged, wanted_settings
 from firnline_iceberg.expiry.refs import NO_REFS, OldRefs, old_refs, remove_refs
 from firnline_iceberg.expiry.snapshot_selection import expiring, going
@@ -119,8 +118,7 @@ class Expirer:
     worker: str
     now_ms: Callable[[], int]
     external_files: ExternalFiles = field(default_factory=ExternalFiles)
-    lists: RememberedLists = field(default_factory=RememberedLists)
-    names: RememberedNames = field(default_factory=RememberedNames)
+    cache: ManifestCache = field(default_factory=ManifestCache)
     keys: Keyring = UNSIGNED
     looked: Looked = field(default_factory=Looked)
     log: Log = field(default_factory=lambda: Log("worker"))
@@ -189,7 +187,7 @@ class Expirer:
 
     def _has_external_files(self, table: LoadedTable) -> str | None:
         """Files of others, unless the table itself says that they may go. Raises RetryLater."""
-        kept = self.external_files.keep_back(table, self.lists.manifests)
+        kept = self.external_files.keep_back(table, self.cache.manifests)
         return ExpiryReason.EXTERNAL_FILES if kept else None
 
     def _announced(
@@ -284,13 +282,13 @@ class Expirer:
             outside = None
             if owner_agrees(table.properties):
                 outside = rule_of_outside(self.tables, table, self.tables.of(table.identity))
-            known = self.lists.manifests, self.names.names
+            known = self.cache.manifests, self.cache.file_names
             cleaned = clean(table, expired, outside, *known)
         except MetadataFileGone as error:
             text = f"another expiry of the table runs at this moment: {error}"
             raise TaskRefused(error.reason, text, retryable=True) from error
         end_journal(table)
-        self.lists.keep(table, {one.manifest_list for one in table.snapshots})
+        self.cache.keep(table, {one.manifest_list for one in table.snapshots})
         for path, why in islice(cleaned.left.items(), SHOWN):
             self.log.warning("file_left", table=table.identity, path=path, why=why)
         return cleaned

@@ -9,10 +9,9 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
-from firnline_iceberg.expiry import file_name_cache, manifest_list_cache
+from firnline_iceberg.expiry import manifest_cache
 from firnline_iceberg.expiry.file_cleanup import clean, named_by_snapshots
-from firnline_iceberg.expiry.file_name_cache import RememberedNames
-from firnline_iceberg.expiry.manifest_list_cache import LIST_BYTES, MANIFEST_BYTES, RememberedLists
+from firnline_iceberg.expiry.manifest_cache import LIST_BYTES, MANIFEST_BYTES, ManifestCache
 from firnline_iceberg.metadata.avro_reader import MetadataFileGone
 from firnline_iceberg.metadata.manifest_digest import Hashes
 from firnline_iceberg.table.external_files import ExternalFiles
@@ -36,7 +35,7 @@ class Stored:
             self.read.append(path)
             yield list(self.lists[path])
 
-    def told(self, known: RememberedLists, table: LoadedTable) -> bool:
+    def told(self, known: ManifestCache, table: LoadedTable) -> bool:
         """Whether all are told of as they are."""
         told = known.manifests(table, self.lists)
         return dict(zip(self.lists, told, strict=True)) == self.lists
@@ -45,7 +44,7 @@ class Stored:
 @pytest.fixture
 def stored(monkeypatch: pytest.MonkeyPatch) -> Stored:
     made = Stored()
-    monkeypatch.setattr(manifest_list_cache, "manifest_paths", made)
+    monkeypatch.setattr(manifest_cache, "manifest_paths", made)
     return made
 
 
@@ -69,14 +68,14 @@ def history(lists: int) -> dict[str, list[str]]:
 
 
 def test_each_list_is_read_once_and_told_of_as_it_is(stored: Stored, table: LoadedTable) -> None:
-    known, stored.lists = RememberedLists(), history(150)
+    known, stored.lists = ManifestCache(), history(150)
     assert stored.told(known, table)
     assert stored.told(known, table)
     assert stored.read == list(stored.lists)
 
 
 def test_a_list_that_is_gone_is_not_remembered_as_empty(table: LoadedTable) -> None:
-    known, real = RememberedLists(), table.snapshots[0].manifest_list
+    known, real = ManifestCache(), table.snapshots[0].manifest_list
     gone = real.replace("snap-", "gone-")
     [nothing, some] = known.manifests(table, [gone, real], skip_gone=True)
     assert (nothing, len(some)) == ([], 1)
@@ -86,7 +85,7 @@ def test_a_list_that_is_gone_is_not_remembered_as_empty(table: LoadedTable) -> N
 
 def test_lists_that_follow_one_another_take_little(stored: Stored, table: LoadedTable) -> None:
     """A hundred manifests each, of which one is new."""
-    known = RememberedLists()
+    known = ManifestCache()
     stored.lists = {
         f"snap-{number}": [f"m-{one}" for one in range(number, number + 100)]
         for number in range(1_000)
@@ -96,7 +95,7 @@ def test_lists_that_follow_one_another_take_little(stored: Stored, table: Loaded
 
 
 def test_what_the_table_does_not_retain_is_forgotten(stored: Stored, table: LoadedTable) -> None:
-    known, every = RememberedLists(), history(100)
+    known, every = ManifestCache(), history(100)
     stored.lists = every
     assert stored.told(known, table)
     full, kept = known.bytes, list(every)[-20:]
@@ -111,7 +110,7 @@ def test_what_the_table_does_not_retain_is_forgotten(stored: Stored, table: Load
 
 
 def test_little_is_remembered(stored: Stored, table: LoadedTable) -> None:
-    known, stored.lists = RememberedLists(max_bytes=20_000), history(200)
+    known, stored.lists = ManifestCache(max_bytes=20_000), history(200)
     for _ in range(2):
         assert stored.told(known, table)
         assert 0 <= known.bytes <= 20_000
@@ -120,7 +119,7 @@ def test_little_is_remembered(stored: Stored, table: LoadedTable) -> None:
 
 
 def test_threads_do_not_mix_up_lists(stored: Stored, table: LoadedTable) -> None:
-    known, stored.lists = RememberedLists(max_bytes=60_000), history(150)
+    known, stored.lists = ManifestCache(max_bytes=60_000), history(150)
     wrong: list[str] = []
 
     def ask(seed: int) -> None:
@@ -146,8 +145,8 @@ def test_an_expiry_reads_each_file_once_and_the_next_one_the_new_ones(
     tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And removes exactly what is not needed: memory of an earlier expiry changes nothing."""
-    site, known, looked = Site(tmp_path, seed), RememberedLists(), ExternalFiles()
-    names, read, opened = RememberedNames(), list[str](), list[str]()
+    site, known, looked = Site(tmp_path, seed), ManifestCache(), ExternalFiles()
+    names, read, opened = ManifestCache(), list[str](), list[str]()
 
     def reading(
         table: LoadedTable, paths: Iterable[str], skip_gone: bool = False
@@ -160,8 +159,8 @@ def test_an_expiry_reads_each_file_once_and_the_next_one_the_new_ones(
         opened.append(path)
         return content_names(table, path, live_alone)
 
-    monkeypatch.setattr(manifest_list_cache, "manifest_paths", reading)
-    monkeypatch.setattr(file_name_cache, "content_names", opening)
+    monkeypatch.setattr(manifest_cache, "manifest_paths", reading)
+    monkeypatch.setattr(manifest_cache, "content_names", opening)
     site.append()
     listed = site.needed()
     for number in range(30):
@@ -173,7 +172,7 @@ def test_an_expiry_reads_each_file_once_and_the_next_one_the_new_ones(
             gone = site.expire()
             after, stored = site.table(), site.stored()
             expired = named_by_snapshots(before, gone)
-            cleaned = clean(after, expired, None, known.manifests, names.names)
+            cleaned = clean(after, expired, None, known.manifests, names.file_names)
             known.keep(after, {one.manifest_list for one in after.snapshots})
             assert cleaned.files == len(stored - site.stored())
             assert site.stored() & listed == site.needed()
@@ -183,11 +182,11 @@ def test_an_expiry_reads_each_file_once_and_the_next_one_the_new_ones(
 
 def test_what_is_taken_out_counts_for_who_asks_for_all(tmp_path: Path) -> None:
     """Both kinds of answers are remembered beside each other."""
-    site, names = Site(tmp_path), RememberedNames()
+    site, names = Site(tmp_path), ManifestCache()
     site.append()
     site.made.delete("id < 2")
     table = site.table()
     [[taken_out]] = manifest_paths(table, [table.snapshots[-1].manifest_list])
     for _ in range(2):
-        assert len(names.names(table, taken_out, True)) == 0
-        assert len(names.names(table, taken_out, False)) == 1
+        assert len(names.file_names(table, taken_out, True)) == 0
+        assert len(names.file_names(table, taken_out, False)) == 1

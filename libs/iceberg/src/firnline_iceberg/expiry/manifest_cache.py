@@ -1,7 +1,8 @@
-"""Which manifests the manifest lists of tables name, in some hundred bytes a list.
+"""Which manifests the manifest lists of tables name, in some hundred bytes a list, and which files
+the manifests name, in eight bytes each.
 
-A list never changes, and one that follows another names nearly the same manifests. An expiry asks
-of each list two or three times, and the next expiry of the table once more.
+Neither changes once it is written. An expiry reads each list two or three times, and the next
+expiry of the table reads it once more; with the cache it reads what came since the last one.
 """
 
 from __future__ import annotations
@@ -14,10 +15,13 @@ from threading import Lock
 
 import numpy as np
 
+from firnline_iceberg.metadata.entry_cache import FileCache
+from firnline_iceberg.metadata.manifest_digest import Hashes
 from firnline_iceberg.table.loaded_table import LoadedTable
-from firnline_iceberg.table.retained_names import manifest_paths
+from firnline_iceberg.table.retained_names import content_names, manifest_paths
 
-MAX_BYTES = 64_000_000  # of all tables together
+MAX_BYTES = 64_000_000  # of all tables together; as much again for names of files
+NAMES_BYTES = 500  # of memory of a manifest, beside its names
 LIST_BYTES, MANIFEST_BYTES = 300, 400  # of memory, beside the numbers: paths and their places
 
 
@@ -69,11 +73,12 @@ class _TableLists:
 
 
 @dataclass
-class RememberedLists:
+class ManifestCache:
     """Of the tables that were asked for last. For threads."""
 
     max_bytes: int = MAX_BYTES
-    bytes: int = 0  # of memory, about
+    bytes: int = 0  # of memory of the lists, about
+    _names: FileCache = field(default_factory=lambda: FileCache(MAX_BYTES))
     _tables: OrderedDict[str, _TableLists] = field(default_factory=OrderedDict)
     _lock: Lock = field(default_factory=Lock)
 
@@ -106,6 +111,14 @@ class RememberedLists:
             self.bytes += known.nbytes - before
             while self.bytes > self.max_bytes:
                 self.bytes -= self._tables.popitem(last=False)[1].nbytes
+
+    def file_names(self, table: LoadedTable, path: str, live_alone: bool) -> Hashes:
+        """As `retained_names.content_names`; a manifest that is known may be gone meanwhile."""
+        return self._names.get_weighed(
+            (table.identity.key, path, live_alone),
+            lambda: content_names(table, path, live_alone),
+            lambda names: NAMES_BYTES + names.nbytes,
+        )
 
     def keep(self, table: LoadedTable, lists: Collection[str]) -> None:
         """Forgets all other lists of the table."""
