@@ -29,14 +29,12 @@ PAGE_LEFT: dict[str, int] = {
 """How often a term is left on pages. They only shrink."""
 
 MESSAGE_LEFT: dict[str, int] = {
-    "advice": 4,
+    "advice": 3,
     "fleet": 13,
-    "fragment": 1,
     "fragments": 1,
     "frozen": 1,
-    "held back": 2,
     "orders": 3,
-    "parked": 5,
+    "parked": 1,
     "swept": 2,
     "unpark": 3,
     "whatever": 1,

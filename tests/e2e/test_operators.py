@@ -194,7 +194,7 @@ def test_the_switch_stops_orders_and_commits_at_once(
         worker.look(5.0)
         assert tables.load(order.table).head_id("main") == before
         text = firnline(stack, "explain", worker.dotted)
-        assert "Held back: maintenance is paused" in text
+        assert "Delayed: maintenance is paused" in text
     finally:
         firnline(stack, "resume", "--fleet")
     eventually(lambda: tables.load(order.table).head_id("main"), lambda head: head != before)

@@ -130,7 +130,7 @@ def test_the_verdict_is_one_sentence(make: Make) -> None:
     parked = replace(state.partitions[0], status="parked", reason="out_of_memory", failures=3)
     many = replace(state, statuses={"parked": 170, "idle": 20}, partition_count=190)
     assert answer(replace(many, partitions=(parked,)))["verdict"] == (  # of all, not of those shown
-        "170 partitions of 190 parked; `firnline unpark shop.orders` lets them be tried again."
+        "170 partitions of 190 suspended; `firnline unpark shop.orders` retries them."
     )
     waiting = answer(replace(state, waiting_for_resync=True))
     assert waiting["verdict"].startswith("Commits are missing")
@@ -196,7 +196,7 @@ def test_words_need_no_number_that_the_policy_does_not_send() -> None:
 def test_a_table_that_is_held_back_says_so_first(make: Make) -> None:
     state = make("table_state/paused")
     assert answer(state)["verdict"] == (
-        "Held back: maintenance was paused by a person; `firnline status` shows how to end it, "
+        "Delayed: maintenance was paused by a person; `firnline status` shows how to end it, "
         "since 2026-09-21 14:13Z, by ops: storage migration."
     )
     assert answer(state)["hold"]["reason"] == "paused"
@@ -213,7 +213,7 @@ def test_a_window_that_cannot_be_read_says_how_to_write_it(sources: Sources) -> 
 def test_the_verdict_leaves_to_the_setting_how_a_window_is_written(make: Make) -> None:
     state = make("table_state/paused", hold=Hold("unreadable_window", detail="write it so"))
     assert answer(state)["verdict"] == (
-        "Held back: no task starts, because firnline.window or firnline.blackout cannot be read."
+        "Delayed: no task starts, because firnline.window or firnline.blackout cannot be read."
     )
     assert answer(state)["hold"]["detail"] == "write it so"
 

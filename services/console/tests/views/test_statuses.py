@@ -22,7 +22,7 @@ ONE = {"statuses": {"idle": 1}, "debt_files": 2}
         ({"waiting_for_resync": True}, {}, "resync", "waiting for commits"),
         ({"hold": Hold("unreadable_window")}, {}, "stuck", "unreadable window"),
         ({"hold": Hold("failing"), "waiting_for_resync": True}, {}, "stuck", "planner error"),
-        ({"statuses": {"parked": 2, "in_flight": 1}}, {}, "stuck", "2 parked, 1 running"),
+        ({"statuses": {"parked": 2, "in_flight": 1}}, {}, "stuck", "2 suspended, 1 running"),
         ({**ONE, "hold": Hold("paused")}, {}, "paused", "paused"),
         ({"statuses": {"in_flight": 1}, "hold": Hold("blackout")}, {}, "working", "1 running"),
         ({**ONE, "hold": Hold("outside_window")}, IDLE, "held", "outside window"),

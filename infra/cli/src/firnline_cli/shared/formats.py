@@ -20,7 +20,7 @@ STATUS = {
     "would_order": "would order",
     "cooling": "cooling",
     "backing_off": "backing off",
-    "parked": "parked",
+    "parked": "suspended",
 }
 COLOURS = {  # of tables, partitions and tasks
     "stuck": "red",

@@ -142,7 +142,7 @@ def test_without_a_console_a_resumption_is_sent_all_the_same(
 @pytest.mark.parametrize(
     ("statuses", "said"),
     [
-        ({"idle": 3}, "shop.orders: nothing is parked there"),
+        ({"idle": 3}, "shop.orders: no partition waits for a retry"),
         ({"parked": 1}, "shop.orders: ordered"),
         ({"backing_off": 1, "idle": 1}, "shop.orders: ordered"),
     ],

@@ -84,13 +84,13 @@ def verdict(view: TableView, state: TableState | None) -> str:
     if state is None:
         return "The planner has not counted this table yet."
     if state.hold is not None and state.hold.reason == HoldReason.FAILING:
-        return f"Held back: {_hold_words(state.hold)}."
+        return f"Delayed: {_hold_words(state.hold)}."
     if state.waiting_for_resync:
         return "Commits are missing from the counters; nothing is ordered until they are read."
     if state.hold is not None and state.hold.reason == HoldReason.SHADOW:
         return _shadow_verdict(state)
     if state.hold is not None:
-        return f"Held back: {_hold_words(state.hold)}."
+        return f"Delayed: {_hold_words(state.hold)}."
     if not state.partitions:
         return "The table holds no files."
     return _leading(state)
@@ -130,8 +130,8 @@ def _leading(state: TableState) -> str:
     parked = state.statuses.get("parked", 0)
     debt = state.debt_files
     if parked:
-        free = f"`firnline unpark {state.table.dotted}` lets them be tried again"
-        return f"{counted(parked, 'partition')} of {state.partition_count:,} parked; {free}."
+        free = f"`firnline unpark {state.table.dotted}` retries them"
+        return f"{counted(parked, 'partition')} of {state.partition_count:,} suspended; {free}."
     if at_work:
         return f"{counted(at_work, 'partition')} of {state.partition_count:,} being rewritten now."
     first = state.partitions[0]

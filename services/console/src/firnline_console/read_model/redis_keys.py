@@ -40,7 +40,7 @@ NAMES = {
     "letters": "sorted set: place of a dead letter by its time; bounded",
     "letter-docs": "hash: place -> LetterView",
     "advice-docs": "hash: table key -> AdviceView",
-    "advised": "sorted set: table key by the number of words of advice that hold",
+    "advised": "sorted set: table key by the number of recommendations",
     "pause-docs": "hash: table key or fleet -> PauseView",
     "events": "sorted set: event id by its time; bounded",
     "event-order": "sorted set: event id by its number of arrival",

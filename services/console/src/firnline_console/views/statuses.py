@@ -12,7 +12,7 @@ STATUSES = (  # codes of a table
     *("working", "failing", "cooling", "waiting", "healthy"),
 )
 WORDS = {  # statuses of partitions, the most urgent first, and how they are called
-    "parked": "parked",
+    "parked": "suspended",
     "in_flight": "running",
     "would_order": "would order",
     "backing_off": "backing off",

@@ -43,7 +43,7 @@ def check(target: str) -> None:
     if _NO_SIGN.search(target):
         raise OutsideCatalog("the target has a space, a control character or bytes of no UTF-8")
     if "#" in target:
-        raise OutsideCatalog("the request's target has a fragment (#); escape the sign in a name")
+        raise OutsideCatalog("the request's target contains a `#`; escape the sign in a name")
     path = target.partition("?")[0]
     if "\\" in path or ";" in path:
         raise OutsideCatalog("the path has a \\ or ; in it; escape the sign in a name")

@@ -53,14 +53,14 @@ def command(
         answer = where.answer(f"/api/tables/{quote(table.key)}")
         chosen = None if partition is None else _chosen(fleet, table, partition, answer)
         count, name = waiting(answer, chosen), table.dotted
-        text = f"{name}: nothing is parked there"
+        text = f"{name}: no partition waits for a retry"
         if count != 0:
             now_ms = clock.now_ms()
             fleet.send(ORDERS, UnparkTable(table, MAIN, chosen, operator(), now_ms))
             text = f"{name}: ordered; `firnline explain {name}` shows it"
         report(json_wanted, text, table=name, parked=count)
     if not meant:
-        say("nothing is parked", err=True)
+        say("no partition waits for a retry", err=True)
 
 
 def _chosen(fleet: Fleet, table: TableName, text: str, answer: Any) -> str:

@@ -283,7 +283,7 @@ class Reason(ReasonCode):
         "parked",
         "It failed too often. The next try is after 24 h, or after `firnline unpark TABLE`. "
         "The events contain the errors.",
-        "parked: no retry helped, {failures} failures in a row",
+        "suspended after {failures} failures in a row",
     )
     UNDONE = (
         "undone",
