@@ -139,4 +139,7 @@ def test_only_the_tenants_letters_are_expected() -> None:
     ledger = Ledger(letters=[letter])
     place = (letter.topic, letter.partition, letter.offset)
     assert invariants.letters(ledger, {place}) == []
+    stale = Ledger(letters=[replace(letter, reason="stale")])
+    assert invariants.letters(stale)
+    assert invariants.letters(stale, clocks_far=True) == []
     assert invariants.letters(ledger, {PLACE})

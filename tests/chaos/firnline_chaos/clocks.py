@@ -50,7 +50,9 @@ class JumpClock:
 
     def begin(self) -> None:
         self.ground.clocks_jumped = True
-        jumps_s = FAR_S if self.blow.fault == "jump_clock_far" else JUMPS_S
+        far = self.blow.fault == "jump_clock_far"
+        self.ground.clocks_far |= far
+        jumps_s = FAR_S if far else JUMPS_S
         ahead_s = random.Random(self.blow.dice).choice(jumps_s)
         set_clock(self.ground.state.root, self.blow.target, ahead_s)
 

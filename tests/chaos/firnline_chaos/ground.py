@@ -36,6 +36,7 @@ class Ground:
     journal: Journal
     lake: SecuredLake | None = None
     clocks_jumped: bool = False  # times in records say nothing any more
+    clocks_far: bool = False  # by more than a signature may be old
 
     @property
     def state(self) -> StateDir:

@@ -16,7 +16,7 @@ from firnline_domain.records.states import TableState
 
 from firnline_chaos.catalog_proxy import Sent
 from firnline_chaos.model import Lineage
-from firnline_chaos.topics import Ledger, said_at_ms
+from firnline_chaos.topics import UNTIMELY, Ledger, said_at_ms
 
 SHOWN = 3  # examples of a finding
 MAX_OVERTAKEN, MEDIAN_OVERTAKEN = 10, 2  # commits of the busy table
@@ -111,9 +111,11 @@ def counters(
 
 
 def ends(ledger: Ledger) -> list[str]:
-    """Every attempt of every task comes to an end; an expiry may be under way."""
+    """Every attempt of every task comes to an end; an expiry may be under way, and one whose
+    record was refused by its date is told of by that letter."""
     found, late = [], set(ledger.open)
-    for task, orders in ledger.orders.items():
+    for task in ledger.orders.keys() - ledger.untimely:
+        orders = ledger.orders[task]
         *earlier, last = ledger.turns(task)
         for attempt in (*earlier, *([last] if task in late else [])):
             if not attempt.ends:
@@ -179,15 +181,17 @@ def letters(
     ledger: Ledger,
     hostile: Collection[tuple[str, int, int]] = (),
     hostile_uuids: Collection[str] = (),
+    clocks_far: bool = False,
 ) -> list[str]:
     """No record is given up but those at these places, by topic, partition and offset, those of
     hostile tables, and what the committer passes on of them: results of an action that no service
-    has."""
+    has. `clocks_far`: and what was signed by a clock that was days off, or read by one."""
     return [
         f"dead letter of {one.service}: {one.reason} {one.message[:120]} "
         f"({one.topic}/{one.partition}@{one.offset})"
         for one in ledger.letters
         if (one.topic, one.partition, one.offset) not in hostile
         if not (hostile and one.reason == "unknown_action")
+        if not (clocks_far and one.reason in UNTIMELY)
         if not any(uuid.encode() in (one.key or b"") for uuid in hostile_uuids)
     ]

@@ -195,7 +195,7 @@ class Run:
         book = self.hostile.book
         found = [
             *invariants.ends(ledger),
-            *invariants.letters(ledger, book.places, self.hostile_uuids),
+            *invariants.letters(ledger, book.places, self.hostile_uuids, self.ground.clocks_far),
         ]
         answered = {(one.topic, one.partition, one.offset) for one in ledger.letters}
         found += tenant.findings(book, answered, self.hostile.outside)

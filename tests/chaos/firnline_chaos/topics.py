@@ -11,9 +11,15 @@ from typing import Any
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
 from firnline_adapters.kafka.schema_topic import SchemaTopic
 from firnline_adapters.records.codec import RecordCodec
-from firnline_domain.records.events import RewriteCommitted, RewriteConflicted, RewriteSkipped
+from firnline_domain.records.events import (
+    DeadLettered,
+    RewriteCommitted,
+    RewriteConflicted,
+    RewriteSkipped,
+)
 from firnline_domain.records.orders import RewriteFiles, TableOrder
 from firnline_domain.records.results import RewriteFinished, TableResult, TaskFailed
+from firnline_domain.records.signing import FUTURE, STALE
 from firnline_domain.records.states import TableState
 
 from firnline_chaos.hostile.records import marked
@@ -23,6 +29,7 @@ READ = (
     "table-states", "dead-letters",
 )  # fmt: skip
 ENDS = (RewriteCommitted, RewriteConflicted, RewriteSkipped, TaskFailed, TableResult)
+UNTIMELY = (STALE, FUTURE)
 POLL_S = 0.2
 YOUNG_S = 30.0
 PATIENCE_S = 30.0  # a broker that was killed needs some seconds
@@ -38,6 +45,7 @@ class Ledger:
     ends: dict[str, list[Any]] = field(default_factory=lambda: defaultdict(list))
     states: dict[str, TableState] = field(default_factory=dict)  # of main, by table uuid
     letters: list[Any] = field(default_factory=list)
+    untimely: set[str] = field(default_factory=set)  # tasks whose order or result is in a letter
     timed: bool = True  # the times in records can be compared
 
     def take(self, topic: str, record: Any) -> None:
@@ -59,7 +67,7 @@ class Ledger:
         young_ms = time.time() * 1000 - YOUNG_S * 1000
         return [
             task
-            for task in self.orders
+            for task in self.orders.keys() - self.untimely
             if not (last := self.turns(task)[-1]).ends
             and not (isinstance(last.order, TableOrder) and last.order.ordered_at_ms > young_ms)
         ]
@@ -162,4 +170,12 @@ class Topics:
             return
         self._seen[place] = message.offset() + 1
         if message.value() is not None and not marked(message):
-            self.ledger.take(message.topic(), self._codec.decode(message.value()))
+            record = self._codec.decode(message.value())
+            self.ledger.take(message.topic(), record)
+            if isinstance(record, DeadLettered):
+                self._take_refused(record)
+
+    def _take_refused(self, letter: DeadLettered) -> None:
+        if letter.reason in UNTIMELY and letter.value and letter.value_bytes is None:
+            refused = self._codec.decode(letter.value)
+            self.ledger.untimely |= {refused.task_id} if hasattr(refused, "task_id") else set()
