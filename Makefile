@@ -46,8 +46,8 @@ dist: setup ## One wheel of all members, with the `firnline` command: DIST=folde
 WORKERS ?= 2
 .PHONY: test
 test: setup ## Lint, types and every test: unit, contract, integration, e2e
-	$(MAKE) lint types
-	$(BIN)/pytest --numprocesses $(WORKERS) --dist loadgroup --no-loadscope-reorder
+	$(MAKE) --jobs 2 --output-sync lint types
+	$(BIN)/pytest --numprocesses $(WORKERS) --dist loadgroup --no-loadscope-reorder --durations 40
 
 .PHONY: test-long
 test-long: setup ## What `make test` runs a part of: every row of the coverage matrix, more seeds, every signal

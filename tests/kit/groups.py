@@ -61,8 +61,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print the groups that took longest."""
+    """Print the groups that took longest, and how long each worker was busy."""
     seconds: dict[str, float] = defaultdict(float)
+    workers: dict[str, float] = defaultdict(float)
     tests: dict[str, int] = defaultdict(int)
     for reports in terminalreporter.stats.values():
         for report in reports:
@@ -70,8 +71,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
                 _, at, group = report.nodeid.rpartition("@")
                 key = group if at and "]" not in group else report.nodeid.partition("::")[0]
                 seconds[key] += report.duration
+                workers[getattr(report, "worker_id", "one process")] += report.duration
                 tests[key] += report.when == "call"
     if seconds:
         terminalreporter.section("slowest groups")
     for group in sorted(seconds, key=lambda one: -seconds[one])[:SLOWEST]:
         terminalreporter.line(f"{seconds[group]:8.1f}s {tests[group]:5d} tests  {group}")
+    for worker, busy in sorted(workers.items()):
+        terminalreporter.line(f"{busy:8.1f}s              {worker}")
