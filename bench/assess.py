@@ -19,9 +19,9 @@ from pathlib import Path
 
 from firnline_iceberg.java.api import rest_catalog
 from firnline_iceberg.java.jvm import IcebergJvm
-from firnline_local_stack.processes.ports import free_port
-from firnline_local_stack.processes.process import serving
-from firnline_local_stack.servers import artifacts, catalog
+from firnline_local.processes.ports import free_port
+from firnline_local.processes.process import serving
+from firnline_local.servers import artifacts, catalog
 from pyiceberg.catalog.rest import RestCatalog
 
 from tests.kit.large_lake import lake_of

@@ -19,9 +19,9 @@ from firnline_adapters.kafka.client import KafkaInbox, KafkaPublisher
 from firnline_adapters.observability.logs import Log
 from firnline_domain.records.results import RewriteFinished
 from firnline_domain.settings.thresholds import Thresholds
-from firnline_local_stack.servers.artifacts import iceberg_jar
-from firnline_local_stack.stack.stack import Stack, running
-from firnline_local_stack.topics.topics import buckets
+from firnline_local.servers.artifacts import iceberg_jar
+from firnline_local.stack.stack import Stack, running
+from firnline_local.topics.topics import buckets
 from pyiceberg.catalog.rest import RestCatalog
 
 SCHEMA = pa.schema([("id", pa.int64())])

@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from firnline_local_stack.processes.command import Command
-from firnline_local_stack.processes.ports import free_port
-from firnline_local_stack.processes.process import serving
-from firnline_local_stack.servers import artifacts, catalog, kafka, redis
-from firnline_local_stack.topics.topics import DEFAULT_BUCKETS, make_topics
+from firnline_local.processes.command import Command
+from firnline_local.processes.ports import free_port
+from firnline_local.processes.process import serving
+from firnline_local.servers import artifacts, catalog, kafka, redis
+from firnline_local.topics.topics import DEFAULT_BUCKETS, make_topics
 from py4j import java_gateway, protocol
 
 from tests.kit import containers

@@ -6,8 +6,8 @@ import os
 import sys
 from pathlib import Path
 
-from firnline_local_stack.processes.command import Command
-from firnline_local_stack.stack.parts import ReadyLine
+from firnline_local.processes.command import Command
+from firnline_local.stack.parts import ReadyLine
 
 
 def service(name: str, at: Path, **environment: str) -> tuple[Command, Path]:

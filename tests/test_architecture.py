@@ -94,7 +94,8 @@ def test_one_module_of_the_domain_knows_what_its_values_are_made_of() -> None:
 @pytest.mark.parametrize("member", MEMBERS, ids=member_name)
 def test_members_declare_the_members_they_import(member: Path) -> None:
     declared = tomllib.loads((member / "pyproject.toml").read_text())["project"]["dependencies"]
-    known = {text.replace("-", "_") for text in declared} | {f"firnline_{member.name}"}
+    own = {path.name for path in (member / "src").iterdir()}
+    known = {text.replace("-", "_") for text in declared} | own
     used = {one for path in sources(member) for one in imports(path.read_text())}
     assert {one for one in used if one.startswith("firnline_")} <= known
 

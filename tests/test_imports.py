@@ -61,7 +61,7 @@ PLANTED = [  # beginning of a contract's name, importer, imported
     ("Worker", "firnline_worker.spark.session", "firnline_worker.table_actions.create_tags"),
     ("Committer", "firnline_committer.examine.outputs", "firnline_committer.commit.attempts"),
     ("Console", "firnline_console.views.tables", "firnline_console.http.api"),
-    ("Local stack", "firnline_local_stack.servers.kafka", "firnline_local_stack.stack.state"),
+    ("Local stack", "firnline_local.servers.kafka", "firnline_local.stack.state"),
     ("Command line", "firnline_cli.shared.fleet", "firnline_cli.commands.look.tables"),
 ]
 

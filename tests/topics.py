@@ -12,7 +12,7 @@ from firnline_adapters.kafka.client import Header
 from firnline_adapters.records.signing import signer_here
 from firnline_domain.identity import bucket_of
 from firnline_domain.records.assignments import TOPIC, Board
-from firnline_local_stack.topics.topics import DEFAULT_BUCKETS
+from firnline_local.topics.topics import DEFAULT_BUCKETS
 from firnline_planner.drivers.kafka.clients import TRANSACTION_MS
 
 ELECTING = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)

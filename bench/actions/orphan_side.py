@@ -13,7 +13,7 @@ from firnline_domain.policy.table_action.remove_orphans import OrphanRemoval
 from firnline_domain.records.orders import TableOrder
 from firnline_iceberg.connection.connection import CatalogConnection
 from firnline_iceberg.table.catalog_client import Tables
-from firnline_local_stack.servers.artifacts import aws_bundle, iceberg_jar
+from firnline_local.servers.artifacts import aws_bundle, iceberg_jar
 from firnline_worker.table_actions.remove_orphans import OrphanRemover
 from pyspark.sql import SparkSession
 

@@ -18,9 +18,9 @@ from typing import Any
 import pyarrow as pa
 from firnline_iceberg.connection.connection import CatalogConnection
 from firnline_iceberg.removal.removal import QUARANTINE
-from firnline_local_stack.processes.ports import free_port
-from firnline_local_stack.processes.process import serving
-from firnline_local_stack.servers import catalog
+from firnline_local.processes.ports import free_port
+from firnline_local.processes.process import serving
+from firnline_local.servers import catalog
 from pyarrow import parquet as pq
 from pyiceberg.catalog.rest import RestCatalog
 

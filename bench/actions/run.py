@@ -25,10 +25,10 @@ from firnline_iceberg.commit.java_commits import JavaCommits
 from firnline_iceberg.connection.connection import CatalogConnection
 from firnline_iceberg.scan.planning import live_files
 from firnline_iceberg.table.catalog_client import Tables
-from firnline_local_stack.processes.ports import free_port
-from firnline_local_stack.processes.process import serving
-from firnline_local_stack.servers import catalog as catalogs
-from firnline_local_stack.servers.artifacts import iceberg_jar
+from firnline_local.processes.ports import free_port
+from firnline_local.processes.process import serving
+from firnline_local.servers import catalog as catalogs
+from firnline_local.servers.artifacts import iceberg_jar
 from firnline_worker.spark.java_api import JavaTables, SparkJvm
 from firnline_worker.table_actions.expire_snapshots import Expirer
 from firnline_worker.table_actions.remove_dangling_deletes import DanglingDeleteRemover

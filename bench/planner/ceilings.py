@@ -16,11 +16,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from firnline_local_stack.processes.command import Command
-from firnline_local_stack.processes.ports import free_port
-from firnline_local_stack.processes.process import Process, serving
-from firnline_local_stack.servers import catalog
-from firnline_local_stack.stack.parts import ReadyLine
+from firnline_local.processes.command import Command
+from firnline_local.processes.ports import free_port
+from firnline_local.processes.process import Process, serving
+from firnline_local.servers import catalog
+from firnline_local.stack.parts import ReadyLine
 
 from bench.planner.parts import rates
 from bench.planner.polling import commit, made

@@ -17,12 +17,12 @@ from firnline_adapters.kafka.client import MAX_MESSAGE_BYTES, Header
 from firnline_adapters.records.record_sizes import COMPRESSION
 from firnline_adapters.records.signing import signer_here
 from firnline_domain.identity import bucket_of
-from firnline_local_stack.processes.command import Command
-from firnline_local_stack.processes.ports import free_port
-from firnline_local_stack.processes.process import Process, serving
-from firnline_local_stack.servers import kafka
-from firnline_local_stack.stack.parts import ReadyLine
-from firnline_local_stack.topics.topics import make_topics
+from firnline_local.processes.command import Command
+from firnline_local.processes.ports import free_port
+from firnline_local.processes.process import Process, serving
+from firnline_local.servers import kafka
+from firnline_local.stack.parts import ReadyLine
+from firnline_local.topics.topics import make_topics
 
 BUCKETS = 8
 TOPIC = "file-changes"

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from firnline_local_stack.processes.process import Process
+from firnline_local.processes.process import Process
 
 from bench.planner import parts
 from bench.planner.stage import Stage, await_idle, broker, publish

@@ -25,10 +25,10 @@ from firnline_domain.identity import TableName
 from firnline_domain.records.events import RewriteCommitted
 from firnline_iceberg.java.api import load_table, rest_catalog
 from firnline_iceberg.java.jvm import IcebergJvm
-from firnline_local_stack.servers.artifacts import iceberg_jar
-from firnline_local_stack.stack import stack as stacks
-from firnline_local_stack.stack.stack import Stack
-from firnline_local_stack.topics.topics import buckets
+from firnline_local.servers.artifacts import iceberg_jar
+from firnline_local.stack import stack as stacks
+from firnline_local.stack.stack import Stack
+from firnline_local.topics.topics import buckets
 from pyiceberg.catalog.rest import RestCatalog
 
 from bench.policy.hours import (

@@ -18,7 +18,7 @@ from firnline_domain.errors import RetryLater
 from firnline_domain.records.events import RewriteCommitted, RewriteConflicted
 from firnline_iceberg.commit.java_commits import JavaCommits
 from firnline_iceberg.java.jvm import IcebergJvm
-from firnline_local_stack.servers.artifacts import iceberg_jar
+from firnline_local.servers.artifacts import iceberg_jar
 
 from bench.rewrite.child import Act, Question, serve
 

@@ -11,8 +11,8 @@ from firnline_adapters.in_memory import MemoryBroker, MemoryPublisher
 from firnline_adapters.observability.logs import start_logging
 from firnline_gateway.bootstrap import serve
 from firnline_gateway.settings import Settings
-from firnline_local_stack.processes.command import Command
-from firnline_local_stack.servers import catalog
+from firnline_local.processes.command import Command
+from firnline_local.servers import catalog
 
 
 def command(folder: Path, upstream: str, port: int) -> Command:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from firnline_local_stack.servers.artifacts import aws_bundle, iceberg_jar
+from firnline_local.servers.artifacts import aws_bundle, iceberg_jar
 
 
 def class_path(given: dict[str, Any]) -> str:

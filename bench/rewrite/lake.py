@@ -13,10 +13,10 @@ from firnline_iceberg.java.api import load_table, rest_catalog
 from firnline_iceberg.java.jvm import IcebergJvm
 from firnline_iceberg.table.catalog_client import Tables
 from firnline_iceberg.table.loaded_table import LoadedTable, TableGone
-from firnline_local_stack.processes.ports import free_port
-from firnline_local_stack.processes.process import serving
-from firnline_local_stack.servers import catalog
-from firnline_local_stack.servers.artifacts import iceberg_jar
+from firnline_local.processes.ports import free_port
+from firnline_local.processes.process import serving
+from firnline_local.servers import catalog
+from firnline_local.servers.artifacts import iceberg_jar
 
 from bench.rewrite import gateway_side
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from firnline_local_stack.servers.artifacts import Pin, cache_root, resolve
-from firnline_local_stack.servers.repository import repository_root
+from firnline_local.servers.artifacts import Pin, cache_root, resolve
+from firnline_local.servers.repository import repository_root
 
 BARE = Pin(
     "e0cc30fb0531eb0b59468dc0abf5b257533d2365b5e9f45e795edd707aa78c62",

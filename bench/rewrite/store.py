@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from firnline_local_stack.processes.ports import LOOPBACK
+from firnline_local.processes.ports import LOOPBACK
 
 REGION = "us-east-1"
 BUCKET = "bench"

@@ -22,8 +22,8 @@ import pyarrow.parquet as pq
 from firnline_domain.identity import TableName, normal_path
 from firnline_iceberg.java.api import content_file, load_table, rest_catalog
 from firnline_iceberg.java.jvm import IcebergJvm
-from firnline_local_stack.processes.command import Command
-from firnline_local_stack.servers.artifacts import iceberg_jar
+from firnline_local.processes.command import Command
+from firnline_local.servers.artifacts import iceberg_jar
 from py4j.protocol import Py4JJavaError
 
 from bench.rewrite.lake import NAMESPACE

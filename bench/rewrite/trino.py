@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from firnline_local_stack.processes.command import Command
-from firnline_local_stack.processes.ports import LOOPBACK
-from firnline_local_stack.servers.artifacts import Pin, cache_root, resolve
-from firnline_local_stack.servers.repository import repository_root
+from firnline_local.processes.command import Command
+from firnline_local.processes.ports import LOOPBACK
+from firnline_local.servers.artifacts import Pin, cache_root, resolve
+from firnline_local.servers.repository import repository_root
 
 # The newest server tarball that the repository has; later releases are not published there.
 PIN = Pin(

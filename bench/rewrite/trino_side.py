@@ -7,8 +7,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from firnline_local_stack.processes.ports import free_port
-from firnline_local_stack.processes.process import serving
+from firnline_local.processes.ports import free_port
+from firnline_local.processes.process import serving
 
 from bench.rewrite.child import Act, Question, serve
 from bench.rewrite.trino import Server

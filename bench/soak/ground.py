@@ -11,11 +11,11 @@ from pathlib import Path
 import pyarrow.fs as pafs
 from firnline_demo.lake import Lake
 from firnline_iceberg.connection.connection import NAME, CatalogConnection
-from firnline_local_stack.processes.ports import free_port
-from firnline_local_stack.processes.process import serving
-from firnline_local_stack.servers import catalog
-from firnline_local_stack.servers.artifacts import iceberg_jar
-from firnline_local_stack.stack import stack
+from firnline_local.processes.ports import free_port
+from firnline_local.processes.process import serving
+from firnline_local.servers import catalog
+from firnline_local.servers.artifacts import iceberg_jar
+from firnline_local.stack import stack
 
 from bench.rewrite import local_files
 from tests.kit.lake_catalog import s3_catalog

@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
-from firnline_local_stack.processes.ports import free_port
+from firnline_local.processes.ports import free_port
 
 from bench.rewrite.trino import QueryFailed, Server, unpack
 

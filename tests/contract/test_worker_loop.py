@@ -20,7 +20,7 @@ from firnline_domain.policy.fleet.lanes import Lane, topic_of
 from firnline_domain.ports import Inbox, Publisher
 from firnline_domain.records.orders import RewriteFiles
 from firnline_domain.settings.groups import Group
-from firnline_local_stack.topics.topics import make_topics
+from firnline_local.topics.topics import make_topics
 from firnline_worker.bootstrap import consumer_group, topics_of
 from firnline_worker.handlers import HEAVY_REWRITES, REWRITES
 from firnline_worker.loop import TaskLoop

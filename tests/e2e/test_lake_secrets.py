@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 import psutil
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
-from firnline_local_stack.stack.parts import SERVICES, Addresses
-from firnline_local_stack.stack.stack import running
-from firnline_local_stack.stack.state import StateDir
+from firnline_local.stack.parts import SERVICES, Addresses
+from firnline_local.stack.stack import running
+from firnline_local.stack.state import StateDir
 
 from tests.kit.lake_catalog import CREDENTIAL, LakeCatalog, Rules, lake_catalog
 from tests.kit.s3_server import s3_server

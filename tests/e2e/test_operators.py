@@ -33,8 +33,8 @@ from firnline_iceberg.scan.planning import live_files
 from firnline_iceberg.table.catalog_client import Tables
 from firnline_iceberg.table.loaded_table import LoadedTable
 from firnline_iceberg.table.write_format import SchemaChecksums
-from firnline_local_stack.stack.parts import SERVERS
-from firnline_local_stack.stack.stack import Stack, running
+from firnline_local.stack.parts import SERVERS
+from firnline_local.stack.stack import Stack, running
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.table import Table
 

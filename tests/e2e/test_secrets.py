@@ -14,10 +14,10 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 from firnline_adapters.kafka.client import KafkaInbox, KafkaPublisher
 from firnline_adapters.observability.logs import Log
 from firnline_domain.records.parts.summaries import TASK_ID
-from firnline_local_stack.stack import stack_processes
-from firnline_local_stack.stack.parts import SERVICES, Addresses, Settings, pick_ports
-from firnline_local_stack.stack.stack import Stack, running
-from firnline_local_stack.stack.state import StackRecord, StateDir
+from firnline_local.stack import stack_processes
+from firnline_local.stack.parts import SERVICES, Addresses, Settings, pick_ports
+from firnline_local.stack.stack import Stack, running
+from firnline_local.stack.state import StackRecord, StateDir
 from pyiceberg.catalog.rest import RestCatalog
 from redis import Redis
 

@@ -23,10 +23,10 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, OffsetSpec
 from firnline_adapters.kafka.connection import KafkaConnection, client_config
 from firnline_domain.records.parts.summaries import TASK_ID
-from firnline_local_stack.stack import stack_processes
-from firnline_local_stack.stack.parts import SERVICES, Settings
-from firnline_local_stack.stack.stack import Stack, running
-from firnline_local_stack.topics.topics import DEFAULT_BUCKETS, make_topics
+from firnline_local.stack import stack_processes
+from firnline_local.stack.parts import SERVICES, Settings
+from firnline_local.stack.stack import Stack, running
+from firnline_local.topics.topics import DEFAULT_BUCKETS, make_topics
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.table import Table
 

@@ -28,12 +28,12 @@ from firnline_domain.records.events import (
 )
 from firnline_domain.records.orders import RewriteFiles
 from firnline_domain.records.parts.summaries import TASK_ID
-from firnline_local_stack.processes.ports import free_port
-from firnline_local_stack.processes.process import serving
-from firnline_local_stack.servers import catalog
-from firnline_local_stack.stack.parts import SERVICES
-from firnline_local_stack.stack.stack import Stack, running
-from firnline_local_stack.topics.topics import DEFAULT_BUCKETS
+from firnline_local.processes.ports import free_port
+from firnline_local.processes.process import serving
+from firnline_local.servers import catalog
+from firnline_local.stack.parts import SERVICES
+from firnline_local.stack.stack import Stack, running
+from firnline_local.topics.topics import DEFAULT_BUCKETS
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.table import Table
 

@@ -16,7 +16,7 @@ from firnline_adapters.kafka.client import KafkaInbox, KafkaPublisher
 from firnline_adapters.observability.logs import Log
 from firnline_cli.__main__ import main
 from firnline_domain.records.orders import RewriteFiles
-from firnline_local_stack.processes.process import serving
+from firnline_local.processes.process import serving
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
 

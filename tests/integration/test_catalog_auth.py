@@ -22,7 +22,7 @@ from firnline_iceberg.java import errors as java_errors
 from firnline_iceberg.java.api import load_table, rest_catalog
 from firnline_iceberg.java.jvm import IcebergJvm
 from firnline_iceberg.table.catalog_client import Tables
-from firnline_local_stack.servers.artifacts import aws_bundle
+from firnline_local.servers.artifacts import aws_bundle
 from py4j.protocol import Py4JJavaError
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.schema import Schema

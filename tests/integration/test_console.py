@@ -29,10 +29,10 @@ from firnline_console.read_model.redis import RedisReadModel
 from firnline_console.read_model.redis_keys import Keys
 from firnline_console.settings import Settings
 from firnline_domain.identity import TableName, bucket_of
-from firnline_local_stack.processes.command import Command
-from firnline_local_stack.processes.ports import free_port
-from firnline_local_stack.processes.process import Process, serving
-from firnline_local_stack.topics.topics import make_topics
+from firnline_local.processes.command import Command
+from firnline_local.processes.ports import free_port
+from firnline_local.processes.process import Process, serving
+from firnline_local.topics.topics import make_topics
 from prometheus_client import REGISTRY
 
 from tests.examples import make

@@ -20,8 +20,8 @@ from firnline_domain.records.orders import RewriteFiles
 from firnline_domain.records.parts.tallies import FileTally, Tally
 from firnline_domain.records.states import TableAdvice
 from firnline_domain.settings.groups import Group
-from firnline_local_stack.processes.process import serving
-from firnline_local_stack.topics.topics import make_topics
+from firnline_local.processes.process import serving
+from firnline_local.topics.topics import make_topics
 
 from tests.services import service
 

@@ -17,10 +17,10 @@ from firnline_adapters.observability.logs import Log
 from firnline_domain.records.assignments import Board
 from firnline_domain.records.orders import MoveTable, PauseMaintenance
 from firnline_domain.records.pauses import FLEET
-from firnline_local_stack.processes.ports import free_port
-from firnline_local_stack.processes.process import serving
-from firnline_local_stack.servers import kafka as broker
-from firnline_local_stack.topics.topics import make_topics
+from firnline_local.processes.ports import free_port
+from firnline_local.processes.process import serving
+from firnline_local.servers import kafka as broker
+from firnline_local.topics.topics import make_topics
 from firnline_schemas.topics import all_topics
 
 from tests.integration.test_planner_kill import (
@@ -70,7 +70,7 @@ def listener(own_kafka: str, script: Script) -> Iterator[Listener]:
 
 def add_buckets(kafka: str) -> None:
     """As an operator does; return when some planner has each."""
-    command = (sys.executable, "-m", "firnline_local_stack.topics.topics", "--buckets", str(MORE))
+    command = (sys.executable, "-m", "firnline_local.topics.topics", "--buckets", str(MORE))
     subprocess.run(command, env={"FIRNLINE_KAFKA": kafka}, check=True, timeout=60)
     deadline_s = time.monotonic() + 60
     while len(board(kafka).loads()) < MORE:

@@ -24,7 +24,7 @@ from firnline_domain.identity import Scope, TableName
 from firnline_domain.records.events import FilesChanged
 from firnline_domain.records.orders import RewriteFiles
 from firnline_domain.settings.thresholds import Thresholds
-from firnline_local_stack.processes.process import Process
+from firnline_local.processes.process import Process
 from firnline_planner.bucket.inputs import Reader
 from firnline_planner.watchdog import STALLED
 

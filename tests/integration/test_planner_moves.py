@@ -16,7 +16,7 @@ from firnline_domain.identity import bucket_of
 from firnline_domain.records.assignments import Board
 from firnline_domain.records.orders import MoveTable, PauseMaintenance
 from firnline_domain.records.pauses import HoldReason
-from firnline_local_stack.processes.process import Process
+from firnline_local.processes.process import Process
 
 from tests.integration.test_planner_kill import (
     BUCKETS,

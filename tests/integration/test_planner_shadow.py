@@ -21,9 +21,9 @@ from firnline_domain.records.events import ChangeKind, FilesChanged, PartitionCh
 from firnline_domain.records.orders import RewriteFiles
 from firnline_domain.records.parts.tallies import FileTally, Tally
 from firnline_domain.records.states import TableAdvice, TableState
-from firnline_local_stack.processes.command import Command
-from firnline_local_stack.processes.process import serving
-from firnline_local_stack.stack.parts import ReadyLine
+from firnline_local.processes.command import Command
+from firnline_local.processes.process import serving
+from firnline_local.stack.parts import ReadyLine
 
 pytestmark = pytest.mark.stack
 

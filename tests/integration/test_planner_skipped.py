@@ -22,9 +22,9 @@ from firnline_domain.identity import Scope, TableName, bucket_of
 from firnline_domain.records.events import ChangeKind, FilesChanged, PartitionChange
 from firnline_domain.records.parts.tallies import FileTally, Tally
 from firnline_domain.records.states import TableState
-from firnline_local_stack.processes.command import Command
-from firnline_local_stack.processes.process import serving
-from firnline_local_stack.stack.parts import ReadyLine
+from firnline_local.processes.command import Command
+from firnline_local.processes.process import serving
+from firnline_local.stack.parts import ReadyLine
 
 from tests.topics import forget
 

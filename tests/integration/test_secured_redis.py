@@ -15,9 +15,9 @@ from firnline_adapters.config.redaction import redacted
 from firnline_adapters.redis.client import redis_client
 from firnline_adapters.redis.leases import PREFIX, RedisLeases
 from firnline_domain.errors import Misconfigured
-from firnline_local_stack.processes.ports import LOOPBACK, free_port
-from firnline_local_stack.processes.process import serving
-from firnline_local_stack.servers import redis as server
+from firnline_local.processes.ports import LOOPBACK, free_port
+from firnline_local.processes.process import serving
+from firnline_local.servers import redis as server
 
 from tests.kit.tls_terminator import tls_before
 

@@ -15,11 +15,11 @@ from pathlib import Path
 import psutil
 import pytest
 from confluent_kafka.admin import AdminClient
-from firnline_local_stack.processes.ports import is_open
-from firnline_local_stack.processes.process import NotReady
-from firnline_local_stack.stack import stack_processes
-from firnline_local_stack.stack.stack import Stack, attach, running
-from firnline_local_stack.stack.state import AlreadyRunning, StateDir
+from firnline_local.processes.ports import is_open
+from firnline_local.processes.process import NotReady
+from firnline_local.stack import stack_processes
+from firnline_local.stack.stack import Stack, attach, running
+from firnline_local.stack.state import AlreadyRunning, StateDir
 from firnline_schemas.topics import all_topics
 from redis import Redis
 

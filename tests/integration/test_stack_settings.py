@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 import yaml
 from firnline_adapters.config.settings import all_settings, from_environment
-from firnline_local_stack.servers.artifacts import pins
-from firnline_local_stack.stack.parts import ALL, SERVICES, Addresses, command_of, pick_ports
-from firnline_local_stack.stack.state import StateDir
+from firnline_local.servers.artifacts import pins
+from firnline_local.stack.parts import ALL, SERVICES, Addresses, command_of, pick_ports
+from firnline_local.stack.state import StateDir
 
 ROOT = Path(__file__).parents[2]
 IMAGE_CACHE = "/opt/firnline/artifacts"  # below XDG_CACHE_HOME of infra/docker/Dockerfile

@@ -17,8 +17,8 @@ from firnline_adapters.records.codec import encode
 from firnline_adapters.records.signing import signer_here
 from firnline_domain.policy.fleet.worker_memory import VALID_MS, Steps
 from firnline_domain.records.orders import SizeWorkers
-from firnline_local_stack.stack.stack import Stack, running
-from firnline_local_stack.topics.topics import DEFAULT_BUCKETS
+from firnline_local.stack.stack import Stack, running
+from firnline_local.topics.topics import DEFAULT_BUCKETS
 from firnline_worker.settings import Settings
 
 pytestmark = pytest.mark.stack
@@ -173,7 +173,7 @@ def test_the_newest_word_of_each_bucket_counts_for_three_days(kafka: str) -> Non
 
 
 def test_the_sizes_that_growth_begins_with_are_the_workers_own() -> None:
-    from firnline_local_stack.stack.worker_size import DEFAULTS
+    from firnline_local.stack.worker_size import DEFAULTS
 
     assert {
         "FIRNLINE_HEAP_BYTES": str(Settings.heap_bytes),

@@ -14,7 +14,7 @@ from firnline_adapters.kafka_admin.topics import require_topics
 from firnline_domain.errors import Misconfigured
 from firnline_domain.policy.fleet.lanes import TOPICS, Lane, topic_of, topics_of_group
 from firnline_domain.settings.groups import groups_of, named
-from firnline_local_stack.topics.topics import DEFAULT_BUCKETS, WrongPartitions, make_topics
+from firnline_local.topics.topics import DEFAULT_BUCKETS, WrongPartitions, make_topics
 from firnline_schemas.codec import all_schemas
 from firnline_schemas.topics import all_topics, topic
 
@@ -61,7 +61,7 @@ def test_a_group_has_topics_like_those_of_the_default_one(kafka: str) -> None:
     with pytest.raises(Misconfigured, match=rf"rewrite-tasks.{name} is not there") as missing:
         require_topics(kafka, topics_of_group(name), DEFAULT_BUCKETS)
     assert "firnline topics" in str(missing.value)
-    command = (sys.executable, "-m", "firnline_local_stack.topics.topics")
+    command = (sys.executable, "-m", "firnline_local.topics.topics")
     env = {**os.environ, "FIRNLINE_KAFKA": kafka, "FIRNLINE_GROUPS": f"{name}=2.5,default"}
     subprocess.run(command, env=env, check=True)
     require_topics(kafka, topics_of_group(name), DEFAULT_BUCKETS)
@@ -77,7 +77,7 @@ def test_a_group_has_topics_like_those_of_the_default_one(kafka: str) -> None:
 
 
 def test_groups_that_cannot_be_read_make_no_topics(kafka: str) -> None:
-    command = (sys.executable, "-m", "firnline_local_stack.topics.topics")
+    command = (sys.executable, "-m", "firnline_local.topics.topics")
     env = {**os.environ, "FIRNLINE_KAFKA": kafka, "FIRNLINE_GROUPS": "ETL"}
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 1

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import psutil
 import pytest
-from firnline_local_stack.processes.ports import is_open
-from firnline_local_stack.stack import stack_processes
-from firnline_local_stack.stack.parts import SERVERS
-from firnline_local_stack.stack.stack import detach, down
+from firnline_local.processes.ports import is_open
+from firnline_local.stack import stack_processes
+from firnline_local.stack.parts import SERVERS
+from firnline_local.stack.stack import detach, down
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 

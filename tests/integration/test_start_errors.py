@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from firnline_local_stack.processes.ports import LOOPBACK, free_port
+from firnline_local.processes.ports import LOOPBACK, free_port
 
 from tests.kit.picky_catalog import PickyCatalog, picky_catalog
 

@@ -17,7 +17,7 @@ import pytest
 import trustme
 from firnline_adapters.config.tls import server_context
 from firnline_domain.errors import Misconfigured
-from firnline_local_stack.processes.ports import LOOPBACK, free_port
+from firnline_local.processes.ports import LOOPBACK, free_port
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.schema import Schema
 

@@ -17,10 +17,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from firnline_iceberg.storage.arrow_file_io import LakeFileIO
-from firnline_local_stack.processes.command import Command
-from firnline_local_stack.processes.ports import LOOPBACK, free_port, is_open
-from firnline_local_stack.processes.process import serving
-from firnline_local_stack.servers.artifacts import cache_root
+from firnline_local.processes.command import Command
+from firnline_local.processes.ports import LOOPBACK, free_port, is_open
+from firnline_local.processes.process import serving
+from firnline_local.servers.artifacts import cache_root
 
 AZURITE, AZURITE_VERSION = "azurite", "3.35.0"
 AZURITE_SHA512 = (

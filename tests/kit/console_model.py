@@ -9,9 +9,9 @@ import pytest
 from firnline_console.read_model.port import Limits
 from firnline_console.read_model.redis import RedisReadModel
 from firnline_console.read_model.redis_keys import Keys
-from firnline_local_stack.processes.ports import free_port
-from firnline_local_stack.processes.process import serving
-from firnline_local_stack.servers import redis
+from firnline_local.processes.ports import free_port
+from firnline_local.processes.process import serving
+from firnline_local.servers import redis
 from redis import Redis
 
 

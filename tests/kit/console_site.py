@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from firnline_cli.__main__ import main
 from firnline_console.http.api import Api
 from firnline_console.read_model.port import Built
-from firnline_local_stack.processes.ports import free_port
+from firnline_local.processes.ports import free_port
 from rich.console import Console
 
 from tests.kit.console_model import TestReadModel

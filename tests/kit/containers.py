@@ -13,10 +13,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from firnline_local_stack.processes.command import Probe
-from firnline_local_stack.processes.ports import LOOPBACK, free_port
-from firnline_local_stack.processes.process import POLL_S, NotReady
-from firnline_local_stack.servers import catalog, kafka, redis
+from firnline_local.processes.command import Probe
+from firnline_local.processes.ports import LOOPBACK, free_port
+from firnline_local.processes.process import POLL_S, NotReady
+from firnline_local.servers import catalog, kafka, redis
 
 PULL_AND_START_S = 300.0
 INNER_CATALOG_PORT = 8181

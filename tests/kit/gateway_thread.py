@@ -17,7 +17,7 @@ from firnline_adapters.observability.logs import Log
 from firnline_domain.records.events import TableCommitted
 from firnline_gateway import bootstrap
 from firnline_gateway.settings import Settings
-from firnline_local_stack.processes.ports import free_port
+from firnline_local.processes.ports import free_port
 
 WAIT_S = 30.0
 

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pyarrow.fs as pafs
 from firnline_iceberg.storage.arrow_file_io import LakeFileIO
-from firnline_local_stack.processes.command import Command
-from firnline_local_stack.processes.ports import LOOPBACK, free_port
-from firnline_local_stack.processes.process import serving
-from firnline_local_stack.servers import catalog
-from firnline_local_stack.servers.artifacts import Pin, cache_root, classpath, resolve
-from firnline_local_stack.servers.java import java
-from firnline_local_stack.servers.repository import repository_root
+from firnline_local.processes.command import Command
+from firnline_local.processes.ports import LOOPBACK, free_port
+from firnline_local.processes.process import serving
+from firnline_local.servers import catalog
+from firnline_local.servers.artifacts import Pin, cache_root, classpath, resolve
+from firnline_local.servers.java import java
+from firnline_local.servers.repository import repository_root
 
 JARS = (  # beside the client's, which the catalog has as well
     Pin("ae2406c544825b7734b8aad4f87eff60d9ec422284f0b16c2856032083b63c77",

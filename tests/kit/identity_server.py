@@ -18,7 +18,7 @@ from urllib.parse import parse_qs, unquote
 
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
-from firnline_local_stack.processes.ports import LOOPBACK
+from firnline_local.processes.ports import LOOPBACK
 
 from tests.kit.s3_server import Keys, S3Server
 

@@ -28,12 +28,12 @@ from urllib.parse import parse_qs, urlsplit
 from urllib.request import Request, urlopen
 
 from firnline_iceberg.connection.connection import CatalogConnection
-from firnline_local_stack.processes.command import Command
-from firnline_local_stack.processes.ports import LOOPBACK, free_port
-from firnline_local_stack.processes.process import serving
-from firnline_local_stack.servers import catalog
-from firnline_local_stack.servers.artifacts import Pin, cache_root, resolve
-from firnline_local_stack.servers.repository import repository_root
+from firnline_local.processes.command import Command
+from firnline_local.processes.ports import LOOPBACK, free_port
+from firnline_local.processes.process import serving
+from firnline_local.servers import catalog
+from firnline_local.servers.artifacts import Pin, cache_root, resolve
+from firnline_local.servers.repository import repository_root
 
 from tests.kit.s3_server import BUCKET, Keys, S3Server
 

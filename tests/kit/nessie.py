@@ -12,10 +12,10 @@ from typing import Any
 from urllib.error import HTTPError
 
 from firnline_iceberg.connection.connection import CatalogConnection
-from firnline_local_stack.processes.command import Command
-from firnline_local_stack.processes.ports import LOOPBACK
-from firnline_local_stack.servers.artifacts import Pin, cache_root, resolve
-from firnline_local_stack.servers.repository import repository_root
+from firnline_local.processes.command import Command
+from firnline_local.processes.ports import LOOPBACK
+from firnline_local.servers.artifacts import Pin, cache_root, resolve
+from firnline_local.servers.repository import repository_root
 
 from bench.rewrite.javas import homes, oldest_from
 from tests.kit.s3_server import REGION, S3Server

@@ -33,9 +33,9 @@ from firnline_domain.records.orders import (
 from firnline_domain.records.parts.tallies import FileTally, Tally
 from firnline_domain.records.states import TableState
 from firnline_domain.settings.thresholds import Thresholds
-from firnline_local_stack.processes.command import Command
-from firnline_local_stack.processes.process import serving
-from firnline_local_stack.stack.parts import ReadyLine
+from firnline_local.processes.command import Command
+from firnline_local.processes.process import serving
+from firnline_local.stack.parts import ReadyLine
 from firnline_planner.bucket.inputs import Reader
 from firnline_planner.drivers.faust.driver import FaustStore
 from firnline_planner.state.stores import MAX_VALUE_BYTES

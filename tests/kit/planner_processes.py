@@ -18,9 +18,9 @@ from firnline_domain.records.events import ChangeKind, FilesChanged, PartitionCh
 from firnline_domain.records.orders import ResyncTable, RewriteFiles
 from firnline_domain.records.parts.tallies import FileTally, Tally
 from firnline_domain.records.states import TableState
-from firnline_local_stack.processes.command import Command
-from firnline_local_stack.processes.process import Process, serving
-from firnline_local_stack.stack.parts import ReadyLine
+from firnline_local.processes.command import Command
+from firnline_local.processes.process import Process, serving
+from firnline_local.stack.parts import ReadyLine
 
 SEED = int(os.environ.get("FIRNLINE_KILL_SEED", "20261122"))
 BUCKETS = 8

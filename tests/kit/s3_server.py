@@ -26,10 +26,10 @@ from tempfile import TemporaryDirectory
 from botocore.auth import S3SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
-from firnline_local_stack.processes.command import Command
-from firnline_local_stack.processes.ports import LOOPBACK, free_port, is_open
-from firnline_local_stack.processes.process import serving
-from firnline_local_stack.servers.artifacts import cache_root
+from firnline_local.processes.command import Command
+from firnline_local.processes.ports import LOOPBACK, free_port, is_open
+from firnline_local.processes.process import serving
+from firnline_local.servers.artifacts import cache_root
 
 MODULE = "github.com/versity/versitygw"
 VERSION = "v1.8.0"

@@ -35,10 +35,10 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from firnline_adapters.kafka.connection import KafkaConnection, client_config
 from firnline_adapters.kafka_admin.acls import SERVICES, Acl, acls
-from firnline_local_stack.processes.ports import LOOPBACK, free_port, is_open
-from firnline_local_stack.processes.process import serving
-from firnline_local_stack.servers import kafka
-from firnline_local_stack.topics.topics import topics_with
+from firnline_local.processes.ports import LOOPBACK, free_port, is_open
+from firnline_local.processes.process import serving
+from firnline_local.servers import kafka
+from firnline_local.topics.topics import topics_with
 
 ADMIN = "admin"
 PREFIX = "firnline-"

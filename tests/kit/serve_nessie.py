@@ -12,8 +12,8 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from firnline_local_stack.processes.ports import free_port
-from firnline_local_stack.processes.process import serving
+from firnline_local.processes.ports import free_port
+from firnline_local.processes.process import serving
 
 from tests.kit.identity_server import IdentityServer, Rules, identity_server
 from tests.kit.nessie import Nessie

@@ -13,7 +13,7 @@ from typing import Any
 
 from firnline_adapters import service as beginning
 from firnline_adapters.config.settings import declared
-from firnline_local_stack.processes.command import Command
+from firnline_local.processes.command import Command
 
 ROOT = Path(__file__).parents[2]
 

@@ -30,7 +30,7 @@ from firnline_iceberg.java.jvm import IcebergJvm
 from firnline_iceberg.outputs.names import Run
 from firnline_iceberg.table.loaded_table import LoadedTable
 from firnline_iceberg.table.write_format import SchemaChecksums
-from firnline_local_stack.servers.artifacts import iceberg_jar
+from firnline_local.servers.artifacts import iceberg_jar
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.manifest import (
     DataFile,

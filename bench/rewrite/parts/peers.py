@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from firnline_local_stack.servers.artifacts import BadArtifact, RepositoryAway
+from firnline_local.servers.artifacts import BadArtifact, RepositoryAway
 
 from bench.rewrite import javas, trino
 from bench.rewrite.benchmark_runs import BenchmarkRun, arriving

@@ -24,11 +24,11 @@ from firnline_domain.records.parts.tallies import DEFAULT_TARGET_BYTES, FRAGMENT
 from firnline_domain.records.results import RewriteFinished, TaskFailed
 from firnline_iceberg.scan.planning import live_files
 from firnline_iceberg.table.catalog_client import Tables
-from firnline_local_stack.processes.command import Command
-from firnline_local_stack.processes.process import Process, serving
-from firnline_local_stack.stack import stack as stacks
-from firnline_local_stack.stack.stack import Stack
-from firnline_local_stack.topics.topics import buckets
+from firnline_local.processes.command import Command
+from firnline_local.processes.process import Process, serving
+from firnline_local.stack import stack as stacks
+from firnline_local.stack.stack import Stack
+from firnline_local.topics.topics import buckets
 from pyiceberg.catalog.rest import RestCatalog
 
 from bench.rewrite import stream_side

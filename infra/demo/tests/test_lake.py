@@ -9,7 +9,7 @@ from firnline_demo import lake
 from firnline_demo.lake import Lake
 from firnline_domain.commits.load_header import MARK
 from firnline_domain.errors import Misconfigured
-from firnline_local_stack.stack.parts import GATEWAY, SERVICES
+from firnline_local.stack.parts import GATEWAY, SERVICES
 
 URI, SECRET = "http://catalog.example/iceberg", "cAnAry-demo"
 FILE = f'[catalogs.my-lake]\nuri = "{URI}"\ncredential = "me:{SECRET}"\n'

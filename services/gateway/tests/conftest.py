@@ -21,7 +21,7 @@ from firnline_gateway import bootstrap
 from firnline_gateway.handlers import Gateway
 from firnline_gateway.rest.call import Call
 from firnline_gateway.settings import Settings
-from firnline_local_stack.processes.ports import free_port
+from firnline_local.processes.ports import free_port
 
 RECORDED = Path(__file__).parent / "recorded"
 SNAPSHOT = 7221073864782945431

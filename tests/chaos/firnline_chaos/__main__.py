@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from firnline_local_stack.servers.artifacts import iceberg_jar
+from firnline_local.servers.artifacts import iceberg_jar
 
 from firnline_chaos import report
 from firnline_chaos.lakes import LAKES

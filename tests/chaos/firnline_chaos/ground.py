@@ -9,11 +9,11 @@ from pathlib import Path
 
 import psutil
 from firnline_iceberg.connection.connection import NAME, CatalogConnection
-from firnline_local_stack.servers.artifacts import iceberg_jar
-from firnline_local_stack.stack import stack_processes
-from firnline_local_stack.stack.parts import SERVICES, pick_ports
-from firnline_local_stack.stack.stack import Stack, running
-from firnline_local_stack.stack.state import StackRecord, StateDir
+from firnline_local.servers.artifacts import iceberg_jar
+from firnline_local.stack import stack_processes
+from firnline_local.stack.parts import SERVICES, pick_ports
+from firnline_local.stack.stack import Stack, running
+from firnline_local.stack.state import StackRecord, StateDir
 
 from firnline_chaos.catalog_proxy import CatalogProxy, Journal
 from firnline_chaos.lake import SecuredLake, proxied

@@ -14,9 +14,9 @@ from typing import Protocol
 
 from firnline_demo.lake import Lake
 from firnline_iceberg.connection.connection import CatalogConnection
-from firnline_local_stack.processes.ports import LOOPBACK, free_port
-from firnline_local_stack.servers.artifacts import aws_bundle
-from firnline_local_stack.stack.state import StateDir
+from firnline_local.processes.ports import LOOPBACK, free_port
+from firnline_local.servers.artifacts import aws_bundle
+from firnline_local.stack.state import StateDir
 
 from firnline_chaos.catalog_proxy import CatalogProxy, Journal
 from firnline_chaos.own_parts import OwnPart, own_part

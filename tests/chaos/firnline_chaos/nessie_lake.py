@@ -12,9 +12,9 @@ from email.message import Message
 from pathlib import Path
 
 from firnline_demo.lake import Lake
-from firnline_local_stack.processes.command import Command
-from firnline_local_stack.processes.ports import free_port
-from firnline_local_stack.stack.state import StateDir
+from firnline_local.processes.command import Command
+from firnline_local.processes.ports import free_port
+from firnline_local.stack.state import StateDir
 
 from firnline_chaos.catalog_proxy import Answer, Journal
 from firnline_chaos.lake import TOKEN_S, SecuredLake, Storage, proxied, storage_of

@@ -9,14 +9,14 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from firnline_local_stack.processes.command import Command
-from firnline_local_stack.processes.ports import LOOPBACK, free_port
-from firnline_local_stack.processes.process import NotReady
-from firnline_local_stack.stack import stack_processes
-from firnline_local_stack.stack.parts import Addresses, ReadyLine, Settings, command_of
-from firnline_local_stack.stack.state import StateDir
-from firnline_local_stack.stack.supervised_part import SupervisedPart
-from firnline_local_stack.stack.supervisor import quiet
+from firnline_local.processes.command import Command
+from firnline_local.processes.ports import LOOPBACK, free_port
+from firnline_local.processes.process import NotReady
+from firnline_local.stack import stack_processes
+from firnline_local.stack.parts import Addresses, ReadyLine, Settings, command_of
+from firnline_local.stack.state import StateDir
+from firnline_local.stack.supervised_part import SupervisedPart
+from firnline_local.stack.supervisor import quiet
 
 GATEWAY_2 = "gateway-2"
 TICK_S = 0.1

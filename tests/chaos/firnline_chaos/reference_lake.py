@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from firnline_demo.lake import Lake
-from firnline_local_stack.processes.ports import free_port
-from firnline_local_stack.servers import catalog
-from firnline_local_stack.stack.state import StateDir
+from firnline_local.processes.ports import free_port
+from firnline_local.servers import catalog
+from firnline_local.stack.state import StateDir
 
 from firnline_chaos.catalog_proxy import Journal
 from firnline_chaos.lake import TOKEN_S, SecuredLake, proxied, storage_of

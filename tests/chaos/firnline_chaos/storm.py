@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import psutil
-from firnline_local_stack.processes.process import NotReady
+from firnline_local.processes.process import NotReady
 
 from firnline_chaos.faults import FAULTS, Fault
 from firnline_chaos.ground import Ground

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from firnline_local_stack.servers.artifacts import aws_bundle, classpath, iceberg_jar
+from firnline_local.servers.artifacts import aws_bundle, classpath, iceberg_jar
 
 from tests.kit import s3_server as s3
 from tests.kit.lake_catalog import LakeCatalog, Rules, lake_catalog

@@ -24,7 +24,7 @@ from firnline_iceberg.commit.java_commits import JavaCommits
 from firnline_iceberg.java.api import rest_catalog
 from firnline_iceberg.java.jvm import IcebergJvm
 from firnline_iceberg.table.catalog_client import Tables
-from firnline_local_stack.processes.ports import free_port
+from firnline_local.processes.ports import free_port
 from firnline_standalone.bootstrap import keep_apart
 from py4j import java_gateway, protocol
 from pyspark.errors.exceptions.captured import capture_sql_exception

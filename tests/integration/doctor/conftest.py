@@ -15,8 +15,8 @@ from firnline_adapters.kafka.client import KafkaPublisher
 from firnline_adapters.kafka.connection import KafkaConnection
 from firnline_adapters.records.signing import signer_here
 from firnline_cli.__main__ import main
-from firnline_local_stack.servers.java import java
-from firnline_local_stack.topics.topics import DEFAULT_BUCKETS, make_topics
+from firnline_local.servers.java import java
+from firnline_local.topics.topics import DEFAULT_BUCKETS, make_topics
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField

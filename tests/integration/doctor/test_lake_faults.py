@@ -14,8 +14,8 @@ from urllib.request import urlopen
 
 import pytest
 import trustme
-from firnline_local_stack.servers.artifacts import cache_root, pins, resolve
-from firnline_local_stack.servers.repository import repository_root
+from firnline_local.servers.artifacts import cache_root, pins, resolve
+from firnline_local.servers.repository import repository_root
 
 from tests.integration.doctor.conftest import asked, failures
 from tests.kit.picky_catalog import PickyCatalog, picky_catalog

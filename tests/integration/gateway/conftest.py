@@ -12,11 +12,11 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 from firnline_adapters.records.codec import RecordCodec
 from firnline_domain.records.events import TableCommitted
-from firnline_local_stack.processes.command import Command
-from firnline_local_stack.processes.ports import free_port
-from firnline_local_stack.processes.process import serving
-from firnline_local_stack.servers import catalog
-from firnline_local_stack.topics.topics import make_topics
+from firnline_local.processes.command import Command
+from firnline_local.processes.ports import free_port
+from firnline_local.processes.process import serving
+from firnline_local.servers import catalog
+from firnline_local.topics.topics import make_topics
 from pyiceberg.catalog.rest import RestCatalog
 
 BUCKETS = 8

@@ -16,10 +16,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from confluent_kafka.admin import AdminClient
-from firnline_local_stack.processes.ports import free_port
-from firnline_local_stack.processes.process import serving
-from firnline_local_stack.servers import catalog, kafka
-from firnline_local_stack.topics.topics import make_topics
+from firnline_local.processes.ports import free_port
+from firnline_local.processes.process import serving
+from firnline_local.servers import catalog, kafka
+from firnline_local.topics.topics import make_topics
 from pyiceberg.catalog.rest import RestCatalog
 
 from .conftest import BUCKETS, Events, gateway_command

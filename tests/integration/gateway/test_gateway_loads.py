@@ -31,8 +31,8 @@ from firnline_gateway.reads import scans as scans_module
 from firnline_gateway.reads.table_loads import HOLD_MS
 from firnline_gateway.settings import Settings
 from firnline_iceberg.table.catalog_client import Tables
-from firnline_local_stack.processes.ports import free_port
-from firnline_local_stack.servers import catalog
+from firnline_local.processes.ports import free_port
+from firnline_local.servers import catalog
 from firnline_planner.bucket.bucket import Bucket
 from pyiceberg.catalog.rest import RestCatalog
 from pyspark.sql import SparkSession

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from firnline_local_stack.topics.topics import DEFAULT_BUCKETS, make_topics
+from firnline_local.topics.topics import DEFAULT_BUCKETS, make_topics
 
 from tests.kit.secured_kafka import ADMIN, SecuredKafka, secured_kafka
 

@@ -19,7 +19,7 @@ from firnline_adapters.kafka_admin.replication import Replication
 from firnline_adapters.observability.logs import Log
 from firnline_cli.__main__ import main
 from firnline_domain.errors import Misconfigured
-from firnline_local_stack.topics.topics import make_topics
+from firnline_local.topics.topics import make_topics
 from firnline_planner.drivers.kafka import changelog
 from firnline_planner.drivers.kafka.clients import KafkaClients
 from firnline_schemas.topics import all_topics

@@ -20,9 +20,9 @@ from firnline_cli.__main__ import main
 from firnline_cli.shared.topic_reader import KafkaTopics
 from firnline_domain.identity import TableName
 from firnline_domain.records.orders import ResyncTable
-from firnline_local_stack.servers import artifacts
-from firnline_local_stack.servers.java import java
-from firnline_local_stack.servers.repository import repository_root
+from firnline_local.servers import artifacts
+from firnline_local.servers.java import java
+from firnline_local.servers.repository import repository_root
 
 from tests.kit.secured_kafka import ADMIN, PASSWORDS, PREFIX, SecuredKafka
 

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 from firnline_adapters.kafka.connection import KafkaConnection
-from firnline_local_stack.processes.ports import LOOPBACK, free_port
-from firnline_local_stack.stack.parts import SERVICES
+from firnline_local.processes.ports import LOOPBACK, free_port
+from firnline_local.stack.parts import SERVICES
 
 from tests.kit.secured_kafka import PASSWORDS, PREFIX, SecuredKafka
 

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 from firnline_cli.__main__ import main
 from firnline_domain.errors import Misconfigured
-from firnline_local_stack.topics.topic_options import (
+from firnline_local.topics.topic_options import (
     TopicOptions,
     config_of,
     options_here,

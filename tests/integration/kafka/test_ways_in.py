@@ -15,7 +15,7 @@ from firnline_adapters.kafka.topic_reader import FullTopicReader
 from firnline_adapters.observability.logs import Log
 from firnline_domain.errors import Misconfigured
 from firnline_domain.records.orders import ResyncTable
-from firnline_local_stack.topics.topics import DEFAULT_BUCKETS
+from firnline_local.topics.topics import DEFAULT_BUCKETS
 from firnline_planner.drivers.faust.security import aiokafka_options
 
 from tests.kit.names import TABLE

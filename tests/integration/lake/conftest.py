@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 from firnline_iceberg.java.jvm import IcebergJvm
-from firnline_local_stack.processes.ports import free_port
-from firnline_local_stack.processes.process import serving
-from firnline_local_stack.servers.artifacts import aws_bundle
+from firnline_local.processes.ports import free_port
+from firnline_local.processes.process import serving
+from firnline_local.servers.artifacts import aws_bundle
 
 from tests.kit.lake_pair import Pair, pair
 from tests.kit.nessie import Nessie

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from firnline_iceberg.java.jvm import IcebergJvm
-from firnline_local_stack.servers.artifacts import aws_bundle
+from firnline_local.servers.artifacts import aws_bundle
 
 from tests.kit.identity_server import IdentityServer, Rules, identity_server
 from tests.kit.lake_catalog import LakeCatalog, lake_catalog

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 from firnline_iceberg.connection.connection import CatalogConnection
-from firnline_local_stack.processes.ports import free_port
-from firnline_local_stack.processes.process import serving
+from firnline_local.processes.ports import free_port
+from firnline_local.processes.process import serving
 from pyiceberg.catalog.rest import RestCatalog
 
 from tests.kit.identity_server import SECRET, Rules, identity_server

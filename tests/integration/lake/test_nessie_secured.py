@@ -13,8 +13,8 @@ from urllib.request import urlopen
 import pytest
 from firnline_iceberg.connection.connection import CatalogConnection
 from firnline_iceberg.java.jvm import IcebergJvm
-from firnline_local_stack.processes.ports import free_port
-from firnline_local_stack.processes.process import serving
+from firnline_local.processes.ports import free_port
+from firnline_local.processes.process import serving
 
 from tests.kit.identity_server import SECRET, IdentityServer, Rules, identity_server
 from tests.kit.lake_pair import LakeTable, Pair, pair

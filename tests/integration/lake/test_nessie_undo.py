@@ -22,9 +22,9 @@ from firnline_iceberg.commit.rewrite import task_ids
 from firnline_iceberg.connection.connection import CatalogConnection
 from firnline_iceberg.java.jvm import IcebergJvm
 from firnline_iceberg.scan.planning import live_files
-from firnline_local_stack.processes.ports import free_port
-from firnline_local_stack.processes.process import serving
-from firnline_local_stack.stack.stack import Stack, running
+from firnline_local.processes.ports import free_port
+from firnline_local.processes.process import serving
+from firnline_local.stack.stack import Stack, running
 
 from tests.kit.identity_server import SECRET, IdentityServer, Rules, identity_server
 from tests.kit.lake_pair import LakeTable, Pair, pair

@@ -22,9 +22,9 @@ from firnline_domain.policy.fleet.lanes import Lane, topic_of, topics_of_group
 from firnline_domain.records.orders import CompareRows, PauseMaintenance, RewriteFiles
 from firnline_domain.records.results import RewriteFinished
 from firnline_domain.settings.groups import Group
-from firnline_local_stack.processes.command import Command
-from firnline_local_stack.processes.process import NotReady, Process, serving
-from firnline_local_stack.topics.topics import make_topics
+from firnline_local.processes.command import Command
+from firnline_local.processes.process import NotReady, Process, serving
+from firnline_local.topics.topics import make_topics
 
 from tests.kit.with_constants import with_constants
 from tests.topics import forget

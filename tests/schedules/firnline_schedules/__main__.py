@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from firnline_local_stack.servers import artifacts
+from firnline_local.servers import artifacts
 
 from firnline_schedules.ground import Ground
 from firnline_schedules.lab import Lab, replayed

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 import pytest
 from firnline_cli.shared import probes as _probes
 from firnline_cli.shared.probes import NO_ANSWER, probes
-from firnline_local_stack.processes.ports import LOOPBACK
-from firnline_local_stack.stack.state import PartRecord, StackRecord
+from firnline_local.processes.ports import LOOPBACK
+from firnline_local.stack.state import PartRecord, StackRecord
 
 Serve = Callable[[bytes | None], int]
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"

@@ -17,8 +17,8 @@ from firnline_domain.errors import Misconfigured
 from firnline_iceberg.connection.configuration import OURS, connections, the_one
 from firnline_iceberg.connection.connection import NAME, CatalogConnection
 from firnline_iceberg.connection.properties import UPSTREAM
-from firnline_local_stack.servers.artifacts import aws_bundle, iceberg_jar
-from firnline_local_stack.stack.parts import ALL, GATEWAY, SERVICES, Settings
+from firnline_local.servers.artifacts import aws_bundle, iceberg_jar
+from firnline_local.stack.parts import ALL, GATEWAY, SERVICES, Settings
 from pyiceberg.catalog.rest import RestCatalog
 
 

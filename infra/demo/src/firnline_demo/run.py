@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from firnline_local_stack.stack.stack import Stack, running
-from firnline_local_stack.topics.topics import buckets
+from firnline_local.stack.stack import Stack, running
+from firnline_local.topics.topics import buckets
 from pyiceberg.catalog.rest import RestCatalog
 from pyspark.sql import SparkSession
 from rich.console import Console

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import psutil
 import pytest
-from firnline_local_stack.processes.command import Command
-from firnline_local_stack.processes.process import NotReady, Process, serving
+from firnline_local.processes.command import Command
+from firnline_local.processes.process import NotReady, Process, serving
 
 SLEEPER = "import time; print('alive', flush=True); time.sleep(600)"
 STARTER = f"""
 import sys, time
 from pathlib import Path
-from firnline_local_stack.processes.command import Command
-from firnline_local_stack.processes.process import Process
+from firnline_local.processes.command import Command
+from firnline_local.processes.process import Process
 root = Path(sys.argv[1])
 command = Command("part", (sys.executable, "-c", {SLEEPER!r}), root, lambda: True)
 process = Process(command, root / "part.log")
@@ -79,6 +79,6 @@ def test_serving_stops_what_does_not_become_ready(tmp_path: Path) -> None:
         serving(command, tmp_path / "part.log", timeout_s=0.3),
     ):
         pass
-    from firnline_local_stack.stack import stack_processes
+    from firnline_local.stack import stack_processes
 
     assert stack_processes.find(tmp_path) == []

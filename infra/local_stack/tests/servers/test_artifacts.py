@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from firnline_local_stack.servers.artifacts import (
+from firnline_local.servers.artifacts import (
     JAR_SETS,
     BadArtifact,
     Pin,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from firnline_local_stack.servers.java import JavaMissing, java
+from firnline_local.servers.java import JavaMissing, java
 
 
 @pytest.fixture(autouse=True)

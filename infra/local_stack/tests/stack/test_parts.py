@@ -7,8 +7,8 @@ from itertools import chain
 from pathlib import Path
 
 import pytest
-from firnline_local_stack.__main__ import settings_of
-from firnline_local_stack.stack.parts import (
+from firnline_local.__main__ import settings_of
+from firnline_local.stack.parts import (
     ALL,
     STAGES,
     Addresses,
@@ -19,7 +19,7 @@ from firnline_local_stack.stack.parts import (
     pick_ports,
     port_names,
 )
-from firnline_local_stack.stack.state import StateDir
+from firnline_local.stack.state import StateDir
 
 
 def test_every_part_is_in_exactly_one_stage() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from firnline_local_stack.stack.state import AlreadyRunning, PartRecord, StackRecord, StateDir
+from firnline_local.stack.state import AlreadyRunning, PartRecord, StackRecord, StateDir
 
 
 def test_a_record_reads_back_as_it_was_written(tmp_path: Path) -> None:

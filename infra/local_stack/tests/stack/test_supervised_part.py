@@ -9,10 +9,10 @@ from pathlib import Path
 
 import psutil
 import pytest
-from firnline_local_stack.processes.command import Command
-from firnline_local_stack.stack import stack_processes
-from firnline_local_stack.stack.state import Event, StateDir
-from firnline_local_stack.stack.supervised_part import TRIES, SupervisedPart, backoff_s
+from firnline_local.processes.command import Command
+from firnline_local.stack import stack_processes
+from firnline_local.stack.state import Event, StateDir
+from firnline_local.stack.supervised_part import TRIES, SupervisedPart, backoff_s
 
 SLEEPER = "import time; time.sleep(600)"
 # Starts a grandchild in another session, as PySpark's daemon and JVM launchers may.
@@ -101,7 +101,7 @@ def test_stopping_leaves_no_process_behind(tmp_path: Path, events: list[Event]) 
 def test_a_part_that_never_comes_up_is_given_up(
     tmp_path: Path, events: list[Event], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("firnline_local_stack.stack.supervised_part.FIRST_BACKOFF_S", 0.01)
+    monkeypatch.setattr("firnline_local.stack.supervised_part.FIRST_BACKOFF_S", 0.01)
     part = supervised(tmp_path, "print('no such setting'); raise SystemExit(3)", events, False)
     tick_until(part, part.never_started)
     assert [event.what for event in events] == ["started", "crashed"] * TRIES
@@ -181,8 +181,8 @@ def test_a_part_that_is_changed_ends_its_work_first(tmp_path: Path, events: list
 def test_a_part_whose_work_does_not_end_is_asked_to_stop_and_then_killed(
     tmp_path: Path, events: list[Event], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("firnline_local_stack.stack.supervised_part.LEAVE_S", 0.1)
-    monkeypatch.setattr("firnline_local_stack.stack.supervised_part.STOP_S", 0.3)
+    monkeypatch.setattr("firnline_local.stack.supervised_part.LEAVE_S", 0.1)
+    monkeypatch.setattr("firnline_local.stack.supervised_part.STOP_S", 0.3)
     deaf = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN);\n" + BUSY
     part = supervised(tmp_path, deaf, events)
     (tmp_path / "part").mkdir()

@@ -7,8 +7,8 @@ from pathlib import Path
 import psutil
 import pytest
 from firnline_domain.policy.fleet.worker_memory import Steps
-from firnline_local_stack.stack import worker_size
-from firnline_local_stack.stack.worker_size import Size, max_bytes, size
+from firnline_local.stack import worker_size
+from firnline_local.stack.worker_size import Size, max_bytes, size
 
 GB = 1 << 30
 GIVEN = {"FIRNLINE_HEAP_BYTES": str(GB), "FIRNLINE_TASKS_AT_ONCE": "4"}

@@ -10,7 +10,7 @@ import pytest
 from firnline_adapters.config.settings import Address
 from firnline_adapters.observability import health
 from firnline_adapters.observability.health import Health, http_answers, serve
-from firnline_local_stack.processes.ports import free_port
+from firnline_local.processes.ports import free_port
 
 
 def fail() -> None:

@@ -11,7 +11,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from firnline_local_stack.servers.artifacts import iceberg_jar
+from firnline_local.servers.artifacts import iceberg_jar
 
 from firnline_chaos import report
 from firnline_chaos.__main__ import arguments, ended

@@ -23,7 +23,7 @@ from firnline_adapters.records.codec import RecordCodec
 from firnline_domain.records.events import FilesChanged, TableCommitted
 from firnline_domain.records.orders import RewriteFiles, TableOrder
 from firnline_domain.records.results import RewriteFinished
-from firnline_local_stack.stack.stack import Stack
+from firnline_local.stack.stack import Stack
 
 from firnline_chaos.hostile.records import marked
 from firnline_chaos.tables import NAMESPACE

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 
-from firnline_local_stack.servers.artifacts import Pin, pins
+from firnline_local.servers.artifacts import Pin, pins
 
 from firnline_cli.checks.findings import Answer, Check, Failed, failed, remark
 from firnline_cli.checks.settings import OF_JAVA, OF_STATE, Given
@@ -56,8 +56,8 @@ def user() -> str:
 
 def java() -> str:
     """What `java -version` says, of 17 or newer."""
-    from firnline_local_stack.servers.java import OLDEST, JavaMissing
-    from firnline_local_stack.servers.java import java as find
+    from firnline_local.servers.java import OLDEST, JavaMissing
+    from firnline_local.servers.java import java as find
 
     remedy = f"install a Java runtime of version {OLDEST} or newer, and set JAVA_HOME to its folder"
     try:

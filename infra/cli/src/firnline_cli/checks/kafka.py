@@ -84,7 +84,7 @@ class KafkaChecks:
         """Topics of the services asked for, by name. Raises Failed."""
         from firnline_domain.errors import Misconfigured
         from firnline_domain.settings.groups import groups_of
-        from firnline_local_stack.topics.topics import topics_with
+        from firnline_local.topics.topics import topics_with
 
         try:
             topics = topics_with(groups_of(self._given.told.groups))
@@ -181,7 +181,7 @@ class KafkaChecks:
         from confluent_kafka import KafkaError, KafkaException
         from firnline_adapters.kafka_admin.replication import replication_here
         from firnline_domain.errors import Misconfigured
-        from firnline_local_stack.topics.topic_options import (
+        from firnline_local.topics.topic_options import (
             differences,
             options_here,
             with_options,

@@ -165,7 +165,7 @@ class Here:
         return run.execute([one for one in self._chosen(clock.now_ms()).orders if one.scope])
 
     def _run(self, found: Chosen, state: Path, heap_bytes: int, verify: bool) -> int:
-        from firnline_local_stack.servers.artifacts import iceberg_jar
+        from firnline_local.servers.artifacts import iceberg_jar
         from firnline_standalone.bootstrap import running
         from firnline_standalone.engine import Stopped
         from firnline_standalone.runs import Run

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from firnline_domain.records.assignments import Board
-from firnline_local_stack.processes.ports import LOOPBACK
-from firnline_local_stack.stack.state import StateDir
+from firnline_local.processes.ports import LOOPBACK
+from firnline_local.stack.state import StateDir
 
 from firnline_cli.shared.formats import counted
 

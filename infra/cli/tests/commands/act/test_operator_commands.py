@@ -12,7 +12,7 @@ from firnline_cli.commands.existing_tables.adopt import Rate
 from firnline_domain.identity import TableName
 from firnline_iceberg.table.catalog_client import Tables
 from firnline_iceberg.table.loaded_table import TableGone
-from firnline_local_stack.processes.ports import free_port
+from firnline_local.processes.ports import free_port
 
 
 @pytest.fixture(autouse=True)

@@ -26,8 +26,8 @@ from firnline_domain.records.parts.summaries import sign_summary
 from firnline_domain.records.pauses import Hold
 from firnline_domain.records.states import TableState
 from firnline_domain.settings.in_force import effective, unreadable
-from firnline_local_stack.processes.ports import free_port
-from firnline_local_stack.stack.state import PartRecord, StackRecord, StateDir
+from firnline_local.processes.ports import free_port
+from firnline_local.stack.state import PartRecord, StackRecord, StateDir
 
 from tests.examples import FOLDER, make
 from tests.kit.console_site import NOW, Site, firnline, on_a_terminal, said

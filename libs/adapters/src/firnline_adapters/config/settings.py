@@ -33,7 +33,7 @@ UNITS = {"_SECONDS": "seconds", "_BYTES": "bytes", "_GB_HOURS": "GB-hours", "_SH
 READERS = {
     service: f"firnline_{service}.settings"
     for service in ("gateway", "enricher", "planner", "worker", "committer", "console")
-} | {"firnline": "firnline_local_stack.stack.settings"}
+} | {"firnline": "firnline_local.stack.settings"}
 
 
 class Address(NamedTuple):

@@ -111,7 +111,7 @@ def _do(fleet: Fleet, table: TableName, undo: Any) -> None:
     from firnline_iceberg.commit.revert import give_back
     from firnline_iceberg.java.jvm import IcebergJvm
     from firnline_iceberg.table.catalog_client import Tables
-    from firnline_local_stack.servers.artifacts import iceberg_jar
+    from firnline_local.servers.artifacts import iceberg_jar
 
     now_ms = clock.now_ms()
     hold = HoldPartitions(

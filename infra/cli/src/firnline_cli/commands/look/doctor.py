@@ -106,9 +106,9 @@ def checks(asked: Given) -> Iterator[Check]:
 
 def surroundings(state: Path | None, config: str | None) -> Mapping[str, str]:
     """This environment; where it names no Kafka, that of the embedded stack that runs here."""
-    from firnline_local_stack.processes.ports import LOOPBACK
-    from firnline_local_stack.stack.parts import Addresses, environment
-    from firnline_local_stack.stack.state import StateDir
+    from firnline_local.processes.ports import LOOPBACK
+    from firnline_local.stack.parts import Addresses, environment
+    from firnline_local.stack.state import StateDir
 
     here = {**os.environ, **({"FIRNLINE_CONFIG": config} if config else {})}
     if state is None and (config or here.get("FIRNLINE_KAFKA")):

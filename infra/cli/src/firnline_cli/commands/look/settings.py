@@ -11,7 +11,7 @@ from typing import Any
 import click
 from firnline_adapters.config.redaction import MASK, redacted
 from firnline_adapters.config.settings import Setting, all_settings
-from firnline_local_stack.stack.state import StateDir
+from firnline_local.stack.state import StateDir
 from rich.console import Console
 
 from firnline_cli.shared.console_client import STATES, console_at, console_options, json_option

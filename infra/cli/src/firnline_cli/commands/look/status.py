@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 from firnline_adapters import clock
-from firnline_local_stack.stack.state import StateDir
+from firnline_local.stack.state import StateDir
 from rich.console import Console
 
 from firnline_cli.shared.buckets import buckets_of, lines

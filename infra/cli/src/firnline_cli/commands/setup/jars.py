@@ -33,8 +33,8 @@ def command(s3: bool, gcs: bool, adls: bool, folder: Path | None, json_wanted: b
 
     The source is FIRNLINE_MAVEN_ROOT, else the default repository of PySpark's Ivy.
     """
-    from firnline_local_stack.servers import artifacts
-    from firnline_local_stack.servers.repository import RepositoryUnknown, repository_root
+    from firnline_local.servers import artifacts
+    from firnline_local.servers.repository import RepositoryUnknown, repository_root
 
     wanted = [name for name, is_wanted in (("s3", s3), ("gcs", gcs), ("adls", adls)) if is_wanted]
     names = [BUNDLES[one] for one in wanted]

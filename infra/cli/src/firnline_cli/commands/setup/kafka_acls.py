@@ -53,7 +53,7 @@ def command(
     """
     from firnline_adapters.kafka_admin.acls import SERVICES, acls
     from firnline_domain.errors import Misconfigured
-    from firnline_local_stack.topics.topics import fleet_groups, topics_with
+    from firnline_local.topics.topics import fleet_groups, topics_with
 
     if unknown := sorted(set(services) - set(SERVICES)):
         raise click.BadParameter(f"{', '.join(unknown)}: services are {', '.join(SERVICES)}")

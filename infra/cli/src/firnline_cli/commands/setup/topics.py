@@ -39,7 +39,7 @@ def command(
     """
     from confluent_kafka import KafkaException
     from firnline_domain.errors import Misconfigured
-    from firnline_local_stack.topics.topics import WrongPartitions
+    from firnline_local.topics.topics import WrongPartitions
 
     from firnline_cli.shared.formats import say
 
@@ -74,7 +74,7 @@ def _make(
     from confluent_kafka.admin import AdminClient
     from firnline_adapters.kafka.connection import client_config
     from firnline_adapters.kafka_admin.replication import replication_here
-    from firnline_local_stack.topics import topic_options, topics
+    from firnline_local.topics import topic_options, topics
 
     options = topic_options.options_here()
     options = replace(

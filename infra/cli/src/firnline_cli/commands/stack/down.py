@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import click
-from firnline_local_stack.stack import stack
+from firnline_local.stack import stack
 
 from firnline_cli.shared.console_client import json_option
 from firnline_cli.shared.stack import STATE_OPTION

@@ -9,15 +9,15 @@ from pathlib import Path
 import click
 import psutil
 from firnline_domain.errors import Misconfigured
-from firnline_local_stack.processes.process import NotReady
-from firnline_local_stack.servers import artifacts
-from firnline_local_stack.servers.java import JavaMissing
-from firnline_local_stack.servers.repository import RepositoryUnknown
-from firnline_local_stack.stack import stack
-from firnline_local_stack.stack.parts import UnknownPart, chosen
-from firnline_local_stack.stack.state import AlreadyRunning, Event, StateDir
-from firnline_local_stack.stack.supervisor import StartFailed, Supervisor
-from firnline_local_stack.topics.topics import WrongPartitions
+from firnline_local.processes.process import NotReady
+from firnline_local.servers import artifacts
+from firnline_local.servers.java import JavaMissing
+from firnline_local.servers.repository import RepositoryUnknown
+from firnline_local.stack import stack
+from firnline_local.stack.parts import UnknownPart, chosen
+from firnline_local.stack.state import AlreadyRunning, Event, StateDir
+from firnline_local.stack.supervisor import StartFailed, Supervisor
+from firnline_local.topics.topics import WrongPartitions
 from rich.console import Console
 
 from firnline_cli.shared.console_client import json_option

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from firnline_local_stack.processes.command import Command
-from firnline_local_stack.processes.process import STOP_S, Process
-from firnline_local_stack.stack import stack_processes
-from firnline_local_stack.stack.state import Event, Life, PartRecord, StateDir
+from firnline_local.processes.command import Command
+from firnline_local.processes.process import STOP_S, Process
+from firnline_local.stack import stack_processes
+from firnline_local.stack.state import Event, Life, PartRecord, StateDir
 
 FIRST_BACKOFF_S = 0.5
 LONGEST_BACKOFF_S = 10.0

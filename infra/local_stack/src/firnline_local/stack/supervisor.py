@@ -10,10 +10,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from types import FrameType
 
-from firnline_local_stack.processes.command import Command
-from firnline_local_stack.processes.process import POLL_S
-from firnline_local_stack.stack import stack_processes
-from firnline_local_stack.stack.parts import (
+from firnline_local.processes.command import Command
+from firnline_local.processes.process import POLL_S
+from firnline_local.stack import stack_processes
+from firnline_local.stack.parts import (
     STAGES,
     Addresses,
     Settings,
@@ -21,10 +21,10 @@ from firnline_local_stack.stack.parts import (
     command_of,
     pick_ports,
 )
-from firnline_local_stack.stack.state import Event, StackRecord, StateDir
-from firnline_local_stack.stack.supervised_part import Announce, SupervisedPart
-from firnline_local_stack.stack.worker_size import WORKER, WorkerSize
-from firnline_local_stack.topics.topics import buckets, fleet_groups, make_topics
+from firnline_local.stack.state import Event, StackRecord, StateDir
+from firnline_local.stack.supervised_part import Announce, SupervisedPart
+from firnline_local.stack.worker_size import WORKER, WorkerSize
+from firnline_local.topics.topics import buckets, fleet_groups, make_topics
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 

@@ -10,8 +10,8 @@ import socket
 from collections.abc import Callable
 from pathlib import Path
 
-from firnline_local_stack.processes.command import Command
-from firnline_local_stack.processes.ports import LOOPBACK
+from firnline_local.processes.command import Command
+from firnline_local.processes.ports import LOOPBACK
 
 PROBE_S = 0.5
 

@@ -1,7 +1,7 @@
 """Topics as their files in firnline_schemas describe them, made on a broker.
 
 `firnline topics` makes them on FIRNLINE_KAFKA, those of FIRNLINE_GROUPS as well; so does
-`python -m firnline_local_stack.topics.topics` where that command is not installed. With
+`python -m firnline_local.topics.topics` where that command is not installed. With
 `--buckets N` it adds buckets to a fleet that runs (docs/operate/scale.md).
 """
 
@@ -24,7 +24,7 @@ from firnline_domain.policy.fleet.lanes import TOPICS, Lane, topic_of
 from firnline_domain.settings.groups import VARIABLE, Group, groups_of, named
 from firnline_schemas.topics import Topic, all_topics, topic
 
-from firnline_local_stack.topics.topic_options import TopicOptions, options_here, with_options
+from firnline_local.topics.topic_options import TopicOptions, options_here, with_options
 
 DEFAULT_BUCKETS = 8
 TIMEOUT_S = 30.0
@@ -127,7 +127,7 @@ def _widen(admin: AdminClient, names: Collection[str], buckets: int) -> None:
 
 def main() -> None:
     """Make topics, or add buckets."""
-    flags = argparse.ArgumentParser(prog="firnline_local_stack.topics.topics", description=__doc__)
+    flags = argparse.ArgumentParser(prog="firnline_local.topics.topics", description=__doc__)
     flags.add_argument("--buckets", type=int, help="number to extend to, if there are fewer")
     wanted = flags.parse_args().buckets
     try:

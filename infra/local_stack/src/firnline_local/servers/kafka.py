@@ -16,10 +16,10 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from firnline_adapters.kafka.connection import client_config
 
-from firnline_local_stack.processes.command import Command
-from firnline_local_stack.processes.ports import LOOPBACK, is_open
-from firnline_local_stack.servers.artifacts import classpath
-from firnline_local_stack.servers.java import java
+from firnline_local.processes.command import Command
+from firnline_local.processes.ports import LOOPBACK, is_open
+from firnline_local.servers.artifacts import classpath
+from firnline_local.servers.java import java
 
 JVM = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 FORMAT_TIMEOUT_S = 60.0

@@ -1,4 +1,4 @@
-"""A supervisor without a terminal: `python -m firnline_local_stack --state DIR [--only PART,PART]`.
+"""A supervisor without a terminal: `python -m firnline_local --state DIR [--only PART,PART]`.
 FIRNLINE_PART_SETTINGS may hold settings of single parts: `{PART: {NAME: VALUE}}` in JSON."""
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from pathlib import Path
 
 import psutil
 
-from firnline_local_stack.stack.parts import SETTINGS, Settings, UnknownPart, chosen
-from firnline_local_stack.stack.state import AlreadyRunning, Event, StateDir
-from firnline_local_stack.stack.supervisor import StartFailed, Supervisor
-from firnline_local_stack.topics.topics import WrongPartitions
+from firnline_local.stack.parts import SETTINGS, Settings, UnknownPart, chosen
+from firnline_local.stack.state import AlreadyRunning, Event, StateDir
+from firnline_local.stack.supervisor import StartFailed, Supervisor
+from firnline_local.topics.topics import WrongPartitions
 
 
 def own_age_s() -> float:
@@ -25,7 +25,7 @@ def own_age_s() -> float:
 
 def main() -> int:
     """Exit code: 0 stopped as asked, 1 did not come up, 2 wrong use or already running."""
-    flags = argparse.ArgumentParser(prog="firnline_local_stack")
+    flags = argparse.ArgumentParser(prog="firnline_local")
     flags.add_argument("--state", type=Path, required=True)
     flags.add_argument("--only")
     given = flags.parse_args()

@@ -19,11 +19,11 @@ from pathlib import Path
 
 from firnline_adapters.records.signing import RecordSigner
 
-from firnline_local_stack.processes.command import Command
-from firnline_local_stack.processes.process import NotReady, serving
-from firnline_local_stack.stack import stack_processes
-from firnline_local_stack.stack.parts import SETTINGS, Addresses, Settings, chosen
-from firnline_local_stack.stack.state import AlreadyRunning, PartRecord, StackRecord, StateDir
+from firnline_local.processes.command import Command
+from firnline_local.processes.process import NotReady, serving
+from firnline_local.stack import stack_processes
+from firnline_local.stack.parts import SETTINGS, Addresses, Settings, chosen
+from firnline_local.stack.state import AlreadyRunning, PartRecord, StackRecord, StateDir
 
 POLL_S = 0.05
 UP_S = 600.0  # everything took 160 s on 2 cores at a load of 13; jars are fetched before
@@ -188,7 +188,7 @@ def supervisor(
 
     return Command(
         name="supervisor",
-        argv=(sys.executable, "-m", "firnline_local_stack", "--state", str(state.root), *wanted),
+        argv=(sys.executable, "-m", "firnline_local", "--state", str(state.root), *wanted),
         cwd=state.root,
         # Not as arguments: everybody on the host reads those, and settings may be secrets.
         env={SETTINGS: json.dumps(settings)} if settings else {},

@@ -21,8 +21,8 @@ from firnline_domain.errors import Misconfigured, RetryLater
 from firnline_domain.policy.fleet.worker_memory import Steps, with_steps
 from firnline_domain.settings.groups import group_name
 
-from firnline_local_stack.stack.state import Event
-from firnline_local_stack.stack.supervised_part import Announce
+from firnline_local.stack.state import Event
+from firnline_local.stack.supervised_part import Announce
 
 WORKER = "worker"
 GROUP_VARIABLE = "FIRNLINE_RESOURCE_GROUP"  # the worker's own; unset: the default group

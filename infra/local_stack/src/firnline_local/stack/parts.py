@@ -8,13 +8,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from firnline_local_stack.processes.command import Command
-from firnline_local_stack.processes.ports import LOOPBACK, free_port, is_free
-from firnline_local_stack.servers import catalog, kafka, redis
-from firnline_local_stack.servers.artifacts import iceberg_jar
-from firnline_local_stack.stack import stack_processes
-from firnline_local_stack.stack.state import StateDir
-from firnline_local_stack.topics.topics import buckets
+from firnline_local.processes.command import Command
+from firnline_local.processes.ports import LOOPBACK, free_port, is_free
+from firnline_local.servers import catalog, kafka, redis
+from firnline_local.servers.artifacts import iceberg_jar
+from firnline_local.stack import stack_processes
+from firnline_local.stack.state import StateDir
+from firnline_local.topics.topics import buckets
 
 SERVERS = ("redis", "catalog", "kafka")  # the slowest to prepare last: the others start meanwhile
 SERVICES = ("gateway", "enricher", "planner", "committer", "worker", "console")

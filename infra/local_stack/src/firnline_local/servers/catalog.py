@@ -15,10 +15,10 @@ from string import Template
 from urllib.error import URLError
 from xml.sax.saxutils import escape
 
-from firnline_local_stack.processes.command import Command
-from firnline_local_stack.processes.ports import LOOPBACK
-from firnline_local_stack.servers.artifacts import classpath
-from firnline_local_stack.servers.java import java
+from firnline_local.processes.command import Command
+from firnline_local.processes.ports import LOOPBACK
+from firnline_local.servers.artifacts import classpath
+from firnline_local.servers.java import java
 
 JVM = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 OPTIONS = (
@@ -46,7 +46,7 @@ def command(directory: Path, port: int) -> Command:
             "database": f"jdbc:sqlite:{directory / 'catalog.db'}",
             "warehouse": warehouse.as_uri(),
         }
-        template = Template(files("firnline_local_stack").joinpath("catalog.xml").read_text())
+        template = Template(files("firnline_local").joinpath("catalog.xml").read_text())
         config.write_text(template.substitute({k: escape(str(v)) for k, v in values.items()}))
 
     return Command(

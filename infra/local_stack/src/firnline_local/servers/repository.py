@@ -13,7 +13,7 @@ from pathlib import Path
 
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
-from firnline_local_stack.servers.java import java
+from firnline_local.servers.java import java
 
 
 class RepositoryUnknown(RuntimeError):

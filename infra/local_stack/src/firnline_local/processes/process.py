@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from firnline_local_stack.processes import die_with_parent
-from firnline_local_stack.processes.command import Command
+from firnline_local.processes import die_with_parent
+from firnline_local.processes.command import Command
 
 POLL_S = 0.1
 STOP_S = 15.0  # the broker's clean shutdown took 1-3 s on 2 busy cores

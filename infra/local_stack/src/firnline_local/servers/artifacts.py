@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
-from firnline_local_stack.servers.repository import repository_root
+from firnline_local.servers.repository import repository_root
 
 JAR_SETS = ("kafka", "catalog", "iceberg")  # of the stack; `bundles` are for `firnline jars`
 PARALLEL = 8  # 46 small jars came in 1.9 s with 8 threads
@@ -48,7 +48,7 @@ class Pin:
 
 def pins(jar_set: str) -> tuple[Pin, ...]:
     """The lock of one of JAR_SETS."""
-    text = files("firnline_local_stack").joinpath(f"{jar_set}.lock").read_text()
+    text = files("firnline_local").joinpath(f"{jar_set}.lock").read_text()
     return tuple(Pin(*line.split()) for line in text.splitlines())
 
 
