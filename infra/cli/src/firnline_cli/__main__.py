@@ -66,10 +66,11 @@ Completion, or with zsh_source, fish_source:
 
 
 class Commands(click.Group):
-    """Finds a command in its module of `firnline_cli.commands`."""
+    """The command group: it finds a command in its module of `firnline_cli.commands`."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Errors quote addresses, which may have passwords; a terminal is often shared."""
+        """Run a command. Errors quote addresses, which may contain passwords, and a terminal is
+        often shared: passwords are removed."""
         from firnline_adapters.config.redaction import learn_environment, redacted
 
         learn_environment(os.environ)
@@ -84,7 +85,7 @@ class Commands(click.Group):
             raise lacking(error) from None
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """`firnline help X` and `firnline version` as other programs have them."""
+        """Accept `firnline help X` and `firnline version`, as other programs do."""
         if args[:1] == ["help"]:
             args = [*args[1:2], "--help"]
         elif args == ["version"]:

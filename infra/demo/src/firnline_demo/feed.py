@@ -1,4 +1,4 @@
-"""What Firnline says while the demo runs: orders and outcomes, straight from the topics."""
+"""Prints tasks and their outcomes while the demo runs, straight from the topics."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Feed:
 
 
 def line_of(record: Any) -> str:
-    """A record as one line for people; '' where it says nothing new."""
+    """Return a record as one line of text; '' if it contains nothing new."""
     where = record.table.dotted
     match record:
         case RewriteFiles():

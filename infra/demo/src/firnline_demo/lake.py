@@ -1,6 +1,6 @@
-"""Where the demo's tables are: in the embedded catalog, or in one that a `firnline.toml` names. Of
-the latter the stack has no catalog of its own, and its services take theirs from that file, with
-the gateway before it."""
+"""The lake with the demo's tables: in the embedded catalog, or in one that a `firnline.toml` names.
+With the latter the stack has no catalog of its own, and its services take theirs from that file,
+with the gateway before it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ from pyiceberg.catalog.rest import RestCatalog
 
 @dataclass(frozen=True)
 class Lake:
-    """`namespace`: of the demo's tables; in a catalog of somebody else's it is a new one."""
+    """The catalog of the demo. `namespace`: of the demo's tables; in another owner's catalog it is
+    a new one."""
 
     connection: CatalogConnection | None = None
     config: Path | None = None
@@ -33,7 +34,8 @@ class Lake:
 
     @classmethod
     def of(cls, config: Path | None) -> Lake:
-        """Raises Misconfigured, and what PyIceberg raises where the catalog does not answer."""
+        """Open the lake. Raises Misconfigured, and what PyIceberg raises if the catalog does not
+        answer."""
         if config is None:
             return cls()
         file = read_config(str(config))
@@ -47,18 +49,17 @@ class Lake:
 
     @property
     def name(self) -> str:
-        """Of the catalog."""
+        """Return the name of the catalog."""
         return NAME if self.connection is None else self.connection.name
 
     @property
     def parts(self) -> tuple[str, ...] | None:
-        """Of the stack; None: all."""
+        """Return the parts of the stack; None: all."""
         return None if self.connection is None else tuple(one for one in ALL if one != "catalog")
 
     @property
     def settings(self) -> Settings:
-        """What the stack's services are told beside what they are told anyway. Secrets stay where
-        the file says."""
+        """Return the additional settings of the stack's services. Secrets stay in the file."""
         if self.connection is None:
             return {}
         own = f"{OURS}{self.name.upper().replace('-', '_')}__"
@@ -74,7 +75,7 @@ class Lake:
 
     @property
     def class_path(self) -> str:
-        """Of the writers' Spark."""
+        """Return the class path of the writers' Spark."""
         return os.pathsep.join(filter(None, (str(iceberg_jar()), self._more_jars)))
 
     @property
@@ -84,11 +85,12 @@ class Lake:
         return os.pathsep.join([*found, *([given] if given else [])])
 
     def pyiceberg(self, gateway_uri: str) -> RestCatalog:
-        """A writer's, by way of the gateway."""
+        """Return a writer's catalog, by way of the gateway."""
         return RestCatalog(self.name, **_as_a_writer(self._by(gateway_uri).pyiceberg()))
 
     def spark(self, gateway_uri: str) -> dict[str, str]:
-        """Settings of a writer's session. They may hold secrets: said once it is there."""
+        """Return the settings of a writer's session. They may contain secrets, so set them after
+        the session has started."""
         prefix = f"spark.sql.catalog.{self.name}."
         unmarked = {f"{prefix}{name}" for name in MARK}
         settings = self._by(gateway_uri).spark()
@@ -101,5 +103,5 @@ class Lake:
 
 
 def _as_a_writer(properties: Mapping[str, Any]) -> dict[str, Any]:
-    """Without the word that our own services say."""
+    """Return the properties without the mark that our own services send."""
     return {name: properties[name] for name in properties if name not in MARK}

@@ -1,9 +1,9 @@
-"""A writer's own care: it tries again, and where it cannot know, it looks whether it has landed.
+"""Lands a writer's commits exactly once: it tries again, and reads the table's history if an
+outcome is unknown.
 
 Every commit carries a marker as a snapshot property, as a careful writer's would (Flink's
-checkpoint id, Kafka Connect's commit id). A server that was killed in the middle of a commit
-leaves the outcome unknown; the marker in the table's history tells it.
-"""
+checkpoint id, Kafka Connect's commit id). A server that was killed in the middle of a commit leaves
+the outcome unknown; the marker in the table's history tells it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def land(
 
 
 def history(catalog: RestCatalog, table: str) -> Callable[[str], bool]:
-    """Whether a snapshot of the table carries a marker."""
+    """Return a function that returns whether a snapshot of the table carries a marker."""
 
     def landed(marker: str) -> bool:
         snapshots = catalog.load_table(table).metadata.snapshots

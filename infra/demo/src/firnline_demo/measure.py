@@ -1,4 +1,4 @@
-"""What a table costs its readers: files, deletes, and one full read by Spark."""
+"""Measures the cost of a table for its readers: files, deletes, and one full read by Spark."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def health(spark: SparkSession, table: str) -> Health:
 
 
 def full_read(spark: SparkSession, table: str) -> tuple[float, int]:
-    """(median seconds, rows) of reads that touch every column of every row."""
+    """Return (median seconds, rows) of reads that touch every column of every row."""
     times, rows = [], 0
     columns = ", ".join(spark.table(table).columns)
     for _ in range(READS):
@@ -58,7 +58,7 @@ def full_read(spark: SparkSession, table: str) -> tuple[float, int]:
 
 
 def planned_bytes(spark: SparkSession, table: str) -> int:
-    """Bytes that the scan's tasks open."""
+    """Return the bytes that the scan's tasks open."""
     jvm: Any = spark._jvm
     loaded = jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(
         spark._jsparkSession,
@@ -75,13 +75,13 @@ def planned_bytes(spark: SparkSession, table: str) -> int:
 
 
 def rows_of(spark: SparkSession, table: str) -> Counter[Row]:
-    """Every row that Spark reads, with how often."""
+    """Return every row that Spark reads, with its count."""
     return Counter(tuple(row) for row in spark.table(table).collect())
 
 
 @dataclass
 class Upkeep:
-    """What Firnline did to a table, by its own events: not every catalog shows old snapshots."""
+    """The work of Firnline on a table, by its own events: not every catalog shows old snapshots."""
 
     rewrites: int = 0
     files_removed: int = 0

@@ -1,4 +1,4 @@
-"""What the tables should hold: plain Python beside the real writers."""
+"""The rows that the tables should contain: plain Python next to the real writers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Row = tuple[object, ...]
 
 @dataclass
 class TableModel:
-    """The rows of one table, as its writer means them; a writer changes it after its commit."""
+    """The rows of one table that its writer intends; a writer changes it after its commit."""
 
     name: str
     key: Callable[[Row], Row]
@@ -22,17 +22,17 @@ class TableModel:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def append(self, rows: Iterable[Row]) -> None:
-        """Rows are added beside whatever has their key."""
+        """Add rows, next to any that have their key."""
         for row in rows:
             self.rows.setdefault(self.key(row), Counter())[row] += 1
 
     def upsert(self, rows: Iterable[Row]) -> None:
-        """Rows replace whatever has their key; NULL is a key like any other."""
+        """Replace the rows that have the same keys; NULL is a key like any other."""
         for row in rows:
             self.rows[self.key(row)] = Counter([row])
 
     def delete_where(self, doomed: Callable[[Row], bool]) -> int:
-        """Rows that the predicate picks go; how many."""
+        """Remove the rows that match the predicate. Return their number."""
         gone = 0
         for key, held in list(self.rows.items()):
             kept = Counter({row: n for row, n in held.items() if not doomed(row)})
@@ -44,7 +44,7 @@ class TableModel:
         return gone
 
     def all_rows(self) -> Counter[Row]:
-        """Every row with how often it stands in the table."""
+        """Return every row with its count in the table."""
         found: Counter[Row] = Counter()
         for held in self.rows.values():
             found.update(held)
@@ -53,7 +53,7 @@ class TableModel:
 
 @dataclass(frozen=True)
 class Difference:
-    """How the rows read differ from the rows meant."""
+    """A difference between the rows read and the intended rows."""
 
     lost: int
     resurrected: int
@@ -61,12 +61,13 @@ class Difference:
 
     @property
     def none(self) -> bool:
-        """True where both are the same."""
+        """Return whether both are the same."""
         return not self.lost and not self.resurrected
 
 
 def compare(meant: Counter[Row], read: Counter[Row]) -> Difference:
-    """Rows that are meant and not read are lost; rows read and not meant are resurrected."""
+    """Compare rows. Rows that are intended and not read are lost; rows that are read and not
+    intended are resurrected."""
     lost, extra = meant - read, read - meant
     examples = [f"lost {row}" for row in list(lost)[:3]]
     examples += [f"resurrected {row}" for row in list(extra)[:3]]

@@ -15,7 +15,7 @@ from firnline_demo.model import Difference
 
 @dataclass(frozen=True)
 class TableReport:
-    """All that the demo found out about one table."""
+    """The demo's results for one table."""
 
     name: str
     writer: str
@@ -29,14 +29,15 @@ class TableReport:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Exit code and its reason."""
+    """The exit code and its reason."""
 
     code: int
     text: str
 
 
 def verdict(reports: list[TableReport]) -> Verdict:
-    """0 only where every row is as it should be and something was compacted."""
+    """Return the verdict: exit code 0 only if every row is as it should be and something was
+    compacted."""
     for report in reports:
         if not report.difference.none:
             lost, extra = report.difference.lost, report.difference.resurrected
@@ -50,7 +51,7 @@ def verdict(reports: list[TableReport]) -> Verdict:
 
 
 def show(console: Console, reports: list[TableReport]) -> None:
-    """Before and after: two rows per table, a column per figure that matters."""
+    """Print the tables before and after: two rows per table, a column per figure that matters."""
     table = Table(
         title="Before Firnline, and after",
         title_justify="left",
@@ -77,7 +78,7 @@ def show(console: Console, reports: list[TableReport]) -> None:
 
 
 def figures(health: Health) -> tuple[str, ...]:
-    """A table's health in the columns' order."""
+    """Return a table's health in the columns' order."""
     return (
         f"{health.data_files}",
         f"{health.delete_files}",
@@ -89,13 +90,13 @@ def figures(health: Health) -> tuple[str, ...]:
 
 
 def as_json(reports: list[TableReport], end: Verdict) -> str:
-    """Everything, for machines."""
+    """Return all results, for programs."""
     body = {"tables": [asdict(report) for report in reports], "verdict": asdict(end)}
     return json.dumps(body, indent=2)
 
 
 def size(count: int) -> str:
-    """Bytes in a unit that fits: `12.3 kB`."""
+    """Return bytes in a unit that fits: `12.3 kB`."""
     amount = float(count)
     for unit in ("B", "kB", "MB", "GB"):
         if amount < 1000 or unit == "GB":

@@ -38,7 +38,7 @@ WRITERS = {
 
 @dataclass
 class Demo:
-    """One run's parts."""
+    """The parts of one run."""
 
     stack: Stack
     console: Console
@@ -51,7 +51,7 @@ class Demo:
     started: float
 
     def say(self, line: str) -> None:
-        """A line with the seconds since the start."""
+        """Print a line with the seconds since the start."""
         self.console.print(f"[dim]{time.monotonic() - self.started:6.1f} s[/dim]  {line}")
 
 
@@ -63,12 +63,11 @@ def run(
     as_json: bool = False,
     config: Path | None = None,
 ) -> int:
-    """Run the whole demo; the exit code. Lines go to stderr where JSON is asked for. Raises
-    Misconfigured.
+    """Run the whole demo, and return the exit code. Lines go to stderr where JSON is asked for.
+    Raises Misconfigured.
 
     `config`: a `firnline.toml` with the catalog that the tables are made in. `kills` names parts of
-    the stack that are killed (SIGKILL) one after another on the way.
-    """
+    the stack that are killed (SIGKILL) one after another on the way."""
     console = Console(stderr=as_json, highlight=False)
     started = time.monotonic()
     console.print("[bold]Firnline demo[/bold]: three writers, one gateway, real servers")
@@ -91,7 +90,7 @@ def run(
 def prepared(
     stack: Stack, console: Console, lake: Lake, state_dir: Path, seed: int
 ) -> Iterator[Demo]:
-    """Tables and writers, not yet going; the session ends with the block."""
+    """Create tables and writers, which do not run yet. The session ends with the block."""
     catalog = lake.pyiceberg(stack.gateway_uri)
     spark = writer_session(lake.class_path, lake.spark(stack.gateway_uri), state_dir / "writers")
     going, stopping = threading.Event(), threading.Event()
@@ -110,14 +109,14 @@ def prepared(
 
 
 def fresh_namespace(catalog: RestCatalog, namespace: str) -> None:
-    """A second demo in the same state directory starts anew."""
+    """Create the namespace without the tables of an earlier demo in the same state directory."""
     catalog.create_namespace_if_not_exists(namespace)
     for identifier in catalog.list_tables(namespace):
         catalog.drop_table(identifier)
 
 
 def drop_all(catalog: RestCatalog, namespace: str) -> None:
-    """The namespace with its tables."""
+    """Drop the namespace with its tables."""
     for identifier in catalog.list_tables(namespace):
         catalog.drop_table(identifier)
     catalog.drop_namespace(namespace)
@@ -131,7 +130,7 @@ def make_writers(
     going: threading.Event,
     stopping: threading.Event,
 ) -> list[Writer]:
-    """The three of them; each makes its own table."""
+    """Return the three writers; each creates its own table."""
     dice = [random.Random(seed + number) for number in range(3)]
     clicks = TableModel("clicks", lambda row: row)
     accounts = TableModel("accounts", lambda row: row[:2])
@@ -145,7 +144,8 @@ def make_writers(
 
 
 def play(demo: Demo, seconds: float, kills: Sequence[str]) -> list[TableReport]:
-    """Writers alone, measure, Firnline on, writers on, settle, measure, compare."""
+    """Run the writers without Firnline, measure, enable Firnline, run the writers, settle, measure,
+    compare."""
     with Feed(demo.stack.kafka, buckets(), demo.say, demo.stack.signer) as feed:
         demo.say(f"writers go; Firnline only watches for {seconds * ALONE_SHARE:.0f} s")
         demo.going.set()
@@ -167,7 +167,7 @@ def play(demo: Demo, seconds: float, kills: Sequence[str]) -> list[TableReport]:
 
 
 def watch(demo: Demo, seconds: float) -> None:
-    """Let it run; a writer that died ends the demo with its error."""
+    """Let the writers run. A writer that failed ends the demo with its error."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         time.sleep(0.2)
@@ -175,14 +175,14 @@ def watch(demo: Demo, seconds: float) -> None:
 
 
 def check(demo: Demo) -> None:
-    """Raise what a writer died of."""
+    """Raise the error of a writer that failed."""
     for writer in demo.writers:
         if writer.error is not None:
             raise RuntimeError(f"the writer of {writer.model.name} failed") from writer.error
 
 
 def full_name(demo: Demo, model: TableModel) -> str:
-    """The table as Spark names it."""
+    """Return the table's name for Spark."""
     return f"{demo.catalog.name}.{demo.namespace}.{model.name}"
 
 
@@ -199,14 +199,14 @@ def paused(demo: Demo) -> dict[str, Health]:
 
 
 def enable(demo: Demo) -> None:
-    """Hand the tables to Firnline, as an owner would: by a table property."""
+    """Enable maintenance of the tables, as an owner would: by a table property."""
     for writer in demo.writers:
         table = demo.catalog.load_table(f"{demo.namespace}.{writer.model.name}")
         table.transaction().set_properties({"firnline.enabled": "true"}).commit_transaction()
 
 
 def stop(demo: Demo) -> None:
-    """No more commits by writers."""
+    """Stop the writers' commits."""
     demo.stopping.set()
     for writer in demo.writers:
         writer.thread.join()
@@ -229,7 +229,7 @@ def settle(demo: Demo, feed: Feed) -> None:
 
 
 def heads(demo: Demo) -> list[int | None]:
-    """The head snapshot of every table."""
+    """Return the head snapshot of every table."""
     names = [f"{demo.namespace}.{writer.model.name}" for writer in demo.writers]
     return [demo.catalog.load_table(name).metadata.current_snapshot_id for name in names]
 

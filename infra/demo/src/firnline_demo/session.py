@@ -11,7 +11,8 @@ from pyspark.sql import SparkSession
 
 
 def writer_session(class_path: str, catalog: Mapping[str, str], scratch: Path) -> SparkSession:
-    """A small local session with the gateway as its Iceberg catalog: `catalog` has its settings."""
+    """Open a small local session with the gateway as its Iceberg catalog: `catalog` contains its
+    settings."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     options = {

@@ -19,10 +19,8 @@ def upsert(
     rows: Sequence[Row],
     properties: Mapping[str, str],
 ) -> None:
-    """One `RowDelta` commit into an unpartitioned table: delete the keys, add the rows.
-
-    `properties` go into the snapshot's summary.
-    """
+    """Commit one `RowDelta` into an unpartitioned table: delete the keys, add the rows.
+    `properties` are added to the snapshot's summary."""
     jvm: Any = spark._jvm
     gateway = spark.sparkContext._gateway
     assert gateway is not None
@@ -63,7 +61,8 @@ def upsert(
 
 
 def write_all(jvm: Any, writer: Any, schema: Any, frame: Any) -> None:
-    """Spark's own rows keep Long and Integer apart, which Python's int cannot."""
+    """Write all rows as Spark's own: these keep Long and Integer apart, which Python's int
+    cannot."""
     convert = jvm.org.apache.iceberg.spark.SparkValueConverter
     for row in frame.collectAsList():
         writer.write(convert.convert(schema, row))

@@ -39,7 +39,7 @@ PROPERTIES = {
 
 @dataclass
 class Writer:
-    """One writer's thread: commits until it is stopped, pauses where it is told to."""
+    """A writer's thread: it commits until it is stopped, and pauses on request."""
 
     model: TableModel
     commit: Callable[[TableModel], None]
@@ -50,7 +50,7 @@ class Writer:
     thread: threading.Thread = field(init=False)
 
     def start(self) -> None:
-        """Run in the background."""
+        """Start the thread in the background."""
         self.thread = threading.Thread(target=self._run, name=self.model.name, daemon=True)
         self.thread.start()
 
@@ -69,7 +69,7 @@ class Writer:
 def clicks(
     catalog: RestCatalog, namespace: str, dice: random.Random
 ) -> Callable[[TableModel], None]:
-    """Many small appends by PyIceberg."""
+    """Return a writer of many small appends by PyIceberg."""
     name = f"{namespace}.clicks"
     catalog.create_table(name, CLICKS, properties=PROPERTIES)
     landed = history(catalog, name)
@@ -95,7 +95,8 @@ def accounts(
     dice: random.Random,
     model: TableModel,
 ) -> Callable[[TableModel], None]:
-    """An upsert stream: every commit brings equality deletes; one id in fifty is NULL."""
+    """Return a writer of an upsert stream: every commit adds equality deletes; one id in fifty is
+    NULL."""
     name = f"{catalog.name}.{namespace}.accounts"
     spark.sql(
         f"CREATE TABLE {name} (tenant STRING, id BIGINT, balance DOUBLE, version BIGINT) "
@@ -129,7 +130,8 @@ def orders(
     dice: random.Random,
     model: TableModel,
 ) -> Callable[[TableModel], None]:
-    """Spark inserts, and merge-on-read DELETEs that leave position-delete files."""
+    """Return a writer of Spark inserts, and of merge-on-read DELETEs that leave position-delete
+    files."""
     name = f"{catalog.name}.{namespace}.orders"
     spark.sql(
         f"CREATE TABLE {name} (id BIGINT, region STRING, amount DOUBLE) USING iceberg "
@@ -171,11 +173,11 @@ def orders(
 
 
 def insert(spark: SparkSession, table: str, rows: list[Row]) -> None:
-    """One append by Spark, one file per partition."""
+    """Append rows by Spark in one commit, one file per partition."""
     frame = spark.createDataFrame(rows, spark.table(table).schema)
     frame.coalesce(1).writeTo(table).append()
 
 
 def properties() -> str:
-    """Table properties as Spark SQL takes them."""
+    """Return the table properties as Spark SQL takes them."""
     return ", ".join(f"'{name}'='{value}'" for name, value in PROPERTIES.items())

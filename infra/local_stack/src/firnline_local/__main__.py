@@ -19,12 +19,13 @@ from firnline_local.topics.topics import WrongPartitions
 
 
 def own_age_s() -> float:
-    """Seconds since this process was started, interpreter and imports included."""
+    """Return the seconds since this process was started, interpreter and imports included."""
     return time.time() - psutil.Process().create_time()
 
 
 def main() -> int:
-    """Exit code: 0 stopped as asked, 1 did not come up, 2 wrong use or already running."""
+    """Run a supervisor. Return the exit code: 0 stopped by a signal, 1 did not start, 2 wrong use
+    or already running."""
     flags = argparse.ArgumentParser(prog="firnline_local")
     flags.add_argument("--state", type=Path, required=True)
     flags.add_argument("--only")
@@ -43,7 +44,7 @@ def main() -> int:
 
 
 def settings_of(text: str) -> Settings:
-    """By part. Raises UnknownPart."""
+    """Return the settings by part. Raises UnknownPart."""
     found: dict[str, dict[str, str]] = json.loads(text)
     chosen(tuple(found))
     return found

@@ -1,1 +1,1 @@
-"""One action on one table in one process, without Kafka and without Redis."""
+"""Runs one action on one table in one process, without Kafka and without Redis."""

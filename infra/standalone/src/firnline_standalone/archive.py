@@ -1,4 +1,4 @@
-"""The archive that Spark's executors run, for a command that is no worker."""
+"""The archive that Spark's executors run, for a command that is not a worker."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from firnline_worker.spark import python_archive
 
 
 def pack(path: Path) -> tuple[int, int]:
-    """Write it; how many files it has, and its bytes. Raises Misconfigured, OSError."""
+    """Write the archive to `path`. Return how many files it has, and its bytes. Raises
+    Misconfigured, OSError."""
     members = python_archive.members()
     python_archive.write(path, members)
     return len(members), path.stat().st_size

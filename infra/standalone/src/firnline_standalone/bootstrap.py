@@ -44,10 +44,8 @@ FOREVER_S = 10 * 365 * 86_400.0  # leases of one process end with it
 
 @contextmanager
 def running(settings: Settings, log: Log, stop: threading.Event) -> Iterator[Engine]:
-    """An engine on a Spark session and a small JVM of its own, which start side by side.
-
-    Raises Misconfigured, and whatever Spark's start raises.
-    """
+    """Run an engine on a Spark session and a small JVM of its own, which start side by side. Raises
+    Misconfigured, and whatever Spark's start raises."""
     worker = settings.of_worker()
     starting = jvm.launch(worker)
     with IcebergJvm(settings.iceberg_jar, settings.commit_heap_bytes) as iceberg:
@@ -77,7 +75,7 @@ def assembled(
     cache: DeleteSetCache,
     executor: ThreadPoolExecutor,
 ) -> Engine:
-    """On JVMs that run already."""
+    """Assemble an engine on JVMs that run already."""
     reached = settings.catalog
     name, topics = f"{socket.gethostname()}-{os.getpid()}", Topics.fresh()
     publisher, keys = topics.publisher, settings.keys
@@ -108,7 +106,7 @@ def assembled(
 
 
 def _progress(spark: SparkSession) -> tuple[int, int]:
-    """Groups are Spark's tasks."""
+    """Count the groups that are done, and all of them: groups are Spark's tasks."""
     tracker = spark.sparkContext.statusTracker()
     stages = [tracker.getStageInfo(one) for one in tracker.getActiveStageIds()]
     running = [one for one in stages if one is not None]
@@ -116,7 +114,8 @@ def _progress(spark: SparkSession) -> tuple[int, int]:
 
 
 def _signals(stop: threading.Event) -> dict[int, Any]:
-    """Ctrl-C and SIGTERM end a run in good order. The handlers before, to be put back."""
+    """Set `stop` on Ctrl-C and SIGTERM, so that a run ends in good order. Return the earlier
+    handlers, to be put back."""
     before = dict[int, Any]()
 
     if threading.current_thread() is threading.main_thread():
@@ -126,7 +125,7 @@ def _signals(stop: threading.Event) -> dict[int, Any]:
 
 
 def keep_apart(iceberg: IcebergJvm) -> None:
-    """Look up errors of the committer's JVM there, not in Spark's, where py4j looks up every error
+    """Look up errors of the committer's JVM there, not in Spark's: py4j looks up every error there
     once Spark's session has begun. The same number is another object there."""
     sparks = java_gateway.get_return_value
 

@@ -30,34 +30,34 @@ MAX_BUSY = 5  # tries of a task whose lease is taken, though no other task runs
 
 
 class Stopped(Exception):
-    """The run was told to end: what was under way has been cleared away, or is committed, or is on
-    a write-ahead list, where the catalog did not answer."""
+    """The run was stopped: its running tasks have been cleared away, or are committed, or are on a
+    write-ahead list if the catalog did not answer."""
 
 
 @dataclass(frozen=True)
 class Topics:
-    """All that worker and committer say to each other and to the run."""
+    """The topics between worker, committer and run, in memory."""
 
     broker: MemoryBroker
 
     @classmethod
     def fresh(cls) -> Topics:
-        """One partition: there is no other process to share with."""
+        """Create topics of one partition: no other process shares them."""
         return cls(MemoryBroker(1))
 
     def inbox(self, group: str, *topics: str) -> MemoryInbox:
-        """A reader, from the beginning."""
+        """Open a reader, from the beginning."""
         return MemoryInbox(self.broker, group, topics)
 
     @property
     def publisher(self) -> MemoryPublisher:
-        """A writer."""
+        """Return a writer."""
         return MemoryPublisher(self.broker, service="standalone")
 
 
 class Engine:
-    """Carries orders out. `stopping`: asked between steps; then nothing more is begun, and what
-    runs is given up by `cancel`."""
+    """An engine that carries out orders. `stopping`: checked between steps; then no new work
+    begins, and running tasks are given up by `cancel`."""
 
     def __init__(
         self,
@@ -98,10 +98,9 @@ class Engine:
         finished: Callable[[Any], None] = lambda _: None,
         working: Callable[[], None] = lambda: None,
     ) -> list[Any]:
-        """Return what each of these orders came to; of those alone that came to a result, if the
-        run is told to stop. `finished` is told of each result as it comes, `working` is called
-        while there is none. Results of one table are committed together. Raises RetryLater,
-        Stopped."""
+        """Return the outcome of each of these orders; only of those that have a result, if the run
+        is stopped. `finished` receives each result as it comes, `working` is called while there is
+        none. Results of one table are committed together. Raises RetryLater, Stopped."""
         broken = self._run_tasks(orders, finished, working)
         sent = [one for one in orders if one.task_id not in broken]
         return [
@@ -111,11 +110,11 @@ class Engine:
 
     @property
     def is_stopping(self) -> bool:
-        """Whether nothing more is to be begun."""
+        """Return whether no new work may begin."""
         return self._stopping()
 
     def commit(self, results: Sequence[RewriteFinished]) -> list[Any]:
-        """Return the events of results of somebody else's tasks."""
+        """Return the events of results of another process's tasks."""
         for result in results:
             self._publisher.publish(RESULTS, result.table.key, result)
         return self._settled(results, _has_its_id, lambda _: None)
@@ -127,8 +126,8 @@ class Engine:
         working: Callable[[], None],
     ) -> dict[str, TaskFailed | None]:
         """Return, by id, the tasks that have left no result on its topic: with their failure, or
-        None where the run was told to stop. Then tasks clear away what they have written, if they
-        have not just ended.
+        None if the run was stopped. Then tasks clear away what they have written, if they have not
+        just ended.
 
         A task whose table another one holds is begun again when one has ended."""
         running = {self._executor.submit(self._tasks.handle, one): one for one in orders}
@@ -177,9 +176,9 @@ class Engine:
         ends: Callable[[Any, Any], bool],
         finished: Callable[[Any], None],
     ) -> list[Any]:
-        """Return the end of each of `wanted`, as `ends` tells it from other events. What is written
-        is committed, also by a run that is told to stop: that takes a second. Raises Stopped where
-        it takes too long."""
+        """Return the event that ends each of `wanted`; `ends` tells it from other events. What is
+        written is committed even if the run is stopped: that takes a second. Raises Stopped if it
+        takes too long."""
         open_, found, until_s = list(wanted), list[Any](), None
         while open_:
             self._pump.step(STEP_S)
@@ -201,15 +200,16 @@ class Engine:
         return found
 
     def _unanswered(self, order: Any) -> TaskFailed:
-        """Return the failure of a task whose result was put aside, with the reason of that."""
+        """Return the failure of a task whose result is in the dead letters, with the reason from
+        there."""
         letters = [delivery.record for delivery in self._letters.poll(0)]
         why = "; ".join(f"{one.reason}: {one.message}" for one in letters)
         text = f"its result could not be used: {why or 'nothing came of it'}"
         return failure_of(order, CALLER, "worker_error", PoisonousRecord("unusable", text))
 
     def read_back(self) -> list[Any]:
-        """What Iceberg's own reader finds of the commits since; nothing, if the run is told to
-        stop."""
+        """Compare the rows of the commits made since, through Iceberg's own reader. Return the
+        outcomes; none if the run is stopped."""
         if self._stopping():
             return []
         found = list[Any]()

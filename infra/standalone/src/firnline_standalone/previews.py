@@ -1,4 +1,4 @@
-"""What an order would take, by metadata alone: the worker's own plan, and nothing is written."""
+"""Previews of orders, by metadata alone: the worker's own plan, and nothing is written."""
 
 from __future__ import annotations
 
@@ -60,8 +60,9 @@ from firnline_worker.table_actions.upgrade_format import unfit, v2_deletes
 
 @dataclass(frozen=True)
 class Preview:
-    """`refused`: why it would come to nothing. `handed_over`: why Iceberg's own action would do it.
-    Of an expiry and of orphans `files` are those that go, of manifests these."""
+    """The preview of an order. `refused`: why it would have no effect. `handed_over`: why Iceberg's
+    own action would do it. `files`: of an expiry and of orphans those that would be removed; of a
+    manifest rewrite the manifests."""
 
     files: int = 0
     bytes: int = 0
@@ -81,7 +82,8 @@ class Preview:
 
 
 def preview(tables: Tables, order: Order, now_ms: int) -> Preview:
-    """Of a rewrite all its slices. Raises TaskRefused, RetryLater, MetadataFileGone."""
+    """Preview an order; of a rewrite, all its slices. Raises TaskRefused, RetryLater,
+    MetadataFileGone."""
     table = tables.load(order.table)
     if isinstance(order, RewriteFiles):
         return _rewrite(tables, table, order, now_ms)
@@ -155,7 +157,7 @@ def _dangling(table: LoadedTable) -> Preview:
 
 
 def _manifests(table: LoadedTable) -> Preview:
-    """Of manifests, in the place of data files."""
+    """Preview a rewrite of manifests; the counts are of manifests, not of data files."""
     small = [one for of_spec in small_manifests(table) for one in of_spec]
     return Preview(files=len(small), bytes=sum(one.length for one in small))
 
@@ -197,7 +199,7 @@ def _tags(tables: Tables, table: LoadedTable, order: TableOrder, now_ms: int) ->
 
 
 def _upgrade(tables: Tables, table: LoadedTable, order: TableOrder, now_ms: int) -> Preview:
-    """Of the delete files that are to be vectors afterwards."""
+    """Preview a format upgrade, with the delete files that become vectors afterwards."""
     limits = thresholds(settings_of(tables, table))
     if why := refusal_of_upgrade(order, limits, now_ms):
         return Preview(refused=": ".join(why))
@@ -218,8 +220,8 @@ def _upgrade(tables: Tables, table: LoadedTable, order: TableOrder, now_ms: int)
 
 
 def _statistics(tables: Tables, table: LoadedTable, order: TableOrder) -> Preview:
-    """What would be read: columns that are not asked for are left out of it, as are blocks of
-    files, so it is an upper bound."""
+    """Return an upper bound of what would be read: readers skip blocks of files, and columns that
+    are not asked for."""
     wish = wish_of(table, order, limits_of(tables, table, order))
     if not wish.columns:
         return Preview(reads_only=True)
@@ -236,7 +238,8 @@ def _statistics(tables: Tables, table: LoadedTable, order: TableOrder) -> Previe
 
 
 def _orphans(tables: Tables, table: LoadedTable, order: TableOrder, now_ms: int) -> Preview:
-    """By our clock: to ask the storage's a file would have to be written."""
+    """Preview the removal of orphans, by this host's clock: reading the storage's clock requires
+    writing a file."""
     refuse_unclear(tables, table)
     older_than_ms = now_ms - int(order.numbers["min_age_h"] * HOUR_MS)
     inventory = inventory_of(tables, table)

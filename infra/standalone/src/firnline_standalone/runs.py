@@ -27,27 +27,27 @@ AGAIN = frozenset({"trigger_gone", "unreachable", "worker_error", "lost_race", "
 
 
 class Report(Protocol):
-    """Who is told, as it happens."""
+    """A listener that receives what happens in a run, at once."""
 
     def begun(self, orders: Sequence[Order], left: int) -> None:
-        """These run now; so many are to follow, as far as is known."""
+        """Report that these orders run now; `left` is how many follow, as far as is known."""
 
     def working(self, done: int, total: int) -> None:
-        """So many groups of files are rewritten, of those of the tasks that run."""
+        """Report how many groups of files are rewritten, of all groups of the running tasks."""
 
     def rewritten(self, result: Any) -> None:
-        """A worker's result, which is not committed yet."""
+        """Report a worker's result, which is not committed yet."""
 
     def ended(self, order: Order, event: Any, again: bool) -> None:
-        """What came of an order; `again`: it is tried once more."""
+        """Report the event that ended an order. `again`: the order is tried once more."""
 
     def compared(self, outcome: RowsCompared) -> None:
-        """A commit was read back."""
+        """Report the outcome of comparing a commit's rows."""
 
 
 @dataclass
 class Run:
-    """One after the other, so many at once as may share a commit."""
+    """Orders that run one after the other; as many at once as may share a commit."""
 
     engine: Engine
     report: Report
@@ -55,7 +55,8 @@ class Run:
     _told_s: float = 0.0
 
     def execute(self, orders: Sequence[Order]) -> bool:
-        """True if every order came to its end as it should. Raises RetryLater, Stopped."""
+        """Run the orders. Return True if every order ended as it should. Raises RetryLater,
+        Stopped."""
         waiting, fine = deque(orders), True
         while waiting:
             chunk = list(islice(waiting, AT_ONCE))
@@ -91,7 +92,7 @@ class Run:
         return replace(order, batch_size=several) if isinstance(order, RewriteFiles) else order
 
     def _following(self, order: Order, event: Any) -> Order | None:
-        """The next slice, or another try."""
+        """Return the order of the next slice, or of another try."""
         if not isinstance(order, RewriteFiles):
             return None
         if isinstance(event, RewriteCommitted):
@@ -124,7 +125,7 @@ _FAILURES = RewriteConflicted | TaskFailed
 
 
 def is_fine(event: Any) -> bool:
-    """Whether an order came to what it was for, or to nothing, there being nothing to do."""
+    """Return whether an order did what it was for, or had nothing to do."""
     if isinstance(event, _FAILURES):
         return False
     return not getattr(event, "refused_reason", None)

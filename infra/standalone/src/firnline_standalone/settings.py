@@ -1,4 +1,4 @@
-"""Where a run finds its table, and what it may take of this machine."""
+"""Settings of a run: its catalog, and its limits on this machine."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ GIB = 1024**3
 
 @dataclass(frozen=True)
 class Settings:
-    """`keys`: of the write-ahead lists; a fleet's, where there is one. `share`: of the commits that
-    are read back by Iceberg's own reader."""
+    """Settings of a run. `keys`: of the write-ahead lists; a fleet's, if there is one. `share`: of
+    the commits that are read back by Iceberg's own reader."""
 
     catalog: CatalogConnection
     iceberg_jar: Path
@@ -36,7 +36,7 @@ class Settings:
     config: str | None = None  # firnline.toml, for what it says of Spark
 
     def of_worker(self) -> WorkerSettings:
-        """What the worker's parts are told."""
+        """Return the settings for the worker's parts."""
         return _OfRun(
             kafka=NOBODY,
             redis=NOBODY,
@@ -52,11 +52,11 @@ class Settings:
 
 @dataclass(frozen=True, kw_only=True)
 class _OfRun(WorkerSettings):
-    """A worker's, whose catalog was chosen already."""
+    """Settings of a worker whose catalog is chosen already."""
 
     reached: CatalogConnection
 
     @cached_property
     def connections(self) -> Connections:
-        """That one alone."""
+        """Return the connection to the run's only catalog."""
         return {self.reached.name: self.reached}

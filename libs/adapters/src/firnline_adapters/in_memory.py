@@ -77,11 +77,9 @@ class MemoryPublisher:
         self._signer = signer
 
     def publish(self, topic: str, key: str, record: Any) -> bool:
-        """See `Publisher.publish`."""
         return self._put(topic, key, record, self._partition(topic, key))
 
     def publish_encoded(self, topic: str, key: str, value: bytes) -> None:
-        """See `Publisher.publish_encoded`."""
         self._append(topic, self._partition(topic, key), key, value)
 
     def _partition(self, topic: str, key: str) -> int:
@@ -105,7 +103,6 @@ class MemoryPublisher:
         self._broker.append(topic, partition, key, value, headers)
 
     def broadcast(self, topic: str, key: str, record: Any) -> bool:
-        """See `Publisher.broadcast`."""
         sent = [self._put(topic, key, record, one) for one in range(self._broker.homes)]
         return all(sent)
 
@@ -137,7 +134,7 @@ class MemoryInbox:
         self._moved: set[Place] = set()
 
     def poll(self, timeout_s: float, full: Collection[Place] = ()) -> Sequence[Delivery]:
-        """See `Inbox.poll`; never waits."""
+        """Return what is there; never waits."""
         found: list[Delivery] = []
         for topic in self._topics:
             for partition in range(self._broker.buckets):
@@ -148,12 +145,11 @@ class MemoryInbox:
         return found
 
     def moved(self) -> Collection[Place]:
-        """See `Inbox.moved`."""
         moved, self._moved = self._moved, set()
         return moved
 
     def lose(self, topic: str, partition: int) -> None:
-        """As a rebalance does that gives it back at once."""
+        """Lose a partition as in a rebalance that gives it back at once."""
         self._marks.pop((topic, partition), None)
         self._moved.add((topic, partition))
 
@@ -194,24 +190,20 @@ class MemoryInbox:
         return found
 
     def done(self, delivery: Delivery) -> None:
-        """See `Inbox.done`."""
         if mark := self._marks.get((delivery.topic, delivery.partition)):
             mark.done(delivery.offset)
             self._starts.end((delivery.topic, delivery.partition), delivery.offset)
 
     def commit(self) -> None:
-        """See `Inbox.commit`."""
         for (topic, partition), mark in self._marks.items():
             self._broker.committed[self._group, topic, partition] = mark.committable
 
     def note(self, text: str) -> None:
-        """See `Inbox.note`."""
         for topic in self._topics:
             for partition in range(self._broker.buckets):
                 self._broker.notes[self._group, topic, partition] = text
 
     def close(self, died: bool = False) -> None:
-        """See `Inbox.close`."""
         if not died:
             self.commit()
             self._starts.give_back(
@@ -232,7 +224,6 @@ class MemoryLeases:
         return held if held and held[1] > self._now() else None
 
     def acquire(self, name: str, owner: str, ttl_s: float, note: str = "") -> bool:
-        """See `Leases.acquire`."""
         held = self._live(name)
         if held and held[0] != owner and not takes_over(owner, held[0]):
             return False
@@ -240,7 +231,6 @@ class MemoryLeases:
         return True
 
     def renew(self, name: str, owner: str, ttl_s: float, note: str | None = None) -> bool:
-        """See `Leases.renew`."""
         held = self._live(name)
         if not held or held[0] != owner:
             return False
@@ -248,12 +238,10 @@ class MemoryLeases:
         return True
 
     def release(self, name: str, owner: str) -> None:
-        """See `Leases.release`."""
         held = self._live(name)
         if held and held[0] == owner:
             del self._held[name]
 
     def notes(self, prefix: str) -> dict[str, str]:
-        """See `Leases.notes`."""
         found = {name: self._live(name) for name in self._held if name.startswith(prefix)}
         return {name: held[2] for name, held in found.items() if held}

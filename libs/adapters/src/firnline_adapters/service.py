@@ -1,4 +1,4 @@
-"""How every service begins: log, settings, metrics; and how it ends where a setting is wrong."""
+"""Start every service: log, settings, metrics; and end it where a setting is wrong."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from firnline_adapters.records.signing import SigningSettings
 
 @dataclass(frozen=True, kw_only=True)
 class ServiceSettings(SigningSettings):
-    """What every service is told; its own settings extend this."""
+    """Settings of every service; its own settings extend this."""
 
     kafka: str = shared(KAFKA)
     kafka_config: str | None = shared(KAFKA_CONFIG)
@@ -54,12 +54,12 @@ class ServiceSettings(SigningSettings):
 
     @cached_property
     def broker(self) -> KafkaConnection:
-        """How this service reaches Kafka; its file is read once. Raises Misconfigured."""
+        """Return how this service reaches Kafka; its file is read once. Raises Misconfigured."""
         return with_file(self.kafka, self.kafka_config, file=self.file)
 
     @cached_property
     def file(self) -> ConfigFile | None:
-        """What FIRNLINE_CONFIG names, read once. Raises Misconfigured."""
+        """Return the content of FIRNLINE_CONFIG, read once. Raises Misconfigured."""
         return read_config(self.config)
 
 
@@ -80,9 +80,10 @@ def _end_at_sigterm(log: Log) -> None:
 
 @contextmanager
 def starting(service: str, kind: type[S], waits_for_kafka: bool = True) -> Iterator[tuple[S, Log]]:
-    """The settings and the log of a service for as long as it runs, once Kafka has answered. Where
-    a setting is missing or wrong, or Kafka refuses us, a line for each says so and the process ends
-    with exit code 2. `waits_for_kafka` False: of one that serves while Kafka is away."""
+    """Give the settings and the log of a service for as long as it runs, once Kafka has answered.
+    Where a setting is missing or wrong, or Kafka refuses us, a line for each says so and the
+    process ends with exit code 2. `waits_for_kafka` False: of one that serves while Kafka is
+    away."""
     log = start_logging(service)
     _end_at_sigterm(log)
     try:

@@ -41,10 +41,10 @@ class RowWriter(Protocol):
     """Takes living rows: a `RollingWriter`, or what sorts them before."""
 
     def expect(self, rows: float) -> None:
-        """How many there will be in all, as far as is known."""
+        """Set how many rows there will be in all, as far as is known."""
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Take some."""
+        """Take some rows."""
 
 
 @dataclass(frozen=True)
@@ -170,7 +170,7 @@ class _Reading:
                     yield reader.read(group, start)
 
     def ahead(self, inputs: Iterable[Input], threads: int) -> Iterator[Read]:
-        """Whole row groups, decoded by threads while earlier ones are written."""
+        """Read whole row groups, decoded by threads while earlier ones are written."""
         waiting: deque[Future[Read]] = deque()
         with ThreadPoolExecutor(threads) as pool:
             for file, source in inputs:
@@ -186,7 +186,7 @@ class _Reading:
                 yield waiting.popleft().result()
 
     def _decoded(self, file: SequencedFile, source: ParquetSource, group: int, start: int) -> Read:
-        """In a handle of its own: a Parquet reader belongs to one thread."""
+        """Read one row group by a handle of its own: a Parquet reader belongs to one thread."""
         with source.open(encoded=True) as parquet:
             read = self._reader(file, parquet).read(group, start)
             return replace(read, parts=list(read.parts))
@@ -199,7 +199,7 @@ class _Reading:
 
 
 def _starts(parquet: pq.ParquetFile) -> list[int]:
-    """Position of the first row of each row group."""
+    """Return the position of the first row of each row group."""
     groups = range(parquet.num_row_groups)
     rows = [parquet.metadata.row_group(group).num_rows for group in groups]
     return [0, *accumulate(rows)][: len(rows)]
@@ -217,7 +217,7 @@ class _Reader:
     ids: Sequence[int]  # of its columns, as the sums take them
 
     def read(self, group: int, start: int) -> Read:
-        """The row group whose first row is row `start` of the file."""
+        """Read the row group whose first row is row `start` of the file."""
         rows = self.parquet.metadata.row_group(group).num_rows
         living = self.masks.of(group, start, rows)
         kept = rows if living.keep is None else int(living.keep.sum())
@@ -246,7 +246,7 @@ class _Reader:
         return key_sums(index_values([arrays[number] for number in self.ids]), mask)
 
     def _whole(self, group: int, living: GroupMask) -> Iterator[pa.RecordBatch]:
-        """All projected columns; those that were read for the mask are not read again."""
+        """Read all projected columns; those that were read for the mask are not read again."""
         wanted = list(self.projection.columns)
         known = _known(living.read, wanted)
         rest = [name for name in wanted if name not in known]
@@ -262,13 +262,13 @@ class _Reader:
 
 
 def _known(read: Sequence[pa.RecordBatch], wanted: Sequence[str]) -> list[str]:
-    """Top-level columns that were read already; of a struct only the key was."""
+    """Return the top-level columns that were read already; of a struct only the key was."""
     fields = read[0].schema if read else ()
     return [f.name for f in fields if f.name in wanted and not pa.types.is_struct(f.type)]
 
 
 def _beside(table: pa.Table, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Each batch, with the columns of the table's same rows."""
+    """Return each batch, with the columns of the table's same rows."""
     at = 0
     for batch in batches:
         same = table.slice(at, batch.num_rows).combine_chunks()

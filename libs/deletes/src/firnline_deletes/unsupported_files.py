@@ -1,4 +1,4 @@
-"""What the kernel will not answer, as values: a refusal hands the table to Iceberg's own action."""
+"""Reasons why the kernel does not serve an input: the table then goes to Iceberg's own action."""
 
 from __future__ import annotations
 

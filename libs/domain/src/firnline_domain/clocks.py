@@ -1,4 +1,4 @@
-"""What time it is, by the clocks of several hosts, before something that cannot be taken back."""
+"""Compare the clocks of several hosts before something that cannot be taken back."""
 
 from __future__ import annotations
 

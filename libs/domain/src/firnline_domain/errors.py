@@ -41,8 +41,9 @@ class HeapTooSmall(RetryLater):
 
 
 class Refused(RetryLater):
-    """It answers, and does not let us: somebody has to give us a right, or a key that holds. Not an
-    outage of minutes. `of`: who is refused, a catalog or a table; said once for each."""
+    """The server answers, and refuses access: an operator has to give Firnline a right, or a key
+    that holds. Not an outage of minutes. `of`: what refuses, a catalog or a table; reported once
+    for each."""
 
     def __init__(self, message: str, of: str = "") -> None:
         super().__init__(message)

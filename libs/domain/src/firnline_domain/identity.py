@@ -1,4 +1,4 @@
-"""What things are called: tables, scopes, buckets, paths, task ids."""
+"""Name things: tables, scopes, buckets, paths, task ids."""
 
 from __future__ import annotations
 
@@ -39,9 +39,10 @@ class TableName(Value):
 
     @property
     def key(self) -> str:
-        """Of state, records and leases: no two tables of a fleet have the same one. The uuid alone
-        in the catalog `lake` without a prefix, else `uuid@archive`, `uuid@lake+main`: what comes
-        after the last @ holds no / or :, which others put behind a key."""
+        """Return the key of state, records and leases: no two tables of a fleet have the same one.
+        The uuid alone in the catalog `lake` without a prefix, else `uuid@archive`,
+        `uuid@lake+main`: what comes after the last @ holds no / or :, which others put behind a
+        key."""
         if self.prefix:
             return f"{self.uuid}@{self.catalog}+{self.prefix.replace('/', '+')}"
         if self.catalog != CATALOG or "@" in self.uuid:
@@ -50,22 +51,23 @@ class TableName(Value):
 
     @property
     def dotted(self) -> str:
-        """`namespace.name`, as a person types it."""
+        """Return `namespace.name`, as it is typed."""
         return ".".join((*self.namespace, self.name))
 
     @property
     def path(self) -> tuple[str, ...]:
-        """Namespace levels and name."""
+        """Return namespace levels and name."""
         return (*self.namespace, self.name)
 
     @property
     def catalog_path(self) -> str:
-        """Where the table is: `lake`, or `lake/main`. Tables of one path have one list of names."""
+        """Return the table's catalog: `lake`, or `lake/main`. Tables of one path have one list of
+        names."""
         return f"{self.catalog}/{self.prefix}" if self.prefix else self.catalog
 
     @property
     def full(self) -> str:
-        """`lake:namespace.name`: where a person sees several catalogs."""
+        """Return `lake:namespace.name`, for pages that show several catalogs."""
         return f"{self.catalog_path}:{self.dotted}"
 
 
@@ -152,8 +154,8 @@ class Scope(Value, order=True):
 
     @property
     def counted(self) -> Scope:
-        """The scope that its files are counted under. A value of a megabyte would be in every key,
-        record and line of the log that names its partition."""
+        """Return the scope that its files are counted under. A value of a megabyte would be in
+        every key, record and line of the log that names its partition."""
         if len(self.partition) <= MAX_PARTITION:
             return self
         digest = hashlib.sha256(self.partition.encode(errors="surrogatepass")).hexdigest()
@@ -166,7 +168,7 @@ class Scope(Value, order=True):
 
     @property
     def label(self) -> str:
-        """As people read it: `whole table`, `2026-01-01 / 3`; never nothing."""
+        """Return the scope to show: `whole table`, `2026-01-01 / 3`; never nothing."""
         if self.is_unpartitioned:
             return "whole table"
         try:
@@ -212,12 +214,13 @@ def task_id(
 
 
 def lease_owner(slot: str, life: str) -> str:
-    """Of all leases of one life; each task adds a name of its own behind a slash."""
+    """Return the owner of all leases of one life; each task adds a name of its own behind a
+    slash."""
     return f"{slot}#{life}"
 
 
 def takes_over(owner: str, held_by: str) -> bool:
-    """Whether `owner` is another life of the slot that `held_by` had."""
+    """Return True if `owner` is another life of the slot that `held_by` had."""
     slot, sign, life = owner.partition("/")[0].partition("#")
     their_slot, their_sign, their_life = held_by.partition("/")[0].partition("#")
     return bool(sign and their_sign) and slot == their_slot and life != their_life

@@ -1,5 +1,4 @@
-"""What the services need of the outside world. Each port has an in-memory twin in
-`firnline_adapters.in_memory`, held to the same contract tests."""
+"""Ports to the outside world. Each has an in-memory twin, held to the same contract tests."""
 
 from __future__ import annotations
 
@@ -36,7 +35,7 @@ class Publisher(Protocol):
         """The same with a record's bytes, which its topic takes (`record_sizes.encode_to_fit`)."""
 
     def broadcast(self, topic: str, key: str, record: Any) -> bool:
-        """The same into every partition: what is for all tables, known or not."""
+        """Publish a record to every partition: what is for all tables, known or not."""
 
     def flush(self, timeout_s: float = 30.0) -> bool:
         """Block until everything handed over is on the broker; False if some of it was refused as
@@ -51,18 +50,19 @@ class Inbox(Protocol):
         partitions in `full` stay where they are, until a poll without them."""
 
     def moved(self) -> Collection[Place]:
-        """Partitions that were taken from us, if only for a moment, since this was asked last: what
-        came from them before the last poll comes again, to whoever has them now."""
+        """Return and forget the partitions that were taken from this process, if only for a moment,
+        since the last call: what came from them before the last poll comes again, to the process
+        that has them now."""
 
     def done(self, delivery: Delivery) -> None:
-        """This delivery is dealt with. Offsets commit at the low watermark of what is done."""
+        """Mark a delivery as done. Offsets commit at the low watermark of what is done."""
 
     def commit(self) -> None:
         """Commit every partition's low watermark now (blocks)."""
 
     def note(self, text: str) -> None:
-        """Keep words beside the offsets of every partition that is ours, for those who look at the
-        group (blocks where they are new); later commits keep them, too."""
+        """Keep a text beside the offsets of every partition that is ours, for readers of the group
+        (blocks where it is new); later commits keep it, too."""
 
     def close(self, died: bool = False) -> None:
         """Commit and leave the group. `died`: by an error that a record may have caused; nothing is
@@ -86,7 +86,7 @@ class Leases(Protocol):
         """Give it back; does nothing if it is not ours."""
 
     def notes(self, prefix: str) -> dict[str, str]:
-        """Notes of all live leases whose name starts with `prefix`."""
+        """Return the notes of all live leases whose name starts with `prefix`."""
 
 
 class PauseReader(Protocol):
@@ -96,7 +96,7 @@ class PauseReader(Protocol):
         """Read the orders that are there; do not wait for more."""
 
     def pause(self, table_key: str | None) -> Pause | None:
-        """The pause of a table as of the last `catch_up`; of the fleet for None."""
+        """Return the pause of a table as of the last `catch_up`; of the fleet for None."""
 
     def close(self) -> None:
         """Stop reading."""

@@ -43,7 +43,7 @@ _PASSING = (ServerError, ServiceUnavailableError, TooManyRequestsError)
 
 @dataclass(frozen=True)
 class Cause:
-    """Why a catalog did not do what it was asked for. `may_pass`: nobody has to change anything."""
+    """Reason why a catalog failed a request. `may_pass`: it may succeed without any change."""
 
     text: str
     remedy: str
@@ -51,7 +51,7 @@ class Cause:
 
 
 def configuration(connection: CatalogConnection) -> Mapping[str, str]:
-    """Our properties with what `/v1/config` says over and under them. Raises what PyIceberg
+    """Return our properties with what `/v1/config` says over and under them. Raises what PyIceberg
     raises, see `cause_of`."""
     return {
         name: value
@@ -115,7 +115,7 @@ def require_catalogs(
 
 
 def cause_of(error: BaseException, connection: CatalogConnection) -> Cause:
-    """What is behind an exception of a client of PyIceberg's, and what to do."""
+    """Return what is behind an exception of a client of PyIceberg's, and what to do."""
     # An HTTP error is only a number; what it was read as has the catalog's own words.
     chain = [one for one in _chain(error) if not isinstance(one, requests.HTTPError)]
     where = f"[catalogs.{connection.name}]"
@@ -187,7 +187,7 @@ def clock_of(connection: CatalogConnection) -> float | None:
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """Itself, then what it was raised from, the first cause last."""
+    """Yield the error, then what it was raised from, the first cause last."""
     found: BaseException | None = error
     while found is not None:
         yield found
@@ -222,7 +222,7 @@ def refused_by_java(throwable: Any, connection: CatalogConnection) -> Misconfigu
 
 
 def root_cause(throwable: Any) -> str:
-    """What Java says it began with."""
+    """Return what Java says it began with."""
     cause = throwable
     while (deeper := cause.getCause()) is not None:
         cause = deeper
@@ -230,7 +230,7 @@ def root_cause(throwable: Any) -> str:
 
 
 def remedy_of_java(text: str, connection: CatalogConnection) -> str:
-    """What to do about a Java exception of a catalog or its storage."""
+    """Return what to do about a Java exception of a catalog or its storage."""
     where = f"[catalogs.{connection.name}]"
     if any(name in text for name in MISSING):
         return f"run `firnline jars --s3` (--gcs, --adls) and set {VARIABLE} to what it prints"

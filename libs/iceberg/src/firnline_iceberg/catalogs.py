@@ -46,7 +46,8 @@ class UnknownCatalog(TaskRefused):
 
 
 def connections_of(catalog: Catalog | Connections) -> Connections:
-    """By name. Raises Misconfigured for a name that no key, path or setting could hold."""
+    """Return connections by name. Raises Misconfigured for a name that no key, path or setting
+    could hold."""
     found = catalog
     if not isinstance(found, Mapping):
         connection = connection_of(found)
@@ -155,7 +156,6 @@ class CatalogCommits(JavaCommits):
         self._of(table).begin(table)
 
     def abandon(self, table: TableName) -> None:
-        """As `JavaCommits.abandon`."""
         with suppress(TaskRefused, CatalogUnreachable):  # then nothing was ever written for it
             self._of(table).abandon(table)
 

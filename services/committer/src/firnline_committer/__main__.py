@@ -22,7 +22,7 @@ FINISH_S = 10.0  # for the commits in work; supervisors kill after 15 s
 
 
 def main() -> None:
-    """Run until SIGTERM or Ctrl-C; exit 1 where starting anew is the remedy."""
+    """Run until SIGTERM or Ctrl-C. Exit with 1 if a restart is the remedy."""
     with starting("committer", Settings) as (settings, log):
         stop = threading.Event()
         watched(HEALTH, settings.connections, catalog_answers)
@@ -35,7 +35,7 @@ def main() -> None:
 
 
 def run(settings: Settings, log: Log, stop: threading.Event) -> None:
-    """Pump until `stop`; what was read and not dealt with is read again by the next run."""
+    """Pump until `stop` is set. The next run reads again what was read and not handled."""
     with running(settings, log) as pump:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: stop.set())

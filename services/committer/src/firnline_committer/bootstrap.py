@@ -1,4 +1,4 @@
-"""The one place that builds clients."""
+"""The only module that builds clients."""
 
 from __future__ import annotations
 
@@ -35,10 +35,8 @@ TOPICS = ("task-results",)
 
 @contextmanager
 def running(settings: Settings, log: Log) -> Iterator[Pump]:
-    """A pump over Kafka, the catalog and a JVM; nothing is read before its first step.
-
-    Waits for a catalog that does not answer. Raises Misconfigured, JavaFailed.
-    """
+    """Open a pump over Kafka, the catalog and a JVM; it reads nothing before its first step. Waits
+    for a catalog that does not answer. Raises Misconfigured, JavaFailed."""
     signer = signer_of(settings)
     jars = class_path(settings.iceberg_jar, require_catalogs(settings.connections, log))
     with IcebergJvm(jars, settings.heap_bytes) as iceberg:

@@ -31,24 +31,24 @@ WITHOUT_COMMIT = TaskFailed | TableResult | RowsCompared
 
 
 class Commits(Protocol):
-    """`committer.Committer`."""
+    """The part of `committer.Committer` that handlers use."""
 
     def advance(self, results: Sequence[RewriteFinished]) -> Progress:
-        """A few attempts."""
+        """Make a few attempts."""
 
     def abandon(self, table_key: str, ref: str) -> None:
-        """Nobody will ask again with what was left open."""
+        """Clear up after results that were left open and will not be asked for again."""
 
 
 class Loads(Protocol):
-    """`firnline_iceberg.table.catalog_client.Tables`."""
+    """The part of `firnline_iceberg.table.catalog_client.Tables` that handlers use."""
 
     def load(self, table: TableName) -> LoadedTable:
-        """Raises TableGone, RetryLater."""
+        """Load a table. Raises TableGone, RetryLater."""
 
 
 class Handlers:
-    """What the committer makes of records of `task-results`."""
+    """Handlers of records of `task-results`."""
 
     def __init__(self, committer: Commits, tables: Loads, now_ms: Callable[[], int]) -> None:
         self._committer = committer
@@ -56,11 +56,11 @@ class Handlers:
         self._now_ms = now_ms
 
     def handle(self, records: Sequence[Any]) -> list[Any]:
-        """Until each record has its event. Raises RetryLater, PoisonousRecord."""
+        """Handle records until each has its event. Raises RetryLater, PoisonousRecord."""
         return until_closed(self.advance, records)
 
     def advance(self, records: Sequence[Any]) -> Progress:
-        """A few attempts with records of one table and ref. Raises PoisonousRecord."""
+        """Make a few attempts with records of one table and ref. Raises PoisonousRecord."""
         rewrites = [record for record in records if _needs_commit(record)]
         events = self._without_commit([record for record in records if not _needs_commit(record)])
         waiting, pause_s, unreachable = list[Any](), 0.0, None
@@ -75,11 +75,12 @@ class Handlers:
         return Progress(events, waiting, pause_s, unreachable)
 
     def abandon(self, table_key: str, ref: str) -> None:
-        """The records that were left open will not come again."""
+        """Clear up after records that were left open and will not be delivered again."""
         self._committer.abandon(table_key, ref)
 
     def _without_commit(self, records: Sequence[Any]) -> list[Any]:
-        """The table is read once, for the numbers alone: the events are true without them."""
+        """Return the events of records that need no commit. The table is read once, only for the
+        numbers: the events are true without them."""
         for one in records:
             if not isinstance(one, WITHOUT_COMMIT | RewriteFinished):
                 raise PoisonousRecord("unexpected_record", type(one).__name__)
@@ -107,8 +108,8 @@ def _needs_commit(record: Any) -> bool:
 
 
 def batches(results: Sequence[RewriteFinished]) -> Iterator[list[RewriteFinished]]:
-    """In order, each without a task or an input twice: a redelivery, or an overlapping result,
-    is looked at after the one before it has been committed."""
+    """Split results into batches, in order, each without a task or an input twice: a redelivery, or
+    an overlapping result, is examined after the one before it has been committed."""
     left = list(results)
     while left:
         taken: list[RewriteFinished] = []
@@ -124,7 +125,8 @@ def batches(results: Sequence[RewriteFinished]) -> Iterator[list[RewriteFinished
 
 @dataclass
 class Handled:
-    """What came of it. What is neither `done` nor `broken` waits for the next progress."""
+    """The outcome of handling deliveries. Those that are neither `done` nor `broken` wait for the
+    next progress."""
 
     events: list[Any] = field(default_factory=list)
     done: list[Delivery] = field(default_factory=list)
@@ -134,7 +136,7 @@ class Handled:
 
 
 def handle_deliveries(handlers: Handlers, batch: list[Delivery], log: Log) -> Handled:
-    """In any thread. Raises JvmEnded."""
+    """Handle deliveries, in any thread. Raises JvmEnded."""
     started, handled = time.monotonic(), Handled()
     _handle(handlers, batch, log, handled)
     metrics.observe("commit_seconds", time.monotonic() - started)
@@ -143,7 +145,8 @@ def handle_deliveries(handlers: Handlers, batch: list[Delivery], log: Log) -> Ha
 
 
 def _count_bytes(events: Iterable[Any]) -> None:
-    """Of what Iceberg's own action has committed, too. A commit that was found was counted."""
+    """Count the bytes of commits, also of those by Iceberg's own action. A commit that was found
+    was counted."""
     for one in events:
         if isinstance(one, RewriteCommitted) and not one.redelivered:
             metrics.count("rewritten_bytes", one.bytes_before, files="replaced")

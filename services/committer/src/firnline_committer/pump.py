@@ -44,7 +44,7 @@ POLL_S = 0.02  # while something is in work; what it came to goes out no later
 
 @dataclass(frozen=True, eq=False)
 class _Work:
-    """In a thread of the pool."""
+    """A commit or a sweep in a thread of the pool."""
 
     table: str | None  # key
     future: Future[Any]
@@ -54,7 +54,7 @@ class _Work:
 
 
 class Pump:
-    """Carries deliveries from an inbox through the handlers to a publisher."""
+    """A pump that carries deliveries from an inbox through the handlers to a publisher."""
 
     def __init__(
         self,
@@ -70,10 +70,10 @@ class Pump:
         gather_s: float = 0.0,
         pool: Pool | None = None,
     ) -> None:
-        """`now`: seconds of a clock that is never set, or a jump would stop a table, or end its
-        patience. `now_ms`: dates what is published. `sweeps`: None = nothing is swept here.
-        `switches`: None = nothing is ever paused. `share` of the commits are read back.
-        `gather_s`: see `TableQueue.gathers`."""
+        """Build a pump. `now`: seconds of a monotonic clock, because a jump would stop a table, or
+        end its patience. `now_ms`: dates what is published. `sweeps`: None = no sweeps here.
+        `switches`: None = no pauses. `share` of the commits are read back. `gather_s`: see
+        `TableQueue.gathers`."""
         self._inbox = inbox
         self._publisher = publisher
         self._handlers = handlers
@@ -91,11 +91,9 @@ class Pump:
         self._handled: list[Delivery] = []
 
     def step(self, timeout_s: float) -> None:
-        """One round. Offsets commit only after the events are on the broker.
-
-        Raises RetryLater where the broker does not take records, and JvmEnded: start anew, the
-        tables know what was done.
-        """
+        """Run one round. Offsets are committed only after the events are on the broker. Raises
+        RetryLater if the broker does not take records, and JvmEnded: restart, the tables contain
+        what was done."""
         if self._switches is not None:
             self._switches.catch_up()
         self._read(self._patience(timeout_s))
@@ -108,27 +106,28 @@ class Pump:
         self._confirm_rest()
 
     def _confirm_rest(self) -> None:
-        """Say that the pause of the whole fleet holds here and nothing is under way any more:
-        `firnline pause --wait` looks for it. No offset would: results wait through a pause."""
+        """Confirm that the pause of the whole fleet holds here and nothing is under way any more:
+        `firnline pause --wait` checks for it. No offset would show it: results wait through a
+        pause."""
         pause = None if self._switches is None else self._switches.pause(None)
         if pause is not None and not self._work:
             self._inbox.note(pause.note)
 
     def finish(self, timeout_s: float) -> None:
-        """Wait for what is in work, no longer than that: what is not done by then is settled by
-        whoever reads it again. Raises as above."""
+        """Wait for what is in work, no longer than that: the next consumer to read the rest settles
+        it. Raises as above."""
         wait([one.future for one in self._work], timeout_s)
         self._collect()
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is in work, and nothing that was read waits."""
+        """Return whether nothing is in work, and no delivery waits."""
         return not self._work and not any(queue.waiting for queue in self._queues)
 
     # ---- in
 
     def _patience(self, timeout_s: float) -> float:
-        """Seconds for which nothing has to be done but to read."""
+        """Return the seconds for which the pump has nothing to do but to read."""
         pauses = (queue.not_before - self._now() for queue in self._queues if queue.waiting)
         soonest = min((pause for pause in pauses if pause > 0), default=timeout_s)
         return min(timeout_s, soonest, POLL_S if self._work else timeout_s)
@@ -144,9 +143,9 @@ class Pump:
                 self._queues.append(delivery, self._now())
 
     def _make_room(self) -> None:
-        """A partition that is full is read no further, so its tables that do not move give up what
-        waits of them: those that do move would wait for them, for hours or until a pause ends. Of
-        one such table alone `TableQueues.excess` is given up."""
+        """Give up the waiting results of tables that do not move, if their partition is full: it is
+        read no further, so tables that do move would wait for them, for hours or until a pause
+        ends. If it is the only such table, only `TableQueues.excess` is given up."""
         if not (full := self._queues.full()):
             return
         still = [one for one in self._queues if not one.running and one.waiting]
@@ -177,8 +176,8 @@ class Pump:
                 self._start_abandoning(queue)
 
     def _alone(self) -> TableQueue | None:
-        """The queue that memory did not suffice for, while nothing else may be in work: each of its
-        results has one try, so that the others wait for a commit and no longer."""
+        """Return the queue that memory did not suffice for; nothing else may be in work with it.
+        Each of its results has one try, so that the others wait for one commit at most."""
         now = self._now()
         due = (one for one in self._queues if one.alone and one.waiting and one.not_before <= now)
         return next((one for one in due if not self._held(one.next)), None)
@@ -194,8 +193,8 @@ class Pump:
             self._start(queue, work, partial(self._handled_some, queue, batch))
 
     def _crowded(self, queue: TableQueue) -> bool:
-        """Tables whose last attempts came to nothing have half of the threads: each may wait a
-        minute for what does not answer."""
+        """Return whether tables whose last attempts failed use half of the threads: each may wait a
+        minute for a dependency that does not answer."""
         busy = sum(1 for one in self._work if one.retries)
         return queue.behind and busy >= max(self._pool.size // 2, 1)
 
@@ -212,7 +211,7 @@ class Pump:
         self._work.append(_Work(queue.table, self._pool.submit(work), after, queue.behind))
 
     def _start_abandoning(self, queue: TableQueue) -> None:
-        """Its results are another's, or were given up."""
+        """Clear up after a table's results that another consumer has, or that were given up."""
         key, ref = queue.place
 
         def ended(_: None) -> None:
@@ -221,7 +220,7 @@ class Pump:
         self._start(queue, partial(self._handlers.abandon, str(key), str(ref)), ended)
 
     def _start_sweep(self) -> None:
-        """At most one, of a table that nobody commits to."""
+        """Start at most one sweep, of a table that has no commit under way."""
         if self._sweeps is None or len(self._work) >= self._pool.size or self._paused(None):
             return
         if self._alone() is not None:
@@ -237,7 +236,8 @@ class Pump:
         return any(one.table == table_key and not one.future.done() for one in self._work)
 
     def _held(self, batch: list[Delivery]) -> bool:
-        """A paused table's results wait where they are; what only tells of an end does not."""
+        """Return whether the batch waits: a paused table's results do; records that only report an
+        end do not."""
         results = [one.record for one in batch if isinstance(one.record, RewriteFinished)]
         return bool(results) and self._paused(results[0].table.key)
 
@@ -247,7 +247,7 @@ class Pump:
     # ---- out
 
     def _collect(self) -> None:
-        """What has ended: its events, then offsets."""
+        """Publish the events of what has ended, then commit its offsets."""
         ended = [one for one in self._work if one.future.done()]
         if not ended and not self._handled:
             return
@@ -283,7 +283,8 @@ class Pump:
             self._give_up_excess(queue)
 
     def _unreachable(self, queue: TableQueue, left: list[Delivery], error: RetryLater) -> None:
-        """Catalog or storage do not answer: wait, and give up what has waited long enough."""
+        """Back off if catalog or storage do not answer, and give up results that have waited long
+        enough."""
         metrics.count("dependency_errors", dependency=error.dependency)
         self._failures.retry(table_of(left[0].record), error, self._now())
         if queue.back_off(self._now(), error) or (queue.alone and isinstance(error, HeapTooSmall)):
@@ -325,7 +326,7 @@ class Pump:
             self._publisher.publish(COMPARISONS, order.table.key, order)
 
     def _give_up(self, delivery: Delivery, error: Exception) -> None:
-        """Kept whole for a person; and the planner gets its partition back."""
+        """Send a record whole to the dead letters; the planner may order its partition again."""
         record, at_ms = delivery.record, self._now_ms()
         if isinstance(record, RewriteFinished):
             conflict = Conflict(_reason_of(error), f"unusable: {error}"[:1000])
@@ -342,7 +343,7 @@ class Pump:
 
 
 def _reason_of(error: Exception) -> ConflictReason:
-    """Why a result is given up."""
+    """Return the reason why a result is given up."""
     if isinstance(error, HeapTooSmall):
         return ConflictReason.COMMITTER_OUT_OF_MEMORY
     if isinstance(error, RetryLater):

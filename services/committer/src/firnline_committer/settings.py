@@ -12,7 +12,7 @@ from firnline_iceberg.connection.settings import CatalogSettings
 
 @dataclass(frozen=True, kw_only=True)
 class Settings(CatalogSettings):
-    """Read once, in `main()`."""
+    """The committer's settings, read once in `main()`."""
 
     iceberg_jar: str = shared(ICEBERG_JAR)
     heap_bytes: int = shared(HEAP_BYTES, 512 * 1024**2)

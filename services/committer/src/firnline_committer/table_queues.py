@@ -23,7 +23,7 @@ Place = tuple[str | None, str | None]  # table key, ref
 
 @dataclass
 class TableQueue(RetryQueue):
-    """What waits for one table and ref, in order."""
+    """A queue of deliveries that wait for one table and ref, in order."""
 
     place: Place = (None, None)
     since: float = 0.0  # when the first one came that was in no attempt yet
@@ -34,18 +34,18 @@ class TableQueue(RetryQueue):
 
     @property
     def table(self) -> str | None:
-        """Its key."""
+        """Return the table's key."""
         return self.place[0]
 
     @property
     def next(self) -> list[Delivery]:
-        """Those that may share a commit now."""
+        """Return the deliveries that may share a commit now."""
         return list(islice(self.waiting, 1 if self.alone else MAX_AT_ONCE))
 
     def gathers(self, batch: list[Delivery], max_s: float, now: float) -> bool:
-        """Others that were ordered with these are on their way. Whoever does them needs as long as
-        for these: when none has come for twice that, they are done elsewhere, or failed. And none
-        waits longer than `max_s`."""
+        """Return whether results that were ordered with these may still arrive. A worker needs as
+        long for them as for these: if none has arrived for twice that, they are done elsewhere, or
+        failed. No result waits longer than `max_s`."""
         results = [one.record for one in batch if isinstance(one.record, RewriteFinished)]
         together = max((result.batch_size for result in results), default=1)
         if len(batch) >= min(together, MAX_AT_ONCE):
@@ -54,14 +54,14 @@ class TableQueue(RetryQueue):
         return now < min(self.newest + 2 * took_s, self.since + max_s)
 
     def append(self, delivery: Delivery, now: float) -> None:
-        """One more."""
+        """Append one delivery."""
         if not self.waiting:
             self.since = now
         super().append(delivery, now)
 
 
 class TableQueues:
-    """Of all tables, those first that were served least lately."""
+    """Queues of all tables; those that were served least lately come first."""
 
     def __init__(self) -> None:
         self._queues: dict[Place, TableQueue] = {}
@@ -72,17 +72,17 @@ class TableQueues:
         return iter(list(self._queues.values()))
 
     def append(self, delivery: Delivery, now: float) -> None:
-        """One more."""
+        """Append one delivery to the queue of its table and ref."""
         place = place_of(delivery.record)
         self._queues.setdefault(place, TableQueue(place=place)).append(delivery, now)
         self._weights[partition_of(delivery)] += weight(delivery.record)
 
     def served(self, queue: TableQueue) -> None:
-        """It goes behind all others."""
+        """Move a queue behind all others."""
         self._queues[queue.place] = self._queues.pop(queue.place)
 
     def take(self, queue: TableQueue, deliveries: Collection[Delivery]) -> None:
-        """They do not wait any more."""
+        """Remove deliveries that do not wait any more."""
         gone = {id(delivery) for delivery in deliveries}
         for one in queue.waiting:
             if id(one) in gone:
@@ -90,20 +90,21 @@ class TableQueues:
         queue.waiting = deque(one for one in queue.waiting if id(one) not in gone)
 
     def forget(self, partitions: Collection[Partition]) -> None:
-        """Their new owner reads them."""
+        """Drop the deliveries of these partitions: their new owner reads them."""
         if partitions:
             for queue in self:
                 self.take(queue, [one for one in queue.waiting if partition_of(one) in partitions])
 
     def prune(self) -> None:
-        """Keep no queue that nothing waits in, and of which nothing was left."""
+        """Remove the queues in which nothing waits, and of which nothing was left."""
         idle = [one for one in self if not (one.waiting or one.running or one.unfinished)]
         for queue in idle:
             del self._queues[queue.place]
 
     def full(self) -> Collection[Partition]:
-        """Partitions that hold more than their share of what may wait, until half of it is gone.
-        Those are read no further: others are not to wait for them, nor is memory to run out."""
+        """Return partitions that hold more than their share of what may wait, until half of it is
+        handled. Those are read no further: others do not wait for them, and memory does not run
+        out."""
         held = +self._weights
         most = MAX_WAITING / max(len(held), 1)
         if held.total() > MAX_WAITING:
@@ -112,8 +113,8 @@ class TableQueues:
         return self._full
 
     def excess(self, queue: TableQueue) -> list[Delivery]:
-        """The newest of one that does not move, as many as are too many: behind them wait all other
-        tables of their partition."""
+        """Return the newest deliveries beyond the limit of a queue that does not move: all other
+        tables of their partition wait behind them."""
         found, left = list[Delivery](), sum(weight(one.record) for one in queue.waiting)
         for one in islice(reversed(queue.waiting), max(len(queue.waiting) - 1, 0)):
             if left <= MAX_OF_A_TABLE:
@@ -124,13 +125,14 @@ class TableQueues:
 
 
 def place_of(record: Any) -> Place:
-    """Records that have no business on the topic may have no table either."""
+    """Return the table key and ref of a record. Records that do not belong on the topic may have no
+    table either."""
     table = getattr(record, "table", None)
     return getattr(table, "key", None), getattr(record, "ref", None)
 
 
 def weight(record: Any) -> int:
-    """Files that it names, at least."""
+    """Return how many files a record names, at least."""
     if not isinstance(record, RewriteFinished):
         return LEAST
     files = sum(len(group.inputs) + len(group.outputs) for group in record.groups)
@@ -138,5 +140,5 @@ def weight(record: Any) -> int:
 
 
 def partition_of(delivery: Delivery) -> Partition:
-    """Where it came from."""
+    """Return the partition that a delivery came from."""
     return delivery.topic, delivery.partition

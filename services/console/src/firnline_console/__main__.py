@@ -14,7 +14,7 @@ from firnline_console.settings import Settings
 
 
 def main() -> None:
-    """Run until SIGTERM or Ctrl-C. Exit code 2 where a setting is missing or wrong."""
+    """Run until SIGTERM or Ctrl-C. Exit with code 2 if a setting is missing or wrong."""
     parser = argparse.ArgumentParser(prog="firnline-console", description=__doc__)
     help_text = "throw the read model away and read every topic from its beginning"
     parser.add_argument("--rebuild", action="store_true", help=help_text)

@@ -1,4 +1,4 @@
-"""The one place that builds clients and starts the loop and the server."""
+"""The only module that builds clients and starts the loop and the server."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ CLOSE_S = 1.0  # open event streams are cut then
 
 
 def texts_client(url: str) -> redis.Redis:
-    """A client that answers texts and gives up soon; the callers decide about trying again. Raises
-    Misconfigured."""
+    """Return a client that decodes responses as text and fails after a short timeout; the callers
+    decide about retries. Raises Misconfigured."""
     return redis_client(
         url,
         decode_responses=True,
@@ -49,7 +49,7 @@ def texts_client(url: str) -> redis.Redis:
 
 
 def follower(settings: Settings, model: ReadModel, log: Log) -> Follower:
-    """A follower of every topic over Kafka."""
+    """Return a follower of every topic over Kafka."""
     # It reads topics from their beginning, and nobody acts on what it shows.
     signer = signer_of(settings).ageless()
     publisher = KafkaPublisher(settings.broker, settings.buckets, "console", signer=signer)
@@ -70,7 +70,7 @@ def follower(settings: Settings, model: ReadModel, log: Log) -> Follower:
 
 
 async def serve(settings: Settings, log: Log) -> None:
-    """Serve until SIGTERM or SIGINT. Raises whatever ended the loop before."""
+    """Serve until SIGTERM or SIGINT. Raises the error that ended the loop before."""
     client = texts_client(settings.redis)
     HEALTH.needs("redis", client.ping)
     model = RedisReadModel(client)

@@ -18,11 +18,9 @@ RETRY_S = 1.0
 
 
 class Follower:
-    """Folds every topic into the read model until told to stop.
-
-    A generation has its own consumer group, which begins at the topics' beginning. A new one
-    begins when a rebuild is asked for and when the store has lost its data.
-    """
+    """The loop that folds every topic into the read model until it is stopped. A generation has its
+    own consumer group, which begins at the topics' beginning. A new generation begins on a
+    requested rebuild, and when the store has lost its data."""
 
     def __init__(
         self,
@@ -37,7 +35,7 @@ class Follower:
         self._log = log
 
     def run(self, stop: Event, rebuild: bool = False) -> None:
-        """Follow until `stop` is set; failures of Kafka and Redis are waited out."""
+        """Follow the topics until `stop` is set; wait and retry when Kafka or Redis fails."""
         while not stop.is_set():
             try:
                 built = self._begin(rebuild)

@@ -1,4 +1,4 @@
-"""Records in, read model changed: nothing goes out."""
+"""Folds records into the read model; sends nothing."""
 
 from __future__ import annotations
 
@@ -23,17 +23,15 @@ TOPICS = tuple(one.name for one in all_topics() if "console" in one.read_by and 
 
 
 def topics_read(groups: Collection[Group]) -> list[str]:
-    """Of a fleet that has these groups."""
+    """Return the topics to read for a fleet with these groups."""
     return [*TOPICS, *topics_of(groups)]
 
 
 def on_deliveries(
     model: ReadModel, generation: str, inbox: Inbox, deliveries: Sequence[Delivery], log: Log
 ) -> None:
-    """Fold what was read, then let its offsets go: a crash between the two folds it twice.
-
-    Raises ViewLost or RetryLater; nothing of the batch is done then.
-    """
+    """Fold the deliveries in, then commit their offsets: after a crash between the two they are
+    folded again. Raises ViewLost or RetryLater; then nothing of the batch is folded."""
     if not deliveries:
         return
     for delivery in deliveries:
@@ -54,7 +52,8 @@ def on_deliveries(
 def _one_by_one(
     model: ReadModel, generation: str, deliveries: Sequence[Delivery], log: Log
 ) -> None:
-    """Leave out what fails; it stays on its topic, and a rebuild by a newer console reads it."""
+    """Fold record by record, without those that fail: they stay on their topic, and a rebuild by a
+    newer console reads them."""
     for delivery in deliveries:
         try:
             model.apply(generation, [_fact(delivery)])
@@ -70,7 +69,8 @@ def _leave_out(delivery: Delivery, error: Exception, log: Log) -> None:
 
 
 def _fact(delivery: Delivery) -> Any:
-    """An order does not say whose it is; the topic that it waits on does."""
+    """Return the record, with its group if it is a rewrite task on a group's topic: the record
+    itself does not contain the group."""
     group = group_at(delivery.topic)
     if group and isinstance(delivery.record, RewriteFiles):
         return OfGroup(delivery.record, group)

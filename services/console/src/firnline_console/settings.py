@@ -12,7 +12,7 @@ from firnline_adapters.service import ServiceSettings
 
 @dataclass(frozen=True, kw_only=True)
 class Settings(ServiceSettings):
-    """Read once from the environment."""
+    """The settings, read once from the environment."""
 
     redis: str = shared(REDIS)
     listen_address: Address = shared(LISTEN_ADDRESS, Address("127.0.0.1", 8080))

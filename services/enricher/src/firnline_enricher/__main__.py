@@ -21,15 +21,15 @@ POLL_S = 0.1  # what a lone commit waits for company
 
 
 def main() -> None:
-    """Run until SIGTERM or Ctrl-C; exit 1 where starting anew is the remedy."""
+    """Run until SIGTERM or Ctrl-C; exit 1 if a restart is the remedy."""
     with starting("enricher", Settings) as (settings, log):
         stop = threading.Event()
         run(settings, log, stop)
 
 
 def run(settings: Settings, log: Log, stop: threading.Event) -> None:
-    """Pump until `stop`; what was read and not sent is read again by the next run.
-    Raises Misconfigured."""
+    """Pump until `stop`; the next run reads again what was read and not sent. Raises
+    Misconfigured."""
     watched(HEALTH, settings.connections, catalog_answers)
     require_catalogs(settings.connections, log)
     pump, inbox = build(settings, log)

@@ -21,8 +21,8 @@ ANSWERERS = 2  # threads; one may be at work on a table of millions of files
 
 
 def build(settings: Settings, log: Log) -> tuple[Pump, Inbox]:
-    """A pump over Kafka and the catalog; nothing is read before its first step.
-    Raises Misconfigured."""
+    """Build a pump over Kafka and the catalog; nothing is read before its first step. Raises
+    Misconfigured."""
     signer = signer_of(settings)
     places = FollowedAssignments(settings.broker, settings.buckets, log, signer)
     publisher = KafkaPublisher(settings.broker, settings.buckets, GROUP, places, signer)

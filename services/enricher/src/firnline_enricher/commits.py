@@ -43,11 +43,10 @@ class Commits:
         self._now_ms = now_ms
 
     def changes(self, event: TableCommitted) -> list[FilesChanged]:
-        """What the planner is to be told of a commit.
+        """Return the changes of a commit for the planner.
 
         Raises RetryLater where catalog or storage is unreachable. A table that is gone, or a
-        manifest that is (expired meanwhile), is told as such and never blocks.
-        """
+        manifest that is (expired meanwhile), is told as such and never blocks."""
         try:
             return self._read(event)
         except TableGone:
@@ -55,9 +54,9 @@ class Commits:
             return [dropped(self._subject(event, MAIN))]
 
     def unread(self, event: TableCommitted) -> list[FilesChanged]:
-        """What a commit says by itself: where the branches are now, or that something else changed.
-        The planner asks what it was, again and again, until somebody has read it. Asks neither
-        catalog nor storage."""
+        """Return what a commit's event itself contains: where the branches are now, or that
+        something else changed. The planner asks for the changes repeatedly until they were read.
+        Reads neither catalog nor storage."""
         subject = Subject(
             event.table,
             MAIN,
@@ -87,7 +86,8 @@ class Commits:
         return changes
 
     def _registered(self, event: TableCommitted) -> list[FilesChanged]:
-        """A table that lived elsewhere: the planner will ask for all there is."""
+        """Return the head of a table that was registered from elsewhere: the planner requests the
+        rest."""
         head = self._facts.load(event.table).head_id(MAIN)
         return [] if head is None else [moved(self._subject(event, MAIN), head)]
 
@@ -110,7 +110,7 @@ class Commits:
             return [change for move in branch_moves(event) for change in self._move(event, move)]
 
     def _move(self, event: TableCommitted, move: BranchMove) -> list[FilesChanged]:
-        """The deltas of the move's snapshots; the last one tells what has expired."""
+        """Return the deltas of the move's snapshots; the last one contains the expired ones."""
         facts = self._facts.get(event.table)
         last = self._subject(event, move.ref)
         before = replace(last, expired_snapshots=0)
@@ -141,10 +141,9 @@ def with_facts(subject: Subject, facts: TableFacts) -> Subject:
 def snapshot_delta(
     subject: Subject, snapshot: SnapshotAdded, facts: TableFacts
 ) -> list[FilesChanged]:
-    """What a snapshot changed, from the manifests that it added and no others.
+    """Return the changes of a snapshot, read only from the manifests that it added.
 
-    Raises MetadataFileGone, RetryLater, StaleFacts.
-    """
+    Raises MetadataFileGone, RetryLater, StaleFacts."""
     if not snapshot.manifest_list:  # v1 could list manifests in the table's metadata
         raise MetadataFileGone("the manifest list of an old v1 snapshot")
     manifests = read_manifest_list(facts.io, snapshot.manifest_list)
@@ -236,8 +235,8 @@ def branch_moves(event: TableCommitted) -> tuple[BranchMove, ...]:
 
 
 def _chain(head: int | None, snapshots: dict[int, SnapshotAdded]) -> tuple[SnapshotAdded, ...]:
-    """Several results of one table may come in one transaction (shared-number hazard, H6), each
-    onto the other."""
+    """Return the snapshots up to the head, each onto the previous one. One transaction may contain
+    several results of one table (shared-number hazard, H6)."""
     chain: list[SnapshotAdded] = []
     while head is not None and head in snapshots and snapshots[head] not in chain:
         chain.append(snapshots[head])

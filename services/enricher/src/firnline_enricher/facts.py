@@ -1,4 +1,5 @@
-"""What the enricher keeps of a table between commits: how to read its manifests, its settings."""
+"""Facts of a table that the enricher keeps between commits: how to read its manifests, its
+settings."""
 
 from __future__ import annotations
 
@@ -25,10 +26,10 @@ _MAX_TABLES = 10_000
 
 
 class Tables(Catalog, Protocol):
-    """Where tables are loaded from: `firnline_iceberg.catalogs.CatalogTables`, or a twin."""
+    """Port that loads tables: `firnline_iceberg.catalogs.CatalogTables`, or a test twin."""
 
     def load(self, table: TableName) -> LoadedTable:
-        """Raises TableGone, RetryLater."""
+        """Load a table. Raises TableGone, RetryLater."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class TableFacts:
 
 
 def facts_of(table: LoadedTable) -> TableFacts:
-    """What to keep of a loaded table."""
+    """Return the facts of a loaded table that the cache keeps."""
     texts = {spec_id: table.partition_text(spec_id) for spec_id in table.metadata.specs()}
     settings = of_table(table.properties, table.schema)
     return TableFacts(table.format_version, settings, texts, table.io, own_locations(table))
@@ -68,7 +69,7 @@ class FactsCache:
         self._facts = LRUCache[str, TableFacts](_MAX_TABLES)
 
     def get(self, table: TableName) -> TableFacts:
-        """Kept facts, else loaded ones. Raises TableGone, RetryLater."""
+        """Return the cached facts, or load them. Raises TableGone, RetryLater."""
         if _place(table) not in self._facts:
             self.load(table)
         facts = self._facts[_place(table)]
@@ -76,14 +77,15 @@ class FactsCache:
         return replace(facts, settings=with_namespace(facts.settings, namespace))
 
     def peek(self, table: TableName) -> TableFacts | None:
-        """Kept facts, if there are any and all of them."""
+        """Return the cached facts if they are complete."""
         try:
             return self.get(table) if _place(table) in self._facts else None
         except RetryLater:  # the namespace's; told without settings, those told before stay
             return None
 
     def load(self, table: TableName) -> LoadedTable:
-        """The table as it is now; its facts replace the kept ones. Raises TableGone, RetryLater."""
+        """Load the table as it is now; its facts replace the cached ones. Raises TableGone,
+        RetryLater."""
         self.forget(table)
         self._namespaces.settings(table)
         loaded = self._tables.load(table)
@@ -91,9 +93,9 @@ class FactsCache:
         return loaded
 
     def forget(self, table: TableName) -> None:
-        """Load it anew next time: it changed, or its credentials ran out."""
+        """Load the table again next time: it changed, or its credentials expired."""
         self._facts.pop(_place(table), None)
 
     def clear(self) -> None:
-        """Forget all: commits were missed, so any of them may have changed a table."""
+        """Drop all facts: commits were missed, so any table may have changed."""
         self._facts.clear()

@@ -32,7 +32,7 @@ NO_FILES = "no-files"
 
 
 class Subject(Value):
-    """What a change is about, what caused it, and what is known of the table at that moment."""
+    """Subject of a change: the table, the cause, and what is known of the table at that time."""
 
     table: TableName
     ref: str
@@ -52,10 +52,8 @@ class Subject(Value):
 def delta(
     subject: Subject, snapshot: SnapshotAdded, partitions: Sequence[PartitionChange]
 ) -> list[FilesChanged]:
-    """What one snapshot changed, onto its parent's counters; in chunks.
-
-    Its id leaves the cause out: a snapshot changes a ref's files once, whoever asks.
-    """
+    """Return the changes of one snapshot relative to its parent's counters, in chunks. The event id
+    leaves out the cause: a snapshot changes a ref's files once, whichever request reads it."""
     whole = _of_snapshot(subject, ChangeKind.DELTA, snapshot)
     event_id = f"{subject.table.key}/{subject.ref}/{snapshot.snapshot_id}"
     return _chunks(replace(whole, event_id=event_id), partitions)
@@ -68,7 +66,7 @@ def absolute(
     snapshot_count: int,
     oldest_snapshot_ms: int | None,
 ) -> list[FilesChanged]:
-    """All that a snapshot holds; in chunks."""
+    """Return all files of a snapshot, in chunks."""
     whole = replace(
         _of_snapshot(subject, ChangeKind.ABSOLUTE, snapshot),
         snapshot_count=snapshot_count,
@@ -78,7 +76,7 @@ def absolute(
 
 
 def empty(subject: Subject) -> FilesChanged:
-    """Absolute counters of a branch without any snapshot."""
+    """Return absolute counters of a branch without any snapshot."""
     return replace(_bare(subject, ChangeKind.ABSOLUTE, None, ""), snapshot_count=0)
 
 
@@ -90,26 +88,24 @@ def tell_newer_version(subject: Subject, snapshot_id: int | None) -> FilesChange
 
 
 def noted(subject: Subject) -> FilesChanged:
-    """No file changed, only facts of the table: a delta without a snapshot."""
+    """Return a delta without a snapshot: no file changed, only facts of the table."""
     return _bare(subject, ChangeKind.DELTA, None, NO_FILES)
 
 
 def moved(subject: Subject, snapshot_id: int | None, previous: int | None = None) -> FilesChanged:
-    """The branch is at `snapshot_id` now, by what path is not told; None = nobody could read where.
-
-    `previous` is where it was, if that was said.
-    """
+    """Return the change of a branch that is at `snapshot_id` now, by an unknown path; None = the
+    head could not be read. `previous` is where it was, if that is known."""
     change = _bare(subject, ChangeKind.REF_MOVED, snapshot_id, MOVE_REF)
     return replace(change, parent_snapshot_id=previous)
 
 
 def removed(subject: Subject) -> FilesChanged:
-    """The branch is gone."""
+    """Return the change of a branch that was removed."""
     return _bare(subject, ChangeKind.REMOVED, None, REMOVE_REF)
 
 
 def dropped(subject: Subject) -> FilesChanged:
-    """The whole table is gone, with all its refs."""
+    """Return the change of a table that was dropped with all its refs."""
     return _bare(replace(subject, ref=MAIN), ChangeKind.REMOVED, None, DROP_TABLE)
 
 
@@ -159,8 +155,8 @@ def _tasks_of(subject: Subject, snapshot: SnapshotAdded) -> str | None:
 
 
 def _chunks(whole: FilesChanged, partitions: Sequence[PartitionChange]) -> list[FilesChanged]:
-    """The whole change in at least one record. The same partitions are always cut alike: chunks of
-    one snapshot may come from different readings of it."""
+    """Return the whole change in at least one record. The same partitions are always split alike:
+    chunks of one snapshot may come from different reads of it."""
     pieces = list(_pieces(partitions)) or [()]
     return [
         replace(

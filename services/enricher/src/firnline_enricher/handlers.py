@@ -23,7 +23,8 @@ TOPICS = ("table-commits", "resync-requests")
 
 
 class Handlers:
-    """What to send for a delivery. Holds nothing that a restart would miss."""
+    """Handlers that return the records to send for a delivery. Their state is not needed after a
+    restart."""
 
     def __init__(self, tables: Tables, now_ms: Callable[[], int]) -> None:
         self._now_ms = now_ms
@@ -34,8 +35,8 @@ class Handlers:
         self._closed: set[str] = set()  # catalogs' paths that nobody here can open
 
     def handle(self, delivery: Delivery) -> list[FilesChanged]:
-        """Records for `file-changes`, in order. Raises RetryLater: nothing was sent, try again;
-        and PoisonousRecord."""
+        """Return records for `file-changes`, in order. Raises RetryLater: nothing was sent, try
+        again; and PoisonousRecord."""
         record = delivery.record
         try:
             return self._changes(record)
@@ -53,7 +54,8 @@ class Handlers:
             raise
 
     def _tell_newer_version(self, record: TableCommitted | ResyncTable) -> list[FilesChanged]:
-        """Of a table that nobody here can read: where its branches are, and its version."""
+        """Return the branch heads and the format version of a table that this enricher cannot
+        read."""
         at_ms = self._now_ms()
         if isinstance(record, ResyncTable):
             subject = Subject(record.table, record.ref, f"resync-{record.requested_at_ms}", at_ms)
@@ -66,8 +68,9 @@ class Handlers:
         ]
 
     def unread(self, record: Any) -> list[FilesChanged]:
-        """What can be said of a record that cannot be handled: enough to ask for a resync. Nothing
-        of a table that nobody here can open: a planner would ask for ever."""
+        """Return what is known of a record that cannot be handled: enough to request a resync.
+        Return nothing for a table of a catalog that cannot be opened here: the planner would
+        request resyncs without end."""
         if record.table.catalog_path in self._closed:
             return []
         return self._commits.unread(record) if isinstance(record, TableCommitted) else []
@@ -80,8 +83,8 @@ class Handlers:
         raise PoisonousRecord("unexpected_record", type(record).__name__)
 
     def follow(self, delivery: Delivery) -> None:
-        """Called for each as it arrives, in the partition's order: offsets are missing where
-        another enricher had the partition for a while."""
+        """Follow the offsets of deliveries in the partition's order, as each arrives: offsets are
+        missing if another enricher had the partition for a while."""
         place = (delivery.topic, delivery.partition)
         last = self._read.get(place, -1)
         if delivery.offset - last not in (0, 1) and isinstance(delivery.record, TableCommitted):

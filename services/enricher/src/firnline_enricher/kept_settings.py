@@ -1,9 +1,8 @@
-"""Which properties of a table travel to the planner, and how much of them.
+"""Select the table properties that are sent to the planner, and limit their size.
 
 Known names first, others only as many as advice can speak of; a value that is longer than any
 setting is travels as a text that no setting reads, so that it is unset and advised about, and never
-cut into another value.
-"""
+cut into another value."""
 
 from __future__ import annotations
 
@@ -61,7 +60,8 @@ def _without_filter(kept: Mapping[str, str], schema: Schema) -> Iterator[tuple[s
 
 
 def _filterable(fields: Iterable[NestedField], above: str = "") -> Iterator[tuple[str, object]]:
-    """Columns by their dotted names, those of structs too: readers look at no filter of a list."""
+    """Yield the columns by their dotted names, also those of structs: readers do not apply filters
+    to lists."""
     for field in fields:
         name = above + field.name
         if isinstance(field.field_type, StructType):

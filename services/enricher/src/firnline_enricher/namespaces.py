@@ -20,10 +20,12 @@ Place = tuple[str, tuple[str, ...]]  # a catalog's path, and levels
 
 
 class Catalog(Protocol):
-    """Where namespaces are read: `firnline_iceberg.catalogs.CatalogTables` or a twin in memory."""
+    """Port that reads namespaces: `firnline_iceberg.catalogs.CatalogTables`, or an in-memory
+    twin."""
 
     def namespace_properties(self, table: TableName) -> dict[str, str]:
-        """Of the table's own level; {} where the catalog knows or tells none. Raises RetryLater."""
+        """Return the properties of the table's direct namespace; {} if the catalog has or returns
+        none. Raises RetryLater."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,8 @@ class _Kept:
 
 
 class Namespaces:
-    """What the namespaces say, of the table's own level alone; the least used are forgotten."""
+    """Cache of the properties of the tables' direct namespaces; the least recently used are
+    evicted."""
 
     def __init__(self, catalog: Catalog, now_ms: Callable[[], int]) -> None:
         self._catalog = catalog
@@ -42,9 +45,9 @@ class Namespaces:
         self._silent_since_ms: dict[Place, int] = {}
 
     def settings(self, table: TableName) -> Mapping[str, str]:
-        """What of its namespace's properties matters to the planner. Raises RetryLater where they
-        were never read, for a minute; else what was read last holds until the catalog answers
-        again."""
+        """Return the namespace properties that matter to the planner. Raises RetryLater for a
+        minute if they were never read; otherwise the last ones that were read hold until the
+        catalog answers again."""
         namespace = (table.catalog_path, table.namespace)
         kept, now_ms = self._kept.get(namespace), self._now_ms()
         if kept is None or not kept.until_ms - FRESH_MS <= now_ms < kept.until_ms:
@@ -63,7 +66,7 @@ class Namespaces:
         return _Kept(of_namespace(found), now_ms + FRESH_MS)
 
     def _is_young(self, namespace: Place, now_ms: int) -> bool:
-        """Whether the catalog has been silent about it for less than patience lasts."""
+        """Return whether the catalog has failed for this namespace for less than `PATIENCE_MS`."""
         since_ms = self._silent_since_ms.get(namespace)
         if since_ms is None or since_ms > now_ms:  # the clock was set back
             since_ms = self._silent_since_ms[namespace] = now_ms

@@ -81,10 +81,8 @@ class Pump:
         self._unread = UnreadTables(now)
 
     def step(self, timeout_s: float) -> None:
-        """One round. Offsets commit only after what they led to is on the broker.
-
-        Raises RetryLater where the broker does not take records: start anew.
-        """
+        """Run one round. Offsets are committed only after the records they led to are on the
+        broker. Raises RetryLater if the broker does not take records: restart."""
         full = self._full()
         deliveries = self._inbox.poll(timeout_s, full)
         self._forget(self._inbox.moved())
@@ -106,14 +104,14 @@ class Pump:
     # ---- in
 
     def _full(self) -> Collection[Place]:
-        """Partitions of which enough waits here; others are read on."""
+        """Return the partitions with enough waiting records; the others are read on."""
         held = Counter((one.topic, one.partition) for one in self._questions)
         for (topic, partition, _), queue in self._queues.items():
             held[topic, partition] += len(queue.waiting)
         return {place for place, count in held.items() if count >= MAX_OF_PARTITION}
 
     def _forget(self, places: Collection[Place]) -> None:
-        """Their new owner reads what waits of them."""
+        """Drop the waiting records of partitions; their new owner reads them."""
         if places:
             queues = self._queues.items()
             self._queues = {place: one for place, one in queues if place[:2] not in places}
@@ -157,7 +155,7 @@ class Pump:
         return handled
 
     def _handle(self, delivery: Delivery, queue: RetryQueue) -> bool:
-        """False: not now, the queue pauses."""
+        """Handle a delivery. Return False if it must be retried later; its queue pauses."""
         started, table = self._now(), delivery.record.table
         if deadly := died_at(delivery.deaths):
             self._give_up(delivery, deadly)
@@ -206,8 +204,9 @@ class Pump:
     # ---- questions
 
     def _start_answers(self) -> list[Delivery]:
-        """What waits for an answerer, in order, one of a table at a time; what waits for its table
-        is settled: of a table the last question is kept, and tried now and then."""
+        """Start answers of waiting questions on idle answerers, in order and one of a table at a
+        time. Return the settled ones: those that wait for their table. Of a table the last question
+        is kept and tried from time to time."""
         settled: list[Delivery] = []
         while self._idle and (question := self._unread.next_question()):
             self._start(Delivery(RESYNC_REQUESTS, 0, NO_OFFSET, None, question))
@@ -289,5 +288,5 @@ class Pump:
 
 
 def _table(delivery: Delivery) -> str:
-    """Whose records stay in their order; what is of no table, in one of its own."""
+    """Return the table whose records stay in order; records without a table share one queue."""
     return str(getattr(getattr(delivery.record, "table", None), "key", ""))

@@ -30,10 +30,9 @@ class Resyncs:
         self._now_ms = now_ms
 
     def changes(self, request: ResyncTable) -> list[FilesChanged]:
-        """The missing deltas in order, else absolute counters; always at least one record.
+        """Return the missing deltas in order, else absolute counters; always at least one record.
 
-        Raises RetryLater, and MetadataFileGone where even the head cannot be read.
-        """
+        Raises RetryLater, and MetadataFileGone where even the head cannot be read."""
         # Observed before the table is read: the planner drops what it held from before that.
         subject = Subject(request.table, request.ref, _cause(request), self._now_ms())
         try:
@@ -54,11 +53,9 @@ def _cause(request: ResyncTable) -> str:
 
 
 def target(table: LoadedTable, request: ResyncTable) -> int | None:
-    """The snapshot to answer for; None where the ref has none.
-
-    The wanted one, so that later deltas fold onto the answer; the head where the wanted one is
-    not (or no more) on the ref's chain, or where the planner is already past it.
-    """
+    """Return the snapshot to answer for; None if the ref has none. It is the wanted one, so that
+    later deltas apply to the answer. It is the head if the wanted one is not (or no longer) on the
+    ref's chain, or if the planner is already past it."""
     head, wanted = table.head_id(request.ref), request.wanted_snapshot_id
     passed = {snapshot.snapshot_id for snapshot in table.ancestors(request.known_snapshot_id)}
     if wanted is None or wanted in passed:
@@ -94,7 +91,8 @@ def missing_snapshots(table: LoadedTable, head: int, known: int | None) -> list[
 def whole(
     subject: Subject, table: LoadedTable, facts: TableFacts, snapshot_id: int
 ) -> list[FilesChanged]:
-    """Absolute counters: every live file of a snapshot. Raises MetadataFileGone, RetryLater."""
+    """Return absolute counters: every live file of a snapshot. Raises MetadataFileGone,
+    RetryLater."""
     listed = with_manifests(subject, table.manifests(table.snapshot(snapshot_id)))
     entries = live_entries(table, snapshot_id, Detail.COUNTS)
     partitions, counted = count_files(listed, entries, facts)
@@ -110,7 +108,7 @@ def whole(
 
 
 def added(snapshot: Snapshot) -> SnapshotAdded:
-    """A retained snapshot as its writer once sent it."""
+    """Return a retained snapshot as its writer once sent it."""
     summary = snapshot.summary
     return SnapshotAdded(
         snapshot_id=snapshot.snapshot_id,

@@ -36,7 +36,8 @@ class _FailingCatalog:
 
 
 class UnreadTables:
-    """By table key; and catalogs of which no table could be read lately."""
+    """Tables that could not be read, by key, and catalogs of which no table could be read
+    lately."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
@@ -48,15 +49,15 @@ class UnreadTables:
         return table.key in self._tables
 
     def is_resting(self, table: TableName) -> bool:
-        """Whether its next try, or its catalog's, is not due yet."""
+        """Return whether the next try of the table, or of its catalog, is not due yet."""
         one, catalog = self._tables.get(table.key), self._catalogs.get(table.catalog_path)
         return (one is not None and self._now() < one.not_before) or (
             catalog is not None and self._now() < catalog.not_before
         )
 
     def fail(self, table: TableName, took_s: float = 0.0) -> None:
-        """The table could not be read, and nothing waits for it any more. `took_s`: seconds of the
-        loop's time, in which all others waited."""
+        """Note that the table could not be read, and nothing waits for it any more. `took_s`:
+        seconds of the loop's time, in which all other tables waited."""
         one = self._tables.setdefault(table.key, _UnreadTable(0.0, PROBE_S / 2))
         one.pause = max(min(2 * one.pause, MAX_PROBE_S), SHARE * took_s)
         one.not_before = self._now() + one.pause
@@ -73,15 +74,15 @@ class UnreadTables:
             catalog.not_before = self._now() + CATALOG_S
 
     def succeed(self, table: TableName) -> None:
-        """The table was read."""
+        """Note that the table was read."""
         self._catalogs.pop(table.catalog_path, None)
         self._questions.pop(table.key, None)
         if self._tables.pop(table.key, None):
             metrics.gauge("tables_unread", len(self._tables))
 
     def ask(self, question: ResyncTable) -> None:
-        """Answer it when the table can be read; one answer serves all questions. The first that
-        names a head stands: planners ask for all there is when they were not answered twice."""
+        """Keep a question until the table can be read; one answer serves all questions. The first
+        one that names a head stays: planners request everything if they got no answer twice."""
         kept = self._questions.get(question.table.key)
         if kept is None or kept.known_snapshot_id is None or kept.reason != question.reason:
             self._questions[question.table.key] = question

@@ -17,7 +17,7 @@ from firnline_gateway.settings import Settings
 
 
 def main() -> None:
-    """Exit code 2 where a setting is missing or wrong."""
+    """Run the gateway; exit with code 2 if a setting is missing or wrong."""
     with starting("gateway", Settings, waits_for_kafka=False) as (settings, log):
         watched(HEALTH, settings.upstreams, catalog_answers)
         signer = signer_of(settings)

@@ -62,8 +62,8 @@ async def serve(
 async def running(
     settings: Settings, publisher: Publisher, log: Log, statistics: Publisher | None = None
 ) -> AsyncIterator[Gateways]:
-    """A gateway that listens while the block runs. `statistics`: a publisher for what may be lost,
-    so that the other one's `flush` waits for none of it."""
+    """Yield gateways that listen while the block runs. `statistics`: a publisher for what may be
+    lost, so that `flush` of the other one does not wait for it."""
     state = Path(settings.state_dir)
     with alone(state, log):
         journal = Journal(SqliteOutbox(state / "outbox.db"), log, now_ms)
@@ -102,7 +102,7 @@ async def serving(
     budget: MemoryBudget,
     log: Log,
 ) -> AsyncIterator[Gateway]:
-    """Pass on the calls to one catalog while the block runs; then wait for what they leave."""
+    """Pass on the calls to one catalog while the block runs; then wait for their remaining work."""
     name, callers = catalog.name, settings.callers.get(catalog.name)
     upstream = Upstream(catalog, settings.upstream_timeout_s, signs=callers is not None)
     sizes = MetadataSizes()
@@ -136,8 +136,8 @@ async def serving(
 async def counting(
     settings: Settings, statistics: Publisher, log: Log
 ) -> AsyncIterator[ScanCounts | None]:
-    """Scans that clients report, and loads of those that do not, are counted and sent while the
-    block runs, if anybody asks."""
+    """Count the scans that clients report, and the loads of clients that do not, and send them
+    while the block runs, if scan reports are enabled."""
     if settings.scan_report_s <= 0:
         yield None
         return
@@ -154,7 +154,7 @@ async def counting(
 async def scanning(
     upstream: Upstream, counts: ScanCounts | None, catalog: str, log: Log
 ) -> AsyncIterator[Scans | None]:
-    """What is counted of one catalog's tables while the block runs."""
+    """Count the scans of one catalog's tables while the block runs."""
     if counts is None:
         yield None
         return
@@ -169,7 +169,7 @@ async def scanning(
 
 @asynccontextmanager
 async def doing(*chores: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
-    """Chores that go on beside the block and end with it."""
+    """Run coroutines in the background while the block runs, and end them with it."""
     tasks = {asyncio.create_task(chore) for chore in chores}
     try:
         yield
@@ -181,7 +181,7 @@ async def doing(*chores: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def listening(gateway: Gateways, settings: Settings) -> AsyncIterator[None]:
-    """The HTTP server; at its end it waits for the calls in flight. Raises Misconfigured where it
+    """Run the HTTP server; at its end wait for the calls in flight. Raises Misconfigured if it
     cannot listen."""
     server = web.Server(
         gateway,
@@ -206,11 +206,9 @@ async def listening(gateway: Gateways, settings: Settings) -> AsyncIterator[None
 
 @contextmanager
 def alone(directory: Path, log: Log) -> Iterator[None]:
-    """Own the state directory. Raises Misconfigured if another gateway does.
-
-    A directory that cannot be written is only logged: writers need the gateway more than the
-    gateway needs its disk.
-    """
+    """Own the state directory. Raises Misconfigured if another gateway does. A directory that
+    cannot be written is only logged: writers need the gateway more than the gateway needs its
+    disk."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
         lock = (directory / "gateway.lock").open("a")

@@ -33,9 +33,9 @@ class _Hold:
 
 
 class Holds:
-    """Of one kind of calls; any hashable name stands for a table. Whoever waits does so once, and
-    never longer than `max_ms`; then the table is not held for `rests` times as long as it was,
-    whoever asks."""
+    """Delays of one kind of calls; any hashable name stands for a table. A call is delayed once,
+    and never longer than `max_ms`. Then no call delays the table again for `rests` times as long as
+    it was held."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class Holds:
             metrics.count(f"gateway_{self._kind}_holds")
 
     def release(self, table: Hashable) -> None:
-        """Release whoever waits."""
+        """Release the waiting calls."""
         if (hold := self._held.pop(table, None)) is not None:
             end_s = min(self._now_s(), hold.until_s)
             self._rests[table] = end_s + self._times * (end_s - hold.since_s)
@@ -80,9 +80,9 @@ class Holds:
 
 
 class ReadHolds(Holds):
-    """Only the first read of a statement waits. Who has read the table and not committed since is
-    in the middle of one (or only reads): what it reads next may be the refresh of its commit, which
-    has to come before Firnline's."""
+    """Delays of reads: only the first read of a statement waits. A client that has read the table
+    and not committed since is in the middle of a statement, or only reads. Its next read may be the
+    refresh of its commit, which has to come before Firnline's."""
 
     def __init__(self, max_ms: int, now_s: Callable[[], float] = time.monotonic) -> None:
         super().__init__("read", max_ms, READ_RESTS, now_s)
@@ -99,7 +99,7 @@ class ReadHolds(Holds):
         self._reading[at] = None
 
     def committed(self, table: Hashable, peer: Peer) -> None:
-        """The peer's statement has ended, well or not; what it reads next begins another."""
+        """End the peer's statement, successful or not; its next read begins another."""
         self._reading.pop((table, peer), None)
         self._committed[table, peer] = self._now_s()
 

@@ -1,5 +1,5 @@
-"""Which of several catalogs a call is for, by the first segment of its path; and whether it may
-come in, where the catalog behind takes us for whoever calls."""
+"""Choose the catalog of a call by the first segment of its path, and reject callers that are not
+allowed where the gateway signs the calls."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Gateways:
 
     @property
     def first(self) -> Gateway:
-        """The one that is at the root, too."""
+        """Return the gateway that is also mounted at the root."""
         return self.catalogs[self._first]
 
     async def __call__(self, request: BaseRequest) -> StreamResponse:

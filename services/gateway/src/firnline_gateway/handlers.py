@@ -121,7 +121,8 @@ class Gateway:
         self.separator = SPEC_SEPARATOR
 
     async def learn(self) -> None:
-        """Ask for the separator ourselves: clients that were there before us do not ask again."""
+        """Load the config for the separator: clients that started before this gateway do not load
+        it again."""
         with contextlib.suppress(RetryLater):  # some catalogs want a warehouse; clients name it
             target, config = await self._upstream.config()
             self.separator = separator_in(config)
@@ -154,8 +155,8 @@ class Gateway:
     # A call that may change a table: kept, sent, and recorded when the catalog has answered.
 
     async def _change(self, request: BaseRequest, route: Route) -> StreamResponse:
-        """A committer's commit ends what it held, whatever the catalog answers but that it does not
-        let the caller in; a writer's commit ends its statement."""
+        """Pass on a call that changes a table. A committer's commit ends its hold, whatever the
+        catalog answers, unless it rejects the caller; a writer's commit ends its statement."""
         table, by_committer = self._names(route), HEADER in request.headers
         if route.kind is CallKind.COMMIT and not by_committer:
             await self._commit_holds.wait(table)
@@ -229,7 +230,8 @@ class Gateway:
         pending: Pending,
         length: AnswerLength | None,
     ) -> StreamResponse:
-        """What is quickly read is recorded before the client has its answer."""
+        """Relay the answer and record the call; a short call is recorded before the client has its
+        answer."""
         if self._capture.record_at_once(pending):
             return await relay(request, upstream, length=length)
         copy = BodyCopy(self._max_bytes, pending.reservation)
@@ -240,7 +242,8 @@ class Gateway:
             self._capture.record_later(pending, Body(None, copy.whole, encoding))
 
     def _length(self, route: Route, upstream: ClientResponse) -> AnswerLength | None:
-        """The answer to a commit has the table's metadata; a transaction's has nothing."""
+        """Return the length counter of an answer to a commit, which has the table's metadata; None
+        for a transaction's."""
         names = self._names(route)
         if route.kind is not CallKind.COMMIT or names is None or upstream.status != 200:
             return None
@@ -264,11 +267,13 @@ class Gateway:
         return self._caller(request) if self._callers else principal_of(authorization_of(request))
 
     def _caller(self, request: BaseRequest) -> str | None:
-        """Whose share of the memory a body takes; None where the gateway knows nobody."""
+        """Return the caller whose share of the memory a body takes; None if the gateway knows no
+        callers."""
         return self._callers.name_of(authorization_of(request)) if self._callers else None
 
     def _names(self, route: Route) -> tuple[str, ...] | None:
-        """Of the one table that a call is about."""
+        """Return the names of the one table that a call is about; None if it is about none or
+        several."""
         if route.namespace and route.table:
             return table_names(route.root, route.namespace, route.table, self.separator)
         return None
@@ -276,7 +281,7 @@ class Gateway:
     # Calls that change no table.
 
     async def _read(self, request: BaseRequest, route: TableRoute) -> StreamResponse:
-        """Somebody loads a table; whoever is none of us may be about to read it."""
+        """Pass on a load of a table; a client other than Firnline may be about to read it."""
         answer = await self._load(request, route.names(self.separator))
         if self._scans and answer.status in LOADED and OURS not in request.headers:
             headers = to_upstream(request.raw_headers)
@@ -284,8 +289,9 @@ class Gateway:
         return answer
 
     async def _load(self, request: BaseRequest, table: tuple[str, ...]) -> StreamResponse:
-        """A committer's read may begin or end a hold, once the catalog has let it read the table:
-        the header alone anybody may send. Any other may have to wait for its end."""
+        """Pass on a load. A committer's load may begin or end a hold once the catalog has let it
+        read the table, because any client can send the header. Another client's load may have to
+        wait for the end of the hold."""
         said = request.headers.get(HEADER)
         whole = all(one == ALL for one in request.query.getall(SNAPSHOTS, ()))
         sized = table if whole else None
@@ -306,7 +312,7 @@ class Gateway:
     async def _report(
         self, request: BaseRequest, table: TableRoute, scans: Scans
     ) -> StreamResponse:
-        """What a client did with a table, of which we take a copy."""
+        """Pass on a client's scan report and count a copy of it."""
         headers = to_upstream(request.raw_headers)
         with self._budget.reservation(self._caller(request)) as reservation:
             copy = BodyCopy(MAX_REPORT_BYTES, reservation)
@@ -323,8 +329,8 @@ class Gateway:
         accepted: Callable[[], None] | None = None,
         sized: Names | None = None,
     ) -> StreamResponse:
-        """`accepted`: called where the catalog has answered with what was asked for. `sized`: the
-        table whose whole metadata that is."""
+        """Pass on a call. `accepted`: called if the catalog has returned what was requested.
+        `sized`: the table whose whole metadata that is."""
         with self._budget.reservation(self._caller(request)) as reservation:
             try:
                 body = await self._body_to_pass(request, copy, reservation)
@@ -335,8 +341,8 @@ class Gateway:
     async def _body_to_pass(
         self, request: BaseRequest, copy: BodyCopy | None, reservation: Reservation
     ) -> bytes | AsyncIterator[bytes] | None:
-        """In pieces as they come; whole where it is signed. Raises BodyTooLong, NoRoom,
-        ClientGone."""
+        """Return the body to send on: in pieces as they arrive, or whole if the call is signed.
+        Raises BodyTooLong, NoRoom, ClientGone."""
         if not request.can_read_body:
             return None
         if self._callers is None:
@@ -370,8 +376,8 @@ class Gateway:
             return await relay(request, upstream, length=length)
 
     async def _config(self, request: BaseRequest, base: str) -> StreamResponse:
-        """The one answer that is changed: the catalog's own URIs become ours, and a client of ours
-        that wants a prefix is led to it."""
+        """Pass on a config call, the one answer that is changed: the catalog's URIs become the
+        gateway's, and a client that requests a prefix is directed to it."""
         headers, target = to_upstream(request.raw_headers), self._path(request)
         wanted = canonical_prefix(request.headers.get(PREFIX_HEADER, ""))
         way = (self._ways.to(wanted) if wanted else None) or target
@@ -399,7 +405,7 @@ class Gateway:
         return await reply(request, upstream, body)
 
     def _path(self, request: BaseRequest) -> str:
-        """The request's target as the catalog knows it."""
+        """Return the request's target as the catalog knows it."""
         return request.raw_path.removeprefix(mount_in(request.raw_path, self._mounts))
 
 
@@ -410,12 +416,13 @@ def _broken_off(gone: ClientGone) -> StreamResponse:
 
 
 def _peer(request: BaseRequest) -> object:
-    """The client's connection."""
+    """Return the client's connection."""
     return request.transport.get_extra_info("peername") if request.transport else None
 
 
 def _origin(request: BaseRequest) -> str:
-    """Where the client believes it is: behind a TLS terminator its own words count."""
+    """Return the origin that the client uses: behind a TLS terminator the `X-Forwarded` headers
+    count."""
     scheme = request.headers.get("X-Forwarded-Proto", request.scheme).partition(",")[0].strip()
     host = request.headers.get("X-Forwarded-Host", request.host).partition(",")[0].strip()
     return f"{scheme}://{host}"

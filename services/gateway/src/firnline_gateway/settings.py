@@ -55,8 +55,8 @@ class Settings(ServiceSettings):
 
     @cached_property
     def upstreams(self) -> Connections:
-        """The catalogs behind us by name, and how we ask them ourselves; the first one is at the
-        root, too. Raises Misconfigured."""
+        """Return the catalogs behind the gateway by name, and how the gateway calls them; the first
+        one is also at the root. Raises Misconfigured."""
         named = connections(self.file)  # FIRNLINE_CATALOG_URI is ours, by which others find us
         if not named:
             if self.upstream_uri is None:
@@ -81,8 +81,8 @@ class Settings(ServiceSettings):
 
     @cached_property
     def callers(self) -> Mapping[str, Callers]:
-        """Whom we serve, by the name of each catalog to which we sign; to any other one the catalog
-        says who may call. Raises Misconfigured."""
+        """Return the allowed callers, by the name of each catalog to which the gateway signs; any
+        other catalog decides itself. Raises Misconfigured."""
         named = connections(self.file)
         found = {name: named[name] for name in self.upstreams if name in named}
         return {
@@ -93,7 +93,8 @@ class Settings(ServiceSettings):
 
     @cached_property
     def mounts_catalogs(self) -> bool:
-        """Whether each is below its name, too: who names none has one, at the root."""
+        """Return whether each catalog is also mounted below its name; a client that names none uses
+        the first one, at the root."""
         return bool(connections(self.file))
 
 

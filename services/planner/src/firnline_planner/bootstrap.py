@@ -53,8 +53,8 @@ def budget_of(settings: Settings) -> Budget:
 
 
 def run(settings: Settings, log: Log) -> None:
-    """Serve until a signal; leaves the process through SystemExit. Raises Misconfigured, also
-    where a topic is missing: whatever is sent to one that is not there would stop it later."""
+    """Serve until a signal; the process exits through SystemExit. Raises Misconfigured, also if a
+    topic is missing: a record sent to it would stop the planner later."""
     defaults = thresholds_of(settings)
     serve = _life(settings.driver)
     wanted = [*FACTS, WORKER_DIRECTIVES, ASSIGNMENTS, HANDOVERS, *topics_of(defaults.groups)]

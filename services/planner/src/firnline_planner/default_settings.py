@@ -1,4 +1,4 @@
-"""What holds for tables that say nothing, from the planner's environment."""
+"""Settings from the planner's environment for tables that set nothing."""
 
 from __future__ import annotations
 

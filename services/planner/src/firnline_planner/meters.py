@@ -1,4 +1,4 @@
-"""What a step counts for, in the metrics."""
+"""Metrics that a step counts."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def _log_assignment(assigned: TableAssigned) -> None:
 
 
 def show(buckets: Iterable[Bucket]) -> None:
-    """Set the gauges."""
+    """Set the gauges of the owned buckets."""
     owned = list(buckets)
     metrics.gauge("tables", sum(bucket.tables for bucket in owned))
     metrics.gauge("tables_paused", sum(bucket.paused for bucket in owned))

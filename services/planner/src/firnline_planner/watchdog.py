@@ -18,7 +18,7 @@ CHECKS = 6  # per stall time
 
 
 def stop(log: Log, reason: str) -> NoReturn:
-    """End at once. Nothing is lost: what was not acknowledged comes again."""
+    """Exit at once. Nothing is lost: records that were not acknowledged are read again."""
     log.error("stopping", reason=reason, exit_code=STALLED)
     os._exit(STALLED)
 
@@ -44,7 +44,7 @@ class Watchdog:
         self._quiet_s = dict.fromkeys(signs, 0.0)
 
     def start(self) -> None:
-        """Watch until `end`."""
+        """Start to watch until `end`."""
         threading.Thread(target=self._watch, name="watchdog", daemon=True).start()
 
     def end(self) -> None:

@@ -20,6 +20,7 @@ AGAIN = 75  # EX_TEMPFAIL: start me again
 
 
 def main() -> int:
+    """Run the worker; return its exit code."""
     with starting("worker", Settings) as (settings, log):
         require_user()
         own = own_folder(require_state_dir(settings.state_dir), f"{jvm.SCRATCH}-")

@@ -1,4 +1,4 @@
-"""The one place that builds the worker's clients."""
+"""The only module that builds the worker's clients."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ COMMON = (TABLE_TASKS, COMPARISONS)  # on the ordinary lane of the default group
 
 @dataclass(frozen=True)
 class Worker:
-    """Everything that runs, and how it ends."""
+    """The parts of a running worker, and its end."""
 
     loop: TaskLoop
     inbox: KafkaInbox
@@ -89,10 +89,10 @@ class Worker:
     leave: threading.Event = field(default_factory=threading.Event)
 
     def serve(self) -> bool:
-        """Until `stop` is set; running tasks get `grace_s`, then they are given up and are read
-        again by another worker. Or until `leave` is set and what runs has ended. False where
-        Spark's JVM has ended before: nothing can be done without it, and what was under way comes
-        again."""
+        """Run until `stop` is set; running tasks get `grace_s`, then they are given up and are read
+        again by another worker. Or until `leave` is set and the running tasks have ended. Return
+        False if Spark's JVM has ended before: no task can run without it, and the running ones are
+        delivered again."""
         self.loop.run(self._is_over)
         if not self.stop.is_set():
             self.log.error("stopped", why="Spark's JVM has ended; start the worker again")
@@ -195,8 +195,8 @@ def build(settings: Settings, log: Log, jvm: threading.Thread) -> Worker:
 
 @dataclass(frozen=True)
 class Host:
-    """What the tasks of one worker have around them: the ports, and their in-memory twins in a
-    process of its own (`firnline_standalone`)."""
+    """The environment of one worker's tasks: the ports, or their in-memory twins in a process of
+    its own (`firnline_standalone`)."""
 
     worker: str
     leases: TaskLeases
@@ -217,7 +217,7 @@ def handlers_of(
     host: Host,
     keys: Keyring,
 ) -> Handlers:
-    """What carries out every kind of order."""
+    """Return the handlers of every kind of order."""
     guard = Handover(java, tables, lambda key: host.leases.holding(f"table:{key}"))
     budget = settings.delete_set_bytes
     return Handlers(
@@ -238,7 +238,7 @@ def handlers_of(
 def table_actions(
     tables: Tables, java: JavaTables, commits: JavaCommits, host: Host, keys: Keyring
 ) -> TableActions:
-    """Who carries out which action on a whole table
+    """Return the function that carries out each action on a whole table
     (`firnline_domain.policy.table_action.registry`)."""
     name, started = host.worker, host.leases.started_from
     return {
@@ -255,7 +255,7 @@ def table_actions(
 
 
 def _require_executors(spark: SparkSession, tables: Tables, log: Log) -> None:
-    """Raises Misconfigured where executors cannot do what a task asks of them."""
+    """Raise Misconfigured if executors cannot do what a task needs."""
     try:
         sample = executor_check.first_sample(tables)
     except RetryLater as later:
@@ -266,16 +266,14 @@ def _require_executors(spark: SparkSession, tables: Tables, log: Log) -> None:
 
 
 def consumer_group(name: str, resource_group: str) -> str:
-    """Every resource group has one of its own: members that come and go disturb no other's."""
+    """Return the consumer group; every resource group has its own, so that its members do not
+    disturb another's."""
     return f"{name}.{resource_group}" if resource_group else name
 
 
 def topics_of(lanes: str, resource_group: str = "") -> list[str]:
-    """A resource group's topics of some lanes, comma-separated. Members of one consumer group may
-    take different ones.
-
-    Raises Misconfigured.
-    """
+    """Return a resource group's topics of some lanes, comma-separated. Members of one consumer
+    group may take different ones. Raises Misconfigured."""
     topics: list[str] = []
     for lane in _lanes(lanes):
         topics.append(topic_of(lane, resource_group))
@@ -285,8 +283,8 @@ def topics_of(lanes: str, resource_group: str = "") -> list[str]:
 
 
 def max_heavy(lanes: str, max_running: int) -> int:
-    """Heavy orders at once: one beside ordinary ones, which it must not keep waiting; as many as
-    there may be where a worker takes no others. Raises Misconfigured."""
+    """Return the number of heavy orders at once: one next to ordinary ones, which it must not keep
+    waiting; as many as may run if a worker takes no others. Raises Misconfigured."""
     return 1 if Lane.ORDINARY in _lanes(lanes) else max_running
 
 

@@ -1,4 +1,4 @@
-"""From an order to its result on the topic `task-results`."""
+"""Handles orders: each one's result is published on the topic `task-results`."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ TableActions = Mapping[str, Callable[[Any], TableResult]]
 
 @dataclass(frozen=True)
 class Handlers:
-    """Runs one order to its published result; called from many threads at once."""
+    """Handlers that carry one order to its published result; called from many threads at once."""
 
     rewriter: Rewriter
     table_actions: TableActions
@@ -65,8 +65,8 @@ class Handlers:
     pause: Callable[[str], Pause | None] = lambda _: None  # of a table by its key
 
     def handle(self, order: TaskOrder) -> None:
-        """Returns when the result is on its topic. Raises Busy to be asked again later, and
-        whatever interrupted a task that was given up on SIGTERM."""
+        """Carry out an order. Return when the result is on its topic. Raises Busy to be called
+        again later, and the exception that interrupted a task that was given up on SIGTERM."""
         if self.leases.is_finished(order):
             self.log.info("task_known", task=order.task_id, attempt=order.attempt)
             return
@@ -97,8 +97,8 @@ class Handlers:
             self._publish(self._failed(order, "result_not_sent", error, False))
 
     def dead_letter(self, delivery: Delivery, error: Exception) -> None:
-        """For a record that is no order, and for an order that was interrupted too often: the
-        planner is told, or it would wait for the order for hours."""
+        """Send a record that is no order, or an order that was interrupted too often, to the dead
+        letters. The planner receives the failure, or it would wait for the order for hours."""
         reason = error.reason if isinstance(error, PoisonousRecord) else "unusable"
         letter = dead_letter_of(delivery, reason, error, "worker", self.now_ms())
         send_to_dead_letters(self.publisher, letter)
@@ -110,7 +110,7 @@ class Handlers:
                 self.log.error("result_not_sent", unsent, task=delivery.record.task_id)
 
     def run(self, order: TaskOrder) -> Result:
-        """The order's result; every failure becomes a `TaskFailed` with its reason."""
+        """Return the order's result; every failure becomes a `TaskFailed` with its reason."""
         try:
             if isinstance(order, CompareRows):
                 return self._compare(order)
@@ -131,7 +131,8 @@ class Handlers:
             return self._failure(order, error)
 
     def _failure(self, order: TaskOrder, error: Exception) -> TaskFailed:
-        """Return the reason of a failure: `worker_error` is none of a table, a catalog or Java."""
+        """Return the reason of a failure: `worker_error` if it is not a table's, a catalog's or
+        Java's."""
         if not isinstance(error, TaskRefused) and is_out_of_memory(error):
             self.log.error("task_failed", error, task=order.task_id)
             failed = self._failed(order, OUT_OF_MEMORY, error, True)
@@ -161,14 +162,15 @@ class Handlers:
         return replace(result, worked_ms=worked_ms, expected_s=expected_s(order.numbers))
 
     def _given_up(self, order: TaskOrder) -> Result:
-        """Each start of this attempt ended its worker or Spark's JVM; another start would, too."""
+        """Return the failure of an attempt whose starts each ended its worker or Spark's JVM;
+        another start would, too."""
         text = f"begun {MAX_STARTS} times, and no worker lived to tell of it"
         if isinstance(order, CompareRows):
             return self.comparer.skipped(order, "not_read", text)
         return self._failed(order, "worker_error", RuntimeError(text), True)
 
     def _refuse_if_paused(self, order: TaskOrder) -> None:
-        """Raises TaskRefused `paused` where an operator paused the table while the order waited."""
+        """Raise TaskRefused `paused` if an operator paused the table while the order waited."""
         if pause := self.pause(order.table.key):
             raise TaskRefused("paused", str(pause), retryable=True)
 
@@ -261,7 +263,7 @@ def failure_of(
 
 
 def _kind(order: TaskOrder | RewriteFinished) -> str:
-    """As `TaskFailed` names it."""
+    """Return the kind of a task for `TaskFailed`."""
     if isinstance(order, TableOrder):
         return order.action
     return COMPARISON if isinstance(order, CompareRows) else REWRITE

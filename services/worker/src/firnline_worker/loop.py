@@ -26,11 +26,9 @@ MAX_INTERRUPTIONS = 5  # of one order, which is put aside then: it holds back it
 
 @dataclass
 class TaskLoop:
-    """Takes orders, runs several at once, and commits offsets at the low watermark.
-
-    A delivery is done when `work` has returned: its result is then on its topic. What is not done
-    when the process ends is read again by whoever owns the partition next.
-    """
+    """A loop that takes orders, runs several at once, and commits offsets at the low watermark. A
+    delivery is done when `work` has returned: its result is then on its topic. Deliveries that are
+    not done when the process ends are read again by the partition's next owner."""
 
     inbox: Inbox
     executor: Executor
@@ -60,7 +58,7 @@ class TaskLoop:
         self.settle()
 
     def settle(self) -> None:
-        """Finish the tasks that have ended; prolong the leases of the others."""
+        """Finish the tasks that have ended; renew the leases of the others."""
         for future in [future for future in self._running if future.done()]:
             self._end(self._running.pop(future), future)
         self._commit()
@@ -87,8 +85,9 @@ class TaskLoop:
         )
 
     def _start(self) -> None:
-        """On each lane tables alternate, as one table may have a hundred orders; a table's orders
-        start in the order they came, but those that wait for a lease are passed over."""
+        """Start tasks while there is room. On each lane tables alternate, as one table may have a
+        hundred orders; a table's orders start in the order of arrival, but those that wait for a
+        lease are passed over."""
         while len(self._running) < self.max_running:
             first = self._first()
             lane = self.turns.take(first)
@@ -101,7 +100,7 @@ class TaskLoop:
             self._running[self.executor.submit(self.work, delivery.record)] = delivery
 
     def _first(self) -> dict[Lane, tuple[float, Delivery]]:
-        """The order to start next, by lane."""
+        """Return the order to start next, by lane."""
         now, found = self.now(), dict[Lane, tuple[float, Delivery]]()
         for item in self._waiting:
             lane = lane_at(item[1].topic)

@@ -13,7 +13,7 @@ GIB = 1024**3
 
 @dataclass(frozen=True, kw_only=True)
 class Settings(CatalogSettings):
-    """Read once from the environment."""
+    """The worker's settings, read once from the environment."""
 
     redis: str = shared(REDIS)
     iceberg_jar: str = shared(ICEBERG_JAR)
@@ -68,10 +68,10 @@ class Settings(CatalogSettings):
 
     @property
     def on_cluster(self) -> bool:
-        """Whether executors run on other hosts."""
+        """Return whether executors run on other hosts."""
         return is_remote(self.spark_master)
 
 
 def is_remote(master: str) -> bool:
-    """Whether a Spark master's executors are no threads of the driver."""
+    """Return whether a Spark master's executors are not threads of the driver."""
     return not master.startswith("local")

@@ -1,1 +1,1 @@
-"""Tables that were there before Firnline: found, ranked, and had counted by the planner."""
+"""Finds tables that existed before Firnline, ranks them, and has them counted by the planner."""

@@ -1,4 +1,4 @@
-"""Tables of a catalog as an adoption sees them: by name, by their newest summary, by manifests."""
+"""Tables of a catalog for an adoption: by name, by their newest summary, by manifests."""
 
 from __future__ import annotations
 
@@ -44,31 +44,32 @@ class Gone(Exception):
 
 
 class Lake(Protocol):
-    """Where tables to adopt come from: one catalog."""
+    """A catalog with tables to adopt."""
 
     @property
     def catalog_path(self) -> str:
-        """`TableName.catalog_path` of its tables. Raises RetryLater."""
+        """Return `TableName.catalog_path` of its tables. Raises RetryLater."""
 
     def names(self, below: Name) -> Iterator[Name]:
-        """Namespace levels and name of every table of a namespace and of those below it; of all
-        for (). Raises RetryLater, and TaskRefused where there is no such namespace."""
+        """Yield namespace levels and name of every table of a namespace and of those below it; of
+        all for (). Raises RetryLater, and TaskRefused if there is no such namespace."""
 
     def newcomer(self, name: Name) -> Newcomer:
-        """A table by its newest snapshot's summary. Raises Gone, Unreadable."""
+        """Weigh a table by its newest snapshot's summary. Raises Gone, Unreadable."""
 
     def closer(self, newcomer: Newcomer) -> Newcomer:
-        """The same by its manifests, exact. Raises Gone, Unreadable."""
+        """Weigh the table exactly, by its manifests. Raises Gone, Unreadable."""
 
     def first_expiry(self, table: TableName) -> FirstExpiry:
-        """What would be deleted of it, by all of its snapshots. Raises Gone where the name belongs
-        to no table now or to another, Unreadable."""
+        """Return what an expiry would delete of the table, by all of its snapshots. Raises Gone if
+        the name belongs to no table now or to another one, Unreadable."""
 
 
 @dataclass
 class CatalogLake:
-    """See `Lake`. `tables` had better load no more snapshots than refs need: a table may have
-    thousands, and its newest one is enough to weigh it; `whole` loads all, of what is adopted."""
+    """A `Lake` over one catalog. `tables` should load no more snapshots than refs need: a table may
+    have thousands, and its newest one is enough to weigh it. `whole` loads all, for tables that are
+    adopted."""
 
     tables: Tables
     whole: Tables
@@ -79,15 +80,12 @@ class CatalogLake:
 
     @property
     def catalog_path(self) -> str:
-        """See `Lake.catalog_path`."""
         return self.tables.catalog_path
 
     def names(self, below: Name) -> Iterator[Name]:
-        """See `Lake.names`."""
         return self.tables.names(below)
 
     def newcomer(self, name: Name) -> Newcomer:
-        """See `Lake.newcomer`."""
         table = self._tried(lambda: self.tables.named(name[:-1], name[-1]))
         limits = self._limits(table)
         head = table.head_id(MAIN)
@@ -103,7 +101,6 @@ class CatalogLake:
         )
 
     def closer(self, newcomer: Newcomer) -> Newcomer:
-        """See `Lake.closer`."""
         table = self._tried(lambda: self.tables.load(newcomer.table))
         limits, head = self._limits(table), table.head_id(MAIN)
         if head is None:
@@ -116,7 +113,6 @@ class CatalogLake:
         return by_manifests(table.identity, held, limits)
 
     def first_expiry(self, table: TableName) -> FirstExpiry:
-        """See `Lake.first_expiry`."""
         whole, now_ms = self._tried(lambda: self.whole.load(table)), int(self.now() * 1000)
         count, limits = len(whole.snapshots), self._limits(whole)
         order = ExpireSnapshots(

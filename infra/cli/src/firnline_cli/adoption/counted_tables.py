@@ -1,4 +1,4 @@
-"""Which tables the planner counts by now, as it shows them: the progress of an adoption."""
+"""The tables that the planner counts now, as it publishes them: the progress of an adoption."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TOPIC = "table-states"
 
 
 class Standing(StrEnum):
-    """What Firnline does with a table that it counts; `words` say how to change that."""
+    """The treatment of a table that Firnline counts. `words` say how to change it."""
 
     MAINTAINED = "maintained"
     SHADOW = "shadow"
@@ -25,7 +25,7 @@ class Standing(StrEnum):
 
     @property
     def words(self) -> str:
-        """After the number of tables."""
+        """Return the text after the number of tables."""
         return _WORDS[self]
 
 
@@ -42,7 +42,8 @@ _WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class CountedTable:
-    """`parked` and `failing`: whether any partition is, or waits after a failure."""
+    """A table that the planner counts. `parked` and `failing`: whether any partition is parked, or
+    waits after a failure."""
 
     table: TableName
     bytes: int
@@ -52,12 +53,12 @@ class CountedTable:
 
     @property
     def full_name(self) -> tuple[str, ...]:
-        """Catalog, namespace levels and name."""
+        """Return catalog, namespace levels and name."""
         return (self.table.catalog_path, *self.table.namespace, self.table.name)
 
 
 class CountedTables:
-    """What `table-states` has said. About half a kilobyte for each table."""
+    """The tables of the topic `table-states`: about half a kilobyte for each table."""
 
     def __init__(self, topics: Topics) -> None:
         self._topics = topics
@@ -73,11 +74,11 @@ class CountedTables:
             self._take(key.removesuffix(f"/{MAIN}"), state)
 
     def of(self, key: str) -> CountedTable | None:
-        """The table with this key."""
+        """Return the table with this key."""
         return self._tables.get(key)
 
     def named(self, name: tuple[str, ...]) -> CountedTable | None:
-        """The table of that full name, as the planner has heard it last."""
+        """Return the table of that full name, as the planner published it last."""
         return self._tables.get(self._names.get(name, ""))
 
     def _take(self, key: str, state: TableState | None) -> None:
@@ -96,7 +97,7 @@ def _of_main(key: str) -> bool:
 
 
 def known_table(state: Any) -> CountedTable:
-    """The part of a table's state that matters here."""
+    """Return the part of a table's state that matters for an adoption."""
     statuses = state.statuses
     holds = state.holds
     deletes = holds.equality_deletes + holds.position_deletes + holds.deletion_vectors
@@ -110,7 +111,8 @@ def known_table(state: Any) -> CountedTable:
 
 
 def standing_of(state: Any) -> Standing:
-    """By the settings that are not the default, and by what keeps orders back."""
+    """Return the standing by the settings that are not the default, and by what keeps tasks
+    back."""
     set_here = {one.name: one.value for one in state.in_force or ()}
     hold = state.hold.reason if state.hold else ""
     if set_here.get("firnline.enabled") == "false":

@@ -1,10 +1,10 @@
-"""How much a table that no planner counts yet deserves to be counted, from what is told cheaply.
+"""Estimates how much a table that no planner counts yet deserves to be counted, from what is read
+cheaply.
 
 The weight is the policy's own measure: CPU seconds that readers pay in an hour for debt, for each
 CPU second that the rewrite costs (`cost_benefit.Offer.gain`), of the partition where that is most.
 A snapshot's summary knows the table as a whole only; where that says too little the weight is an
-estimate, to be made exact from the manifests before it counts.
-"""
+estimate, to be made exact from the manifests before it counts."""
 
 from __future__ import annotations
 
@@ -22,10 +22,8 @@ from firnline_domain.settings.thresholds import Thresholds
 
 
 class Newcomer(Value):
-    """A table to adopt. About half a kilobyte: a catalog may have 100,000 of them.
-
-    `exact` False: the summary said too little, and the manifests may say another weight.
-    """
+    """A table to adopt: about half a kilobyte, because a catalog may have 100,000 of them. `exact`
+    False: the summary contained too little, and the manifests may give another weight."""
 
     table: TableName
     data_files: int
@@ -37,7 +35,8 @@ class Newcomer(Value):
 
 
 class FirstExpiry(Value):
-    """What an expiry would take away first, of a table as it is now; `reason`: why nothing."""
+    """The first snapshots and files that an expiry would delete from a table as it is now.
+    `reason`: why it deletes nothing."""
 
     snapshots: int  # in all
     going: Going = Going()
@@ -46,7 +45,7 @@ class FirstExpiry(Value):
 
 
 class Summary(Value):
-    """What a snapshot's summary says of all that the table holds, and of what it added."""
+    """A snapshot's summary: the totals of the table, and what the snapshot added."""
 
     data_files: int
     bytes: int  # of delete files, too
@@ -60,12 +59,14 @@ class Summary(Value):
 
     @property
     def added_size(self) -> float | None:
-        """Bytes of a file that it added; None where it added none."""
+        """Return the mean size in bytes of a file that the snapshot added; None if it added
+        none."""
         return self.added_bytes / self.added_files if self.added_files else None
 
 
 def summary_of(texts: Mapping[str, str]) -> Summary | None:
-    """None where the totals of data files are missing: not every writer keeps them."""
+    """Return the summary; None if the totals of data files are missing, because not every writer
+    keeps them."""
     files, size = _number(texts, "total-data-files"), _number(texts, "total-files-size")
     if files is None or size is None:
         return None
@@ -95,7 +96,8 @@ def by_summary(
     partitioned: bool,
     format_version: int,
 ) -> Newcomer:
-    """Weighed as if files and deletes were spread evenly over the partitions that are known of."""
+    """Weigh a table as if files and deletes were spread evenly over the partitions that are known
+    of."""
     if summary is None:  # whatever it is: looked at before it has its turn
         return Newcomer(table, 0, 0, 0, 0, float("inf") if limits.enabled else 0.0, exact=False)
     parts = summary.partitions if partitioned else 1
@@ -117,7 +119,7 @@ def by_summary(
 def by_manifests(
     table: TableName, partitions: Iterable[PartitionChange], limits: Thresholds
 ) -> Newcomer:
-    """Weighed by every live file; `partitions` are all that the table holds, as added."""
+    """Weigh a table by every live file. `partitions` are all that the table contains, as added."""
     every = [(one.scope, one.added) for one in partitions]
     sums = sum((holds for _, holds in every), start=FileTally())
     reaching_all = sum(
@@ -136,7 +138,7 @@ def by_manifests(
 
 
 def _weight(partitions: Iterable[tuple[FileTally, int]], limits: Thresholds) -> float:
-    """Of the partition where it is most; 0 for a table that is only to be watched."""
+    """Return the highest weight of a partition; 0 for a table that is only to be watched."""
     if not limits.enabled:
         return 0.0
     found = (offers(holds, limits, reaching) for holds, reaching in partitions)
@@ -144,7 +146,8 @@ def _weight(partitions: Iterable[tuple[FileTally, int]], limits: Thresholds) -> 
 
 
 def _mixed(summary: Summary, target_bytes: int) -> bool:
-    """Large files on average, and yet the newest ones are fragments: how many is not told."""
+    """Return whether files are large on average, and yet the newest ones are fragments: their
+    number is not known."""
     if summary.added_size is None or not summary.data_files:
         return False
     small = target_bytes / FRAGMENTS_IN_TARGET
@@ -152,7 +155,7 @@ def _mixed(summary: Summary, target_bytes: int) -> bool:
 
 
 def _spread(summary: Summary, parts: int, target_bytes: int, format_version: int) -> FileTally:
-    """What one of `parts` equal partitions holds."""
+    """Return the files of one of `parts` equal partitions."""
     files, rows = summary.data_files, summary.records
     small = _fragments(summary, target_bytes)
     row = rows / files if files else 0.0
@@ -177,8 +180,8 @@ def _spread(summary: Summary, parts: int, target_bytes: int, format_version: int
 
 
 def _fragments(summary: Summary, target_bytes: int) -> Tally:
-    """All of them where the mean is one; else, beside files of the target size, as many as the
-    newest ones let expect."""
+    """Estimate the fragments: all files if the mean size is a fragment's; else as many, next to
+    files of the target size, as the newest files suggest."""
     files, added = summary.data_files, summary.added_size
     if summary.bytes * FRAGMENTS_IN_TARGET < files * target_bytes:
         return Tally(files, summary.records, summary.bytes)
@@ -196,8 +199,8 @@ def _equality_files(summary: Summary) -> int:
 
 
 class Ranking:
-    """Tables, the worst first; of equal ones the one that came first. A table may come again with
-    another weight after it was taken."""
+    """Tables, the worst first; of equal ones the one that was added first. A table may be added
+    again with another weight after it was removed."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[float, int, Newcomer]] = []
@@ -207,10 +210,10 @@ class Ranking:
         return len(self._heap)
 
     def add(self, newcomer: Newcomer) -> None:
-        """Take it in."""
+        """Add a table."""
         self._count += 1
         heapq.heappush(self._heap, (-newcomer.weight, self._count, newcomer))
 
     def worst(self) -> Newcomer:
-        """Take it out. Raises IndexError where there is none."""
+        """Remove the worst table, and return it. Raises IndexError if there is none."""
         return heapq.heappop(self._heap)[2]

@@ -1,4 +1,4 @@
-"""An adoption as lines for people, and as JSON for machines."""
+"""Reports an adoption, as lines of text and as JSON."""
 
 from __future__ import annotations
 
@@ -21,41 +21,36 @@ LISTED_EVERY = 1_000
 
 
 class TextReport:
-    """See `run.Report`. Tables go to the output, all else beside it."""
+    """A `run.Report` as text. Tables go to the output, all else to stderr."""
 
     def __init__(self, dry_run: bool) -> None:
         self._verb = "would adopt" if dry_run else "adopting"
         self._dry_run = dry_run
 
     def listed(self, count: int) -> None:
-        """See `Report.listed`."""
         if count % LISTED_EVERY == 0:
             say(f"{count:,} tables looked at", err=True)
 
     def adopting(self, table: Newcomer, expiry: FirstExpiry) -> None:
-        """See `Report.adopting`."""
         text = f"{self._verb} {table.table.dotted}  {figures(table)}; {expiry_words(expiry)}"
         say(plain(text))
 
     def left_out(self, name: str, why: str) -> None:
-        """See `Report.left_out`."""
         say(plain(f"left out {name}: {why}"), fg="yellow", err=True)
 
     def unread(self, name: str, why: str) -> None:
-        """See `Report.unread`."""
         say(plain(f"not read {name}: {why}"), fg="red", err=True)
 
     def progress(self, done: int, left: int, left_s: float) -> None:
-        """See `Report.progress`."""
         if done % PROGRESS_EVERY == 0 and not self._dry_run:
             say(f"{done:,} adopted, {left:,} to go, about {duration(left_s)}", err=True)
 
     def waiting(self, why: str) -> None:
-        """Nothing is asked for until something moves."""
+        """Report that nothing is requested until something moves."""
         say(f"waiting: {why}", err=True)
 
     def standings(self, tables: Sequence[CountedTable]) -> None:
-        """What is done with the tables that are counted now, and how to change it."""
+        """Print what is done with the tables that are counted now, and how to change it."""
         for standing in Standing:
             names = sorted(one.table.dotted for one in tables if one.standing is standing)
             if names:
@@ -64,7 +59,7 @@ class TextReport:
                 say(plain(f"{counted(len(names), 'table')} {standing.words}. {shown}"), hang=2)
 
     def sum_up(self, tally: Tally, unanswered: list[TableName]) -> None:
-        """The last line."""
+        """Print the last line."""
         for table in unanswered:
             say(plain(f"no answer {table.dotted}: see `dead-letters`"), fg="red", err=True)
         did = "would be adopted" if self._dry_run else "were adopted"
@@ -76,15 +71,13 @@ class TextReport:
 
 
 class JsonReport:
-    """The same, an object for each line; `what` tells them apart."""
+    """A `run.Report` as JSON, one object a line; `what` tells them apart."""
 
     def listed(self, count: int) -> None:
-        """See `Report.listed`."""
         if count % LISTED_EVERY == 0:
             self._tell("listed", count=count)
 
     def adopting(self, table: Newcomer, expiry: FirstExpiry) -> None:
-        """See `Report.adopting`."""
         numbers = {k: v for k, v in to_plain(table).items() if k != "table"}
         names = {
             "table": table.table.dotted,
@@ -94,30 +87,24 @@ class JsonReport:
         self._tell("adopting", **names, **numbers, expiry=to_plain(expiry))
 
     def left_out(self, name: str, why: str) -> None:
-        """See `Report.left_out`."""
         self._tell("left_out", table=name, why=why)
 
     def unread(self, name: str, why: str) -> None:
-        """See `Report.unread`."""
         self._tell("unread", table=name, why=why)
 
     def progress(self, done: int, left: int, left_s: float) -> None:
-        """See `Report.progress`."""
         if done % PROGRESS_EVERY == 0:
             self._tell("progress", done=done, left=left, left_s=round(left_s))
 
     def waiting(self, why: str) -> None:
-        """See `TextReport.waiting`."""
         self._tell("waiting", why=why)
 
     def standings(self, tables: Sequence[CountedTable]) -> None:
-        """See `TextReport.standings`."""
         for one in tables:
             names = {"table": one.table.dotted, "uuid": one.table.uuid}
             self._tell("standing", **names, catalog=one.table.catalog_path, is_now=one.standing)
 
     def sum_up(self, tally: Tally, unanswered: list[TableName]) -> None:
-        """See `TextReport.sum_up`."""
         self._tell("ended", **asdict(tally), unanswered=[one.dotted for one in unanswered])
 
     def _tell(self, what: str, **fields: object) -> None:
@@ -125,14 +112,14 @@ class JsonReport:
 
 
 def figures(table: Newcomer) -> str:
-    """`1,204 files, 310 delete files (5,000 equality deletes), weight 12.3`."""
+    """Return `1,204 files, 310 delete files (5,000 equality deletes), weight 12.3`."""
     deletes = f", {table.delete_files:,} delete files" if table.delete_files else ""
     rows = f" ({table.equality_deletes:,} equality deletes)" if table.equality_deletes else ""
     return f"{table.data_files:,} files{deletes}{rows}, weight {table.weight:.3g}"
 
 
 def expiry_words(expiry: FirstExpiry) -> str:
-    """What is deleted first, and when; `no snapshot is expired (gc disabled)`."""
+    """Return what is deleted first, and when; `no snapshot is expired (gc disabled)`."""
     if expiry.reason:
         return f"no snapshot is expired ({expiry.reason.replace('_', ' ')})"
     going, begins = expiry.going, "now"
@@ -145,7 +132,7 @@ def expiry_words(expiry: FirstExpiry) -> str:
 
 
 def duration(seconds: float) -> str:
-    """`40 s`, `12 min`, `5.3 h`."""
+    """Return `40 s`, `12 min`, `5.3 h`."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5_400 else f"{seconds / 3_600:.1f} h"

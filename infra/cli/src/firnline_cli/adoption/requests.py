@@ -1,4 +1,4 @@
-"""Requests that are out: sent at a bounded rate, and no more at once than are dealt with."""
+"""Sends requests at a bounded rate, and no more at once than are dealt with."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ T = TypeVar("T")
 
 
 class Stopped(Exception):
-    """It makes no sense to go on now; the message says why and what to do."""
+    """The adoption cannot go on now; the message says why and what to do."""
 
 
 @dataclass(frozen=True)
 class Clock:
-    """Seconds; both are given, so that tests need not wait."""
+    """A clock in seconds. Both functions are given, so that tests need not wait."""
 
     now: Callable[[], float]
     sleep: Callable[[float], None]
@@ -39,8 +39,9 @@ class Clock:
 
 @dataclass
 class Requests:
-    """`interval_s`: between two requests. `most`: tables under way at once, by the enricher's
-    lag as well as by what the planner shows. `waiting` is told when nothing can be sent for now."""
+    """The requests under way. `interval_s`: between two requests. `most`: tables under way at once,
+    by the enricher's lag as well as by what the planner shows. `waiting` is called if nothing can
+    be sent for now."""
 
     topics: Topics
     known: CountedTables
@@ -55,7 +56,7 @@ class Requests:
     _due_s: float = 0.0
 
     def ask(self, table: TableName) -> None:
-        """Have it counted. Raises Stopped."""
+        """Request that the planner counts the table. Raises Stopped."""
         now = self.clock.now()
         request = ResyncTable(table, MAIN, None, None, REASON, int(now * 1000))
         _tried(lambda: self.topics.put(TOPIC, table.key, request))
@@ -64,8 +65,8 @@ class Requests:
         self._lag += 1
 
     def wait_for_room(self) -> None:
-        """Until the rate allows the next one, and enricher and planner have caught up. Raises
-        Stopped."""
+        """Wait until the rate allows the next request, and enricher and planner have caught up.
+        Raises Stopped."""
         if (early_s := self._due_s - self.clock.now()) > 0:
             self.clock.sleep(early_s)
         self._refresh()
@@ -76,13 +77,15 @@ class Requests:
             )
 
     def wait_for_all(self) -> None:
-        """Until the planner shows whatever was asked for, or will not. Raises Stopped."""
+        """Wait until the planner shows all tables that were requested, or will not show them.
+        Raises Stopped."""
         if self._wait_while(self._not_all):
             self.unanswered += [table for table, _ in self._tables.values()]
             self._tables.clear()
 
     def _wait_while(self, blocked: Callable[[], str]) -> str:
-        """What is still in the way when nothing moves any more; nothing as soon as nothing is."""
+        """Wait until nothing is in the way, and return "". Return what is still in the way if
+        nothing moves any more."""
         moved_s, before = self.clock.now(), blocked()
         if before:
             self.waiting(before)
@@ -120,8 +123,8 @@ class Requests:
         self._give_up(asked_s, now)
 
     def _give_up(self, passed_s: float, now: float) -> None:
-        """One that cannot be read keeps no place for ever: others that were asked for after it
-        have come long ago."""
+        """Give up tables that cannot be read, so that they do not keep a place permanently: others
+        that were requested later have arrived long ago."""
         for key, (table, asked_s) in list(self._tables.items()):
             if asked_s < passed_s and now - asked_s > PATIENCE_S:
                 del self._tables[key]

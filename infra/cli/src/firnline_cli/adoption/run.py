@@ -1,8 +1,6 @@
-"""Existing tables are made known to the planner, the worst first, no faster than it can take them.
-
-Nothing is written down: a table that the planner shows is done. Whoever is killed and started
-again goes on from there, and asks at the most once more for what was under way.
-"""
+"""Registers existing tables with the planner, the worst first, no faster than it can take them.
+Nothing is written down: a table that the planner shows is done. A run that was killed goes on from
+there when it is started again, and repeats at most the requests that were under way."""
 
 from __future__ import annotations
 
@@ -24,27 +22,27 @@ UNREAD_IN_A_ROW = 5  # then it is the catalog and not a table
 
 
 class Report(Protocol):
-    """Who is told."""
+    """The receiver of an adoption's progress."""
 
     def listed(self, count: int) -> None:
-        """So many tables were listed, and looked at where they are not known."""
+        """Report the number of tables listed, and examined if they are not known."""
 
     def adopting(self, table: Newcomer, expiry: FirstExpiry) -> None:
-        """It is asked for; or would be."""
+        """Report that the table is requested, or would be."""
 
     def left_out(self, name: str, why: str) -> None:
-        """It is not adopted, which is no fault."""
+        """Report that the table is not adopted, which is no error."""
 
     def unread(self, name: str, why: str) -> None:
-        """It could not be read."""
+        """Report that the table could not be read."""
 
     def progress(self, done: int, left: int, left_s: float) -> None:
-        """After each table; `left_s`: at the pace so far."""
+        """Report the progress after each table. `left_s`: at the pace so far."""
 
 
 @dataclass
 class Tally:
-    """What a run has come to."""
+    """The counts of a run."""
 
     listed: int = 0
     known: int = 0  # of these, to the planner, before
@@ -55,8 +53,8 @@ class Tally:
 
 @dataclass
 class Adoption:
-    """One run. `requests` None: a dry one. `most`: tables to adopt; None = all. `already`: of
-    what was listed, the tables that the planner counts."""
+    """One run. `requests` None: a dry run. `most`: tables to adopt; None = all. `already`: of the
+    listed tables those that the planner counts."""
 
     lake: Lake
     known: CountedTables
@@ -70,11 +68,10 @@ class Adoption:
     _unread_in_a_row: int = 0
 
     def newcomers(self, below: Iterable[Name], tables: Iterable[Name]) -> Iterator[Newcomer]:
-        """Those that the planner does not count, of all tables below some namespaces and of some
-        given by name; each by its summary. Raises Stopped.
+        """Yield the tables that the planner does not count, of all tables below some namespaces and
+        of some given by name; each by its summary. Raises Stopped.
 
-        What a namespace lists under a name that the planner knows is not loaded: a call less.
-        """
+        What a namespace lists under a name that the planner knows is not loaded: a call less."""
         for name in self._listed(below):
             self._count()
             if known := self.known.named((self.lake.catalog_path, *name)):
@@ -86,7 +83,8 @@ class Adoption:
             yield from self._newcomer(name)
 
     def run(self, newcomers: Iterable[Newcomer]) -> None:
-        """Ask for them, worst first, and wait until the planner shows them. Raises Stopped."""
+        """Request the tables, worst first, and wait until the planner shows them. Raises
+        Stopped."""
         ranking = Ranking()
         for each in newcomers:
             ranking.add(each)
@@ -100,7 +98,7 @@ class Adoption:
 
     @property
     def adopted(self) -> list[TableName]:
-        """Those that were asked for, and those that the planner counted before."""
+        """Return the tables that were requested, and those that the planner counted before."""
         return [*(one.table for one in self.already), *self._asked.values()]
 
     def _count(self) -> None:
@@ -128,7 +126,8 @@ class Adoption:
         self.already.append(table)
 
     def _worst(self, ranking: Ranking) -> Newcomer | None:
-        """The worst one; None where its manifests had to say first whether it is."""
+        """Remove the worst table, and return it; None if its manifests had to be read first, to see
+        whether it is the worst."""
         newcomer = ranking.worst()
         if newcomer.exact:
             return newcomer
@@ -138,7 +137,7 @@ class Adoption:
         return None
 
     def _adopt(self, newcomer: Newcomer) -> bool:
-        """False where it was left out."""
+        """Request the table. Return False if it was left out."""
         table = newcomer.table
         if table.key in self._asked:
             return False  # the catalog has told of it twice
@@ -158,7 +157,7 @@ class Adoption:
         return True
 
     def _read(self, name: str, read: Callable[[], T]) -> T | None:
-        """None where it could not be read, which was told."""
+        """Return what was read; None, and report it, if it could not be read."""
         try:
             found = read()
         except Gone as gone:

@@ -1,1 +1,2 @@
-"""What a lake's metadata says of its tables: what ails them, and what Firnline would do first."""
+"""Assesses the tables of a lake by its metadata: what is wrong with them, and what Firnline would
+do first."""

@@ -1,4 +1,4 @@
-"""What was read of one table, beyond the counters that the policy decides by."""
+"""Facts about one table, beyond the counters that the policy decides by."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from firnline_domain.base.values import Value, field
 
 
 class DeleteFacts(Value):
-    """Live delete files. `oldest_ms`: commit of the oldest equality delete; where `at_least`, its
-    snapshot is not retained, and that is of the oldest one which is. `dangling` None: not looked
-    at, or there are none to look at."""
+    """Live delete files. `oldest_ms`: commit of the oldest equality delete. `at_least`: its
+    snapshot is not retained, and the time is that of the oldest one which is. `dangling` None: not
+    examined, or there are none to examine."""
 
     equality_files: int = 0
     equality_records: int = 0
@@ -22,12 +22,12 @@ class DeleteFacts(Value):
 
     @property
     def files(self) -> int:
-        """Of all kinds; vectors share files."""
+        """Return the number of delete files of all kinds; vectors share files."""
         return self.equality_files + self.position_files + self.vectors
 
 
 class Pace(Value):
-    """What writers add in a day, by the snapshots that are retained."""
+    """The amount that writers add in a day, by the snapshots that are retained."""
 
     commits: float = 0.0
     files: float = 0.0
@@ -36,7 +36,7 @@ class Pace(Value):
 
 
 class TableFacts(Value):
-    """`metadata_bytes` None: not known. `repeated` None: not looked at."""
+    """Facts of one table. `metadata_bytes` None: not known. `repeated` None: not examined."""
 
     format_version: int
     snapshots: int

@@ -1,4 +1,4 @@
-"""What ails a table, in words: pure functions of what was read of it."""
+"""Findings about a table, as text: pure functions of what was read of it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MANY_DANGLING = 10
 
 
 class Kind(StrEnum):
-    """What a finding is about, the gravest first."""
+    """The subject of a finding, the most serious first."""
 
     HAZARD = "hazard"  # rows may be wrong, or come back, when somebody maintains the table
     DEBT = "debt"  # readers pay for it
@@ -26,7 +26,7 @@ class Kind(StrEnum):
 
 
 class Finding(Value):
-    """`code`: stable, for machines."""
+    """A finding. `code`: stable, for programs."""
 
     kind: Kind
     code: str
@@ -37,7 +37,7 @@ class Finding(Value):
 def findings_of(
     name: str, facts: TableFacts, forecast: Forecast | None, now_ms: int
 ) -> tuple[Finding, ...]:
-    """The gravest first. `name`: the table's, for remedies."""
+    """Return the findings, the most serious first. `name`: the table's, for remedies."""
     debt, metadata = _debt(name, facts, now_ms), _metadata(name, facts)
     found = [*_hazards(facts), *debt, *_readers(facts), *metadata]
     if forecast is not None:
@@ -89,8 +89,8 @@ def _hazards(facts: TableFacts) -> Iterator[Finding]:
 
 
 def shared_uuid(name: str, names: Sequence[str]) -> Finding:
-    """Of a table whose uuid several names have; for Firnline they are one table, which changes its
-    name with each commit."""
+    """Return the finding for a table whose uuid several names have. For Firnline they are one
+    table, which changes its name with each commit."""
     others = ", ".join(one for one in sorted(names) if one != name)
     return Finding(
         Kind.HAZARD,
@@ -132,7 +132,7 @@ def _oldest(facts: TableFacts, now_ms: int) -> str:
 
 
 def ago(age_ms: int) -> str:
-    """`5 h`, `3 d`."""
+    """Return `5 h`, `3 d`."""
     if age_ms >= 2 * DAY_MS:
         return f"{age_ms // DAY_MS:,} d"
     return f"{age_ms // HOUR_MS} h" if age_ms >= HOUR_MS else f"{max(age_ms, 0) // 60_000} min"

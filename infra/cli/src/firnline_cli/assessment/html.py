@@ -44,7 +44,7 @@ font-size:13px}
 
 
 def page(summary: LakeSummary, verdicts: Sequence[Verdict], at_ms: int) -> str:
-    """The whole file."""
+    """Return the whole file."""
     ranked = sorted((one for one in verdicts if not one.error), key=by_need)
     sick = [one for one in ranked if one.is_sick or one.findings]
     fine = len(ranked) - len(sick)
@@ -150,7 +150,7 @@ def _row(one: Verdict, at_ms: int) -> str:
 
 
 def _planned(one: Verdict, at_ms: int) -> str:
-    """The rewrite that spares most, and the next ones folded."""
+    """Return the rewrite that spares most as a list item, and the next ones folded."""
     if not one.first:
         return ""
     first, *others = (_said(words_of(rewrite, at_ms)) for rewrite in one.first)

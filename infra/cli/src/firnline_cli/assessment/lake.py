@@ -1,4 +1,5 @@
-"""Every table of a lake, read over several connections. One that cannot be read stops no other."""
+"""Reads every table of a lake over several connections. A table that cannot be read stops no
+other."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ MAX_TEXT = 400  # of an error
 
 @dataclass
 class Lake:
-    """`unlisted`: namespaces that could not be listed, and why."""
+    """A lake that is assessed. `unlisted`: namespaces that could not be listed, and why."""
 
     tables: Tables
     fleet: Thresholds
@@ -48,12 +49,12 @@ class Lake:
         self._pool = ThreadPoolExecutor(self.connections, "assess")
 
     def close(self, wait_for: bool = True) -> None:
-        """`wait_for` False: what is under way is left to itself."""
+        """Close the connections. `wait_for` False: without waiting for what is under way."""
         self._pool.shutdown(wait=wait_for, cancel_futures=True)
 
     def names(self, below: Iterable[Name], listed: Callable[[int], None]) -> list[Name]:
-        """Tables of some namespaces and of those below them; of all for (). `listed` is told how
-        many there are so far."""
+        """Return the tables of some namespaces and of those below them; all for (). `listed` is
+        called with the number of tables so far."""
         found: dict[Name, None] = {}
         waiting = {self._pool.submit(self._listed, one): one for one in below}
         while waiting:
@@ -75,7 +76,8 @@ class Lake:
             return [], []
 
     def verdicts(self, names: Iterable[Name]) -> Iterator[Verdict]:
-        """In the order in which they come; tables that are gone by now are left out."""
+        """Yield the verdicts in the order in which they are done. Tables that are dropped by now
+        are left out."""
         left, running = iter(names), set[Future[Verdict | None]]()
         while True:
             for name in islice(left, 2 * self.connections - len(running)):
@@ -86,7 +88,8 @@ class Lake:
             yield from (found for one in done if (found := one.result()) is not None)
 
     def _verdict(self, name: Name) -> Verdict | None:
-        """Never raises for a table: what is odd about one is said of it alone."""
+        """Return the verdict about a table. Never raises: an unexpected error belongs to that table
+        only."""
         try:
             return self._tried(lambda: self._read(self.tables.named(name[:-1], name[-1])))
         except TableGone:
@@ -128,11 +131,11 @@ class Lake:
 
 
 def _is_refusal(error: RetryLater) -> bool:
-    """401 and 403 do not change by asking again."""
+    """Return whether the error is a 401 or 403, which a retry does not change."""
     text = type(error.__cause__).__name__
     return text in ("ForbiddenError", "UnauthorizedError", "AuthorizationExpiredError")
 
 
 def short(error: BaseException) -> str:
-    """An error's text on one line, without secrets."""
+    """Return an error's text on one line, without secrets."""
     return redacted(" ".join(str(error).split()))[:MAX_TEXT]

@@ -1,8 +1,7 @@
-"""What stands between a table and the next format versions: pure functions of what was read of it.
+"""Checks what a table needs before the next format versions: pure functions of what was read of it.
 
 Version 3 is adopted. Version 4 is under development: what is said of it is what its draft said at
-`V4_AS_OF`, and may change.
-"""
+`V4_AS_OF`, and may change."""
 
 from __future__ import annotations
 
@@ -18,8 +17,8 @@ BUSY_COMMITS = 24.0 * 6  # a day: one in ten minutes
 
 
 class Point(Value):
-    """`code`: stable, for machines. `needed`: something has to change first; else it is only to be
-    known."""
+    """A condition of readiness. `code`: stable, for programs. `needed`: something has to change
+    first; else it is a note."""
 
     code: str
     text: str
@@ -27,7 +26,7 @@ class Point(Value):
 
 
 class Readiness(Value):
-    """Of one table for one format version. `as_of`: '' = the version is adopted."""
+    """The readiness of one table for one format version. `as_of`: '' = the version is adopted."""
 
     version: int
     points: tuple[Point, ...]
@@ -35,13 +34,13 @@ class Readiness(Value):
 
     @property
     def is_ready(self) -> bool:
-        """Whether nothing that was looked at has to change first."""
+        """Return whether nothing that was examined has to change first."""
         return not any(point.needed for point in self.points)
 
 
 def readiness_of(facts: TableFacts) -> tuple[Readiness, ...]:
-    """For the versions above the table's own; of a table whose manifests were not read by its
-    summary alone."""
+    """Return the readiness for the versions above the table's own. If its manifests were not read,
+    by its summary only."""
     found = []
     if facts.format_version < 3:
         found.append(Readiness(3, tuple(_v3(facts))))
@@ -96,7 +95,8 @@ def _v4(facts: TableFacts) -> Iterator[Point]:
 
 
 def ready_counts(readiness: Iterable[tuple[Readiness, ...]]) -> dict[str, dict[str, int]]:
-    """Of a lake, by version: tables that are ready, that are not, and these by what they need."""
+    """Return for a lake, by version: the tables that are ready, that are not, and these by what
+    they need."""
     counts: dict[str, dict[str, int]] = {}
     for of_table in readiness:
         for one in of_table:
@@ -109,7 +109,7 @@ def ready_counts(readiness: Iterable[tuple[Readiness, ...]]) -> dict[str, dict[s
 
 
 def lake_words(counts: dict[str, dict[str, int]]) -> Iterator[str]:
-    """The same for people, a line for each version."""
+    """Return the readiness of a lake as text, a line for each version."""
     for name, count in sorted(counts.items()):
         which = f" (a draft, as of {V4_AS_OF})" if name == "v4" else ""
         needs = ", ".join(
@@ -122,7 +122,7 @@ def lake_words(counts: dict[str, dict[str, int]]) -> Iterator[str]:
 
 
 def table_words(one: Readiness) -> str:
-    """Of one table: what it needs first, then what is to be known."""
+    """Return the text for one table: first what it needs, then what is worth knowing."""
     which = f"v{one.version}" + (f", a draft as of {one.as_of}" if one.as_of else "")
     points = sorted(one.points, key=lambda point: not point.needed)
     said = "; ".join(("first: " if one.needed else "") + one.text for one in points)

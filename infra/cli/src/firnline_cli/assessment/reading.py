@@ -37,14 +37,14 @@ V3_TYPES = ("timestamp_ns", "timestamptz_ns", "variant", "geometry", "geography"
 
 @dataclass
 class Read:
-    """What one pass over the manifests has found."""
+    """The result of one pass over the manifests."""
 
     partitions: tuple[PartitionChange, ...] = ()
     facts: TableFacts = field(default_factory=lambda: TableFacts(0, 0, None, None))
 
 
 def read(table: LoadedTable, settings: Mapping[str, str], now_ms: int) -> Read:
-    """Raises RetryLater, TaskRefused, MetadataFileGone."""
+    """Read one table. Raises RetryLater, TaskRefused, MetadataFileGone."""
     facts = _of_metadata(table, now_ms)
     head = table.head_id(MAIN)
     if head is None:
@@ -76,7 +76,7 @@ def _of_metadata(table: LoadedTable, now_ms: int) -> TableFacts:
 
 
 def _size(table: LoadedTable) -> int | None:
-    """Of the metadata file, which the storage may not let us see."""
+    """Return the size of the metadata file in bytes; None if the storage does not show it."""
     try:
         return len(table.io.new_input(table.metadata_location))
     except Exception:  # each storage has its own; the size is only told
@@ -84,7 +84,7 @@ def _size(table: LoadedTable) -> int | None:
 
 
 def _pace(snapshots: Sequence[Snapshot], now_ms: int) -> Pace:
-    """What writers add in a day, by the summaries of the last week."""
+    """Return the amount that writers add in a day, by the summaries of the last week."""
     recent = [one for one in snapshots if one.timestamp_ms >= now_ms - WINDOW_MS]
     written = [one for one in recent if one.summary and one.summary.operation.value != "replace"]
     if not written:
@@ -162,7 +162,7 @@ def _of_manifests(
 
 
 class _Pass:
-    """Looks at entries on their way to being counted."""
+    """A pass over the entries while they are counted."""
 
     def __init__(self, deletes: Sequence[DeleteFileEntry], location: str) -> None:
         self._deletes, self._below = deletes, normal_path(location).rstrip("/") + "/"
@@ -203,7 +203,8 @@ class _Pass:
 
     @property
     def repeated(self) -> int | None:
-        """Entries of files that are there already; None: there were too many to remember."""
+        """Return the number of entries of files that were there already; None if there were too
+        many to remember."""
         return None if self._seen is None else self._twice
 
 
@@ -229,7 +230,7 @@ def _of_deletes(
 
 
 def _age(table: LoadedTable, equality: Sequence[DeleteFileEntry]) -> tuple[int | None, bool]:
-    """When the oldest was committed, by its sequence number."""
+    """Return when the oldest was committed, by its sequence number."""
     numbers = [one.sequence_number for one in equality if one.sequence_number is not None]
     if not numbers:
         return None, False

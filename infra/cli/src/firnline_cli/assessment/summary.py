@@ -14,7 +14,8 @@ from firnline_cli.assessment.verdict import Verdict, by_need
 
 
 class LakeSummary(Value):
-    """`listed`: tables; fewer verdicts than that where it was interrupted. CPU seconds."""
+    """A whole lake in a few numbers. `listed`: tables; there are fewer verdicts if it was
+    interrupted. CPU seconds."""
 
     listed: int
     assessed: int
@@ -45,7 +46,7 @@ def summed(
     seconds: float,
     interrupted: bool,
 ) -> LakeSummary:
-    """Of all that was read."""
+    """Return the summary of all tables that were read."""
     known = [one for one in verdicts if one.facts is not None]
     facts = [one.facts for one in known if one.facts is not None]
     kinds: Counter[str] = Counter()
@@ -77,6 +78,6 @@ def summed(
 
 
 def as_plain(summary: LakeSummary, verdicts: Sequence[Verdict]) -> dict[str, Any]:
-    """For machines: sick tables first."""
+    """Return the assessment for programs, sick tables first."""
     tables = [{"table": one.dotted, **to_plain(one)} for one in sorted(verdicts, key=by_need)]
     return {"lake": to_plain(summary), "tables": tables}

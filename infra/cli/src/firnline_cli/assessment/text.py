@@ -35,7 +35,7 @@ TITLES = {
 
 
 class Progress:
-    """A bar on stderr, where that is a terminal."""
+    """A progress bar on stderr, if that is a terminal."""
 
     def __init__(self) -> None:
         console = Console(stderr=True)
@@ -59,20 +59,20 @@ class Progress:
         self._bar.stop()
 
     def listed(self, count: int) -> None:
-        """So many tables so far."""
+        """Show the number of tables listed so far."""
         self._bar.update(self._task, completed=count)
 
     def begin(self, total: int) -> None:
-        """They are read now."""
+        """Show that reading begins."""
         self._bar.update(self._task, description="reading metadata", total=total, completed=0)
 
     def step(self, done: int) -> None:
-        """So many have been."""
+        """Show the number of tables read."""
         self._bar.update(self._task, completed=done)
 
 
 def seconds(value: float) -> str:
-    """CPU seconds as people say them: `40 CPU s`, `3.2 CPU h`."""
+    """Return CPU seconds in a unit that fits: `40 CPU s`, `3.2 CPU h`."""
     if value >= 7200:
         return f"{value / 3600:,.1f} CPU h"
     if value >= 120:
@@ -81,7 +81,7 @@ def seconds(value: float) -> str:
 
 
 def words_of(rewrite: PlannedRewrite, now_ms: int) -> str:
-    """What is done to what, and why; or when."""
+    """Return what is done to which partition, and why; or when."""
     reason = rewrite.reason.replace("_", " ")
     what = f"{rewrite.action} {rewrite.partition}"
     if rewrite.now:
@@ -92,7 +92,7 @@ def words_of(rewrite: PlannedRewrite, now_ms: int) -> str:
 
 
 def plan_of(summary: LakeSummary) -> str:
-    """What Firnline would do, and what for; '' where there is nothing to be done."""
+    """Return what Firnline would do, and its benefit; '' if there is nothing to do."""
     if not summary.orders + summary.later:
         return ""
     later = f" and {summary.later:,} later, as readers pay for them" if summary.later else ""
@@ -107,7 +107,7 @@ def plan_of(summary: LakeSummary) -> str:
 def show(
     summary: LakeSummary, verdicts: Sequence[Verdict], limit: int, page: Path | None, now_ms: int
 ) -> None:
-    """On stdout."""
+    """Print the assessment to stdout."""
     terminal = Console()
     if not terminal.is_terminal:
         terminal.width = WIDTH

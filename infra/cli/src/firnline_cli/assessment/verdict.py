@@ -72,29 +72,30 @@ class Verdict(Value):
 
     @property
     def hazards(self) -> int:
-        """How many findings are hazards."""
+        """Return the number of findings that are hazards."""
         return sum(one.kind is Kind.HAZARD for one in self.findings)
 
     @property
     def is_sick(self) -> bool:
-        """Whether anything is to be done, or to be known."""
+        """Return whether there is something to do, or a hazard to know of."""
         return bool(self.orders or self.later or self.hazards)
 
     @property
     def planned(self) -> int:
-        """Rewrites, now and later."""
+        """Return the number of rewrites, now and later."""
         return self.orders + self.later
 
 
 def by_need(verdict: Verdict) -> tuple[float, int, int, tuple[str, ...]]:
-    """Sorts: what readers pay most for goes first, then hazards, then the rest."""
+    """Return the sort key of a verdict: first what readers pay most for, then hazards, then the
+    rest."""
     return -verdict.spared_s, -verdict.hazards, -len(verdict.findings), verdict.name
 
 
 def verdict_of(
     name: tuple[str, ...], facts: TableFacts, forecast: Forecast | None, now_ms: int
 ) -> Verdict:
-    """`forecast` None: its manifests were not read."""
+    """Return the verdict. `forecast` None: its manifests were not read."""
     findings = findings_of(".".join(name), facts, forecast, now_ms)
     if forecast is None:
         return Verdict(name, facts, findings, readiness=readiness_of(facts))
@@ -125,7 +126,7 @@ def verdict_of(
 
 
 def with_shared_uuids(verdicts: Sequence[Verdict]) -> list[Verdict]:
-    """The same ones; those whose uuid others have as well say so first."""
+    """Return the same verdicts. If other tables share a uuid, that finding comes first."""
     names = defaultdict[str, list[str]](list)
     for one in verdicts:
         if one.facts and one.facts.uuid:
@@ -156,9 +157,9 @@ def _planned(partition: Partition, decision: Decision) -> PlannedRewrite:
 
 
 def upkeep_s(facts: TableFacts, limits: Thresholds) -> float:
-    """CPU seconds of rewrites in a day, if writers go on as they do. A rewrite comes whenever a
-    threshold is crossed, no more often than its rest allows; each byte that is added is written
-    once more, and where there are equality deletes the keys of the table are read each time."""
+    """Return the CPU seconds of rewrites in a day if writers keep their pace. Each crossed
+    threshold triggers a rewrite, no more often than its rest allows. Each byte that is added is
+    written once more, and with equality deletes the keys of the table are read each time."""
     by_files = facts.pace.files / max(limits.min_fragments, 2)
     by_deletes = facts.pace.equality_deletes / max(limits.min_equality_deletes, 1)
     rewrites = min(max(by_files, by_deletes), DAY_MS / max(limits.cool_down_ms, 1))

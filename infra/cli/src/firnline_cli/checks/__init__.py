@@ -1,1 +1,2 @@
-"""What `firnline doctor` tries, by subject: host, kafka, redis, catalog, storage, clock, events."""
+"""The checks of `firnline doctor`, by subject: host, kafka, redis, catalog, storage, clock,
+events."""

@@ -1,4 +1,5 @@
-"""A catalog: its configuration, who we are, what it lists and loads, and a commit if it may be."""
+"""Checks a catalog: its configuration, our identity, what it lists and loads, and a commit if that
+is allowed."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ class CatalogChecks:
         self.loaded: list[Any] = []
 
     def checks(self) -> Iterator[Check]:
-        """In their order."""
+        """Yield the checks in their order."""
         config, listed, name = f"{self.name}.config", f"{self.name}.list", self.name
         where = f"{self.connection.uri}/v1/config"
         yield Check(config, f"ask {where} ({self.connection.auth})", self.config, (), PATIENCE_S)
@@ -45,7 +46,7 @@ class CatalogChecks:
         yield Check(f"{name}.load", tried, self.load, (config, listed), PATIENCE_S)
 
     def config(self) -> str:
-        """Reached, let in, and the warehouse is known."""
+        """Check that the catalog answers and accepts us, and that it has the warehouse."""
         from firnline_iceberg.catalog_probe import configuration
 
         self.settings = dict(self._asked(lambda: configuration(self.connection)))
@@ -56,7 +57,7 @@ class CatalogChecks:
         return "answers, " + ", ".join(f"{name} {value}" for name, value in facts.items())
 
     def list(self) -> Answer | str:
-        """Some tables of the namespaces that we see."""
+        """List some tables of the namespaces that we may see."""
         from firnline_iceberg.table.catalog_client import Tables
 
         client = self._asked(lambda: Tables(self.connection).client)
@@ -78,7 +79,7 @@ class CatalogChecks:
         return many
 
     def load(self) -> Answer | str:
-        """One of each place where tables lie, of the first ones."""
+        """Load one table of each storage location, of the first ones."""
         from firnline_iceberg.table.catalog_client import Tables
         from firnline_iceberg.table.loaded_table import TableGone
 
@@ -104,14 +105,14 @@ class CatalogChecks:
         return f"{first.identity.dotted}, format v{first.format_version}, in {found}"
 
     def scratch(self) -> ScratchTable:
-        """A table to commit to. Raises Failed."""
+        """Return a table to commit to. Raises Failed."""
         from firnline_iceberg.table.catalog_client import Tables
 
         client = self._asked(lambda: Tables(self.connection).client)
         return ScratchTable(client, self._asked)
 
     def named(self, name: tuple[str, ...]) -> LoadedTable | None:
-        """A table that was listed; None where it is gone. Raises Failed."""
+        """Load a table that was listed; None if it was dropped. Raises Failed."""
         from firnline_iceberg.table.catalog_client import Tables
         from firnline_iceberg.table.loaded_table import TableGone
 
@@ -121,7 +122,7 @@ class CatalogChecks:
             return None
 
     def _asked(self, call: Callable[[], T]) -> T:
-        """What it answers. Raises Failed with cause and remedy, TableGone."""
+        """Return what the call returns. Raises Failed with cause and remedy, TableGone."""
         from firnline_iceberg.catalog_probe import cause_of
         from firnline_iceberg.table.loaded_table import TableGone
 
@@ -135,7 +136,7 @@ class CatalogChecks:
 
 
 def _tables_of(client: Any, space: tuple[str, ...]) -> list[tuple[str, ...]]:
-    """None where somebody dropped the namespace since it was listed."""
+    """Return the tables of a namespace; an empty list if it was dropped since it was listed."""
     from pyiceberg.exceptions import NoSuchNamespaceError
 
     try:
@@ -145,7 +146,7 @@ def _tables_of(client: Any, space: tuple[str, ...]) -> list[tuple[str, ...]]:
 
 
 class ScratchTable:
-    """A table of our own in a namespace of our own; nobody else is disturbed."""
+    """A table of our own in a namespace of our own; no other table is disturbed."""
 
     def __init__(self, client: Any, asked: Callable[[Callable[[], Any]], Any]) -> None:
         self._client, self._asked = client, asked
@@ -155,7 +156,7 @@ class ScratchTable:
         self.committed_s = 0.0
 
     def __enter__(self) -> ScratchTable:
-        """Made, and not to be maintained."""
+        """Create the table, excluded from maintenance."""
         from pyiceberg.exceptions import NamespaceAlreadyExistsError
         from pyiceberg.schema import Schema
         from pyiceberg.types import LongType, NestedField
@@ -174,7 +175,7 @@ class ScratchTable:
         return self
 
     def commit(self) -> None:
-        """A property, which is metadata alone."""
+        """Commit a property, which is only metadata."""
 
         def commit() -> None:
             with self._table.transaction() as change:
@@ -193,6 +194,6 @@ class ScratchTable:
 
 
 def bucket_of(location: str) -> str:
-    """`s3://bucket` of a location; `file://` of a local one."""
+    """Return `s3://bucket` of a location; `file://` of a local one."""
     scheme, mark, rest = location.partition("://")
     return f"{scheme}{mark}{rest.partition('/')[0]}" if mark else "file://"

@@ -1,4 +1,4 @@
-"""This host's clock against those of others: Redis' TIME, the Date of HTTP answers, records."""
+"""Compares this host's clock with others: Redis' TIME, the Date of HTTP answers, records."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SET = (
 
 
 def clock_checks(given: Given, signatures: Signatures) -> Iterator[Check]:
-    """Against Redis and Kafka."""
+    """Yield the checks against Redis and Kafka."""
     if given.concerns(OF_REDIS):
         redis = RedisChecks(given)
         tried = "compare our clock with that of Redis"
@@ -29,7 +29,8 @@ def clock_checks(given: Given, signatures: Signatures) -> Iterator[Check]:
 
 
 def compared(theirs: Callable[[], float]) -> Answer | str:
-    """Our clock with another one, in seconds since 1970; the way there counts for both."""
+    """Compare our clock with another one, in seconds since 1970. The time on the way there counts
+    for both."""
     before = time.time()
     there = theirs()
     after = time.time()
@@ -39,7 +40,7 @@ def compared(theirs: Callable[[], float]) -> Answer | str:
 
 
 def judged(ahead_s: float) -> Answer | str:
-    """`ahead_s`: of our clock."""
+    """Judge `ahead_s`: by how many seconds our clock is ahead."""
     if abs(ahead_s) < OFF_S:
         return f"{abs(ahead_s):.1f} s apart"
     text = f"our clock is {abs(ahead_s):.0f} s {'ahead' if ahead_s > 0 else 'behind'}"
@@ -49,7 +50,8 @@ def judged(ahead_s: float) -> Answer | str:
 
 
 def _after(signatures: Signatures) -> Answer | str:
-    """No record is newer than now; how old the newest may be nobody knows."""
+    """Check that no record is newer than now. The age of an older one is unknown, so it proves
+    nothing about our clock."""
     ahead_s = time.time() - signatures.newest().at_ms / 1000
     if ahead_s > 0:
         raise NotTried("the newest record is from before now; that says nothing of our clock")
@@ -57,7 +59,7 @@ def _after(signatures: Signatures) -> Answer | str:
 
 
 def http_clock(connection: Any) -> Callable[[], Answer | str]:
-    """A catalog's, as its answers are dated."""
+    """Return the check against a catalog's clock, by the date of its answers."""
 
     def run() -> Answer | str:
         from firnline_iceberg.catalog_probe import clock_of

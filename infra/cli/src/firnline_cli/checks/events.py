@@ -1,4 +1,5 @@
-"""The events' way: a commit through the gateway is on `table-commits` within two seconds."""
+"""Checks the path of events: a commit through the gateway is on `table-commits` within two
+seconds."""
 
 from __future__ import annotations
 
@@ -17,13 +18,13 @@ READ_S = 10.0
 
 
 class EventsChecks:
-    """Of one catalog. One commit serves all of them."""
+    """The checks of events of one catalog. One commit serves all of them."""
 
     def __init__(self, given: Given, catalog: CatalogChecks, kafka: KafkaChecks) -> None:
         self._given, self._catalog, self._kafka = given, catalog, kafka
 
     def checks(self) -> Iterator[Check]:
-        """A commit alone where Kafka does not answer."""
+        """Yield the checks; only a commit if Kafka does not answer."""
         name = self._catalog.name
         tried = f"make {SCRATCH}.*, commit to it, drop it"
         yield Check(f"{name}.commit", tried, self.commit, (f"{name}.config",), 40.0)
@@ -32,7 +33,7 @@ class EventsChecks:
         yield Check(f"events.{self._catalog.connection.name}", tried, self.seen, needs, 60.0)
 
     def commit(self) -> str:
-        """All that a commit takes, of the catalog."""
+        """Create a table, commit to it and drop it: all that a commit needs of the catalog."""
         if not self._given.writes:
             raise NotTried("asked for with --write")
         with self._catalog.scratch() as table:
@@ -40,7 +41,7 @@ class EventsChecks:
         return "made, committed to and dropped"
 
     def seen(self) -> Answer | str:
-        """Read from the topic's end, so that nothing is missed."""
+        """Commit, and await the event from the topic's end, so that nothing is missed."""
         consumer = self._from_now_on()
         try:
             with self._catalog.scratch() as table:
@@ -78,7 +79,8 @@ class EventsChecks:
         return consumer
 
     def _awaited(self, consumer: Any, uuid: str) -> bool:
-        """Whether a record with this key comes. The creation is one, and comes before."""
+        """Return whether the record of the commit with this key arrives. The creation is another
+        one, and arrives before it."""
         deadline, count = time.monotonic() + LATE_S, 0
         while time.monotonic() < deadline:
             message = consumer.poll(0.1)

@@ -1,4 +1,4 @@
-"""A check, what came of it, and how many are run: those that need another one wait for it."""
+"""Runs checks. Those that need another one wait for it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAX_CHARS = 600  # of what came: stacks of exceptions quote whole answers
 
 
 class Status(StrEnum):
-    """How a check ended. A remark fails nothing."""
+    """The outcome of a check. A remark fails nothing."""
 
     FINE = "ok"
     REMARK = "remark"
@@ -24,7 +24,7 @@ class Status(StrEnum):
 
 @dataclass(frozen=True)
 class Answer:
-    """What came, and what to do about it."""
+    """An answer to a check, and what to do about it."""
 
     status: Status
     found: str
@@ -48,8 +48,8 @@ Answers = str | Answer | Iterable[Answer]  # a text: it is as it should be
 
 @dataclass(frozen=True)
 class Check:
-    """`name`: `subject.what`. `run` raises Failed, NotTried. `needs`: checks that did not fail
-    before."""
+    """A check. `name`: `subject.what`. `run` raises Failed, NotTried. `needs`: checks that must not
+    fail before."""
 
     name: str
     tried: str
@@ -70,12 +70,12 @@ class Finding:
 
 
 def remark(found: object, remedy: str = "") -> Answer:
-    """Worth a look; nothing fails of it."""
+    """Return a remark: worth a look, but nothing fails because of it."""
     return Answer(Status.REMARK, str(found), remedy)
 
 
 def failed(found: object, remedy: str) -> Answer:
-    """For a check that has several answers."""
+    """Return a failure of a check that has several answers."""
     return Answer(Status.FAILED, str(found), remedy)
 
 
@@ -89,13 +89,13 @@ class _Run:
 
     @property
     def is_usable(self) -> bool:
-        """Whether others can build on it."""
+        """Return whether other checks can build on it."""
         return all(one.status in (Status.FINE, Status.REMARK) for one in self.answers)
 
 
 def findings(checks: Sequence[Check]) -> Iterator[Finding]:
-    """Run all, each on a thread of its own as soon as what it needs has ended; told in their
-    order."""
+    """Run all checks, each on a thread of its own as soon as what it needs has ended. Yields the
+    findings in the order of the checks."""
     runs = {one.name: _Run(one) for one in checks}
     for one in runs.values():
         threading.Thread(target=_run, args=(one, runs), name=one.check.name, daemon=True).start()
@@ -126,7 +126,7 @@ def _run(one: _Run, runs: dict[str, _Run]) -> None:
 
 
 def _in_time(check: Check) -> list[Answer]:
-    """What it answers; where it does not end in time, that."""
+    """Return the answers of the check; if it does not end in time, a failure that says so."""
     found: list[Answer] = []
     thread = threading.Thread(target=lambda: found.extend(_answers(check)), daemon=True)
     thread.start()
@@ -154,6 +154,6 @@ def _answers(check: Check) -> list[Answer]:
 
 
 def _line(text: str) -> str:
-    """On one line, without secrets, and not longer than people read."""
+    """Return the text on one line, without secrets, and short enough to read."""
     short = " ".join(redacted(text).split())
     return short if len(short) <= MAX_CHARS else f"{short[:MAX_CHARS]} ..."

@@ -1,4 +1,4 @@
-"""This host: Java, the jars, the state directory, who we are."""
+"""Checks this host: Java, the jars, the state directory, our user."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FETCH = "run `firnline jars` and set FIRNLINE_ICEBERG_JAR to what it prints"
 
 
 def host_checks(given: Given) -> Iterator[Check]:
-    """Those that concern the services asked for."""
+    """Yield the checks that concern the given services."""
     if given.concerns(OF_JAVA):
         yield Check("host.user", f"who user {os.getuid()} is", user)
         yield Check("host.java", "start Java", java)
@@ -43,7 +43,7 @@ def host_checks(given: Given) -> Iterator[Check]:
 
 
 def user() -> str:
-    """Hadoop, under Spark and Iceberg, refuses a user without a name."""
+    """Check that the user has a name: Hadoop, under Spark and Iceberg, refuses one without."""
     try:
         return pwd.getpwuid(os.getuid()).pw_name
     except KeyError:
@@ -55,7 +55,7 @@ def user() -> str:
 
 
 def java() -> str:
-    """What `java -version` says, of 17 or newer."""
+    """Return what `java -version` prints. Raises Failed unless it is 17 or newer."""
     from firnline_local.servers.java import OLDEST, JavaMissing
     from firnline_local.servers.java import java as find
 
@@ -69,7 +69,7 @@ def java() -> str:
 
 
 def spark() -> str:
-    """The version of PySpark, which has to be that of the Iceberg jar."""
+    """Return the version of PySpark, which has to be that of the Iceberg jar."""
     try:
         version = metadata.version("pyspark")
     except metadata.PackageNotFoundError:
@@ -81,12 +81,13 @@ def spark() -> str:
 
 
 def _spark_of(pin: Pin) -> str:
-    """4.1 of `iceberg-spark-runtime-4.1_2.13-1.12.0.jar`."""
+    """Return 4.1 of `iceberg-spark-runtime-4.1_2.13-1.12.0.jar`."""
     return pin.file.removeprefix("iceberg-spark-runtime-").partition("_")[0]
 
 
 def iceberg_jars(given: str) -> Answer | str:
-    """Is the first the one that Firnline was built with, and are bundles with it published ones?"""
+    """Check that the first jar is the one that Firnline was built with, and that bundles with it
+    are published ones."""
     runtime, *bundles = given.split(os.pathsep)
     if not runtime:
         raise Failed("it is not set", FETCH)
@@ -141,7 +142,7 @@ def _sha256(path: Path) -> str:
 
 
 def state_dir(place: str | None) -> Answer | str:
-    """Write, lock and sync a file there, as the services do; is there room?"""
+    """Write, lock and sync a file there, as the services do. Checks the free space."""
     if not place:
         raise Failed("it is not set", f"FIRNLINE_STATE_DIR names {OWN_DISK}")
     remedy = f"FIRNLINE_STATE_DIR names {OWN_DISK}"

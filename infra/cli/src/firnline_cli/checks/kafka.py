@@ -1,4 +1,4 @@
-"""Kafka: reach it, its topics as their files have them, what its principal may do."""
+"""Checks Kafka: the connection, its topics against their files, and the rights of its principal."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ COORDINATOR = (
 
 
 def kafka_checks(given: Given, made: KafkaChecks) -> Iterator[Check]:
-    """Those that concern the services asked for."""
+    """Yield the checks that concern the given services."""
     reach = ("kafka.reach",)
     yield Check("kafka.reach", f"reach {given.told.kafka or 'FIRNLINE_KAFKA'}", made.reach)
     yield Check("kafka.topics", "describe the topics", made.topics, reach)
@@ -47,7 +47,7 @@ class KafkaChecks:
         self._describing = threading.Lock()
 
     def config(self, **own: Any) -> dict[str, Any]:
-        """Of a client. Raises Failed, NotTried."""
+        """Return the configuration of a client. Raises Failed, NotTried."""
         from firnline_adapters.kafka.connection import client_config
         from firnline_domain.errors import Misconfigured
 
@@ -60,13 +60,13 @@ class KafkaChecks:
 
     @cached_property
     def _admin(self) -> Any:
-        """Of all checks: its futures do not outlive it."""
+        """Return the admin client of all checks: its futures do not outlive it."""
         from confluent_kafka.admin import AdminClient
 
         return AdminClient(self.config())
 
     def reach(self) -> str:
-        """A broker answers, and lets us in."""
+        """Check that a broker answers and accepts us."""
         from firnline_adapters.kafka.startup import UNREACHED, KafkaProbe, Unreached
         from firnline_domain.errors import Misconfigured
 
@@ -81,7 +81,7 @@ class KafkaChecks:
         return "1 broker answers" if len(brokers) == 1 else f"{len(brokers)} brokers answer"
 
     def wanted(self) -> dict[str, Any]:
-        """Topics of the services asked for, by name. Raises Failed."""
+        """Return the topics of the given services, by name. Raises Failed."""
         from firnline_domain.errors import Misconfigured
         from firnline_domain.settings.groups import groups_of
         from firnline_local.topics.topics import topics_with
@@ -95,7 +95,8 @@ class KafkaChecks:
         }
 
     def described(self) -> dict[str, Any]:
-        """Topic -> its description, or the KafkaError that came instead. Asked once."""
+        """Return topic -> its description, or the KafkaError that came instead. The broker is asked
+        once."""
         with self._describing:
             if self._described is None:
                 self._described = self._describe()
@@ -118,11 +119,11 @@ class KafkaChecks:
         return found
 
     def seen(self) -> dict[str, Any]:
-        """Topic -> description, of those that are there and shown to us."""
+        """Return topic -> description, of the topics that exist and that we may describe."""
         return {name: one for name, one in self.described().items() if hasattr(one, "partitions")}
 
     def topics(self) -> list[Answer]:
-        """Is each there, with its partitions, copies and a leader?"""
+        """Check that each topic exists, with its partitions, copies and a leader."""
         from confluent_kafka import KafkaError
 
         gone = KafkaError.UNKNOWN_TOPIC_OR_PART
@@ -177,7 +178,7 @@ class KafkaChecks:
             yield remark(copies.remark, "for tests that is enough")
 
     def settings(self) -> list[Answer] | str:
-        """As their files and FIRNLINE_TOPIC_CONFIG have them."""
+        """Compare the topics' settings with their files and FIRNLINE_TOPIC_CONFIG."""
         from confluent_kafka import KafkaError, KafkaException
         from firnline_adapters.kafka_admin.replication import replication_here
         from firnline_domain.errors import Misconfigured
@@ -216,7 +217,7 @@ class KafkaChecks:
         ]
 
     def rights(self, service: str) -> list[Answer] | str:
-        """Read and Write on the topics of a service, Read on its consumer groups."""
+        """Check Read and Write on the topics of a service, and Read on its consumer groups."""
         lacking: dict[str, list[str]] = {}
         for right, name in (*self._lacking_topics(service), *self._lacking_groups(service)):
             lacking.setdefault(right, []).append(name)
@@ -241,8 +242,9 @@ class KafkaChecks:
                 yield f"{right.name.capitalize()} on topic", name
 
     def _lacking_groups(self, service: str) -> Iterator[tuple[str, str]]:
-        """A consumer that asks what it has committed needs Describe alone, so the rights themselves
-        are asked for; of a group that is not there as well."""
+        """Yield each missing right with its group. A consumer that asks for its committed offsets
+        needs only Describe, so the rights themselves are read; also those of a group that does not
+        exist."""
         from confluent_kafka import KafkaError, KafkaException
         from confluent_kafka.admin import AclOperation
         from firnline_adapters.kafka_admin.acls import PREFIXED
@@ -267,7 +269,8 @@ class KafkaChecks:
                 yield "Read on group", name
 
     def _rights_on(self, group: str) -> Any:
-        """A coordinator that has just come to a broker is waited for. Raises KafkaException."""
+        """Return our rights on a group. Waits for a coordinator that has just moved to a broker.
+        Raises KafkaException."""
         from firnline_adapters.kafka.consumer_groups import ask_coordinator
 
         def asked() -> Any:
@@ -279,7 +282,7 @@ class KafkaChecks:
         return ask_coordinator(asked, ASK_S / 2)
 
     def transaction(self) -> str:
-        """An empty one, of a transactional id of the planner's."""
+        """Begin and end an empty transaction, with a transactional id of the planner's."""
         from confluent_kafka import KafkaError, KafkaException, Producer
 
         name = f"{self._given.told.planner_app}-doctor-{socket.gethostname()}"
@@ -296,7 +299,7 @@ class KafkaChecks:
 
 
 def acls(service: str) -> str:
-    """The remedy for a right that is lacking."""
+    """Return the remedy for a missing right."""
     return (
         f"give its principal what `firnline kafka-acls --service {service}` prints; where each "
         f"service has a principal of its own, ask for one with --service {service}"

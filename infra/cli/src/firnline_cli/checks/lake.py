@@ -1,4 +1,4 @@
-"""All catalogs that are named, with their storage, clocks and events."""
+"""Checks all catalogs that are named, with their storage, clocks and events."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NAMED = (
 
 
 def lake_checks(given: Given, kafka: KafkaChecks) -> Iterator[Check]:
-    """Those that concern the services asked for."""
+    """Yield the checks that concern the given services."""
     from firnline_domain.errors import Misconfigured
     from firnline_iceberg.connection.configuration import connections_here
 

@@ -1,4 +1,4 @@
-"""Redis or Valkey: reach it, take and give back a lease, write what the console writes."""
+"""Checks Redis or Valkey: reach it, take and give back a lease, write what the console writes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ VIEW = "firnline:view:doctor"  # below the console's prefix
 
 
 def redis_checks(given: Given) -> Iterator[Check]:
-    """Those that concern the services asked for."""
+    """Yield the checks that concern the given services."""
     if not given.concerns(OF_REDIS):
         return
     made = RedisChecks(given)
@@ -37,7 +37,7 @@ class RedisChecks:
         self._url = given.told.redis
 
     def client(self) -> Any:
-        """A client. Raises Failed."""
+        """Return a client. Raises Failed."""
         from firnline_adapters.redis.client import redis_client
         from firnline_domain.errors import Misconfigured
 
@@ -49,7 +49,7 @@ class RedisChecks:
             raise Failed(error, "see docs/deploy/secure-kafka-and-redis.md#redis") from None
 
     def reach(self) -> str:
-        """PING, and which server it is."""
+        """Send PING, and return which server answers."""
         client = self.client()
         _asked(client.ping)
         try:
@@ -59,7 +59,7 @@ class RedisChecks:
         return f"it answers: {about.get('server_name', 'redis')} {about.get('redis_version', '')}"
 
     def leases(self) -> str:
-        """As a worker does, by scripts."""
+        """Acquire, renew and release a lease by scripts, as a worker does."""
         from firnline_adapters.redis.leases import RedisLeases
 
         leases, name = RedisLeases(self.client()), f"doctor:{uuid.uuid4().hex}"
@@ -72,20 +72,20 @@ class RedisChecks:
         return "taken, kept and given back"
 
     def view(self) -> str:
-        """A key of the console's."""
+        """Write a key of the console's, which expires by itself (1 s)."""
         client = self.client()
         _asked(lambda: client.set(VIEW, "x", px=1000))
         return "written; it ends by itself"
 
     def now_s(self) -> float:
-        """Redis' clock. Raises Failed."""
+        """Return the time of Redis' clock. Raises Failed."""
         client = self.client()
         seconds, micros = _asked(client.time)
         return float(seconds) + float(micros) / 1e6
 
 
 def _asked(call: Callable[[], T]) -> T:
-    """What Redis answers. Raises Failed, with the remedy for what it says."""
+    """Return what Redis returns. Raises Failed, with the remedy for its error."""
     try:
         return call()
     except Exception as error:

@@ -1,4 +1,4 @@
-"""What the doctor is told: the same variables as the services."""
+"""The settings of the doctor: the same variables as the services."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ OF_STATE = ("gateway", "planner", "worker")
 
 @dataclass(frozen=True, kw_only=True)
 class Told(SigningSettings):
-    """None and '' = not said. Read from the environment; nothing is required."""
+    """The settings that the environment contains; nothing is required. None and '' = not set."""
 
     kafka: str | None = shared(KAFKA, None)
     redis: str | None = shared(REDIS, None)
@@ -42,7 +42,7 @@ class Told(SigningSettings):
 
 @dataclass(frozen=True)
 class Given:
-    """`services`: for which it is asked."""
+    """The settings of a run of the doctor. `services`: those whose needs are checked."""
 
     told: Told
     environment: Mapping[str, str]
@@ -51,11 +51,11 @@ class Given:
     table: str | None = None  # namespace.name
 
     def concerns(self, services: tuple[str, ...]) -> bool:
-        """Whether one of these is asked for."""
+        """Return whether one of these services is given."""
         return bool(set(services) & set(self.services))
 
     def connection(self) -> KafkaConnection:
-        """Raises Misconfigured."""
+        """Return the connection to Kafka. Raises Misconfigured."""
         return connection_here(self.told.kafka or "", self.environment)
 
 
@@ -65,7 +65,7 @@ def given(
     writes: bool = False,
     table: str | None = None,
 ) -> Given:
-    """Of an environment. Raises Misconfigured."""
+    """Read what is given in an environment. Raises Misconfigured."""
     environment = with_config(environment)
     told = from_environment(Told, environment)
     return Given(told, environment, services or SERVICES, writes, table)

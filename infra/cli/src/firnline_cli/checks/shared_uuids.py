@@ -1,4 +1,5 @@
-"""Tables that two catalogs of one deployment have with one uuid: registered or restored twice."""
+"""Finds tables that two catalogs of one deployment have with one uuid: registered or restored
+twice."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ MAX_LOADED = 20  # names that several catalogs have: a restored copy keeps them
 
 
 def shared_uuid_checks(catalogs: Sequence[CatalogChecks]) -> Iterator[Check]:
-    """None where there is one catalog."""
+    """Yield the check; nothing if there is only one catalog."""
     if len(catalogs) > 1:
         needs = tuple(f"{one.name}.list" for one in catalogs)
         tried = "compare uuids of tables with one name"
@@ -42,7 +43,7 @@ def compared(catalogs: Sequence[CatalogChecks]) -> Answer | str:
 
 
 def _shared(name: tuple[str, ...], catalogs: Sequence[CatalogChecks]) -> Iterator[str]:
-    """Those of which more than one may remove files."""
+    """Yield the tables of that name with one uuid, if more than one of them may remove files."""
     from firnline_domain.policy.table_action.snapshot_retention import GC_ENABLED
 
     by_uuid = defaultdict[str, list[str]](list)

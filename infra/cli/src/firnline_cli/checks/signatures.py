@@ -1,4 +1,4 @@
-"""Do the fleet's newest records verify with our signing keys?"""
+"""Checks whether the fleet's newest records verify with our signing keys."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ class Signatures:
         self._newest: Newest | None = None
 
     def checks(self) -> Iterator[Check]:
-        """One; the clock's needs the newest record, too."""
+        """Yield the check of signatures. The clock's check also needs the newest record."""
         tried = "verify the newest record"
         yield Check("kafka.signatures", tried, self.verify, ("kafka.reach",))
 
     def verify(self) -> Answer | str:
-        """Its signature, by our keys, of any age."""
+        """Verify the newest record's signature by our keys, of any age."""
         from firnline_adapters.records.signing import signer_of
         from firnline_domain.errors import Misconfigured
         from firnline_domain.records.signing import SignatureRefused
@@ -66,8 +66,8 @@ class Signatures:
         return f"of {found.topic}, {_age(found.at_ms)} old"
 
     def newest(self) -> Newest:
-        """Raises NotTried where the fleet has not sent a signed record yet, or none that we may
-        read."""
+        """Return the newest signed record. Raises NotTried if the fleet has not sent one yet, or
+        none that we may read."""
         with self._reading:
             if self._newest is None:
                 self._newest = max(self._tails(), key=lambda one: one.at_ms, default=None)
@@ -76,7 +76,7 @@ class Signatures:
         return self._newest
 
     def _tails(self) -> Iterator[Newest]:
-        """The last records of each partition of the signed topics that we may read."""
+        """Yield the last records of each partition of the signed topics that we may read."""
         from confluent_kafka import Consumer, KafkaError, TopicPartition
         from confluent_kafka.admin import AclOperation
         from firnline_adapters.kafka.connection import reader_group

@@ -1,4 +1,5 @@
-"""The storage of tables: read, write, a large file in parts, delete; and the same by Java."""
+"""Checks the storage of tables: read, write, a large file in parts, delete; and the same by
+Java."""
 
 from __future__ import annotations
 
@@ -24,14 +25,14 @@ SCHEMES = {
 
 
 class StorageChecks:
-    """Of the tables that a catalog has shown."""
+    """The checks of the storage of the tables that a catalog has listed."""
 
     def __init__(self, given: Given, catalog: CatalogChecks) -> None:
         self._given, self._catalog = given, catalog
         self.name = f"storage.{catalog.connection.name}"
 
     def checks(self) -> Iterator[Check]:
-        """In their order."""
+        """Yield the checks in their order."""
         name, loaded = self.name, (f"{self._catalog.name}.load",)
         read = (f"{name}.read",)
         yield Check(f"{name}.read", "read a table's metadata", self.read, loaded, PATIENCE_S)
@@ -51,7 +52,7 @@ class StorageChecks:
         return self._catalog.loaded
 
     def read(self) -> str:
-        """Metadata file, and manifest list of the newest snapshot."""
+        """Read the metadata file, and the manifest list of the newest snapshot."""
         from firnline_domain.identity import MAIN
 
         files = 0
@@ -66,19 +67,20 @@ class StorageChecks:
         return f"{files} files in {self._places()}"
 
     def small(self) -> str:
-        """In one request."""
+        """Write a file in one request."""
         for table in self._tables():
             self._write(table, bytes(SMALL_BYTES))
         return f"in {self._places()}"
 
     def large(self) -> str:
-        """As a data file is written."""
+        """Write a file in parts, as a data file is written."""
         for table in self._tables():
             self._write(table, bytes(LARGE_BYTES))
         return f"in {self._places()}"
 
     def _write(self, table: Any, content: bytes) -> None:
-        """Below where its data files lie, by a name that is no data file's."""
+        """Write, read and delete a file below the table's data location, by a name that no data
+        file has."""
         from firnline_iceberg.removal.removal import PROBE, remove_probe
 
         base = table.properties.get("write.data.path") or f"{table.metadata.location}/data"
@@ -93,7 +95,7 @@ class StorageChecks:
             remove_probe(table, path)
 
     def clock(self) -> Answer | str:
-        """Of an object store by HTTP; another one is not asked."""
+        """Compare our clock with that of an object store by HTTP. Another storage is not asked."""
         table = self._tables()[0]
         end_point = table.io.properties.get("s3.endpoint")
         if not end_point:
@@ -101,7 +103,7 @@ class StorageChecks:
         return compared(lambda: _date_of(end_point))
 
     def java(self) -> str:
-        """By the small JVM of the committer, with its class path."""
+        """Load and read a table by the small JVM of the committer, with its class path."""
         from firnline_domain.errors import Misconfigured
         from firnline_domain.identity import TableName
         from firnline_iceberg.catalog_probe import remedy_of_java, root_cause
@@ -134,13 +136,13 @@ class StorageChecks:
 
 
 class _Told:
-    """Turns what storage raises into a finding."""
+    """A context that turns errors of storage into a finding."""
 
     def __init__(self, table: Any, right: str, where: str) -> None:
         self._table, self._right, self._where = table, right, where
 
     def __enter__(self) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         if error is None or isinstance(error, Failed) or not isinstance(error, Exception):
@@ -151,7 +153,7 @@ class _Told:
 
 
 def remedy(text: str, place: str, right: str, where: str) -> str:
-    """By what storage said; Arrow has no classes for it."""
+    """Return the remedy by the text of the storage's error: Arrow has no classes for it."""
     scheme = place.partition("://")[0].replace("s3a", "s3").replace("s3n", "s3")
     keys, endpoint = SCHEMES.get(scheme, ("the credentials", "the address"))
     if re.search(r"RequestTimeTooSkewed|REQUEST_EXPIRED|TooSkewed", text):
@@ -174,7 +176,7 @@ def remedy(text: str, place: str, right: str, where: str) -> str:
 
 
 def _date_of(end_point: str) -> float:
-    """A refusal is dated as well."""
+    """Return the storage's date. A refusal also has a date."""
     import requests
     from firnline_iceberg.connection.call_metrics import date_of
 

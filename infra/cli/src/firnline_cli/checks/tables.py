@@ -1,4 +1,4 @@
-"""Tables at which the planner fails, as the console knows them."""
+"""Checks for tables at which the planner fails, by the console."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SHOWN = 5
 
 
 def table_checks(given: Given) -> Iterator[Check]:
-    """Those that concern the services asked for."""
+    """Yield the checks that concern the given services."""
     if given.concerns(("planner",)):
         uri = given.environment.get(CONSOLE, "")
         tried = f"ask {uri or CONSOLE} at which tables the planner fails"

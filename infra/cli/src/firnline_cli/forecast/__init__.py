@@ -1,1 +1,1 @@
-"""What would be ordered for tables as a catalog has them now, without a planner."""
+"""Forecasts the tasks for tables as a catalog has them now, without a planner."""

@@ -1,4 +1,4 @@
-"""A forecast of each table of a catalog, one after the other."""
+"""Forecasts each table of a catalog, one after the other."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Unread:
 
 @dataclass
 class Forecasts:
-    """Reads tables and has them judged. `more`: properties as if the tables had set them."""
+    """A reader of tables that has them judged. `more`: properties as if the tables had set them."""
 
     tables: Tables
     fleet: Thresholds
@@ -45,7 +45,8 @@ class Forecasts:
     _namespaces: dict[Name, dict[str, str]] = field(default_factory=dict)
 
     def names(self, table: str | None, namespace: str | None) -> Iterator[Name]:
-        """One table, those of a namespace and of those below it, or all. Raises ClickException."""
+        """Yield one table, those of a namespace and of those below it, or all. Raises
+        ClickException."""
         if table is not None:
             yield self._named(table)
             return
@@ -58,7 +59,8 @@ class Forecasts:
             raise click.ClickException(str(error)) from None
 
     def _named(self, dotted: str) -> Name:
-        """As the catalog has it; as it stands there where the catalog has none, or does not say."""
+        """Return the name as the catalog has it; as it is typed if the catalog has no such table,
+        or does not answer."""
         try:
             found = table_of(self.tables, dotted)
         except (RetryLater, TaskRefused):
@@ -68,7 +70,7 @@ class Forecasts:
         return (*found.identity.namespace, found.identity.name)
 
     def of(self, name: Name, now_ms: int) -> Forecast | Unread:
-        """What would be ordered for a table."""
+        """Return the tasks that would be ordered for a table."""
         try:
             return forecast(self._seen(self.tables.named(name[:-1], name[-1])), self.fleet, now_ms)
         except (RetryLater, TaskRefused, MetadataFileGone) as error:
@@ -103,7 +105,7 @@ def seen_of(
     manifests: int,
     manifest_bytes: int,
 ) -> Seen:
-    """A table's newest snapshot, once its manifests are counted."""
+    """Return a table's newest snapshot, with its manifests counted."""
     head, times = table.head_id(MAIN), [one.timestamp_ms for one in table.snapshots]
     return Seen(
         table=table.identity,

@@ -1,9 +1,8 @@
-"""What would be ordered for a table that no planner has seen: the policy on counters of one moment.
+"""Forecasts the tasks for a table that no planner has read: the policy on counters of one moment.
 
 Nothing runs, rests or has failed there, and no other maintainer is known. Debt is as old as the
 newest snapshot: it may be older, which is served no later. A forecast is a shadow itself, so that
-`firnline.shadow` holds nothing back in it.
-"""
+`firnline.shadow` holds nothing back in it."""
 
 from __future__ import annotations
 
@@ -26,8 +25,8 @@ from firnline_domain.settings.thresholds import Thresholds, thresholds
 
 
 class Seen(Value):
-    """A table's newest snapshot, as a catalog tells it. `settings` as `settings.with_namespace`
-    gives them; `oldest_snapshot_ms` None = it has no snapshot."""
+    """A table's newest snapshot, as the catalog describes it. `settings` as
+    `settings.with_namespace` gives them; `oldest_snapshot_ms` None = it has no snapshot."""
 
     table: TableName
     settings: Mapping[str, str]
@@ -53,12 +52,12 @@ class Forecast(Value):
 
     @property
     def orders(self) -> tuple[tuple[Partition, Decision], ...]:
-        """Those that would go out."""
+        """Return the decisions that would be ordered."""
         return tuple(one for one in self.decisions if one[1].order)
 
 
 def forecast(seen: Seen, fleet: Thresholds, now_ms: int) -> Forecast:
-    """What a planner would decide at `now_ms`."""
+    """Return what a planner would decide at `now_ms`."""
     table, partitions = _counted(seen, now_ms)
     limits = replace(thresholds(seen.settings, fleet), shadow=False)
     spread = Spread(limits.target_bytes)

@@ -1,4 +1,4 @@
-"""Forecasts as lines for people, and as JSON for machines."""
+"""Reports forecasts, as lines of text and as JSON."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ KINDS = {  # of the policy's numbers, in the order of their weight
 
 
 def why(decision: Decision) -> str:
-    """The reason in words, with the numbers that are not zero."""
+    """Return the reason as text, with the numbers that are not zero."""
     numbers = decision.numbers
     counts = (f"{numbers[code]:,.0f} {words}" for code, words in KINDS.items() if numbers.get(code))
     return ": ".join(
@@ -45,7 +45,7 @@ def why(decision: Decision) -> str:
 
 
 def as_json(forecast: Forecast | Unread, now_ms: int) -> bool:
-    """One line of JSON; False where the table could not be read."""
+    """Print one line of JSON. Return False if the table could not be read."""
     click.echo(
         json.dumps(_unread(forecast) if isinstance(forecast, Unread) else _json(forecast, now_ms))
     )
@@ -84,7 +84,7 @@ PARTITIONS = [Column(name) for name in ("partition", "order", "reason", "files",
 
 
 class TextReport:
-    """For people: a line for each table, or for each partition of the only one. Where the output
+    """A report as text: a line for each table, or for each partition of the only one. If the output
     is no terminal: tab-separated raw values under a header."""
 
     def __init__(self, whole: bool) -> None:
@@ -137,7 +137,7 @@ class TextReport:
         self._terminal.print(made)
 
     def _as_rows(self, forecast: Forecast) -> None:
-        """For programs, as all lists are."""
+        """Print rows for programs, as all lists do."""
         if self._whole:
             rows = [
                 (partition.counters.scope.label, decision.order, decision.reason, data.files,
@@ -169,7 +169,7 @@ class TextReport:
         self._terminal.print(Padding(styled(text, style), (0, 0, 0, 4)))
 
     def sum_up(self) -> None:
-        """The last line."""
+        """Print the last line."""
         unread = f"; {self._unread:,} tables could not be read" if self._unread else ""
         say(
             f"Nothing was ordered. {self._orders:,} rewrites would be, in {self._wanting:,} of "

@@ -1,1 +1,1 @@
-"""`firnline purge`: which files hold deleted rows, and when the last of them went."""
+"""`firnline purge`: which files contain deleted rows, and when the last of them was removed."""

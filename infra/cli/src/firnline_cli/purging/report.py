@@ -1,4 +1,4 @@
-"""What was found of rows that shall be off the storage, now and at earlier looks."""
+"""The report of rows that must be removed from the storage, as found now and at earlier looks."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Archived:
     reason: str = ""
 
     def step(self, where: str) -> str:
-        """'' where it holds none."""
+        """Return what has to be done; '' if it contains none."""
         if self.files == 0:
             return ""
         what = self.reason or f"{counted(self.files or 0, 'file')} may have such rows"
@@ -75,18 +75,20 @@ class Found:
 
     @property
     def proved(self) -> bool:
-        """No file that may hold such a row is there, nor in the archive."""
+        """Return whether there is no file that may hold such a row, neither in the table nor in the
+        archive."""
         archive_holds = self.archived is not None and self.archived.files != 0
         return not self.holders and not self.left and not archive_holds
 
     @property
     def partitions(self) -> list[str]:
-        """To be compacted: their files have such rows, and deletes that may be of these."""
+        """Return the partitions to compact: their files have such rows, and deletes that may be of
+        these."""
         live = (one for one in self._files if MAIN in one.refs and not one.visible)
         return sorted({one.partition for one in live if one.kind is Kind.DATA})
 
     def steps(self) -> Iterator[str]:
-        """What has to be done, in order."""
+        """Yield what has to be done, in order."""
         if visible := [one for one in self.holders if one.visible and one.kind is Kind.DATA]:
             yield (
                 f"delete: {counted(len(visible), 'file')} on main have such rows, and no delete "
@@ -107,7 +109,7 @@ class Found:
 
     @property
     def _files(self) -> list[Holder]:
-        """Data and delete files that snapshots have."""
+        """Return the data and delete files that snapshots have."""
         return [one for one in self.holders if one.kind in (Kind.DATA, Kind.DELETE)]
 
     def _other_steps(self) -> Iterator[str]:
@@ -144,7 +146,7 @@ NOTHING: Mapping[str, Seen] = {}
 
 
 def earlier(path: Path | None, table: TableName, where: str) -> Mapping[str, Seen]:
-    """Of the report that is there. Raises UnusableReport."""
+    """Return the files of the report that exists at `path`. Raises UnusableReport."""
     if path is None or not path.exists():
         return NOTHING
     try:
@@ -165,7 +167,7 @@ def look(
     before: Mapping[str, Seen],
     now_ms: int,
 ) -> Found:
-    """Raises TaskRefused, MetadataFileGone, RetryLater, OSError."""
+    """Look for the rows. Raises TaskRefused, MetadataFileGone, RetryLater, OSError."""
     held = holders(table, wanted_rows(table, where))
     known = dict(before)
     for path, one in before.items():
@@ -199,7 +201,7 @@ def _line_of(one: Holder) -> str:
 
 
 def text_of(found: Found) -> str:
-    """For people."""
+    """Return the report as text."""
     lines = [f"{found.table}: rows with {found.where}"]
     lines += [_line_of(one) for one in found.holders[:SHOWN]]
     if more := len(found.holders) - SHOWN:

@@ -1,1 +1,2 @@
-"""One action on one table: chosen by the policy, carried out here or ordered of a fleet."""
+"""One action on one table: chosen by the policy, carried out in this process or ordered from a
+fleet."""

@@ -1,9 +1,7 @@
-"""Partitions that are as Firnline's last rewrite has left them: another one would change nothing.
-
-A planner remembers what a rewrite could do nothing about (its floor). Who runs one action at a time
-reads it from the table: whose commit has each file come with? Else a nightly job would rewrite the
-same two files for ever.
-"""
+"""Finds partitions that are as Firnline's last rewrite has left them: another one would change
+nothing. A planner remembers what a rewrite could not improve (its floor). A process that runs one
+action at a time reads it from the table, by the commit that added each file. Else a nightly job
+would rewrite the same two files permanently."""
 
 from __future__ import annotations
 
@@ -17,8 +15,8 @@ from firnline_iceberg.table.loaded_table import LoadedTable
 
 
 def rested(table: LoadedTable, scopes: Collection[Scope]) -> set[Scope]:
-    """Of these, those without a file that another's commit has brought. A commit that is expired
-    counts as another's. Raises RetryLater, MetadataFileGone."""
+    """Return those of the scopes without a file that another writer's commit has added. A commit
+    that is expired counts as another writer's. Raises RetryLater, MetadataFileGone."""
     head = table.head_id(MAIN)
     ours = {one.snapshot_id for one in table.snapshots if claimed_task_ids(one.summary)}
     left = {*scopes} if ours else set()

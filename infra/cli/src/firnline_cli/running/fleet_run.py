@@ -1,4 +1,4 @@
-"""An action ordered of a fleet: its planner takes it like any other order."""
+"""Orders an action from a fleet: its planner treats it like any other request."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ HERE = "--here does it in this process"
 
 
 def send(fleet: Fleet, table: TableName, requested: Requested, group: str = PLANNER) -> RunAction:
-    """Return when the order is on the broker. Raises ClickException where no planner would read
-    it, or the table is paused."""
+    """Send the request, and return when it is on the broker. Raises ClickException if no planner
+    would read it, or if the table is paused."""
     assert fleet.kafka is not None
     if not _has_planner(fleet.kafka, group):
         raise click.ClickException(
@@ -38,8 +38,8 @@ def send(fleet: Fleet, table: TableName, requested: Requested, group: str = PLAN
 
 
 def _has_planner(kafka: KafkaConnection, group: str) -> bool:
-    """True also where the broker does not let us see. Raises ClickException where it does not
-    answer."""
+    """Return whether a planner runs; True also if the broker does not let us see. Raises
+    ClickException if it does not answer."""
     try:
         return bool(members_of(kafka, group))
     except Hidden:

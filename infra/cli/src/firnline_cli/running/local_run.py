@@ -1,4 +1,4 @@
-"""An action carried out in this process."""
+"""Carries out an action in this process."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ INTERRUPTED = 130  # as a shell says of Ctrl-C
 
 @dataclass
 class Here:
-    """One request."""
+    """One request that is carried out in this process."""
 
     fleet: Fleet
     table: TableName
@@ -62,7 +62,7 @@ class Here:
         self._tables = Tables(self.fleet.of(self.table))
 
     def preview(self) -> int:
-        """Say what would be done; the exit code. Raises ClickException."""
+        """Print what would be done. Return the exit code. Raises ClickException."""
         from firnline_standalone.previews import Preview, preview
 
         now_ms = clock.now_ms()
@@ -82,7 +82,7 @@ class Here:
         return FAILED if any(one.refused for _, one in shown) else DONE
 
     def execute(self, heap_bytes: int, verify: bool) -> int:
-        """Do it; the exit code. Raises ClickException."""
+        """Carry out the action. Return the exit code. Raises ClickException."""
         self._report.doing("reading the table")
         self._sweep()
         found = self._chosen(clock.now_ms())
@@ -129,21 +129,23 @@ class Here:
 
     @property
     def _lives(self) -> Lifetimes:
-        """The fleet's, where it says so: the same age for all who commit and sweep."""
+        """Return the fleet's lifetimes if it has set them: the same age for all processes that
+        commit and sweep."""
         from firnline_cli.running.sweep_age import fleets_age_s
 
         return Lifetimes(fleets_age_s())
 
     def _keys(self) -> Keyring:
-        """A fleet's, for its sweeps believe no other list. Without a fleet there is nobody to tell
-        apart from."""
+        """Return the fleet's keys, because its sweeps trust no other list. Without a fleet there
+        are no other writers to tell apart from."""
         if self.fleet.state is None and SIGNING_KEYS not in os.environ:
             return Keyring()
         keys: Keyring = self.fleet.signer().keys
         return keys
 
     def _not_again(self, made: Chosen) -> Chosen:
-        """Without what a rewrite of ours has left as it is, unless the partitions were named."""
+        """Return the choice without what a rewrite of ours has left as it is, unless the partitions
+        were named."""
         rewrites = (one for one in made.orders if isinstance(one, RewriteFiles))
         # our own merges leave files that are to be sorted; a sort finds out by itself
         scopes = [one.scope for one in rewrites if one.action != Action.SORT]
@@ -156,7 +158,7 @@ class Here:
         return without(made, at_rest)
 
     def _carry_out(self, run: Run, found: Chosen) -> bool:
-        """A new format version first: before it nothing can be said by vectors."""
+        """Carry out the tasks, a new format version first: deletion vectors need it."""
         upgrade = [one for one in found.orders if one.action == UPGRADE]
         if not upgrade:
             return run.execute(found.orders)
@@ -195,7 +197,7 @@ class Here:
 
 @contextmanager
 def _children_apart(path: Path) -> Iterator[None]:
-    """What the JVMs say goes into a file, and is shown where the run breaks off. People and jobs
+    """Redirect the output of the JVMs to a file, and show it if the run breaks off. Users and jobs
     read stderr for what goes wrong."""
     sys.stderr.flush()
     kept, ours = os.dup(2), sys.stderr
@@ -223,7 +225,7 @@ def _refuse_without_hours(limits: Thresholds) -> None:
 
 
 def _only_warnings() -> None:
-    """People see the report; the log is for what goes wrong. py4j complains of objects that are
-    given back when their JVM has ended."""
+    """Log only warnings: users see the report, and the log is for errors. py4j warns of objects
+    that are given back after their JVM has ended."""
     logging.getLogger().setLevel(logging.WARNING)
     logging.getLogger("py4j").setLevel(logging.CRITICAL)

@@ -1,4 +1,4 @@
-"""What a run does, as lines for people and as JSON for machines."""
+"""Reports a run, as lines of text and as JSON."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ MAX_PASSED_OVER = 10  # partitions that a person is told of one by one
 
 
 def where(order: Order) -> str:
-    """The partition of an order, or the whole table."""
+    """Return the partition of a task, or the whole table."""
     return order.scope.label if isinstance(order, RewriteFiles) else "whole table"
 
 
 def facts_of(event: TaskEnd) -> dict[str, Any]:
-    """What came of an order, for machines."""
+    """Return the outcome of a task, as JSON facts."""
     match event:
         case RewriteCommitted():
             names = (
@@ -58,7 +58,7 @@ def facts_of(event: TaskEnd) -> dict[str, Any]:
 
 
 def words_of(event: TaskEnd) -> str:
-    """The same for people."""
+    """Return the outcome of a task as text."""
     match event:
         case RewriteCommitted():
             deletes = event.equality_deletes_removed + event.position_deletes_removed
@@ -85,8 +85,8 @@ def words_of(event: TaskEnd) -> str:
 
 
 def price_of(orders: Sequence[Order]) -> str:
-    """What they cost together, and what readers and storage are spared; '' where nobody has weighed
-    them."""
+    """Return the cost of the tasks together, and what readers and storage are spared; '' if they
+    were not weighed."""
     sums = [
         sum(order.numbers.get(one, order.numbers.get(other, 0.0)) for order in orders)
         for one, other in (
@@ -104,7 +104,7 @@ def price_of(orders: Sequence[Order]) -> str:
 
 
 class TextReport:
-    """For people. See `firnline_standalone.runs.Report`."""
+    """A `firnline_standalone.runs.Report` as lines of text."""
 
     def __init__(self) -> None:
         self._terminal = Console(stderr=False)
@@ -113,7 +113,7 @@ class TextReport:
         self._status = self._terminal.status("")
 
     def doing(self, text: str) -> None:
-        """What is under way, on the last line of a terminal; '' = nothing is."""
+        """Show what is under way, on the last line of a terminal; '' = nothing is."""
         if not self._terminal.is_terminal:
             return
         if text:
@@ -123,27 +123,26 @@ class TextReport:
             self._status.stop()
 
     def working(self, done: int, total: int) -> None:
-        """See `Report.working`."""
         self.doing(f"rewriting, {done:,} of {total:,} groups of files" if total else "running")
 
     def line(self, text: str, style: str = "") -> None:
-        """One line, above what shows the progress."""
+        """Print one line, above the progress."""
         self._terminal.print(styled(text, style), soft_wrap=not self._terminal.is_terminal)
 
     @property
     def terminal(self) -> Console:
-        """Where it writes."""
+        """Return the console that the report writes to."""
         return self._terminal
 
     def passed_over(self, decided: Sequence[tuple[Partition, Decision]]) -> None:
-        """Partitions for which nothing is done."""
+        """Report partitions for which nothing is done."""
         for partition, decision in decided[:MAX_PASSED_OVER]:
             self.line(f"{partition.counters.scope.label}: not now: {why(decision)}", "dim")
         if (left := len(decided) - MAX_PASSED_OVER) > 0:
             self.line(f"and {left:,} more partitions", "dim")
 
     def previews(self, found: Sequence[tuple[Order, Any]]) -> None:
-        """What each order would take."""
+        """Show what each task would rewrite."""
         right = ("files", "size", "into", "deletes")
         made = grid("", "partition", "", "why", *right, right=right)
         for order, one in found:
@@ -191,87 +190,73 @@ class TextReport:
             self.line(f"Tags and branches that would be removed: {', '.join(refs)}.")
 
     def begun(self, orders: Sequence[Order], left: int) -> None:
-        """See `Report.begun`."""
         for order in orders:
             self.line(f"{where(order)}: {order.action} ({order.reason.replace('_', ' ')})", "cyan")
 
     def rewritten(self, result: Any) -> None:
-        """See `Report.rewritten`."""
         self.doing("committing")
         if isinstance(result, RewriteFinished) and result.groups:
             outputs = sum(len(group.outputs) for group in result.groups)
             self.line(f"{result.scope.label}: {counted(outputs, 'file')} written", "dim")
 
     def ended(self, order: Order, event: Any, again: bool) -> None:
-        """See `Report.ended`."""
         failed = isinstance(event, RewriteConflicted | TaskFailed)
         text = f"{where(order)}: {words_of(event)}" + ("; once more" if again else "")
         self.line(text, "yellow" if again else "red" if failed else "green")
 
     def compared(self, outcome: RowsCompared) -> None:
-        """See `Report.compared`."""
         style = {"equal": "green", "differ": "red"}.get(outcome.outcome, "yellow")
         detail = f": {outcome.reason}, {outcome.detail}" if outcome.reason else ""
         rows = f", {outcome.after.rows:,} rows" if outcome.after else ""
         self.line(f"{outcome.scope.label}: read back, {outcome.outcome}{rows}{detail}", style)
 
     def sweeping(self, removed: int) -> None:
-        """What an earlier run had left."""
+        """Report the files that an earlier run had left."""
         if removed:
             self.line(f"{counted(removed, 'file')} of earlier runs removed", "dim")
 
     def nothing(self, why: str) -> None:
-        """No order is to be carried out."""
+        """Report that there is no task to carry out."""
         self.line(f"nothing to do{': ' + why if why else ''}")
 
 
 class JsonReport:
-    """One object a line."""
+    """A `firnline_standalone.runs.Report` as JSON, one object a line."""
 
-    def doing(self, text: str) -> None:
-        """See `TextReport.doing`."""
+    def doing(self, text: str) -> None: ...
 
-    def working(self, done: int, total: int) -> None:
-        """See `Report.working`."""
+    def working(self, done: int, total: int) -> None: ...
 
     def _say(self, kind: str, **facts: Any) -> None:
         click.echo(json.dumps({"event": kind, **facts}))
 
     def passed_over(self, decided: Sequence[tuple[Partition, Decision]]) -> None:
-        """See `TextReport.passed_over`."""
         for partition, decision in decided:
             scope = partition.counters.scope
             self._say("passed_over", partition=scope.partition, reason=decision.reason)
 
     def previews(self, found: Sequence[tuple[Order, Any]]) -> None:
-        """See `TextReport.previews`."""
         for order, one in found:
             self._say("would_run", **_of(order), **vars(one))
 
     def begun(self, orders: Sequence[Order], left: int) -> None:
-        """See `Report.begun`."""
         for order in orders:
             self._say("begun", **_of(order), attempt=order.attempt)
 
-    def rewritten(self, result: Any) -> None:
-        """See `Report.rewritten`."""
+    def rewritten(self, result: Any) -> None: ...
 
     def ended(self, order: Order, event: Any, again: bool) -> None:
-        """See `Report.ended`."""
         self._say("ended", **_of(order), again=again, **facts_of(event))
 
     def compared(self, outcome: RowsCompared) -> None:
-        """See `Report.compared`."""
         scope = outcome.scope
         self._say("compared", partition=scope.partition, outcome=outcome.outcome)
 
     def sweeping(self, removed: int) -> None:
-        """See `TextReport.sweeping`."""
         if removed:
             self._say("swept", files=removed)
 
     def nothing(self, why: str) -> None:
-        """See `TextReport.nothing`."""
         self._say("nothing_to_do", why=plain(why))
 
 

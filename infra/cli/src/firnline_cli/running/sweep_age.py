@@ -1,4 +1,4 @@
-"""From which age outputs may be swept."""
+"""The age from which outputs may be swept."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from firnline_domain.commits.output_lifetimes import SWEEP_AGE_S
 
 
 def fleets_age_s() -> float:
-    """What the committers are told."""
+    """Return the age that the committers are configured with, in seconds."""
     return float(os.environ.get("FIRNLINE_SWEEP_AGE_SECONDS") or SWEEP_AGE_S)

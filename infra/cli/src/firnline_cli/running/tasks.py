@@ -1,4 +1,4 @@
-"""What one request asks of a table as its catalog has it now: orders, or reasons for none."""
+"""Turns one request for a table, as its catalog has it now, into tasks or reasons for none."""
 
 from __future__ import annotations
 
@@ -20,14 +20,16 @@ from firnline_cli.forecast.forecast import Forecast
 
 
 class Chosen(Value):
-    """`passed_over`: partitions that are not rewritten, with the reason."""
+    """The choice for a request. `passed_over`: partitions that are not rewritten, with the
+    reason."""
 
     orders: tuple[Order, ...]
     passed_over: tuple[tuple[Partition, Decision], ...] = ()
 
 
 def chosen(forecast: Forecast, requested: Requested, now_ms: int) -> Chosen:
-    """Of a table that has a snapshot; one without any has nothing to be done about it."""
+    """Choose the tasks of a table that has a snapshot. For a table without any there is nothing to
+    do."""
     table, limits = forecast.table, forecast.limits
     if table.counters.head_snapshot_id is None:
         return Chosen(())
@@ -48,7 +50,7 @@ def chosen(forecast: Forecast, requested: Requested, now_ms: int) -> Chosen:
 
 
 def _conversions(forecast: Forecast, now_ms: int) -> Iterator[Order]:
-    """Of a table that is v3, of every partition that holds delete files of v2."""
+    """Yield the conversions of a v3 table: of every partition that holds delete files of v2."""
     limits = replace(forecast.limits, format_version=VECTORS)
     for partition, _ in (
         forecast.decisions if forecast.table.counters.format_version >= VECTORS else ()
@@ -62,7 +64,7 @@ def _conversions(forecast: Forecast, now_ms: int) -> Iterator[Order]:
 
 
 def without(made: Chosen, at_rest: Collection[Scope]) -> Chosen:
-    """The rewrites of these partitions are passed over: `fixed_point`."""
+    """Pass over the rewrites of these partitions: `fixed_point`."""
     kept, passed_over = list[Order](), list(made.passed_over)
     for order in made.orders:
         if isinstance(order, RewriteFiles) and order.scope in at_rest:

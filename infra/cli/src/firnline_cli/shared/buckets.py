@@ -1,4 +1,4 @@
-"""What the planner's buckets cost, and which tables it has moved, read from the broker."""
+"""The load of the planner's buckets, and the tables that it has moved, read from the broker."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SHOWN = 5  # assignments, the newest
 
 
 def buckets_of(place: StateDir) -> dict[str, Any] | None:
-    """Of the stack that runs there; None where its broker does not answer."""
+    """Return the buckets of the stack that runs there; None if its broker does not answer."""
     from click import ClickException
     from confluent_kafka import KafkaException
     from firnline_adapters.kafka.assignments import KafkaAssignments
@@ -36,7 +36,7 @@ def buckets_of(place: StateDir) -> dict[str, Any] | None:
 
 
 def described(board: Board) -> dict[str, Any]:
-    """As JSON."""
+    """Return the board as JSON."""
     newest = sorted(board.every, key=lambda one: -one.at_ms)
     return {
         "loads": {bucket: board.load(bucket) for bucket in range(board.buckets)},
@@ -49,7 +49,8 @@ def described(board: Board) -> dict[str, Any]:
 
 
 def lines(found: dict[str, Any], names: Mapping[str, str]) -> list[str]:
-    """For people: nothing of a fleet that never had to move a table. `names`: of tables by key."""
+    """Return the lines of text; nothing for a fleet that never had to move a table. `names`: of
+    tables by key."""
     loads, newest = found["loads"], found["newest"]
     hottest = max(loads, key=lambda one: loads[one])
     total = sum(loads.values())

@@ -1,4 +1,4 @@
-"""The running stack's console, found and asked over HTTP."""
+"""A client of the running stack's console, over HTTP."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ class NotReady(Away):
 
 
 class NotThere(click.ClickException):
-    """The console answered that it does not know what was asked for."""
+    """The console has nothing by the requested name."""
 
 
 json_option = click.option("--json", "json_wanted", is_flag=True, help="Print JSON.")
 
 
 def console_option(name: str) -> Callable[[F], F]:
-    """--console, as the parameter of this name."""
+    """Add --console, as the parameter of this name."""
     return click.option(
         "--console",
         name,
@@ -55,7 +55,7 @@ def console_option(name: str) -> Callable[[F], F]:
 
 
 def console_options(command: F) -> F:
-    """--state and --console, as `state` and `uri`."""
+    """Add --state and --console, as `state` and `uri`."""
     state = click.option(
         "--state",
         type=click.Path(path_type=Path, file_okay=False),
@@ -65,16 +65,14 @@ def console_options(command: F) -> F:
 
 
 def identity_in(answer: dict[str, Any]) -> TableName:
-    """The table of an answer about one."""
+    """Return the table of an answer about one."""
     said = answer["identity"]
     return TableName(**{**said, "namespace": tuple(said["namespace"])})
 
 
 def console_at(state: Path | None, uri: str | None) -> Console:
-    """The console to ask: that of --state, else --console or its variable, else what runs here.
-
-    Raises Away where no stack runs.
-    """
+    """Return the console: that of --state, else --console or its variable, else that of the stack
+    on this host. Raises Away if no stack runs."""
     if state is None and uri:
         if not uri.startswith(("http://", "https://")):
             raise click.UsageError(f"--console {uri}: write http://{uri}")
@@ -88,28 +86,28 @@ def console_at(state: Path | None, uri: str | None) -> Console:
 
 
 class Console:
-    """Asks a console; `log` is its log file where it is known."""
+    """A client of a console; `log` is its log file if it is known."""
 
     def __init__(self, uri: str, log: Path | None = None) -> None:
         self._uri = uri
         self._log = log
 
     def get(self, path: str) -> Any:
-        """The JSON answer. Raises Away, or NotThere with the console's own words."""
+        """Return the JSON answer. Raises Away, or NotThere with the console's message."""
         with self._asked(path) as answer:
             return json.load(answer)
 
     def table(self, name: str, rest: str = "") -> Any:
-        """An answer about a table by name or key. Raises NotThere."""
+        """Return the answer about a table by name or key. Raises NotThere."""
         return self.get(f"/api/tables/{quote(name, safe='')}{rest}")
 
     @staticmethod
     def query(**parameters: str) -> str:
-        """As an address has it."""
+        """Return the parameters as the query of an address."""
         return urlencode({name: text for name, text in parameters.items() if text})
 
     def tables(self, **query: str) -> Iterator[dict[str, Any]]:
-        """Rows of the list of tables, page after page. Raises as `get`."""
+        """Yield the rows of the list of tables, page after page. Raises as `get`."""
         cursor: str | None = ""
         while cursor is not None:
             page = self.query(limit=str(PAGE), cursor=cursor, **query)
@@ -118,7 +116,7 @@ class Console:
             cursor = answer["cursor"]
 
     def stream(self, after: int | None) -> Iterator[dict[str, Any]]:
-        """Events as they happen, until the connection ends. Raises Away."""
+        """Yield events as they happen, until the connection ends. Raises Away."""
         query = "" if after is None else f"?after={after}"
         with self._asked(f"/api/events/stream{query}") as answer:
             try:

@@ -1,7 +1,6 @@
-"""What a command needs beyond the plain wheel, which has neither Spark nor PyArrow.
+"""Provides what a command needs beyond the plain wheel, which has neither Spark nor PyArrow.
 
-The embedded stack fetches its packages as it fetches its jars: once, into the cache.
-"""
+The embedded stack fetches its packages as it fetches its jars: once, into the cache."""
 
 from __future__ import annotations
 
@@ -21,14 +20,15 @@ from firnline_domain.version import VERSION
 
 
 def requirement() -> str:
-    """`firnline[all]` of the version that runs, for pip: the wheel itself where it was a file."""
+    """Return `firnline[all]` of the version that runs, for pip: the wheel itself if it was
+    installed from a file."""
     origin = _distribution().read_text("direct_url.json")
     place = f" @ {json.loads(origin)['url']}" if origin else f"=={VERSION}"
     return f"firnline[all]{place}"
 
 
 def lacking(error: ModuleNotFoundError) -> click.ClickException:
-    """What to install for a command that did not find `error.name`."""
+    """Return the error with what to install, for a command that did not find `error.name`."""
     return click.ClickException(
         f"{error.name} is not installed here: pip install '{requirement()}'"
     )
@@ -61,7 +61,8 @@ def _distribution() -> metadata.Distribution:
 
 
 def _fingerprint() -> str:
-    """Of the code that is installed: another wheel of the same version gets its own folder."""
+    """Return the fingerprint of the code that is installed: another wheel of the same version gets
+    its own folder."""
     record = (_distribution().read_text("RECORD") or "").splitlines()
     ours = sorted(line for line in record if line.startswith("firnline_") and ".pyc" not in line)
     return hashlib.sha256("\n".join(ours).encode()).hexdigest()[:12]

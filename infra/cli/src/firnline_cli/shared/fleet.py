@@ -1,4 +1,4 @@
-"""Where the fleet's catalog and broker are, for commands that change something."""
+"""The fleet's catalog and broker, for commands that change something."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ TOO_LONG = "write it in fewer words"
 
 @dataclass(frozen=True)
 class Fleet:
-    """`reached`: its catalogs by name, each by its gateway. `kafka`: how to reach it; None = no
-    orders. `state`: of the embedded stack that it is."""
+    """A fleet. `reached`: its catalogs by name, each by its gateway. `kafka`: the connection; None
+    = no orders. `state`: of the embedded stack, if it is one."""
 
     reached: Mapping[str, CatalogConnection]
     kafka: KafkaConnection | None
@@ -53,21 +53,21 @@ class Fleet:
 
     @property
     def catalogs(self) -> Mapping[str, CatalogConnection]:
-        """All that are named. Raises ClickException where none is."""
+        """Return all catalogs that are named. Raises ClickException if there is none."""
         if not self.reached:
             raise click.ClickException(f"No catalog is named. {HOW_TO}")
         return self.reached
 
     @property
     def catalog(self) -> CatalogConnection:
-        """The only one. Raises ClickException, with the names of several."""
+        """Return the only catalog. Raises ClickException, with the names of several."""
         if len(self.catalogs) > 1:
             names = ", ".join(self.catalogs)
             raise click.ClickException(f"There are several catalogs: say --catalog {names}")
         return next(iter(self.catalogs.values()))
 
     def of(self, table: TableName) -> CatalogConnection:
-        """What opens a table. Raises ClickException."""
+        """Return the connection that opens a table. Raises ClickException."""
         from firnline_iceberg.connection.prefix import at_prefix
 
         if table.catalog not in self.catalogs:
@@ -78,7 +78,8 @@ class Fleet:
         return at_prefix(self.catalogs[table.catalog], table.prefix)
 
     def signer(self) -> Any:
-        """What the fleet believes. Raises ClickException: the keys are not known."""
+        """Return the signer that the fleet trusts. Raises ClickException: the keys are not
+        known."""
         from firnline_adapters.records.signing import signer_here
 
         try:
@@ -87,16 +88,16 @@ class Fleet:
             raise click.ClickException(str(error)) from None
 
     def send(self, topic: str, record: Any) -> None:
-        """Return when a record is on the broker. Raises ClickException."""
+        """Send a record, and return when it is on the broker. Raises ClickException."""
         self._deliver(topic, lambda publisher: publisher.publish(topic, record.table.key, record))
 
     def broadcast(self, topic: str, record: Any) -> None:
-        """Return when a record is in every partition of its topic. Raises ClickException; some may
-        have it then, and the same order again does no harm."""
+        """Send a record, and return when it is in every partition of its topic. Raises
+        ClickException; some partitions may have it then, and the same order again does no harm."""
         self._deliver(topic, lambda publisher: publisher.broadcast(topic, FLEET, record))
 
     def pauses(self) -> PauseState:
-        """What `operator-orders` says of pauses. Raises ClickException."""
+        """Read the pauses from `operator-orders`. Raises ClickException."""
         from confluent_kafka import KafkaException
         from firnline_adapters.kafka.topic_reader import FullTopicReader
         from firnline_domain.errors import RetryLater
@@ -116,7 +117,7 @@ class Fleet:
 
     @property
     def broker(self) -> KafkaConnection:
-        """Raises ClickException where none is known."""
+        """Return the broker. Raises ClickException if none is known."""
         if self.kafka is None:
             raise click.ClickException(f"No broker is known. {HOW_TO}")
         return self.kafka
@@ -138,12 +139,13 @@ class Fleet:
 
 
 def homes_of(kafka: Kafka) -> int:
-    """Buckets that the fleet began with. Raises ClickException where there is no fleet."""
+    """Return the number of buckets that the fleet began with. Raises ClickException if there is no
+    fleet."""
     return partitions_of(kafka, ORDERS)
 
 
 def partitions_of(kafka: Kafka, topic: str) -> int:
-    """Of one topic. Raises ClickException where it is not there."""
+    """Return the number of partitions of one topic. Raises ClickException if it does not exist."""
     from confluent_kafka.admin import AdminClient
     from firnline_adapters.kafka.connection import client_config
 
@@ -155,7 +157,7 @@ def partitions_of(kafka: Kafka, topic: str) -> int:
 
 @dataclass(frozen=True)
 class Where:
-    """What a command line says of where the fleet is."""
+    """The options of a command line that name the addresses of the fleet."""
 
     state: Path | None
     catalog: str | None
@@ -164,8 +166,8 @@ class Where:
     config: str | None = None
 
     def fleet(self) -> Fleet:
-        """That of --state, else of --catalog, of --config or their variables, else what runs
-        here."""
+        """Return the fleet of --state, else of --catalog, of --config or their variables, else what
+        runs on this host."""
         if self.state is None and (found := self.catalogs()):
             return Fleet(found, self.connection())
         for place in (StateDir.at(path) for path in ([self.state] if self.state else STATES)):
@@ -178,7 +180,8 @@ class Where:
         raise click.ClickException(f"No stack runs here. {HOW_TO}")
 
     def environment(self) -> dict[str, str]:
-        """This one, with what the command line says instead. Raises Misconfigured."""
+        """Return this environment, with the options of the command line in place of its values.
+        Raises Misconfigured."""
         said = {
             CONFIG.variable: self.config,
             KAFKA.variable: self.kafka,
@@ -189,7 +192,7 @@ class Where:
         return with_config(given)
 
     def catalogs(self) -> Mapping[str, CatalogConnection]:
-        """The catalogs that are named, {} where none is. Raises ClickException."""
+        """Return the catalogs that are named, {} if there is none. Raises ClickException."""
         from firnline_iceberg.connection.configuration import connections_here
 
         with _told():
@@ -210,14 +213,16 @@ class Where:
         return f"there are {', '.join(found)}" if found else "none is named in --config"
 
     def connection(self) -> KafkaConnection | None:
-        """That of --kafka or of --config, with all properties. Raises ClickException."""
+        """Return the broker of --kafka or of --config, with all properties. Raises
+        ClickException."""
         with _told():
             environment = self.environment()
             servers = environment.get(KAFKA.variable)
             return connection_here(servers, environment) if servers else None
 
     def fleet_connection(self) -> KafkaConnection:
-        """That, else the broker of what runs here. Raises ClickException: no broker is known."""
+        """Return the broker of the options, else that of the stack on this host. Raises
+        ClickException: no broker is known."""
         found = self.connection() if self.state is None else None
         found = found or self.fleet().kafka
         if found is None:
@@ -225,8 +230,8 @@ class Where:
         return found
 
     def redis_url(self, fleet: Fleet) -> str | None:
-        """That of the embedded stack, of FIRNLINE_REDIS or of --config; None where none is named.
-        Raises ClickException."""
+        """Return the Redis of the embedded stack, of FIRNLINE_REDIS or of --config; None if none is
+        named. Raises ClickException."""
         if fleet.state is not None:
             port = fleet.state.read().ports.get("redis")
             return f"redis://{LOOPBACK}:{port}/0" if port else None
@@ -234,11 +239,11 @@ class Where:
             return self.environment().get("FIRNLINE_REDIS") or None
 
     def site(self) -> Console:
-        """Its console. Raises Away."""
+        """Return the fleet's console. Raises Away."""
         return console_at(self.state, self.console)
 
     def answer(self, path: str) -> Any:
-        """What its console answers; None where none does, which no order waits for."""
+        """Return what its console answers; None if none does: no order waits for it."""
         try:
             return self.site().get(path)
         except click.ClickException:
@@ -254,7 +259,7 @@ def _told() -> Iterator[None]:
 
 
 def fleet_options(command: F) -> F:
-    """--state, --config, --catalog and --kafka, as `where`."""
+    """Add --state, --config, --catalog and --kafka, as `where`."""
 
     @functools.wraps(command)
     def placed(
@@ -296,21 +301,21 @@ def fleet_options(command: F) -> F:
 
 
 def operator_options(command: F) -> F:
-    """Those, --console and --json: `where` and `json_wanted`."""
+    """Add the fleet options, --console and --json: `where` and `json_wanted`."""
     return console_option("console")(fleet_options(json_option(command)))
 
 
 def report(json_wanted: bool, text: str, **facts: Any) -> None:
-    """What became of an order: a line for people, or one JSON object."""
+    """Print the result of an order: a line of text, or one JSON object."""
     from firnline_cli.shared.formats import say
 
     click.echo(json.dumps(facts)) if json_wanted else say(text)
 
 
 def named(fleet: Fleet, table: str) -> TableName:
-    """The table of a name, with its uuid: `shop.orders`, or `lake:shop.orders` and
-    `lake/dev:shop.orders` where several catalogs or prefixes have one. Raises ClickException, with
-    the names that could be meant."""
+    """Return the table of a name, with its uuid: `shop.orders`, or `lake:shop.orders` and
+    `lake/dev:shop.orders` if several catalogs or prefixes have one. Raises ClickException, with the
+    names that could be meant."""
     path, dotted = split_name(table)
     if path and path.partition("/")[0] in fleet.catalogs:
         catalog, _, prefix = path.partition("/")
@@ -329,8 +334,8 @@ def named(fleet: Fleet, table: str) -> TableName:
 
 
 def scopes_of(fleet: Fleet, table: TableName) -> list[Scope]:
-    """Partitions that the table's newest snapshot has files in; all its manifests are read. Raises
-    ClickException."""
+    """Return the partitions in which the table's newest snapshot has files; reads all its
+    manifests. Raises ClickException."""
     from firnline_domain.errors import RetryLater, TaskRefused
     from firnline_iceberg.metadata.avro_reader import MetadataFileGone
     from firnline_iceberg.metadata.manifest_reader import Detail
@@ -347,7 +352,7 @@ def scopes_of(fleet: Fleet, table: TableName) -> list[Scope]:
 
 
 def _in_catalog(reached: CatalogConnection, dotted: str) -> TableName | str:
-    """A table of one catalog; else names that come close, as `similar`. Raises ClickException."""
+    """Return a table of one catalog; else similar names, as `similar`. Raises ClickException."""
     from firnline_domain.errors import RetryLater, TaskRefused
     from firnline_iceberg.table.catalog_client import Tables
 
@@ -362,7 +367,7 @@ def _in_catalog(reached: CatalogConnection, dotted: str) -> TableName | str:
 
 
 def levels(dotted: str) -> tuple[str, ...]:
-    """Of a name that a person has typed. Raises ClickException."""
+    """Return the levels of a name that a user has typed. Raises ClickException."""
     try:
         return levels_of(dotted)
     except ValueError as error:
@@ -391,13 +396,13 @@ def table_of(tables: Any, dotted: str) -> Any:
 
 
 def quoted_name(table: TableName) -> str:
-    """As a person may type it, where a level has a dot in it."""
+    """Return the name as a user may type it if a level has a dot in it."""
     parts = (*table.namespace, table.name)
     return ".".join('"' + one.replace('"', '""') + '"' if "." in one else one for one in parts)
 
 
 def similar(tables: Any, table: str) -> str:
-    """Names of the same namespace that come close, as a question; '' where there are none."""
+    """Return similar names of the same namespace, as a question; '' if there are none."""
     from firnline_domain.errors import RetryLater, TaskRefused
 
     try:
@@ -409,7 +414,7 @@ def similar(tables: Any, table: str) -> str:
 
 
 def operator() -> str:
-    """Who orders, for the record."""
+    """Return the name of the user who orders, for the record."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):

@@ -48,7 +48,7 @@ COLOURS = {  # of tables, partitions and tasks
 
 
 def age(at_ms: int | None, now_ms: int) -> str:
-    """`now`, `45 s`, `3 min`, `2 h`, `4 d`; `-` where it is not known."""
+    """Return `now`, `45 s`, `3 min`, `2 h`, `4 d`; `-` if it is not known."""
     if at_ms is None:
         return "-"
     seconds = max(now_ms - at_ms, 0) / 1000
@@ -64,7 +64,7 @@ def age(at_ms: int | None, now_ms: int) -> str:
 
 
 def moment(at_ms: int | None) -> str:
-    """`2026-11-23T04:12:09.120Z`; '' where it is not known."""
+    """Return `2026-11-23T04:12:09.120Z`; '' if it is not known."""
     if at_ms is None:
         return ""
     text = datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds")
@@ -72,39 +72,40 @@ def moment(at_ms: int | None) -> str:
 
 
 def counted(count: int, noun: str) -> str:
-    """`1 file`, `12,000 files`."""
+    """Return `1 file`, `12,000 files`."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def number(value: Any) -> str:
-    """`12,345`; `-` where it is not known."""
+    """Return `12,345`; `-` if it is not known."""
     return "-" if value is None else f"{value:,}"
 
 
 def size(value: Any) -> str:
-    """`1.2 MB`, decimal units; `-` where it is not known."""
+    """Return `1.2 MB`, decimal units; `-` if it is not known."""
     return "-" if value is None else decimal(value)
 
 
 def plain(text: str) -> str:
-    """Without control characters: names from outside do not drive the terminal."""
+    """Return the text without control characters: names from outside do not control the
+    terminal."""
     return "".join(sign if sign.isprintable() else "?" for sign in text)
 
 
 def styled(text: str, style: str = "") -> Text:
-    """Text for rich, never markup."""
+    """Return text for rich, never markup."""
     return Text(plain(text), style=style)
 
 
 def status_text(code: str) -> Text:
-    """A status in its colour; an unknown one as it is."""
+    """Return a status in its colour; an unknown one as it is."""
     return styled(STATUS.get(code, code), COLOURS.get(code, ""))
 
 
 def say(text: str, err: bool = False, hang: int = 0, head: int | None = None, **style: Any) -> None:
-    """Print text for people: on a terminal no line is wider than it, and lines that go on are
-    indented by `hang` characters; elsewhere as it is. `style`: as `click.style` has it, of the
-    first `head` characters, or of all."""
+    """Print text: on a terminal no line is wider than it, and continued lines are indented by
+    `hang` characters; elsewhere as it is. `style`: as `click.style` has it, of the first `head`
+    characters, or of all."""
     stream = sys.stderr if err else sys.stdout
     if stream.isatty():
         width = Console(file=stream).width
@@ -114,7 +115,7 @@ def say(text: str, err: bool = False, hang: int = 0, head: int | None = None, **
 
 
 def folded(line: str, width: int, hang: int = 0) -> str:
-    """A line at its blanks cut to a width; a word that is longer is cut, too."""
+    """Cut a line at its blanks to a width. A word that is longer is also cut."""
     hang += len(line[hang:]) - len(line[hang:].lstrip(" "))
     if hang > width // 2:
         hang = 0
@@ -123,8 +124,8 @@ def folded(line: str, width: int, hang: int = 0) -> str:
 
 
 class Column(NamedTuple):
-    """Of a grid. Where a terminal is too narrow, the columns with the highest `drop` go first;
-    those with 0 stay, and their text is folded. Numbers are not."""
+    """A column of a grid. If a terminal is too narrow, the columns with the highest `drop` are left
+    out first; those with 0 stay, and their text is folded. Numbers are not folded."""
 
     name: str
     is_number: bool = False
@@ -132,15 +133,15 @@ class Column(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """One value: as it is, for programs, and as people read it."""
+    """One value: as it is, for programs, and as text."""
 
     raw: Any
     text: Text
 
 
 class Grid:
-    """Rows without lines, as wide as its terminal at the most. The first column names the row: it
-    is folded last."""
+    """Rows without lines, at most as wide as its terminal. The first column names the row: it is
+    folded last."""
 
     def __init__(self, columns: Sequence[Column], title: str = "") -> None:
         self._columns = columns
@@ -148,7 +149,7 @@ class Grid:
         self._rows: list[Sequence[Text]] = []
 
     def add(self, *cells: Text) -> None:
-        """A row; `cells` are in the order of the columns."""
+        """Add a row; `cells` are in the order of the columns."""
         self._rows.append(cells)
 
     def __rich_console__(self, terminal: Console, options: ConsoleOptions) -> Iterator[Table]:
@@ -164,7 +165,7 @@ class Grid:
         yield made
 
     def _widths(self, most: int) -> dict[int, int]:
-        """Of the columns that are shown, by their places."""
+        """Return the widths of the columns that are shown, by their places."""
         found = {
             at: max([len(column.name), *(row[at].cell_len for row in self._rows)])
             for at, column in enumerate(self._columns)
@@ -184,7 +185,8 @@ class Grid:
         return found
 
     def _narrow(self, widths: dict[int, int], places: Sequence[int], over: int, least: int) -> bool:
-        """Take up to `over` characters of the widest; False where all are at their least."""
+        """Take up to `over` characters of the widest columns. Return False if all are at their
+        least."""
         began = _total(widths)
         for _ in range(over):
             at = max(places, key=lambda one: widths[one], default=-1)
@@ -204,12 +206,12 @@ def _total(widths: dict[int, int]) -> int:
 
 
 def plain_cells(row: Sequence[Any]) -> list[Cell]:
-    """Values that people read as programs do."""
+    """Return cells whose text is the value itself."""
     return [Cell(one, styled(str(one))) for one in row]
 
 
 def show_list(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], terminal: Console) -> None:
-    """A grid on a terminal; elsewhere tab-separated raw values under a header."""
+    """Show a grid on a terminal; elsewhere tab-separated raw values under a header."""
     if not terminal.is_terminal:
         click.echo("\t".join(column.name for column in columns))
         for row in rows:
@@ -222,5 +224,5 @@ def show_list(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], termina
 
 
 def grid(title: str, *columns: str, right: tuple[str, ...] = ()) -> Grid:
-    """An empty grid under a bold title. `right`: its columns of numbers."""
+    """Return an empty grid under a bold title. `right`: its columns of numbers."""
     return Grid([Column(name, name in right) for name in columns], title)

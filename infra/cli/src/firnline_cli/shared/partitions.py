@@ -1,4 +1,4 @@
-"""The partition that a person names, in whichever way a command has printed it."""
+"""Finds the partition that a user names, in any form that a command prints."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SHOWN = 5  # labels in an error
 
 
 def partition_named(text: str, scopes: Iterable[Scope], table: str) -> str:
-    """The partition of these whose label (`2026-11-24 / 3`, `whole table`) or values in JSON
+    """Return the partition whose label (`2026-11-24 / 3`, `whole table`) or values in JSON
     (`["2026-11-24", 3]`) the text is. Raises ClickException: none is, or several are."""
     known = {scope.partition: scope.label for scope in scopes}
     found = [one for one in known if one == text]
@@ -32,7 +32,7 @@ def partition_named(text: str, scopes: Iterable[Scope], table: str) -> str:
 
 
 def _spelt(text: str) -> str:
-    """JSON without the blanks that people leave; anything else as it is."""
+    """Return JSON without blanks; anything else as it is."""
     with suppress(ValueError):
         return json.dumps(json.loads(text))
     return text

@@ -1,4 +1,5 @@
-"""Does a part of the embedded stack answer? A frozen process is as `ready` as it was before."""
+"""Probes whether a part of the embedded stack answers. A frozen process is as `ready` as it was
+before."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ _open = build_opener(ProxyHandler({})).open
 
 
 def probes(record: StackRecord) -> dict[str, str]:
-    """Of every part that is ready: '' where it answers, else what is wrong."""
+    """Probe every part that is ready. Return by name: '' if it answers, else what is wrong."""
     ready = [name for name, part in record.parts.items() if part.life == "ready"]
     with ThreadPoolExecutor(max(len(ready), 1)) as pool:
         answers = pool.map(lambda name: _probe(name, record.ports), ready)

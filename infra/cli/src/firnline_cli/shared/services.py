@@ -1,5 +1,5 @@
-"""What runs of a fleet, and what of it can still commit or delete: by its consumer groups, and by
-the leases in Redis where that is known."""
+"""Finds the parts of a fleet that run, and those that can still commit or delete: by its consumer
+groups, and by the leases in Redis if that is known."""
 
 from __future__ import annotations
 
@@ -30,15 +30,16 @@ OF_DEFAULT = ("table-tasks", "compare-tasks")  # what the default group's worker
 
 @dataclass(frozen=True)
 class Services:
-    """A fleet, looked at. `redis`: None = its leases are not looked at. Methods raise
-    ClickException where the broker or Redis does not answer or does not let us see."""
+    """A fleet that is examined. `redis`: None = its leases are not examined. Methods raise
+    ClickException if the broker or Redis does not answer, or does not let us see."""
 
     kafka: KafkaConnection
     redis: str | None = None
     app: str = PLANNER
 
     def running(self) -> list[str]:
-        """Workers and committers that are members of their groups, and leases that tasks hold."""
+        """Return workers and committers that are members of their groups, and leases that tasks
+        hold."""
         found = []
         groups = (worker_group(topic) for topic in self._task_topics())
         for group in dict.fromkeys((WORKER, *groups, COMMITTER)):
@@ -48,8 +49,9 @@ class Services:
         return [*found, *self._leases()]
 
     def at_work(self, pause: Pause, signer: RecordSigner) -> list[str]:
-        """What can still commit or delete though the whole fleet is paused; nothing where all have
-        come to rest. In this order: who has read the pause orders nothing more."""
+        """Return what can still commit or delete although the whole fleet is paused; nothing if all
+        have come to rest. The planner is read first: after it has read the pause it orders nothing
+        more."""
         topics = KafkaTopics(self.kafka, signer)
         try:
             return [
@@ -73,7 +75,8 @@ class Services:
                 yield f"{left:,} orders of {topic} have not ended in the workers ({group})"
 
     def _committer(self, pause: Pause) -> Iterator[str]:
-        """Each partition of the results is confirmed by the committer that has it."""
+        """Yield what the committer still has to confirm. Each partition of the results is confirmed
+        by the committer that has it."""
         if not members_of(self.kafka, COMMITTER):
             return
         consumer = consumer_of(self.kafka, COMMITTER)
@@ -102,7 +105,7 @@ class Services:
 
 
 def worker_group(topic: str) -> str:
-    """The consumer group of the workers that take a topic's orders."""
+    """Return the consumer group of the workers that take a topic's tasks."""
     group = group_at(topic)
     return f"{WORKER}{BEFORE_GROUP}{group}" if group else WORKER
 
@@ -112,7 +115,8 @@ class Hidden(click.ClickException):
 
 
 def members_of(kafka: KafkaConnection, group: str) -> list[Any]:
-    """Of a consumer group. Raises Hidden, or ClickException where the broker does not answer."""
+    """Return the members of a consumer group. Raises Hidden, or ClickException if the broker does
+    not answer."""
     admin: Any = AdminClient(client_config(kafka, QUIET))
     _topics_of(admin, kafka)
     try:

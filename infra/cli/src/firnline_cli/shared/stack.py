@@ -1,4 +1,5 @@
-"""What the commands about the embedded stack share: the --state option and the table of parts."""
+"""Shared parts of the commands for the embedded stack: the --state option and the table of
+parts."""
 
 from __future__ import annotations
 
@@ -32,14 +33,14 @@ COLOURS = {"ready": "green", "starting": "yellow", "crashed": "red", "held": "ye
 
 
 def as_json(state: StateDir) -> str:
-    """The stack record plus whether it is true: a killed supervisor leaves a stale one."""
+    """Return the stack record and whether it is true: a killed supervisor leaves a stale one."""
     content = {"running": state.is_running(), "state_dir": str(state.root), **asdict(state.read())}
     return json.dumps(content, indent=1)
 
 
 def show(record: StackRecord, console: Console, problems: Mapping[str, str] | None = None) -> None:
-    """One row per part: a table on a terminal, tab-separated lines elsewhere. `problems`: of parts
-    that are ready and do not answer."""
+    """Print one row per part: a table on a terminal, tab-separated lines elsewhere. `problems`: of
+    parts that are ready and do not answer."""
     rows = []
     for name, part in record.parts.items():
         problem = (problems or {}).get(name)

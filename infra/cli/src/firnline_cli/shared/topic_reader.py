@@ -1,4 +1,4 @@
-"""Topics as a command reads them: whole, from the beginning, and then what came since."""
+"""Reads topics for a command: whole, from the beginning, and then what is added."""
 
 from __future__ import annotations
 
@@ -32,21 +32,23 @@ Wanted = Callable[[str], bool]
 
 
 class Topics(Protocol):
-    """What a command needs of the broker; the twin is in `_topics_memory`."""
+    """The broker's operations that a command needs; the in-memory twin is in
+    `topic_reader_memory`."""
 
     def news(self, topic: str, wanted: Wanted) -> Iterator[tuple[str, Any]]:
-        """Keys and records that are in the topic by now and were not told before; those alone are
-        decoded whose key is wanted. None = a tombstone. Raises RetryLater."""
+        """Yield keys and records that are in the topic by now and were not returned before. Only
+        those are decoded whose key is wanted. None = a tombstone. Raises RetryLater."""
 
     def unread(self, topic: str, group: str) -> int:
-        """Records that a consumer group has yet to deal with. Raises RetryLater."""
+        """Return the number of records that a consumer group has yet to process. Raises
+        RetryLater."""
 
     def put(self, topic: str, key: str, record: Any) -> None:
         """Return when a record is on the broker. Raises RetryLater."""
 
 
 class KafkaTopics:
-    """See `Topics`. Reads without a group of its own."""
+    """The topics of a Kafka broker, read without a group of its own."""
 
     def __init__(self, kafka: Kafka, signer: RecordSigner) -> None:
         self._kafka = kafka
@@ -58,7 +60,6 @@ class KafkaTopics:
         self._counted: dict[tuple[str, str], tuple[dict[int, tuple[int, int]], int]] = {}
 
     def news(self, topic: str, wanted: Wanted) -> Iterator[tuple[str, Any]]:
-        """See `Topics.news`."""
         if topic not in self._readers:
             self._readers[topic] = Reader(self._kafka, topic)
         for message in self._readers[topic].messages():
@@ -70,7 +71,6 @@ class KafkaTopics:
                 yield name, self._codec.decode(value) if isinstance(value, bytes) else None
 
     def unread(self, topic: str, group: str) -> int:
-        """See `Topics.unread`."""
         try:
             if group not in self._groups:
                 self._groups[group] = consumer_of(self._kafka, group)
@@ -96,7 +96,6 @@ class KafkaTopics:
         return self._counted[topic, group][1]
 
     def put(self, topic: str, key: str, record: Any) -> None:
-        """See `Topics.put`."""
         if topic not in self._publishers:
             homes = homes_of(self._kafka)
             self._publishers[topic] = KafkaPublisher(self._kafka, homes, "cli", signer=self._signer)
@@ -105,11 +104,11 @@ class KafkaTopics:
 
 
 class Reader:
-    """One topic, read on from where it was left."""
+    """A reader of one topic, which goes on from where it stopped."""
 
     def __init__(self, kafka: Kafka, topic: str, starts: Mapping[int, int] | None = None) -> None:
-        """`starts`: partitions to read, and where from; all of them by default. Raises
-        RetryLater."""
+        """Open a reader. `starts`: partitions to read, and from where; all of them by default.
+        Raises RetryLater."""
         self._topic = topic
         try:
             self._consumer = consumer_of(kafka, reader_group())
@@ -124,7 +123,7 @@ class Reader:
             raise RetryLater(f"{topic} cannot be read: {error}") from error
 
     def messages(self) -> Iterator[Message]:
-        """All up to the ends that the topic has now. Raises RetryLater."""
+        """Yield all messages up to the ends that the topic has now. Raises RetryLater."""
         try:
             ends = self._ends()
             heard = time.monotonic()
@@ -140,8 +139,9 @@ class Reader:
             raise RetryLater(f"{self._topic} cannot be read: {error}") from error
 
     def _is_record(self, message: Message) -> bool:
-        """Follows the offsets. The last ones of a partition may be no records, but the ends of
-        transactions: that it is read to its end is said by an error of its own."""
+        """Return whether a message is a record, and follow the offsets. The last messages of a
+        partition may be no records, but the ends of transactions: a separate error marks that it is
+        read to its end."""
         partition, offset, error = message.partition() or 0, message.offset() or 0, message.error()
         if error is None:
             self._next[partition] = offset + 1
@@ -150,7 +150,7 @@ class Reader:
         return error is None
 
     def _ends(self) -> dict[int, int]:
-        """Behind the last record of each partition that has any."""
+        """Return the offset after the last record of each partition that has any."""
         found = {}
         for partition in self._next:
             place = TopicPartition(self._topic, partition)
@@ -161,7 +161,7 @@ class Reader:
 
 
 def consumer_of(kafka: Kafka, group: str) -> Consumer:
-    """One that joins no group and commits nothing."""
+    """Return a consumer that joins no group and commits nothing."""
     own = {
         "group.id": group,
         "enable.auto.commit": False,
@@ -172,7 +172,7 @@ def consumer_of(kafka: Kafka, group: str) -> Consumer:
 
 
 def places_of(consumer: Consumer, topic: str) -> list[TopicPartition]:
-    """Of all its partitions. Raises RetryLater where the broker has no such topic."""
+    """Return all partitions of a topic. Raises RetryLater if the broker has no such topic."""
     found = consumer.list_topics(topic, timeout=READ_S).topics[topic].partitions
     if not found:
         raise RetryLater(f"the broker has no topic {topic}: it is made by `firnline up`")

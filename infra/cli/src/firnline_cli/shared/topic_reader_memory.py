@@ -13,7 +13,7 @@ from firnline_cli.shared.topic_reader import Wanted
 
 
 class MemoryTopics:
-    """See `_topics.Topics`."""
+    """Topics in memory, for tests."""
 
     def __init__(self, broker: MemoryBroker) -> None:
         self._broker = broker
@@ -21,7 +21,6 @@ class MemoryTopics:
         self._next: defaultdict[tuple[str, int], int] = defaultdict(int)
 
     def news(self, topic: str, wanted: Wanted) -> Iterator[tuple[str, Any]]:
-        """See `Topics.news`."""
         for partition in range(self._broker.buckets):
             place, log = (topic, partition), self._broker.logs[topic, partition]
             new, self._next[place] = log[self._next[place] :], len(log)
@@ -30,7 +29,6 @@ class MemoryTopics:
                     yield key, self._codec.decode(value) if value else None
 
     def unread(self, topic: str, group: str) -> int:
-        """See `Topics.unread`."""
         return sum(
             len(self._broker.logs[topic, partition])
             - self._broker.committed.get((group, topic, partition), 0)
@@ -38,5 +36,4 @@ class MemoryTopics:
         )
 
     def put(self, topic: str, key: str, record: Any) -> None:
-        """See `Topics.put`."""
         MemoryPublisher(self._broker).publish(topic, key, record)

@@ -1,4 +1,5 @@
-"""How to start one part of the stack: a value, used alike by the supervisor and by tests."""
+"""The command that starts one part of the stack: a value that the supervisor and tests use
+alike."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ Probe = Callable[[], bool]
 
 
 def nothing() -> None:
-    """The preparation of a part that needs none."""
+    """Prepare nothing, for a part that needs no preparation."""
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ class NoFreePort(RuntimeError):
 
 
 def is_free(port: int) -> bool:
-    """True if a server could listen on it now (ports in TIME_WAIT count as free)."""
+    """Return whether a server could listen on it now (ports in TIME_WAIT count as free)."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -28,7 +28,7 @@ def is_free(port: int) -> bool:
 
 
 def is_open(port: int, timeout_s: float = 0.2, host: str = LOOPBACK) -> bool:
-    """True if something listens on it."""
+    """Return whether a process listens on it."""
     try:
         socket.create_connection((host, port), timeout_s).close()
     except OSError:
@@ -37,7 +37,7 @@ def is_open(port: int, timeout_s: float = 0.2, host: str = LOOPBACK) -> bool:
 
 
 def free_port(taken: frozenset[int] = frozenset()) -> int:
-    """A port nobody listens on and not in `taken`. Raises NoFreePort."""
+    """Return a port that no process listens on and that is not in `taken`. Raises NoFreePort."""
     for _ in range(TRIES):
         port = random.choice(RANGE)
         if port not in taken and is_free(port):

@@ -55,16 +55,16 @@ class Process:
         return self._popen.pid
 
     def exit_code(self) -> int | None:
-        """None while it runs; negative for a signal."""
+        """Return the exit code: None while it runs; negative for a signal."""
         return self._popen.poll()
 
     def terminate(self) -> None:
-        """Ask it to stop (SIGTERM to the process alone: it stops its own children)."""
+        """Send SIGTERM, to the process only: it stops its own children."""
         if self.exit_code() is None:
             self._popen.terminate()
 
     def leave(self) -> None:
-        """Ask it to end when nothing runs (SIGUSR1): a worker does."""
+        """Send SIGUSR1: a worker ends when no task runs."""
         if self.exit_code() is None:
             self._popen.send_signal(signal.SIGUSR1)
 
@@ -78,14 +78,14 @@ class Process:
         self.kill_group()
 
     def kill_group(self) -> None:
-        """SIGKILL whatever its process group still holds."""
+        """Send SIGKILL to all that its process group still contains."""
         try:
             os.killpg(self.pid, signal.SIGKILL)
         except (ProcessLookupError, PermissionError):
             return  # the group is empty
 
     def log_tail(self, lines: int = 20) -> str:
-        """The last lines it wrote in this life."""
+        """Return the last lines that it wrote in this life."""
         with self.log.open("rb") as file:
             file.seek(self.log_start)
             return "\n".join(file.read().decode(errors="replace").splitlines()[-lines:])

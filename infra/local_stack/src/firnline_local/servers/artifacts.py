@@ -47,50 +47,50 @@ class Pin:
 
 
 def pins(jar_set: str) -> tuple[Pin, ...]:
-    """The lock of one of JAR_SETS."""
+    """Read the lock file of one of JAR_SETS."""
     text = files("firnline_local").joinpath(f"{jar_set}.lock").read_text()
     return tuple(Pin(*line.split()) for line in text.splitlines())
 
 
 def cache_root() -> Path:
-    """Below XDG_CACHE_HOME, else below ~/.cache."""
+    """Return the cache below XDG_CACHE_HOME, else below ~/.cache."""
     given = os.environ.get("XDG_CACHE_HOME")
     return (Path(given) if given else Path.home() / ".cache") / "firnline" / "artifacts"
 
 
 def jars(jar_set: str, progress: Progress | None = None) -> tuple[Path, ...]:
-    """Verified paths of every jar of a set, in lock order; fetches what is missing or damaged.
-
-    Raises BadArtifact when a download has another hash, RepositoryAway when none came.
-    """
+    """Return the verified paths of every jar of a set, in lock order; fetches what is missing or
+    damaged. Raises BadArtifact if a download has another hash, RepositoryAway if none arrived."""
     return resolve(pins(jar_set), cache_root(), repository_root, progress)
 
 
 def fetch_all(progress: Progress | None = None) -> None:
-    """Every set into the cache (171 MB, 7 s cold), so that later starts need no network."""
+    """Fetch every set into the cache (171 MB, 7 s cold), so that later starts need no network."""
     for jar_set in JAR_SETS:
         jars(jar_set, progress)
 
 
 def classpath(jar_set: str) -> str:
-    """The set as a Java class path."""
+    """Return the set as a Java class path."""
     return os.pathsep.join(str(path) for path in jars(jar_set))
 
 
 def iceberg_jar() -> Path:
-    """The iceberg-spark-runtime jar that Spark and the committer's JVM load."""
+    """Return the iceberg-spark-runtime jar that Spark and the committer's JVM load."""
     return jars("iceberg")[0]
 
 
 def aws_bundle() -> Path:
-    """S3 for Iceberg's Java client (69 MB): only who needs it fetches it."""
+    """Return the jar with S3 for Iceberg's Java client (69 MB): it is fetched only if it is
+    needed."""
     return jars("aws")[0]
 
 
 def resolve(
     wanted: Iterable[Pin], cache: Path, root: Callable[[], str], progress: Progress | None = None
 ) -> tuple[Path, ...]:
-    """As `jars`, for any pins; `root` is asked only when something has to be fetched."""
+    """Return the verified paths of any pins, as `jars` does. `root` is called only if something has
+    to be fetched."""
     wanted = tuple(wanted)
     with ThreadPoolExecutor(PARALLEL) as pool:
         good = pool.map(lambda pin: _matches(cache / pin.path, pin.sha256), wanted)

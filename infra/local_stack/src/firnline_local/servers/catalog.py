@@ -29,12 +29,12 @@ MAIN = "org.eclipse.jetty.xml.XmlConfiguration"
 
 
 def uri(port: int) -> str:
-    """The address clients are given."""
+    """Return the address for clients."""
     return f"http://{LOOPBACK}:{port}"
 
 
 def command(directory: Path, port: int) -> Command:
-    """A catalog whose database and warehouse live in `directory`."""
+    """Return the command of a catalog whose database and warehouse are in `directory`."""
     config = directory / "catalog.xml"
     warehouse = directory / "warehouse"
 
@@ -59,7 +59,7 @@ def command(directory: Path, port: int) -> Command:
 
 
 def answers(base: str) -> Callable[[], bool]:
-    """Probe: GET /v1/config is answered with 200. Serves for the gateway as well."""
+    """Return a probe: GET /v1/config is answered with 200. It also serves for the gateway."""
 
     def probe() -> bool:
         try:

@@ -18,10 +18,8 @@ class JavaMissing(RuntimeError):
 
 @lru_cache(maxsize=1)
 def java() -> str:
-    """Path of `java`: JAVA_HOME's, else the first on PATH. A runtime (JRE) is enough.
-
-    Raises JavaMissing with what was found and what is needed.
-    """
+    """Return the path of `java`: JAVA_HOME's, else the first on PATH. A runtime (JRE) is enough.
+    Raises JavaMissing with what was found and what is needed."""
     found = _candidate()
     if found is None:
         raise JavaMissing(f"Java {OLDEST} or newer is needed; none found in JAVA_HOME or on PATH")
@@ -39,7 +37,7 @@ def _candidate() -> str | None:
 
 
 def _major(path: str) -> int:
-    """First number of `java -version`; Java 8 calls itself 1.8."""
+    """Return the first number of `java -version`; Java 8 calls itself 1.8."""
     answer = subprocess.run([path, "-version"], capture_output=True, text=True, timeout=60)
     match = re.search(r'version "(?:1\.)?(\d+)', answer.stderr + answer.stdout)
     if match is None:

@@ -57,15 +57,15 @@ appender.out.layout.pattern=%d{ISO8601} %-5p %c{1} %m%n
 
 
 def bootstrap(port: int) -> str:
-    """The address clients are given."""
+    """Return the address for clients."""
     return f"{LOOPBACK}:{port}"
 
 
 def command(
     directory: Path, port: int, controller_port: int, properties: str | None = None
 ) -> Command:
-    """A broker whose configuration and data live in `directory`. `properties`: instead of those of
-    a broker that asks nobody who he is."""
+    """Return the command of a broker whose configuration and data are in `directory`. `properties`:
+    in place of those of a broker without authentication."""
     paths = classpath("kafka")
     config = directory / "server.properties"
     logging = directory / "log4j2.properties"
@@ -103,7 +103,7 @@ def _format(paths: str, config: Path) -> None:
 
 
 def answers(port: int) -> Callable[[], bool]:
-    """Probe: the broker answers a metadata request."""
+    """Return a probe: the broker answers a metadata request."""
 
     def probe() -> bool:
         if not is_open(port):

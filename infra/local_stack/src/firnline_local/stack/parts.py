@@ -1,4 +1,4 @@
-"""The parts of the stack: which there are, in what order they start, how each is started."""
+"""The parts of the stack: their names, the order in which they start, and the command of each."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class UnknownPart(ValueError):
 
 @dataclass(frozen=True)
 class Addresses:
-    """Where the parts listen."""
+    """The addresses that the parts listen on."""
 
     ports: Mapping[str, int]
 
@@ -60,19 +60,20 @@ class Addresses:
         return f"http://{LOOPBACK}:{self.ports['console']}"
 
     def of(self, part: str) -> str:
-        """What people see beside a part's name; '' for a part without an address."""
+        """Return the address that is shown next to a part's name; '' for a part without an
+        address."""
         return str(getattr(self, part, ""))
 
 
 class ReadyLine:
-    """Watches a service's log for the line it prints when it serves."""
+    """A watcher of a service's log, for the line that it prints when it serves."""
 
     def __init__(self, log: Path) -> None:
         self._log = log
         self._start = 0
 
     def mark(self) -> None:
-        """Forget the lines of earlier lives."""
+        """Skip the lines of earlier lives."""
         self._start = self._log.stat().st_size if self._log.exists() else 0
 
     def seen(self) -> bool:
@@ -85,7 +86,7 @@ class ReadyLine:
 
 
 def chosen(only: tuple[str, ...] | None) -> tuple[str, ...]:
-    """The wanted parts in starting order; all without a choice. Raises UnknownPart."""
+    """Return the chosen parts in starting order; all if `only` is None. Raises UnknownPart."""
     if only is None:
         return ALL
     if unknown := set(only) - set(ALL):
@@ -94,12 +95,12 @@ def chosen(only: tuple[str, ...] | None) -> tuple[str, ...]:
 
 
 def port_names() -> tuple[str, ...]:
-    """A name for each port a stack uses."""
+    """Return a name for each port that a stack uses."""
     return (*PORTS, *(f"{service}-metrics" for service in SERVICES))
 
 
 def pick_ports(earlier: Mapping[str, int]) -> dict[str, int]:
-    """Ports for every name: those of last time where they are still free."""
+    """Return ports for every name: those of the last run if they are still free."""
     ports: dict[str, int] = {}
     for name in port_names():
         kept = earlier.get(name)
@@ -111,7 +112,7 @@ def pick_ports(earlier: Mapping[str, int]) -> dict[str, int]:
 def command_of(
     part: str, state: StateDir, where: Addresses, settings: Settings | None = None
 ) -> Command:
-    """How to start a part; every process of it carries the stack's mark."""
+    """Return the command that starts a part; every process of it carries the stack's mark."""
     servers: dict[str, Callable[[Path], Command]] = {
         "redis": lambda data: redis.command(data, where.ports["redis"]),
         "catalog": lambda data: catalog.command(data, where.ports["catalog"]),
@@ -139,7 +140,7 @@ def _service(name: str, state: StateDir, where: Addresses) -> Command:
 
 
 def environment(name: str, state: StateDir, where: Addresses) -> dict[str, str]:
-    """What a service of the stack is told."""
+    """Return the environment of a service of the stack."""
     return {
         **{name: "" for name in os.environ if name.startswith("FIRNLINE_CATALOG__")},
         "FIRNLINE_CONFIG": "",  # of other catalogs

@@ -1,4 +1,4 @@
-"""What `firnline` and the embedded stack read beside the services' settings."""
+"""Settings that `firnline` and the embedded stack read, besides the services' settings."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from firnline_adapters.config.settings import setting, shared
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Declared for the reference; each is read where it is used."""
+    """Settings that are declared for the reference; each is read where it is used."""
 
     console_uri: str = setting(
         "FIRNLINE_CONSOLE_URI", "Address of the console that commands use, as with `--console`.", ""

@@ -58,12 +58,12 @@ class Stack:
 
     @property
     def catalog_uri(self) -> str:
-        """The catalog itself, which only the gateway should talk to."""
+        """Return the catalog's own URI, which only the gateway should use."""
         return self.addresses.catalog
 
     @property
     def gateway_uri(self) -> str:
-        """What writers and readers use as their catalog."""
+        """Return the URI that writers and readers use as their catalog."""
         return self.addresses.gateway
 
     @property
@@ -72,15 +72,17 @@ class Stack:
 
     @property
     def signer(self) -> RecordSigner:
-        """For who writes to its topics, or believes them. Raises Misconfigured."""
+        """Return the signer for processes that write to its topics, or trust them. Raises
+        Misconfigured."""
         return self.state.signer()
 
     def part(self, name: str) -> PartRecord:
-        """A part as it stands. Raises KeyError."""
+        """Return the current record of a part. Raises KeyError."""
         return self.record.parts[name]
 
     def kill(self, name: str) -> int:
-        """SIGKILL a part; its process id, once the supervisor (which restarts it) has noticed."""
+        """Send SIGKILL to a part. Return its process id, once the supervisor (which restarts it)
+        has noticed."""
         pid = self.part(name).pid
         if pid is None:
             raise NotReady(f"{name} is not running")
@@ -116,7 +118,7 @@ class Stack:
 
 
 def attach(state_dir: Path) -> Stack:
-    """The stack that runs in a directory. Raises NotRunning."""
+    """Return the stack that runs in a directory. Raises NotRunning."""
     state = StateDir.at(state_dir)
     if not state.is_running():
         raise NotRunning(f"no stack runs in {state.root}")
@@ -127,19 +129,18 @@ def attach(state_dir: Path) -> Stack:
 def running(
     state_dir: Path, only: tuple[str, ...] | None = None, settings: Settings | None = None
 ) -> Iterator[Stack]:
-    """Bring a stack up, hand it over when all is ready, take it down again.
+    """Start a stack, yield it when all parts are ready, and stop it at the end of the block.
 
     `settings` of single parts go over what `up` sets. It dies with the calling process, however
     that ends. Call it on a thread that outlives the block. Raises AlreadyRunning, UnknownPart,
-    NotReady.
-    """
+    NotReady."""
     state = StateDir.at(state_dir)
     with serving(supervisor(state, only, settings), state.log("supervisor"), UP_S, DOWN_S):
         yield Stack(state)
 
 
 def detach(state_dir: Path, only: tuple[str, ...] | None = None) -> Stack:
-    """Bring a stack up that outlives us. Raises AlreadyRunning, UnknownPart, NotReady."""
+    """Start a stack that outlives this process. Raises AlreadyRunning, UnknownPart, NotReady."""
     state = StateDir.at(state_dir)
     command = supervisor(state, only)
     command.prepare()
@@ -161,7 +162,8 @@ def detach(state_dir: Path, only: tuple[str, ...] | None = None) -> Stack:
 
 
 def down(state_dir: Path) -> bool:
-    """Stop a running stack and wait for its end; False if none ran. Left-overs go as well."""
+    """Stop a running stack and wait for its end. Return False if none ran. Leftovers are also
+    removed."""
     state = StateDir.at(state_dir)
     ran = state.is_running()
     pid = state.read().pid
@@ -177,7 +179,7 @@ def down(state_dir: Path) -> bool:
 def supervisor(
     state: StateDir, only: tuple[str, ...] | None, settings: Settings | None = None
 ) -> Command:
-    """The supervisor as a command. Raises UnknownPart."""
+    """Return the command of the supervisor. Raises UnknownPart."""
     wanted = ("--only", ",".join(chosen(only))) if only is not None else ()
 
     def prepare() -> None:

@@ -19,19 +19,20 @@ POLL_S = 0.02
 
 
 def mark(state_dir: Path, part: str) -> dict[str, str]:
-    """Environment of every process of a part."""
+    """Return the environment that marks every process of a part."""
     return {STACK: str(state_dir), PART: part}
 
 
 def find(state_dir: Path, part: str | None = None) -> list[psutil.Process]:
-    """Living processes of the stack (or of one part), never the caller or its ancestors."""
+    """Return the living processes of the stack (or of one part), never the caller or its
+    ancestors."""
     own = {os.getpid(), *(process.pid for process in psutil.Process().parents())}
     wanted = {STACK: str(state_dir)} if part is None else mark(state_dir, part)
     return [p for p in psutil.process_iter() if p.pid not in own and _carries(p, wanted)]
 
 
 def kill(state_dir: Path, part: str | None = None) -> list[int]:
-    """SIGKILL them and wait until they are gone; their ids."""
+    """Send SIGKILL to them, and wait until they have ended. Return their ids."""
     found = find(state_dir, part)
     for process in found:
         try:
@@ -46,7 +47,7 @@ def kill(state_dir: Path, part: str | None = None) -> list[int]:
 
 
 def is_alive(process: psutil.Process) -> bool:
-    """False for a process that has ended, reaped or not."""
+    """Return False for a process that has ended, reaped or not."""
     try:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:

@@ -1,12 +1,9 @@
-"""What a stack writes down in its state directory.
+"""The files of a stack in its state directory.
 
-stack.json   the record below, replaced whole at each change
-events.jsonl one line per start, ready, crash, restart, stop
-lock         held (flock) as long as a supervisor lives; the kernel lets go when it dies
-held/NAME    this part shall be stopped for now
-signing-keys the fleet's keys, made at the first start
-logs/NAME.log, NAME/  output and data of each part
-"""
+stack.json the record below, replaced whole at each change events.jsonl one line per start, ready,
+crash, restart, stop lock held (flock) as long as a supervisor lives; the kernel lets go when it
+dies held/NAME this part shall be stopped for now signing-keys the fleet's keys, made at the first
+start logs/NAME.log, NAME/ output and data of each part"""
 
 from __future__ import annotations
 
@@ -29,7 +26,7 @@ Phase = Literal["starting", "ready", "stopping", "stopped"]
 
 @dataclass(frozen=True)
 class PartRecord:
-    """One part as it stands."""
+    """The current state of one part."""
 
     life: Life = "waiting"
     pid: int | None = None
@@ -55,7 +52,7 @@ class StackRecord:
 
 @dataclass(frozen=True)
 class Event:
-    """Something happened to a part, or to the stack as a whole (part '')."""
+    """An event of a part, or of the stack as a whole (part '')."""
 
     part: str
     what: str
@@ -87,11 +84,11 @@ class StateDir:
 
     @property
     def signing_keys(self) -> Path:
-        """The keys of this stack, which its user alone can read."""
+        """Return the path of the keys of this stack, which only its user can read."""
         return self.root / "signing-keys"
 
     def make_signing_keys(self) -> None:
-        """Where there are none yet: what was signed stays signed over restarts."""
+        """Make the signing keys if there are none yet: signatures stay valid over restarts."""
         try:
             made = os.open(self.signing_keys, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         except FileExistsError:
@@ -100,18 +97,19 @@ class StateDir:
             file.write(f"{secrets.token_hex(4)}:{secrets.token_hex(32)}\n")
 
     def signing(self) -> dict[str, str]:
-        """What this stack's processes are told of keys; {} where their environment says it."""
+        """Return the environment with the keys, for this stack's processes; {} if their environment
+        names keys."""
         return {} if os.environ.get(VARIABLE) else {VARIABLE: str(self.signing_keys)}
 
     def signer(self) -> RecordSigner:
-        """Of who speaks to this stack from outside. Raises Misconfigured."""
+        """Return the signer for processes outside this stack. Raises Misconfigured."""
         return signer_at({**os.environ, **self.signing()})
 
     def held(self, part: str) -> Path:
         return self.root / "held" / part
 
     def read(self) -> StackRecord:
-        """The last record written; an empty one where there is none that we understand."""
+        """Read the last record written; an empty one if there is none that we understand."""
         try:
             raw = json.loads((self.root / "stack.json").read_text())
             parts = {name: PartRecord(**part) for name, part in raw.pop("parts").items()}
@@ -134,7 +132,7 @@ class StateDir:
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Own the directory during the block. Raises AlreadyRunning."""
+        """Lock the directory during the block. Raises AlreadyRunning."""
         self.root.mkdir(parents=True, exist_ok=True)
         with (self.root / "lock").open("w") as file:
             try:
@@ -144,7 +142,7 @@ class StateDir:
             yield
 
     def is_running(self) -> bool:
-        """True while a supervisor lives."""
+        """Return whether a supervisor lives."""
         if not (self.root / "lock").exists():
             return False
         try:

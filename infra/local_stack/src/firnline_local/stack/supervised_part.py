@@ -20,7 +20,8 @@ Announce = Callable[[Event], None]
 
 
 def backoff_s(streak: int) -> float:
-    """Pause before the restart after `streak` crashes in a row: 0.5, 1, 2, 4, 8, 10, 10 ..."""
+    """Return the pause before the restart after `streak` crashes in a row: 0.5, 1, 2, 4, 8, 10, 10
+    ... seconds."""
     return float(min(LONGEST_BACKOFF_S, FIRST_BACKOFF_S * 2 ** (streak - 1)))
 
 
@@ -62,11 +63,11 @@ class SupervisedPart:
             self._ready()
 
     def never_started(self) -> bool:
-        """It crashed TRIES times in a row and was never ready."""
+        """Return whether it crashed TRIES times in a row and was never ready."""
         return not self.was_ready and self._streak >= TRIES
 
     def log_tail(self) -> str:
-        """The end of its log."""
+        """Return the end of its log."""
         log = self._state.log(self.name)
         text = log.read_text(errors="replace") if log.exists() else ""
         return "\n".join(text.splitlines()[-20:])
@@ -82,12 +83,12 @@ class SupervisedPart:
         )
 
     def terminate(self) -> None:
-        """Ask it to stop."""
+        """Send SIGTERM to its process."""
         if self._process is not None:
             self._process.terminate()
 
     def finish(self) -> None:
-        """Wait for its end and remove whatever it left behind."""
+        """Wait for its end, and remove what it left behind."""
         if self._process is not None:
             self._process.finish()
         stack_processes.kill(self._state.root, self.name)
@@ -95,8 +96,8 @@ class SupervisedPart:
         self.life = "stopped"
 
     def change(self, command: Command) -> None:
-        """Start by another command from now on: at once, where what runs has nothing to do, else
-        when that has ended."""
+        """Use another command from now on: at once if its process has nothing to do, else when that
+        has ended."""
         self._command = command
         if self._process is None or self.life == "leaving":
             return

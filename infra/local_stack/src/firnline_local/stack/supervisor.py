@@ -34,7 +34,7 @@ class StartFailed(RuntimeError):
 
 
 def quiet(_event: Event) -> None:
-    """Tell nobody; events.jsonl has it all."""
+    """Ignore the event; events.jsonl contains all of them."""
 
 
 class Supervisor:

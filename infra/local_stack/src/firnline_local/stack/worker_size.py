@@ -1,8 +1,7 @@
-"""How large the embedded stack's worker is: what the planner asks for on its topic, within what the
-machine has. The events of the stack say what it came to.
+"""Chooses the size of the embedded stack's worker: what the planner requests on its topic, within
+the limits of the machine. The events of the stack say what it came to.
 
-One worker takes both lanes here, so the heavy lane's wish is the worker's size.
-"""
+One worker takes both lanes here, so the heavy lane's wish is the worker's size."""
 
 from __future__ import annotations
 
@@ -44,7 +43,7 @@ MB = 1 << 20
 
 @dataclass(frozen=True)
 class Size:
-    """Of a worker. `asked`: the heap that it would have on a larger machine."""
+    """The size of a worker. `asked`: the heap that it would have on a larger machine."""
 
     heap_bytes: int
     asked_bytes: int
@@ -52,7 +51,7 @@ class Size:
 
     @property
     def settings(self) -> dict[str, str]:
-        """The worker's."""
+        """Return the worker's settings."""
         return {
             HEAP_VARIABLE: str(self.heap_bytes),
             TASKS_VARIABLE: str(self.tasks_at_once),
@@ -66,10 +65,9 @@ class Size:
 
 
 def size(given: Mapping[str, str], wish: Steps, max_bytes: int) -> Size:
-    """The worker's size. Nothing here limits memory beside the JVM but the machine, so whoever ran
-    out of that shares it with half as many, a step each. Raises ValueError where what was given is
-    no size.
-    """
+    """Return the worker's size. Only the machine limits memory outside the JVM, so after each
+    out-of-memory error there half as many tasks share it, a step each. Raises ValueError if a given
+    setting is no size."""
     base = int(given.get(HEAP_VARIABLE, DEFAULTS[HEAP_VARIABLE]))
     tasks = int(given.get(TASKS_VARIABLE, DEFAULTS[TASKS_VARIABLE]))
     asked = with_steps(base, wish.heap)
@@ -78,13 +76,14 @@ def size(given: Mapping[str, str], wish: Steps, max_bytes: int) -> Size:
 
 
 def max_bytes() -> int:
-    """The most that a worker's heap may grow to here; 0 = it is never grown. Raises ValueError."""
+    """Return the size in bytes that a worker's heap may grow to on this machine; 0 = it is never
+    grown. Raises ValueError."""
     share = float(os.environ.get(SHARE_VARIABLE, SHARE))
     return int(machine_bytes() * min(max(share, 0.0), 1.0))
 
 
 def machine_bytes() -> int:
-    """Physical memory, or what the container around us may take of it."""
+    """Return the physical memory in bytes, or what the container around us may take of it."""
     found = [psutil.virtual_memory().total]
     for file in LIMITS:
         with suppress(OSError, ValueError):  # no such limit: absent, or `max`
@@ -93,10 +92,12 @@ def machine_bytes() -> int:
 
 
 class WorkerSize:
-    """Listens once it was told where. Without an answer the worker keeps the size that it has."""
+    """The size that the planner requests. Without an answer the worker keeps the size that it
+    has."""
 
     def __init__(self, given: Mapping[str, str], announce: Announce) -> None:
-        """`given`: settings of the worker's that go over our environment."""
+        """Build the size of a worker. `given`: settings of the worker that override our
+        environment."""
         self._given = {**os.environ, **given}
         self._announce = announce
         self._directives: KafkaDirectives | None = None
@@ -105,7 +106,7 @@ class WorkerSize:
         self._looked = 0.0
 
     def listen(self, bootstrap: str, signer: RecordSigner) -> None:
-        """Take the size that holds from the topic; it is there then."""
+        """Follow the topic, and apply the size that is in force. The topic must exist."""
         try:
             if not max_bytes():
                 return
@@ -118,7 +119,7 @@ class WorkerSize:
             self._announce(Event(WORKER, "size-kept", str(error)))
 
     def changed(self) -> bool:
-        """True if the worker is to have another size than when this was asked last."""
+        """Return whether the worker is to have another size than at the last call."""
         if self._directives is None or time.monotonic() - self._looked < LOOK_S:
             return False
         self._looked = time.monotonic()
@@ -135,13 +136,13 @@ class WorkerSize:
 
     @property
     def settings(self) -> Mapping[str, str]:
-        """What goes over the worker's own."""
+        """Return the settings that override the worker's own."""
         if self._size is None or self._base is None:
             return {}
         return self._size.settings if self._size.settings != self._base.settings else {}
 
     def close(self) -> None:
-        """Listen no more."""
+        """Stop following the topic."""
         if self._directives is not None:
             self._directives.close()
             self._directives = None

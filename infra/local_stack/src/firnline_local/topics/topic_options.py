@@ -1,4 +1,5 @@
-"""What an operator says of topics over their files, and where topics that exist differ from it."""
+"""An operator's settings of topics, which override those of their files, and the differences of
+existing topics from them."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ FIXED = ("cleanup.policy", MAX_BYTES)
 
 @dataclass(frozen=True)
 class TopicOptions:
-    """`config`: topic -> Kafka's settings for it. None = not said."""
+    """Settings of topics. `config`: topic -> Kafka's settings for it. None = not set."""
 
     replicas: int | None = None
     min_in_sync: int | None = None
@@ -47,7 +48,7 @@ class Difference:
 
     @property
     def can_be_applied(self) -> bool:
-        """True of settings; replicas and partitions are for Kafka's own tools."""
+        """Return whether it is a setting; replicas and partitions are for Kafka's own tools."""
         return "." in self.setting
 
     def __str__(self) -> str:
@@ -62,7 +63,7 @@ _REMEDIES = {
 
 
 def options_here(environment: Mapping[str, str] = os.environ) -> TopicOptions:
-    """What the environment says. Raises Misconfigured."""
+    """Return the options that the environment sets. Raises Misconfigured."""
     return TopicOptions(
         _number(REPLICAS, environment),
         _number(MIN_IN_SYNC_REPLICAS, environment),
@@ -71,7 +72,7 @@ def options_here(environment: Mapping[str, str] = os.environ) -> TopicOptions:
 
 
 def config_of(text: str) -> dict[str, dict[str, str]]:
-    """Of FIRNLINE_TOPIC_CONFIG. Raises Misconfigured."""
+    """Parse FIRNLINE_TOPIC_CONFIG. Raises Misconfigured."""
     if not text:
         return {}
     try:
@@ -94,7 +95,8 @@ def config_of(text: str) -> dict[str, dict[str, str]]:
 
 
 def with_options(topics: Sequence[Topic], options: TopicOptions) -> list[Topic]:
-    """Topics with an operator's settings over their files'. Raises Misconfigured: no such topic."""
+    """Return the topics with an operator's settings over those of their files. Raises
+    Misconfigured: no such topic."""
     if unknown := sorted(set(options.config) - {one.name for one in topics}):
         raise Misconfigured(f"{TOPIC_CONFIG.variable}: there is no topic {', '.join(unknown)}")
     return [
@@ -105,7 +107,8 @@ def with_options(topics: Sequence[Topic], options: TopicOptions) -> list[Topic]:
 def differences(
     admin: AdminClient, topics: Collection[Topic], homes: int, copies: Replication
 ) -> list[Difference]:
-    """Where topics that exist are not as asked. Raises KafkaException."""
+    """Return the settings in which existing topics differ from those requested. Raises
+    KafkaException."""
     there = set(admin.list_topics(timeout=TIMEOUT_S).topics)
     wanted = {one.name: one for one in topics if one.name in there}
     if not wanted:

@@ -1,9 +1,8 @@
-"""Topics as their files in firnline_schemas describe them, made on a broker.
+"""Creates topics on a broker, as their files in firnline_schemas describe them.
 
-`firnline topics` makes them on FIRNLINE_KAFKA, those of FIRNLINE_GROUPS as well; so does
-`python -m firnline_local.topics.topics` where that command is not installed. With
-`--buckets N` it adds buckets to a fleet that runs (docs/operate/scale.md).
-"""
+`firnline topics` makes them on FIRNLINE_KAFKA, those of FIRNLINE_GROUPS as well; so does `python -m
+firnline_local.topics.topics` where that command is not installed. With `--buckets N` it adds
+buckets to a fleet that runs (docs/operate/scale.md)."""
 
 from __future__ import annotations
 
@@ -40,17 +39,17 @@ class WrongPartitions(RuntimeError):
 
 
 def buckets() -> int:
-    """That a fleet begins with, the tables' homes: FIRNLINE_BUCKETS, else 8."""
+    """Return the number of buckets that a fleet begins with: FIRNLINE_BUCKETS, else 8."""
     return int(os.environ.get("FIRNLINE_BUCKETS", DEFAULT_BUCKETS))
 
 
 def fleet_groups() -> tuple[Group, ...]:
-    """FIRNLINE_GROUPS. Raises Misconfigured."""
+    """Return the groups of FIRNLINE_GROUPS. Raises Misconfigured."""
     return groups_of(os.environ.get(VARIABLE, ""))
 
 
 def topics_with(groups: Collection[Group]) -> list[Topic]:
-    """Every topic of a fleet that has these groups."""
+    """Return every topic of a fleet that has these groups."""
     return [*all_topics(), *(_of_group(lane, name) for name in named(groups) for lane in Lane)]
 
 
@@ -126,7 +125,7 @@ def _widen(admin: AdminClient, names: Collection[str], buckets: int) -> None:
 
 
 def main() -> None:
-    """Make topics, or add buckets."""
+    """Create topics, or add buckets."""
     flags = argparse.ArgumentParser(prog="firnline_local.topics.topics", description=__doc__)
     flags.add_argument("--buckets", type=int, help="number to extend to, if there are fewer")
     wanted = flags.parse_args().buckets

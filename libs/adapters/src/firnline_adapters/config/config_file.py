@@ -51,7 +51,7 @@ Properties = Mapping[str, str]
 
 @dataclass(frozen=True)
 class ConfigFile:
-    """What the file says; secrets are in it, so it has no text of its own. Kafka's values are as
+    """Content of the file. It contains secrets, so it has no text of its own. Kafka's values are as
     they stand (`kafka_connection` resolves them)."""
 
     path: str
@@ -62,7 +62,8 @@ class ConfigFile:
 
 
 def read_config(path: str | None, environment: Mapping[str, str] = os.environ) -> ConfigFile | None:
-    """None without a path. Raises Misconfigured, naming the file and each key that is wrong."""
+    """Read the file; None without a path. Raises Misconfigured, naming the file and each key that
+    is wrong."""
     if not path:
         return None
     found = _parsed(path)
@@ -133,8 +134,8 @@ def _known() -> str:
 def _properties(
     table: Mapping[str, Any], section: str, environment: Mapping[str, str], wrong: list[str]
 ) -> dict[str, str]:
-    """Its keys as dotted names, its values resolved; those of secrets are masked in whatever this
-    process says from now on."""
+    """Return the section's keys as dotted names, and its values resolved; those of secrets are
+    masked in all output of this process."""
     found = dict[str, str]()
     for name, value in _flat(table, section, wrong):
         is_place = name in PLACES or (section == "[spark]" and not SECRET_NAME.search(name))

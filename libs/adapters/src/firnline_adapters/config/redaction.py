@@ -86,7 +86,7 @@ def learn(secrets: Iterable[str]) -> None:
 
 
 def learn_environment(environment: Mapping[str, str]) -> None:
-    """What variables with the names of secrets hold, and the passwords of all URIs."""
+    """Mask the values of variables with the names of secrets, and the passwords of all URIs."""
     for name, value in environment.items():
         if SECRET_NAME.search(name) and not _HARMLESS.fullmatch(value):
             learn([value])
@@ -95,7 +95,7 @@ def learn_environment(environment: Mapping[str, str]) -> None:
 
 
 def redacted(text: str) -> str:
-    """The text without secrets."""
+    """Return the text without secrets."""
     for secret in sorted(_known, key=len, reverse=True):
         text = text.replace(secret, MASK)
     for known_form, mask in _PATTERNS:
@@ -116,7 +116,7 @@ def _mask_values(pattern: re.Pattern[str], text: str) -> str:
 
 
 def _is_prose(match: re.Match[str]) -> bool:
-    """Whether the value is no value, but the next word of a sentence."""
+    """Return True if the value is only the next word of a sentence."""
     name, between, value = match.groups()
     if _PUBLIC.search(name):
         return True

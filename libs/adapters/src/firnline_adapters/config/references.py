@@ -14,7 +14,7 @@ class Unresolved(ValueError):
 
 
 def resolved(value: str, environment: Mapping[str, str]) -> str:
-    """The value that `${VARIABLE}` or `file:/path` stands for. Raises Unresolved."""
+    """Return the value that `${VARIABLE}` or `file:/path` stands for. Raises Unresolved."""
     if value.startswith("file:"):
         path = "/" + value.removeprefix("file:").lstrip("/")
         try:
@@ -25,7 +25,7 @@ def resolved(value: str, environment: Mapping[str, str]) -> str:
 
 
 def expanded(value: str, environment: Mapping[str, str]) -> str:
-    """Without `file:`, which here is a place. Raises Unresolved."""
+    """Return the value with its variables; `file:` is a place here and stays. Raises Unresolved."""
     try:
         return _REFERENCE.sub(lambda found: environment[found[1]], value)
     except KeyError as error:

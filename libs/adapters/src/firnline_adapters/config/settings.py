@@ -37,14 +37,14 @@ READERS = {
 
 
 class Address(NamedTuple):
-    """Where a service listens."""
+    """Address on which a service listens."""
 
     host: str
     port: int
 
     @classmethod
     def parse(cls, text: str) -> Address:
-        """Of `host:port`; a port alone is on loopback. Raises ValueError."""
+        """Parse `host:port`; a port alone is on loopback. Raises ValueError."""
         host, _, port = text.rpartition(":")
         if not port.isdigit() or int(port) > 65_535:
             raise ValueError("write host:port, or a port of the loopback interface")
@@ -70,17 +70,17 @@ class Setting:
 
     @property
     def unit(self) -> str:
-        """'' = a number of things, a name, an address ..."""
+        """Return its unit; '' = a number of things, a name, an address ..."""
         return next((unit for end, unit in UNITS.items() if self.variable.endswith(end)), "")
 
 
 def setting(variable: str, about: str, default: Any = REQUIRED, secret: bool = False) -> Any:
-    """A dataclass field that is read from `variable`; required where it has no default."""
+    """Declare a dataclass field that is read from `variable`; required where it has no default."""
     return shared(Setting(variable, about, default, secret))
 
 
 def shared(setting: Setting, default: Any = REQUIRED) -> Any:
-    """A field of a setting that several services have, here with this default."""
+    """Declare a field of a setting that several services have, here with this default."""
     if default is not REQUIRED:
         setting = dataclasses.replace(setting, default=default)
     if setting.required:
@@ -89,7 +89,7 @@ def shared(setting: Setting, default: Any = REQUIRED) -> Any:
 
 
 def declared(settings: type[Any]) -> dict[str, Setting]:
-    """Field name -> what its class declares of it."""
+    """Return field name -> what its class declares of it."""
     return {
         field.name: field.metadata["setting"]
         for field in dataclasses.fields(settings)
@@ -98,8 +98,8 @@ def declared(settings: type[Any]) -> dict[str, Setting]:
 
 
 def all_settings() -> list[Setting]:
-    """What all readers declare, by variable; two of one variable where they mean different things.
-    Starts nothing."""
+    """Return what all readers declare, by variable; two of one variable where they mean different
+    things. Starts nothing."""
     found: dict[Setting, tuple[str, ...]] = {}
     for service, module in READERS.items():
         for one in declared(import_module(module).Settings).values():
@@ -143,7 +143,7 @@ def _parse(text: str, kind: Any) -> Any:
 
 
 def shown(settings: Any) -> dict[str, Any]:
-    """Field name -> value for people, secrets masked, also those inside of URIs."""
+    """Return field name -> value to show, secrets masked, also those inside of URIs."""
     return {
         name: MASK if one.secret else _masked(getattr(settings, name))
         for name, one in declared(type(settings)).items()

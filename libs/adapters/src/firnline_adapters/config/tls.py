@@ -18,7 +18,7 @@ TLS_KEY = Setting("FIRNLINE_TLS_KEY", "PEM file with the private key of that cer
 
 
 def server_context(certificate: str | None, key: str | None) -> ssl.SSLContext | None:
-    """None where no certificate is given. Raises Misconfigured."""
+    """Return the TLS context; None without a certificate. Raises Misconfigured."""
     if not certificate:
         if key:
             raise Misconfigured(f"{TLS_KEY.variable} is set, and {TLS_CERTIFICATE.variable} is not")
@@ -34,10 +34,10 @@ def server_context(certificate: str | None, key: str | None) -> ssl.SSLContext |
 
 
 def _no_password() -> str:
-    """Of an encrypted key: the terminal would be asked for it else."""
+    """Return no password for an encrypted key: the terminal would be asked for it otherwise."""
     return ""
 
 
 def scheme(context: ssl.SSLContext | None) -> str:
-    """Of the address that people are told."""
+    """Return the scheme of the address that is shown."""
     return "https" if context else "http"

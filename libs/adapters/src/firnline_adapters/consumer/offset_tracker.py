@@ -1,10 +1,10 @@
-"""Which offset of a partition may be committed when records finish out of order."""
+"""Track which offset of a partition may be committed when records finish out of order."""
 
 from __future__ import annotations
 
 
 class OffsetTracker:
-    """Of one partition: everything below `committable` is done."""
+    """Offsets of one partition: everything below `committable` is done."""
 
     def __init__(self, start: int) -> None:
         self._next = start
@@ -17,14 +17,15 @@ class OffsetTracker:
 
     @property
     def committable(self) -> int:
-        """The lowest offset that is not done: the one to commit (Kafka commits the *next*)."""
+        """Return the lowest offset that is not done: the one to commit (Kafka commits the
+        *next*)."""
         return min(self._open, default=self._next)
 
     def read(self, offset: int) -> None:
-        """A record was read; nothing above it is committed until it is done."""
+        """Note that a record was read; nothing above it is committed until it is done."""
         self._open.add(offset)
         self._next = max(self._next, offset + 1)
 
     def done(self, offset: int) -> None:
-        """A record is done; saying it twice does no harm."""
+        """Note that a record is done; repeating it does no harm."""
         self._open.discard(offset)

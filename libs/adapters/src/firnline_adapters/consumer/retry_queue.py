@@ -21,7 +21,7 @@ SAY_AGAIN_S = 900.0
 
 @dataclass
 class RetryQueue:
-    """Of one topic partition, or of one table; other queues go on while it pauses."""
+    """Deliveries of one topic partition, or of one table; other queues go on while it pauses."""
 
     waiting: deque[Delivery] = field(default_factory=deque)
     not_before: float = 0.0
@@ -30,7 +30,7 @@ class RetryQueue:
     _failing_since: float | None = None
 
     def append(self, delivery: Delivery, now: float) -> None:
-        """Put one more behind the others."""
+        """Add a delivery behind the others."""
         self.waiting.append(delivery)
         self.newest = now
 
@@ -52,7 +52,7 @@ class RetryQueue:
         return now - self._failing_since > patience_s
 
     def progressed(self) -> None:
-        """One was handled: the next failure pauses for the shortest time again."""
+        """Note that one was handled: the next failure pauses for the shortest time again."""
         self.not_before, self._pause, self._failing_since = 0.0, FIRST_PAUSE_S, None
 
 
@@ -66,7 +66,7 @@ class FailureLog:
     _said: dict[str, float] = field(default_factory=dict)
 
     def retry(self, table: TableName | None, error: RetryLater, now: float) -> None:
-        """The table is tried again later."""
+        """Log that the table is tried again later."""
         if not isinstance(error, Refused):
             self.log.warning("retry_later", table=table, why=error)
             return

@@ -14,7 +14,7 @@ class Pool(Protocol):
 
     @property
     def size(self) -> int:
-        """Threads."""
+        """Return the number of threads."""
 
     def submit(self, work: Callable[[], Any]) -> Future[Any]:
         """Run it, now or when a thread is free."""
@@ -32,7 +32,6 @@ class Threads:
             threading.Thread(target=self._run, name=f"pool-{number}", daemon=True).start()
 
     def submit(self, work: Callable[[], Any]) -> Future[Any]:
-        """See `Pool.submit`."""
         future: Future[Any] = Future()
         self._waiting.put((work, future))
         return future
@@ -48,7 +47,6 @@ class Inline:
     size = 1_000
 
     def submit(self, work: Callable[[], Any]) -> Future[Any]:
-        """See `Pool.submit`."""
         future: Future[Any] = Future()
         _run(work, future)
         return future

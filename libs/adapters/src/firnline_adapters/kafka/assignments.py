@@ -1,4 +1,5 @@
-"""Where tables are, read from `bucket-assignments` by all who write or count by it."""
+"""Assign tables to partitions, as `bucket-assignments` says; read by all who write or count by
+it."""
 
 from __future__ import annotations
 
@@ -18,10 +19,11 @@ AGAIN_S = 5.0  # where the broker does not answer
 
 
 class Places(Protocol):
-    """Where to write a table's records; a `Board` is one."""
+    """Partition in which a table's records are written; `Board` implements it."""
 
     def bucket(self, table_key: str) -> int:
-        """Its partition. Wrong for a while after a table has moved, which does no harm."""
+        """Return the table's partition. Wrong for a while after a table has moved, which does no
+        harm."""
 
 
 class KafkaAssignments:
@@ -48,8 +50,8 @@ class KafkaAssignments:
 
 
 class FollowedAssignments:
-    """See `Places`. A thread of its own reads along: who writes does not wait for the topic, nor
-    for a broker that is away. What is not known yet is at home."""
+    """`TablePartitions`, read by a thread of its own: a writer does not wait for the topic, nor for
+    a broker that is away. A table that is not known yet is in its hash bucket."""
 
     def __init__(
         self, kafka: Kafka, homes: int, log: Log, signer: RecordSigner | None = None
@@ -62,11 +64,10 @@ class FollowedAssignments:
         threading.Thread(target=self._follow, name="assignments", daemon=True).start()
 
     def bucket(self, table_key: str) -> int:
-        """See `Places.bucket`."""
         return self._board.bucket(table_key)
 
     def close(self) -> None:
-        """Read no more."""
+        """Stop reading."""
         self._ended.set()
 
     def _follow(self) -> None:

@@ -60,8 +60,8 @@ MAX_POLL_MS = 300_000  # poll loops never block, so this is far away
 
 
 class KafkaPublisher:
-    """See `firnline_domain.ports.Publisher`. A worker's threads share one: each is told what became
-    of its own records."""
+    """A `Publisher` (`firnline_domain.ports`) for Kafka. A worker's threads share one: each learns
+    the outcome of its own records."""
 
     def __init__(
         self,
@@ -90,11 +90,9 @@ class KafkaPublisher:
         self._producer = Producer(client_config(kafka, own), logger=LIBRDKAFKA)
 
     def publish(self, topic: str, key: str, record: Any) -> bool:
-        """See `Publisher.publish`."""
         return self._put(topic, key, record, self._place(topic, key))
 
     def publish_encoded(self, topic: str, key: str, value: bytes) -> None:
-        """See `Publisher.publish_encoded`."""
         self._send(topic, key, value, self._place(topic, key))
 
     def _put(self, topic: str, key: str, record: Any, partition: int) -> bool:
@@ -115,7 +113,6 @@ class KafkaPublisher:
         return bucket_of(key, self._homes)
 
     def broadcast(self, topic: str, key: str, record: Any) -> bool:
-        """See `Publisher.broadcast`."""
         sent = [self._put(topic, key, record, one) for one in range(self._homes)]
         return all(sent)
 
@@ -137,8 +134,8 @@ class KafkaPublisher:
         self._failed.setdefault(sender, []).append(KafkaException(error, message.topic()))
 
     def flush(self, timeout_s: float = 30.0) -> bool:
-        """See `Publisher.flush`. A broker whose topic takes less than the topic's file says is told
-        of nothing twice: what it refuses goes aside like what was never sent."""
+        """Flush as `Publisher` does. A broker whose topic takes less than the topic's file says
+        gets nothing twice: what it refuses goes aside like what was never sent."""
         left = self._producer.flush(timeout_s)
         refused = self._refused.pop(threading.get_ident(), [])
         for letter in refused:
@@ -184,7 +181,7 @@ def _learn_partition(producer: Producer, error: KafkaException, topic: str, part
 
 
 class KafkaInbox:
-    """See `firnline_domain.ports.Inbox`."""
+    """An `Inbox` (`firnline_domain.ports`) for Kafka."""
 
     def __init__(
         self,
@@ -238,7 +235,6 @@ class KafkaInbox:
         self._leave_group = weakref.finalize(self, leaving.close)
 
     def poll(self, timeout_s: float, full: Collection[Place] = ()) -> Sequence[Delivery]:
-        """See `Inbox.poll`."""
         waits = self._starts.is_waiting
         self._pause(set(self._owned) if waits else self._owned & set(full))
         found = []
@@ -267,7 +263,6 @@ class KafkaInbox:
         self._full = full
 
     def moved(self) -> Collection[Place]:
-        """See `Inbox.moved`."""
         moved, self._moved = self._moved, set()
         return moved
 
@@ -305,13 +300,12 @@ class KafkaInbox:
         send_to_dead_letters(self._publisher, letter)
 
     def done(self, delivery: Delivery) -> None:
-        """See `Inbox.done`; a delivery of a partition that has moved on is ignored."""
+        """Mark a delivery as done; one of a partition that has moved on is ignored."""
         if mark := self._marks.get((delivery.topic, delivery.partition)):
             mark.done(delivery.offset)
             self._starts.end((delivery.topic, delivery.partition), delivery.offset)
 
     def commit(self) -> None:
-        """See `Inbox.commit`."""
         moved = {
             place: mark.committable
             for place, mark in self._marks.items()
@@ -335,7 +329,6 @@ class KafkaInbox:
         return True
 
     def note(self, text: str) -> None:
-        """See `Inbox.note`."""
         if text != self._note:
             self._note, self._noted = text, set()
         if left := self._owned - self._noted:
@@ -345,7 +338,7 @@ class KafkaInbox:
                 self._log.warning("commit_refused", error=error)
 
     def _low(self, place: Place) -> int:
-        """Where the group stands: what it has committed, or the first record."""
+        """Return where the group stands: what it has committed, or the first record."""
         if mark := self._marks.get(place):
             return mark.committable
         [found] = self._consumer.committed([TopicPartition(*place)], timeout=METADATA_S)
@@ -354,7 +347,6 @@ class KafkaInbox:
         return int(self._consumer.get_watermark_offsets(found, timeout=METADATA_S)[0])
 
     def close(self, died: bool = False) -> None:
-        """See `Inbox.close`."""
         self._died = died
         try:
             if not died:

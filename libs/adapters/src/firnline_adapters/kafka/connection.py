@@ -1,7 +1,6 @@
-"""How every client reaches Kafka: addresses and librdkafka properties, from one place.
-
-`client_config` makes the configuration of each consumer, producer and admin client of the project.
-"""
+"""Configure every client of Kafka: addresses and librdkafka properties, from one place.
+`client_config` makes the configuration of each consumer, producer and admin client of the
+project."""
 
 from __future__ import annotations
 
@@ -90,7 +89,7 @@ def client_config(kafka: Kafka, own: Mapping[str, Any] | None = None) -> dict[st
 
 
 def reader_group() -> str:
-    """Of a client that reads what it is assigned, and commits nothing."""
+    """Return the group of a client that reads what it is assigned, and commits nothing."""
     return READER_GROUPS + uuid.uuid4().hex
 
 
@@ -135,8 +134,8 @@ def _section(file: ConfigFile | None) -> str:
 
 
 def parsed(text: str, source: str) -> dict[str, str]:
-    """The pairs of a properties file: `name=value`, `#` begins a line that is a comment. Raises
-    Misconfigured."""
+    """Return the pairs of a properties file: `name=value`, `#` begins a line that is a comment.
+    Raises Misconfigured."""
     pairs: dict[str, str] = {}
     for number, line in enumerate(text.splitlines(), 1):
         name, sign, value = (part.strip() for part in line.partition("="))
@@ -152,8 +151,9 @@ def parsed(text: str, source: str) -> dict[str, str]:
 def checked(
     pairs: Mapping[str, str], source: str, environment: Mapping[str, str] = os.environ
 ) -> dict[str, str]:
-    """Properties with their references resolved. Secret ones are masked in whatever this process
-    says from now on. Raises Misconfigured, naming each that Firnline decides or nobody knows."""
+    """Return properties with their references resolved. Secret ones are masked in all output of
+    this process. Raises Misconfigured, naming each that Firnline decides or librdkafka does not
+    know."""
     wrong: list[str] = []
     found: dict[str, str] = {}
     for name, value in pairs.items():
@@ -185,8 +185,9 @@ def _instead(name: str) -> str:
 
 
 def _unknown(properties: Mapping[str, str]) -> list[str]:
-    """What librdkafka says of each that it does not take, and of all together: a client that is
-    made connects to nobody yet. One at a time, for it names the first alone."""
+    """Return librdkafka's errors for each property that it does not take, and for all together: a
+    client that is made connects to no broker yet. One at a time, because it names only the
+    first."""
     from confluent_kafka import KafkaException  # 70 ms, which few commands need
     from confluent_kafka.admin import AdminClient
 

@@ -1,4 +1,4 @@
-"""What a consumer group's coordinator is asked, while it may be moving from broker to broker."""
+"""Ask a consumer group's coordinator, while it may be moving from broker to broker."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Answer = TypeVar("Answer")
 
 
 def ask_coordinator(ask: Callable[[], Answer], wait_s: float = 15.0) -> Answer:
-    """What `ask` returns; asked again while the coordinator is on its way. Raises
+    """Return what `ask` returns; asked again while the coordinator is on its way. Raises
     KafkaException."""
     deadline = time.monotonic() + wait_s
     while True:

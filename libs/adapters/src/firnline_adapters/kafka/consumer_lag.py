@@ -1,8 +1,6 @@
-"""What a member of a consumer group has before it, by what its client has heard.
-
-Every fetch tells the client where a partition ends, so nothing is asked for it: a scrape that asks
-the broker waits for it, and a page of metrics that hangs is worse than a figure of a moment ago.
-"""
+"""Measure a consumer group's lag from what its client already has. Every fetch brings the end of a
+partition, so nothing is requested for it: a scrape that calls the broker waits for it, and a page
+of metrics that hangs is worse than a figure of a moment ago."""
 
 from __future__ import annotations
 
@@ -19,7 +17,7 @@ has come yet."""
 
 
 class ConsumerLag:
-    """Of the partitions that a consumer has been assigned."""
+    """Lag of the partitions that a consumer has been assigned."""
 
     def __init__(self, consumer: Consumer, group: str) -> None:
         self._consumer = consumer
@@ -28,14 +26,14 @@ class ConsumerLag:
         self._lags: Lags = {}
 
     def look(self, done: Callable[[], Done]) -> None:
-        """On the thread that polls, at each round. Every 5 s it asks what is `done`, and looks."""
+        """Look on the thread that polls, at each round: every 5 s, with what is `done` by then."""
         now_s = time.monotonic()
         if now_s - self._looked_s >= LOOK_S:
             self._looked_s = now_s
             self._lags = dict(self._found(done()))
 
     def measure(self) -> Lags:
-        """As of the last look, by group, topic and partition."""
+        """Return the lag as of the last look, by group, topic and partition."""
         return self._lags
 
     def _found(self, done: Done) -> Iterator[tuple[tuple[str, ...], float]]:

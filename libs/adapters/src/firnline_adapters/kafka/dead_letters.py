@@ -1,4 +1,4 @@
-"""What cannot be used goes to `dead-letters`, whole and with its reason, and is counted."""
+"""Send what cannot be used to `dead-letters`, whole and with its reason, and count it."""
 
 from __future__ import annotations
 

@@ -13,11 +13,9 @@ from firnline_adapters.records.signing import RecordSigner
 
 
 class KafkaPauseReader:
-    """See `firnline_domain.ports.PauseReader`. Without a group: each process reads the whole topic.
-
-    The topic keeps a month. That an older pause is not found is no harm: the planner has it in its
-    state, orders nothing, and what it had ordered before has long passed its deadline.
-    """
+    """A `PauseReader` (`firnline_domain.ports`) without a group: each process reads the whole
+    topic. The topic keeps a month. That an older pause is not found is no harm: the planner has it
+    in its state, orders nothing, and what it had ordered before has long passed its deadline."""
 
     def __init__(self, kafka: Kafka, signer: RecordSigner | None = None) -> None:
         """Return when everything said so far is taken in. Raises RetryLater."""
@@ -30,14 +28,11 @@ class KafkaPauseReader:
             self._board.fold(record, partition)
 
     def catch_up(self) -> None:
-        """See `PauseReader.catch_up`."""
         with self._lock:
             self._topic.catch_up()
 
     def pause(self, table_key: str | None) -> Pause | None:
-        """See `PauseReader.pause`."""
         return self._board.pause(table_key)
 
     def close(self) -> None:
-        """See `PauseReader.close`."""
         self._topic.close()

@@ -1,9 +1,8 @@
-"""Which record a process died at: found by the next life, which puts it aside after three.
+"""Find the record at which a process died: the next life puts it aside after three deaths.
 
 Some records end a process without an exception: memory, a crash in native code. The marks are kept
 where the fleet already is, as the metadata of offsets that a group of their own commits (decision
-0023): no disk, no record, and nothing per record while nobody has died.
-"""
+0023): no disk, no record, and nothing per record while nobody has died."""
 
 from __future__ import annotations
 
@@ -31,7 +30,7 @@ _LOG = Log("start_marks")
 
 
 class StartMark(NamedTuple):
-    """Of one partition. `life`: of the process that has it, "" = none. `begun`: offset of the
+    """Mark of one partition. `life`: of the process that has it, "" = none. `begun`: offset of the
     record that it has begun alone. `suspect`: of the one that `deaths` processes had begun."""
 
     life: str = ""
@@ -40,11 +39,11 @@ class StartMark(NamedTuple):
     deaths: int = 0
 
     def text(self) -> str:
-        """As it is kept."""
+        """Return the mark as it is kept."""
         return f"v1 {self.life or '-'} {self.begun} {self.suspect} {self.deaths}"
 
     def after_death(self) -> StartMark:
-        """What the next life knows."""
+        """Return the mark as the next life knows it."""
         if self.begun == NOTHING:
             return self
         died = self.deaths + 1 if self.begun == self.suspect else 1
@@ -52,7 +51,7 @@ class StartMark(NamedTuple):
 
 
 def mark_in(text: str | None) -> StartMark:
-    """What a text says; nothing where it says something else."""
+    """Parse a mark; an empty one if the text is none."""
     try:
         version, life, *numbers = (text or "").split(" ")
         begun, suspect, deaths = map(int, numbers)
@@ -62,17 +61,17 @@ def mark_in(text: str | None) -> StartMark:
 
 
 class MarkStore(Protocol):
-    """Where marks are kept between lives."""
+    """Store of marks between lives."""
 
     def read(self, places: Collection[Place]) -> Mapping[Place, StartMark]:
-        """Those that there are."""
+        """Return those marks that there are."""
 
     def write(self, marks: Mapping[Place, StartMark]) -> None:
-        """Kept when it returns."""
+        """Store marks; they are kept when it returns."""
 
 
 class KafkaMarks:
-    """In the committed offsets of the group `<group>-starts`, which has no members."""
+    """Marks in the committed offsets of the group `<group>-starts`, which has no members."""
 
     def __init__(self, kafka: Kafka, group: str) -> None:
         own = {"group.id": f"{group}-starts", "enable.auto.commit": False, "log_level": 0}
@@ -80,7 +79,7 @@ class KafkaMarks:
         weakref.finalize(self, self._consumer.close)
 
     def read(self, places: Collection[Place]) -> Mapping[Place, StartMark]:
-        """See `MarkStore.read`. Raises KafkaException."""
+        """Read marks (`MarkStore.read`). Raises KafkaException."""
         wanted = [TopicPartition(*place) for place in places]
         found = ask_coordinator(lambda: self._committed(wanted), ASK_S)
         return {(one.topic, one.partition): mark_in(one.metadata) for one in found}
@@ -93,7 +92,7 @@ class KafkaMarks:
         return found
 
     def write(self, marks: Mapping[Place, StartMark]) -> None:
-        """See `MarkStore.write`. Raises KafkaException."""
+        """Store marks (`MarkStore.write`). Raises KafkaException."""
         offsets = [
             TopicPartition(topic, partition, max(mark.begun, 0), metadata=mark.text())
             for (topic, partition), mark in marks.items()
@@ -108,18 +107,16 @@ class MemoryMarks:
         self.marks: dict[Place, StartMark] = {}
 
     def read(self, places: Collection[Place]) -> Mapping[Place, StartMark]:
-        """See `MarkStore.read`."""
         return {place: self.marks[place] for place in places if place in self.marks}
 
     def write(self, marks: Mapping[Place, StartMark]) -> None:
-        """See `MarkStore.write`."""
         self.marks.update(marks)
 
 
 class StartMarks:
-    """Of the partitions that a process has. After a life that did not end in order its records are
-    begun one at a time, each marked before, so that the next death has one cause. A store that does
-    not answer is a warning and no more: a guard must not stop what it guards."""
+    """Marks of the partitions that a process has. After a life that did not end in order its
+    records are begun one at a time, each marked before, so that the next death has one cause. A
+    store that does not answer is a warning and no more: a guard must not stop what it guards."""
 
     def __init__(self, store: MarkStore, now: Callable[[], float] = time.monotonic) -> None:
         self._store = store
@@ -155,7 +152,7 @@ class StartMarks:
         self._write(places)
 
     def give_back(self, places: Collection[Place]) -> None:
-        """In order: to another process, or at our own end."""
+        """Release partitions in order: to another process, or at our own end."""
         mine = [place for place in places if place in self._marks]
         for place in mine:
             self._marks[place] = StartMark()
@@ -163,7 +160,7 @@ class StartMarks:
         self.forget(mine)
 
     def forget(self, places: Collection[Place]) -> None:
-        """Another process has them already."""
+        """Forget partitions that another process has already."""
         for place in places:
             self._marks.pop(place, None)
             self._careful.pop(place, None)
@@ -172,17 +169,17 @@ class StartMarks:
 
     @property
     def is_careful(self) -> bool:
-        """Whether records are to be begun one at a time."""
+        """Return True if records are to be begun one at a time."""
         return bool(self._careful)
 
     @property
     def is_waiting(self) -> bool:
-        """Whether one was begun alone that is not done, and may still kill us."""
+        """Return True if one was begun alone that is not done, and may still kill the process."""
         return self._begun is not None and self._now() - self._begun[2] < ALIVE_S
 
     def begin(self, place: Place, offset: int) -> int:
-        """Mark a record, before any of it is decoded, if we are careful. How many processes have
-        died at it."""
+        """Mark a record, before any of it is decoded, if records are begun one at a time. Return
+        how many processes have died at it."""
         mark = self._marks.get(place)
         if not self._careful or mark is None:
             return 0
@@ -196,7 +193,7 @@ class StartMarks:
         return mark.deaths if mark.suspect == offset else 0
 
     def end(self, place: Place, offset: int) -> None:
-        """The record is dealt with, and we live."""
+        """Note that the record is done, and the process lives."""
         mark = self._marks.get(place)
         if mark is None or place not in self._careful:
             return
@@ -209,8 +206,8 @@ class StartMarks:
             del self._careful[place]
 
     def relax(self) -> None:
-        """Nothing was there to be read. After a while: what killed us is behind us, or has not come
-        again."""
+        """Note that nothing was there to be read. After a while the cause of the deaths is past, or
+        has not come again."""
         if self._begun is None and self._careful and self._now() - self._last > QUIET_S:
             self._careful.clear()
             self._marks = dict.fromkeys(self._marks, StartMark(self._life))

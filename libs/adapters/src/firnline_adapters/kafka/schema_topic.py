@@ -48,8 +48,8 @@ class SchemaTopic:
         self._next = 0  # offset
 
     def find(self, mark: str) -> Schema | None:
-        """Schema of a fingerprint in hexadecimal, or None where nobody has published it, or where
-        the topic cannot be read now. Never raises: it is asked because of a record that anybody may
+        """Return the schema of a fingerprint in hexadecimal, or None where none is published, or
+        where the topic cannot be read now. Never raises: it is called for records that anybody may
         have written."""
         if mark not in self._known and not self._was_missed(mark):
             self._read_news()
@@ -58,8 +58,8 @@ class SchemaTopic:
         return self._known.get(mark)
 
     def take(self, key: bytes | str | None, value: bytes | str | None, offset: int) -> None:
-        """Take one entry in; one that is no schema below its own fingerprint is passed over, which
-        a line of the log says: each entry is read once."""
+        """Take one entry in; one that is no schema below its own fingerprint is skipped and logged:
+        each entry is read once."""
         try:
             if not isinstance(key, bytes) or not isinstance(value, bytes):
                 return  # the key is no more
@@ -95,8 +95,8 @@ class SchemaTopic:
         return self._consumer
 
     def _read(self, consumer: Consumer) -> None:
-        """Take in what has come since. It holds no partition between two looks: a question to the
-        broker would wait behind a fetch that waits for news, half a second each time."""
+        """Take in what has come since. It holds no partition between two looks: a request to the
+        broker would wait behind a fetch that waits for new records, half a second each time."""
         end = consumer.get_watermark_offsets(TopicPartition(TOPIC, 0), timeout=ASK_S)[1]
         if end == self._next:
             return

@@ -85,7 +85,8 @@ class KafkaProbe:
         return f"{self._servers}: {found.str()}"
 
     def wrong(self, wanted: Mapping[str, set[AclOperation]]) -> list[str]:
-        """A line for each topic that is missing, or that we may not use. Raises KafkaException."""
+        """Return a line for each topic that is missing, or that this process may not use. Raises
+        KafkaException."""
         asked = self._admin.describe_topics(
             TopicCollection(sorted(wanted)),
             include_authorized_operations=True,
@@ -112,7 +113,7 @@ def _wrong(name: str, asked: Any, wanted: set[AclOperation]) -> Iterator[str]:
 
 
 def operations(service: str) -> dict[str, set[AclOperation]]:
-    """Topic -> what a service does there, by the topics' files."""
+    """Return topic -> what a service does there, by the topics' files."""
     found: dict[str, set[AclOperation]] = {}
     for one in all_topics():
         if service in one.read_by:

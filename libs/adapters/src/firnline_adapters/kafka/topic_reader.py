@@ -61,7 +61,7 @@ class FullTopicReader:
             raise RetryLater(f"{topic} cannot be read: {error}") from error
 
     def _partitions(self) -> set[int]:
-        """Begin with the first record of each."""
+        """Begin with the first record of each partition."""
         topics = self._consumer.list_topics(self._topic, timeout=QUIET_S).topics
         found = topics[self._topic].partitions
         if not found:

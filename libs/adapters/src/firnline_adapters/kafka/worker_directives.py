@@ -1,4 +1,4 @@
-"""What the planner wishes for its workers, read from `worker-directives` by who runs them."""
+"""Read the planner's directives for its workers from `worker-directives`."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class KafkaDirectives:
     def __init__(
         self, kafka: Kafka, group: str = DEFAULT, signer: RecordSigner | None = None
     ) -> None:
-        """Of the workers of one group. Return when everything said so far is taken in. Raises
-        RetryLater."""
+        """Read the directives for one group. Return when all that are on the topic are taken in.
+        Raises RetryLater."""
         self._group = group
         self._newest: dict[str, SizeWorkers] = {}  # by lane, bucket and group
         self._topic = FullTopicReader(kafka, TOPIC, self._take, signer)
@@ -31,7 +31,8 @@ class KafkaDirectives:
             self._newest[f"{record.lane}/{record.bucket}/{record.group}"] = record
 
     def requested_steps(self, now_ms: int) -> Steps:
-        """What holds for the heavy lane. Without an answer of the broker's, what held before."""
+        """Return what holds for the heavy lane. Without an answer of the broker's, what held
+        before."""
         self._topic.catch_up()
         return requested_steps(self._newest.values(), self._group, Lane.HEAVY, now_ms)
 

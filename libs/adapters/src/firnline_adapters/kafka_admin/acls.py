@@ -1,4 +1,4 @@
-"""What each service may do in Kafka, and no more: from the topics' files."""
+"""List what each service may do in Kafka, and no more: from the topics' files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Acl:
     operations: tuple[str, ...]
 
     def command(self, principal: str, bootstrap: str, config: str) -> str:
-        """As Kafka's own tool takes it; again it does no harm."""
+        """Return the command of Kafka's own tool; to run it again does no harm."""
         resource = "--cluster" if self.kind == "cluster" else f"--{self.kind} '{self.name}'"
         pattern = "" if self.kind == "cluster" else f" --resource-pattern-type {self.pattern}"
         operations = " ".join(f"--operation {one}" for one in self.operations)
@@ -37,7 +37,8 @@ class Acl:
 
 
 def acls(topics: Collection[Topic], app: str = "planner") -> list[Acl]:
-    """Of all services. `topics`: those of resource groups among them. `app`: the planners'."""
+    """Return the ACLs of all services. `topics`: those of resource groups among them. `app`: the
+    planners'."""
     found: set[Acl] = set()
     for one in topics:
         for service in SERVICES:

@@ -1,4 +1,5 @@
-"""How often a topic's records are kept, and how many copies must have a record before it counts."""
+"""Choose how many copies of a topic's records are kept, and how many must have a record before it
+counts."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ TIMEOUT_S = 30.0
 
 @dataclass(frozen=True)
 class Replication:
-    """Of a topic that is made."""
+    """Replication of a topic that is created."""
 
     replicas: int
     min_in_sync: int
@@ -24,12 +25,12 @@ class Replication:
 
     @property
     def config(self) -> dict[str, str]:
-        """As a topic's setting."""
+        """Return it as a topic's setting."""
         return {MIN_IN_SYNC: str(self.min_in_sync)}
 
 
 def replication(brokers: int, replicas: int | None, min_in_sync: int | None) -> Replication:
-    """What holds on so many brokers; None = not said. Raises Misconfigured."""
+    """Return what holds on so many brokers; None = not set. Raises Misconfigured."""
     if replicas is not None and not 1 <= replicas <= brokers:
         raise Misconfigured(
             f"{REPLICAS.variable}={replicas}: write 1 to {brokers}, the cluster has {brokers} "
@@ -55,6 +56,6 @@ def replication(brokers: int, replicas: int | None, min_in_sync: int | None) -> 
 def replication_here(
     admin: AdminClient, replicas: int | None, min_in_sync: int | None
 ) -> Replication:
-    """What holds on this cluster. Raises Misconfigured, KafkaException."""
+    """Return what holds on this cluster. Raises Misconfigured, KafkaException."""
     brokers = len(admin.list_topics(timeout=TIMEOUT_S).brokers)
     return replication(brokers, replicas, min_in_sync)

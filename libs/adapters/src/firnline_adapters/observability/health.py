@@ -40,7 +40,7 @@ class _Need:
 
 
 class Health:
-    """What a service needs, and whether it has begun to serve."""
+    """Dependencies of a service, and whether it has begun to serve."""
 
     def __init__(self) -> None:
         self._needs: dict[str, _Need] = {}
@@ -48,23 +48,23 @@ class Health:
         self._began = False
 
     def needs(self, name: str, check: Check) -> None:
-        """Not ready while `check` raises."""
+        """Add a dependency: not ready while `check` raises."""
         self._needs[name] = _Need(check, is_needed=True)
 
     def uses(self, name: str, check: Check) -> None:
-        """Shown, and done without."""
+        """Add a dependency that is shown, and that the service does without."""
         self._needs[name] = _Need(check, is_needed=False)
 
     def began(self) -> None:
-        """It serves."""
+        """Note that the service serves."""
         self._began = True
 
     def ended(self) -> None:
-        """It takes no more."""
+        """Note that the service takes no more."""
         self._began = False
 
     def report(self) -> tuple[bool, dict[str, str]]:
-        """(Is ready, what each has answered)."""
+        """Return (is ready, what each has answered)."""
         with self._asking:
             answers = {name: _answer(need) for name, need in self._needs.items()}
         ready = all(answers[name] == OK for name, need in self._needs.items() if need.is_needed)
@@ -127,7 +127,7 @@ def serve(address: Address, health: Health = HEALTH) -> None:
 
 
 def application(health: Health) -> Callable[..., Iterable[bytes]]:
-    """The three pages."""
+    """Return the WSGI application with the three pages."""
     metrics: Any = make_wsgi_app()
 
     def answer(environ: dict[str, Any], start: Any) -> Iterable[bytes]:

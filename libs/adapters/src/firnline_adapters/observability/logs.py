@@ -35,11 +35,11 @@ class Log:
         self._logger = logging.getLogger(f"firnline.{service}")
 
     def info(self, action: str, *, table: TableName | None = None, **facts: Any) -> None:
-        """Something happened as it should."""
+        """Log that something happened as it should."""
         self._write(logging.INFO, action, table, facts)
 
     def warning(self, action: str, *, table: TableName | None = None, **facts: Any) -> None:
-        """Something went wrong and was dealt with."""
+        """Log that something went wrong and was dealt with."""
         self._write(logging.WARNING, action, table, facts)
 
     def error(
@@ -50,7 +50,7 @@ class Log:
         table: TableName | None = None,
         **facts: Any,
     ) -> None:
-        """Something went wrong that a person should see; `error` adds its traceback."""
+        """Log that something went wrong that an operator should see; `error` adds its traceback."""
         self._write(logging.ERROR, action, table, facts, error)
 
     def _write(

@@ -315,7 +315,7 @@ class Metric:
 
     @property
     def scraped(self) -> str:
-        """Its name at Prometheus."""
+        """Return its name in Prometheus."""
         return f"firnline_{self.name}" + ("_total" if self.kind == "counter" else "")
 
 

@@ -69,21 +69,22 @@ class _AtScrape(Collector):
         self._measuring = threading.Lock()
 
     def add(self, measure: Measure) -> None:
-        """Ask it, too, from now on."""
+        """Call the measure at each scrape from now on."""
         with self._measuring:
             self._measures.append(measure)
 
     def remove(self, measure: Measure) -> None:
-        """Returns when it is not being asked any more: what it asks may be closed then."""
+        """Stop calling the measure. When this returns it is not running any more: what it reads may
+        be closed then."""
         with self._measuring:
             self._measures.remove(measure)
 
     def describe(self) -> list[Metric]:
-        """Nothing is measured before somebody asks."""
+        """Return nothing: no measure is called before a scrape."""
         return []
 
     def collect(self) -> Iterator[Metric]:
-        """As the library asks for it."""
+        """Yield the metrics; the library calls it."""
         family = GaugeMetricFamily(
             f"firnline_{self._metric.name}", self._metric.meaning, labels=list(self._metric.labels)
         )
@@ -99,8 +100,8 @@ _at_scrape: dict[str, _AtScrape] = {}
 
 @contextmanager
 def measured(name: str, measure: Measure) -> Iterator[None]:
-    """Meanwhile a gauge of AT_SCRAPE is what `measure` finds, which is called on a thread of the
-    server that shows the metrics, and raises nothing."""
+    """Set a gauge of AT_SCRAPE meanwhile to what `measure` returns, which is called on a thread of
+    the server that shows the metrics, and raises nothing."""
     with _making:
         if name not in _at_scrape:
             _at_scrape[name] = _AtScrape(name)

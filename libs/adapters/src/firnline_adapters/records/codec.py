@@ -47,8 +47,8 @@ def kinds_of(topic: str) -> frozenset[str] | None:
 
 
 def expected(topic: str, record: Any) -> Any:
-    """The record, where it may be on that topic. Raises PoisonousRecord: a kind of record that is
-    believed on one topic must not come by another, which others may write."""
+    """Return the record, if its kind may be on that topic. Raises PoisonousRecord: a kind of record
+    that is believed on one topic must not come by another, which others may write."""
     kinds, name = kinds_of(topic), type(record).__name__
     if kinds is not None and name not in kinds:
         raise PoisonousRecord(
@@ -58,8 +58,8 @@ def expected(topic: str, record: Any) -> Any:
 
 
 def encode(record: Any) -> bytes:
-    """Bytes of a domain record, its words for people without secrets: they quote exceptions, and
-    everybody reads the topics. Raises ValueError where it does not fit its schema."""
+    """Encode a domain record; its free text is without secrets, because it quotes exceptions and
+    everybody can read the topics. Raises ValueError where it does not fit its schema."""
     plain = to_plain(record)
     for name in _WORDS:
         if isinstance(text := plain.get(name), str):
@@ -87,8 +87,8 @@ class RecordCodec:
         self._lookup = lookup
 
     def decode(self, data: bytes | None) -> Any:
-        """A value of `firnline_domain`. Raises PoisonousRecord with a reason code, whatever the
-        bytes are, and nothing else."""
+        """Return a value of `firnline_domain`. Raises PoisonousRecord with a reason code, whatever
+        the bytes are, and nothing else."""
         if data is None:
             raise PoisonousRecord("empty_record", "the record has no value")
         try:

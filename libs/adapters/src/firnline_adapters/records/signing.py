@@ -44,7 +44,7 @@ Headers = Iterable[tuple[str, bytes | str | None]]
 
 @dataclass(frozen=True, kw_only=True)
 class SigningSettings:
-    """What every service is told of signatures."""
+    """Settings for signatures, which every service has."""
 
     signing_keys: str = setting(
         VARIABLE,
@@ -71,13 +71,13 @@ class RecordSigner:
         self._now_ms = now_ms
 
     def ageless(self) -> RecordSigner:
-        """For who reads topics from their beginning and acts on nothing."""
+        """Return a signer for readers of topics from their beginning, that act on nothing."""
         return RecordSigner(self.keys, None, self._now_ms)
 
     def headers(
         self, topic: str, partition: int, key: bytes | None, value: bytes | None
     ) -> list[tuple[str, bytes]]:
-        """What a record is sent with: its producer's version, and a signature where one is due."""
+        """Return a record's headers: its producer's version, and a signature where one is due."""
         parts = _parts(topic, partition, key, value)
         signature = None if topic in unsigned() else self.keys.sign(self._now_ms(), *parts)
         if signature is None:
@@ -92,7 +92,7 @@ class RecordSigner:
         value: bytes | str | None,
         headers: Headers | None,
     ) -> None:
-        """Return where the fleet has sent this record to this place. Raises SignatureRefused."""
+        """Return if the fleet has sent this record to this place. Raises SignatureRefused."""
         if topic in unsigned() or not self.keys.signs:
             return
         parts = _parts(topic, partition, _bytes(key), _bytes(value))
@@ -109,19 +109,19 @@ class RecordSigner:
 
 @cache
 def _expiring(topic: str) -> str | None:
-    """The topic, without its resource group, where its records are believed for a time; else None.
+    """Return the topic, without its resource group, if its records are valid for a time; else None.
     Asked with every record of it."""
     name = topic.partition(BEFORE_GROUP)[0]
     return name if name in topics.topics_with(topics.Signature.EXPIRES) else None
 
 
 def unsigned() -> frozenset[str]:
-    """Topics whose records nobody signs."""
+    """Return the topics whose records are never signed."""
     return topics.topics_with(topics.Signature.NONE)
 
 
 def _parts(topic: str, partition: int, key: bytes | None, value: bytes | None) -> tuple[bytes, ...]:
-    """No value (a tombstone) is not an empty one."""
+    """Return what is signed. No value (a tombstone) is not an empty one."""
     place = (PURPOSE, topic.encode(), str(partition).encode(), key or b"")
     return place if value is None else (*place, value)
 
@@ -131,21 +131,22 @@ def _bytes(text: bytes | str | None) -> bytes | None:
 
 
 def _read(headers: Headers | None) -> Signature | None:
-    """The last one of that name; None where it is none that we could have written."""
+    """Return the last signature header; None where it is none that the fleet could have written."""
     found = [value for name, value in headers or () if name == HEADER]
     text = _bytes(found[-1]) if found else None
     return read_signature((text or b"").decode(errors="replace"))
 
 
 def signer_of(settings: SigningSettings) -> RecordSigner:
-    """As a service was told. Raises Misconfigured: nothing runs unsigned by mistake."""
+    """Return the signer of a service's settings. Raises Misconfigured: nothing runs unsigned by
+    mistake."""
     if settings.signing_keys.lower() == "off":
         return RecordSigner(Keyring())
     return RecordSigner(keys_of(_text(settings.signing_keys)), int(MAX_AGE_H * HOUR_MS))
 
 
 def _text(given: str) -> str:
-    """The keys. An error never quotes what was given: it may be a key without its ID."""
+    """Return the keys. An error never quotes the setting: it may be a key without its ID."""
     if not given:
         raise Misconfigured(
             "no signing key: write a line `ID:HEX` into a file that only the services can read "
@@ -186,14 +187,14 @@ def keys_of(text: str) -> Keyring:
 
 
 def signer_at(environment: Mapping[str, str]) -> RecordSigner:
-    """As an environment says. Raises Misconfigured."""
+    """Return the signer of an environment. Raises Misconfigured."""
     return signer_of(from_environment(SigningSettings, environment))
 
 
 @cache
 def signer_here() -> RecordSigner:
-    """As this process's environment says, for who is given no other: nobody forgets to sign. Raises
-    Misconfigured."""
+    """Return the signer of this process's environment, where no other is given, so that nothing is
+    left unsigned. Raises Misconfigured."""
     return signer_at(os.environ)
 
 

@@ -40,7 +40,8 @@ return 0
 
 
 class RedisLeases:
-    """See `firnline_domain.ports.Leases`. Methods raise redis.RedisError when Redis is away."""
+    """`Leases` (`firnline_domain.ports`) in Redis. Methods raise redis.RedisError when Redis is
+    away."""
 
     def __init__(self, client: redis.Redis) -> None:
         self._client = client
@@ -49,21 +50,17 @@ class RedisLeases:
         self._release = client.register_script(_RELEASE)
 
     def acquire(self, name: str, owner: str, ttl_s: float, note: str = "") -> bool:
-        """See `Leases.acquire`."""
         return bool(self._acquire(keys=[PREFIX + name], args=[owner, int(ttl_s * 1000), note]))
 
     def renew(self, name: str, owner: str, ttl_s: float, note: str | None = None) -> bool:
-        """See `Leases.renew`."""
         kept = "0" if note is None else "1"
         args = [owner, str(int(ttl_s * 1000)), note or "", kept]
         return bool(self._renew(keys=[PREFIX + name], args=args))
 
     def release(self, name: str, owner: str) -> None:
-        """See `Leases.release`."""
         self._release(keys=[PREFIX + name], args=[owner])
 
     def notes(self, prefix: str) -> dict[str, str]:
-        """See `Leases.notes`."""
         names = sorted(self._client.scan_iter(match=f"{PREFIX}{prefix}*", count=500))
         values = self._client.mget(names) if names else []
         return {

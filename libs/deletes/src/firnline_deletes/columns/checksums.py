@@ -23,7 +23,7 @@ SUMS = 1 << 64  # they are modulo this
 
 @dataclass(frozen=True)
 class KeySums:
-    """Of the rows that were read, and of those among them that were left out."""
+    """Checksums of the rows that were read, and of those among them that were left out."""
 
     read: int = 0
     masked: int = 0
@@ -36,12 +36,12 @@ NO_SUMS = KeySums()
 
 
 def checksum(columns: Sequence[pa.Array]) -> int:
-    """Of all rows of these columns; 0 without columns."""
+    """Return the checksum of all rows of these columns; 0 without columns."""
     return _sum(index_values(columns)) if columns else 0
 
 
 def key_sums(hashes: Hashes, keep: Mask | None) -> KeySums:
-    """Of rows by their index values, and of those that are not kept; None = all are."""
+    """Sum rows by their index values, and those that are not kept; None = all are."""
     dead = hashes[:0] if keep is None else hashes[np.flatnonzero(~keep)]
     return KeySums(_sum(hashes), _sum(dead))
 
@@ -54,14 +54,15 @@ class Leaves:
 
     @classmethod
     def of(cls, schema: pa.Schema, ids: Sequence[int]) -> Leaves:
-        """Raises ValueError where the schema has no such field."""
+        """Find the leaf columns of these field ids. Raises ValueError where the schema has no such
+        field."""
         paths = [path for number in ids if (path := leaf_path(schema, number)) is not None]
         if len(paths) < len(ids):
             raise ValueError(f"a column of {list(ids)} is not in the schema")
         return cls(paths)
 
     def checksum(self, table: pa.Table) -> int:
-        """Of all rows of a table; its columns may be dictionaries."""
+        """Return the checksum of all rows of a table; its columns may be dictionaries."""
         tops = sorted({path[0] for path in self.paths})
         found = (
             checksum([_leaf(batch.column(tops.index(path[0])), path[1:]) for path in self.paths])
@@ -71,7 +72,8 @@ class Leaves:
 
 
 def _leaf(column: pa.Array, path: Sequence[int]) -> pa.Array:
-    """NULL where a struct on the way is; of an extension type what it is stored as."""
+    """Return a leaf's values, NULL where a struct on the way is; of an extension type its
+    storage."""
     if path:
         column = pc.struct_field(column, list(path))
     return column.storage if isinstance(column.type, pa.BaseExtensionType) else column

@@ -43,7 +43,8 @@ def indices_by_id(fields: Iterable[pa.Field], place: str, partly: bool = False) 
 
 
 def children(kind: pa.DataType) -> list[pa.Field]:
-    """The fields one level below a nested type: struct members, list element, map key and value."""
+    """Return the fields one level below a nested type: struct members, list element, map key and
+    value."""
     if pa.types.is_struct(kind):
         return [kind.field(i) for i in range(kind.num_fields)]
     if pa.types.is_map(kind):
@@ -93,7 +94,8 @@ def _walk(fields: list[pa.Field], number: int) -> tuple[int, ...] | None:
 
 
 def normal(kind: pa.DataType) -> pa.DataType:
-    """The same logical type in one Arrow spelling: 32-bit offsets, uuid as 16 bytes, no views."""
+    """Return the same logical type in one Arrow spelling: 32-bit offsets, uuid as 16 bytes, no
+    views."""
     if isinstance(kind, pa.UuidType):
         return UUID_STORAGE
     if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):

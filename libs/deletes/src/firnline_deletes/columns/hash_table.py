@@ -23,7 +23,8 @@ _LAST = np.uint64(2**64 - 1)  # value of an empty slot: greater than, or equal t
 
 @dataclass(frozen=True)
 class Layout:
-    """Where sorted distinct keys go: key i to slot `slots[i]` of `size`; `homes` scales values."""
+    """Slots of sorted distinct keys: key i goes to slot `slots[i]` of `size`; `homes` scales
+    values."""
 
     slots: Rows
     homes: int
@@ -57,14 +58,14 @@ class HashTable:
 
     @classmethod
     def filled(cls, values: Hashes, codes: Codes, layout: Layout) -> HashTable:
-        """`values` ascending, with their codes."""
+        """Build a table of `values`, ascending, with their codes."""
         index = np.full(layout.size, _LAST, dtype=np.uint64)
         placed = np.zeros(layout.size, dtype=np.int32)
         index[layout.slots], placed[layout.slots] = values, codes
         return cls(index, placed, layout.homes, not (values[1:] == values[:-1]).any())
 
     def find(self, values: Hashes) -> tuple[Rows, Rows]:
-        """(rows, slots): pairs of a row of `values` and a slot that has its value."""
+        """Return (rows, slots): pairs of a row of `values` and a slot that has its value."""
         pairs = list(self._rounds(values))
         return np.concatenate([rows for rows, _ in pairs]), np.concatenate([at for _, at in pairs])
 

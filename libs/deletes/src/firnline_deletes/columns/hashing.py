@@ -32,7 +32,8 @@ def is_narrow(kind: pa.DataType) -> bool:
 
 
 def decides(columns: Sequence[pa.Array]) -> bool:
-    """Equal index values of these columns are equal keys: one narrow column without NULL."""
+    """Return True if equal index values of these columns are equal keys: one narrow column without
+    NULL."""
     return len(columns) == 1 and is_narrow(columns[0].type) and columns[0].null_count == 0
 
 
@@ -58,14 +59,14 @@ def _block(columns: Sequence[pa.Array], distinct: Sequence[Hashes | None]) -> Ha
 
 
 def _distinct(column: pa.Array) -> Hashes | None:
-    """Of a dictionary: each value is hashed once, and NULL at the end."""
+    """Hash each value of a dictionary once, and NULL at the end."""
     if not pa.types.is_dictionary(column.type):
         return None
     return np.append(_column(column.dictionary, None), NULL)
 
 
 def _column(column: pa.Array, distinct: Hashes | None) -> Hashes:
-    """A fresh array, NULL where the row is null."""
+    """Return a fresh array of hashes, NULL where the row is null."""
     if distinct is not None:
         codes = pc.fill_null(column.indices, len(distinct) - 1)
         found: Hashes = distinct.take(codes.to_numpy(zero_copy_only=False))
@@ -83,7 +84,7 @@ def _column(column: pa.Array, distinct: Hashes | None) -> Hashes:
 
 
 def integers(column: pa.Array) -> Hashes:
-    """Values of a narrow column, 0 where NULL. Perhaps a view: not to be written to."""
+    """Return the values of a narrow column, 0 where NULL. Perhaps a view: not to be written to."""
     kind = column.type
     if pa.types.is_boolean(kind):
         whole = column.cast(pa.uint8())
@@ -96,7 +97,7 @@ def integers(column: pa.Array) -> Hashes:
 
 
 def _fixed(column: pa.Array, width: int) -> Hashes:
-    """Fixed-width bytes (decimal, fixed, uuid, packed strings)."""
+    """Hash fixed-width bytes (decimal, fixed, uuid, packed strings)."""
     rows = len(column)
     raw = np.frombuffer(column.buffers()[1], dtype=np.uint8)
     raw = raw[column.offset * width : (column.offset + rows) * width]
@@ -104,7 +105,7 @@ def _fixed(column: pa.Array, width: int) -> Hashes:
 
 
 def parts(column: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
-    """Offsets (one more than rows) and bytes of a string or binary column."""
+    """Return offsets (one more than rows) and bytes of a string or binary column."""
     large = pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type)
     _, offset_buffer, data_buffer = column.buffers()
     raw = np.frombuffer(offset_buffer or b"", dtype=np.int64 if large else np.int32)
@@ -123,7 +124,7 @@ _30, _27, _31 = (np.uint64(bits) for bits in (30, 27, 31))
 
 
 def mixed(values: Words) -> Words:
-    """splitmix64's finaliser: a bijection, so one word never collides with another."""
+    """Apply splitmix64's finaliser: a bijection, so one word never collides with another."""
     shifted = values >> _30
     values = values ^ shifted
     values *= _MUL
@@ -164,7 +165,7 @@ def hash_fixed(data: Bytes, rows: int, width: int) -> Words:
 
 
 def _strided(data: Bytes, rows: int, width: int, at: int) -> Words:
-    """The 8 bytes at one place of every value."""
+    """Return the 8 bytes at one place of every value."""
     return np.ndarray((rows,), "<u8", data, offset=at, strides=(width,))
 
 
@@ -195,7 +196,7 @@ def _last_words(data: Bytes, ends: Places, rest: Places) -> Words:
 
 
 def _windows(data: Bytes) -> Words:
-    """Every unaligned 8 bytes."""
+    """Return every unaligned 8 bytes."""
     return np.ndarray((len(data) - _WORD + 1,), "<u8", data, strides=(1,))
 
 
@@ -215,7 +216,7 @@ def _add_words(state: Words, data: Bytes, starts: Places, full: Places) -> None:
 
 
 def _rest_of_long(data: Bytes, start: int, full: int) -> np.uint64:
-    """What is left of a value whose first words are in already."""
+    """Hash what is left of a value whose first words are in already."""
     number = np.arange(_LONG, full)
     found = np.frombuffer(data, "<u8", len(number), start + _WORD * _LONG)
     total: np.uint64 = (found * _OF_WORDS.take(number, mode="wrap")).sum(dtype=np.uint64)

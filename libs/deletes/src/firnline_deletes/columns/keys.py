@@ -39,10 +39,10 @@ class KeyField:
 
 
 def canonical(fields: Sequence[KeyField]) -> tuple[KeyField, ...]:
-    """Key columns in id order, so that one set never depends on a file's order (Iceberg #13873).
+    """Return key columns in id order, so that one set never depends on a file's order (Iceberg
+    #13873).
 
-    Refused: float_key, key_type.
-    """
+    Refused: float_key, key_type."""
     for field in fields:
         if pa.types.is_floating(field.type):
             raise Refused("float_key", f"field id {field.id}: {field.type}")
@@ -52,7 +52,7 @@ def canonical(fields: Sequence[KeyField]) -> tuple[KeyField, ...]:
 
 
 def legal(kind: pa.DataType) -> bool:
-    """Types of equality columns."""
+    """Return True for types of equality columns."""
     t = pa.types
     return bool(
         t.is_boolean(kind)
@@ -68,7 +68,7 @@ def legal(kind: pa.DataType) -> bool:
 
 
 def proving(target: TargetSchema) -> list[KeyField]:
-    """The columns of `TargetSchema.proved`, and the structs that they lie in."""
+    """Return the columns of `TargetSchema.proved`, and the structs that they lie in."""
     structs = {target.structs[number] for number in target.proved if number in target.structs}
     return [
         *(KeyField(number, _type_of(target.columns, number)) for number in target.proved),
@@ -106,16 +106,16 @@ class KeyReader:
         self._batch_paths: dict[int, tuple[int, ...] | None] = {}
 
     def missing(self) -> list[int]:
-        """Ids of key columns that the file does not have."""
+        """Return the ids of key columns that the file does not have."""
         return [number for number, path in self._paths.items() if path is None]
 
     @property
     def columns(self) -> list[str]:
-        """Dotted names of the columns to read; none if the file has no key column."""
+        """Return dotted names of the columns to read; none if the file has no key column."""
         return self._columns
 
     def batches(self, rows: int, groups: Sequence[int]) -> Iterator[dict[int, pa.Array]]:
-        """Per batch of at most `rows` rows: field id -> array, in the row groups' order."""
+        """Read batches of at most `rows` rows: field id -> array, in the row groups' order."""
         if not self._columns:
             for group in groups:
                 yield from self.absent(rows, self._file.metadata.row_group(group).num_rows)
@@ -126,7 +126,7 @@ class KeyReader:
             yield self.arrays(batch)
 
     def arrays(self, batch: pa.RecordBatch) -> dict[int, pa.Array]:
-        """Field id -> array of a batch that was read with `columns`."""
+        """Return field id -> array of a batch that was read with `columns`."""
         if not self._batch_paths:  # a batch has fewer columns than the file, so other positions
             schema = self._target.identified(batch.schema)
             self._batch_paths = _paths(schema, self._keys)
@@ -138,7 +138,7 @@ class KeyReader:
         }
 
     def absent(self, rows: int, of: int) -> Iterator[dict[int, pa.Array]]:
-        """`of` rows of a file without any key column, in batches of at most `rows`."""
+        """Return `of` rows of a file without any key column, in batches of at most `rows`."""
         for start in range(0, of, rows):
             size = min(of - start, rows)
             yield {key.id: self._absent(size, key, {}) for key in self._keys}
@@ -182,7 +182,7 @@ def _paths(schema: pa.Schema, keys: Sequence[KeyField]) -> dict[int, tuple[int, 
 
 
 def _outermost(paths: Iterable[tuple[int, ...] | None]) -> list[tuple[int, ...]]:
-    """What is to be read: a struct only where nothing inside it is."""
+    """Return what is to be read: a struct only where nothing inside it is."""
     found = [path for path in paths if path is not None]
     return [p for p in found if not any(q != p and q[: len(p)] == p for q in found)]
 
@@ -194,11 +194,11 @@ def as_kind(column: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def promotes(old: pa.DataType, new: pa.DataType) -> bool:
-    """The spec's type promotions: int -> long, float -> double, decimal(P, S) -> (P+, S).
+    """Return True for the spec's type promotions: int -> long, float -> double, decimal(P, S) ->
+    (P+, S).
 
     And the 8- and 16-bit integers of other writers. Not their milliseconds: Spark's reader takes
-    these for microseconds where Iceberg's generic one does not (1.12.0).
-    """
+    these for microseconds where Iceberg's generic one does not (1.12.0)."""
     if pa.types.is_decimal(old) and pa.types.is_decimal(new):
         return bool(old.scale == new.scale and old.precision <= new.precision)
     return new in _WIDER.get(old, ())

@@ -28,7 +28,8 @@ NameMapping = Mapping[str, MappedField]
 
 
 def parse(text: str) -> NameMapping:
-    """The property's JSON. Raises ValueError, KeyError, TypeError where it is not a mapping."""
+    """Parse the property's JSON. Raises ValueError, KeyError, TypeError where it is not a
+    mapping."""
     return _fields(json.loads(text))
 
 
@@ -41,12 +42,13 @@ def _fields(listed: Iterable[Mapping[str, Any]]) -> NameMapping:
 
 
 def has_ids(fields: Iterable[pa.Field]) -> bool:
-    """Whether any field at any level has an id; then no mapping is used (`hasIds` in Java)."""
+    """Return True if any field at any level has an id; then no mapping is used (`hasIds` in
+    Java)."""
     return any(field_id(f) is not None or has_ids(children(f.type)) for f in fields)
 
 
 def named(schema: pa.Schema, mapping: NameMapping) -> pa.Schema:
-    """The same schema with the ids of the mapping."""
+    """Return the same schema with the ids of the mapping."""
     return pa.schema(_named(list(schema), [f.name for f in schema], mapping))
 
 
@@ -64,7 +66,8 @@ def _field(field: pa.Field, mapped: MappedField | None) -> pa.Field:
 
 
 def _type(kind: pa.DataType, below: NameMapping) -> pa.DataType:
-    """A list's child is `element`, a map's are `key` and `value`, whatever the file calls them."""
+    """Map a nested type: a list's child is `element`, a map's are `key` and `value`, whatever the
+    file calls them."""
     members = children(kind)
     if pa.types.is_struct(kind):
         return pa.struct(_named(members, [member.name for member in members], below))

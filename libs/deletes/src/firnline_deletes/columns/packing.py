@@ -17,8 +17,8 @@ _WIDE = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}
 
 
 def packed(column: pa.Array) -> pa.Array:
-    """The same values, without a copy; a column of other types, with NULLs or of several lengths
-    stays what it is."""
+    """Return the same values as fixed-width ones, without a copy; a column of other types, with
+    NULLs or of several lengths stays what it is."""
     if not is_varlen(column.type) or column.null_count or not len(column):
         return column
     offsets, data = parts(column)
@@ -30,8 +30,8 @@ def packed(column: pa.Array) -> pa.Array:
 
 
 def joined(parts: Sequence[pa.Array], kind: pa.DataType) -> pa.Array:
-    """One array of a key's `kind`, packed if all parts are, and alike; else with 64-bit offsets,
-    for a set may hold more than 2 GiB of strings."""
+    """Join arrays of a key's `kind` into one, packed if all parts are, and alike; else with 64-bit
+    offsets, because a set may hold more than 2 GiB of strings."""
     filled = [part for part in parts if len(part)]
     common = {part.type for part in filled}
     wanted = common.pop() if len(common) == 1 else _WIDE.get(kind, kind)
@@ -41,7 +41,7 @@ def joined(parts: Sequence[pa.Array], kind: pa.DataType) -> pa.Array:
 
 
 def unpacked(part: pa.Array, kind: pa.DataType) -> pa.Array:
-    """In a type that holds strings of any length, or as it is."""
+    """Return the column in a type that holds strings of any length, or as it is."""
     if part.type == kind:
         return part
     if pa.types.is_fixed_size_binary(part.type):
@@ -50,12 +50,12 @@ def unpacked(part: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def plain(column: pa.Array) -> pa.Array:
-    """Without dictionary encoding."""
+    """Return the column without dictionary encoding."""
     return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
 
 
 def equal(mine: pa.Array, theirs: pa.Array) -> Mask:
-    """Row by row, NULL = NULL, whatever form the two columns of one key have."""
+    """Compare row by row, NULL = NULL, whatever form the two columns of one key have."""
     if mine.type != theirs.type:
         mine, theirs = _alike(mine), _alike(theirs)
     same = pc.fill_null(pc.equal(mine, theirs), False)
@@ -69,7 +69,7 @@ def _alike(column: pa.Array) -> pa.Array:
 
 
 def mask(booleans: Any) -> Mask:
-    """As NumPy."""
+    """Return the booleans as a NumPy array."""
     found: Mask = booleans.to_numpy(zero_copy_only=False)
     return found
 

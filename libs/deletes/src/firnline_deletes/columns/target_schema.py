@@ -1,4 +1,4 @@
-"""What every file of a scope is brought to: the table's columns, and values for missing ones."""
+"""Target of every file of a scope: the table's columns, and values for missing ones."""
 
 from __future__ import annotations
 
@@ -38,11 +38,12 @@ class TargetSchema:
 
     @property
     def written(self) -> pa.Schema:
-        """The schema of outputs: Spark appends the two columns of row lineage in this order."""
+        """Return the schema of outputs: Spark appends the two columns of row lineage in this
+        order."""
         return pa.schema([*self.columns, *LINEAGE]) if self.lineage else self.columns
 
     def identified(self, schema: pa.Schema) -> pa.Schema:
-        """A file's schema with its field ids: its own, or those of the name mapping."""
+        """Return a file's schema with its field ids: its own, or those of the name mapping."""
         if self.names is None or has_ids(schema):
             return schema
         return named(schema, self.names)

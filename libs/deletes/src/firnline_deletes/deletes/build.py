@@ -63,7 +63,7 @@ def read(
     open_file: Open,
     rows: int = _READ_ROWS,
 ) -> Iterator[Keys]:
-    """Batches of at most `rows` rows. `sequences`, ascending, is what the codes count."""
+    """Read batches of at most `rows` rows. `sequences`, ascending, is what the codes count."""
     for file in files:
         code = sequences.index(file.sequence_number) + 1
         with open_parquet(open_file, file.path) as parquet:
@@ -76,8 +76,8 @@ def read(
 
 
 def fold(batches: Iterable[Keys], keys: tuple[KeyField, ...], rows: int | None = None) -> Keys:
-    """Distinct keys of all batches, each with its highest code. What waits to be hash_varlen is at
-    most `rows` rows, or as many as there are distinct keys."""
+    """Return the distinct keys of all batches, each with its highest code. What waits to be
+    hash_varlen is at most `rows` rows, or as many as there are distinct keys."""
     pending, waiting = [_none(keys)], 0
     for batch in batches:
         pending.append(batch)

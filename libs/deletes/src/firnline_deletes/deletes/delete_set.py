@@ -30,11 +30,10 @@ _ABOUT, _KEYS = b"firnline.set", b"firnline.keys"
 
 
 def identity(scope: str, keys: Sequence[KeyField], files: Iterable[SequencedFile]) -> str:
-    """What a set *is*: scope, key ids and types, and the exact list of delete files (stale-set
-    hazard, H9).
+    """Identify a set by its content: scope, key ids and types, and the exact list of delete files
+    (stale-set hazard, H9).
 
-    `scope` names table key, spec and partition; two lists that differ in one file never share.
-    """
+    `scope` names table key, spec and partition; two lists that differ in one file never share."""
     what = {
         "scope": scope,
         "keys": [[key.id, str(key.type)] for key in canonical(keys)],
@@ -66,19 +65,20 @@ class DeleteSet:
 
     @property
     def highest(self) -> int:
-        """The highest sequence number of any key; below every data file's if the set is empty."""
+        """Return the highest sequence number of any key; below every data file's if the set is
+        empty."""
         return self.sequences[-1] if self.sequences else -1
 
     @property
     def probed(self) -> tuple[int, ...]:
-        """Ids of the columns whose index value is looked up."""
+        """Return the ids of the columns whose index value is looked up."""
         return tuple(key.id for key in self.keys if key.id not in self.constants)
 
     def dead(
         self, rows: Mapping[int, pa.Array], data_sequence: int, known: Hashes | None = None
     ) -> Mask:
-        """True for each row whose key was deleted after `data_sequence`. `rows`: id -> array.
-        `known`: index values of the columns `probed`, where somebody has them already."""
+        """Return True for each row whose key was deleted after `data_sequence`. `rows`: id ->
+        array. `known`: index values of the columns `probed`, where somebody has them already."""
         result = np.zeros(len(rows[self.keys[0].id]), dtype=np.bool_)
         after = int(np.searchsorted(self.sequences, data_sequence, side="right"))
         if after < len(self.sequences):
@@ -91,7 +91,7 @@ class DeleteSet:
     def _dead(
         self, rows: Mapping[int, pa.Array], known: Hashes | None, after: int, result: Mask
     ) -> None:
-        """Marks in `result` what has a code above `after`."""
+        """Mark in `result` what has a code above `after`."""
         probe = {number: packed(rows[number]) for number in self.probed}
         values = index_values(list(probe.values())) if known is None else known
         found, slots = self.slots.find(values)
@@ -115,7 +115,8 @@ class DeleteSet:
         result[rows] = True
 
     def write(self, path: Path) -> None:
-        """Publish: written beside the target and renamed, so a reader never sees half a set."""
+        """Publish the set: written beside the target and renamed, so a reader never sees half a
+        set."""
         names = [INDEX, CODE, *(str(number) for number in self.columns)]
         arrays = [pa.array(self.slots.index), pa.array(self.slots.codes), *self.columns.values()]
         batch = pa.RecordBatch.from_arrays(arrays, names=names)
@@ -173,7 +174,7 @@ def of_keys(
     codes: Codes,
     sequences: tuple[int, ...],
 ) -> DeleteSet:
-    """From distinct keys and the codes of their highest sequence numbers."""
+    """Build a set from distinct keys and the codes of their highest sequence numbers."""
     constants = _constants(keys, columns)
     kept = {k.id: c for k, c in zip(keys, columns, strict=True) if k.id not in constants}
     null_code = EMPTY
@@ -189,7 +190,7 @@ def of_keys(
 
 
 def _constants(keys: Sequence[KeyField], columns: Sequence[pa.Array]) -> dict[int, pa.Array]:
-    """Columns with one value and no NULL throughout; one column always stays a key."""
+    """Return the columns with one value and no NULL throughout; one column always stays a key."""
     found: dict[int, pa.Array] = {}
     for key, column in zip(keys, columns, strict=True):
         if len(found) < len(keys) - 1 and _one_value(column):
@@ -217,8 +218,8 @@ def _without_null(
 def _spread(
     columns: Mapping[int, pa.Array], order: Rows, slots: Rows, size: int
 ) -> dict[int, pa.Array]:
-    """Columns with a value per slot. Empty ones are never compared: NULL in columns of strings,
-    which costs nothing; any value in others, which are faster without NULLs."""
+    """Return the columns with a value per slot. Empty ones are never compared: NULL in columns of
+    strings, which costs nothing; any value in others, which are faster without NULLs."""
     source = np.full(size, order[0] if len(order) else 0, dtype=np.int64)
     empty = np.ones(size, dtype=np.bool_)
     source[slots], empty[slots] = order, False

@@ -32,13 +32,13 @@ class Deletes:
     parts: Sequence[Path] = ()  # published sets that do not fit in memory together
 
     def after(self, sequence_number: int) -> list[DeleteSet]:
-        """The sets with a key that died after this sequence number."""
+        """Return the sets with a key that died after this sequence number."""
         return [chosen for chosen in self.sets if chosen.highest > sequence_number]
 
 
 @dataclass(frozen=True)
 class GroupMask:
-    """Of one row group: `keep`, true per living row, None if nothing can touch it; and the key
+    """Mask of one row group: `keep`, true per living row, None if nothing can touch it; and the key
     columns as they were read for it, so that none is decoded twice. `sums`: of the rows, None if
     not all columns of `TargetSchema.proved` were read for it."""
 
@@ -107,7 +107,7 @@ class Masks:
         self._dead = deletes.positions.of(file.path) if deletes.positions else none
 
     def of(self, group: int, start: int, rows: int) -> GroupMask:
-        """The group whose first row is row `start` of the file."""
+        """Compute the mask of the group whose first row is row `start` of the file."""
         first, last = np.searchsorted(self._dead, [start, start + rows])
         known = self._known.get((self._file.path, group))
         if self._keys is None and first == last and known is None:
@@ -121,7 +121,7 @@ class Masks:
         return self._mask_keys(self._keys, keep, group)
 
     def key_bytes(self, group: int) -> int:
-        """Of the key columns that `of` reads for a group, as they are stored."""
+        """Return the stored bytes of the key columns that `mask_group` reads for a group."""
         wanted = set(self._keys.columns) if self._keys else set()
         stored = self._parquet.metadata.row_group(group)
         columns = (stored.column(number) for number in range(stored.num_columns))

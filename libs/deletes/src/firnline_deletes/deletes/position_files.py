@@ -33,7 +33,7 @@ SCHEMA = pa.schema(
 
 @dataclass(frozen=True)
 class Bounds:
-    """What a manifest says of a file's columns: single-value bytes, by field id."""
+    """Bounds of a file's columns as a manifest has them: single-value bytes, by field id."""
 
     lower: dict[int, bytes]
     upper: dict[int, bytes]
@@ -56,8 +56,8 @@ def of_one_file(data_file: str, positions: Positions) -> pa.Table:
 
 
 def without(path: str, open_file: Open, gone: Keep) -> pa.Table:
-    """The rows of a file but those that name a data file of which `gone` is true, as written.
-    Refused as by `positions.build`."""
+    """Return the rows of a file but those that name a data file of which `gone` is true, as
+    written. Refused as by `positions.build`."""
     with open_parquet(open_file, path) as parquet:
         read = parquet.read(columns=(names := columns_of(parquet, path)), use_threads=False)
     table = pa.table(

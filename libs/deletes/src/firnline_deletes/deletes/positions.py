@@ -39,7 +39,7 @@ def identity(
     deletes: Iterable[SequencedFile],
     vectors: Iterable[Vector] = (),
 ) -> str:
-    """What a position set *is*: the exact lists that it was built from and for (stale-set hazard,
+    """Identify a position set by the exact lists that it was built from and for (stale-set hazard,
     H9)."""
     lists = [sorted([f.path, f.sequence_number] for f in files) for files in (data, deletes)]
     blobs = sorted([v.path, v.offset, v.size, v.data_file, v.sequence_number] for v in vectors)
@@ -59,7 +59,7 @@ class PositionSet:
         return len(self.positions)
 
     def of(self, path: str) -> Positions:
-        """Dead row positions of one data file, ascending; empty if it has none."""
+        """Return the dead row positions of one data file, ascending; empty if it has none."""
         start, end = self.ranges.get(self.normal(path), (0, 0))
         return self.positions[start:end]
 
@@ -90,13 +90,13 @@ class PositionDeleteReader:
     normal: Normal
 
     def named(self, path: str) -> Iterable[tuple[str, Positions]]:
-        """What a position-delete file says: paths of data files as they stand there, each perhaps
+        """Read a position-delete file: paths of data files as they stand there, each perhaps
         several times, and positions in them. Refused unreadable_file, no_field_ids."""
         with open_parquet(self.open_file, path) as parquet:
             yield from _per_path(parquet, path)
 
     def of_vector(self, vector: Vector) -> Positions:
-        """See `vectors.read`."""
+        """Read a deletion vector (`vectors.read_positions`)."""
         return read(vector, self.open_file)
 
 
@@ -117,7 +117,7 @@ def gathered(
     reader: PositionDeleteReader,
     vectors: Iterable[Vector] = (),
 ) -> PositionSet:
-    """The same of what `reader` reads, or has read before. Refused another_spelling."""
+    """Build a set of what `reader` reads, or has read before. Refused another_spelling."""
     normal = reader.normal
     spelling = {normal(file.path): file.path for file in data}
     sequence_of = {normal(file.path): file.sequence_number for file in data}

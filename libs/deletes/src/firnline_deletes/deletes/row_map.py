@@ -1,12 +1,11 @@
-"""Where the rows of replaced files went: the keep masks of a rewrite, kept until its commit.
+"""Record where the rows of replaced files went: the keep masks of a rewrite, kept until its commit.
 
-Rows keep their order from the inputs to the outputs of a group. So what a position delete that
-came meanwhile says of an old file can be said of the new ones: row n of an input is the k-th row
-that lives, and the k-th row lies in the output that the outputs' row counts say.
+Rows keep their order from the inputs to the outputs of a group. So what a position delete that came
+meanwhile says of an old file can be said of the new ones: row n of an input is the k-th row that
+lives, and the k-th row lies in the output that the outputs' row counts say.
 
 A map is a Puffin file with two vectors for each input that lost rows: all that were masked, and of
-these the ones that position deletes or deletion vectors had named when the rewrite was planned.
-"""
+these the ones that position deletes or deletion vectors had named when the rewrite was planned."""
 
 from __future__ import annotations
 
@@ -35,7 +34,7 @@ class MaskedRows:
     found: dict[str, BitMap64] = field(default_factory=dict)
 
     def add(self, path: str, start: int, keep: npt.NDArray[np.bool_] | None) -> None:
-        """What became of the rows of `path` from `start` on; None = all live."""
+        """Note which rows of `path` from `start` on live; None = all."""
         if keep is None or keep.all():
             return
         rows = self.found.setdefault(path, BitMap64())
@@ -45,7 +44,7 @@ class MaskedRows:
             rows.add_range(start, start + len(keep))
 
     def blobs(self) -> dict[str, bytes]:
-        """By path, as they go into the map."""
+        """Return the masks by path, as they go into the map."""
         return {path: vectors.encoded(rows) for path, rows in self.found.items()}
 
 
@@ -75,7 +74,7 @@ def _blob(kind: str, path: str, payload: bytes) -> puffin.Blob:
 
 
 def read(data: bytes, place: str) -> RowMap:
-    """The map in a whole file. Raises ValueError, Refused where it is none, or damaged."""
+    """Read the map in a whole file. Raises ValueError, Refused where it is none, or damaged."""
     found: dict[str, dict[str, Positions]] = {}
     for blob in puffin.read(data, place):
         rows = vectors.decoded(blob.payload, place)
@@ -88,7 +87,7 @@ def read(data: bytes, place: str) -> RowMap:
 
 @dataclass(frozen=True)
 class Moves:
-    """Where the rows of one group went. `outputs`: rows of each output, in order."""
+    """Moves of the rows of one group. `outputs`: rows of each output, in order."""
 
     rows: Mapping[str, Lost]
     starts: Mapping[str, int]  # path of input -> living rows in the inputs before it
@@ -96,7 +95,8 @@ class Moves:
 
     @classmethod
     def of(cls, rows: RowMap, inputs: Sequence[tuple[str, int]], outputs: Iterable[int]) -> Moves:
-        """`inputs`: (path, rows) in the order read. ValueError where the numbers do not add up."""
+        """Match a map to the inputs: (path, rows) in the order read. ValueError where the numbers
+        do not add up."""
         lost = {path: rows.get(path, NOTHING) for path, _ in inputs}
         living = [records - len(lost[path].masked) for path, records in inputs]
         starts = [0, *accumulate(living)]
@@ -107,11 +107,11 @@ class Moves:
         return cls(lost, dict(zip(paths, starts, strict=False)), ends)
 
     def living(self, path: str, positions: Positions) -> Positions:
-        """Those of distinct ascending `positions` of an input that are in an output."""
+        """Return those of distinct ascending `positions` of an input that are in an output."""
         return np.setdiff1d(positions, self.rows[path].masked, assume_unique=True)
 
     def moved(self, path: str, positions: Positions) -> Iterator[tuple[int, Positions]]:
-        """(number of the output, positions there, ascending) of living rows of one input."""
+        """Return (number of the output, positions there, ascending) of living rows of one input."""
         masked_before = np.searchsorted(self.rows[path].masked, positions)
         places = self.starts[path] + positions - masked_before
         owners = np.searchsorted(self.ends, places, side="right")

@@ -56,7 +56,8 @@ class VectorEntry(Protocol):
 
 
 def located(entry: VectorEntry) -> Vector:
-    """The vector of an entry. Refused unreadable_vector where it does not say where it lies."""
+    """Return the vector of an entry. Refused unreadable_vector where it does not say where it
+    lies."""
     where = (entry.content_offset, entry.content_size, entry.referenced_data_file)
     offset, size, data_file = where
     if offset is None or size is None or data_file is None:
@@ -65,7 +66,7 @@ def located(entry: VectorEntry) -> Vector:
 
 
 def read(vector: Vector, open_file: Open) -> npt.NDArray[np.int64]:
-    """Dead positions, ascending. Reads nothing but the blob. Refused unreadable_vector."""
+    """Return dead positions, ascending. Reads nothing but the blob. Refused unreadable_vector."""
     with open_file(vector.path) as file:
         file.seek(vector.offset)
         blob = file.read(vector.size)
@@ -77,19 +78,20 @@ def read(vector: Vector, open_file: Open) -> npt.NDArray[np.int64]:
 
 
 def encoded(positions: BitMap64) -> bytes:
-    """The blob of dead positions."""
+    """Return the blob of dead positions."""
     positions.run_optimize()
     body = MAGIC + positions.serialize()
     return struct.pack(">I", len(body)) + body + struct.pack(">I", zlib.crc32(body))
 
 
 def bitmap(positions: npt.NDArray[np.int64]) -> BitMap64:
-    """From positions in any order. An `array` goes in four times as fast as NumPy's own."""
+    """Build a bitmap from positions in any order. An `array` goes in four times as fast as NumPy's
+    own."""
     return BitMap64(array("Q", positions.astype(np.uint64).tobytes()))
 
 
 def decoded(blob: bytes, place: str) -> npt.NDArray[np.int64]:
-    """Dead positions, ascending, of the blob at `place`. Refused unreadable_vector."""
+    """Return dead positions, ascending, of the blob at `place`. Refused unreadable_vector."""
     if len(blob) < _LENGTH + len(MAGIC) + _CRC:
         raise Refused("unreadable_vector", f"{place}: {len(blob)} bytes")
     (length,) = struct.unpack(">I", blob[:_LENGTH])

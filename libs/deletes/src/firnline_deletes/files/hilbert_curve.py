@@ -31,8 +31,8 @@ Ranks = npt.NDArray[np.uint64]
 
 @dataclass
 class CurveWriter:
-    """As `SortingWriter`, by the curve through `columns`. What does not fit into a run is on disk
-    twice, for ranks are known when all rows have been seen."""
+    """Sorts like `SortingWriter`, but by the curve through `columns`. What does not fit into a run
+    is on disk twice, because ranks are known when all rows have been read."""
 
     writer: RollingWriter
     columns: Sequence[str]
@@ -46,7 +46,7 @@ class CurveWriter:
         self._runs = Runs(self.writer.schema, self.folder, "unsorted")
 
     def expect(self, rows: float) -> None:
-        """See `RollingWriter.expect`."""
+        """Pass the number of rows on (`RollingWriter.expect_rows`)."""
         self.writer.expect(rows)
 
     def write(self, batch: pa.RecordBatch) -> None:
@@ -87,7 +87,7 @@ class CurveWriter:
             )
 
     def _sampled(self, rows: pa.Table) -> pa.Table:
-        """Every so many rows, of each run the same."""
+        """Return every so many rows, of each run the same."""
         self._stride = self._stride or max(rows.num_rows // SAMPLED, 1)
         return rows.select(list(self.columns)).take(pa.array(range(0, rows.num_rows, self._stride)))
 
@@ -121,8 +121,8 @@ def cuts_of(sample: pa.ChunkedArray) -> pa.Array:
 
 
 def ranked(column: pa.Array, cuts: pa.Array) -> Ranks:
-    """0 for no value, then by the cuts that are not above the value; over all bits, however few
-    cuts there are. Never falls where values rise."""
+    """Rank values: 0 for no value, then by the cuts that are not above the value; over all bits,
+    however few cuts there are. Never falls where values rise."""
     values = _comparable(column)
     if pa.types.is_integer(values.type) or pa.types.is_floating(values.type):
         plainly = pc.fill_null(values, 0).to_numpy(zero_copy_only=False)
@@ -143,7 +143,7 @@ def _ranked_texts(values: pa.Array, cuts: pa.Array) -> npt.NDArray[np.int64]:
 
 
 def _comparable(values: pa.Array) -> pa.Array:
-    """Whole numbers, floating ones (of decimals: close ones may share a rank), or text."""
+    """Return whole numbers, floating ones (close decimals may share a rank), or text."""
     if isinstance(values, pa.ChunkedArray):
         values = values.combine_chunks()
     kind = values.type
@@ -159,7 +159,8 @@ def _comparable(values: pa.Array) -> pa.Array:
 
 
 def hilbert(ranks: Sequence[Ranks]) -> Ranks:
-    """Of each row its place on the curve (J. Skilling, Programming the Hilbert curve, AIP 2004)."""
+    """Return each row's position on the curve (J. Skilling, Programming the Hilbert curve, AIP
+    2004)."""
     axes = [one.copy() for one in ranks]
     for bit in range(BITS - 1, 0, -1):
         own, below = np.uint64(1 << bit), np.uint64((1 << bit) - 1)
@@ -178,7 +179,7 @@ def hilbert(ranks: Sequence[Ranks]) -> Ranks:
 
 
 def _interleaved(axes: Iterable[Ranks]) -> Ranks:
-    """Bit by bit, the highest of the first first."""
+    """Interleave the axes bit by bit, the highest of the first first."""
     known = list(axes)
     key = np.zeros_like(known[0])
     one = np.uint64(1)

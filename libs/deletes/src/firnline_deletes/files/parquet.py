@@ -42,11 +42,11 @@ class ParquetSource:
     fetched: pa.Buffer | None = None  # all of it, if it is small
 
     def open(self, encoded: bool = False) -> pq.ParquetFile:
-        """For reading by id: no extension types, INT96 as microseconds. `encoded`: text columns
-        that are stored as dictionaries are read as dictionaries. Refused unreadable_file.
+        """Open the file to be read by id: no extension types, INT96 as microseconds. `encoded`:
+        text columns that are stored as dictionaries are read as dictionaries. Refused
+        unreadable_file.
 
-        An I/O error stays what it is: that is worth a retry, a refusal is not.
-        """
+        An I/O error stays what it is: that is worth a retry, a refusal is not."""
         source = self._source()
         try:
             self.footer = self.footer or pq.read_metadata(source)
@@ -71,11 +71,11 @@ class ParquetSource:
         return pa.BufferReader(self.fetched)
 
     def forget(self) -> None:
-        """Let go of the bytes; the footer stays."""
+        """Release the bytes; the footer stays."""
         self.fetched = None
 
     def close(self) -> None:
-        """Let go of all that was fetched."""
+        """Release all that was fetched."""
         self.fetched = self.footer = None
 
 

@@ -28,7 +28,7 @@ class Pending:
         self.bytes += _bytes(batch)
 
     def take(self, rows: int) -> list[pa.RecordBatch]:
-        """Removes the first `rows` rows."""
+        """Remove and return the first `rows` rows."""
         taken, rest, missing = [], [], rows
         for batch in self._batches:
             if missing:
@@ -42,7 +42,7 @@ class Pending:
 
 
 def _bytes(batch: pa.RecordBatch) -> int:
-    """As a row group counts them: a dictionary is its indices."""
+    """Count a batch as a row group does: a dictionary is its indices."""
     return sum(
         (column.indices if pa.types.is_dictionary(column.type) else column).nbytes
         for column in batch.columns
@@ -50,8 +50,8 @@ def _bytes(batch: pa.RecordBatch) -> int:
 
 
 def encoded(batches: Sequence[pa.RecordBatch], schema: pa.Schema, limit_bytes: int) -> set[str]:
-    """Columns to write as the dictionaries that they are: all batches have one, and together they
-    are within the limit and pay (fewer values than half the rows)."""
+    """Choose the columns to write as the dictionaries that they are: all batches have one, and
+    together they are within the limit and pay (fewer values than half the rows)."""
     rows = sum(batch.num_rows for batch in batches)
     found = set()
     for index, column in enumerate(schema):
@@ -66,7 +66,7 @@ def encoded(batches: Sequence[pa.RecordBatch], schema: pa.Schema, limit_bytes: i
 def gathered(
     batches: Sequence[pa.RecordBatch], schema: pa.Schema, dictionaries: Collection[str]
 ) -> pa.Table:
-    """One table; columns of `dictionaries` are dictionary arrays over one dictionary."""
+    """Return one table; columns of `dictionaries` are dictionary arrays over one dictionary."""
     columns, fields = [], []
     for index, member in enumerate(schema):
         parts = [batch.column(index) for batch in batches]
@@ -98,7 +98,8 @@ def plain_columns(table: pa.Table) -> frozenset[str]:
 
 
 def _pays(page: pa.ChunkedArray) -> bool:
-    """True for types that the test does not know; their leaves are left to the writer."""
+    """Return whether a dictionary pays; True for types that the test does not know, whose leaves
+    are left to the writer."""
     if isinstance(page.type, pa.BaseExtensionType):  # uuid
         page = pa.chunked_array([chunk.storage for chunk in page.chunks])
     if pa.types.is_nested(page.type) or pa.types.is_boolean(page.type) or not len(page):

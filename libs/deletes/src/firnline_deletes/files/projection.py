@@ -1,8 +1,7 @@
-"""From a file's columns to the table's current schema, by field id and never by name.
+"""Project a file's columns to the table's current schema, by field id and never by name.
 
 Renamed, reordered, added and dropped columns at every level, and the spec's type promotions. What a
-file lacks gets the value that `TargetSchema` knows, else NULL.
-"""
+file lacks gets the value that `TargetSchema` knows, else NULL."""
 
 from __future__ import annotations
 
@@ -36,15 +35,17 @@ Make = Callable[[pa.RecordBatch, Positions], pa.Array]
 
 @dataclass(frozen=True)
 class Projection:
-    """How one file's batches become table batches. `columns` are what is to be read of it."""
+    """Plan that turns one file's batches into table batches. `columns` are what is to be read of
+    it."""
 
     schema: pa.Schema
     columns: tuple[str, ...]
     makers: tuple[Make, ...]
 
     def apply(self, batch: pa.RecordBatch, positions: Positions) -> pa.RecordBatch:
-        """Same rows, table columns; what was read as a dictionary stays one. `batch` was read
-        with `columns`; `positions` is asked only for rows whose ids are not stored.
+        """Return the same rows with the table's columns; what was read as a dictionary stays one.
+        `batch` was read with `columns`; `positions` is asked only for rows whose ids are not
+        stored.
 
         Refused: missing_required."""
         arrays = [make(batch, positions) for make in self.makers]
@@ -114,7 +115,7 @@ class _Reading:
         return self._inherited(LAST_UPDATED, lambda _: number)
 
     def _inherited(self, number: int, value: Callable[[Positions], pa.Array | pa.Scalar]) -> Make:
-        """The stored number where there is one, else the inherited one."""
+        """Use the stored number where there is one, else the inherited one."""
         name = self._take(number) if number in self._at else None
 
         def make(batch: pa.RecordBatch, positions: Positions) -> pa.Array:
@@ -172,7 +173,7 @@ class Matcher:
     mapped: bool
 
     def absent(self, field: pa.Field) -> Callable[[int], pa.Array]:
-        """Rows -> the values of a column that the file lacks."""
+        """Return rows -> the values of a column that the file lacks."""
         number = field_id(field)
         if number in self.target.unknown:
             raise Refused("missing_partition_column", f"{self.place}: id {number} {field.name}")
@@ -185,10 +186,9 @@ class Matcher:
         return lambda rows: pa.nulls(rows, field.type)
 
     def convert(self, mine: pa.Field, table: pa.Field) -> Convert:
-        """What makes a column of the table's type out of one of the file's.
+        """Return a function that makes a column of the table's type out of one of the file's.
 
-        Refused: type_differs, missing_required, no_field_ids, duplicate_field_ids.
-        """
+        Refused: type_differs, missing_required, no_field_ids, duplicate_field_ids."""
         old, new = mine.type, table.type
         if pa.types.is_struct(old) and pa.types.is_struct(new):
             return _from(old, self._struct(old, new))
@@ -244,7 +244,7 @@ class Matcher:
         return make
 
     def _same(self, mine: pa.Field, table: pa.Field) -> Convert:
-        """The child of a list or map, which no evolution can replace."""
+        """Convert the child of a list or map, which no evolution can replace."""
         if field_id(mine) is None:
             raise Refused("no_field_ids", f"{self.place}: {mine.name} of {table.name}")
         if field_id(mine) != field_id(table):
@@ -275,7 +275,8 @@ def _same_member(mine: pa.Field, table: pa.Field, parent: pa.DataType) -> bool:
 
 
 def _from(old: pa.DataType, convert: Convert) -> Convert:
-    """Dictionaries, views and 64-bit offsets, as Arrow's own schema may bring them, go first."""
+    """Convert dictionaries, views and 64-bit offsets first, as Arrow's own schema may bring
+    them."""
     plain = normal(old)
     return lambda column: convert(_as(column, plain))
 
@@ -285,7 +286,7 @@ def _as(column: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _rebuilt(column: pa.Array, kind: pa.DataType, child: pa.Array) -> pa.Array:
-    """The same lists or maps over another child; `column.values` ignores the slice."""
+    """Return the same lists or maps over another child; `column.values` ignores the slice."""
     buffers = column.buffers()[:2]
     return pa.Array.from_buffers(
         kind, len(column), buffers, column.null_count, column.offset, [child]

@@ -19,7 +19,7 @@ _UNKNOWN = -1  # snapshot and sequence number of a blob are known only after the
 
 @dataclass(frozen=True)
 class Blob:
-    """What goes in. `fields`: ids that the blob is about."""
+    """A blob to write. `fields`: ids of the columns that it describes."""
 
     kind: str
     payload: bytes
@@ -36,7 +36,7 @@ class Written:
 
 
 def write(sink: Any, blobs: Iterable[Blob], created_by: str) -> Written:
-    """All blobs and the footer; `sink` stays open."""
+    """Write all blobs and the footer; `sink` stays open."""
     at = _put(sink, MAGIC)
     places: list[tuple[int, int]] = []
     described: list[dict[str, Any]] = []
@@ -68,7 +68,8 @@ def _described(blob: Blob, offset: int) -> dict[str, Any]:
 
 
 def read(data: bytes, place: str) -> Iterator[Blob]:
-    """Blobs of a whole file of path `place`, as `write` leaves them. ValueError if it is none."""
+    """Read the blobs of a whole file of path `place`, as `write_puffin` leaves them. ValueError if
+    it is none."""
     if len(data) < len(MAGIC) + _TAIL.size or not data.startswith(MAGIC):
         raise ValueError(f"{place}: {len(data)} bytes, no magic in front")
     size, flags, magic = _TAIL.unpack(data[-_TAIL.size :])

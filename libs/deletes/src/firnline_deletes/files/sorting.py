@@ -49,7 +49,8 @@ class Runs:
     _bytes: int = 0
 
     def add(self, batch: pa.RecordBatch) -> int:
-        """Bytes that are gathered by now; text may be dictionaries."""
+        """Add a batch, whose text may be dictionaries; return the bytes that are gathered by
+        now."""
         if batch.num_rows:
             columns = [plain(column) for column in batch.columns]
             self._batches.append(pa.RecordBatch.from_arrays(columns, schema=self.schema))
@@ -57,13 +58,13 @@ class Runs:
         return self._bytes
 
     def taken(self) -> pa.Table:
-        """All that is gathered, and no more."""
+        """Return all that is gathered, and no more."""
         table = pa.Table.from_batches(self._batches, schema=self.schema)
         self._batches, self._bytes = [], 0
         return table
 
     def spill(self, run: pa.Table) -> None:
-        """Raises OSError where the disk is full."""
+        """Write a sorted run to disk. Raises OSError where the disk is full."""
         path = self.folder / f"{self.name}-{len(self.paths)}.arrow"
         with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, run.schema) as out:
             out.write_table(run)
@@ -86,7 +87,7 @@ class SortingWriter:
         self.runs = Runs(self.writer.schema, self.folder, "run")
 
     def expect(self, rows: float) -> None:
-        """See `RollingWriter.expect`."""
+        """Pass the number of rows on (`RollingWriter.expect_rows`)."""
         self.writer.expect(rows)
 
     def write(self, batch: pa.RecordBatch) -> None:
@@ -116,7 +117,7 @@ class SortingWriter:
 
 
 def _sorted(table: pa.Table, keys: Sequence[SortKey]) -> pa.Table:
-    """Each key's nulls where it wants them, which one option for all cannot say."""
+    """Sort with each key's nulls where it wants them, which one option for all cannot say."""
     columns, names = dict[str, Any](), list[tuple[str, str]]()
     for number, key in enumerate(keys):
         values = table.column(key.column)
@@ -136,7 +137,7 @@ def _mapped(path: Path) -> pa.Table:
 def _merged(
     runs: Sequence[pa.Table], keys: Sequence[SortKey], piece_bytes: int
 ) -> Iterator[pa.Table]:
-    """Pieces in order, each of about `piece_bytes`."""
+    """Merge runs into pieces in order, each of about `piece_bytes`."""
     looked = [_Keys(run, keys) for run in runs]
     starts = [0] * len(runs)
     for cut in _cuts(looked, sum(run.nbytes for run in runs) // max(piece_bytes, 1)):
@@ -153,7 +154,8 @@ def _between(runs: Sequence[pa.Table], starts: Sequence[int], ends: Sequence[int
 
 
 def _cuts(runs: Sequence[_Keys], count: int) -> list[tuple[_Part, ...]]:
-    """At most `count` keys, ascending, with as many rows between them as far as a sample tells."""
+    """Choose at most `count` keys, ascending, with as many rows between them as far as a sample
+    tells."""
     sample = sorted(
         run[number * len(run) // _SAMPLED]
         for run in runs
@@ -197,5 +199,5 @@ class _Keys(Sequence[tuple[_Part, ...]]):
 
 
 def _comparable(value: pa.Scalar) -> Any:
-    """Of a time its number: Python has no nanoseconds."""
+    """Return a value that compares; of a time its number, because Python has no nanoseconds."""
     return value.value if pa.types.is_temporal(value.type) else value.as_py()

@@ -84,7 +84,7 @@ class RollingWriter:
             self._flush(self._group_rows())
 
     def close(self) -> list[WrittenFile]:
-        """Write what is left; the files, in the order written."""
+        """Write what is left; return the files, in the order written."""
         self._expected = 0.0
         while self._pending.rows:
             self._flush(min(self._group_rows(), self._pending.rows))
@@ -92,7 +92,7 @@ class RollingWriter:
         return self.files
 
     def abort(self) -> None:
-        """Let go of an unfinished file; what it holds is not a Parquet file."""
+        """Drop an unfinished file; what it holds is not a Parquet file."""
         if self._open is not None:
             self._open.abort()
             self._open = None
@@ -120,7 +120,7 @@ class RollingWriter:
             self._roll()
 
     def _put(self, batches: Sequence[pa.RecordBatch]) -> int:
-        """One more row group, perhaps in a new file; its bytes."""
+        """Write one more row group, perhaps in a new file; return its bytes."""
         before = self._mine
         if self._open is None or not self._open.add(batches):
             self._roll()
@@ -135,15 +135,16 @@ class RollingWriter:
         return self._open.bytes() if self._open else 0
 
     def _goal(self) -> float:
-        """Bytes at which the open file is closed: an even share of it and all that follows, which
-        is 80 % to 160 % of the target, once there is a target's worth."""
+        """Return the bytes at which the open file is closed: an even share of it and all that
+        follows, which is 80 % to 160 % of the target, once there is a target's worth."""
         to_come = max(self._pending.rows, self._expected - self._flushed)
         expected = self._mine + to_come * self._bytes_per_row()
         files = max(1, int(expected / self.target_bytes + 0.4))
         return max(expected / files, 0.75 * self.target_bytes) if files > 1 else math.inf
 
     def _bytes_per_row(self) -> float:
-        """In files, as the last row group had it or, before the first, as is supposed."""
+        """Return bytes per row in files, as the last row group had it or, before the first, as is
+        supposed."""
         supposed = self._pending.bytes * self._shrunk / max(1, self._pending.rows)
         return self._per_row or supposed
 
@@ -186,8 +187,8 @@ class _OpenFile:
         self._write(first)
 
     def add(self, batches: Sequence[pa.RecordBatch]) -> bool:
-        """One more row group; False, and nothing is written, if a dictionary has outgrown what
-        Arrow should put on a page: it does not fall back to plain values by itself."""
+        """Write one more row group; False, and nothing is written, if a dictionary has outgrown
+        what Arrow should put on a page: it does not fall back to plain values by itself."""
         table = gathered(batches, self._schema, self._dictionaries)
         if largest_dictionary(table) > self._most:
             return False

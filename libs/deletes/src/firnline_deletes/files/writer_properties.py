@@ -30,7 +30,7 @@ _ALL_BLOOMS = 256 * MIB  # of a row group's filters, which a worker holds at onc
 
 @dataclass(frozen=True)
 class ParquetProperties:
-    """How outputs are encoded. Sizes in bytes."""
+    """Encoding of outputs. Sizes in bytes."""
 
     codec: str = "zstd"
     level: int | None = _ZSTD_LEVEL
@@ -131,7 +131,7 @@ class _Prefixed:
         return int(self.text(name, str(default)))
 
     def columns(self, prefix: str, wanted: str) -> frozenset[str]:
-        """Columns whose per-column switch says `wanted`."""
+        """Return the columns whose per-column switch says `wanted`."""
         start = "write.parquet." + prefix
         return frozenset(
             name.removeprefix(start)
@@ -140,7 +140,7 @@ class _Prefixed:
         )
 
     def bloom(self, column: str) -> dict[str, Any]:
-        """`ndv` and `fpp` where the table sets them; Arrow's defaults otherwise."""
+        """Return `ndv` and `fpp` where the table sets them; Arrow's defaults otherwise."""
         fpp = self.text(f"bloom-filter-fpp.column.{column}", "0.01")
         ndv = self.text(f"bloom-filter-ndv.column.{column}", "")
         return {"fpp": float(fpp), **({"ndv": int(ndv)} if ndv else {})}

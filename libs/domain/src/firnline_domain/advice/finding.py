@@ -1,4 +1,4 @@
-"""What a rule of advice is given, and what it finds."""
+"""Define what a rule of advice reads, and what it finds."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class Known(Value):
 
 
 class Finding(Value):
-    """What a rule found. `numbers` by the names of `limits`, and others; `lead` is the number
-    that the finding is told again by, when it has doubled or halved."""
+    """Result of a rule. `numbers` by the names of `limits`, and others; `lead` is the number at
+    whose doubling or halving the advice is published again."""
 
     finding: str
     remedy: str

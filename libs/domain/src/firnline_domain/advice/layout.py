@@ -33,7 +33,8 @@ def duplicate_files(known: Known) -> Finding | None:
 
 
 def odd_numbers(known: Known) -> Finding | None:
-    """What such a file holds is not known, so nobody can prove what became of its rows."""
+    """Find files whose numbers are impossible: their content is unknown, so a rewrite cannot prove
+    its rows."""
     if not (files := known.table.counters.odd_files):
         return None
     claims = "file claims" if files == 1 else "files claim"
@@ -145,7 +146,7 @@ def global_deletes(known: Known, ease: float) -> Finding | None:
 
 
 def file_format(known: Known) -> Finding | None:
-    """What is not Parquet goes to Iceberg's own action."""
+    """Find data files other than Parquet, which go to Iceberg's own action."""
     write_format = known.settings.get("write.format.default", "").strip().lower()
     if write_format not in SLOW_FORMATS:
         return None
@@ -158,7 +159,8 @@ def file_format(known: Known) -> Finding | None:
 
 
 def codec(known: Known, ease: float) -> Finding | None:
-    """Iceberg's default, zstd, is smaller than the one and faster than the other."""
+    """Find a codec that is worse than Iceberg's default: zstd is smaller than one and faster than
+    the other."""
     codec_name = known.settings.get("write.parquet.compression-codec", "").strip().lower()
     held = known.table.counters.totals.holds.data.bytes
     if codec_name not in POOR_CODECS or held < CODEC_BYTES * ease:

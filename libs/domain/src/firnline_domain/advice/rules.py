@@ -48,7 +48,7 @@ RULES: dict[str, Rule] = {
 
 
 class Advised(Value):
-    """What holds now, by rule, and what is to be published because it changed."""
+    """Advice that holds now, by rule, and advice to publish because it changed."""
 
     given: dict[str, GivenAdvice]
     changed: tuple[TableAdvice, ...]
@@ -78,7 +78,7 @@ def _judged(known: Known, name: str) -> Finding | None:
 
 
 def _given(old: GivenAdvice | None, finding: Finding, now_ms: int) -> GivenAdvice:
-    """What is remembered of it; the same as before where it need not be published again."""
+    """Return the remembered advice; the same as before where it need not be published again."""
     new = GivenAdvice(old.since_ms if old else now_ms, finding.lead, finding.mark)
     if old is None or finding.mark != old.mark:
         return new

@@ -66,7 +66,7 @@ def many_manifests(known: Known, ease: float) -> Finding | None:
 
 
 def large_metadata(known: Known, ease: float) -> Finding | None:
-    """By the catalog's answers, as the gateway sees them go by."""
+    """Find large metadata by the catalog's answers, as the gateway passes them on."""
     held, count = known.table.counters.metadata_bytes, known.table.counters.snapshot_count
     if held is None:
         return UNKNOWN
@@ -83,7 +83,7 @@ def large_metadata(known: Known, ease: float) -> Finding | None:
 
 
 def metadata_words(held_bytes: int, snapshots: int | None) -> str:
-    """What `large_metadata` finds."""
+    """Describe what `large_metadata` finds."""
     count = "" if snapshots is None else f"; it has {snapshots:,} snapshots"
     return (
         f"its metadata (metadata.json) has {size(held_bytes)}, which each load of the table reads "

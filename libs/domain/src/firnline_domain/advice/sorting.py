@@ -54,19 +54,19 @@ def missing_sort_order(known: Known, ease: float) -> Finding | None:
 
 
 def sought(filters: Filters, ease: float, mark: int) -> Use | None:
-    """The column to sort by: the one of that mark as long as it is good enough, or the one that
-    most scans filter by."""
+    """Return the column to sort by: the one of that mark as long as it is good enough, or the one
+    that most scans filter by."""
     misses = [use for use in filters.uses if _misses_order(filters, use, ease)]
     return max(misses, key=lambda one: (mark_of(one.column) == mark, one.scans), default=None)
 
 
 def mark_of(column: str) -> int:
-    """What advice about it is told again by, if it is another."""
+    """Return the mark of a column; advice about another column is published again."""
     return zlib.crc32(column.encode())
 
 
 def quoted(*names: str) -> str:
-    """Nested names as an identifier of Spark's SQL."""
+    """Return nested names as an identifier of Spark's SQL."""
     return ".".join(f"`{name.replace('`', '``')}`" for name in names)
 
 

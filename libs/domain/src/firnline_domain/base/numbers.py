@@ -25,29 +25,29 @@ class Range(Value):
     whole: bool = True
 
     def read(self, text: str) -> int | float | None:
-        """The number; None where the text is none, or one outside the range."""
+        """Return the number; None where the text is none, or one outside the range."""
         value = number(text, self.whole)
         return value if value is not None and self.low <= value <= self.high else None
 
     @property
     def words(self) -> str:
-        """What to write, for people."""
+        """Describe what to write."""
         kind = "whole number" if self.whole else "number"
         return f"{kind} from {_shown(self.low)} to {_shown(self.high)}"
 
 
 def whole(low: int, high: int) -> Range:
-    """A range of counts, bytes or milliseconds."""
+    """Return a range of counts, bytes or milliseconds."""
     return Range(low, high)
 
 
 def real(low: float, high: float) -> Range:
-    """A range of shares, rates or hours."""
+    """Return a range of shares, rates or hours."""
     return Range(low, high, whole=False)
 
 
 def number(text: str, is_whole: bool = True) -> int | float | None:
-    """The number that a text is, or None."""
+    """Return the number that a text is, or None."""
     if len(text) > MAX_CHARS:
         return None
     text = text.strip(" \t\r\n")

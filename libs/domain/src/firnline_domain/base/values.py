@@ -1,8 +1,7 @@
-"""What every value of the domain is: named fields that cannot change, equal where they are.
+"""Define every value of the domain: named fields that cannot change, equal where they are.
 
 The one module that knows msgspec (docs/decisions/0024): its structs are built, compared, copied and
-read from bytes in C, and one event makes some two hundred of them.
-"""
+read from bytes in C, and one event makes some two hundred of them."""
 
 from __future__ import annotations
 

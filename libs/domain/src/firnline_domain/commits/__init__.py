@@ -1,1 +1,1 @@
-"""What may be committed onto a head, and how."""
+"""Rules for what may be committed onto a head, and how."""

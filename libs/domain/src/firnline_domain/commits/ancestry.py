@@ -1,11 +1,10 @@
-"""Which snapshots lie behind a head, where the catalog does not show the way there?
+"""Find the snapshots behind a head where the catalog does not show its parents.
 
 Some catalogs show the current snapshot alone, without its parent (Nessie). But a commit takes its
 manifests from its parent's list and from nowhere else, and every manifest, and every entry in one,
 names the snapshot that wrote it, for as long as it is carried on. So whatever the head lists with a
 snapshot's id has come from there, commit by commit: that snapshot is an ancestor
-(docs/decisions/0014). What has left nothing behind cannot be told from what was rolled back.
-"""
+(docs/decisions/0014). What has left nothing behind cannot be told from what was rolled back."""
 
 from __future__ import annotations
 
@@ -32,20 +31,22 @@ class ListedFile(Protocol):
 
 
 def traced(manifests: Iterable[ListedManifest], files: Iterable[ListedFile] = ()) -> frozenset[int]:
-    """Ids of snapshots that a head's list, and some of its manifests, have something of."""
+    """Return the ids of snapshots that a head's list, and some of its manifests, contain something
+    of."""
     found = {one.added_snapshot_id for one in manifests} | {one.snapshot_id for one in files}
     return frozenset(number for number in found if number is not None)
 
 
 class Lineage(Value):
-    """What the heads of one table have shown, each when it was looked at: by the head's id, the
+    """Ancestry that the heads of one table have shown, each when it was read: by the head's id, the
     snapshots behind it. An ancestor's ancestors are ancestors, and this never changes, whatever is
     rolled back. So a snapshot whose last file a later commit has taken out is still known."""
 
     behind: Mapping[int, frozenset[int]] = {}  # the one looked at last at the end
 
     def ancestors(self, seen: frozenset[int]) -> frozenset[int]:
-        """Of a head that has traces of `seen`: these, and all that is known to be behind them."""
+        """Return the ancestors of a head that has traces of `seen`: these, and all that is known to
+        be behind them."""
         found, left = set[int](), set(seen)
         while left:
             found |= left

@@ -64,7 +64,7 @@ class Archive(Value):
 
 
 class Refused(Value):
-    """A person has to see to it."""
+    """A state that an operator has to resolve."""
 
     reason: str
     detail: str
@@ -129,7 +129,7 @@ def next_step(source: Source, archive: Archive, max_files: int, max_bytes: int) 
 
 
 def _settle(source: Source, archive: Archive) -> Step:
-    """The copies came, and their sources have not left."""
+    """Finish a round whose copies came while their sources have not left."""
     mine = [one for one in archive.copies.values() if one.round == archive.round]
     if len(mine) != archive.files:
         text = f"{archive.files} copies came in {archive.round}, and {len(mine)} are there"
@@ -157,7 +157,7 @@ def _remove(files: tuple[SourceFile, ...], archive: Archive, name: str) -> Step:
 
 
 def _first(files: Sequence[SourceFile], most: int, max_bytes: int) -> Sequence[SourceFile]:
-    """As many as fit."""
+    """Return as many files as fit."""
     sums = accumulate(one.bytes for one in files[:most])
     fits = sum(1 for _ in takewhile(lambda total: total <= max_bytes, sums))
     return files[: max(fits, 1)]

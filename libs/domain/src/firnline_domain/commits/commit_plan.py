@@ -29,14 +29,13 @@ class AddedDelete(Value):
 
 
 class Repair(Value):
-    """What position deletes and vectors said of a result's inputs, said of its outputs
+    """Position deletes and vectors about a result's inputs, written anew for its outputs
     (repair-start hazard, H4; unpaired-repair hazard, H5).
 
     `removed`: the head's delete files that named inputs; `added`: those of the outputs, and what
     the removed ones said of other files. `touched`: numbers of the groups that it is about, which
-    may be committed only together with it. `files`: paths that were written for it, the
-    write-ahead list last. `since`: last sequence number of the table that it was made for.
-    """
+    may be committed only together with it. `files`: paths that were written for it, the write-ahead
+    list last. `since`: last sequence number of the table that it was made for."""
 
     task_id: str
     since: int
@@ -62,7 +61,7 @@ class Conversion(Value):
 
 
 class Leftover(Value):
-    """What there is of a repair or a conversion that could not be made whole. As of a `Repair`."""
+    """Rest of a repair or a conversion that could not be made whole. Fields as of a `Repair`."""
 
     task_id: str
     since: int
@@ -98,12 +97,12 @@ class PlannedSnapshot(Value):
 
     @property
     def converts(self) -> bool:
-        """All of its parts do, or none (`_by_sequence_number`)."""
+        """Return True if all of its parts convert; all do, or none (`_by_sequence_number`)."""
         return any(part.group.converts for part in self.parts)
 
     @property
     def repaired(self) -> bool:
-        """Whether a group of it was touched by later position deletes or vectors."""
+        """Return True if a group of it was touched by later position deletes or vectors."""
         return any(part.touched for part in self.parts)
 
     @property
@@ -124,7 +123,7 @@ class PlannedSnapshot(Value):
         return frozenset(normal_path(file.path) for file in files)
 
     def still_needs(self, delete: LiveDelete) -> bool:
-        """Whether an output of this rewrite comes under an equality delete."""
+        """Return True if an output of this rewrite comes under an equality delete."""
         return any(outlives(delete, scope, self.sequence_number) for scope in self.output_scopes)
 
 
@@ -147,14 +146,13 @@ def plan(
     conversions: Mapping[str, Conversion] = NO_CONVERSIONS,
     answered: Mapping[str, int] = NO_MARKS,
 ) -> CommitPlan:
-    """Snapshots of `results`, each of which `judge` has passed on `head`, no two sharing an input.
-    `repairs` and `conversions`: by task id, of the former no two of one scope. Conversions come
-    last, for what they free equality deletes of may need to be rewritten first. `answered`: by
-    normal path of files that earlier slices have converted (`marks.answered`).
+    """Plan snapshots of `results`, each of which `judge_result` has passed on `head`, no two
+    sharing an input. `repairs` and `conversions`: by task id, of the former no two of one scope.
+    Conversions come last, for what they free equality deletes of may need to be rewritten first.
+    `answered`: by normal path of files that earlier slices have converted (`marks.answered`).
 
     Only the first snapshot, with the lowest sequence number, is exposed: its outputs protect the
-    later ones. So where no form is safe, its results are refused and the rest is tried again.
-    """
+    later ones. So where no form is safe, its results are refused and the rest is tried again."""
     refused: dict[str, Conflict] = {}
     left = list(results)
     while left:
@@ -194,8 +192,7 @@ def _by_sequence_number(
 
 
 def unsplit(result: RewriteFinished) -> tuple[PlannedSnapshot, ...]:
-    """What a result would be by itself: its replaced files in one rewrite, the converted ones in
-    another."""
+    """Plan a result by itself: its replaced files in one rewrite, the converted ones in another."""
     return _by_sequence_number([result], {}, converts=False) + _by_sequence_number(
         [result], {}, converts=True
     )
@@ -204,8 +201,8 @@ def unsplit(result: RewriteFinished) -> tuple[PlannedSnapshot, ...]:
 def _repaired(
     snapshots: tuple[PlannedSnapshot, ...], repairs: Mapping[str, Repair]
 ) -> tuple[PlannedSnapshot, ...]:
-    """A repair goes with the one rewrite that holds its touched groups; what a repair takes out is
-    not taken out a second time."""
+    """Attach each repair to the one rewrite that holds its touched groups; what a repair takes out
+    is not taken out a second time."""
     own = {delete.normal for repair in repairs.values() for delete in repair.removed}
     return tuple(_with_repairs(snapshot, own, repairs) for snapshot in snapshots)
 
@@ -226,7 +223,7 @@ def _with_repairs(
 def _converted(
     snapshots: tuple[PlannedSnapshot, ...], conversions: Mapping[str, Conversion]
 ) -> tuple[PlannedSnapshot, ...]:
-    """With each conversion's delete files, which are about no other rewrite's files."""
+    """Attach each conversion's delete files, which are about no other rewrite's files."""
     return tuple(
         _with_conversions(snapshot, conversions) if snapshot.converts else snapshot
         for snapshot in snapshots
@@ -248,9 +245,9 @@ def _with_conversions(
 
 
 def forms(snapshots: tuple[PlannedSnapshot, ...]) -> Iterator[tuple[PlannedSnapshot, ...]]:
-    """As given; then with one rewrite in two, where the first leaves an old file alive and the
-    second is protected by the first's outputs (iceberg-rules 1.4, probe E). Touched groups stay
-    together: no snapshot may be without their repair."""
+    """Yield the snapshots as given; then with one rewrite in two, where the first leaves an old
+    file alive and the second is protected by the first's outputs (iceberg-rules 2.4, probe E).
+    Touched groups stay together: no snapshot may be without their repair."""
     yield snapshots
     for number, snapshot in enumerate(snapshots):
         if halves := _halves(snapshot):
@@ -278,7 +275,7 @@ def lost_deletes(snapshots: Iterable[PlannedSnapshot], head: Head) -> tuple[Live
 def _simulated(
     snapshots: Iterable[PlannedSnapshot], head: Head
 ) -> Iterator[tuple[PlannedSnapshot, list[LiveDelete]]]:
-    """Each rewrite, in order, with the delete files that Iceberg drops with it by itself."""
+    """Yield each rewrite, in order, with the delete files that Iceberg drops with it by itself."""
     numbers = {path: file.sequence_number for path, file in head.data.items()}
     vector = DeleteKind.DELETION_VECTOR  # goes with its data file alone
     deletes = {d.normal: d for d in head.deletes if d.kind is not vector}
@@ -299,7 +296,7 @@ def _simulated(
 def _without_dropped(
     snapshots: tuple[PlannedSnapshot, ...], head: Head
 ) -> tuple[PlannedSnapshot, ...]:
-    """What Iceberg drops with one rewrite is not there to be removed by the next."""
+    """Leave out of each rewrite what Iceberg drops with one before it."""
     gone, left = set[str](), list[PlannedSnapshot]()
     for snapshot, dropped in _simulated(snapshots, head):
         kept = (delete for delete in snapshot.removed_deletes if delete.normal not in gone)

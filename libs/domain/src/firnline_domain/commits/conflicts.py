@@ -36,22 +36,22 @@ unpaired-repair hazard, H5)."""
 
 
 class Conflict(Value):
-    """Why a result, or one of its groups, is refused."""
+    """Reason why a result, or one of its groups, is refused."""
 
     reason: ConflictReason
     detail: str
 
 
 class Verdict(Value):
-    """What a head makes of a result, by number of its groups: the rest may be committed as is."""
+    """Judgement of a result on a head, by number of its groups: the rest may be committed as is."""
 
     touched: dict[int, Conflict]  # may be committed once it is repaired
     lost: dict[int, Conflict]
 
 
 def judge(result: RewriteFinished, head: Head) -> Verdict:
-    """Each group for itself: one that is lost never takes the others along. But a group that does
-    not balance does: the worker that made it made the others."""
+    """Judge each group for itself: one that is lost never takes the others along. But a group that
+    does not balance does: the worker that made it made the others."""
     if imbalance := _unbalanced(result):
         return Verdict({}, dict.fromkeys(range(len(result.groups)), imbalance))
     verdict, taken = Verdict({}, {}), set[str]()
@@ -68,11 +68,9 @@ def judge(result: RewriteFinished, head: Head) -> Verdict:
 
 
 def examine(result: RewriteFinished, head: Head) -> Conflict | None:
-    """The first reason against committing all of `result` onto `head`; None = it may be committed.
-
-    A repairable one only if there is no other. The hazard of Iceberg issue 10312 depends on all
-    results of a commit: see `commit_plan`.
-    """
+    """Return the first reason against committing all of `result` onto `head`; None = it may be
+    committed. A repairable one only if there is no other. The hazard of Iceberg issue 10312 depends
+    on all results of a commit: see `commit_plan`."""
     return next((conflict for check in CHECKS if (conflict := check(result, head))), None)
 
 
@@ -108,11 +106,9 @@ def form_kept(result: RewriteFinished, head: Head) -> Conflict | None:
 
 
 def proof(result: RewriteFinished, head: Head) -> Conflict | None:
-    """Rows and keys add up in every group, and the start's sequence number lies between that of the
-    newest input and the head's.
-
-    An input above it would come under deletes older than itself (shared-number hazard, H6).
-    """
+    """Check that rows and keys add up in every group, and that the start's sequence number lies
+    between that of the newest input and the head's. An input above it would come under deletes
+    older than itself (shared-number hazard, H6)."""
     if imbalance := _unbalanced(result):
         return imbalance
     newest = max((file.sequence_number for file in inputs(result)), default=0)
@@ -167,7 +163,8 @@ def position_deletes_live(result: RewriteFinished, head: Head) -> Conflict | Non
 
 
 def _applied_gone(result: RewriteFinished, head: Head) -> Iterator[AppliedDelete]:
-    """Of those that an input may come under: the others go when what they applied to goes."""
+    """Yield the applied deletes that are gone, of those that an input may come under: the others go
+    when what they applied to goes."""
     oldest = min((file.sequence_number for file in inputs(result)), default=0)
     for delete in result.applied_deletes:
         strictly = delete.kind is DeleteKind.EQUALITY
@@ -215,7 +212,8 @@ def _missed(delete: LiveDelete) -> Conflict:
 
 
 def _unapplied(result: RewriteFinished, head: Head) -> Iterator[LiveDelete]:
-    """By path and number: a Puffin file holds vectors of several data files, but of one commit."""
+    """Yield live deletes that were not applied, by path and number: a Puffin file holds vectors of
+    several data files, but of one commit."""
     applied = {
         (normal_path(delete.path), delete.sequence_number) for delete in result.applied_deletes
     }
@@ -258,15 +256,15 @@ def partition_kept(result: RewriteFinished, head: Head) -> Conflict | None:
 
 
 def _place(spec_id: int, partition: list[object] | dict[str, object]) -> tuple[int, list[object]]:
-    """Comparable form. Iceberg up to 1.9 wrote an object by field id, in field order; the values
-    of a spec whose fields are all void are nulls there and missing here."""
+    """Return a comparable form. Iceberg up to 1.9 wrote an object by field id, in field order; the
+    values of a spec whose fields are all void are nulls there and missing here."""
     values = list(partition.values()) if isinstance(partition, dict) else partition
     return spec_id, values if any(value is not None for value in values) else []
 
 
 def started_before(result: RewriteFinished, head: Head) -> Conflict | None:
-    """Where history exists, the start is an ancestor of the head (history-only hazard, H8). A
-    catalog that hides it shows a head as if it were the root: there the start must have left
+    """Return a conflict unless the start is an ancestor of the head (history-only hazard, H8). A
+    catalog that hides history shows a head as if it were the root: there the start must have left
     something in the head."""
     start = result.start_snapshot_id
     if start in head.traced and start not in head.retained:
@@ -293,20 +291,20 @@ CHECKS = (
 
 
 def inputs(result: RewriteFinished) -> Iterator[InputFile]:
-    """Input files of all groups."""
+    """Yield the input files of all groups."""
     return (file for group in result.groups for file in group.inputs)
 
 
 def replaced(result: RewriteFinished) -> Iterator[InputFile]:
-    """Those that go; the inputs of conversions stay."""
+    """Yield the inputs that are replaced; those of conversions stay."""
     return inputs(without_conversions(result))
 
 
 def without_conversions(result: RewriteFinished) -> RewriteFinished:
-    """With the groups alone that replace files."""
+    """Return the result with only the groups that replace files."""
     return replace(result, groups=tuple(group for group in result.groups if not group.converts))
 
 
 def outputs(result: RewriteFinished) -> Iterator[OutputFile]:
-    """Output files of all groups."""
+    """Yield the output files of all groups."""
     return (file for group in result.groups for file in group.outputs)

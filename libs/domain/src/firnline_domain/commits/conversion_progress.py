@@ -1,13 +1,13 @@
-"""Which data files earlier slices of a conversion have answered for, and whether that still holds.
+"""Track the data files that earlier slices of a conversion have converted, and whether that still
+holds.
 
 A converted file keeps its data sequence number, so its equality deletes still reach it. Only when
 every file of the partition is answered for may they go. A mark is a slice's word for one file: up
 to the number of its start, equality deletes name these rows, and position deletes or a vector of
 its commit say so. It is believed as far as the table itself shows it today: the file is the same,
 and what that commit has said of it is live. So neither a rollback, nor another branch, nor an
-engine that takes the vector away can make a removed delete be missed. Anything else voids the
-mark, and the file is read again.
-"""
+engine that takes the vector away can make a removed delete be missed. Anything else voids the mark,
+and the file is read again."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class MarkingSlice(Value):
 
 
 class Mark(Value):
-    """A slice's word for one data file, which had this number and so many rows. `masked`: rows that
-    equality deletes name; 0: nothing had to be written of it."""
+    """Mark of a slice for one data file, which had this number and so many rows. `masked`: rows
+    that equality deletes name; 0: nothing had to be written of it."""
 
     sequence_number: int
     records: int
@@ -41,7 +41,7 @@ class Mark(Value):
 
 
 class Marks(Value):
-    """Of one pass over one partition, up to one of its slices. `files`: by normal path."""
+    """Marks of one pass over one partition, up to one of its slices. `files`: by normal path."""
 
     table_key: str
     scope: Scope
@@ -51,8 +51,8 @@ class Marks(Value):
 
 
 def earlier(marks: Marks, task_id: str) -> Marks:
-    """Without the slice of this task, and what it has found: its result says that itself, group by
-    group, and some may be lost."""
+    """Return the marks without the slice of this task, and what it has found: its result says that
+    itself, group by group, and some may be lost."""
     slices = tuple(one for one in marks.slices if one.task_id != task_id)
     numbers = {one.task_id: number for number, one in enumerate(slices)}
     tasks = [one.task_id for one in marks.slices]
@@ -71,8 +71,8 @@ Wrote = Callable[[MarkingSlice, str], bool]
 def answered(
     marks: Marks, data: Mapping[str, LiveData], deletes: Iterable[LiveDelete], wrote: Wrote
 ) -> dict[str, int]:
-    """By normal path of the files whose marks hold: up to which number nothing of equality deletes
-    is left to be said of them. `data`, `deletes`: what is live, as far as it may concern them."""
+    """Return, by normal path of the files whose marks hold, the number up to which no equality
+    delete is left to be applied. `data`, `deletes`: what is live, as far as it may concern them."""
     said, equality = defaultdict[str, list[LiveDelete]](list), list[LiveDelete]()
     for delete in deletes:
         if delete.kind is DeleteKind.EQUALITY:
@@ -111,8 +111,8 @@ def _newest_missed(by: MarkingSlice, equality: Iterable[LiveDelete]) -> int:
 
 
 def _is_said(mark: Mark, by: MarkingSlice, said: list[LiveDelete], wrote: Wrote) -> bool:
-    """What the slice's commit has said of the file is read today. A vector hides all other position
-    deletes of its file."""
+    """Return True if what the slice's commit has written about the file is read today. A vector
+    hides all other position deletes of its file."""
     vectors = [delete for delete in said if delete.kind is DeleteKind.DELETION_VECTOR]
     return any(
         delete.records >= mark.masked

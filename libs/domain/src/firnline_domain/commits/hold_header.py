@@ -1,8 +1,7 @@
-"""What a committer asks of a gateway for one table: one HTTP header, four words.
+"""Define how a committer asks a gateway to hold one table: one HTTP header, four words.
 
 A statement that has read a table before our commit and commits after it fails where it names files
-that we replaced. Kept waiting until our commit has ended, it reads the table that we leave.
-"""
+that we replaced. Kept waiting until our commit has ended, it reads the table that we leave."""
 
 from __future__ import annotations
 

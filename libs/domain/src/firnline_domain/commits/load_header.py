@@ -1,4 +1,4 @@
-"""What our own services say with every call to a catalog, for a gateway that counts who reads."""
+"""Identify our own services in every call to a catalog, for a gateway that counts readers."""
 
 from __future__ import annotations
 

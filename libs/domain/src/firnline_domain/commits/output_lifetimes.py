@@ -1,9 +1,8 @@
-"""How long outputs are safe: one age, from which everything follows.
+"""Define how long outputs are safe: one age, from which everything follows.
 
 A sweep removes files that no snapshot has. A committer may be about to name them in one. No lock
-spans both, so time keeps them apart: what is old enough to be swept is too old to be committed,
-by a margin that clocks, pauses and slow catalogs do not use up.
-"""
+spans both, so time keeps them apart: what is old enough to be swept is too old to be committed, by
+a margin that clocks, pauses and slow catalogs do not use up."""
 
 from __future__ import annotations
 

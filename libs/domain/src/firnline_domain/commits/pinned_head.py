@@ -1,7 +1,7 @@
-"""What is live in a table at one pinned snapshot, and which delete applies to which data file.
+"""Describe what is live in a table at one pinned snapshot, and which delete applies to which data
+file.
 
-The protocols are met by the manifest entries of `firnline_iceberg.metadata.entries`.
-"""
+The protocols are met by the manifest entries of `firnline_iceberg.metadata.entries`."""
 
 from __future__ import annotations
 
@@ -98,17 +98,17 @@ class Head(Value, dict=True, gc=True):
 
     @cached_property
     def vectored(self) -> frozenset[str]:
-        """Normal paths of the data files that have a deletion vector."""
+        """Return the normal paths of the data files that have a deletion vector."""
         vectors = (delete for delete in self.deletes if delete.kind is DeleteKind.DELETION_VECTOR)
         return frozenset(delete.referenced_data_file or "" for delete in vectors)
 
 
 def reaches(delete: LiveDelete, scope: Scope) -> bool:
-    """Whether an equality delete is about a scope at all (iceberg-rules 2.1)."""
+    """Return True if an equality delete is about a scope at all (iceberg-rules 4.1)."""
     return delete.is_global or delete.scope == scope
 
 
 def outlives(delete: LiveDelete, scope: Scope, sequence_number: int) -> bool:
-    """Whether an equality delete applies to files of `scope` with that number."""
+    """Return True if an equality delete applies to files of `scope` with that number."""
     of_equality = delete.kind is DeleteKind.EQUALITY
     return of_equality and reaches(delete, scope) and delete.sequence_number > sequence_number

@@ -18,17 +18,15 @@ Unbalanced = Literal["rows_do_not_add_up", "keys_do_not_add_up"]
 
 
 class Flaw(Value):
-    """What does not add up."""
+    """Numbers that do not add up."""
 
     reason: Unbalanced
     detail: str
 
 
 def flaw(groups: Iterable[RewriteGroup]) -> Flaw | None:
-    """The first one in any group; None = all of them balance.
-
-    Groups without checksums, as of tables without keys, stand on their rows.
-    """
+    """Return the first flaw in any group; None = all of them balance. Groups without checksums, as
+    of tables without keys, stand on their rows."""
     for number, group in enumerate(groups):
         if text := _rows(group):
             return Flaw("rows_do_not_add_up", f"group {number}: {text}")

@@ -22,8 +22,8 @@ _GROWN = {
 
 
 def unreadable(then: TableForm, schemas: Mapping[int, Fields], now: int) -> str | None:
-    """The first field of schema `now` that a file of `then` does not have as it should; None = it
-    is right. `schemas` are the table's."""
+    """Return the first field of schema `now` that a file of `then` does not have as it should; None
+    = it is right. `schemas` are the table's."""
     if then.schema_id == now:
         return None
     if then.schema_id not in schemas:
@@ -48,7 +48,7 @@ def _reads(old: str, new: str) -> bool:
 
 
 def _decimal(kind: str) -> tuple[int, int] | None:
-    """Precision and scale."""
+    """Return precision and scale."""
     if not kind.startswith("decimal("):
         return None
     precision, scale = kind.removeprefix("decimal(").removesuffix(")").split(",")

@@ -1,8 +1,7 @@
-"""Who wrote a snapshot, by its summary, and whether it is known to write v3 tables.
+"""Identify the writer of a snapshot by its summary, and whether it is known to write v3 tables.
 
 Iceberg's Java library puts its own version into every summary, and mostly the engine's name. What
-each version can do is from release notes and source (docs/actions.md#format-version-3).
-"""
+each version can do is from release notes and source (docs/actions.md#format-version-3)."""
 
 from __future__ import annotations
 
@@ -26,20 +25,20 @@ class Writer(Value):
 
     @property
     def label(self) -> str:
-        """For people."""
+        """Return the writer's name to show."""
         if self.library is None:
             return self.engine or "a writer that does not say what it is"
         return f"{self.engine or 'Iceberg Java'} with Iceberg {self.library[0]}.{self.library[1]}"
 
     @property
     def writes_v3(self) -> bool:
-        """Whether it is known to."""
+        """Return True if it is known to."""
         least = SINCE_FLINK if self.engine.startswith("flink") else SINCE
         return self.library is not None and self.library >= least
 
 
 def writer_of(summary: Mapping[str, str]) -> Writer:
-    """By what any writer may have written."""
+    """Identify the writer by any summary."""
     found = _RELEASE.match(summary.get(LIBRARY) or "")
     library = (int(found[1]), int(found[2])) if found else None
     engine = summary.get(ENGINE) or _engine(summary)

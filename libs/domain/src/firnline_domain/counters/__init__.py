@@ -1,1 +1,1 @@
-"""What the planner knows of a table: counters of its files, and the work under way."""
+"""Counters of a table's files, and the work under way."""

@@ -1,9 +1,8 @@
-"""What a clock that was ahead has left in a planner's state, put right when it is set back.
+"""Correct what a clock that was ahead has left in a planner's state when it is set back.
 
 A moment that is kept is either the past (since when, when last) or an end (until when). By a clock
 that was a day ahead both lie in what is the future now, and everything that waits for them would
-wait for a day. So the past becomes now, and an end counts again from now, or is over.
-"""
+wait for a day. So the past becomes now, and an end counts again from now, or is over."""
 
 from __future__ import annotations
 
@@ -72,7 +71,7 @@ def _is_late(at_ms: int, now_ms: int) -> bool:
 
 
 def set_value_back(value: Any, now_ms: int) -> Any:
-    """With every moment of the past that is late set to now, however deep it lies."""
+    """Set every past time that is late to now, however deep it lies."""
     if isinstance(value, Value):
         changed = {
             name: after

@@ -1,4 +1,4 @@
-"""What a person, or a job of theirs, has asked for: one action on one table, now."""
+"""Decide what a user, or a job of theirs, has requested: one action on one table, now."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class Requested(Value):
 
     @property
     def is_rewrite(self) -> bool:
-        """Whether it is about partitions."""
+        """Return True if it is about partitions."""
         return self.action not in TABLE_ACTIONS
 
     @property
     def chosen(self) -> bool:
-        """Whether the partitions were named, and the policy has no say in them."""
+        """Return True if the partitions were named, and the policy has no say in them."""
         return self.partition is not None or self.every_partition
 
 
@@ -74,7 +74,8 @@ def _decision(
 def _freeze(
     table: Table, partition: Partition, requested: Requested, limits: Thresholds, now_ms: int
 ) -> Decision:
-    """Where partitions are named, nobody has to have waited. None is rewritten in vain."""
+    """Decide on a requested freeze: where partitions are named, no waiting time applies. None is
+    rewritten in vain."""
     at_ms = freezes_at_ms(partition, limits)
     if not requested.chosen and at_ms is not None and at_ms > now_ms:
         return Decision(Reason.NOT_CLOSED, until_ms=at_ms)
@@ -87,7 +88,7 @@ def _freeze(
 
 
 def _of(action: str, decision: Decision) -> Decision:
-    """The decision with the action that was asked for."""
+    """Return the decision with the action that was requested."""
     if action in (POLICY, decision.action):
         return decision
     wanted = as_requested(action)

@@ -1,9 +1,9 @@
-"""Which bucket a table is in. Pure (decision 0022).
+"""Assign tables to buckets. Pure (decision 0022).
 
 A table's home is its hash modulo the number of homes, which is fixed when the topics are made. The
 planner that owns the home is the only one that assigns the table elsewhere, and each assignment has
-a higher epoch than the one before. Buckets may be added (decision 0022): they are no table's home.
-"""
+a higher epoch than the one before. Buckets may be added (decision 0022): they are no table's
+home."""
 
 from __future__ import annotations
 
@@ -26,17 +26,18 @@ BY_BUCKET = ROUTED | {HANDOVERS, "rewrite-tasks", "rewrite-tasks-heavy", "table-
 
 
 def is_by_bucket(topic: str) -> bool:
-    """Also of a group's form of a topic (`rewrite-tasks.etl`)."""
+    """Return True if records go by bucket, also of a group's form of a topic
+    (`rewrite-tasks.etl`)."""
     return topic in BY_BUCKET or topic.partition(".")[0] in BY_BUCKET
 
 
 class Route(Value):
-    """What one bucket keeps of a table that was assigned once; without one, a table is at home.
+    """Route of a table that was assigned once, as one bucket keeps it; without one, a table is at
+    home.
 
     `bucket`: at its home, where to send its records, None = it is back. `is_assigned_here`: in the
-    bucket that it was assigned to. `recalled_for`: at its home, asked back to go to that bucket
-    for that `reason`; the records that come meanwhile wait, `waiting` of them.
-    """
+    bucket that it was assigned to. `recalled_for`: at its home, asked back to go to that bucket for
+    that `reason`; the records that come meanwhile wait, `waiting` of them."""
 
     epoch: int
     bucket: int | None = None
@@ -87,11 +88,11 @@ class Board:
                     del coming[key]
 
     def forget(self, table_key: str) -> None:
-        """The table is no more."""
+        """Forget a table that is no more."""
         self._assigned.pop(table_key, None)
 
     def expect(self, table_key: str, bucket: int, at_ms: int) -> None:
-        """A table is on its way: many may come between two words of a bucket on its load."""
+        """Note that a table is on its way: many may come between two reports of a bucket's load."""
         for coming in self._coming.values():
             coming.pop(table_key, None)
         load = self._loads.get(bucket)
@@ -99,12 +100,12 @@ class Board:
             self._coming.setdefault(bucket, {})[table_key] = at_ms
 
     def assigned(self, table_key: str) -> TableAssigned | None:
-        """The newest word on a table; None = it is at home."""
+        """Return the newest assignment of a table; None = it is at home."""
         return self._assigned.get(table_key)
 
     @property
     def every(self) -> Collection[TableAssigned]:
-        """The newest word on each table that was ever assigned."""
+        """Return the newest assignment of each table that was ever assigned."""
         return self._assigned.values()
 
     def assigned_from(self, home: int) -> Iterator[TableAssigned]:
@@ -121,18 +122,18 @@ class Board:
         return at_home and self.buckets == self.homes
 
     def bucket(self, table_key: str) -> int:
-        """Where to write a table's records."""
+        """Return the bucket for a table's records."""
         assigned = self._assigned.get(table_key)
         return bucket_of(table_key, self.homes) if assigned is None else assigned.bucket
 
     def load(self, bucket: int) -> int:
-        """The load that a bucket has reported; 0 where it has reported none."""
+        """Return the load that a bucket has reported; 0 where it has reported none."""
         known = self._loads.get(bucket)
         return known.load if known else 0
 
     def loads(self) -> Mapping[int, float]:
-        """Of every bucket, with what is on its way to it, as if each of these were a table like any
-        other. Empty until every bucket has reported its own."""
+        """Return the load of every bucket, with what is on its way to it, as if each of these were
+        a table like any other. Empty until every bucket has reported its own."""
         if len(self._loads) < self.buckets:
             return {}
         tables = sum(one.tables for one in self._loads.values())

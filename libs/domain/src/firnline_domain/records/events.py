@@ -15,7 +15,7 @@ from firnline_domain.records.results import REWRITE, KeyChecksums, TableResult, 
 
 
 class TableChange(StrEnum):
-    """What an accepted catalog call did to a table."""
+    """Effects of an accepted catalog call on a table."""
 
     COMMITTED = "committed"
     CREATED = "created"
@@ -117,7 +117,7 @@ class TableScanned(Value):
 
 
 class ChangeKind(StrEnum):
-    """How `FilesChanged` is to be folded."""
+    """Ways in which `FilesChanged` is folded."""
 
     DELTA = "delta"  # onto the parent's counters
     ABSOLUTE = "absolute"  # replaces all counters: a new epoch
@@ -126,7 +126,7 @@ class ChangeKind(StrEnum):
 
 
 class PartitionChange(Value):
-    """What one snapshot added to and removed from one partition."""
+    """Files that one snapshot added to and removed from one partition."""
 
     scope: Scope
     added: FileTally
@@ -181,7 +181,7 @@ class TickPassed(Value):
 
 
 class Classification(StrEnum):
-    """What a committed result met at the head. Refused ones have a ConflictReason."""
+    """Situations of a committed result at the head. Refused ones have a ConflictReason."""
 
     CLEAN = "clean"  # the head was its start
     LATER_COMMITS = "later_commits"  # appends, equality deletes: sequence numbers order them
@@ -189,7 +189,7 @@ class Classification(StrEnum):
 
 
 class GroupProof(Value):
-    """Of one group of a rewrite, as it was verified before the commit (`proofs`)."""
+    """Proof of one group of a rewrite, as it was verified before the commit (`proofs`)."""
 
     rows_in: Amount
     rows_masked: Amount
@@ -308,7 +308,7 @@ class TableAssigned(Value):
 
 
 class BucketLoaded(Value):
-    """What a bucket costs its planner (`policy.placement`)."""
+    """Load of a bucket on its planner (`policy.placement`)."""
 
     bucket: Signed
     tables: Amount

@@ -50,17 +50,17 @@ class TableOrder(Value):
 
     @property
     def ref(self) -> str:
-        """Where the planner keeps what it knows of the whole table."""
+        """Return the ref under which the planner keeps what it knows of the whole table."""
         return MAIN
 
     @property
     def scope(self) -> Scope | None:
-        """All partitions."""
+        """Return None: all partitions."""
         return None
 
     @property
     def figures(self) -> Mapping[str, float]:
-        """What people are shown of it."""
+        """Return the numbers to show."""
         return self.numbers
 
 

@@ -14,7 +14,7 @@ FLEET_PARTITION = 0  # the fleet's orders are in every partition; one of them sa
 
 
 class HoldReason(ReasonCode):
-    """Why nothing is ordered for a table."""
+    """Reasons why nothing is ordered for a table."""
 
     PAUSED = (
         "paused",
@@ -84,7 +84,8 @@ class Pause(Value):
 
     @property
     def note(self) -> str:
-        """Which pause it is, for who confirms that all has come to rest under it."""
+        """Return which pause it is, for services that confirm that all has come to rest under
+        it."""
         return f"at rest, paused at {self.since_ms}"
 
     def __str__(self) -> str:
@@ -123,9 +124,9 @@ class PauseState:
             self._pauses.pop(key, None)
 
     def is_paused(self, table_key: str | None) -> bool:
-        """Whether this table was paused by its name; for None whether the fleet was."""
+        """Return True if this table was paused by its name; for None if the fleet was."""
         return table_key in self._pauses
 
     def pause(self, table_key: str | None) -> Pause | None:
-        """The pause in force for a table; of the fleet for None."""
+        """Return the pause in force for a table; of the fleet for None."""
         return self._pauses.get(None) or self._pauses.get(table_key)

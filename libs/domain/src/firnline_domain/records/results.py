@@ -1,4 +1,4 @@
-"""What a worker says of a task it was given."""
+"""Results that a worker reports of a task."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ REWRITE, COMPARISON = "rewrite", "comparison"  # kinds of `TaskFailed` beside th
 
 
 class Mode(StrEnum):
-    """Who did the rewrite."""
+    """Engine of the rewrite."""
 
     NATIVE = "native"
     HANDED_OVER = "handed_over"  # Iceberg's own action, which commits by itself
 
 
 class TableForm(Value):
-    """How a table's files are read and written: what a result hangs on beside the files it names.
+    """Form in which a table's files are read and written: a result depends on it beside the files
+    it names.
 
     `last_column_id`: of all columns that it ever had. `name_mapping`: checksum of
-    `schema.name-mapping.default`, "" where there is none.
-    """
+    `schema.name-mapping.default`, "" where there is none."""
 
     format_version: Amount
     schema_id: Signed
@@ -63,12 +63,11 @@ class OutputFile(Value):
 
 
 class KeyChecksums(Value):
-    """Of rows by the columns with these field ids, whatever their order: the sum modulo 2^64 of a
-    hash per row. 16 hexadecimal digits each, for readers of JSON would round a number.
+    """Checksums of rows by the columns with these field ids, whatever their order: the sum modulo
+    2^64 of a hash per row.
 
     Rows of a row group that was left out without a look at its keys are in neither `rows_in` nor
-    `rows_masked`.
-    """
+    `rows_masked`."""
 
     field_ids: tuple[Signed, ...]
     rows_in: str
@@ -153,7 +152,7 @@ class RewriteFinished(Value):
 
     @property
     def form(self) -> TableForm:
-        """The table's, when it was planned; encrypted ones are handed over."""
+        """Return the table's form, when it was planned; encrypted ones are handed over."""
         return TableForm(
             self.format_version, self.schema_id, self.last_column_id, self.name_mapping
         )
@@ -192,7 +191,7 @@ class TaskRunning(Value):
 
 
 class RowSums(Value):
-    """Of some rows, whatever their order: how many, the sum and the exclusive or of Spark's
+    """Sums of some rows, whatever their order: how many, the sum and the exclusive or of Spark's
     xxhash64 of all columns, as decimal texts; in v3 tables with the ids and numbers of the rows."""
 
     rows: Amount
@@ -219,7 +218,7 @@ class RowsCompared(Value):
 
 
 class TableResult(Value):
-    """What came of a `TableOrder`; `refused_reason`: why nothing was done."""
+    """Result of a `TableOrder`; `refused_reason`: why nothing was done."""
 
     task_id: str
     table: TableName
@@ -233,12 +232,12 @@ class TableResult(Value):
 
     @property
     def put_off(self) -> str:
-        """Why nothing was done yet, or at all; '' = it was done."""
+        """Return why nothing was done yet, or at all; '' = it was done."""
         return self.refused_reason or ""
 
     @property
     def figures(self) -> Mapping[str, float]:
-        """What people are shown of it."""
+        """Return the numbers to show."""
         return self.numbers
 
 
@@ -249,7 +248,8 @@ def table_result(
     numbers: Mapping[str, float],
     refused_reason: str | None = None,
 ) -> TableResult:
-    """Of an order that was carried out, or of which nothing was done (`refused_reason`)."""
+    """Build the result of an order that was carried out, or of which nothing was done
+    (`refused_reason`)."""
     of = (order.task_id, order.table, order.action)
     return TableResult(*of, refused_reason, worker, finished_at_ms, dict(numbers))
 
@@ -285,7 +285,7 @@ class SnapshotsExpired(TableResult, kw_only=True):
 
 
 class Going(Value):
-    """What an expiry will take away."""
+    """Files and snapshots that an expiry will take away."""
 
     snapshots: Amount = 0
     files: Amount = 0

@@ -36,13 +36,13 @@ FEW_PARTITIONS = 10  # of a table's state; 100 are shown where they fit
 
 
 def smaller(record: Any) -> Iterator[Any]:
-    """The record in ever smaller forms; nothing where it has none."""
+    """Yield the record in ever smaller forms; nothing where it has none."""
     return _STEPS[type(record)](record) if type(record) in _STEPS else iter(())
 
 
 def _committed(event: TableCommitted) -> Iterator[TableCommitted]:
-    """First without what readers do not know in summaries; then only where the branches are now.
-    A move without its snapshots makes the planner ask for them (`missing_snapshots`)."""
+    """Leave out first what readers do not know in summaries; then all but where the branches are
+    now. A move without its snapshots makes the planner ask for them (`missing_snapshots`)."""
     snapshots = tuple(replace(snapshot, summary=_summary(snapshot)) for snapshot in event.snapshots)
     agent = event.user_agent and event.user_agent[:MAX_TEXT]
     event = replace(event, snapshots=snapshots, user_agent=agent)
@@ -57,8 +57,8 @@ def _committed(event: TableCommitted) -> Iterator[TableCommitted]:
 
 
 def last_moves(refs: tuple[RefMoved, ...]) -> list[RefMoved]:
-    """Where each ref ended up, `main` first. A name that no person can have meant is left out:
-    only `main` is maintained."""
+    """Return where each ref ended up, `main` first. A name that no person can have meant is left
+    out: only `main` is maintained."""
     last = {moved.ref: moved for moved in refs if moved.ref == MAIN or len(moved.ref) <= MAX_NAME}
     return sorted(last.values(), key=lambda one: one.ref != MAIN)
 
@@ -79,7 +79,8 @@ def _scanned(event: TableScanned) -> Iterator[TableScanned]:
 
 
 def _rewritten(event: RewriteCommitted) -> Iterator[RewriteCommitted]:
-    """The proofs were verified before the commit; the planner needs to know that it happened."""
+    """Leave out the proofs: they were verified before the commit; the planner needs to know that it
+    happened."""
     yield replace(event, proofs=())
 
 
@@ -120,7 +121,7 @@ def _advice(advice: TableAdvice) -> Iterator[TableAdvice]:
 
 
 def _letter(letter: DeadLettered) -> Iterator[DeadLettered]:
-    """Always small enough: a dead letter has nowhere else to go."""
+    """Shrink a dead letter until it is small enough: it has nowhere else to go."""
     value = letter.value or b""
     size = len(value) if letter.value_bytes is None else letter.value_bytes
     yield replace(

@@ -19,7 +19,7 @@ STALE, FUTURE = "stale", "signed_in_the_future"
 
 
 class SignatureRefused(PoisonousRecord):
-    """Not said by the fleet, or not lately; `reason` is one of the codes above."""
+    """The record is not signed by the fleet, or not lately; `reason` is one of the codes above."""
 
 
 @dataclass(frozen=True)
@@ -57,11 +57,12 @@ class Keyring:
 
     @property
     def signs(self) -> bool:
-        """False: signing is off."""
+        """Return False if signing is off."""
         return self._first is not None
 
     def sign(self, at_ms: int, *parts: bytes) -> Signature | None:
-        """By the first key; None where signing is off. The same parts in the same order verify."""
+        """Sign with the first key; None where signing is off. The same parts in the same order
+        verify."""
         if self._first is None:
             return None
         return Signature(self._first.id, at_ms, _mac(self._first, at_ms, parts))
@@ -70,8 +71,8 @@ class Keyring:
         self, signature: Signature | None, now_ms: int, max_age_ms: int | None, *parts: bytes
     ) -> None:
         """Return where one of the keys has signed these parts, at most `max_age_ms` ago (None: at
-        any time), or ahead: a host whose clock is an hour ahead has done its work all the same, and
-        whoever repeats its record has an hour more. Raises SignatureRefused."""
+        any time), or ahead: a host whose clock is an hour ahead has done its work all the same.
+        Raises SignatureRefused."""
         if not self.signs:
             return
         if signature is None:

@@ -1,4 +1,5 @@
-"""What the planner shows of a table: its counters and its last decisions (`table-states`)."""
+"""State that the planner publishes of a table: its counters and its last decisions
+(`table-states`)."""
 
 from __future__ import annotations
 
@@ -23,10 +24,10 @@ class PartitionState(Value):
 
 
 class TableAdvice(Value):
-    """What the owner of a table could improve, by one rule; the newest state of it (`advice`).
+    """Improvement that the owner of a table could make, by one rule; the newest state of it
+    (`advice`).
 
-    `numbers` are what the rule was judged by, `limits` what they passed, by the same names.
-    """
+    `numbers` are what the rule was judged by, `limits` what they passed, by the same names."""
 
     table: TableName
     ref: str
@@ -41,7 +42,7 @@ class TableAdvice(Value):
 
 
 class TableReads(Value):
-    """How often a partition of the table is read, as its readers report."""
+    """Rate at which a partition of the table is read, as its readers report."""
 
     reported: Finite  # scans in an hour
     since_ms: Moment  # when the first report came

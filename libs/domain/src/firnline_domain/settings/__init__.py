@@ -1,1 +1,1 @@
-"""What the properties of tables and the environment say, and what is wrong with it."""
+"""Read the properties of tables and the environment, and find what is wrong with them."""

@@ -19,7 +19,7 @@ DAYS_AHEAD_MS = 8 * 24 * 3_600_000  # whatever recurs has come once by then
 def contradictions(
     settings: Mapping[str, str], limits: Thresholds, fleet: Thresholds, now_ms: int
 ) -> Iterator[str]:
-    """What is wrong, and what happens instead. `limits` is what `settings` come to."""
+    """Yield what is wrong, and what happens instead. `limits` is what `settings` come to."""
     yield from _numbers(limits)
     yield from _expiry(settings, limits, fleet)
     yield from _tags(limits, now_ms)

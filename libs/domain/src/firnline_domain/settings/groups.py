@@ -35,7 +35,7 @@ class Budget(Value):
         return self.gb_hours > 0
 
     def part(self, of: float) -> Budget:
-        """One of so many equal parts."""
+        """Return one of so many equal parts."""
         return Budget(self.gb_hours / of, self.old_share)
 
 
@@ -46,16 +46,15 @@ class Group(Value):
     quota_gb_hours: float | None = None
 
     def part(self, of: float) -> Group:
-        """With one of so many equal parts of its quota."""
+        """Return it with one of so many equal parts of its quota."""
         quota = self.quota_gb_hours
         return Group(self.name, None if quota is None else quota / of)
 
 
 def groups_of(text: str) -> tuple[Group, ...]:
-    """What FIRNLINE_GROUPS says, in its order; the default group only where it is named.
+    """Parse FIRNLINE_GROUPS, in its order; the default group only where it is named.
 
-    Raises Misconfigured, with all that is wrong.
-    """
+    Raises Misconfigured, with all that is wrong."""
     found, wrong = list[Group](), list[str]()
     for item in text.split(",") if text.strip() else ():
         try:
@@ -93,25 +92,25 @@ def group_name(variable: str, text: str) -> str:
 
 
 def canonical(text: str) -> str:
-    """A group's name as people wrote it, `default` being ''."""
+    """Return a group's name; `default` is ''."""
     name = text.strip()
     return DEFAULT if name == DEFAULT_IN_WORDS else name
 
 
 def shown(name: str) -> str:
-    """A group's name for people."""
+    """Return a group's name to show."""
     return name or DEFAULT_IN_WORDS
 
 
 def served(wanted: str, groups: Collection[Group]) -> str:
-    """The group that gets the orders of a table that asks for `wanted`: the default one where the
-    fleet has no such group, for its topics are nowhere."""
+    """Return the group that gets the orders of a table that asks for `wanted`: the default one
+    where the fleet has no such group, because its topics do not exist."""
     name = canonical(wanted)
     return name if any(group.name == name for group in groups) else DEFAULT
 
 
 def unserved(wanted: str, groups: Collection[Group]) -> str | None:
-    """What becomes of orders whose group the fleet does not have; None where it does."""
+    """Describe what happens to orders whose group the fleet does not have; None where it does."""
     if served(wanted, groups) == canonical(wanted):
         return None
     there = ", ".join(sorted(shown(name) for name in {DEFAULT, *named(groups)}))
@@ -119,5 +118,5 @@ def unserved(wanted: str, groups: Collection[Group]) -> str | None:
 
 
 def named(groups: Collection[Group]) -> Iterator[str]:
-    """Names of all groups but the default one, each once."""
+    """Yield the names of all groups but the default one, each once."""
     return (name for name in dict.fromkeys(group.name for group in groups) if name != DEFAULT)

@@ -1,4 +1,4 @@
-"""Which settings hold for a table, who says so, and what is wrong with them. Pure."""
+"""Resolve the settings of a table, where each was set, and what is wrong with them. Pure."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ def with_namespace(table: Mapping[str, str], namespace: Mapping[str, str]) -> di
 def effective(
     settings: Mapping[str, str], fleet: Thresholds | None = None
 ) -> dict[str, SettingInForce]:
-    """Every setting by the name of its property; `settings` as `with_namespace` gives them."""
+    """Return every setting by the name of its property; `settings` as `with_namespace` gives
+    them."""
     return {
         setting.name: setting
         for setting in _effective(tuple(sorted(settings.items())), fleet or DEFAULTS)
@@ -76,7 +77,8 @@ def _in_force(name: str, said: list[PropertyValue], fleet: Thresholds) -> Settin
 
 
 def _period_problem(field: str, text: str) -> str:
-    """Also of rules for tags and branches: what keeps something back until it is corrected."""
+    """Return what is wrong with periods, and with rules for tags and branches: what keeps something
+    back until it is corrected."""
     if field == "create_tags":
         wrong = find_problem(tag_rules, text)
         return f"no tag is made: {wrong}" if wrong else ""
@@ -93,7 +95,7 @@ def _group_problem(field: str, text: str, fleet: Thresholds) -> str:
 
 
 def shown(value: Any) -> str:
-    """A value as its property would be written; '' = unset."""
+    """Return a value as its property would be written; '' = unset."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -102,7 +104,7 @@ def shown(value: Any) -> str:
 
 
 def unreadable(settings: Mapping[str, str]) -> Iterator[str]:
-    """Values that cannot be read, in words that say what is done instead."""
+    """Yield values that cannot be read, in words that say what is done instead."""
     for name, wanted in WORKERS.items():
         if name in settings and wanted.read(settings[name]) is None:
             yield _unset(f"{name}={settings[name]}", wanted.words)
@@ -135,7 +137,7 @@ def _by(origin: str) -> str:
 
 
 def unknown(settings: Mapping[str, str]) -> Iterator[str]:
-    """Names that mean nothing, each with the one that comes nearest."""
+    """Yield names that mean nothing, each with the one that comes nearest."""
     known = (*PROPERTIES, *READ_ELSEWHERE, *MARKS)
     for key in sorted(settings):
         name = key.removeprefix(NAMESPACE)

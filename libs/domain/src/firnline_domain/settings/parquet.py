@@ -27,7 +27,7 @@ class Choice(Value):
 
     @property
     def words(self) -> str:
-        """What to write, for people."""
+        """Describe what to write."""
         return f"word: {' or '.join(self.words_allowed)}{self.whose}"
 
 
@@ -43,7 +43,7 @@ class JavaNumber(Value):
 
     @property
     def words(self) -> str:
-        """What to write, for people."""
+        """Describe what to write."""
         return f"whole number up to {self.most:,}"
 
 
@@ -56,7 +56,7 @@ class Text(Value):
 
     @property
     def words(self) -> str:
-        """What to write, for people."""
+        """Describe what to write."""
         return "path that is not empty"
 
 
@@ -70,7 +70,7 @@ class Nothing(Value):
 
     @property
     def words(self) -> str:
-        """What to write, for people."""
+        """Describe what to write."""
         return f"value for {self.instead} instead"
 
 
@@ -119,7 +119,7 @@ OF_COMMITS: dict[str, JavaNumber | Choice | Text | Nothing] = {
 
 
 def unusable(properties: Mapping[str, str]) -> Iterator[str]:
-    """Properties at which Iceberg's Java library throws, in words."""
+    """Yield properties at which Iceberg's Java library throws, in words."""
     for name, wanted in OF_COMMITS.items():
         if name in properties and wanted.read(properties[name]) is None:
             yield (
@@ -129,13 +129,13 @@ def unusable(properties: Mapping[str, str]) -> Iterator[str]:
 
 
 def readable(properties: Mapping[str, str]) -> dict[str, str]:
-    """The properties without those whose value is none or makes no sense: they are unset."""
+    """Return the properties without those whose value is none or makes no sense: they are unset."""
     wrong = {name for name, _ in outside(properties)}
     return {name: text for name, text in properties.items() if name not in wrong}
 
 
 def outside(properties: Mapping[str, str]) -> Iterator[tuple[str, Range | Choice]]:
-    """Properties whose value is none or makes no sense, each with what would."""
+    """Yield properties whose value is none or makes no sense, each with what would."""
     for name, text in properties.items():
         if (wanted := _wanted(name)) and wanted.read(text) is None:
             yield name, wanted

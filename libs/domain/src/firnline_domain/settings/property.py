@@ -1,4 +1,4 @@
-"""What a table property is, and those that the workers alone read."""
+"""Define a table property, and those that the workers alone read."""
 
 from __future__ import annotations
 

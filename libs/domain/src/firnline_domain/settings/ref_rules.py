@@ -1,11 +1,10 @@
-"""Which tags and branches go, by what a table's owner has written: patterns and ages.
+"""Choose which tags and branches go, by rules of a table's owner: patterns and ages.
 
-    daily-* 30d keep 7; release-* never; * 90d
+daily-* 30d keep 7; release-* never; * 90d
 
 Several rules are separated by `;`; of a tag the first whose pattern it fits holds, and one that
 fits none stays. `keep 7`: the seven newest of the pattern stay whatever their age. A ref is as old
-as the snapshot that it points at, which is how Iceberg counts (`history.expire.max-ref-age-ms`).
-"""
+as the snapshot that it points at, which is how Iceberg counts (`history.expire.max-ref-age-ms`)."""
 
 from __future__ import annotations
 
@@ -48,7 +47,7 @@ class RefRule(Value):
 
 @lru_cache(maxsize=512)
 def ref_rules(text: str) -> tuple[RefRule, ...]:
-    """What a setting says; nothing where it is empty. Raises UnreadableRules."""
+    """Parse a setting; nothing where it is empty. Raises UnreadableRule."""
     return tuple(_rule(part) for part in split_rules(text))
 
 

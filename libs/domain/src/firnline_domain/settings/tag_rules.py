@@ -1,10 +1,9 @@
-"""Which tags are made at the end of a period, by what a table's owner has written: their names.
+"""Choose which tags are made at the end of a period, by rules of a table's owner: their names.
 
-    daily-{date}; monthly-{month}
+daily-{date}; monthly-{month}
 
 The word in braces says how long the period is, and stands for it in the name (UTC). Which of them
-go again, `ref_rules` says.
-"""
+go again, `ref_rules` says."""
 
 from __future__ import annotations
 
@@ -41,7 +40,7 @@ class Period(Value):
 
 @lru_cache(maxsize=512)
 def tag_rules(text: str) -> tuple[TagRule, ...]:
-    """What a setting says; nothing where it is empty. Raises UnreadableRules."""
+    """Parse a setting; nothing where it is empty. Raises UnreadableTags."""
     rules = tuple(_rule(part) for part in split_rules(text))
     if len({one.name for one in rules}) < len(rules):
         raise UnreadableRules(f"a name is there twice: {FORM}")
@@ -56,13 +55,13 @@ def _rule(text: str) -> TagRule:
 
 
 def periods_at(text: str, at_ms: int) -> tuple[Period, ...]:
-    """Of each rule the period that a moment is in. Raises UnreadableRules."""
+    """Return of each rule the period that a time is in. Raises UnreadableTags."""
     return tuple(_period(rule, at_ms) for rule in tag_rules(text))
 
 
 def periods_ended(text: str, at_ms: int, seen_ms: int | None = None) -> tuple[Period, ...]:
-    """Of each rule the newest period that was over at a moment; of those up to `seen_ms`. Raises
-    UnreadableRules."""
+    """Return of each rule the newest period that was over at a time; of those up to `seen_ms`.
+    Raises UnreadableRules."""
     ended = (now.start_ms - 1 for now in periods_at(text, at_ms))
     last = (one if seen_ms is None else min(one, seen_ms) for one in ended)
     return tuple(_period(rule, one) for rule, one in zip(tag_rules(text), last, strict=True))

@@ -1,4 +1,4 @@
-"""When a table deserves maintenance: table properties, then namespace's, then defaults."""
+"""Resolve settings: table properties, then namespace's, then defaults."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ KEY_SHARE = 0.15  # of a data file's bytes: its key columns, until a conversion 
 
 
 class Conversions(StrEnum):
-    """When equality deletes of larger files become positions instead of being applied."""
+    """Policy for equality deletes of larger files: whether they become positions instead of being
+    applied."""
 
     AUTO = "auto"  # where that spares more for what it costs
     ALWAYS = "always"  # where it can be done
@@ -28,7 +29,7 @@ class Conversions(StrEnum):
 
 
 class ReadsFrom(StrEnum):
-    """Who says how often a table is read."""
+    """Source of the rate at which a table is read."""
 
     ASSUMED = "assumed"  # firnline.reads-per-hour alone
     AT_LEAST = "at-least"  # as often as that, or as readers report if that is oftener
@@ -36,7 +37,7 @@ class ReadsFrom(StrEnum):
 
 
 class Expiry(StrEnum):
-    """Whether old snapshots go."""
+    """Modes of snapshot expiry."""
 
     CAREFUL = "careful"  # announced, then a grace period; no table that shares files
     ALWAYS = "true"  # as soon as they are old enough
@@ -132,8 +133,9 @@ class Thresholds(Value, cache_hash=True):  # ninety fields, and `_resolved` asks
 
     @property
     def retention_ms(self) -> int:
-        """How long snapshots are kept. A streaming reader that was stopped goes on from the one
-        that it has read last, so they stay for a day at least unless the owner says otherwise."""
+        """Return how long snapshots are kept. A streaming reader that was stopped goes on from the
+        one that it has read last, so they stay for a day at least unless the owner says
+        otherwise."""
         if self.retain_hours is None:
             least_ms = DAY_MS if self.expire is Expiry.CAREFUL else 0
             return max(self.max_snapshot_age_ms, least_ms)
@@ -146,14 +148,14 @@ class Thresholds(Value, cache_hash=True):  # ninety fields, and `_resolved` asks
 
     @property
     def spending(self) -> tuple[str, Budget]:
-        """Which budget pays for the table's rewrites, and how much it is: its group's quota, or the
-        fleet's budget where the group has none."""
+        """Return which budget pays for the table's rewrites, and how much it is: its group's quota,
+        or the fleet's budget where the group has none."""
         group = self.served_by
         return (group, self.budgets[group]) if group in self.budgets else (FLEET, self.budget)
 
     @property
     def budgets(self) -> dict[str, Budget]:
-        """Of every group with a quota, and of the fleet."""
+        """Return the budget of every group with a quota, and of the fleet."""
         share = self.budget.old_share
         quotas = {
             group.name: Budget(group.quota_gb_hours, share)
@@ -163,13 +165,13 @@ class Thresholds(Value, cache_hash=True):  # ninety fields, and `_resolved` asks
         return {FLEET: self.budget, **quotas}
 
     def part(self, of: float) -> Thresholds:
-        """With one of so many equal parts of budget and quotas."""
+        """Divide budget and quotas into so many equal parts."""
         groups = tuple(group.part(of) for group in self.groups)
         return replace(self, groups=groups, budget=self.budget.part(of))
 
     @property
     def is_bounded(self) -> bool:
-        """Whether any rewrite has to be paid for."""
+        """Return True if any rewrite has to be paid for."""
         return self.budget.binds or any(group.quota_gb_hours is not None for group in self.groups)
 
 
@@ -603,7 +605,7 @@ NAMESPACE = "namespace:"  # before the name of a property that the table's names
 
 
 class Origin(StrEnum):
-    """Who says what holds for a table."""
+    """Place where a setting of a table comes from."""
 
     TABLE = "table"
     NAMESPACE = "namespace"
@@ -612,7 +614,7 @@ class Origin(StrEnum):
 
 
 class PropertyValue(Value):
-    """What one property says about one field; `value` None = its text cannot be read."""
+    """Value of one property for one field; `value` None = its text cannot be read."""
 
     field: str
     value: bool | int | float | str | None
@@ -635,7 +637,7 @@ def _property_values(name: str, text: str) -> Iterator[PropertyValue]:
 
 
 def thresholds(settings: Mapping[str, str], defaults: Thresholds | None = None) -> Thresholds:
-    """What holds for a table with these properties; `defaults` are the fleet's."""
+    """Return what holds for a table with these properties; `defaults` are the fleet's."""
     return _resolved(tuple(sorted(settings.items())), defaults or _DEFAULTS)
 
 
@@ -650,7 +652,7 @@ def _resolved(settings: tuple[tuple[str, str], ...], defaults: Thresholds) -> Th
 
 
 def _read(text: str, field: str) -> bool | int | float | str | None:
-    """The value, or None where the text is none, or a number that makes no sense."""
+    """Return the value, or None where the text is none, or a number that makes no sense."""
     kind = _KINDS[field]
     if kind == "bool":
         return _FLAGS.get(text.strip().lower())

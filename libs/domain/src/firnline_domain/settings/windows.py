@@ -1,13 +1,12 @@
-"""When maintenance may run: windows that recur, and blackouts, as people write them.
+"""Define when maintenance may run: windows that recur, and blackouts.
 
-    Mon-Fri 22:00-06:00 Europe/Berlin; Sat,Sun 00:00-24:00 Europe/Berlin
-    2026-12-24T00:00Z/2026-12-27T00:00Z; Mon-Fri 08:00-18:00 Europe/Berlin
+Mon-Fri 22:00-06:00 Europe/Berlin; Sat,Sun 00:00-24:00 Europe/Berlin
+2026-12-24T00:00Z/2026-12-27T00:00Z; Mon-Fri 08:00-18:00 Europe/Berlin
 
 Several are separated by `;`. Without days every day is meant, without a zone UTC. A window that
 ends before it begins ends on the next day. Times are those of the zone's clocks: a window from
 22:00 to 06:00 is an hour shorter or longer in the nights when they are moved. People write the year
-9999 for "for ever": what lies beyond the calendar, in UTC, is moved to its end.
-"""
+9999 for "for ever": what lies beyond the calendar, in UTC, is moved to its end."""
 
 from __future__ import annotations
 
@@ -56,7 +55,7 @@ class Weekly(Value):
     zone: str
 
     def around(self, now_ms: int) -> Iterator[Span]:
-        """Those that are not over for longer than a day, and those of the next week."""
+        """Yield those that are not over for longer than a day, and those of the next week."""
         zone = ZoneInfo(self.zone)
         at_ms = min(max(now_ms, FIRST_NOW_MS), LAST_NOW_MS)
         today = datetime.fromtimestamp(at_ms / 1000, zone).date()
@@ -77,7 +76,7 @@ class Once(Value):
     span: Span
 
     def around(self, now_ms: int) -> Iterator[Span]:
-        """It, until it is over."""
+        """Yield the span, until it is over."""
         if now_ms < self.span.end_ms:
             yield self.span
 
@@ -103,14 +102,14 @@ def periods(text: str) -> tuple[Period, ...]:
 
 @lru_cache(maxsize=64)  # every partition of a table asks at the same moment
 def inside_until(text: str, now_ms: int) -> int | None:
-    """When the period that is on now, with those that follow without a pause, ends; None where
-    none is on. Raises UnreadableRules."""
+    """Return when the period that is on now, with those that follow without a pause, ends; None
+    where none is on. Raises UnreadablePeriod."""
     return _inside_until(periods(text), now_ms)
 
 
 @lru_cache(maxsize=64)
 def opens_ms(text: str, now_ms: int) -> int | None:
-    """When the next period begins; None = never again. Raises UnreadableRules."""
+    """Return when the next period begins; None = never again. Raises UnreadablePeriod."""
     starts = (span.start_ms for period in periods(text) for span in period.around(now_ms))
     return min((start for start in starts if start > now_ms), default=None)
 
@@ -121,7 +120,7 @@ def _inside_until(every: Iterable[Period], now_ms: int) -> int | None:
 
 
 def _merged(spans: Iterable[Span]) -> list[Span]:
-    """In their order; those that overlap or touch are one."""
+    """Merge spans in their order; those that overlap or touch are one."""
     found: list[Span] = []
     for span in sorted(spans, key=lambda one: one.start_ms):
         if found and span.start_ms <= found[-1].end_ms:

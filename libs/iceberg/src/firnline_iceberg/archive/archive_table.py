@@ -89,8 +89,9 @@ def archive_name(table: TableName, asked: str) -> tuple[str, ...]:
 def find(
     tables: Tables, table: LoadedTable, asked: str, keys: Keyring = UNSIGNED
 ) -> LoadedTable | None:
-    """The archive as it is now; None: there is no table of that name. `keys`: of the fleet, for who
-    writes to it. Raises NoArchive where that is another's, or may not be one; RetryLater."""
+    """Return the archive as it is now; None: there is no table of that name. `keys`: of the fleet,
+    for who writes to it. Raises NoArchive where that is another's, or may not be one;
+    RetryLater."""
     *namespace, name = archive_name(table.identity, asked)
     places = Places.of(tables.of(table.identity).archives)
     places.refuse_namespace(table.identity, tuple(namespace))
@@ -111,19 +112,19 @@ def find(
 
 
 def source_of(table: TableName) -> str:
-    """What the archives of a table are marked with. Another table of its uuid, and one that has got
-    its name, has another mark; so has the table itself once it is renamed."""
+    """Return the mark of a table's archives. Another table of its uuid, and one that has got its
+    name, has another mark; so has the table itself once it is renamed."""
     return f"{table.key}/{table.dotted}"
 
 
 def seal(uuid: str, location: str, source: str, keys: Keyring, at_ms: int) -> str:
-    """The property `SEAL` of an archive; '' where the fleet does not sign."""
+    """Return the property `SEAL` of an archive; '' where the fleet does not sign."""
     made = keys.sign(at_ms, *_sealed_parts(uuid, location, source))
     return "" if made is None else f"{made.key_id} {made.at_ms} {made.mac.hex()}"
 
 
 def is_sealed(archive: LoadedTable, source: str, keys: Keyring) -> bool:
-    """Whether the fleet has made it for this source, at this place."""
+    """Return True if the fleet has made it for this source, at this place."""
     text = archive.properties.get(SEAL, "").split(" ")
     try:
         found = Signature(text[0], int(text[1]), bytes.fromhex(text[2]))
@@ -143,7 +144,7 @@ def _sealed_parts(uuid: str, location: str, source: str) -> tuple[bytes, ...]:
 
 
 def set_properties(tables: Tables, archive: LoadedTable, **texts: str) -> None:
-    """Of an archive, without a snapshot. Raises TableGone, RetryLater."""
+    """Set properties of an archive, without a snapshot. Raises TableGone, RetryLater."""
     uuid = {"type": "assert-table-uuid", "uuid": archive.identity.uuid}
     asserts = (AssertTableUUID.model_validate(uuid),)
     updates = (SetPropertiesUpdate(updates=texts),)
@@ -152,15 +153,15 @@ def set_properties(tables: Tables, archive: LoadedTable, **texts: str) -> None:
 
 @dataclass(frozen=True)
 class Places:
-    """Where the operator lets archives be: below these locations, and of which namespace in which
-    other one. An owner says which he wants, and Firnline has rights that he may not have."""
+    """Locations where the operator allows archives: below these, and of which namespace in which
+    other one. An owner chooses one, and Firnline has rights that the owner may not have."""
 
     locations: tuple[str, ...]
     pairs: frozenset[tuple[str, str]]
 
     @classmethod
     def of(cls, text: str) -> Places:
-        """Of `firnline.archives`."""
+        """Parse `firnline.archives`."""
         words = [one.strip() for one in text.split(",")]
         pairs = (one.partition(">") for one in words if ">" in one)
         return cls(
@@ -188,7 +189,8 @@ class Places:
 def create(
     tables: Tables, table: LoadedTable, asked: str, location: str, keys: Keyring, at_ms: int
 ) -> LoadedTable:
-    """`location`: of the owner's; '' = the catalog chooses. Raises NoArchive, RetryLater."""
+    """Create an archive. `location`: of the owner's; '' = the catalog chooses. Raises NoArchive,
+    RetryLater."""
     refuse_unfit(table)
     name, of = archive_name(table.identity, asked), tables.of(table.identity)
     places = Places.of(of.archives)
@@ -240,12 +242,14 @@ def _of_new(
 
 
 def _properties(table: LoadedTable) -> dict[str, str]:
-    """Of how files are read, and would be written: none that says where, or what we do."""
+    """Return the properties of how files are read, and would be written: none of places, or of our
+    work."""
     return {name: text for name, text in table.properties.items() if name.startswith(_TAKEN_OVER)}
 
 
 def _refuse_nested(table: LoadedTable, location: str) -> None:
-    """What removes files below one of them would see those of the other."""
+    """Refuse nested locations: what removes files below one of them would see those of the
+    other."""
     own, other = address(table.metadata.location), address(location)
     if other is None or own is None:
         raise NoArchive("archive_location", f"{location[:200]} is no location of a table")
@@ -289,7 +293,7 @@ def _members(kind: IcebergType) -> tuple[NestedField, ...]:
 def synced(
     tables: Tables, table: LoadedTable, archive: LoadedTable, spec_ids: Collection[int]
 ) -> LoadedTable:
-    """The archive with the table's schema and name mapping, and these of its specs: columns that
+    """Give the archive the table's schema and name mapping, and these of its specs: columns that
     came since are there, under the table's ids. Raises NoArchive, RetryLater."""
     refuse_unfit(table)
     for _ in range(TRIES):
@@ -325,7 +329,7 @@ def _missing(
 
 
 def spec_map(table: LoadedTable, archive: LoadedTable) -> dict[int, int]:
-    """Of the table's partition specs to those of the archive that are the same."""
+    """Map the table's partition specs to those of the archive that are the same."""
     there = {_spec_key(one): one.spec_id for one in archive.metadata.partition_specs}
     own = ((one.spec_id, there.get(_spec_key(one))) for one in table.metadata.partition_specs)
     return {spec_id: found for spec_id, found in own if found is not None}

@@ -21,7 +21,7 @@ _KEY = 32  # hexadecimal digits: 128 bits, which no two files share
 
 
 def key_of(table_uuid: str, normal_path: str) -> str:
-    """Of a data file, wherever its table is."""
+    """Return the key of a data file, wherever its table is."""
     text = f"{table_uuid}\x1f{normal_path}".encode("utf-8", "replace")
     return hashlib.sha256(text).hexdigest()[:_KEY]
 

@@ -32,18 +32,18 @@ class Subject:
     scopes: frozenset[Scope]
 
     def has(self, delete: DeleteFileEntry) -> bool:
-        """Whether a delete file may be about one of them, or about everything."""
+        """Return True if a delete file may be about one of them, or about everything."""
         if delete.referenced_data_file is not None:
             return delete.referenced_data_file in self.paths
         return delete.is_global or delete.scope in self.scopes
 
 
 def examined(table: LoadedTable, snapshot_id: int, about: Subject) -> tuple[LiveFiles, Rest]:
-    """Of a snapshot's live files those of `about.paths`, with all delete files that may be about
-    them or about `about.scopes`; and what is to be known of the other data files.
+    """Return of a snapshot's live files those of `about.paths`, with all delete files that may be
+    about them or about `about.scopes`; and what is to be known of the other data files.
 
-    Raises SnapshotGone, MetadataFileGone, RetryLater; TaskRefused where there are too many deletes.
-    """
+    Raises SnapshotGone, MetadataFileGone, RetryLater; TaskRefused where there are too many
+    deletes."""
     look = _Look(table, about, hashes(about.paths), hashes(about.scopes))
     for manifest in table.manifests(table.snapshot(snapshot_id)):
         if not manifest.holds_no_live:
@@ -99,7 +99,8 @@ class _Look:
         return may_hold(manifest, self.about.scopes, types)
 
     def _take_deletes(self, manifest: ManifestFile) -> None:
-        """Not pruned by partition: a file that names a data file is about it wherever it lies."""
+        """Take the deletes of a manifest, not pruned by partition: a file that names a data file is
+        about it wherever it lies."""
         digest = self.table.digest(manifest)
         if digest.everywhere or digest.about(self.scopes) or digest.names(self.paths):
             self.deletes += filter(self.about.has, self._deletes(manifest))

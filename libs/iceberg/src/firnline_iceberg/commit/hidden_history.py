@@ -1,4 +1,4 @@
-"""What is behind a head whose catalog shows no history, read from its manifests
+"""Read what is behind a head whose catalog shows no history from its manifests
 (`firnline_domain.commits.ancestry`)."""
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ UNKNOWN = Lineage()
 
 @dataclass
 class Lineages:
-    """Of the tables that were looked at last. Safe for many threads."""
+    """Ancestries of the tables that were read last. Safe for many threads."""
 
     _known: LRUCache[str, Lineage] = field(default_factory=lambda: LRUCache(MAX_TABLES))
     _lock: Lock = field(default_factory=Lock)
@@ -35,10 +35,10 @@ class Lineages:
 
 
 def hides_history(table: LoadedTable, snapshot_id: int) -> bool:
-    """Whether a snapshot has parents that the catalog keeps to itself: the oldest that it shows
-    says that it has none, and is not the table's first one: it lists what others have written, or
-    is alone and has a number that others came before. Expired ones are named as parents. Raises
-    SnapshotGone, MetadataFileGone, RetryLater."""
+    """Return True if a snapshot has parents that the catalog does not show: the oldest that it
+    shows says that it has none, and is not the table's first one: it lists what others have
+    written, or is alone and has a number that others came before. Expired ones are named as
+    parents. Raises SnapshotGone, MetadataFileGone, RetryLater."""
     table.snapshot(snapshot_id)
     *_, oldest = table.ancestors(snapshot_id)
     if oldest.parent_snapshot_id is not None:
@@ -55,9 +55,9 @@ def traces(
     read: Iterable[FileEntry] = (),
     lineages: Lineages | None = None,
 ) -> frozenset[int]:
-    """Snapshots behind one whose history is hidden; at least those of `wanted` that it has
-    something of. {} where none is hidden. `read`: entries of it that were read anyway; others are
-    read where these, and what `lineages` knows, do not do. Raises as `hides_history`."""
+    """Return the snapshots behind one whose history is hidden; at least those of `wanted` that it
+    has something of. `read`: entries of it that were read anyway; others are read where these, and
+    what `lineages` knows, do not do. Raises as `hides_history`."""
     shown = [one.snapshot_id for one in table.ancestors(snapshot_id)]
     if len(shown) > 1 and wanted <= set(shown):  # no list of a root has to be read for it
         return frozenset()

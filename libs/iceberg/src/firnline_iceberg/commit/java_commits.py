@@ -96,7 +96,7 @@ class _Prepared:
         manifest_base: ManifestBase | None,
         merges: bool,
     ) -> bool:
-        """Whether it says what is to be committed now."""
+        """Return True if it contains what is to be committed now."""
         if (
             self.manifest_base is None
             or manifest_base is None
@@ -106,7 +106,7 @@ class _Prepared:
         return (self.ref, self.rewrites, self.merges) == (ref, rewrites, merges)
 
     def written(self) -> WrittenMetadata:
-        """What of it is written."""
+        """Return what of it is written."""
         made = self.transaction
         return written_metadata(made.startMetadata(), made.currentMetadata(), self.ref)
 
@@ -192,7 +192,8 @@ class JavaCommits:
                 return attempt(self._read(table))
 
     def abandon(self, table: TableName) -> None:
-        """Nothing that was written for a table's last try serves again: it may be removed."""
+        """Drop a table's last try: nothing that was written for it is used again, and may be
+        removed."""
         with self._lock:
             if (known := self._known.get(table)) is not None:
                 known.prepared = None
@@ -206,7 +207,7 @@ class JavaCommits:
         send: SingleSend,
         merges: bool,
     ) -> _Prepared | Outcome:
-        """With all changes applied to the head, and not sent. Raises RetryLater."""
+        """Apply all changes to the head, without sending. Raises RetryLater."""
         try:
             # from here on, which is from the table's last refresh, every millisecond counts
             transaction = self._transactions.newTransaction(table.dotted, send)
@@ -223,8 +224,9 @@ class JavaCommits:
         return _Prepared(transaction, send, ref, rewrites, merges)
 
     def _unmerged(self, metadata: Any) -> Any:
-        """The same table for a commit that leaves small manifests alone. Of this property nothing
-        reaches the catalog: a commit is the changes that were made to what is shown here."""
+        """Return the same table for a commit that leaves small manifests alone. Of this property
+        nothing reaches the catalog: a commit is the changes that were made to what is shown
+        here."""
         builder = self._jvm.org.apache.iceberg.TableMetadata.buildFrom(metadata)
         builder = builder.setProperties(_UNMERGED).discardChanges()
         return builder.withMetadataLocation(metadata.metadataFileLocation()).build()
@@ -255,7 +257,8 @@ class JavaCommits:
             raise java_errors.unreachable(error, self._name) from error
 
     def _taken(self, table: TableName) -> _Known:
-        """As the last try had it, if that was a moment ago: a transaction refreshes it anyway."""
+        """Return the table as the last try had it, if that was a moment ago: a transaction
+        refreshes it anyway."""
         with self._lock:
             known = self._known.pop(table, None)  # until nothing has gone wrong
         if known is None or time.monotonic() - known.since_s > KNOWN_S:

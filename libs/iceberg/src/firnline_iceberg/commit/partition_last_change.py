@@ -1,4 +1,4 @@
-"""When the files of each partition came, by the snapshots that a table still has."""
+"""Find when the files of each partition came, by the snapshots that a table still has."""
 
 from __future__ import annotations
 
@@ -24,14 +24,15 @@ class LastChanges:
         self._newest: dict[Scope, int] = {}
 
     def noting(self, entries: Iterable[FileEntry]) -> Iterator[FileEntry]:
-        """The same entries."""
+        """Yield the same entries."""
         for entry in entries:
             scope, came_ms = entry.scope.counted, self._came_ms(entry)
             self._newest[scope] = max(self._newest.get(scope, 0), came_ms)
             yield entry
 
     def of(self, scope: Scope) -> int | None:
-        """Of a partition as counters know it; None where no entry of it has passed by."""
+        """Return the time of a partition as counters know it; None where no entry of it has passed
+        by."""
         return self._newest.get(scope)
 
     def _came_ms(self, entry: FileEntry) -> int:

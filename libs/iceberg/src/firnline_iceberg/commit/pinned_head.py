@@ -36,7 +36,7 @@ class Pinned:
 
     @property
     def snapshot_id(self) -> int:
-        """Of the head."""
+        """Return the id of the head."""
         return self.head.snapshot_id
 
     @cached_property
@@ -58,8 +58,8 @@ class Pinned:
         starts: Mapping[str, int],
         notes: Mapping[str, str] | None = None,
     ) -> tuple[Rewrite, ...]:
-        """The planned rewrites, for Java. `starts`: by task id.
-        `notes`: for the summary of each snapshot."""
+        """Return the planned rewrites, for Java. `starts`: by task id. `notes`: for the summary of
+        each snapshot."""
         return tuple(self._rewrite(one, starts, notes or {}) for one in planned)
 
     def _rewrite(
@@ -104,8 +104,8 @@ def pinned(
     marked: Iterable[str] = (),
     lineages: Lineages | None = None,
 ) -> Pinned:
-    """As far as these results need it. `marked`: normal paths of files that earlier slices have
-    converted. `lineages`: what earlier looks have found. Raises RefGone,
+    """Read the head as far as these results need it. `marked`: normal paths of files that earlier
+    slices have converted. `lineages`: what earlier looks have found. Raises RefGone,
     MetadataFileGone, RetryLater; TaskRefused where too many deletes are about them."""
     snapshot_id = table.head(ref).snapshot_id
     known = tuple(results)
@@ -156,7 +156,7 @@ def deletes_removed_by(table: LoadedTable, snapshot_id: int) -> Iterator[DeleteF
 
 
 def manifests_since(table: LoadedTable, sequence_number: int) -> Iterator[tuple[int, Manifests]]:
-    """Of each retained snapshot of any ref that was written after `sequence_number`, those
+    """Yield of each retained snapshot of any ref that was written after `sequence_number`, those
     manifests that were, too. Raises as above."""
     numbered = table.format_version > 1  # v1 numbers everything 0
     for snapshot in table.snapshots:

@@ -40,8 +40,8 @@ class EarlierState:
 
 
 def state_before(table: LoadedTable, head: int) -> EarlierState | None:
-    """What `head`, the newest snapshot, was made from; None where no file is left that proves to be
-    that. Raises SnapshotGone, MetadataFileGone, RetryLater."""
+    """Return what `head`, the newest snapshot, was made from; None where no file is left that
+    proves to be that. Raises SnapshotGone, MetadataFileGone, RetryLater."""
     number = table.snapshot(head).sequence_number or 0
     wanted: Files | None = None
     for location in _locations(table):
@@ -56,7 +56,7 @@ def state_before(table: LoadedTable, head: int) -> EarlierState | None:
 
 
 def _locations(table: LoadedTable) -> Iterator[str]:
-    """Metadata files beside the one in force, the newest first."""
+    """Yield the metadata files beside the one in force, the newest first."""
     folder = table.metadata_location.rpartition("/")[0]
     try:
         files, path = file_system(table.io, folder)
@@ -75,7 +75,8 @@ def _locations(table: LoadedTable) -> Iterator[str]:
 
 
 def _read(table: LoadedTable, location: str) -> LoadedTable | None:
-    """The table as a file has it; None where it is no state of this table, or gone by now."""
+    """Return the table as a file has it; None where it is no state of this table, or gone by
+    now."""
     then = replace(table, metadata_location=location, hidden=())
     try:
         return replace(then, metadata=metadata_file(then))

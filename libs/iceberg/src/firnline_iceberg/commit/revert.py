@@ -34,7 +34,7 @@ NAMED = 10  # later commits, at the most
 
 @dataclass(frozen=True)
 class Undo:
-    """What taking a task back comes to."""
+    """Plan of taking a task back."""
 
     ref: str
     snapshot_ids: tuple[int, ...]  # of its commit, the newest first
@@ -47,13 +47,13 @@ class Undo:
 
     @property
     def head(self) -> int:
-        """What has to be the head of the ref now."""
+        """Return what has to be the head of the ref now."""
         return self.snapshot_ids[0]
 
 
 @dataclass(frozen=True)
 class CannotUndo:
-    """Why not, and what can be done instead."""
+    """Reason why not, and what can be done instead."""
 
     # history_hidden | snapshot_gone | not_in_history | later_commits | parent_gone | files_gone
     reason: str

@@ -75,13 +75,12 @@ class ManifestBase:
     specs: tuple[int, ...]
 
     def serves(self, later: ManifestBase) -> bool:
-        """Whether manifests that were written upon this head are what Iceberg would write upon
-        the later one.
+        """Return True if manifests that were written upon this head are what Iceberg would write
+        upon the later one.
 
-        Nothing was taken out: each manifest is still there. And what has come is younger than
-        this head, so that no delete file was dropped here by its age that would be kept there
-        (issue 10312). Of v1 tables, where all is 0, it is never said.
-        """
+        Nothing was taken out: each manifest is still there. And what has come is younger than this
+        head, so that no delete file was dropped here by its age that would be kept there (issue
+        10312). Of v1 tables, where all is 0, it is never said."""
         came = (number for path, number in later.manifests.items() if path not in self.manifests)
         return (
             self.specs == later.specs

@@ -29,17 +29,17 @@ Answered = Callable[[float, Py4JJavaError | None], None]
 
 
 def always() -> bool:
-    """Sends whenever it is ready."""
+    """Return True: send whenever it is ready."""
     return True
 
 
 def whatever(_: Any) -> bool:
-    """Of a table's form nothing was examined."""
+    """Return True for any form of a table: none was examined."""
     return True
 
 
 def uncounted(seconds: float, error: Py4JJavaError | None) -> None:
-    """For who keeps no figures."""
+    """Do nothing, for callers that keep no figures."""
 
 
 def as_it_is(metadata: Any) -> Any:
@@ -56,7 +56,7 @@ class Pin:
         self.lost = False
 
     def holds(self, metadata: Any) -> bool:
-        """Whether a Java `TableMetadata` has it for its ref's head."""
+        """Return True if a Java `TableMetadata` has it for its ref's head."""
         head = metadata.ref(self.ref)
         self.lost = head is None or head.snapshotId() != self.snapshot_id
         return not self.lost
@@ -78,8 +78,8 @@ class Pin:
 
 @dataclass(frozen=True)
 class WrittenMetadata:
-    """What a commit has written, applied or not: its snapshots, the oldest first, and their
-    manifest lists, which name its manifests."""
+    """Metadata that a commit has written, applied or not: its snapshots, the oldest first, and
+    their manifest lists, which name its manifests."""
 
     sequence_number: int  # of the table before it
     snapshot_ids: tuple[int, ...]
@@ -115,7 +115,7 @@ class SingleSend:
         self.written: WrittenMetadata | None = None
 
     def again(self, pinned: int, may_send: MaySend, holds: Holds) -> None:
-        """The next try of the same transaction, onto another head."""
+        """Begin the next try of the same transaction, onto another head."""
         self.pin.snapshot_id, self._may_send, self._holds = pinned, may_send, holds
         self.unsent, self.error, self.written = "", None, None
 
@@ -148,7 +148,8 @@ class SingleSend:
         return self._show(found)
 
     def _show(self, found: Any) -> Any:
-        """Java compares references: of one metadata file it is shown one object."""
+        """Return an object for Java, which compares references: of one metadata file it is shown
+        one object."""
         location = found.metadataFileLocation()
         if self._shown is None or self._shown[0] != location:
             self._shown = location, found, self._seen(found)
@@ -196,7 +197,7 @@ logging.getLogger("py4j.clientserver").addFilter(_WithoutLostRaces())
 
 
 def written_metadata(base: Any, metadata: Any, ref: str) -> WrittenMetadata:
-    """What a Java `TableMetadata` has more of a ref than another."""
+    """Return what a Java `TableMetadata` has more of a ref than another."""
     head = metadata.ref(ref)
     made, number = list[Any](), None if head is None else head.snapshotId()
     while number is not None and base.snapshot(number) is None:

@@ -1,9 +1,8 @@
-"""Who we are, said with each request to a catalog: nothing, a header, an OAuth2 token that is
-renewed, or a signature.
+"""Authenticate each request to a catalog: nothing, a header, an OAuth2 token that is renewed, or a
+signature.
 
 One identity of a connection serves the whole process: a token is asked for once, however many
-clients and threads there are. It is renewed before it ends, and when a catalog refuses it.
-"""
+clients and threads there are. It is renewed before it ends, and when a catalog refuses it."""
 
 from __future__ import annotations
 
@@ -35,14 +34,15 @@ _REFUSALS = (400, 401, 403)
 
 
 class Identity(Protocol):
-    """Of one connection."""
+    """Identity of one connection."""
 
     def headers(self, method: str, url: str, body: bytes | str | None = None) -> Mapping[str, str]:
-        """What to send with this request. Raises RetryLater where a token cannot be had."""
+        """Return the headers to send with this request. Raises RetryLater where a token cannot be
+        had."""
 
     def renew(self, sent: Mapping[str, str]) -> bool:
-        """The catalog has refused these headers: whether there is something else to try. Raises
-        RetryLater."""
+        """Return whether there is something else to try after the catalog has refused these
+        headers. Raises RetryLater."""
 
 
 class Static:
@@ -82,7 +82,7 @@ class OAuth2:
             return self._header()
 
     def renew(self, sent: Mapping[str, str]) -> bool:
-        """Threads that were refused with the same token get one new one between them."""
+        """Get one new token for all threads that were refused with the same one."""
         with self._lock:
             if sent == self._header():
                 if self._credential is None:
@@ -103,7 +103,7 @@ class OAuth2:
             self._due_s = self._now() + min(left_s / 2, LATEST_S)
 
     def _ask(self) -> None:
-        """Raises CatalogRefused, CatalogUnreachable."""
+        """Request a token. Raises CatalogRefused, CatalogUnreachable."""
         form = self._form()
         if form is None:
             self._due_s = float("inf")  # a token that nobody can renew: the catalog will say so
@@ -165,8 +165,8 @@ class OAuth2:
     def _times(
         self, token: str | None, expires_s: float | None, began_s: float
     ) -> tuple[float, float]:
-        """(When it ends, when to renew it). What the server says, else the token itself, else the
-        setting, as Java has it."""
+        """Return (when it ends, when to renew it). What the server says, else the token itself,
+        else the setting, as Java has it."""
         ends_s = _end_of(token) if token else None
         if expires_s is not None:
             ends_s = began_s + expires_s
@@ -251,7 +251,7 @@ class RequestsAuth(AuthBase):
         return request
 
     def renew(self) -> bool:
-        """What was sent last is refused. Raises RetryLater."""
+        """Renew what was sent last, because it is refused. Raises RetryLater."""
         return self._identity.renew(self._sent)
 
 
@@ -277,7 +277,7 @@ def _made(connection: CatalogConnection) -> Identity:
 
 
 def tls_context(connection: CatalogConnection) -> ssl.SSLContext | None:
-    """Of its files; None where it names none. Raises Misconfigured."""
+    """Return the context of its files; None where it names none. Raises Misconfigured."""
     given = connection.properties
     bundle, cert = given.get(words.CA_BUNDLE), given.get(words.CLIENT_CERT)
     if bundle is None and cert is None:
@@ -292,5 +292,5 @@ def tls_context(connection: CatalogConnection) -> ssl.SSLContext | None:
 
 
 def catalog_answers(connection: CatalogConnection) -> Check:
-    """Whether it answers, for `/readyz`."""
+    """Return a check for `/readyz` whether it answers."""
     return http_answers(connection.uri, tls_context(connection))

@@ -1,4 +1,4 @@
-"""What a catalog's answers tell beside their content: counts for the metrics, and the time."""
+"""Measure a catalog's answers beside their content: counts for the metrics, and the time."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def catalog_now_ms(catalog: str) -> int | None:
 
 
 def date_of(headers: Mapping[str, str]) -> float | None:
-    """Of HTTP's `Date`."""
+    """Parse HTTP's `Date`."""
     try:
         return parsedate_to_datetime(headers["Date"]).timestamp()
     except (KeyError, ValueError, OverflowError):

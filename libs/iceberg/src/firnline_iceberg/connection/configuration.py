@@ -1,15 +1,12 @@
-"""Which catalogs there are: from `firnline.toml`, from variables, and from PyIceberg's own settings
-of the same names.
+"""Find the catalogs: in `firnline.toml`, in variables, and in PyIceberg's own settings of the same
+names.
 
-| where | |
-| --- | --- |
-| `FIRNLINE_CATALOG__LAKE__S3__ENDPOINT` | `s3.endpoint` of the catalog `lake` |
-| `[catalogs.lake]` in the file of FIRNLINE_CONFIG | |
-| `PYICEBERG_CATALOG__LAKE__...`, `.pyiceberg.yaml` | for catalogs that one of the two above names |
-| `FIRNLINE_CATALOG_URI` | alone: one catalog, `lake`, that asks for nothing |
+| where | | | --- | --- | | `FIRNLINE_CATALOG__LAKE__S3__ENDPOINT` | `s3.endpoint` of the catalog
+`lake` | | `[catalogs.lake]` in the file of FIRNLINE_CONFIG | | | `PYICEBERG_CATALOG__LAKE__...`,
+`.pyiceberg.yaml` | for catalogs that one of the two above names | | `FIRNLINE_CATALOG_URI` | alone:
+one catalog, `lake`, that asks for nothing |
 
-What is further up in the table wins.
-"""
+What is further up in the table wins."""
 
 from __future__ import annotations
 
@@ -33,7 +30,7 @@ Connections = Mapping[str, CatalogConnection]
 
 
 def connections_here(environment: Mapping[str, str] = os.environ) -> Connections:
-    """Those that the environment names. Raises Misconfigured."""
+    """Return those that the environment names. Raises Misconfigured."""
     file = read_config(environment.get("FIRNLINE_CONFIG"), environment)
     return connections(file, environment.get(CATALOG_URI.variable), environment)
 
@@ -41,8 +38,8 @@ def connections_here(environment: Mapping[str, str] = os.environ) -> Connections
 def connections(
     file: ConfigFile | None, uri: str | None = None, environment: Mapping[str, str] = os.environ
 ) -> Connections:
-    """All catalogs by name; `uri`: the short form. {} where nobody names one. Raises
-    Misconfigured, naming each place and key that is wrong."""
+    """Return all catalogs by name; `uri`: the short form. Raises Misconfigured, naming each place
+    and key that is wrong."""
     named = _of_environment(OURS, environment)
     tables = {} if file is None else file.catalogs
     lower = {name.lower() for name in tables}
@@ -67,7 +64,7 @@ def connections(
 
 
 def the_one(found: Connections) -> CatalogConnection:
-    """Of a service that speaks to one catalog. Raises Misconfigured."""
+    """Return the connection of a service that speaks to one catalog. Raises Misconfigured."""
     if len(found) == 1:
         return next(iter(found.values()))
     if found:

@@ -1,9 +1,8 @@
-"""How a catalog and its storage are reached: one description, and what it is for PyIceberg, for
-Iceberg's Java client and for Spark.
+"""Describe how a catalog and its storage are reached: one description, and what it is for
+PyIceberg, for Iceberg's Java client and for Spark.
 
 What Firnline decides itself is in all three: who reads (`MARK`), that all snapshots are wanted,
-that the catalog hands out credentials of the storage.
-"""
+that the catalog hands out credentials of the storage."""
 
 from __future__ import annotations
 
@@ -51,23 +50,23 @@ class CatalogConnection:
 
     @property
     def uri(self) -> str:
-        """Without user and password."""
+        """Return the URI without user and password."""
         return self._place_and_user[0]
 
     @property
     def warehouse(self) -> str | None:
-        """What the catalog is asked for in `/v1/config`."""
+        """Return the warehouse that is sent to `/v1/config`."""
         return self.properties.get("warehouse")
 
     @property
     def token_server(self) -> str:
-        """Where OAuth2's tokens come from: the catalog itself where nobody says."""
+        """Return the server of OAuth2's tokens: the catalog itself where none is set."""
         own = f"{self.uri.rstrip('/')}/v1/oauth/tokens"
         return self.properties.get("oauth2-server-uri") or own
 
     @property
     def auth(self) -> str:
-        """How we say who we are: none, basic, oauth2 or sigv4."""
+        """Return the kind of authentication: none, basic, oauth2 or sigv4."""
         given = self.properties
         if given.get(words.SIGV4) == "true":
             return "sigv4"
@@ -95,7 +94,7 @@ class CatalogConnection:
         return replace(self, properties={**self.properties, **properties})
 
     def at(self, uri: str) -> CatalogConnection:
-        """The same catalog by another way to it."""
+        """Return the same catalog by another way to it."""
         return replace(self, properties={**self.properties, "uri": uri})
 
     def behind_gateway(self, uri: str) -> CatalogConnection:
@@ -113,16 +112,16 @@ class CatalogConnection:
 
     @property
     def signs_upstream(self) -> bool:
-        """Whether the gateway signs what it passes on to this catalog (decision 0033)."""
+        """Return True if the gateway signs what it passes on to this catalog (decision 0100)."""
         return self.properties.get(words.UPSTREAM_SIGNS) == "true"
 
     def headers(self) -> dict[str, str]:
-        """HTTP headers of every request, besides those of an identity (`auth`)."""
+        """Return the HTTP headers of every request, besides those of an identity (`auth`)."""
         given = self._common()
         return {name[7:]: one for name, one in given.items() if name.startswith("header.")}
 
     def basic(self) -> dict[str, str]:
-        """The header of a user and password; {} where it has none."""
+        """Return the header of a user and password; {} where it has none."""
         user, password = (self.properties.get(one) for one in (words.USERNAME, words.PASSWORD))
         return {"Authorization": _basic(f"{user}:{password}")} if user else {}
 
@@ -232,7 +231,8 @@ def _basic(user: str) -> str:
 
 
 def _is_of_service(name: str) -> bool:
-    """What services say to a gateway that signs, and what is ours and not the catalog's."""
+    """Return True for what services tell a gateway that signs, and what is ours and not the
+    catalog's."""
     return name in words.OF_OAUTH2 or name.lower().startswith(_OF_SERVICE)
 
 

@@ -108,8 +108,9 @@ _TRUE = {"true": True, "false": False}
 
 
 def normal(properties: Mapping[str, str]) -> dict[str, str]:
-    """In the words of this module: aliases replaced, PyIceberg's `auth` taken apart. Raises
-    Misconfigured, a line for each that is unknown, refused or contradicts another one."""
+    """Return properties in the words of this module: aliases replaced, PyIceberg's `auth` taken
+    apart. Raises Misconfigured, a line for each that is unknown, refused or contradicts another
+    one."""
     given, wrong = {**properties}, list[str]()
     _oauth2(given)
     if given.get(FACTORY) == ASSUME_ROLE:  # follows from the role, for Java
@@ -198,7 +199,7 @@ def _contradictions(found: Mapping[str, str]) -> list[str]:
 
 
 def _of_signing(found: Mapping[str, str]) -> list[str]:
-    """Of a gateway that signs what it passes on."""
+    """Return the contradictions of a gateway that signs what it passes on."""
     if found.get(UPSTREAM_SIGNS) != "true":
         needless = [name for name in found if name == CALLERS or name.startswith(OF_UPSTREAM)]
         needless = [name for name in needless if name != UPSTREAM_SIGNS]

@@ -17,18 +17,18 @@ from firnline_iceberg.connection.connection import CatalogConnection
 
 @dataclass(frozen=True, kw_only=True)
 class CatalogSettings(ServiceSettings):
-    """Of the file, of variables, or of the short form."""
+    """Catalogs from the file, from variables, or from the short form."""
 
     catalog_uri: str | None = shared(CATALOG_URI, None)
 
     @cached_property
     def connections(self) -> Connections:
-        """By name; read once. Raises Misconfigured."""
+        """Return the connections by name; read once. Raises Misconfigured."""
         return connections(self.file, self.catalog_uri)
 
     @cached_property
     def connection(self) -> CatalogConnection:
-        """Of a service that has one catalog. Raises Misconfigured."""
+        """Return the connection of a service that has one catalog. Raises Misconfigured."""
         return the_one(self.connections)
 
 
@@ -46,7 +46,7 @@ class Watches(Protocol):
 def watched(
     health: Watches, connections: Connections, check: Callable[[CatalogConnection], Check]
 ) -> None:
-    """Have a service's health say whether its catalogs answer. With several it is ready without
+    """Make a service's health report whether its catalogs answer. With several it is ready without
     one of them: others' tables do not wait for it."""
     if len(connections) == 1:
         health.needs("catalog", check(next(iter(connections.values()))))

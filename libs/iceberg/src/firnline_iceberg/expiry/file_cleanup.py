@@ -1,9 +1,8 @@
-"""What nothing needs any more once snapshots are out of a table's metadata, and its removal.
+"""Remove what no snapshot needs any more once snapshots are out of a table's metadata.
 
 By reachability, whatever refs there are: a manifest that only expired snapshots list is read, and
 of its files those go that no manifest of a retained snapshot has. Data files go first and manifest
-lists last, so that what was interrupted can be found again from the lists.
-"""
+lists last, so that what was interrupted can be found again from the lists."""
 
 from __future__ import annotations
 
@@ -38,7 +37,7 @@ TRIES, WAIT_S = 4, 0.5  # of one deletion; a store that is asked too often says 
 
 @dataclass(frozen=True)
 class ExpiredLists:
-    """What expired snapshots named: their manifest lists, and statistics of their own."""
+    """Manifest lists of expired snapshots, and statistics of their own."""
 
     lists: tuple[str, ...]
     statistics: tuple[str, ...] = ()
@@ -60,7 +59,7 @@ class Cleaned:
 
 
 def named_by_snapshots(table: LoadedTable, gone: Iterable[int]) -> ExpiredLists:
-    """Of a table as it was before the expiry."""
+    """Return what snapshots named, of a table as it was before the expiry."""
     ids = frozenset(gone)
     metadata = table.metadata
     lists = [one.manifest_list for one in metadata.snapshots if one.snapshot_id in ids]
@@ -79,13 +78,12 @@ def clean(
     manifests_of: ListReader = manifest_paths,
     names_of: NamesReader = content_names,
 ) -> Cleaned:
-    """Removes what no retained snapshot needs. `table`: as it is after the expiry. `outside`: why a
+    """Remove what no retained snapshot needs. `table`: as it is after the expiry. `outside`: why a
     file outside its own locations stays, where the owner has said that such files may go.
 
     In memory: 16 bytes for each file that the table retains, the paths of manifests, and 64 bytes
     for each file that goes. Raises MetadataFileGone (expired by another meanwhile),
-    MetadataUnreadable, RetryLater, TaskRefused.
-    """
+    MetadataUnreadable, RetryLater, TaskRefused."""
     retained = RetainedNames(table, True, manifests_of, names_of)
     lists = [path for path in expired.lists if not retained.has(file_name(path))]
     named = set(chain.from_iterable(manifests_of(table, lists, skip_gone=True)))
@@ -103,7 +101,7 @@ def clean(
 def _unneeded(
     table: LoadedTable, retained: RetainedNames, manifests: Sequence[str]
 ) -> Iterator[str]:
-    """Files of these manifests, each once."""
+    """Yield the files of these manifests, each once."""
     seen = set[int]()
     with ThreadPoolExecutor(READERS) as pool:
         for some in _portions(manifests, 2 * READERS):

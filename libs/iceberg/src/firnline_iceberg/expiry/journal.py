@@ -1,9 +1,9 @@
-"""Which snapshots an expiry takes out of a table, written down before it does: what a worker that
+"""Write down which snapshots an expiry takes out of a table, before it does: what a worker that
 dies has not cleaned up is cleaned up by the next expiry of the table.
 
 One file a table, beside its metadata files. Whoever can write there can put one of his own, so it
-is signed, and names snapshots' lists alone: what goes is decided from the table (`expired_files`).
-"""
+is signed, and names snapshots' lists alone: what goes is decided from the table
+(`expired_files`)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Journal:
 
 
 def journal_path(table: LoadedTable) -> str:
-    """Where it lies."""
+    """Return its path."""
     name, key = table.identity.uuid, table.identity.key
     if key != name:  # branches of one table lie in one folder
         name = f"{name}-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
@@ -49,15 +49,15 @@ def journal_path(table: LoadedTable) -> str:
 def write_journal(
     table: LoadedTable, journal: Journal, at_ms: int, keys: Keyring = UNSIGNED
 ) -> None:
-    """In the place of the one before. Raises OSError."""
+    """Replace the journal before it. Raises OSError."""
     path = journal_path(table)
     with table.io.new_output(path).create(overwrite=True) as sink:
         sink.write(signed(keys, path, json.dumps(asdict(journal)).encode(), at_ms))
 
 
 def read_journal(table: LoadedTable, keys: Keyring = UNSIGNED) -> Journal | None:
-    """None where there is none, or none that the fleet has written for this table: nothing follows
-    from it, and the next expiry writes over it. Raises OSError."""
+    """Read the journal. None where there is none, or none that the fleet has written for this
+    table: nothing follows from it, and the next expiry writes over it. Raises OSError."""
     path = journal_path(table)
     try:
         with table.io.new_input(path).open() as source:

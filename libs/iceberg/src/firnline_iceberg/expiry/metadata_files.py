@@ -24,12 +24,13 @@ THREADS = 8
 
 
 def wanted_settings(versions: int) -> dict[str, str]:
-    """With which a catalog keeps no more files than the current one and so many before it."""
+    """Return the settings with which a catalog keeps no more files than the current one and so many
+    before it."""
     return {DELETE_AFTER_COMMIT: "true", PREVIOUS_VERSIONS: str(versions)}
 
 
 def differing(table: LoadedTable, wanted: Mapping[str, str]) -> dict[str, str]:
-    """Those that the table does not have yet."""
+    """Return those that the table does not have yet."""
     properties = table.properties
     return {
         name: text
@@ -60,8 +61,8 @@ def remove_unlogged(table: LoadedTable) -> int:
 
 
 def version(name: str) -> int | None:
-    """Which one a metadata file is, by its name; None for a name that Iceberg's catalogs do not
-    give."""
+    """Return the version of a metadata file, by its name; None for a name that Iceberg's catalogs
+    do not give."""
     found = _NAME.fullmatch(name)
     return int(found[1]) if found else None
 

@@ -31,7 +31,7 @@ NO_REFS = OldRefs()
 
 
 def old_refs(table: LoadedTable, rules: tuple[str, str], now_ms: int) -> OldRefs:
-    """By the rules for tags, and those for branches. Raises UnreadableRules."""
+    """Find old refs by the rules for tags, and those for branches. Raises UnreadableRule."""
     tags, branches = rules
     return OldRefs(
         expired_refs(tags_of(table), tags, now_ms),
@@ -53,12 +53,12 @@ def _refs(table: LoadedTable, kind: SnapshotRefType) -> list[NamedRef]:
 
 
 def remove_refs(jvm: Any, operations: Any, seen: LoadedTable, names: Collection[str]) -> bool:
-    """In one commit that is tried once; False where one of them has moved since it was `seen`.
+    """Remove refs in one commit that is tried once; False where one of them has moved since it was
+    `seen`.
 
     Taking a ref out asks a catalog for nothing (Iceberg 1.12, `UpdateRequirements`), so a commit to
     the branch in this moment would be lost. Setting a ref asks for the head that it had: so each is
-    given an age limit in the same commit, before it goes. Raises Py4JJavaError.
-    """
+    given an age limit in the same commit, before it goes. Raises Py4JJavaError."""
     base = operations.current()
     builder = jvm.org.apache.iceberg.TableMetadata.buildFrom(base)
     make = jvm.org.apache.iceberg.SnapshotRef.builderFrom

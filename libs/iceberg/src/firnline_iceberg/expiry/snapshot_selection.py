@@ -1,4 +1,4 @@
-"""What an expiry would take away, as Iceberg's `RemoveSnapshots` chooses it; by metadata alone."""
+"""Preview an expiry, as Iceberg's `RemoveSnapshots` chooses it; by metadata alone."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def expiring(
     now_ms: int,
     without: Collection[str] = (),
 ) -> list[Snapshot]:
-    """The snapshots that would go, oldest first; `without`: refs that go before."""
+    """Return the snapshots that would go, oldest first; `without`: refs that go before."""
     refs = [(name, ref) for name, ref in table.metadata.refs.items() if name not in without]
     living = [ref for name, ref in refs if name == "main" or _lives(table, ref, now_ms)]
     kept, reached = set[int](), set[int]()
@@ -63,7 +63,7 @@ def _reached(table: LoadedTable, ref: SnapshotRef) -> Iterator[Snapshot]:
 def _kept(
     table: LoadedTable, ref: SnapshotRef, older_than_ms: int, retain_last: int
 ) -> Iterator[Snapshot]:
-    """Of a branch its newest ones, as long as they are young or too few."""
+    """Yield a branch's newest ones, as long as they are young or too few."""
     least = ref.min_snapshots_to_keep or max(retain_last, 1)
     for number, one in enumerate(_reached(table, ref)):
         if number >= least and one.timestamp_ms < older_than_ms:
@@ -72,8 +72,8 @@ def _kept(
 
 
 def going(table: LoadedTable, gone: Sequence[Snapshot]) -> Going:
-    """How many these are, and what their successors took out of the table: that is what no
-    snapshot needs any more. By the summaries, so about; no manifest is read."""
+    """Count these, and what their successors took out of the table: that is what no snapshot needs
+    any more. By the summaries, so about; no manifest is read."""
     ids = {one.snapshot_id for one in gone}
     following = [snapshot for snapshot in table.snapshots if snapshot.parent_snapshot_id in ids]
     said = [one.summary.additional_properties for one in following if one.summary]

@@ -50,7 +50,7 @@ def _specs(table: LoadedTable) -> tuple[int, ...]:
 
 
 def _are_keys_at_risk(table: LoadedTable, schemas: tuple[int, ...]) -> bool:
-    """Whether some retained equality delete may name a column of these schemas alone."""
+    """Return True if some retained equality delete may name a column of these schemas alone."""
     columns = {True: set[int](), False: set[int]()}
     for schema in table.metadata.schemas:
         columns[schema.schema_id in schemas].update(index_by_id(schema))

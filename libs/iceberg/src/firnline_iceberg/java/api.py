@@ -47,7 +47,7 @@ def refuse_other_prefix(connection: CatalogConnection, made: Any) -> None:
 
 
 def prefix_of(made: Any) -> str:
-    """Of a Java `RESTCatalog`."""
+    """Return the prefix of a Java `RESTCatalog`."""
     return canonical_prefix(made.properties().get("prefix") or "")
 
 
@@ -58,7 +58,8 @@ def load_table(jvm: Any, catalog: Any, table: TableName) -> Any:
 
 
 def manifests_of(jvm: Any, catalog: Any, table: TableName) -> int:
-    """How many the newest snapshot of a table has, by Java and its FileIO; 0 where it has none."""
+    """Count the manifests of a table's newest snapshot, by Java and its FileIO; 0 where it has
+    none."""
     found = load_table(jvm, catalog, table)
     snapshot = found.currentSnapshot()
     return 0 if snapshot is None else int(snapshot.allManifests(found.io()).size())
@@ -78,10 +79,9 @@ def content_file_json(jvm: Any, table: Any, file: Any) -> str:
 
 
 def removal_json(entry: FileEntry, partition_fields: int) -> str:
-    """What Java needs to know of a live file in order to remove it: a manifest filter compares
-    the path, and of a DV its offset, and prunes by partition; statistics come from the manifest.
-    `partition_fields`: of the file's spec, void ones included.
-    """
+    """Return what Java needs to know of a live file in order to remove it: a manifest filter
+    compares the path, and of a DV its offset, and prunes by partition; statistics come from the
+    manifest. `partition_fields`: of the file's spec, void ones included."""
     partition = json.loads(entry.partition) or [None] * partition_fields
     body: dict[str, Any] = {
         "spec-id": entry.spec_id,

@@ -1,4 +1,4 @@
-"""What an exception of a Java client, of a catalog or a storage, says: who has refused what."""
+"""Read exceptions of a Java client, of a catalog or a storage."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ LOST_RACE, JAVA_FAILED = "lost_race", "java_failed"
 
 
 def is_unauthorized(error: Py4JJavaError) -> bool:
-    """Whether the catalog does not take who we are."""
+    """Return True if the catalog does not accept our identity."""
     return any(name == UNAUTHORIZED for name, _ in causes(error))
 
 
 def unreachable(error: Py4JJavaError, catalog: str) -> RetryLater:
-    """The error for who waits. `catalog`: its name."""
+    """Return the error to retry by. `catalog`: its name."""
     for name, text in causes(error):
         if name == NO_MEMORY:
             said = f"the JVM of this process is out of memory ({text}); raise {HEAP_BYTES.variable}"
@@ -78,12 +78,12 @@ def failure_of(error: Any) -> RetryLater | TaskRefused | None:
 
 
 def _line(text: str) -> str:
-    """The first line: behind it comes what is of use to developers alone."""
+    """Return the first line: what comes behind it is of use to developers alone."""
     return text.strip().split("\n")[0][:500]
 
 
 def causes(error: Py4JJavaError) -> Iterator[tuple[str, str]]:
-    """Class and message of the exception and of what caused it, outermost first."""
+    """Yield class and message of the exception and of what caused it, outermost first."""
     found = error.java_exception
     for _ in range(_CAUSES):
         if found is None:

@@ -36,7 +36,7 @@ class Bundle:
     schemes: tuple[str, ...]
 
     def is_needed(self, properties: Mapping[str, str]) -> bool:
-        """By a catalog's configuration."""
+        """Return True if a catalog's configuration needs it."""
         places = [properties.get(name, "") for name in WAREHOUSES]
         return (
             any(name.startswith(self.prefix) and value for name, value in properties.items())
@@ -84,12 +84,12 @@ def class_path(
 
 
 def own_words(connections: Connections) -> list[Mapping[str, str]]:
-    """What we say of catalogs, before they have said anything."""
+    """Return our properties of catalogs, before the catalogs have answered."""
     return [one.properties for one in connections.values()]
 
 
 def paths(given: str) -> list[Path]:
-    """Of FIRNLINE_ICEBERG_JAR. Raises Misconfigured where one is not there."""
+    """Parse FIRNLINE_ICEBERG_JAR. Raises Misconfigured where one is not there."""
     found = [Path(one) for one in given.split(os.pathsep) if one]
     for one in found:
         if not one.is_file():
@@ -106,8 +106,8 @@ def _is_named(bundle: Bundle, jars: list[Path]) -> bool:
 
 
 def _beside(bundle: Bundle, jar: Path, is_needed: bool) -> Iterator[Path]:
-    """In the same folder; one that is needed also where a Maven repository has it. The newest
-    first."""
+    """Yield jars in the same folder; one that is needed also where a Maven repository has it. The
+    newest first."""
     yield from sorted(jar.parent.glob(f"{bundle.artifact}-*.jar"), reverse=True)
     if is_needed and len(jar.parents) > 2:
         folder = jar.parents[2] / bundle.artifact

@@ -44,10 +44,10 @@ class Jvm(Protocol):
 
     @property
     def jvm(self) -> Any:
-        """Its root package."""
+        """Return its root package."""
 
     def watched(self) -> AbstractContextManager[None]:
-        """Raises JvmEnded where something fails because the JVM has ended."""
+        """Raise JvmEnded where something fails because the JVM has ended."""
 
 
 class IcebergJvm:
@@ -77,22 +77,22 @@ class IcebergJvm:
 
     @property
     def jvm(self) -> Any:
-        """Its root package."""
+        """Return its root package."""
         return self._gateway.jvm
 
     @property
     def pid(self) -> int:
-        """Process id of the JVM."""
+        """Return the process id of the JVM."""
         return self._process.pid
 
     def is_reached_by(self, client: Any) -> bool:
-        """Whether a client of py4j is this JVM's, in a process that has several."""
+        """Return True if a client of py4j is this JVM's, in a process that has several."""
         return client is self._gateway._gateway_client
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """Raises JvmEnded where something fails because the JVM has ended: py4j says that with
-        half a dozen different exceptions."""
+        """Raise JvmEnded where something fails because the JVM has ended: py4j says that with half
+        a dozen different exceptions."""
         try:
             yield
         except (Py4JError, OSError) as error:
@@ -175,7 +175,7 @@ def require_user() -> None:
 
 
 def _greeting(process: subprocess.Popen[bytes]) -> tuple[int, str]:
-    """Port and token, its first two lines. Raises Misconfigured where it ended before."""
+    """Return port and token, its first two lines. Raises Misconfigured where it ended before."""
     assert process.stdout is not None
     with process.stdout as stdout:
         port, token = stdout.readline().strip(), stdout.readline().strip()

@@ -13,7 +13,8 @@ CHUNK = 500  # files that go to Java as one text: 150 kB where they leave, 3 MB 
 
 
 class JavaLoops:
-    """Of one py4j `jvm`. Every name that py4j looks up is a call, too: each is looked up once."""
+    """Loops over one py4j `jvm`. Every name that py4j looks up is a call, too: each is looked up
+    once."""
 
     def __init__(self, jvm: Any) -> None:
         self._jvm = jvm

@@ -26,7 +26,8 @@ _ALGORITHMS = {RSAPrivateKey: "RSA", EllipticCurvePrivateKey: "EC", Ed25519Priva
 
 
 def use(jvm: Any, connection: CatalogConnection) -> None:
-    """Before the catalog's client is built. Raises Misconfigured for a file that is none."""
+    """Set up TLS before the catalog's client is built. Raises Misconfigured for a file that is
+    none."""
     given = connection.properties
     bundle, cert = given.get(words.CA_BUNDLE), given.get(words.CLIENT_CERT)
     if bundle is None and cert is None:
@@ -45,7 +46,7 @@ def use(jvm: Any, connection: CatalogConnection) -> None:
 
 
 def _trust(jvm: Any, pem: bytes) -> Any:
-    """Java's TrustManager[]: its own authorities, and those of the file."""
+    """Return Java's TrustManager[]: its own authorities, and those of the file."""
     store = _empty(jvm)
     factory = jvm.javax.net.ssl.TrustManagerFactory
     known = factory.getInstance(factory.getDefaultAlgorithm())
@@ -64,7 +65,7 @@ def _trust(jvm: Any, pem: bytes) -> Any:
 
 
 def _identity(jvm: Any, certificate: bytes, key: bytes) -> Any:
-    """Java's KeyManager[]."""
+    """Return Java's KeyManager[]."""
     private = load_pem_private_key(key, password=None)
     encoded = private.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())
     spec = jvm.java.security.spec.PKCS8EncodedKeySpec(encoded)

@@ -57,10 +57,9 @@ BROKEN = (ValueError, IndexError, EOFError, KeyError, TypeError, zlib.error, str
 class Wanted:
     """Field ids to read of a record, with the names to give them.
 
-    `nested` goes on into records; `every` (for a partition tuple) takes all fields, each
-    under `every` + its field id. `most`: nearly all of a record's bytes are wanted. Then what is
-    not is decoded, too, which takes fastavro a third to a half of the time of skipping it.
-    """
+    `nested` goes on into records; `every` (for a partition tuple) takes all fields, each under
+    `every` + its field id. `most`: nearly all of a record's bytes are wanted. Then what is not is
+    decoded, too, which takes fastavro a third to a half of the time of skipping it."""
 
     def __init__(
         self,
@@ -75,11 +74,11 @@ class Wanted:
         self.most = most
 
     def narrow(self, schema: Schema) -> Schema:
-        """A reader's schema for the writer's `schema`: the wanted fields, renamed."""
+        """Return a reader's schema for the writer's `schema`: the wanted fields, renamed."""
         return self._record(schema, narrowed=True)
 
     def rename(self, schema: Schema) -> Schema:
-        """The writer's schema, with names that we give: bytes are without names."""
+        """Return the writer's schema, with names that we give: bytes are without names."""
         return self._record(schema, narrowed=False)
 
     def _record(self, schema: Schema, narrowed: bool) -> Schema:
@@ -89,7 +88,8 @@ class Wanted:
         return {**schema, "fields": [self._field(one, narrowed) for one in fields]}
 
     def _within(self, kind: Any, narrowed: bool) -> Any:
-        """Of a record that is optional too: Sail 0.7.2 writes partitions so."""
+        """Return the nested schema, of a record that is optional too: Sail 0.7.2 writes partitions
+        so."""
         if isinstance(kind, list):
             return [one if one == "null" else self._record(one, narrowed) for one in kind]
         return self._record(kind, narrowed)
@@ -110,11 +110,10 @@ class Wanted:
 
 
 def records(io: FileIO, path: str, wanted: Wanted) -> Iterator[Record]:
-    """Records of an Avro file.
+    """Read the records of an Avro file.
 
     Raises MetadataFileGone, RetryLater (storage unreachable), MetadataUnreadable: Iceberg 1.12.0
-    for one writes `fixed` partition values as `bytes`, against the schema in the same file.
-    """
+    for one writes `fixed` partition values as `bytes`, against the schema in the same file."""
     content = content_of(io, path)
     try:
         yield from _decoded(content, wanted)
@@ -136,8 +135,8 @@ def _decoded(content: bytes, wanted: Wanted) -> Iterator[Record]:
 
 
 def blocks(io: FileIO, path: str) -> tuple[bytes, Iterator[tuple[int, bytes]]]:
-    """The writer's schema of an Avro file, and of each block how many records it has, and their
-    bytes, unpacked. Raises as `records`, also while it is read."""
+    """Read the writer's schema of an Avro file, and of each block how many records it has, and
+    their bytes, unpacked. Raises as `records`, also while it is read."""
     content = content_of(io, path)
     try:
         header: Any = fastavro.schemaless_reader(BytesIO(content), _HEADER, None)
@@ -155,8 +154,8 @@ def _unpacked(path: str, content: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def holds_any(io: FileIO, path: str, names: Collection[bytes]) -> set[bytes]:
-    """Those of `names`, all of which begin with `firnline-`, that stand anywhere in the blocks of
-    an Avro file: in a path of an entry, or in a bound. Raises as `records`."""
+    """Return those of `names`, all of which begin with `firnline-`, that stand anywhere in the
+    blocks of an Avro file: in a path of an entry, or in a bound. Raises as `records`."""
     content = content_of(io, path)
     lengths = {len(name) for name in names}
     found: set[bytes] = set()
@@ -175,8 +174,8 @@ def holds_any(io: FileIO, path: str, names: Collection[bytes]) -> set[bytes]:
 
 @lru_cache(maxsize=256)  # writers' schemas repeat: one per spec, version and writer
 def _schemas(wanted: Wanted, schema: bytes) -> tuple[bytes, Schema | None]:
-    """The writer's schema as fastavro is told it, and the reader's, None: the same. It converts by
-    the writer's; a name that it does not know leaves raw values."""
+    """Return the writer's schema for fastavro, and the reader's, None: the same. It converts by the
+    writer's; a name that it does not know leaves raw values."""
     plain = schema.replace(b'"logicalType"', b'"logicalName"')
     if wanted.most:
         return json.dumps(wanted.rename(json.loads(plain))).encode(), None

@@ -44,7 +44,7 @@ Range = tuple[Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """What is known of one column in one file. `range`: of the values that are not null; None: not
+    """Known values of one column in one file. `range`: of the values that are not null; None: not
     known. A file without rows has none that is null, and all of them are."""
 
     range: Range | None = None
@@ -91,7 +91,7 @@ def read_bound(kind: IcebergType | None, raw: bytes | None) -> Any:
 
 
 def _integer(widths: dict[int, int]) -> Callable[[Any, bytes], int]:
-    """`widths`: by length in bytes, what one unit is of the type's own."""
+    """Return a reader of integers."""
 
     def read(_: Any, raw: bytes) -> int:
         if len(raw) not in widths:
@@ -144,8 +144,8 @@ _READERS: dict[type, Callable[[Any, bytes], Any]] = {
 
 
 def is_below(high: Any, low: Any) -> bool:
-    """Whether an upper bound is below a lower one. An upper bound of text that was cut and not
-    raised is below what it was cut from, so a beginning is not below the whole."""
+    """Return True if an upper bound is below a lower one. An upper bound of text that was cut and
+    not raised is below what it was cut from, so a beginning is not below the whole."""
     if isinstance(high, str | bytes) and low[: len(high)] == high:
         return False
     return bool(high < low)

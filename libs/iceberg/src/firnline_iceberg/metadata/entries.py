@@ -1,4 +1,4 @@
-"""What a manifest says of one file, as values (spec, "Manifests": `data_file`)."""
+"""Values of one file in a manifest (spec, "Manifests": `data_file`)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class FileStats:
 
 @dataclass(frozen=True, slots=True)
 class FileLayout:
-    """What is where in a file, for who describes a copy of it."""
+    """Layout of a file, to describe a copy of it."""
 
     column_sizes: dict[int, int]  # bytes, per field id
     split_offsets: tuple[int, ...]
@@ -120,5 +120,4 @@ class DeleteFileEntry(FileEntry):
 
     @property
     def key_and_number(self) -> tuple[str, int | None, int]:
-        """See `FileEntry.key_and_number`."""
         return (*self.key, self.sequence_number)

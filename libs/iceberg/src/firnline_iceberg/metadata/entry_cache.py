@@ -1,4 +1,4 @@
-"""What was read of files that never change: manifests, their lists, delete files, row maps. A
+"""Cache what was read of files that never change: manifests, their lists, delete files, row maps. A
 committer that tries again on the next head finds all but the newest of them here."""
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class FileCache:
         self._lock = threading.Lock()
 
     def get(self, key: Hashable, read: Callable[[], S]) -> S:
-        """What `read` gave at the first time. Two threads may read at once."""
+        """Return what `read` gave at the first time. Two threads may read at once."""
         return self.get_weighed(key, read, len)
 
     def get_weighed(self, key: Hashable, read: Callable[[], T], entries: Callable[[T], int]) -> T:

@@ -1,8 +1,7 @@
-"""What a manifest says of its files, in 8 to 24 bytes a file: enough to know which manifests have
-to be read for a few of them, and what the others do to the decisions of a commit.
+"""Digest a manifest in 8 to 24 bytes a file: enough to know which manifests have to be read for a
+few of them, and what the others do to the decisions of a commit.
 
-Hashes are of this process alone. Two that are equal cost a look into the manifest, no more.
-"""
+Hashes are of this process alone. Two that are equal cost a look into the manifest, no more."""
 
 from __future__ import annotations
 
@@ -43,36 +42,36 @@ class Digest:
 
     @property
     def nbytes(self) -> int:
-        """Of memory."""
+        """Return the bytes in memory."""
         return self.paths.nbytes + self.scopes.nbytes + self.lowest.nbytes
 
     def names(self, paths: Hashes) -> bool:
-        """Whether it may have one of these files."""
+        """Return True if it may have one of these files."""
         return _common(self.paths, paths)
 
     def about(self, scopes: Hashes) -> bool:
-        """Whether it may have a live file of one of these scopes."""
+        """Return True if it may have a live file of one of these scopes."""
         return _common(self.scopes, scopes)
 
     def lowest_of(self, scope: Scope) -> int | None:
-        """Of a scope's live files; None: there is none."""
+        """Return the lowest number of a scope's live files; None: there is none."""
         at = int(np.searchsorted(self.scopes, key := hash_of(scope)))
         found = at < len(self.scopes) and self.scopes[at] == key
         return int(self.lowest[at]) if found else None
 
     @property
     def lowest_of_all(self) -> int | None:
-        """Of all live files."""
+        """Return the lowest number of all live files."""
         return int(self.lowest.min()) if len(self.lowest) else None
 
 
 def hash_of(what: str | Scope) -> int:
-    """Of a normal path or a scope."""
+    """Return the hash of a normal path or a scope."""
     return hash(what if isinstance(what, str) else (what.spec_id, what.partition))
 
 
 def hashes(of: Iterable[str | Scope]) -> Hashes:
-    """To ask several digests with."""
+    """Return hashes to look up in several digests."""
     return np.array(sorted({hash_of(one) for one in of}), dtype=np.int64)
 
 

@@ -22,7 +22,8 @@ _EPOCH = date(1970, 1, 1)
 def may_hold(
     manifest: ManifestFile, scopes: Iterable[Scope], types: Sequence[IcebergType | None]
 ) -> bool:
-    """Whether one of the scopes may have a file in the manifest. `types`: of its spec's fields."""
+    """Return True if one of the scopes may have a file in the manifest. `types`: of its spec's
+    fields."""
     return any(
         scope.spec_id == manifest.spec_id and _may_hold(manifest, scope, types) for scope in scopes
     )

@@ -41,7 +41,7 @@ from firnline_iceberg.metadata.partition_text import PartitionText
 
 
 class Detail(IntEnum):
-    """How much of an entry to decode; each level includes the one before."""
+    """Amount of an entry to decode; each level includes the one before."""
 
     COUNTS = 0  # no bounds: position deletes do not know their `referenced_data_file`
     REFERENCES = 1  # bounds of delete files, for that; the default
@@ -145,8 +145,8 @@ def read_manifest(
 
 
 def _without_odd(entry: dict[str, Any], manifest: ManifestFile, detail: Detail) -> dict[str, Any]:
-    """What stands for the numbers of an entry that no file has. One below zero was decoded, and is
-    nonsense (see `records`): then so may be all else. Raises MetadataUnreadable."""
+    """Replace the numbers of an entry that no file has. One below zero was decoded, and is nonsense
+    (see `read_records`): then so may be all else. Raises MetadataUnreadable."""
     rows, size = entry["records"], entry["bytes"]
     if min(rows, size) < 0 or detail is not Detail.COUNTS:
         text = f"{entry['path']}: record_count {rows}, file_size_in_bytes {size}"
@@ -207,8 +207,8 @@ def _common(
 
 
 def inherited(number: int | None, status: Status, manifest: ManifestFile) -> int | None:
-    """An entry's number (spec, "Sequence Number Inheritance"): null is inherited by ADDED entries
-    only; v1 is 0."""
+    """Return an entry's number (spec, "Sequence Number Inheritance"): null is inherited by ADDED
+    entries only; v1 is 0."""
     if number is None and (manifest.sequence_number == 0 or status is Status.ADDED):
         return manifest.sequence_number
     return number
@@ -260,7 +260,7 @@ def _layout(file: Record) -> FileLayout:
 
 
 def _amounts(pairs: list[Record] | None) -> dict[int, int]:
-    """Those that are amounts; the others are not known."""
+    """Return those that are amounts; the others are not known."""
     return {key: one for key, one in _map(pairs).items() if amount_of(one) is not None}
 
 

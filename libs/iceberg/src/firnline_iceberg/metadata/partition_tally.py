@@ -1,4 +1,4 @@
-"""From manifest entries to changes per partition."""
+"""Count changes per partition from manifest entries."""
 
 from __future__ import annotations
 

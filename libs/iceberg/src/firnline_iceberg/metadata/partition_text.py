@@ -61,13 +61,14 @@ class PartitionText:
 
 
 def source_is_dropped(schema: Schema, field: PartitionField) -> bool:
-    """Whether the column that a partition field is made from is not in the schema any more."""
+    """Return True if the column that a partition field is made from is not in the schema any
+    more."""
     is_void = isinstance(field.transform, VoidTransform)
     return not is_void and schema.find_column_name(field.source_id) is None
 
 
 def types_of(spec: PartitionSpec, schemas: Iterable[Schema]) -> tuple[IcebergType | None, ...]:
-    """Of a spec's fields, as `PartitionText` writes them."""
+    """Return the types of a spec's fields, as `PartitionText` writes them."""
     known = tuple(schemas)
     return tuple(_result_type(one.transform, one.source_id, known) for one in spec.fields)
 
@@ -121,7 +122,7 @@ def _decimal(value: Any, scale: int) -> str:
 
 
 def _date(value: Any) -> str:
-    """ISO date of days since 1970 (or a date); any year, as Java's LocalDate prints it."""
+    """Write an ISO date of days since 1970 (or a date); any year, as Java's LocalDate prints it."""
     days = (value - _EPOCH.date()).days if isinstance(value, date) else int(value)
     cycles, rest = divmod(days - _2000_DAYS, _400_YEARS_DAYS)
     day = date(2000, 1, 1) + timedelta(rest)

@@ -23,13 +23,15 @@ Row = tuple[bytes, str]  # as it is encoded, and its path
 
 
 class RepeatedRows:
-    """What was read of some lists. Threads may share it: what it guesses is compared first."""
+    """Rows that were read of some lists. Threads may share it: what it guesses is compared
+    first."""
 
     def __init__(self) -> None:
         self._after: dict[bytes, dict[bytes, Row]] = {}  # by schema: row -> the one behind it
 
     def paths(self, io: FileIO, path: str) -> list[str]:
-        """Of a list's manifests. Raises MetadataFileGone, RetryLater, MetadataUnreadable."""
+        """Return the paths of a list's manifests. Raises MetadataFileGone, RetryLater,
+        MetadataUnreadable."""
         content = content_of(io, path)
         try:
             return list(self._paths(content))
@@ -67,7 +69,7 @@ def _decoded(raw: bytes, at: int, schema: bytes) -> Row:
 
 @lru_cache(maxsize=64)
 def _schemas(schema: bytes) -> tuple[Schema, Schema]:
-    """The writer's, and the reader's."""
+    """Return the writer's schema, and the reader's."""
     found = json.loads(schema)
     parsed: Any = fastavro.parse_schema(found)
     wanted: Any = fastavro.parse_schema(LIST_PATHS.narrow(found))

@@ -24,7 +24,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def write(io: FileIO, path: str, marks: Marks) -> StoredFile:
-    """Raises what the FileIO raises."""
+    """Write marks. Raises what the FileIO raises."""
     body = _encode(marks)
     with io.new_output(path).create(overwrite=True) as sink:
         sink.write(body)
@@ -32,8 +32,8 @@ def write(io: FileIO, path: str, marks: Marks) -> StoredFile:
 
 
 def read(io: FileIO, file: StoredFile, table_key: str, scope: Scope) -> Marks | None:
-    """None: it is not there, or not what it was, or says nothing of this partition. Raises OSError
-    where the storage does not answer."""
+    """Read marks. None: it is not there, or not what it was, or says nothing of this partition.
+    Raises OSError where the storage does not answer."""
     try:
         with io.new_input(file.path).open() as source:
             body = bytes(source.read(MAX_BYTES + 1))
@@ -50,7 +50,7 @@ def read(io: FileIO, file: StoredFile, table_key: str, scope: Scope) -> Marks | 
 
 
 def wrote_in(table_key: str) -> Wrote:
-    """Whether a slice's commit gave a delete file of this table its name."""
+    """Return a test whether a slice's commit gave a delete file of this table its name."""
 
     def wrote(by: MarkingSlice, path: str) -> bool:
         run = run_of(table_key, by.task_id, file_name(path))

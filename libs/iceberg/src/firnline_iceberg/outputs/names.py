@@ -46,7 +46,7 @@ class Run:
 
     @property
     def stem(self) -> str:
-        """What all names begin with."""
+        """Return what all names begin with."""
         return f"{stem_of(self.table_key, self.task_id)}{self.attempt}-{self.run}"
 
     @property
@@ -71,7 +71,7 @@ class Run:
 
     @property
     def names_beside(self) -> tuple[str, str, str]:
-        """Of all that lies beside the table's metadata files."""
+        """Return the names of all that lies beside the table's metadata files."""
         return self.list_name, self.row_map_name, self.marks_name
 
     def output_name(self, group: int, number: int) -> str:
@@ -91,22 +91,22 @@ class Run:
         return f"{self.stem}-{number:05d}-set"
 
     def names_set(self, name: str) -> bool:
-        """Whether this is the name of a delete set of this run."""
+        """Return True if this is the name of a delete set of this run."""
         return name.startswith(self.stem) and bool(_SET.fullmatch(name[len(self.stem) :]))
 
     def names_content(self, name: str) -> bool:
-        """Whether this is the name of a data or delete file, or of a set, of this run."""
+        """Return True if this is the name of a data or delete file, or of a set, of this run."""
         return name.startswith(self.stem) and bool(_CONTENT.fullmatch(name[len(self.stem) :]))
 
 
 def stem_of(table_key: str, task_id: str) -> str:
-    """What the names of all runs of a task begin with."""
+    """Return what the names of all runs of a task begin with."""
     digest = hashlib.sha256(f"{table_key}\x1f{task_id}".encode("utf-8", "replace")).hexdigest()
     return f"{PREFIX}{task_id[:_SHOWN]}-{digest[:_DIGEST]}-"
 
 
 def copied(name: str) -> tuple[str, str] | None:
-    """(Stem of its run, key) of the name of a copy; None: it is none."""
+    """Return (stem of its run, key) of the name of a copy; None: it is none."""
     found = _COPY.fullmatch(name)
     return None if found is None else (found["stem"], found["file"].partition(".")[0])
 

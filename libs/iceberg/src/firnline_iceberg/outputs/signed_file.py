@@ -14,7 +14,7 @@ _MARK = b"\n#signed "
 
 
 def signed(keys: Keyring, path: str, body: bytes, at_ms: int) -> bytes:
-    """What to write to `path`: the body alone where signing is off."""
+    """Return what to write to `path`: the body alone where signing is off."""
     signature = keys.sign(at_ms, PURPOSE, _name(path), body)
     if signature is None:
         return body
@@ -23,7 +23,7 @@ def signed(keys: Keyring, path: str, body: bytes, at_ms: int) -> bytes:
 
 
 def verified(keys: Keyring, path: str, content: bytes) -> bytes:
-    """The body of what was read from `path`, of any age. Raises SignatureRefused."""
+    """Return the body of what was read from `path`, of any age. Raises SignatureRefused."""
     body, _, line = content.rpartition(_MARK)
     if not keys.signs:
         return body or content
@@ -43,5 +43,5 @@ def _signature(path: str, line: bytes) -> Signature:
 
 
 def _name(path: str) -> bytes:
-    """Without its folder, which may be spelled in more than one way."""
+    """Return the name without its folder, which may be spelled in more than one way."""
     return path.rsplit("/", 1)[-1].encode()

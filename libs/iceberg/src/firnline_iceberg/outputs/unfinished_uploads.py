@@ -37,8 +37,8 @@ class Unfinished:
 
 
 def unfinished(io: FileIO, paths: Collection[str]) -> Iterator[Unfinished]:
-    """Those of exactly these files: one request for all that lie in a bucket, by what their names
-    have in common. Raises OSError; PermissionError where we may not ask."""
+    """Yield those of exactly these files: one request for all that lie in a bucket, by what their
+    names have in common. Raises OSError; PermissionError where we may not ask."""
     of_bucket: dict[str, dict[str, str]] = defaultdict(dict)
     buckets: dict[str, Bucket] = {}
     for path in paths:
@@ -53,8 +53,8 @@ def unfinished(io: FileIO, paths: Collection[str]) -> Iterator[Unfinished]:
 
 
 def give_up_all(io: FileIO, paths: Collection[str]) -> tuple[list[str], str]:
-    """Of these files: which ones had some, and why others may have, "" = none. Raises OSError where
-    another try is worth it."""
+    """Abort the uploads of these files: return which ones had some, and why others may have, "" =
+    none. Raises OSError where another try is worth it."""
     gone: list[str] = []
     try:
         for one in [*unfinished(io, paths)]:
@@ -68,7 +68,7 @@ def give_up_all(io: FileIO, paths: Collection[str]) -> tuple[list[str], str]:
 
 
 def _beginning(keys: Collection[str]) -> str:
-    """That all of them have."""
+    """Return the beginning that all of them have."""
     first, last = min(keys), max(keys)
     same = next((n for n, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), None)
     return first[:same] if same is not None else min(first, last, key=len)

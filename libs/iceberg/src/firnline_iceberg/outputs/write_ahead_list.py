@@ -44,7 +44,7 @@ class OutputList:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a list lies, and when the storage says that it was written; 0 = it does not say."""
+    """Place of a list, and when the storage says that it was written; 0 = it does not say."""
 
     path: str
     stored_at_ms: int
@@ -52,8 +52,8 @@ class Place:
 
 
 def write(io: FileIO, path: str, listed: OutputList, keys: Keyring = UNSIGNED) -> None:
-    """Durable before the first output; raises what the FileIO raises, and ValueError for a list
-    that nobody would read."""
+    """Write a list durably before the first output. Raises what the FileIO raises, and ValueError
+    for a list that could not be read."""
     text = signed(keys, path, json.dumps(asdict(listed)).encode(), listed.written_at_ms)
     if len(text) > MAX_BYTES:
         raise ValueError(f"{len(listed.outputs)} outputs, a list of {len(text)} bytes")
@@ -107,10 +107,8 @@ def _is_text(value: Any) -> bool:
 
 
 def places(io: FileIO, folders: Iterable[str]) -> Iterator[Place]:
-    """Every list in these directories, not below them. Raises OSError.
-
-    PyIceberg's FileIO cannot list; Arrow's, made from the same properties, can.
-    """
+    """Yield every list in these directories, not below them. Raises OSError. PyIceberg's FileIO
+    cannot list; Arrow's, made from the same properties, can."""
     for folder in folders:
         files, path = file_system(io, folder)
         chosen = FileSelector(path, allow_not_found=True)
@@ -122,8 +120,8 @@ def places(io: FileIO, folders: Iterable[str]) -> Iterator[Place]:
 
 
 def now_by_storage(io: FileIO, path: str) -> int | None:
-    """When the storage says that it got a file, which is written at `path` now. None: it does not
-    say. Raises OSError, also where somebody has removed it since."""
+    """Return when the storage says that it got a file, which is written at `path` now. None: it
+    does not say. Raises OSError, also where another process has removed it since."""
     with io.new_output(path).create(overwrite=True):
         pass
     files, place = file_system(io, path)

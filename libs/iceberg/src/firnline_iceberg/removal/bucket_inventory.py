@@ -65,8 +65,8 @@ class Inventory:
 
     @classmethod
     def of(cls, io: FileIO, location: str) -> Inventory:
-        """A `manifest.json` of S3 Inventory, the folder that S3 puts a new one into each time (its
-        newest is taken), or one file. Raises TaskRefused, StorageUnreachable."""
+        """Open a `manifest.json` of S3 Inventory, the folder that S3 puts a new one into each time
+        (its newest is taken), or one file. Raises TaskRefused, StorageUnreachable."""
         try:
             files, path = file_system(io, location.rstrip("/"))
             return cls.at(files, path)
@@ -101,8 +101,8 @@ class Inventory:
         return cls(files, paths, columns, encoded=True, source=source)
 
     def below(self, location: str) -> Iterator[StoredFiles]:
-        """The newest versions of objects below a table's location, by their keys, a batch of rows
-        in memory. Raises TaskRefused, StorageUnreachable."""
+        """Yield the newest versions of objects below a table's location, by their keys, a batch of
+        rows in memory. Raises TaskRefused, StorageUnreachable."""
         root = address(location)
         if root is None or not root.authority:
             raise _refused(f"{location} is in no bucket")
@@ -162,7 +162,8 @@ class Inventory:
 
 
 def _newest(files: FileSystem, folder: str) -> str:
-    """S3 begins each inventory's folder with the time that it was begun at."""
+    """Return the newest manifest: S3 begins each inventory's folder with the time that it was begun
+    at."""
     chosen = FileSelector(folder, allow_not_found=True)
     times = sorted(
         one.base_name
@@ -183,7 +184,7 @@ def _is_time(name: str) -> bool:
 
 
 def _present(path: str, names: list[str], wanted: tuple[str, ...]) -> list[str]:
-    """Of `wanted` those that are there. Raises TaskRefused where what is needed is not."""
+    """Return of `wanted` those that are there. Raises TaskRefused where what is needed is not."""
     if missing := [one for one in NEEDED if one not in names]:
         raise _refused(f"{folder_of(path)} has files without the columns {', '.join(missing)}")
     return [one for one in wanted if one in names]

@@ -1,11 +1,10 @@
-"""Which files of a table hold rows of a kind, deleted ones as well: the files themselves are read,
-without the deletes that hide rows in them.
+"""Find the files of a table that hold rows of a kind, deleted ones as well: the files themselves
+are read, without the deletes that hide rows in them.
 
 All retained snapshots count, whatever ref they are of, and the table's quarantine. Each file is
 read: only its own schema and rows tell what it holds, not bounds, which others wrote, nor its
 purpose. Delete files can hold whole rows. A file that cannot be told about counts as one that holds
-such rows. Manifests hold values, too: as bounds, and as partition values.
-"""
+such rows. Manifests hold values, too: as bounds, and as partition values."""
 
 from __future__ import annotations
 
@@ -55,7 +54,7 @@ _EPOCH = date(1970, 1, 1)
 
 
 class Kind(StrEnum):
-    """What a file that holds such rows is."""
+    """Kinds of files that hold such rows."""
 
     DATA = "data file"
     DELETE = "delete file"
@@ -90,7 +89,7 @@ class Wanted:
 
     @property
     def columns(self) -> frozenset[int]:
-        """Their field ids."""
+        """Return their field ids."""
         return frozenset(self.fields)
 
     def possible(self, known: Collection[int]) -> BooleanExpression:
@@ -210,7 +209,7 @@ def _counted(table: LoadedTable, entry: FileEntry, wanted: Wanted) -> Counted:
 
 
 def _rows_of_orphan(table: LoadedTable, path: str, wanted: Wanted) -> Counted:
-    """Of what has its kind in its name alone."""
+    """Count the rows of a file that has its kind only in its name."""
     if path.endswith((".metadata.json", ".puffin", ".crc")):
         return HOLDS_NONE
     if path.endswith(".parquet"):
@@ -219,9 +218,9 @@ def _rows_of_orphan(table: LoadedTable, path: str, wanted: Wanted) -> Counted:
 
 
 def _rows(io: FileIO, path: str, wanted: Wanted, is_delete: bool) -> Counted:
-    """As they lie there, all of them: statistics leave out no row group. `is_delete`: without any
-    of the columns the file holds none; of a data file the value is elsewhere then (a partition, a
-    default)."""
+    """Count rows as they lie there, all of them: statistics leave out no row group. `is_delete`:
+    without any of the columns the file holds none; of a data file the value is elsewhere then (a
+    partition, a default)."""
     try:
         with io.new_input(path).open() as source:
             parquet = pq.ParquetFile(
@@ -284,7 +283,8 @@ def _array(batch: pa.RecordBatch, place: tuple[str, int | None]) -> pa.Array:
 
 
 def _says(table: LoadedTable, entry: FileEntry, wanted: Wanted) -> bool:
-    """Whether bounds or partition values of an entry, live or not, together meet the condition."""
+    """Return True if bounds or partition values of an entry, live or not, together meet the
+    condition."""
     known = {
         number: values
         for number, field in wanted.fields.items()
@@ -304,7 +304,7 @@ def _says(table: LoadedTable, entry: FileEntry, wanted: Wanted) -> bool:
 
 
 def _values(table: LoadedTable, entry: FileEntry, field: NestedField) -> set[Any]:
-    """Values of a top column that an entry says: both bounds, and the partition's own."""
+    """Return values of a top column that an entry says: both bounds, and the partition's own."""
     stats, number = entry.stats, field.field_id
     if stats is None or number not in {one.field_id for one in table.schema.fields}:
         return set()

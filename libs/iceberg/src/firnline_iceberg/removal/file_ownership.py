@@ -154,7 +154,7 @@ class Ownership:
         }
 
     def why_not_named(self, place: str) -> str:
-        """Why a file is not the table's, by place and name alone; '' = it may be."""
+        """Return why a file is not the table's, by place and name alone; '' = it may be."""
         folder, name = folder_of(place), file_name(place)
         if folder in self._metadata and _METADATA.fullmatch(name):
             return ""
@@ -167,7 +167,7 @@ class Ownership:
         return "" if _DATA.fullmatch(name) else "its name is none that Iceberg's writers give"
 
     def _is_below(self, data: str, folder: str) -> bool:
-        """In the folder of data, or in a partition of it."""
+        """Return True if it is in the folder of data, or in a partition of it."""
         if not f"{folder}/".startswith(data):
             return False
         rest = f"{folder}/"[len(data) :]
@@ -178,9 +178,9 @@ class Ownership:
         )
 
     def why_not_by_content(self, file: StoredFile) -> str:
-        """Why a file whose name and place are the table's is not, by what stands in it; '' = it is,
-        or it was never written to its end, so that no table can have it. Raises TaskRefused where
-        it is the metadata file of another table, OSError."""
+        """Return why a file whose name and place are the table's is not, by what stands in it; '' =
+        it is, or it was never written to its end, so that no table can have it. Raises TaskRefused
+        where it is the metadata file of another table, OSError."""
         path = f"{self._table.metadata.location.rstrip('/')}/{file.place}"
         name = file_name(path)
         if name.endswith(_METADATA_FILES):
@@ -269,7 +269,7 @@ class Ownership:
 
 
 def _is_whole(source: Any, head: bytes, tail: bytes) -> bool:
-    """Whether its writer has come to its end; half a file is no table's."""
+    """Return True if its writer has come to its end; half a file is no table's."""
     if source.seek(0, 2) < len(head) + len(tail) + 4:
         return False
     source.seek(-len(tail), 2)
@@ -286,7 +286,8 @@ def _id_of(field: pa.Field) -> int | None:
 
 
 def _bounds(about: pq.FileMetaData, fields: list[tuple[int | None, str]]) -> Iterator[str]:
-    """Of the paths that a file of position deletes names; '' where it does not say."""
+    """Yield the bounds of the paths that a file of position deletes names; '' where it does not
+    say."""
     at = next((n for n, (number, _) in enumerate(fields) if number == _FILE_PATH), None)
     for group in range(about.num_row_groups):
         said = None if at is None else about.row_group(group).column(at).statistics

@@ -35,8 +35,7 @@ MAX_LEFT: Final = 100  # files of which each may have its reason; of more it is 
 
 @dataclass
 class Moved:
-    """`left`: why each file that could not be moved is where it was, by its place. What had been
-    cleared up by its writer is in neither."""
+    """Result of moving files. What had been cleared up by its writer is in neither."""
 
     files: int = 0
     bytes: int = 0
@@ -54,8 +53,8 @@ class Moved:
 
 @dataclass
 class Mover:
-    """Of one table. `max_copy`: bytes of the largest object that the store copies by one request;
-    larger ones are copied by parts of `part_bytes`."""
+    """Moves files of one table. `max_copy`: bytes of the largest object that the store copies by
+    one request; larger ones are copied by parts of `part_bytes`."""
 
     storage: Storage
     max_copy: int = MAX_COPY
@@ -97,7 +96,7 @@ class Mover:
                 found._leave(one, f"copied, not removed: {why}")
 
     def _move(self, move: Move) -> bool:
-        """False: it is not there any more. Raises NotRemovable, OSError."""
+        """Move a file. False: it is not there any more. Raises NotRemovable, OSError."""
         if not self._copies:
             return rename_file(self.storage, move)
         if not self._copy(move):
@@ -110,7 +109,8 @@ class Mover:
         return copies_to_move(self.storage)
 
     def _copy(self, move: Move) -> bool:
-        """Within the store. False: it is not there any more. Raises NotRemovable, OSError."""
+        """Move a file within the store. False: it is not there any more. Raises NotRemovable,
+        OSError."""
         return copy_small_file(self.storage, move)
 
 
@@ -121,7 +121,7 @@ def _tried(
     found: Moved,
     done: Callable[[Move], None],
 ) -> None:
-    """Each that could not be is left. As many are on their way as there are threads."""
+    """Move each; those that fail are left. As many are on their way as there are threads."""
     for move, told in zip(moves, pool.map(partial(_told, act), moves), strict=True):
         if isinstance(told, Exception):
             found._leave(move, told)

@@ -21,7 +21,7 @@ _TIME = re.compile(r"[1-9][0-9]{0,18}|0")
 
 @dataclass(frozen=True)
 class Released:
-    """What came of files whose time in the quarantine is over, and of those that were missed.
+    """Result for files whose time in the quarantine is over, and for those that were missed.
     `left`: why some of these stay where they are, by their places."""
 
     deleted: int = 0
@@ -38,8 +38,8 @@ def move_in(storage: Storage, files: Iterable[StoredFile], at_ms: int) -> Moved:
 
 
 def quarantined(storage: Storage) -> Iterator[tuple[int, StoredFile]]:
-    """Each file with the time from which it is there. Folders of other names, and paths that may
-    be read in two ways, are nobody's."""
+    """Yield each file with the time from which it is there. Folders of other names, and paths that
+    may be read in two ways, are nobody's."""
     for file in storage.files(QUARANTINE):
         _, name, *place = file.place.split("/", 2)
         is_time = _TIME.fullmatch(name) is not None
@@ -48,8 +48,8 @@ def quarantined(storage: Storage) -> Iterator[tuple[int, StoredFile]]:
 
 
 def release(table: LoadedTable, names: RetainedNames, storage: Storage, before_ms: int) -> Released:
-    """Deletes what was put in before `before_ms`; puts back what the table names by now, however
-    long it has been there. 0: nothing is deleted. Raises StorageUnreachable, OSError."""
+    """Delete what was put in before `before_ms`; put back what the table names by now, however long
+    it has been there. 0: nothing is deleted. Raises StorageUnreachable, OSError."""
     deleted = deleted_bytes = 0
     due, missed, left = list[StoredFile](), list[Move](), dict[str, str]()
     owner = Ownership(table)

@@ -86,7 +86,7 @@ def _links(storage: Storage) -> dict[str, str]:
 
 
 def _of_the_table(table: LoadedTable, told: Orphans) -> Orphans:
-    """Without those whose content is of something else."""
+    """Leave out those whose content is of something else."""
     judge = Ownership(table).why_not_by_content
     with ThreadPoolExecutor(READERS) as pool:
         why = dict(zip(told.files, pool.map(judge, told.files), strict=True))
@@ -162,7 +162,8 @@ def _is_aside(place: str) -> bool:
 
 
 def _is_hidden(place: str) -> bool:
-    """Of Firnline, of a Hadoop catalog, or by the convention that Hadoop and Iceberg have."""
+    """Return True for hidden places of Firnline, of a Hadoop catalog, or by the convention that
+    Hadoop and Iceberg have."""
     name = file_name(place)
     if name.startswith(PREFIX) or name == _HADOOP:
         return True

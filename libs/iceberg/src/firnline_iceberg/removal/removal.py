@@ -54,7 +54,7 @@ FURTHEST_MS = 30 * 24 * 3_600_000  # of a deadline, or of a clock that is ahead
 
 
 class Verdict(StrEnum):
-    """Of one file."""
+    """Verdict on one file."""
 
     MAY_GO = "may_go"
     REACHABLE = "reachable"
@@ -64,7 +64,7 @@ class Verdict(StrEnum):
 
 
 class Reason(StrEnum):
-    """Why a write-ahead list is left alone."""
+    """Reasons why a write-ahead list is left alone."""
 
     YOUNG = "young"
     IN_FLIGHT = "in_flight"
@@ -104,8 +104,8 @@ class StoredList:
         return self.place.path
 
     def names(self, path: str) -> bool:
-        """Whether the run gives this name: to an output, or to its row map or marks beside the
-        list."""
+        """Return True if the run gives this name: to an output, or to its row map or marks beside
+        the list."""
         name = file_name(path)
         if name in (self.run.row_map_name, self.run.marks_name):
             beside = address(folder_of(path))
@@ -114,7 +114,7 @@ class StoredList:
 
 
 def shares_files(table: LoadedTable) -> bool:
-    """Whether another table, which we do not see, may have its files (snapshot(), migrate())."""
+    """Return True if another, unknown table may have its files (snapshot(), migrate())."""
     return table.properties.get("gc.enabled", "true").strip().lower() != "true"
 
 
@@ -130,9 +130,9 @@ def note_sent(table: LoadedTable, list_path: str) -> None:
 
 
 def why_shared(table: LoadedTable, stored: StoredList) -> Reason | None:
-    """Why what is on a list may be others' too, of a table that says that its files may be; None:
-    no commit with one of these names was ever sent, so no table, branch or tag has them. Asked of
-    lists that are old enough: what is that old is not sent any more. Raises OSError."""
+    """Return why what is on a list may be others' too, of a table that says that its files may be;
+    None: no commit with one of these names was ever sent, so no table, branch or tag has them.
+    Asked of lists that are old enough: what is that old is not sent any more. Raises OSError."""
     if not stored.listed.sends_noted:
         return Reason.GC_DISABLED
     sent = table.io.new_input(sent_path(stored.path)).exists()
@@ -152,8 +152,8 @@ def run_of_list(table: LoadedTable, listed: OutputList, place: Place) -> Run | N
 def too_young(
     listed: OutputList, place: Place, age_ms: int, now_ms: int
 ) -> tuple[Reason, int | None] | None:
-    """Why, by its age, a list is left alone, and until when; None = it is old enough. It counts
-    from what its writer said or from when the storage got it, whichever is later."""
+    """Return why, by its age, a list is left alone, and until when; None = it is old enough. It
+    counts from what its writer said or from when the storage got it, whichever is later."""
     if max(listed.written_at_ms, listed.deadline_ms) > now_ms + FURTHEST_MS:
         return Reason.FUTURE, None
     of_age_ms = max(listed.written_at_ms, place.stored_at_ms) + age_ms
@@ -173,13 +173,13 @@ class Removal:
 
     @classmethod
     def of(cls, table: LoadedTable, lists: Iterable[StoredList]) -> Removal:
-        """After a read of everything that the table retains; it has to be younger than all lists.
-        Raises as `reachability.reached`."""
+        """Build it by a read of everything that the table retains; it has to be younger than all
+        lists. Raises as `reachability.find_reachable`."""
         names = (file_name(path) for one in lists for path in one.listed.outputs if one.names(path))
         return cls(table, reached(table, frozenset(names)))
 
     def verdict(self, stored: StoredList, path: str) -> Verdict:
-        """Of a path on a list."""
+        """Return the verdict on a path of a list."""
         name = file_name(path)
         if shares_files(self.table) and not stored.never_sent:
             return Verdict.SHARED
@@ -191,7 +191,7 @@ class Removal:
         return Verdict.MAY_GO if inside else Verdict.OUTSIDE
 
     def remove(self, stored: StoredList, path: str) -> bool:
-        """True if it was there. Raises NotRemovable, OSError."""
+        """Return True if it was there. Raises NotRemovable, OSError."""
         if (verdict := self.verdict(stored, path)) is not Verdict.MAY_GO:
             raise NotRemovable(f"{path}: {verdict}")
         return _delete(self.table.io, path)
@@ -232,10 +232,10 @@ def remove_sets(table: LoadedTable, run: Run, paths: Iterable[str]) -> None:
 def remove_unpublished(
     table: LoadedTable, run: Run, paths: Iterable[str], listed: str, ended: bool = True
 ) -> None:
-    """What a run wrote that this process has begun, and has told nobody of: no result names it, so
-    nobody can commit it, now or later. The list goes last; it stays, for the sweep, where not all
-    of the run's writers are known to have `ended`; where they have, a killed one's uploads are
-    given up. Raises NotRemovable, OSError."""
+    """Remove what a run wrote that this process has begun, and has not published: no result names
+    it, so it cannot be committed, now or later. The list goes last; it stays, for the sweep, where
+    not all of the run's writers are known to have `ended`; where they have, a killed one's uploads
+    are given up. Raises NotRemovable, OSError."""
     locations = Locations.of(table)
 
     def is_ours(path: str) -> bool:
@@ -279,9 +279,9 @@ def remove_uncommitted(
 
 
 def is_dead(table: LoadedTable, written: WrittenMetadata) -> bool:
-    """Whether no copy of a refused commit's request can be applied any more: the table has given
-    out its sequence number, which nothing takes back. Its head alone says less, for a rollback
-    brings an old one back. v1 tables give out none."""
+    """Return True if no copy of a refused commit's request can be applied any more: the table has
+    given out its sequence number, which nothing takes back. Its head alone says less, for a
+    rollback brings an old one back. v1 tables give out none."""
     return table.format_version > 1 and table.last_sequence_number > written.sequence_number
 
 
@@ -307,7 +307,8 @@ def remove_refused(
 
 
 def _files_of(table: LoadedTable, written: WrittenMetadata) -> Iterator[str]:
-    """What was written for it, each list after its manifests; of a list that is gone, nothing."""
+    """Yield what was written for it, each list after its manifests; of a list that is gone,
+    nothing."""
     for path in written.lists:
         with suppress(MetadataFileGone):
             manifests = read_manifest_list(table.io, path)
@@ -320,9 +321,9 @@ MAX_SAID = 1_000  # paths of files that stay, with the reason of each
 
 @dataclass(frozen=True)
 class ExpiredRemoval:
-    """Of files that only expired snapshots named (`expired_files`). `outside`: why one outside the
-    table's own locations stays, "" = it may go; None: all of them stay. `left`: path -> why the
-    file stays, up to `MAX_SAID`."""
+    """Removal of files that only expired snapshots named (`expired_files`). `outside`: why one
+    outside the table's own locations stays, "" = it may go; None: all of them stay. `left`: path ->
+    why the file stays, up to `MAX_SAID`."""
 
     table: LoadedTable
     outside: Callable[[str], str] | None
@@ -335,7 +336,8 @@ class ExpiredRemoval:
         return 1 if found is None else DELETED
 
     def remove(self, paths: Sequence[str]) -> int:
-        """Those that may go, counted as by `_delete_some`. Raises OSError; some are gone then."""
+        """Remove those that may go, counted as by `_delete_some`. Raises OSError; some are gone
+        then."""
         going = list[str]()
         for path in paths:
             if why := self._why_kept(path):
@@ -363,7 +365,7 @@ class ExpiredRemoval:
 
 
 def remove_journal(table: LoadedTable, path: str) -> None:
-    """Of an expiry that has come to its end. Raises NotRemovable, OSError."""
+    """Remove the journal of an expiry that has come to its end. Raises NotRemovable, OSError."""
     ours = file_name(path).startswith(PREFIX) and Locations.of(table).beside_metadata(path)
     if not ours or not path.endswith(".expiry"):
         raise NotRemovable(path)
@@ -415,7 +417,7 @@ class Move(NamedTuple):
 
 
 def quarantine_place(at_ms: int, place: str) -> str:
-    """Where an orphan waits that was put aside at that time."""
+    """Return where an orphan waits that was put aside at that time."""
     return f"{QUARANTINE}/{at_ms}/{place}"
 
 
@@ -441,7 +443,8 @@ def check_move(storage: Storage, move: Move) -> None:
 
 
 def copies_to_move(storage: Storage) -> bool:
-    """Whether the store knows no move. Asked of what is not there, which takes no request."""
+    """Return True if the store knows no move. It is asked for what is not there, which takes no
+    request."""
     files = storage.arrow
     if isinstance(files, AzureFileSystem):
         try:
@@ -485,7 +488,7 @@ def copy_small_file(storage: Storage, move: Move) -> bool:
 def copy_large_file(
     pool: ThreadPoolExecutor, storage: Storage, move: Move, part_bytes: int
 ) -> bool:
-    """As `copy_small_file`, of what the store does not copy by one request."""
+    """Copy, as `copy_small_file`, what the store does not copy by one request."""
     check_move(storage, move)
     return copy_in_parts(pool, storage.bucket_of_now, move.place, move.to, part_bytes)
 
@@ -519,15 +522,15 @@ def storage_now_ms(table: LoadedTable) -> int | None:
 
 
 def remove_probe(table: LoadedTable, path: str) -> bool:
-    """What `firnline doctor` has written to see whether it may; by its name it is no content of a
-    table. Raises NotRemovable, OSError."""
+    """Remove what `firnline doctor` has written to see whether it may; by its name it is no content
+    of a table. Raises NotRemovable, OSError."""
     if not file_name(path).startswith(PROBE) or not Locations.of(table).holds(path):
         raise NotRemovable(f"{path}: no probe in the table's locations")
     return _delete(table.io, path)
 
 
 def _delete(io: FileIO, path: str) -> bool:
-    """The one deletion. True if the file was there. Raises UnclearPath, OSError."""
+    """Delete a file: the one deletion. True if the file was there. Raises UnclearPath, OSError."""
     place = resolve_file(path)
     if place.is_local:
         return remove_file(place.local)

@@ -53,7 +53,7 @@ class Left:
 
 @dataclass
 class Swept:
-    """What a sweep of one table did, or would do."""
+    """Result of a sweep of one table, real or dry."""
 
     table: TableName
     removed: list[str] = field(default_factory=list)  # outputs, as listed
@@ -69,7 +69,7 @@ class Swept:
         return dict(Counter(str(one.reason) for one in self.left))
 
     def event(self, swept_by: str, at_ms: int) -> OutputsSwept:
-        """What `maintenance-events` is told of it."""
+        """Return the event for `maintenance-events`."""
         return OutputsSwept(
             table=self.table,
             lists_removed=len(self.lists),
@@ -82,7 +82,7 @@ class Swept:
 
     @property
     def due_ms(self) -> int | None:
-        """When a list that was too young comes of age."""
+        """Return when a list that was too young comes of age."""
         moments = (one.until_ms for one in self.left if one.until_ms is not None)
         return min(moments, default=None)
 
@@ -199,7 +199,7 @@ class Sweeper:
             (_try_out if dry_run else _remove)(decided, one, gone, swept)
 
     def _read_all(self, name: TableName, due: list[StoredList]) -> Removal:
-        """From a read of the table that is younger than the lists."""
+        """Read the table, younger than the lists."""
         for _ in range(READS - 1):
             try:
                 return Removal.of(self.tables.load(name), due)
@@ -233,7 +233,7 @@ def _try_out(decided: Removal, stored: StoredList, paths: Collection[str], swept
 
 
 def _remove(decided: Removal, stored: StoredList, paths: Collection[str], swept: Swept) -> None:
-    """The list goes last: what it names is removed, or still on it."""
+    """Remove outputs. The list goes last: what it names is removed, or still on it."""
     try:
         for path in paths:
             if decided.remove(stored, path):

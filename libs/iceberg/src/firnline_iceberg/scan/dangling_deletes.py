@@ -29,8 +29,8 @@ MAX_FILES_READ = 5_000  # in one look, eight at once: a minute of S3. Deletes th
 
 
 class LiveData:
-    """What is left to apply to: the lowest data sequence number of each scope, of its files without
-    a deletion vector, and of the files that deletes name."""
+    """Lowest data sequence number of each scope, of its files without a deletion vector, and of the
+    files that deletes name: what is left to apply to."""
 
     def __init__(self, deletes: Sequence[DeleteFileEntry]) -> None:
         """`deletes`: all live ones of the snapshot."""
@@ -48,7 +48,7 @@ class LiveData:
         self.files = 0
 
     def add(self, file: DataFileEntry) -> None:
-        """A live data file."""
+        """Add a live data file."""
         self.files += 1
         number = file.sequence_number or 0  # what a broken writer left out is below all others
         _lower(self.lowest, file.scope, number)
@@ -79,15 +79,14 @@ def _lower(lowest: dict[Scope, int], scope: Scope, number: int) -> None:
 
 
 def dangling_deletes(table: LoadedTable, snapshot_id: int) -> tuple[DeleteFileEntry, ...]:
-    """Those of a snapshot. All manifests are read once; those of data files once more, with bounds,
-    where few enough equality deletes are left to compare.
+    """Return those of a snapshot. All manifests are read once; those of data files once more, with
+    bounds, where few enough equality deletes are left to compare.
 
     Bounds choose which of these may go, and the files' own footers decide. Iceberg's readers prune
     by bounds as well: where these are too narrow they do not apply a delete, which stays all the
     same. A position delete that is of one file by its bounds is read.
 
-    Raises SnapshotGone, MetadataFileGone, MetadataUnreadable, RetryLater.
-    """
+    Raises SnapshotGone, MetadataFileGone, MetadataUnreadable, RetryLater."""
     deletes = tuple(_live_deletes(table, snapshot_id, Detail.REFERENCES))
     if not deletes or _has_unknown_partitions(table):
         return ()
@@ -109,19 +108,19 @@ def dangling_deletes(table: LoadedTable, snapshot_id: int) -> tuple[DeleteFileEn
 
 
 def _has_unknown_partitions(table: LoadedTable) -> bool:
-    """Whether the column behind some partition was dropped: Java then reads the value as null, and
-    applies a delete of one such partition to the files of all others."""
+    """Return True if the column behind some partition was dropped: Java then reads the value as
+    null, and applies a delete of one such partition to the files of all others."""
     fields = (field for spec in table.metadata.partition_specs for field in spec.fields)
     return any(source_is_dropped(table.schema, field) for field in fields)
 
 
 def by_number(deletes: Iterable[DeleteFileEntry], live: LiveData) -> tuple[DeleteFileEntry, ...]:
-    """Those that no live data file is old enough for, or is the one that they name."""
+    """Return those that no live data file is old enough for, or is the one that they name."""
     return tuple(one for one in deletes if _without_target(one, live))
 
 
 class _Reached:
-    """Which data files an equality delete may be about."""
+    """Data files that an equality delete may be about."""
 
     def __init__(self, data: Sequence[DataFileEntry]) -> None:
         self._data, self._scopes = data, dict[Scope, list[DataFileEntry]]()
@@ -129,7 +128,7 @@ class _Reached:
             self._scopes.setdefault(file.scope, []).append(file)
 
     def by(self, delete: DeleteFileEntry) -> Iterator[DataFileEntry]:
-        """Those of its scope that are older than it."""
+        """Yield those of its scope that are older than it."""
         reached = self._data if delete.is_global else self._scopes.get(delete.scope, ())
         return (one for one in reached if (one.sequence_number or 0) < delete.sequence_number)
 
@@ -151,8 +150,8 @@ def by_bounds(
 def by_footers(
     table: LoadedTable, deletes: Iterable[DeleteFileEntry], data: Sequence[DataFileEntry]
 ) -> tuple[DeleteFileEntry, ...]:
-    """Those of which their own footers, and those of all data files that they reach, say the same.
-    Raises StorageUnreachable."""
+    """Return those of which their own footers, and those of all data files that they reach, say the
+    same. Raises StorageUnreachable."""
     reached, footers, found = _Reached(data), Footers(), list[DeleteFileEntry]()
     for delete in deletes:
         files, fields = (delete, *reached.by(delete)), tuple(key_fields(delete, table.schema))

@@ -40,7 +40,7 @@ def key_fields(delete: DeleteFileEntry, schema: Schema) -> Iterator[NestedField]
 
 
 def excludes(data: Span, delete: Span) -> bool:
-    """Whether no value of one is one of the other. Null equals null."""
+    """Return True if no value of one is one of the other. Null equals null."""
     if (data.all_null and delete.none_null) or (delete.all_null and data.none_null):
         return True
     if not data.none_null and not delete.none_null:  # a match that no bound shows

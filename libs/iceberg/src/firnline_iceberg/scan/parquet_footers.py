@@ -1,6 +1,5 @@
-"""What a Parquet file's own footer says of its columns, for what removes rows or proves that there
-are none. Its writer took it from the rows; a manifest's bounds can be anybody's.
-"""
+"""Read column ranges from a Parquet file's own footer, to remove rows or to prove that there are
+none. Its writer took it from the rows; a manifest's bounds can be anybody's."""
 
 from __future__ import annotations
 
@@ -44,7 +43,7 @@ Spans = dict[int, Span]
 
 @dataclass(frozen=True)
 class Footers:
-    """What footers of data and delete files say, each read once for the same columns."""
+    """Footers of data and delete files, each read once for the same columns."""
 
     known: dict[tuple[str, tuple[int, ...]], Spans] = field(default_factory=dict)
 
@@ -60,7 +59,7 @@ class Footers:
         return [self.known[one.path, ids] for one in files]
 
     def unread(self, files: Sequence[FileEntry], fields: Sequence[NestedField]) -> list[FileEntry]:
-        """Find those that `read_all` would have to read."""
+        """Return those that `read_all` would have to read."""
         ids = tuple(one.field_id for one in fields)
         return [one for one in files if (one.path, ids) not in self.known]
 
@@ -197,7 +196,7 @@ def _value(raw: Any, column: Any, kind: IcebergType) -> Any:
 
 
 def _moment(raw: Any, column: Any, logical: str, nanos: int) -> int | None:
-    """`nanos`: of one unit of the table's type. Rounded down."""
+    """Convert a time. `nanos`: of one unit of the table's type. Rounded down."""
     if logical == "DATE":
         return int(raw) * DAY_MICROS * 1_000 // nanos
     if logical != "TIMESTAMP" or not isinstance(raw, int):

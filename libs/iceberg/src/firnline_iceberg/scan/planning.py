@@ -25,10 +25,9 @@ Deletes = tuple[DeleteFileEntry, ...]
 
 
 class DeleteIndex:
-    """Which delete files apply to a data file (iceberg-rules 2.1, `DeleteFileIndex`).
+    """Index of the delete files that apply to a data file (iceberg-rules 4.1, `DeleteFileIndex`).
 
-    Bounds are not looked at: what applies here may still match no row (see `pruning`).
-    """
+    Bounds are not looked at: what applies here may still match no row (see `pruning`)."""
 
     def __init__(self, deletes: Iterable[DeleteFileEntry]) -> None:
         self._global: list[DeleteFileEntry] = []
@@ -50,15 +49,14 @@ class DeleteIndex:
         return places[delete.referenced_data_file]
 
     def equality(self, data: DataFileEntry) -> Deletes:
-        """Equality deletes: data sequence number strictly below the delete's."""
+        """Return equality deletes: data sequence number strictly below the delete's."""
         found = (self._global, self._equality.get(data.scope, []))
         return tuple(d for deletes in found for d in _above(deletes, data.sequence_number))
 
     def positional(self, data: DataFileEntry) -> Deletes:
-        """Position deletes and DVs: data sequence number up to the delete's.
+        """Return position deletes and DVs: data sequence number up to the delete's.
 
-        A DV hides every position-delete file of its data file.
-        """
+        A DV hides every position-delete file of its data file."""
         if vectors := self._from(self._vectors.get(data.normal), data):
             return vectors
         of_partition = self._from(self._position.get(data.scope), data)
@@ -97,7 +95,7 @@ class LiveFiles:
 
     @cached_property
     def index(self) -> DeleteIndex:
-        """Built at the first question."""
+        """Return the index, built at the first call."""
         return DeleteIndex(self.deletes)
 
     @cached_property
@@ -123,8 +121,8 @@ class LiveFiles:
 
     @cached_property
     def repeated(self) -> frozenset[str]:
-        """Normal paths of data files, and of delete files, that are live more than once. Vectors
-        share a path and differ in their offset."""
+        """Return the normal paths of data files, and of delete files, that are live more than once.
+        Vectors share a path and differ in their offset."""
         found = set[str]()
         if len(self._by_path) < len(self.data):
             found |= _twice((file.normal, file.normal) for file in self.data)

@@ -1,4 +1,5 @@
-"""How old the youngest row of a data file can be: by its partition value, or by its own footer."""
+"""Find how old the youngest row of a data file can be: by its partition value, or by its own
+footer."""
 
 from __future__ import annotations
 
@@ -114,7 +115,7 @@ class FileAges:
 
 
 class Age(Enum):
-    """What manifests say of a file's age."""
+    """Age of a file by its manifest."""
 
     YOUNG = "young"  # or not known
     OLD = "old"  # by its partition value
@@ -228,14 +229,14 @@ def _day_end_ms(text: str) -> int:
 
 
 def _moment_ms(text: str) -> int:
-    """Of ISO text, rounded down; without a zone it is UTC."""
+    """Parse ISO text, rounded down; without a zone it is UTC."""
     moment = datetime.fromisoformat(_NANOSECONDS.sub(r"\1", text))
     moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
 
 
 def _month_ms(months: int) -> int:
-    """When a month since 1970 begins, of any year: Python's dates end with the year 9999."""
+    """Return when a month since 1970 begins, of any year: Python's dates end with the year 9999."""
     years, month = divmod(months, 12)
     cycles, year = divmod(_EPOCH_YEAR + years - 2000, 400)
     first = _moment_ms(date(2000 + year, month + 1, 1).isoformat())

@@ -35,12 +35,13 @@ class LakeFileIO(PyArrowFileIO):
 
     @staticmethod
     def parse_location(location: str, _properties: Any = None) -> tuple[str, str, str]:
-        """Of a file, in place of PyIceberg's, which cuts it at `#`, `?` and `;`. Raises
-        UnclearPath."""
+        """Parse the location of a file, in place of PyIceberg's, which cuts it at `#`, `?` and `;`.
+        Raises UnclearPath."""
         return resolve_file(location).for_arrow
 
     def _sas(self, account: str) -> dict[str, str]:
-        """Of an account, as catalogs hand it out: the account, or its host, is in the name."""
+        """Return the tokens of an account, as catalogs hand them out: the account, or its host, is
+        in the name."""
         named = f"adls.sas-token.{account}"
         found = [one for name, one in self.properties.items() if name.startswith(named)]
         return {"adls.sas-token": str(found[0]).removeprefix("?")} if found else {}

@@ -16,12 +16,12 @@ _BUCKET = re.compile(r"bucket '[^']*'")
 
 
 def is_denied(error: OSError) -> bool:
-    """Whether the storage refuses our keys, or what they may do."""
+    """Return True if the storage refuses our keys, or what they may do."""
     return isinstance(error, PermissionError) or bool(_DENIED.search(str(error)))
 
 
 def unreachable(what: str, error: OSError) -> StorageUnreachable | StorageRefused:
-    """What storage has answered to `what`."""
+    """Return the error for what storage has answered to `what`."""
     text = f"{what}: {error}"
     if is_denied(error):
         bucket = _BUCKET.search(text)

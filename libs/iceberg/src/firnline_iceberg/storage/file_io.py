@@ -1,10 +1,9 @@
-"""With what settings and credentials a table's files are read and written: the one place.
+"""Open a table's files with their settings and credentials: the one place.
 
 They are the catalog's (its configuration, and what it says when it answers for a table) and our
 own. A table's properties are its owner's: PyIceberg would take from them which class to import
 (`py-io-impl`), and where to send signed requests (`s3.endpoint`, `s3.proxy-uri`), as whom. Java's
-RESTCatalog does not look at them, and neither does this.
-"""
+RESTCatalog does not look at them, and neither does this."""
 
 from __future__ import annotations
 
@@ -56,7 +55,7 @@ class NamedFileIO(FileIO):
 
 @dataclass(frozen=True)
 class TableStorage:
-    """What reads and writes a table's files, as a value that travels to executors."""
+    """Settings that read and write a table's files, as a value that travels to executors."""
 
     settings: Mapping[str, str] = field(repr=False)
     location: str
@@ -64,7 +63,7 @@ class TableStorage:
 
     @classmethod
     def of(cls, io: FileIO, location: str) -> TableStorage:
-        """That of a FileIO which was made here."""
+        """Return that of a FileIO which was made here."""
         settings = {name: str(one) for name, one in io.properties.items()}
         return cls(settings, location, getattr(io, "vended", None))
 
@@ -74,9 +73,9 @@ class TableStorage:
 
 
 def file_io(settings: Mapping[str, Any], location: str, vended: Vended | None = None) -> FileIO:
-    """What reads and writes at `location`, a path or URI: Arrow's, unless the connection or the
-    catalog names another class. `settings` are not a table's properties, and of a catalog's only
-    those of storage are taken: the rest is who we are. Raises ValueError."""
+    """Return the FileIO that reads and writes at `location`, a path or URI: Arrow's, unless the
+    connection or the catalog names another class. `settings` are not a table's properties, and of a
+    catalog's only those of storage are taken: the rest is who we are. Raises ValueError."""
     ours = {name: one for name, one in settings.items() if name.startswith(_SETTINGS)}
     if PY_IO_IMPL in ours:
         return NamedFileIO(load_file_io(ours, location))

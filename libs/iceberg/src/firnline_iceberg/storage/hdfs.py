@@ -46,8 +46,8 @@ def hadoop_files(scheme: str, netloc: str | None, properties: Mapping[str, Any])
 
 @cache
 def _dated(client: type[Any]) -> type[Any]:
-    """One that says when a file was written in the word that Arrow knows, and whose errors are
-    those of files: what a name node says comes as a RuntimeError."""
+    """Return a subclass that names the time when a file was written as Arrow does, and whose errors
+    are those of files: those of a name node come as a RuntimeError."""
 
     def dated(self: Any, status: Any) -> dict[str, Any]:
         found: dict[str, Any] = client._convert_file_status(self, status)
@@ -66,7 +66,8 @@ def _dated(client: type[Any]) -> type[Any]:
 
 
 def _told(call: Callable[..., Any]) -> Callable[..., Any]:
-    """Java's stack trace is left out: the rest of the first line says it."""
+    """Raise OSError for the call's errors. Java's stack trace is left out: the rest of the first
+    line says it."""
 
     @wraps(call)
     def asked(*args: Any, **given: Any) -> Any:

@@ -1,10 +1,9 @@
-"""What a recorded path means: the one reader of paths.
+"""Read recorded paths, and find where a table's own files lie: the one reader of paths.
 
 Libraries read a path in different ways: PyIceberg cuts it at `#`, `?` and `;`, Hadoop takes out
 `//` and `..`, object stores take all as it stands. So only spellings that mean one place to every
 reader are accepted (`address`), and libraries are given the store and the key, never the text. The
-rest is nobody's: it is neither read, written, moved nor deleted.
-"""
+rest is nobody's: it is neither read, written, moved nor deleted."""
 
 from __future__ import annotations
 
@@ -61,7 +60,7 @@ class Address:
 
     @property
     def local(self) -> str:
-        """The path for the operating system."""
+        """Return the path for the operating system."""
         return "/" + "/".join(self.segments)
 
     @property
@@ -80,7 +79,7 @@ class Address:
         return self.scheme, host, f"{store}/{self.key}" if self.segments else store
 
     def within(self, other: Address) -> bool:
-        """Strictly below `other`, segment by segment: `tbl2` is not within `tbl`."""
+        """Return True strictly below `other`, segment by segment: `tbl2` is not within `tbl`."""
         length = len(other.segments)
         return (
             (self.scheme, self.authority) == (other.scheme, other.authority)
@@ -90,7 +89,7 @@ class Address:
 
 
 def address(path: str) -> Address | None:
-    """None for a path that is relative, climbs, or may be read in more than one way."""
+    """Parse a path; None for one that is relative, climbs, or may be read in more than one way."""
     if not path or len(path) > _LONGEST or _UNCLEAR.search(path) or not _is_text(path):
         return None
     if path.startswith("//"):  # Hadoop takes what follows for a host
@@ -114,13 +113,13 @@ def address(path: str) -> Address | None:
 
 
 def is_clear(path: str) -> bool:
-    """Whether a path is read in one way; asked of all files of a table: 0.5 us, and `address` takes
-    8."""
+    """Return True if a path is read in one way; called for all files of a table: 0.5 us, and
+    `parse_address` takes 8."""
     return not _DOUBTFUL.search(path) or address(path) is not None
 
 
 def resolve_file(path: str) -> Address:
-    """Where a file lies of which this path is recorded. Raises UnclearPath."""
+    """Return where a file lies of which this path is recorded. Raises UnclearPath."""
     found = address(path)
     if found is None or not found.segments or path.endswith("/"):
         raise UnclearPath(path)
@@ -128,7 +127,8 @@ def resolve_file(path: str) -> Address:
 
 
 def resolve_folder(path: str) -> Address:
-    """As `resolve_file`, of a directory or a beginning of keys. Raises UnclearPath."""
+    """Resolve the path of a directory or a beginning of keys, as `resolve_file`. Raises
+    UnclearPath."""
     found = address(path)
     if found is None:
         raise UnclearPath(path)
@@ -144,7 +144,8 @@ def _is_text(path: str) -> bool:
 
 
 def _climbs(segment: str) -> bool:
-    """Also for who decodes it, however often. Values of partitions (`p=..%2F`) are names."""
+    """Return True for `..`, also for a reader that decodes it, however often. Values of partitions
+    (`p=..%2F`) are names."""
     if "=" in segment:
         return False
     while (decoded := unquote(segment)) != segment:

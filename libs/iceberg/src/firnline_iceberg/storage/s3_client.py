@@ -63,12 +63,12 @@ class _Client:
 
     @cached_property
     def patient(self) -> Any:
-        """Asks a busy store again, ever more rarely."""
+        """Return the client that asks a busy store again, ever more rarely."""
         return _made(self.given, {"mode": "standard", "total_max_attempts": ATTEMPTS})
 
     @cached_property
     def lister(self) -> Any:
-        """As patient."""
+        """Return the client for listings, as patient."""
         made = _made(self.given, {"mode": "standard", "total_max_attempts": ATTEMPTS})
         read_pages(made)
         return made
@@ -109,7 +109,7 @@ class Bucket:
     _client: _Client
 
     def fetched(self, key: str, most: int) -> pa.Buffer | None:
-        """All of an object of up to `most` bytes. None: it is larger, or did not come; then
+        """Return all of an object of up to `most` bytes. None: it is larger, or did not come; then
         Arrow's way tells why, and is patient with a busy store."""
         from botocore.exceptions import BotoCoreError, ClientError
 
@@ -131,9 +131,9 @@ class Bucket:
         return pa.py_buffer(found) if len(found) == whole else None
 
     def page(self, prefix: str, after: str = "", token: str = "", by_folder: bool = False) -> Page:
-        """Up to a thousand objects whose keys begin so, those behind the key `after`, or what comes
-        after the page that gave the `token`. `by_folder`: what lies deeper is told by the names of
-        folders. Raises as `unfinished`, after `ATTEMPTS` tries."""
+        """List up to a thousand objects whose keys begin so, those behind the key `after`, or what
+        comes after the page that gave the `token`. `by_folder`: what lies deeper is told by the
+        names of folders. Raises as `unfinished`, after `ATTEMPTS` tries."""
         asked = {"Bucket": self.name, "Prefix": prefix}
         asked |= {"ContinuationToken": token} if token else {"StartAfter": after} if after else {}
         asked |= {"Delimiter": "/"} if by_folder else {}
@@ -161,7 +161,7 @@ class Bucket:
             raise NotRemoved(kept)
 
     def _remove_at_once(self, keys: Sequence[str]) -> dict[str, str]:
-        """Why some were not."""
+        """Remove keys in one request; return why some were not."""
         named = {"Objects": [{"Key": key} for key in keys], "Quiet": True}
         answer = _told(self._client.patient.delete_objects, {"Bucket": self.name, "Delete": named})
         found = dict[str, str]()
@@ -178,8 +178,8 @@ class Bucket:
         _told(self._client.patient.delete_object, {"Bucket": self.name, "Key": key})
 
     def unfinished(self, prefix: str, pages: int) -> Iterator[Upload]:
-        """Uploads of keys that begin so; a thousand a page. Raises OSError, and PermissionError
-        where we may not ask, or the store does not know the question."""
+        """Yield uploads of keys that begin so; a thousand a page. Raises OSError, and
+        PermissionError where we may not ask, or the store does not know the question."""
         given = {"Bucket": self.name, "Prefix": prefix}
         for _ in range(pages):
             answer = _told(self._client.s3.list_multipart_uploads, given)
@@ -196,7 +196,8 @@ class Bucket:
         _told(self._client.s3.abort_multipart_upload, asked)
 
     def about(self, key: str) -> StoredObject | None:
-        """None: it is not there. Raises as `unfinished`, after `ATTEMPTS` tries, as all below."""
+        """Return an object's facts; None: it is not there. Raises as `unfinished_uploads`, after
+        `ATTEMPTS` tries, as all below."""
         try:
             found = _told(self._client.patient.head_object, {"Bucket": self.name, "Key": key})
         except FileNotFoundError:
@@ -205,7 +206,7 @@ class Bucket:
         return StoredObject(key, found["ContentLength"], found["ETag"], told)
 
     def begin(self, key: str, like: StoredObject) -> Upload:
-        """With the metadata of another object."""
+        """Begin an upload with the metadata of another object."""
         asked = {"Bucket": self.name, "Key": key, **like.told}
         return Upload(key, _told(self._client.patient.create_multipart_upload, asked)["UploadId"])
 
@@ -230,8 +231,8 @@ class Bucket:
         return tag
 
     def finish(self, upload: Upload, tags: Sequence[str]) -> None:
-        """Of all parts in their order. That it has ended is no error: an answer may have been lost,
-        so look at the object."""
+        """Finish an upload of all parts in their order. That it has ended is no error: an answer
+        may have been lost, so look at the object."""
         parts = [{"PartNumber": number, "ETag": tag} for number, tag in enumerate(tags, 1)]
         asked = {
             "Bucket": self.name,

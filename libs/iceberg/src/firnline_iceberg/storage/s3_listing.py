@@ -34,7 +34,7 @@ _TOKEN = re.compile(r"<NextContinuationToken>([^<]*)</NextContinuationToken>")
 
 
 class NotAPage(ValueError):
-    """What came for a page of a listing."""
+    """The answer is no page of a listing."""
 
 
 class NotOrdered(OSError):
@@ -43,7 +43,7 @@ class NotOrdered(OSError):
 
 @dataclass(frozen=True)
 class Page:
-    """`objects`: by their keys. `folders`: keys up to a slash, where it was asked for by folder.
+    """A page of a listing. `folders`: keys up to a slash, where it was asked for by folder.
     `token`: of the next page; '': there is none."""
 
     objects: StoredFiles
@@ -74,7 +74,8 @@ def read_pages(client: Any) -> None:
 def _replace(
     response_dict: dict[str, Any], customized_response_dict: dict[str, Any], **_more: Any
 ) -> None:
-    """An error, or half a page, that comes with 200 is one of the server's: it is asked again."""
+    """Turn an error, or half a page, that comes with 200 into one of the server's: it is asked
+    again."""
     if response_dict["status_code"] != 200:
         return
     body = response_dict["body"]
@@ -145,7 +146,7 @@ def page_of(root: ElementTree.Element, space: str) -> Page:
 
 
 def _ms(texts: Sequence[str]) -> Times:
-    """Of times in UTC; 0.1 us each, one after another 5 us. Raises ValueError."""
+    """Parse times in UTC; 0.1 us each, one after another 5 us. Raises ValueError."""
     plain = "\n".join(texts).replace("Z", "").split("\n") if texts else []
     found = np.array(plain, dtype="datetime64[ms]")
     if len(found) != len(texts) or np.isnat(found).any():
@@ -183,7 +184,7 @@ def listed_in_turn(ask: AskPage, prefix: str) -> Iterator[StoredFiles]:
 
 
 def _cuts(ask: AskPage, prefix: str, begin: str, skipped: str) -> list[str]:
-    """Keys behind `begin` at which ranges with about as many folders start."""
+    """Return keys behind `begin` at which ranges with about as many folders start."""
     top = _folders(ask, prefix)
     deeper = [] if len(top) > MAX_CUT else [_folders(ask, one) for one in top if one != skipped]
     marks = {*top, *(one for some in deeper for one in some)}
@@ -206,7 +207,7 @@ def _folders(ask: AskPage, prefix: str) -> list[str]:
 def _range(
     ask: AskPage, prefix: str, after: str, until: str, skipped: str
 ) -> Iterator[StoredFiles]:
-    """Behind `after` and before `until`; '': to the end."""
+    """Yield what is behind `after` and before `until`; '': to the end."""
     token = ""
     while True:
         page = ask(prefix, after, token)
@@ -225,7 +226,7 @@ def _range(
 
 
 def _last(objects: StoredFiles, after: str) -> str:
-    """The last key. Raises NotOrdered where one does not come behind the one before."""
+    """Return the last key. Raises NotOrdered where one does not come behind the one before."""
     keys = objects.places
     if not keys:
         return after

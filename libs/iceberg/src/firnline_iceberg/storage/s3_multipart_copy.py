@@ -23,7 +23,7 @@ def copy_in_parts(
     to: str,
     part_bytes: int = PART_BYTES,
 ) -> bool:
-    """With the metadata of the object, without its tags. Parts of `part_bytes`, or larger ones
+    """Copy with the metadata of the object, without its tags. Parts of `part_bytes`, or larger ones
     where those would be too many. False: it is not there any more. Raises OSError, also where the
     object is written again meanwhile; then the upload is given up."""
     bucket, root = bucket_of_now()
@@ -52,7 +52,7 @@ def copy_in_parts(
 
 
 def _stopped(parts: list[Future[str]]) -> None:
-    """None is on its way any more, so that none comes behind the end of the upload."""
+    """Wait until none is on its way any more, so that none comes behind the end of the upload."""
     for one in parts:
         one.cancel()
     wait(parts)

@@ -41,12 +41,12 @@ class StoredFiles:
         return StoredFile(self.places[number], self.bytes[number], int(self.stored_at_ms[number]))
 
     def first(self, many: int) -> StoredFiles:
-        """Those before the one of this number."""
+        """Return those before the one of this number."""
         return StoredFiles(self.places[:many], self.bytes[:many], self.stored_at_ms[:many])
 
     def below(self, root: str) -> StoredFiles:
-        """By their places below `root`, with which all keys begin; without marks that stand for a
-        folder."""
+        """Return files by their places below `root`, with which all keys begin; without marks that
+        stand for a folder."""
         length = len(root)
         some = self
         if marks := {n for n, key in enumerate(self.places) if key[-1:] == "/"}:
@@ -59,6 +59,6 @@ class StoredFiles:
 
     @classmethod
     def of(cls, files: Sequence[StoredFile]) -> StoredFiles:
-        """Few."""
+        """Build it of a few files."""
         times = np.array([one.stored_at_ms for one in files], dtype=np.int64)
         return cls([one.place for one in files], [one.bytes for one in files], times)

@@ -43,12 +43,12 @@ class Credential:
 
     @property
     def holds_keys(self) -> bool:
-        """Whether there is something in it that ends."""
+        """Return True if there is something in it that ends."""
         return any(one in _KEYS or one.startswith("adls.sas-token") for one in self.config)
 
     def is_due(self, now_s: float) -> bool:
-        """Whether to ask for others now: at half of a short life, before the last minutes of a long
-        one."""
+        """Return True if others should be requested now: at half of a short life, before the last
+        minutes of a long one."""
         ends_s = self.ends_s
         if ends_s is None:
             return False
@@ -56,7 +56,7 @@ class Credential:
         return ends_s - now_s <= min(LONG_S, known_s / 2)
 
     def lasts(self, now_s: float) -> bool:
-        """Whether a file that is opened now can be read or written to its end."""
+        """Return True if a file that is opened now can be read or written to its end."""
         return self.ends_s is not None and self.ends_s - now_s >= LONG_S
 
 
@@ -68,7 +68,8 @@ def credentials_of(
     storage_credentials: Sequence[tuple[str, Mapping[str, str]]],
     now_s: float,
 ) -> Credentials:
-    """Of an answer: `storage-credentials` come before `config`, as the specification has it."""
+    """Return the credentials of an answer: `storage-credentials` come before `config`, as the
+    specification has it."""
     found = [Credential(prefix, dict(one), now_s) for prefix, one in storage_credentials]
     for one in (*found, plain := Credential("", dict(config), now_s)):
         learn(value for name, value in one.config.items() if name in _KEYS or "sas-token" in name)
@@ -76,7 +77,7 @@ def credentials_of(
 
 
 def best(credentials: Credentials, location: str) -> Credential | None:
-    """Of the longest prefix; one spelling of S3 for all."""
+    """Return the credential of the longest prefix; one spelling of S3 for all."""
     place = _spelt(location)
     fits = [one for one in credentials if place.startswith(_spelt(one.prefix))]
     return max(fits, key=lambda one: len(one.prefix), default=None)
@@ -105,7 +106,7 @@ class Vended:
     ask: Ask = field(repr=False)
 
     def credential(self, location: str, refused: Credential | None = None) -> Credential | None:
-        """What opens `location` now; None: the catalog has nothing for it. `refused`: by the
+        """Return what opens `location` now; None: the catalog has nothing for it. `refused`: by the
         storage. Raises RetryLater where the catalog does not answer, and what we have has ended."""
         held = _held(self)
         now_s = time.time()

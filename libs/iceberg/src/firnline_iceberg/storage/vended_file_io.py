@@ -49,7 +49,7 @@ class VendedFileIO(LakeFileIO):
         self.tried(text, lambda arrow: arrow.delete(text))
 
     def tried(self, location: str, act: Callable[[PyArrowFileIO], T]) -> T:
-        """`act` with the keys of now, and again with others where those are refused."""
+        """Call `act` with the current keys, and again with others where those are refused."""
         credential = self.vended.credential(location)
         for left in reversed(range(TRIES)):
             try:
@@ -64,7 +64,7 @@ class VendedFileIO(LakeFileIO):
         raise AssertionError
 
     def arrow(self, credential: Credential | None) -> PyArrowFileIO:
-        """Arrow's with these keys."""
+        """Return Arrow's FileIO with these keys."""
         with self._making:
             kept = self._made.get(id(credential))
             if kept is None:
@@ -192,7 +192,7 @@ class StagedOutput(io.RawIOBase):
             super().close()
 
     def discard(self) -> None:
-        """Nothing of it is stored."""
+        """Store nothing of it."""
         self._staged.close()
         super().close()
 

@@ -90,7 +90,7 @@ class Tables:
 
     @property
     def prefix(self) -> str:
-        """Of the catalog's paths, as the server has told us. Raises RetryLater."""
+        """Return the prefix of the catalog's paths, as the server gave it. Raises RetryLater."""
         try:
             return canonical_prefix(self._catalog.properties.get("prefix", ""))
         except (RESTError, requests.RequestException) as error:
@@ -131,7 +131,7 @@ class Tables:
         return self._catalog
 
     def of(self, table: TableName) -> Tables:
-        """Those of the catalog and the prefix that a table is in."""
+        """Return the client of the catalog and the prefix that a table is in."""
         return self
 
     def catalogs(self, table: TableName) -> Sequence[Tables]:
@@ -186,8 +186,9 @@ class Tables:
         return True
 
     def namespace_properties(self, table: TableName) -> dict[str, str]:
-        """Of the table's own level of namespaces; {} where the catalog knows none, or tells none:
-        not every catalog has them, nor lets everybody read them. Raises RetryLater."""
+        """Return the properties of the table's own level of namespaces; {} where the catalog knows
+        none, or shows none: not every catalog has them, nor lets every client read them. Raises
+        RetryLater."""
         try:
             return dict(self._catalog.load_namespace_properties(table.namespace))
         except (NoSuchNamespaceError, ForbiddenError, BadRequestError, NotImplementedError):
@@ -208,8 +209,8 @@ class Tables:
     def listed(
         self, namespace: tuple[str, ...]
     ) -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]]:
-        """Tables of one namespace, and the namespaces right below it; both empty where it is gone.
-        Raises RetryLater: also where nobody may list it."""
+        """Return the tables of one namespace, and the namespaces right below it; both empty where
+        it is gone. Raises RetryLater: also where we may not list it."""
         try:
             tables = self._catalog.list_tables(namespace) if namespace else []
             return list(tables), list(self._catalog.list_namespaces(namespace))
@@ -259,7 +260,8 @@ def unreadable(table: str, error: Exception) -> TaskRefused:
 
 
 def told(connection: CatalogConnection, error: Exception, what: str) -> RetryLater:
-    """`what`: the table or namespace that was asked for, dotted; "" for all."""
+    """Return the error of a catalog's answer. `what`: the table or namespace that was asked for,
+    dotted; "" for all."""
     name = connection.name
     if isinstance(error, UnauthorizedError | AuthorizationExpiredError):
         return CatalogRefused(f"catalog {name} does not take who we are (401): {error}", name)
@@ -281,12 +283,12 @@ def refuse_remote_signing(settings: Mapping[str, Any], table: str) -> None:
 
 
 def settings_of(tables: Tables, table: LoadedTable) -> dict[str, str]:
-    """What the owners of a table and of its namespace say now. Raises RetryLater."""
+    """Return the settings of a table and of its namespace now. Raises RetryLater."""
     return with_namespace(table.properties, tables.namespace_properties(table.identity))
 
 
 def loaded(table: TableName, found: Table, cache: FileCache | None = None) -> LoadedTable:
-    """What a PyIceberg table of any catalog knows."""
+    """Convert a PyIceberg table of any catalog."""
     return LoadedTable(table, found.metadata, found.io, found.metadata_location, cache)
 
 

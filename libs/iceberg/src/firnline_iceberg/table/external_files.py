@@ -37,19 +37,19 @@ class OwnLocations:
 
     @classmethod
     def of(cls, location: str, properties: Mapping[str, str]) -> OwnLocations:
-        """Its location, and where its properties have data and metadata written."""
+        """Return a table's location, and where its properties have data and metadata written."""
         named = (properties[name] for name in CONTENT_PROPERTIES if properties.get(name))
         found = (_spelled(path).rstrip("/") + "/" for path in (location, *named))
         return cls(tuple(dict.fromkeys(found)))
 
     def holds(self, path: str) -> bool:
-        """Whether the file is clearly the table's own."""
+        """Return True if the file is clearly the table's own."""
         if not _spelled(path).startswith(self.prefixes):
             return False
         return is_clear(path)
 
     def judging(self, entries: Iterable[FileEntry], external: Counter[bool]) -> Iterator[FileEntry]:
-        """The same entries, counted by whether they are external."""
+        """Yield the same entries, counted by whether they are external."""
         for entry in entries:
             external[not self.holds(entry.path)] += 1
             yield entry
@@ -62,7 +62,7 @@ def _spelled(path: str) -> str:
 
 
 def own_locations(table: LoadedTable) -> OwnLocations:
-    """Of a table as it was loaded."""
+    """Return those of a table as it was loaded."""
     return OwnLocations.of(table.metadata.location, table.properties)
 
 
@@ -78,12 +78,11 @@ class ExternalFiles:
         self._clean = FIFOCache[bytes, None](self.most)
 
     def first(self, table: LoadedTable, manifests_of: ListReader = manifest_paths) -> str | None:
-        """The path of some file outside the table's own locations, of any retained snapshot of any
-        ref; None = there is none. In memory: the paths of the table's manifests.
+        """Return the path of some file outside the table's own locations, of any retained snapshot
+        of any ref; None = there is none. In memory: the paths of the table's manifests.
 
         Raises MetadataFileGone (expired meanwhile), RetryLater; UnclearPath where one of them may
-        be read in two ways.
-        """
+        be read in two ways."""
         places = own_locations(table)
         statistics = (*table.metadata.statistics, *table.metadata.partition_statistics)
         for one in statistics:
@@ -99,8 +98,8 @@ class ExternalFiles:
         return None
 
     def keep_back(self, table: LoadedTable, manifests_of: ListReader = manifest_paths) -> bool:
-        """Whether nothing of the table is to be deleted: it may share files, and does not say that
-        these may go. Raises RetryLater."""
+        """Return True if nothing of the table is to be deleted: it may share files, and does not
+        say that these may go. Raises RetryLater."""
         if owner_agrees(table.properties):
             return False
         try:
@@ -138,5 +137,5 @@ class ExternalFiles:
 
 
 def _key(places: OwnLocations, path: str) -> bytes:
-    """For these locations: a table may be given others."""
+    """Return the key for these locations: a table may be given others."""
     return blake2b("\n".join((path, *places.prefixes)).encode(), digest_size=16).digest()

@@ -1,8 +1,7 @@
-"""What lies below a table's location: PyIceberg's FileIO can neither list nor move.
+"""List what lies below a table's location: PyIceberg's FileIO can neither list nor move.
 
 On S3 by Amazon's client where it reaches the store (`s3_client`), on this machine without following
-links (`local_files`), else by Arrow's file system.
-"""
+links (`local_files`), else by Arrow's file system."""
 
 from __future__ import annotations
 
@@ -27,7 +26,7 @@ _DIRECTORY_BUCKET = "--x-s3"  # S3 Express: it lists in no order
 
 
 class Storage:
-    """Of one table. `links`: places of links that were met and not followed. Raises
+    """Storage of one table. `links`: places of links that were met and not followed. Raises
     StorageUnreachable, everywhere; UnclearPath where the location is unclear."""
 
     def __init__(self, table: LoadedTable, location: str = "") -> None:
@@ -37,17 +36,16 @@ class Storage:
         self._ordered = True
 
     def files(self, below: str = "") -> Iterator[StoredFile]:
-        """As `pages`, one by one."""
+        """Yield the files of `list_pages`, one by one."""
         for some in self.pages(below):
             yield from some
 
     def pages(self, below: str = "", skipped: str = "") -> Iterator[StoredFiles]:
-        """All of them, in no order: a page of a listing or a directory in memory, on Google's store
-        all. Nothing for a place that is not there. `skipped`: a folder of which only some files may
-        come.
+        """Yield all of them, in no order: a page of a listing or a directory in memory, on Google's
+        store all. Nothing for a place that is not there. `skipped`: a folder of which only some
+        files may come.
 
-        Raises NotOrdered, and then lists in turn when it is asked again.
-        """
+        Raises NotOrdered, and then lists in turn when it is asked again."""
         bucket, root = self.bucket()
         if self.local is not None:
             yield from self._by_folder(below)
@@ -71,28 +69,28 @@ class Storage:
             raise StorageUnreachable(f"cannot list {below or 'the location'}: {error}") from error
 
     def bucket_of_now(self) -> tuple[Bucket, str]:
-        """As `bucket`, where there was one a moment ago."""
+        """Return `bucket`, where there was one a moment ago."""
         bucket, root = self.bucket()
         if bucket is None:
             raise StorageUnreachable("the catalog hands out keys of another kind by now")
         return bucket, root
 
     def _ask(self, prefix: str, after: str = "", token: str = "", by_folder: bool = False) -> Page:
-        """With the keys of now."""
+        """Request a page with the current keys."""
         bucket, _ = self.bucket()
         if bucket is None:
             raise OSError("the catalog hands out keys of another kind by now")
         return bucket.page(prefix, after, token, by_folder)
 
     def bucket(self) -> tuple[Bucket | None, str]:
-        """With the keys of now, and what the keys of all files begin with. None: Arrow's file
-        system is the only way."""
+        """Return the bucket with the current keys, and what the keys of all files begin with. None:
+        Arrow's file system is the only way."""
         found = s3_bucket(self.io, self.location)
         return (None, "") if found is None else (found[0], f"{found[1]}/" if found[1] else "")
 
     @cached_property
     def local(self) -> str | None:
-        """The location as this machine knows it; None: it is elsewhere."""
+        """Return the location as this machine knows it; None: it is elsewhere."""
         found = resolve_folder(self.location)
         return found.local if found.is_local else None
 
@@ -134,7 +132,7 @@ class Storage:
         return found
 
     def as_they_are(self, files: Sequence[StoredFile]) -> list[StoredFile]:
-        """Those that are there, with size and time of now: a request each."""
+        """Return those that are there, with their current size and time: a request each."""
         try:
             infos = self.arrow.get_file_info([self.path(one.place) for one in files])
         except OSError as error:
@@ -146,7 +144,7 @@ class Storage:
         ]
 
     def holds(self, place: str) -> bool:
-        """Whether there is a file."""
+        """Return True if there is a file."""
         try:
             return bool(self.arrow.get_file_info(self.path(place)).is_file)
         except OSError as error:
@@ -162,7 +160,7 @@ class Storage:
 
     @property
     def arrow(self) -> FileSystem:
-        """With the keys of now."""
+        """Return Arrow's file system with the current keys."""
         return file_system(self.io, self.location)[0]
 
     @cached_property
@@ -170,7 +168,7 @@ class Storage:
         return file_system(self.io, self.location)[1]
 
     def path(self, place: str) -> str:
-        """For `arrow`."""
+        """Return the path for `arrow_files`."""
         return f"{self._root}/{place}" if place else self._root
 
 

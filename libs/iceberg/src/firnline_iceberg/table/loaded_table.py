@@ -72,7 +72,7 @@ class LoadedTable:
         return replace(self, hidden=tuple(hidden))
 
     def manifests(self, snapshot: Snapshot) -> Sequence[ManifestFile]:
-        """Of a snapshot. Raises MetadataFileGone, RetryLater."""
+        """Return the manifests of a snapshot. Raises MetadataFileGone, RetryLater."""
         if self.cache is None:
             return read_manifest_list(self.io, snapshot.manifest_list)
         key = (self.identity.key, snapshot.manifest_list)
@@ -81,7 +81,8 @@ class LoadedTable:
     def entries(
         self, manifest: ManifestFile, detail: Detail = Detail.REFERENCES
     ) -> Iterable[FileEntry]:
-        """Of a manifest, as `read_manifest` gives them: a stream, where nothing is kept."""
+        """Return the entries of a manifest, as `read_manifest` gives them: a stream, where nothing
+        is kept."""
         text = self.partition_text(manifest.spec_id)
         if self.cache is None:
             return read_manifest(self.io, manifest, text, detail)
@@ -89,7 +90,7 @@ class LoadedTable:
         return self.cache.get(key, lambda: tuple(read_manifest(self.io, manifest, text, detail)))
 
     def digest(self, manifest: ManifestFile) -> Digest:
-        """Of a manifest, kept in the cache. Raises as `read_manifest`."""
+        """Return the manifest's digest, cached. Raises as `read_manifest`."""
         text = self.partition_text(manifest.spec_id)
         if self.cache is None:
             return read_digest(self.io, manifest, text)
@@ -109,12 +110,12 @@ class LoadedTable:
 
     @property
     def form(self) -> TableForm:
-        """What its files are to be like."""
+        """Return the form of its files."""
         return form_of(self.metadata)
 
     @property
     def last_sequence_number(self) -> int:
-        """Of the table; 0 for v1."""
+        """Return the number of the table; 0 for v1."""
         return getattr(self.metadata, "last_sequence_number", 0)
 
     @cached_property
@@ -134,7 +135,7 @@ class LoadedTable:
         return self._snapshots[snapshot_id]
 
     def retains(self, snapshot_id: int) -> bool:
-        """Whether the snapshot is still in the metadata, or known from elsewhere."""
+        """Return True if the snapshot is still in the metadata, or known from elsewhere."""
         return snapshot_id in self._snapshots
 
     def head_id(self, ref: str) -> int | None:
@@ -182,10 +183,11 @@ class LoadedTable:
         }
 
     def partition_types(self, spec_id: int) -> tuple[IcebergType | None, ...]:
-        """Of a spec's fields, None where the source column is not known. Raises KeyError."""
+        """Return the types of a spec's fields, None where the source column is not known. Raises
+        KeyError."""
         schemas = (self.schema, *reversed(self.metadata.schemas))
         return types_of(self.spec(spec_id), schemas)
 
     def partition_text(self, spec_id: int) -> PartitionText:
-        """What writes the canonical text of this spec's partitions. Raises KeyError."""
+        """Return the writer of the canonical text of this spec's partitions. Raises KeyError."""
         return self._partition_texts[spec_id]

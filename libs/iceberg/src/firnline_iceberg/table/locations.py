@@ -30,18 +30,18 @@ class Locations:
 
     @classmethod
     def of(cls, table: LoadedTable) -> Locations:
-        """Of a table as it was loaded."""
+        """Return the locations of a table as it was loaded."""
         properties = table.properties
         named = [properties[key] for key in CONTENT_PROPERTIES if key in properties]
         content = _addresses([table.metadata.location, *named])
         return cls(content, _addresses(metadata_folders(table)))
 
     def holds(self, path: str) -> bool:
-        """Whether a data, delete or metadata file at this path would be the table's."""
+        """Return True if a data, delete or metadata file at this path would be the table's."""
         return self._is_in(path, self.content, below=True)
 
     def beside_metadata(self, path: str) -> bool:
-        """Whether it lies in a directory of the table's metadata files, not below."""
+        """Return True if it lies in a directory of the table's metadata files, not below."""
         return self._is_in(path, self.metadata, below=False)
 
     def _is_in(self, path: str, places: tuple[Address, ...], below: bool) -> bool:

@@ -16,7 +16,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def nanoseconds(text: str) -> int:
-    """Since 1970 in UTC. Raises ValueError for another form, another zone too."""
+    """Parse a time into nanoseconds since 1970 in UTC. Raises ValueError for another form, another
+    zone too."""
     if not (found := _TEXT.fullmatch(text)):
         raise ValueError(f"not a timestamp in UTC: {text}")
     moment, fraction = found.groups()

@@ -1,10 +1,10 @@
-"""Which of a few files can a table still reach? Read from its files, not from what anybody says.
+"""Find which of a few files a table can still reach, from its files, not from records. Read from
+its files, not from what anybody says.
 
 The metadata file is the truth: an answer of the catalog may leave snapshots out. Of every manifest
 that any retained snapshot has, the bytes are searched for the files' names: a manifest of 8 MB in
 about 70 ms, without decoding its entries, so in whatever form an entry holds a path. Names are
-unique, so it does not matter which scheme or host a path is spelled with.
-"""
+unique, so it does not matter which scheme or host a path is spelled with."""
 
 from __future__ import annotations
 
@@ -43,15 +43,15 @@ U = TypeVar("U")
 def reached(
     table: LoadedTable, names: Collection[str], since: int | None = None, entries: bool = True
 ) -> frozenset[str]:
-    """Those of these file names that anything has which the table retains: a snapshot, referenced
-    or not, in its manifest list or in an entry of any status; statistics; a metadata file.
+    """Return those of these file names that anything has which the table retains: a snapshot,
+    referenced or not, in its manifest list or in an entry of any status; statistics; a metadata
+    file.
 
     `since`: a sequence number of the table that this process has read from it before it made the
     names. What is not younger cannot have them, and is not read. Never a number that came from
     outside. `entries` False: the names are of manifests and manifest lists.
 
-    Raises MetadataFileGone (expired while it was read: load again), RetryLater, TaskRefused.
-    """
+    Raises MetadataFileGone (expired while it was read: load again), RetryLater, TaskRefused."""
     truth = metadata_file(table)
     snapshots = _snapshots(table.metadata, truth)
     lists = (snapshot.manifest_list for snapshot in snapshots)
@@ -133,7 +133,7 @@ def _manifests(
 
 
 def each(pool: ThreadPoolExecutor, ask: Callable[[T], U], things: Iterable[T]) -> Iterator[U]:
-    """In parallel, no more answers at a time than are being taken."""
+    """Map in parallel, no more answers at a time than are being taken."""
     left = iter(things)
     while few := list(islice(left, 2 * THREADS)):
         yield from pool.map(ask, few)

@@ -63,7 +63,7 @@ NamesReader = Callable[[LoadedTable, str, bool], Hashes]  # as `content_names`
 
 
 def content_names(table: LoadedTable, path: str, live_alone: bool) -> Hashes:
-    """Of the data and delete files of a manifest. Raises as `manifest_paths`."""
+    """Return the names of the data and delete files of a manifest. Raises as `manifest_paths`."""
     if live_alone:
         return _hashes(content_paths(table, path, live_alone))
     return _hashes(names_in(table.io, path))
@@ -97,11 +97,11 @@ class RetainedNames:
         self._known: Hashes = np.unique(np.concatenate(parts))
 
     def has(self, name: str) -> bool:
-        """Also as others spell it (`_spellings`)."""
+        """Return True for a name, also as others spell it (`_spellings`)."""
         return self.known([name])[0]
 
     def known(self, names: Sequence[str]) -> list[bool]:
-        """`has`, of many: 0.4 us each, and by itself 4 us."""
+        """Look up many with `has_name`: 0.4 us each, and by itself 4 us."""
         found = self._known_as([hash(one) for one in names])
         for at, name in enumerate(names):
             if not found[at] and not _PLAIN(name):
@@ -134,8 +134,9 @@ _PLAIN = re.compile(r"[\w.=-]+", re.ASCII).fullmatch  # is spelled in one way
 
 
 def _spellings(name: str) -> set[str]:
-    """Of one object's name: `%3D` may be `=` in the storage, PyIceberg's writer cuts a path at `#`,
-    `?` and `;`, and some file systems keep another normal form of Unicode."""
+    """Return the spellings of one object's name: `%3D` may be `=` in the storage, PyIceberg's
+    writer cuts a path at `#`, `?` and `;`, and some file systems keep another normal form of
+    Unicode."""
     found = {name, unquote(name)}
     found |= {_CUT.split(one)[0] for one in found}
     return {normalize("NFC", one) for one in found} | found

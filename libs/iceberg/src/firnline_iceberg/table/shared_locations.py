@@ -1,4 +1,4 @@
-"""Which other tables of the known catalogs may have this table's files?
+"""Find other tables of the known catalogs that may have this table's files.
 
 A uuid is not one table's, nor is a folder: `register_table`, restored catalogs and `assign-uuid`
 give two tables one uuid, and any writer may put a table below, above or into another one's
@@ -8,8 +8,7 @@ tables. What an event, a record or a list of objects says of other tables proves
 The cost: one listing per namespace, and one load per table. Names are listed for each action. Where
 that takes longer than `QUICK_S`, they are used for 20 times as long, or for `NAMES_AGE_S`. What is
 known of a name is loaded again after `FACTS_AGE_S`, so a worker with 5,000 tables makes 5,000 loads
-an hour at most, whatever the number of its tasks; a name that is new is loaded at once.
-"""
+an hour at most, whatever the number of its tasks; a name that is new is loaded at once."""
 
 from __future__ import annotations
 
@@ -54,7 +53,7 @@ class Catalog(Protocol):
 
     @property
     def catalog_path(self) -> str:
-        """As `TableName.catalog_path`. Raises RetryLater."""
+        """Return `TableName.catalog_path`. Raises RetryLater."""
 
     @property
     def address(self) -> tuple[str, str]:
@@ -65,7 +64,7 @@ class Catalog(Protocol):
         """Names, comma-separated, that the operator declares to share no file."""
 
     def names(self) -> Iterator[tuple[str, ...]]:
-        """Of all tables. Raises RetryLater."""
+        """Yield all tables. Raises RetryLater."""
 
     def metadata_json(self, name: tuple[str, ...]) -> tuple[str, Mapping[str, Any]]:
         """Path of its metadata file, and the metadata as the catalog answers it, all snapshots.
@@ -87,15 +86,15 @@ class Place:
     segments: tuple[str, ...]
 
     def holds(self, other: Place) -> bool:
-        """Whether it is the other folder, or lies above it."""
+        """Return True if it is the other folder, or lies above it."""
         length = len(self.segments)
         return self.store == other.store and other.segments[:length] == self.segments
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What one table says of itself. `trees`: folders of which all below is its own; `folders`:
-    those in which its metadata names single files."""
+    """Places of one table by its metadata. `trees`: folders of which all below is its own;
+    `folders`: those in which its metadata names single files."""
 
     name: str  # `lake:shop.orders`
     uuid: str
@@ -162,7 +161,8 @@ def _local(path: str) -> Place:
 
 
 def facts_of(name: str, metadata_file: str, metadata: Mapping[str, Any]) -> Facts:
-    """Of a table's metadata as JSON. Raises ValueError where it names no uuid or location."""
+    """Read the places in a table's metadata as JSON. Raises ValueError where it names no uuid or
+    location."""
     uuid, location = metadata.get("table-uuid"), metadata.get("location")
     if not isinstance(uuid, str) or not isinstance(location, str) or not location:
         raise ValueError("its metadata names no uuid, or no location")
@@ -226,7 +226,7 @@ class Neighbours:
         return sorted(found, key=lambda one: (one.reason, one.name))
 
     def others(self, table: LoadedTable) -> Iterator[Facts]:
-        """All tables but this one. Raises as `of`."""
+        """Yield all tables but this one. Raises as `neighbours_of`."""
         catalogs = self._catalogs.catalogs(table.identity)
         here = {one.address for one in catalogs if one.catalog_path == table.identity.catalog_path}
         for catalog in catalogs:
@@ -282,8 +282,7 @@ def _load_facts(
 
 
 def _load(catalog: Catalog, name: tuple[str, ...]) -> Facts | None:
-    """None: the catalog answers that there is no such table (any more), or the table cannot be
-    loaded and the operator declares that it shares no file."""
+    """Load one table. None: the catalog says that there is no such table (any more)."""
     dotted = ".".join(name)
     full = f"{catalog.catalog_path}:{dotted}"
     try:
@@ -313,7 +312,7 @@ _shared_lock = threading.Lock()
 
 
 def known_to(catalogs: Catalogs) -> Neighbours:
-    """What all tasks of this process know of these catalogs."""
+    """Return what all tasks of this process know of these catalogs."""
     with _shared_lock:
         return _shared.setdefault(catalogs, Neighbours(catalogs))
 
@@ -348,9 +347,10 @@ class Allowance(Protocol):
 def rule_of_outside(
     catalogs: Catalogs, table: LoadedTable, allowance: Allowance
 ) -> Callable[[str], str]:
-    """Why a file outside the table's own locations stays, "" = it may go. A writer can name any
-    path in a manifest, and Firnline may have rights that he has not: so the operator says where
-    such files may be removed, and none in another table's places is. Raises as `refuse_shared`."""
+    """Return a rule why a file outside the table's own locations stays, "" = it may go. A writer
+    can name any path in a manifest, and Firnline may have rights that he has not: so the operator
+    says where such files may be removed, and none in another table's places is. Raises as
+    `refuse_shared`."""
     allowed = [places_of(one.strip()) for one in allowance.external_files.split(",") if one.strip()]
     others = list(known_to(catalogs).others(table)) if allowed else []
     trees = {place: one.name for one in others for place in one.trees}
@@ -372,7 +372,8 @@ def rule_of_outside(
 
 
 def lies_below(path: str, allowed: Sequence[frozenset[Place]]) -> bool:
-    """Whether every reader takes the path for one strictly below one of these (`places_of`)."""
+    """Return True if every reader takes the path for one strictly below one of these
+    (`places_of`)."""
     places = places_of(path)
     return any(
         all(any(one.holds(place) and one != place for one in some) for place in places)

@@ -1,4 +1,4 @@
-"""Which snapshots of a table have statistics files, and how much has changed since."""
+"""Find the snapshots of a table that have statistics files, and how much has changed since."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a table's files are to be like, as PyIceberg and as Java have its metadata."""
+"""Describe the form of a table's files, as PyIceberg and as Java have its metadata."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ENCRYPTION_KEY = "encryption.key-id"
 
 
 def form_of(metadata: TableMetadata) -> TableForm:
-    """Of a table as PyIceberg has loaded it."""
+    """Return the form of a table as PyIceberg has loaded it."""
     given = metadata.properties
     return _form(
         metadata.format_version,
@@ -29,7 +29,7 @@ def form_of(metadata: TableMetadata) -> TableForm:
 
 
 def form_of_java(metadata: Any) -> TableForm:
-    """Of a Java `TableMetadata`: six calls of 0.1 ms."""
+    """Return the form of a Java `TableMetadata`: six calls of 0.1 ms."""
     given = metadata.properties()
     return _form(
         metadata.formatVersion(),
@@ -48,7 +48,7 @@ def _form(
 
 
 class SchemaFields(Mapping[int, Fields]):
-    """Of a table, by schema id; looked at where they are asked for, which is seldom."""
+    """Fields of a table's schemas, by id; read when they are asked for, which is seldom."""
 
     def __init__(self, metadata: TableMetadata) -> None:
         self._schemas = {schema.schema_id: schema for schema in metadata.schemas}
@@ -65,7 +65,8 @@ class SchemaFields(Mapping[int, Fields]):
 
 
 class SchemaChecksums(Mapping[int, str]):
-    """Of a table's schemas, by id: 16 hexadecimal digits of what a file of one is read by."""
+    """Checksums of a table's schemas, by id: 16 hexadecimal digits of what a file of one is read
+    by."""
 
     def __init__(self, metadata: TableMetadata) -> None:
         self._schemas = {schema.schema_id: schema for schema in metadata.schemas}
@@ -86,6 +87,6 @@ class SchemaChecksums(Mapping[int, str]):
 
 
 def _kind(of: IcebergType) -> str:
-    """The kind of a type, without what is nested in it: that has ids of its own."""
+    """Return the kind of a type, without what is nested in it: that has ids of its own."""
     nested = {StructType: "struct", ListType: "list", MapType: "map"}
     return nested.get(type(of)) or str(of)

@@ -1,7 +1,5 @@
-"""Which commits are read back through Iceberg's own reader: a share of them, told by the task's id.
-
-So a redelivery, another committer or another year comes to the same answer.
-"""
+"""Samples the commits that are read back through Iceberg's own reader: a share of them, chosen by
+the task's id. So a redelivery, another committer or a later year gets the same answer."""
 
 from __future__ import annotations
 
@@ -15,13 +13,13 @@ _PARTS = 1 << 32
 
 
 def is_sampled(task_id: str, share: float) -> bool:
-    """True for `share` of all ids, 0 to 1."""
+    """Return True for `share` of all ids, 0 to 1."""
     mark = int.from_bytes(hashlib.sha256(task_id.encode()).digest()[:4])
     return mark < share * _PARTS
 
 
 def comparison(event: RewriteCommitted, share: float, now_ms: int) -> CompareRows | None:
-    """The order to read a commit back; None where it is not sampled, or is Iceberg's own."""
+    """Return the order to read a commit back; None if it is not sampled, or is Iceberg's own."""
     native = event.mode == Mode.NATIVE and event.snapshot_ids
     if not native or event.scope is None or not is_sampled(event.task_id, share):
         return None

@@ -1,9 +1,8 @@
-"""When a table is swept: after a sign of trouble, and when what it left has come of age.
+"""Decides when a table is swept: after a sign of trouble, and when its leftovers are old enough.
 
 A task that failed or came a second time, whose result was refused, or that lost executors, may have
 left outputs; an expiry comes to every table now and then. The committer sweeps, for it also
-commits: in one process the two never overlap in a table.
-"""
+commits: in one process the two never overlap in a table."""
 
 from __future__ import annotations
 
@@ -25,10 +24,10 @@ NEEDS_A_PERSON = frozenset(Reason) - {Reason.YOUNG, Reason.IN_FLIGHT}
 
 
 class Sweeper(Protocol):
-    """`firnline_iceberg.removal.sweep.Sweeper`."""
+    """The part of `firnline_iceberg.removal.sweep.Sweeper` that sweeps use."""
 
     def sweep(self, name: TableName, dry_run: bool = False) -> Swept:
-        """Raises TaskRefused, RetryLater."""
+        """Sweep a table. Raises TaskRefused, RetryLater."""
 
 
 @dataclass
@@ -40,7 +39,7 @@ class _Watched:
 
 @dataclass(frozen=True)
 class Ended:
-    """A sweep that has: `swept`, or when to try again; None: never."""
+    """A sweep that has ended: `swept`, or when to try again; None: never."""
 
     table: TableName
     swept: Swept | None
@@ -48,8 +47,8 @@ class Ended:
 
 
 class Sweeps:
-    """Knows which tables to sweep, and sweeps them. `sweep` may run in any thread, while its table
-    is committed to by none; the rest is one thread's."""
+    """The tables to sweep, and their sweeps. `sweep` may run in any thread, while no commit to its
+    table is under way; the rest is one thread's."""
 
     def __init__(self, sweeper: Sweeper, log: Log, now_ms: Callable[[], int]) -> None:
         self._sweeper = sweeper
@@ -58,13 +57,15 @@ class Sweeps:
         self._watched: dict[str, _Watched] = {}
 
     def notice(self, records: Iterable[Any]) -> None:
-        """Results that were dealt with, and their events; some tell of trouble."""
+        """Schedule sweeps for those of these handled results and events that are signs of
+        trouble."""
         for record in records:
             if is_trouble(record):
                 self._plan(record.table, self._now_ms())
 
     def next(self, busy: Callable[[str], bool] = lambda _: False) -> TableName | None:
-        """A table to sweep now, if one is due. `busy`: tables, by key, that are committed to."""
+        """Return a table to sweep now, if one is due. `busy`: whether a commit to a table, by its
+        key, is under way."""
         now_ms = self._now_ms()
         for key, one in list(self._watched.items()):
             if one.due_ms is not None and one.due_ms <= now_ms and not busy(key):
@@ -75,7 +76,7 @@ class Sweeps:
         return None
 
     def sweep(self, table: TableName) -> Ended:
-        """Never raises for a table."""
+        """Sweep a table. Never raises for a table."""
         try:
             swept = self._sweeper.sweep(table)
         except RetryLater as error:
@@ -91,7 +92,7 @@ class Sweeps:
         return Ended(table, None, None)
 
     def ended(self, sweep: Ended) -> OutputsSwept | None:
-        """What there is to tell of it."""
+        """Schedule the next sweep of its table, and return the event of this one, if any."""
         if sweep.again_ms is not None:
             self._plan(sweep.table, sweep.again_ms)
         return None if sweep.swept is None else self._report(sweep.swept)
@@ -103,7 +104,7 @@ class Sweeps:
         one.due_ms = earliest if one.due_ms is None else min(one.due_ms, earliest)
 
     def _report(self, swept: Swept) -> OutputsSwept | None:
-        """Every removal is counted and logged."""
+        """Count and log every removal. Return the event, if there is one to publish."""
         table = swept.table
         for path in swept.removed:
             self._log.info("output_swept", table=table, path=path)
@@ -123,7 +124,7 @@ class Sweeps:
 
 
 def is_trouble(record: Any) -> bool:
-    """Whether something of the table's may lie about."""
+    """Return whether a record is a sign that outputs may be left in its table."""
     again = isinstance(record, RewriteFinished) and (
         record.attempt > 1 or (record.row_map is not None and record.output_list is None)
     )

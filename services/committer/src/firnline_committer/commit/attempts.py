@@ -1,4 +1,4 @@
-"""What a batch of results is between two attempts, and what one attempt was."""
+"""The state of a batch of results between two attempts, and of one attempt."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Event = RewriteCommitted | RewriteConflicted
 
 @dataclass(frozen=True)
 class Examined:
-    """A head, and what may be committed onto it: an empty plan where nothing may."""
+    """A head, and what may be committed onto it: an empty plan if nothing may."""
 
     head: Pinned
     plan: Plan
@@ -37,8 +37,8 @@ class Examined:
 
 @dataclass(frozen=True)
 class Attempt:
-    """One commit that was handed to the catalog's client: the head that was examined, the plan for
-    it, and what came of it."""
+    """One commit that was given to the catalog's client: the head that was examined, the plan for
+    it, and the outcome."""
 
     head: int  # snapshot
     plan: Plan
@@ -47,12 +47,12 @@ class Attempt:
 
     @property
     def task_ids(self) -> tuple[str, ...]:
-        """Of the results in the plan."""
+        """Return the task ids of the results in the plan."""
         return tuple(dict.fromkeys(task for one in self.plan for task in one.task_ids))
 
     @property
     def request(self) -> Request | None:
-        """What was sent, or may have been."""
+        """Return what was sent, or may have been."""
         written = self.outcome.written
         if written is None or len(written.snapshot_ids) != len(self.plan):
             return None
@@ -60,13 +60,13 @@ class Attempt:
 
     @property
     def was_sent(self) -> bool:
-        """Whether the catalog has answered it, or may have got it."""
+        """Return whether the catalog has answered the commit, or may have received it."""
         return isinstance(self.outcome, Landed | Unknown) or self.outcome.written is not None
 
 
 @dataclass
 class Leftovers:
-    """Files that attempts wrote, and that nobody has cleared up yet."""
+    """Files that attempts wrote, and that are not cleared up yet."""
 
     deletes: list[Written] = field(default_factory=list)  # of repairs and conversions
     refused: list[WrittenMetadata] = field(default_factory=list)  # may be applied all the same
@@ -94,16 +94,17 @@ class Batch:
     writer_just_committed: bool = False
 
     def is_ours(self, task_id: str, commit: FoundCommit) -> bool:
-        """Whether what is found in the table was sent here, and not by another committer."""
+        """Return whether a commit found in the table was sent by this committer, and not by another
+        one."""
         ours = {number for one in self.leftovers.refused for number in one.snapshot_ids}
         return task_id in self.sent or bool(ours & set(commit.snapshot_ids))
 
 
 @dataclass(frozen=True)
 class Progress:
-    """What a few attempts came to: events of the results that are closed, and `open`, the other
-    records: ask again with these, and with whatever came since. Not before `pause_s`, where a race
-    was lost; `unreachable`: catalog or storage do not answer."""
+    """The outcome of a few attempts: events of the results that are closed, and `open`, the other
+    records: ask again with these, and with the later ones. Not before `pause_s` if a race was lost;
+    `unreachable`: catalog or storage do not answer."""
 
     events: Sequence[Any]
     open: Sequence[Any] = ()
@@ -112,7 +113,8 @@ class Progress:
 
 
 def until_closed(advance: Callable[[Sequence[Any]], Progress], records: Sequence[Any]) -> list[Any]:
-    """Again and again, for who has no other table that waits. Raises RetryLater."""
+    """Advance until all records are closed, for a caller that serves no other table. Raises
+    RetryLater."""
     events = list[Any]()
     while records:
         progress = advance(records)

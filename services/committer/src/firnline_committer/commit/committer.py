@@ -1,6 +1,5 @@
-"""From results to commits: settle, examine, plan, commit, check. After a few attempts other tables
-have their turn; what is open is taken up again as it was left.
-"""
+"""Turns results into commits: settle, examine, plan, commit, check. After a few attempts other
+tables have their turn; open results are taken up again as they were left."""
 
 from __future__ import annotations
 
@@ -56,7 +55,7 @@ GONE = FoundCommit(())
 
 
 class Committer:
-    """Commits batches. Many threads, but for one table one at a time."""
+    """A committer of batches. Safe for many threads, but only one at a time for a table."""
 
     def __init__(
         self,
@@ -68,7 +67,7 @@ class Committer:
         lives: Lifetimes | None = None,
         keys: Keyring = UNSIGNED,
     ) -> None:
-        """`keys`: of the write-ahead lists of repairs and conversions."""
+        """Build a committer. `keys`: of the write-ahead lists of repairs and conversions."""
         self._catalog = catalog
         self._tables = catalog.tables
         self._commits = commits
@@ -85,12 +84,12 @@ class Committer:
         self._unfinished: dict[tuple[str, str], Batch] = {}  # by table's key and ref
 
     def commit_all(self, results: Sequence[RewriteFinished]) -> list[Any]:
-        """Until each result has its event. Raises RetryLater."""
+        """Commit until each result has its event. Raises RetryLater."""
         return until_closed(self.advance, results)
 
     def advance(self, results: Sequence[RewriteFinished]) -> Progress:
-        """A few attempts with results of one table and ref, no two with a task or an input in
-        common. What earlier attempts left of others is cleared up with these."""
+        """Make a few attempts with results of one table and ref, no two with a task or an input in
+        common. Leftovers of earlier attempts with other results are cleared up with these."""
         first = results[0]
         place = (first.table.key, first.ref)
         batch = self._unfinished.pop(place, None) or Batch(first.table, first.ref, {})
@@ -107,12 +106,14 @@ class Committer:
         return Progress(batch.events, tuple(batch.open.values()), pause_s, unreachable)
 
     def abandon(self, table_key: str, ref: str) -> None:
-        """Nobody will ask again with what was left open. Never raises for a table."""
+        """Clear up after results that were left open and will not be asked for again. Never raises
+        for a table."""
         if (batch := self._unfinished.pop((table_key, ref), None)) is not None:
             self._clear_up(batch)
 
     def _attempt_a_few_times(self, batch: Batch) -> float:
-        """Seconds to the next attempt that has a chance; 0: nothing is open. Raises RetryLater."""
+        """Return the seconds to the next attempt that has a chance; 0: nothing is open. Raises
+        RetryLater."""
         pause_s = 0.0
         for _ in range(ATTEMPTS_IN_A_ROW):
             if pause_s:
@@ -129,11 +130,9 @@ class Committer:
         return pause_s
 
     def _attempt(self, batch: Batch) -> str:
-        """Settle, examine, plan, commit, check. Why it failed, if something is open then.
-
-        Where a writer's next commit is worth waiting for, the examination is of no use afterwards:
-        it begins again at the new head. Raises RetryLater.
-        """
+        """Settle, examine, plan, commit, check. Return why it failed, if something is still open.
+        If a writer's next commit is worth waiting for, the examination is of no use afterwards: it
+        begins again at the new head. Raises RetryLater."""
         try:
             while batch.open:
                 with self._catalog.loaded(batch.table, _hold(batch)) as held:
@@ -165,7 +164,7 @@ class Committer:
     # ---- settle: what is in the table already
 
     def _close_committed(self, batch: Batch, table: LoadedTable) -> None:
-        """Close what is in the table, whoever committed it."""
+        """Close what is in the table, whichever committer sent it."""
         found = find_committed(table, list(batch.open.values()), batch.search)
         self._close(batch, table, as_requested(table, batch.ref, batch.requests, found))
 
@@ -182,8 +181,9 @@ class Committer:
     def _reverted(
         self, batch: Batch, table: LoadedTable, commits: Mapping[str, FoundCommit]
     ) -> dict[str, Conflict]:
-        """A guard has failed where a commit of ours took out what its outputs need: rows are back
-        that were deleted. Take it back, if that harms nobody. By task id, what to say of it."""
+        """Revert commits of ours that removed deletes which their outputs need, if that harms no
+        other commit: a guard has failed, and deleted rows are back. Return the conflict to report,
+        by task id."""
         known = knowing(table, batch.ref, batch.requests)
         lost = post_commit_check.losses(known, batch.open, commits, batch.sent)
         if not lost:
@@ -221,7 +221,8 @@ class Committer:
         return Examined(head, snapshots, starts, noted, since_ms, lists)
 
     def _refuse_too_old(self, batch: Batch, head: int) -> None:
-        """Their files may be swept while the commit is on its way (docs/decisions/0017)."""
+        """Refuse results whose files may be swept while the commit is under way
+        (docs/decisions/0017)."""
         oldest_ms = self._now_ms() - self._lives.result_ms
         for result in list(batch.open.values()):
             if result.started_at_ms < oldest_ms:
@@ -231,8 +232,8 @@ class Committer:
     def _refuse_unless_committed(
         self, batch: Batch, refused: Mapping[str, Conflict], head: int
     ) -> None:
-        """Not before the table is read again: another committer, which has committed a result,
-        clears its files away."""
+        """Refuse results after one more read of the table: another committer that has committed a
+        result clears its files away."""
         if refused:
             self._close_committed(batch, self._tables.load(batch.table))
         for task_id, conflict in refused.items():
@@ -240,7 +241,7 @@ class Committer:
                 self._refuse(batch, task_id, conflict, head)
 
     def _wait_ms(self, batch: Batch, examined: Examined) -> int | None:
-        """The interval of a writer whose next commit is to be waited for; None: send now."""
+        """Return the interval of a writer whose next commit is to be waited for; None: send now."""
         if batch.writer_just_committed or batch.waits == MAX_WAITS:
             return None
         return self._timing.interval_ms(examined.head.table, batch.ref)
@@ -265,12 +266,13 @@ class Committer:
         return Attempt(head.snapshot_id, examined.plan, outcome, examined.notes)
 
     def _is_fresh(self, since_ms: int) -> bool:
-        """False after a pause in which files may have gone, or where the clock was set back."""
+        """Return False after a pause in which files may have been removed, or if the clock was set
+        back."""
         return 0 <= self._now_ms() - since_ms <= self._lives.send_ms
 
     def _merges_manifests(self, batch: Batch, examined: Examined) -> bool:
-        """Whether small manifests are merged on the way: not where the head moves too often for
-        that. Where there are very many, a batch's first attempt is for it all the same."""
+        """Return whether the commit merges small manifests: not if the head moves too often for
+        that. If there are very many, a batch's first attempt does it all the same."""
         head = examined.head
         count = len(head.manifest_base.manifests)
         if count < FEW_MANIFESTS or batch.failures:
@@ -282,7 +284,8 @@ class Committer:
     # ---- settle the outcome, and check what the commit did
 
     def _settle(self, batch: Batch, attempt: Attempt) -> str:
-        """What stays open is tried again at the next head. Why, or ""."""
+        """Close or refuse what the attempt decided. Return why the rest stays open, to be tried
+        again at the next head; "" if nothing does."""
         batch.requests += [request] if (request := attempt.request) is not None else []
         match attempt.outcome:
             case Landed():
@@ -362,11 +365,9 @@ class Committer:
             self._refuse(batch, task_id, conflict, head)
 
     def _refuse_old_after_failures(self, batch: Batch) -> None:
-        """An unknown outcome of the last attempt is settled by one more read of the table. What is
-        young enough is tried again: its work is done, and a busy hour passes.
-
-        Raises RetryLater.
-        """
+        """Refuse old results after too many failures. An unknown outcome of the last attempt is
+        settled by one more read of the table. Results that are young enough are tried again: their
+        work is done, and a busy hour passes. Raises RetryLater."""
         why = next((failure for failure in reversed(batch.failures) if failure), "")
         text = f"{len(batch.failures)} tries came to nothing: {why}"
         try:
@@ -385,7 +386,7 @@ class Committer:
 
     def _clear_up(self, batch: Batch) -> None:
         """Clear away what attempts have left. While an outcome is unknown, or a copy of a refused
-        commit may be applied, nothing is known of its repair: then it is the sweep's."""
+        commit may be applied, the state of its repair is unknown: then the sweep clears it."""
         left = batch.leftovers
         if left.refused:
             self._commits.abandon(batch.table)  # or its next try would name what is removed here
@@ -397,17 +398,17 @@ class Committer:
 
 
 def _marks(batch: Batch, table: LoadedTable, result: RewriteFinished) -> Marks | None:
-    """Read once. Raises RetryLater."""
+    """Read the marks of earlier slices, once per task. Raises RetryLater."""
     if result.task_id not in batch.marks:
         batch.marks[result.task_id] = marks_of(table, result)
     return batch.marks[result.task_id]
 
 
 def _hold(batch: Batch) -> Hold:
-    """Right after a writer's commit, those who would read it next wait; the hold is of the
-    table, so it is not for what its main branch's readers do not see. After lost races those wait
-    who would commit, unless they name files that we replace: a statement that waited would fail, an
-    append that waited is applied to the head that we leave."""
+    """Choose the calls that the gateway holds. The hold is of the whole table, so there is none for
+    another ref than its main branch. Right after a writer's commit: reads. After lost races:
+    commits, unless they name files that we replace: a statement that waited would fail, an append
+    that waited is applied to the head that we leave."""
     if batch.ref != MAIN:
         return Hold.NOBODY
     if batch.writer_just_committed:

@@ -1,4 +1,4 @@
-"""What `maintenance-events` is told of a result."""
+"""Events of `maintenance-events` for a result."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from firnline_committer.examine.examination import without
 def committed(
     result: RewriteFinished, table: LoadedTable, commit: FoundCommit, redelivered: bool, at_ms: int
 ) -> RewriteCommitted:
-    """Files, bytes and rows are those of the groups that were not lost; deletes are counted by the
-    snapshots."""
+    """Return the event of a committed result. Files, bytes and rows are those of the groups that
+    were not lost; deletes are counted by the snapshots."""
     summaries = list(_own_summaries(result, table, commit))
     whole, result = result, without(result, commit.lost)
     return RewriteCommitted(
@@ -80,7 +80,7 @@ UNPROVEN = frozenset(
 
 
 def _slice(result: RewriteFinished, commit: FoundCommit) -> Slice | None:
-    """What the next order begins with; without marks the whole pass is read again."""
+    """Return where the next order begins; without marks the whole pass is read again."""
     if result.slice is None or UNPROVEN.isdisjoint(commit.lost.values()):
         return result.slice
     return replace(result.slice, marks=None)
@@ -102,8 +102,8 @@ def _bytes_out(result: RewriteFinished) -> int:
 
 
 def handed_over(result: RewriteFinished, table: LoadedTable | None, at_ms: int) -> RewriteCommitted:
-    """Iceberg's own action has committed, once or twice; its numbers stand in its snapshots, while
-    they last."""
+    """Return the event of a result that Iceberg's own action has committed, once or twice. Its
+    numbers are in its snapshots, as long as these are retained."""
     newest = result.committed_snapshot_id
     assert newest is not None
     history = table.ancestors(table.head_id(result.ref)) if table is not None else ()
@@ -142,7 +142,7 @@ def _serves(summary: Summary | None, result: RewriteFinished) -> bool:
 def conflicted(
     result: RewriteFinished, conflict: Conflict, head: int | None, at_ms: int
 ) -> RewriteConflicted:
-    """The partition goes back to the planner."""
+    """Return the event of a refused result: the planner may order its partition again."""
     return RewriteConflicted(
         task_id=result.task_id,
         table=result.table,
@@ -159,7 +159,7 @@ def conflicted(
 
 
 def skipped(result: RewriteFinished, at_ms: int) -> RewriteSkipped:
-    """Nothing was to be done."""
+    """Return the event of a result with nothing to commit."""
     reason = result.handover_reason or "nothing_to_do"
     return RewriteSkipped(
         result.task_id,
@@ -175,7 +175,8 @@ def skipped(result: RewriteFinished, at_ms: int) -> RewriteSkipped:
 def _own_summaries(
     result: RewriteFinished, table: LoadedTable, commit: FoundCommit
 ) -> Iterator[Summary | None]:
-    """Of the snapshots that this task shares with none before it, so that sums stay true."""
+    """Return the summaries of the snapshots whose first task is this one, so that sums count each
+    snapshot once."""
     for snapshot_id in commit.snapshot_ids:
         summary = table.snapshot(snapshot_id).summary if table.retains(snapshot_id) else None
         if task_ids(summary, result.table.uuid)[:1] == (result.task_id,):
@@ -188,7 +189,7 @@ def _positional(summaries: Iterable[Summary | None]) -> int:
 
 
 def _worked_ms(result: RewriteFinished) -> int | None:
-    """None where the result's two moments are no work."""
+    """Return the duration of the task; None if its start and end are not a valid duration."""
     worked_ms = result.finished_at_ms - result.started_at_ms
     return worked_ms if 0 <= worked_ms <= MAX_AMOUNT else None
 

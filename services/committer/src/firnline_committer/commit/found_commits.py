@@ -1,8 +1,8 @@
-"""Was a result committed already? Asked of the table before every attempt (redelivery hazard, H7).
+"""Finds results that were committed already. Asked of the table before every attempt (redelivery
+hazard, H7).
 
-By task id in the history of its ref, and by its output paths in every retained snapshot of any
-ref: a snapshot may be expired, or rolled back, and its files live on.
-"""
+By task id in the history of its ref, and by its output paths in every retained snapshot of any ref:
+a snapshot may be expired, or rolled back, and its files live on."""
 
 from __future__ import annotations
 
@@ -32,10 +32,9 @@ _COUNT = whole(0, MAX_AMOUNT)
 
 @dataclass(frozen=True)
 class FoundCommit:
-    """The snapshots that hold a result; empty where they are known to have been, and are gone.
-
-    `lost`: groups that were left out, by number, with their reason; `rows_repaired` as committed.
-    """
+    """The snapshots that contain a result; empty if they are known to have existed, and are
+    expired. `lost`: groups that were left out, by number, with their reason; `rows_repaired` as
+    committed."""
 
     snapshot_ids: tuple[int, ...]
     lost: Mapping[int, str] = field(default_factory=dict)
@@ -45,8 +44,8 @@ class FoundCommit:
 def notes(
     lost: Mapping[str, Mapping[int, Conflict]], repairs: Mapping[str, Repair]
 ) -> dict[str, str]:
-    """What the summaries of a commit's snapshots tell a committer that finds them later. `lost`:
-    by task id and number of the group; `repairs`: by task id."""
+    """Return the properties for the summaries of a commit's snapshots, for a committer that finds
+    them later. `lost`: by task id and number of the group; `repairs`: by task id."""
     groups = ((task, number, one.reason) for task in lost for number, one in lost[task].items())
     found = {}
     if text := ",".join(f"{task}:{number}:{reason}" for task, number, reason in groups):
@@ -58,15 +57,16 @@ def notes(
 
 @dataclass
 class OutputSearch:
-    """Where the outputs of some tasks were looked for in vain: manifests and their lists never
-    change, so a next try looks at new ones alone."""
+    """Snapshots and manifests that do not contain the outputs of some tasks. Manifests and their
+    lists never change, so a next try reads only new ones."""
 
     tasks: frozenset[str] = frozenset()
     snapshots: set[int] = field(default_factory=set)
     manifests: set[str] = field(default_factory=set)
 
     def for_tasks(self, tasks: Collection[str]) -> None:
-        """What was looked at for others says nothing of these."""
+        """Start the search anew if it was for other tasks: what was read for those says nothing of
+        these."""
         if not self.tasks.issuperset(tasks):
             self.tasks = frozenset(tasks)
             self.snapshots, self.manifests = set(), set()
@@ -75,10 +75,8 @@ class OutputSearch:
 def find_committed(
     table: LoadedTable, results: Sequence[RewriteFinished], search: OutputSearch | None = None
 ) -> dict[str, FoundCommit]:
-    """Those of `results` (one table and ref) that are in the table, by task id.
-
-    Raises MetadataFileGone (expired while we read: load again), RetryLater.
-    """
+    """Return those of `results` (one table and ref) that are in the table, by task id. Raises
+    MetadataFileGone (expired while we read: load again), RetryLater."""
     if not results:
         return {}
     found = _by_task_id(table, results[0].ref, {result.task_id for result in results})
@@ -87,8 +85,8 @@ def find_committed(
 
 
 def _by_task_id(table: LoadedTable, ref: str, wanted: set[str]) -> dict[str, FoundCommit]:
-    """Of what the fleet has signed: a task's id is a hash of what everybody can read, and any
-    writer may put it into the summary of his commit."""
+    """Find commits by the task ids that the fleet has signed: a task's id is a hash of public
+    values, and any writer may put it into the summary of its commit."""
     ours: dict[str, list[Snapshot]] = {}
     for snapshot in table.ancestors(table.head_id(ref)):
         if wanted.isdisjoint(claimed_task_ids(snapshot.summary)):
@@ -107,7 +105,7 @@ Noted = Summary | Mapping[str, str]
 
 
 def noted(task_id: str, snapshot_ids: tuple[int, ...], notes: Noted | None) -> FoundCommit:
-    """A commit with what the summaries of its snapshots say of one task."""
+    """Return a commit with what the summaries of its snapshots say of one task."""
     return FoundCommit(snapshot_ids, _lost(notes, task_id), _repaired(notes, task_id))
 
 
@@ -124,8 +122,8 @@ def _repaired(summary: Noted | None, task_id: str) -> int | None:
 
 
 def _entries(summary: Noted | None, name: str, task_id: str) -> Iterator[list[str]]:
-    """What a note says of one task, cut at its colons. With signing off anybody may have written
-    it."""
+    """Return the entries of a note about one task, cut at their colons. With signing off any writer
+    may have written it."""
     text = (summary.get(name) if summary is not None else None) or ""
     entries = (entry.split(":") for entry in text.split(",") if entry)
     return (entry[1:] for entry in entries if entry[0] == task_id)
@@ -171,8 +169,8 @@ def _by_outputs(
 
 
 def _not_seen(result: RewriteFinished, seen: Collection[str]) -> dict[int, str]:
-    """Groups of which the head has no output, while it has others'. The summary that says why they
-    were left out is hidden, so their outputs are in doubt."""
+    """Return the groups of which the head has no output, while it has others'. The summary that
+    says why they were left out is hidden, so their outputs are in doubt."""
     return {
         number: ConflictReason.OUTPUTS_GONE
         for number, group in enumerate(result.groups)
@@ -181,9 +179,9 @@ def _not_seen(result: RewriteFinished, seen: Collection[str]) -> dict[int, str]:
 
 
 def _began_after(table: LoadedTable, result: RewriteFinished) -> int:
-    """The number of the snapshot that a result started from, as the table itself has it: no output
-    can be in a manifest that is not younger. Where it is expired, or has another number than the
-    result says, everything is read."""
+    """Return the number of the snapshot that a result started from, as the table itself has it: an
+    output can only be in a younger manifest. Return 0, so that everything is read, if the snapshot
+    is expired or has another number than in the result."""
     start = result.start_snapshot_id
     known = table.snapshot(start).sequence_number or 0 if table.retains(start) else 0
     return known if known == result.start_sequence_number else 0

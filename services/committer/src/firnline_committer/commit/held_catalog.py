@@ -17,8 +17,8 @@ from firnline_iceberg.table.loaded_table import LoadedTable
 
 
 class Hold(Enum):
-    """Whose calls to a table the gateway keeps waiting, until our commit is answered, or the hold
-    is released, or the gateway's patience ends."""
+    """The calls to a table that the gateway keeps waiting, until our commit is answered, the hold
+    is released, or the gateway's own limit ends it."""
 
     NOBODY = "nobody"
     READS = "reads"
@@ -27,8 +27,8 @@ class Hold(Enum):
 
 @dataclass
 class HeldTable:
-    """A table under a hold. The answer to a commit of ours ends the hold; whoever has sent none
-    leaves `commit_sent` False."""
+    """A table under a hold. The answer to a commit of ours ends the hold; `commit_sent` stays False
+    if none is sent."""
 
     table: LoadedTable
     commit_sent: bool = False
@@ -46,7 +46,8 @@ class Catalog:
 
     @contextmanager
     def loaded(self, table: TableName, hold: Hold) -> Iterator[HeldTable]:
-        """As it is now, under a hold until the end of the block. Raises as `Tables.load`."""
+        """Load a table as it is now, under a hold until the end of the block. Raises as
+        `Tables.load`."""
         if hold is Hold.NOBODY:
             yield HeldTable(self.tables.load(table))
             return
@@ -62,7 +63,7 @@ class Catalog:
 
 
 def catalog(reached: connection.Catalog | Connections, **properties: str) -> Catalog:
-    """What is read through one of the four clients is cached for all."""
+    """Return the four clients, which share one cache of what they read."""
     cache = FileCache()
 
     def saying(word: str) -> Tables:
@@ -72,5 +73,5 @@ def catalog(reached: connection.Catalog | Connections, **properties: str) -> Cat
 
 
 def without_gateway(tables: Tables) -> Catalog:
-    """For who has no gateway before them."""
+    """Return a catalog for a process without a gateway before it."""
     return Catalog(tables, tables, tables, tables)

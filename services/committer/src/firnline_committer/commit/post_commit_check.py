@@ -23,10 +23,9 @@ REMOVED = "removed-equality-delete-files"  # of a snapshot's summary
 def needed_but_removed(
     table: LoadedTable, snapshot_ids: Iterable[int], rewrites: Sequence[PlannedSnapshot]
 ) -> str | None:
-    """Path of an equality delete that applies to outputs or to converted files, being above their
-    data sequence number, and that one of the snapshots took out. Raises
-    SnapshotGone, MetadataFileGone, RetryLater.
-    """
+    """Return the path of an equality delete that one of the snapshots removed although it applies
+    to outputs or to converted files, as its data sequence number is above theirs. Raises
+    SnapshotGone, MetadataFileGone, RetryLater."""
     return next(
         (
             delete.path
@@ -40,8 +39,9 @@ def needed_but_removed(
 
 
 def _removes_any(table: LoadedTable, snapshot_id: int) -> bool:
-    """A redelivered batch would read the manifests of each of its commits else. What is no number
-    says nothing, so they are read."""
+    """Return whether a snapshot removed equality deletes: without this check a redelivered batch
+    would read the manifests of each of its commits. A value that is not a number says nothing, so
+    the manifests are read."""
     summary = table.snapshot(snapshot_id).summary
     return summary is None or summary.get(REMOVED) not in (None, "", "0")
 
@@ -52,8 +52,9 @@ def losses(
     commits: Mapping[str, FoundCommit],
     sent: Mapping[str, tuple[PlannedSnapshot, ...]],
 ) -> dict[str, str]:
-    """By task id, the delete file that its commit should have left. `found` of the `results` in the
-    table; `sent`: the commits that are known. All by task id. Raises as `needed_but_removed`."""
+    """Return, by task id, the delete file that its commit should have left. `commits`: those of the
+    `results` that are in the table; `sent`: the plans that are known. All by task id. Raises as
+    `needed_but_removed`."""
     known = {task: sent.get(task) or _guessed(results[task], one) for task, one in commits.items()}
     lost = {}
     for task, one in commits.items():
@@ -67,19 +68,19 @@ def losses(
 
 
 def _guessed(result: RewriteFinished, commit: FoundCommit) -> tuple[PlannedSnapshot, ...]:
-    """What whoever committed it has sent."""
+    """Return the plan that another committer has sent, derived from the result."""
     return unsplit(without(result, commit.lost))
 
 
 def is_in_history(table: LoadedTable, ref: str, commits: Iterable[FoundCommit]) -> bool:
-    """False where all of their snapshots were taken back, or are expired."""
+    """Return False if all of their snapshots were reverted, or are expired."""
     history = {ancestor.snapshot_id for ancestor in table.ancestors(table.head_id(ref))}
     return any(number in history for commit in commits for number in commit.snapshot_ids)
 
 
 @dataclass(frozen=True)
 class Reversal:
-    """A ref goes back from `head` to `parent`, and these tasks with it."""
+    """A revert of a ref from `head` to `parent`, and of these tasks with it."""
 
     head: int
     parent: int
@@ -89,8 +90,9 @@ class Reversal:
 def reversal(
     table: LoadedTable, ref: str, commits: Mapping[str, FoundCommit], bad: Collection[str]
 ) -> Reversal | None:
-    """What has to go for all snapshots of the tasks `bad` to go. None: they are not in the history
-    of the ref any more, or something else is on top of them, or what was before is expired."""
+    """Return the revert that removes all snapshots of the tasks `bad`. None: they are not in the
+    history of the ref any more, or another commit is on top of them, or the snapshot before is
+    expired."""
     history = [ancestor.snapshot_id for ancestor in table.ancestors(table.head_id(ref))]
     tasks, above = set(bad), list[int]()
     while True:

@@ -1,5 +1,6 @@
-"""Commits of this process as they were written. Where the catalog shows the current snapshot alone,
-nothing else tells of one that others are on top of: its snapshots, and the groups it left out."""
+"""Commits of this process as they were written. If the catalog shows the current snapshot only,
+nothing else shows a commit that has others on top of it: its snapshots, and the groups it left
+out."""
 
 from __future__ import annotations
 
@@ -17,19 +18,19 @@ from firnline_committer.commit.found_commits import FoundCommit, noted
 
 @dataclass(frozen=True)
 class Request:
-    """One that was sent, or may have been."""
+    """A commit request that was sent, or may have been."""
 
     written: WrittenMetadata
     commits: Mapping[str, FoundCommit]  # by task id, what it comes to where it is applied
 
     def made(self, task_id: str, found: FoundCommit) -> bool:
-        """Whether it is this commit that was found in the table."""
+        """Return whether the commit that was found in the table is this request's."""
         mine = self.commits.get(task_id)
         return mine is not None and set(found.snapshot_ids) <= set(mine.snapshot_ids)
 
     @property
     def snapshots(self) -> Iterator[Snapshot]:
-        """With their manifests, and no more."""
+        """Return the snapshots with their manifest lists, and no more."""
         for number, listed in zip(self.written.snapshot_ids, self.written.lists, strict=True):
             known = {"snapshot-id": number, "timestamp-ms": 0, "manifest-list": listed}
             yield Snapshot.model_validate(known)
@@ -38,7 +39,7 @@ class Request:
 def commits_of(
     plan: Sequence[PlannedSnapshot], written: WrittenMetadata, notes: Mapping[str, str]
 ) -> dict[str, FoundCommit]:
-    """By task id. `notes`: in the summaries of the plan's snapshots."""
+    """Return the plan's commits by task id. `notes`: in the summaries of the plan's snapshots."""
     ids: dict[str, list[int]] = {}
     for snapshot, number in zip(plan, written.snapshot_ids, strict=True):
         for task_id in snapshot.task_ids:
@@ -49,8 +50,8 @@ def commits_of(
 def as_requested(
     table: LoadedTable, ref: str, requests: Sequence[Request], commits: Mapping[str, FoundCommit]
 ) -> dict[str, FoundCommit]:
-    """Commits that were found, by task id, with what a table whose history is hidden does not tell
-    of them. `requests`: the newest last."""
+    """Return the found commits, by task id, completed with what a table with hidden history does
+    not show of them. `requests`: the newest last."""
     if not commits or not requests or not _is_hidden(table, ref):
         return dict(commits)
     newest_first = requests[::-1]
@@ -61,7 +62,7 @@ def as_requested(
 
 
 def knowing(table: LoadedTable, ref: str, requests: Sequence[Request]) -> LoadedTable:
-    """The table with the snapshots of these, where its history is hidden."""
+    """Return the table with the snapshots of these requests if its history is hidden."""
     if not requests or not _is_hidden(table, ref):
         return table
     return table.knowing(one for request in requests for one in request.snapshots)

@@ -1,10 +1,9 @@
-"""When to commit to a table in which a writer deletes rows every second or so.
+"""Times commits to a table in which a writer deletes rows every second or so.
 
 A DELETE, UPDATE or MERGE names the files that it has read, and fails when a rewrite replaces them
 before it commits. Right after such a commit its writer has most probably not begun the next
 statement: then our commit makes the fewest of theirs fail, and has the longest time until the head
-moves.
-"""
+moves."""
 
 from __future__ import annotations
 
@@ -33,21 +32,22 @@ _ADDED = ("added-position-deletes", "added-dvs")
 
 @dataclass(frozen=True)
 class CommitTiming:
-    """Reads the table, and sleeps."""
+    """The timing of commits: reads the table, and sleeps."""
 
     tables: Tables
     now_ms: Callable[[], int]
     sleep: Callable[[float], object]
 
     def interval_ms(self, table: LoadedTable, ref: str) -> int | None:
-        """How often rows of files are deleted now; None: there is nothing to wait for."""
+        """Return the interval at which rows of files are deleted now; None: there is nothing to
+        wait for."""
         times = [one.timestamp_ms for one in _of_deleting_writers(table, ref)]
         return commit_interval_ms(times, self.now_ms())
 
     def wait(self, table: LoadedTable, ref: str, interval_ms: int) -> None:
-        """Return when such a writer has committed once more, or is late: after `LATE` intervals by
-        the clock, for a read of the table takes a busy host seconds. Raises TableGone, RetryLater.
-        """
+        """Wait until such a writer has committed once more, or is late: after `LATE` intervals by
+        the clock, because a read of the table takes a busy host seconds. Raises TableGone,
+        RetryLater."""
         last = next(_of_deleting_writers(table, ref), None)
         due_s = 0.0 if last is None else (last.timestamp_ms + interval_ms - self.now_ms()) / 1000
         # no longer than an interval, whatever the writer's clock says
@@ -63,7 +63,8 @@ class CommitTiming:
 
 
 def _of_deleting_writers(table: LoadedTable, ref: str) -> Iterator[Snapshot]:
-    """Snapshots in which rows of files were deleted that the writer had read, newest first."""
+    """Return the snapshots in which rows were deleted from files that the writer had read, newest
+    first."""
     for snapshot in islice(table.ancestors(table.head_id(ref)), SEEN_SNAPSHOTS):
         summary = snapshot.summary
         if summary is not None and names_rows(summary, summary.operation.value):
@@ -71,11 +72,9 @@ def _of_deleting_writers(table: LoadedTable, ref: str) -> Iterator[Snapshot]:
 
 
 def names_rows(summary: Mapping[str, str], operation: str) -> bool:
-    """Whether a snapshot is of a writer that names files which it has read (see `heat`).
-
+    """Return whether a snapshot is of a writer that names files which it has read (see `heat`).
     Position deletes that come with equality deletes are a streaming writer's, of its own files;
-    those of a `replace` are maintenance, as our own conversions are.
-    """
+    those of a `replace` are maintenance, as our own conversions are."""
     ours = operation == "replace" or summary.get(TASK_ID)  # PyIceberg's has every key
     if ours or number_in(summary, "added-equality-deletes"):
         return False
@@ -84,8 +83,8 @@ def names_rows(summary: Mapping[str, str], operation: str) -> bool:
 
 
 def commit_interval_ms(newest_first: Sequence[int], now_ms: int) -> int | None:
-    """Milliseconds from one such commit to the next, by their timestamps; None where they are too
-    few, too slow, or over."""
+    """Return the milliseconds from one such commit to the next, by their timestamps; None if they
+    are too few, too slow, or over."""
     times = newest_first[:REMEMBERED]
     if len(times) < FEWEST:
         return None
@@ -95,7 +94,8 @@ def commit_interval_ms(newest_first: Sequence[int], now_ms: int) -> int | None:
 
 
 def head_is_busy(newest_first: Sequence[int], now_ms: int) -> bool:
-    """Whether a table's head moves every other second, by the timestamps of its last commits."""
+    """Return whether a table's head moves every other second, by the timestamps of its last
+    commits."""
     times = newest_first[:BUSY_COMMITS]
     return (
         len(times) == BUSY_COMMITS

@@ -29,23 +29,21 @@ Named = Sequence[tuple[str, Positions]]
 
 @dataclass(frozen=True)
 class CachedReads(PositionDeleteReader):
-    """Keeps what it reads in the table's cache, if it has one."""
+    """A reader of position deletes that keeps what it reads in the table's cache, if it has one."""
 
     table: LoadedTable
 
     def named(self, path: str) -> Named:
-        """See `PositionDeleteReader.named`."""
         return self._kept(
             ("named", path), lambda: tuple(super(CachedReads, self).named(path)), _rows
         )
 
     def of_vector(self, vector: Vector) -> Positions:
-        """See `PositionDeleteReader.of_vector`."""
         key = ("vector", vector.path, vector.offset)
         return self._kept(key, lambda: super(CachedReads, self).of_vector(vector), _entries)
 
     def row_map(self, path: str, read: Callable[[], RowMap]) -> RowMap:
-        """A row map by its path."""
+        """Return a row map by its path."""
         return self._kept(("row map", path), read, _rows_lost)
 
     def _kept(self, key: tuple[object, ...], read: Callable[[], T], size: Callable[[T], int]) -> T:
@@ -55,12 +53,12 @@ class CachedReads(PositionDeleteReader):
 
 
 def cached_reads_of(table: LoadedTable) -> CachedReads:
-    """Reads what is said in a table."""
+    """Return a cached reader of a table's position deletes."""
     return CachedReads(lambda path: table.io.new_input(path).open(), normal_path, table)
 
 
 def _entries(*arrays: Positions) -> int:
-    """As large as so many manifest entries."""
+    """Return the size of the arrays, in manifest entries."""
     return sum(array.nbytes for array in arrays) // ENTRY_BYTES
 
 
@@ -73,11 +71,11 @@ def _rows_lost(rows: RowMap) -> int:
 
 
 class RowMapGone(Exception):
-    """The result's row map is not there any more."""
+    """The result's row map does not exist any more."""
 
 
 def rows_of(at: Pinned, path: str | None) -> RowMap:
-    """A row map. Raises RowMapGone, ValueError, Refused, OSError."""
+    """Read a row map. Raises RowMapGone, ValueError, Refused, OSError."""
     if path is None:
         raise RowMapGone("the result names none")
     read = partial(row_map.read, place=path)
@@ -93,11 +91,8 @@ def _whole(io: FileIO, path: str) -> bytes:
 
 
 def made(make: Callable[[], T | Conflict], otherwise: Conflict) -> T | Conflict:
-    """What `make` gives, or `otherwise` with the reason why it cannot.
-
-    Raises RetryLater where the storage does not answer, MetadataFileGone where a delete file of
-    the head is not there.
-    """
+    """Return the result of `make`, or `otherwise` with the reason why it fails. Raises RetryLater
+    if the storage does not answer, MetadataFileGone if a delete file of the head is missing."""
     try:
         return make()
     except (RowMapGone, ValueError, Refused) as error:

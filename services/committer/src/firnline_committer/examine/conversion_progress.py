@@ -1,5 +1,5 @@
-"""Marks of conversions that are done in slices, as the committer reads them: which files of a head
-need no more be answered for (`firnline_domain.commits.conversion_progress`)."""
+"""Marks of conversions that are done in slices, as the committer reads them: the files of a head
+whose equality deletes are already answered (`firnline_domain.commits.conversion_progress`)."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from firnline_iceberg.table.locations import Locations
 
 
 def marks_of(table: LoadedTable, result: RewriteFinished) -> Marks | None:
-    """Of the slices before this result's, from the file that its worker has written. None: there
-    are none, or nobody can tell. Raises RetryLater where the storage does not answer."""
+    """Return the marks of the slices before this result's, from the file that its worker has
+    written. None: there are none, or it cannot be known. Raises RetryLater if the storage does not
+    answer."""
     file = result.slice.marks if result.slice is not None else None
     if file is None:
         return None
@@ -36,7 +37,8 @@ def marks_of(table: LoadedTable, result: RewriteFinished) -> Marks | None:
 
 
 def answered_at(at: Pinned, known: Iterable[Marks]) -> Mapping[str, int]:
-    """By normal path of the data files, for `commit_plan.plan`."""
+    """Return the answered sequence numbers by normal path of the data files, for
+    `commit_plan.plan`."""
     wrote = conversion_progress.wrote_in(at.table.identity.key)
     found = dict[str, int]()
     for marks in known:
@@ -45,9 +47,9 @@ def answered_at(at: Pinned, known: Iterable[Marks]) -> Mapping[str, int]:
 
 
 def replaced_by(table: LoadedTable, marks: Marks | None) -> tuple[str, tuple[str, ...]] | None:
-    """The task before, and its files that these marks take the place of: its own ones and their
-    list. Where a group of it was lost its row map is still there, and the list stays: it names
-    outputs that the sweep has to remove."""
+    """Return the task before, and its files that these marks replace: its own marks and their list.
+    If a group of it was lost its row map still exists, and the list stays: it names outputs that
+    the sweep has to remove."""
     if marks is None or marks.before is None or not marks.slices:
         return None
     task_id, folder = marks.slices[-1].task_id, folder_of(marks.before)

@@ -38,7 +38,7 @@ Shared = tuple[DeleteFileEntry, frozenset[str]]  # and the normal paths that it 
 
 @dataclass(frozen=True)
 class Conversions:
-    """Makes conversions; `Repairs.close` clears up after them."""
+    """A maker of conversions; `Repairs.close` clears up after them."""
 
     now_ms: Callable[[], int]
     keys: Keyring = UNSIGNED  # of write-ahead lists
@@ -50,8 +50,8 @@ class Conversions:
         numbers: Collection[int],
         written: list[Written],
     ) -> Conversion | Conflict:
-        """The delete files of these groups, all of which convert, for a head that has their inputs.
-        They are put into `written`, whether there are all of them or not. Raises as
+        """Write the delete files of these groups, all of which convert, for a head that has their
+        inputs. They are appended to `written`, whether complete or not. Raises as
         `cached_reads.made`."""
         groups = [result.groups[number] for number in sorted(numbers)]
         otherwise = Conflict(ConflictReason.OUTPUTS_GONE, "no conversion")
@@ -101,9 +101,9 @@ def _live(at: Pinned, file: InputFile) -> DataFileEntry:
 
 
 def _absorbed(at: Pinned, files: Sequence[_Known]) -> list[Shared]:
-    """Position deletes of a partition that name no other files than these: all that they say is
-    said once more. In a table of vectors also those whose other files are gone, or have a vector,
-    which hides them."""
+    """Return the position deletes of a partition that name no other files than these: all that they
+    say is written once more. In a table of vectors also those whose other files are removed, or
+    have a vector, which hides them."""
     reads = cached_reads_of(at.table)
     converted = {one.entry.normal for one in files}
     of_partition = {
@@ -123,7 +123,8 @@ def _absorbed(at: Pinned, files: Sequence[_Known]) -> list[Shared]:
 
 
 def _unmarked(at: Pinned, paths: frozenset[str], scopes: Iterable[Scope]) -> frozenset[str]:
-    """Those of these files that are live without a vector. Raises MetadataFileGone, RetryLater."""
+    """Return those of these files that are live without a vector. Raises MetadataFileGone,
+    RetryLater."""
     if not paths:
         return paths
     live, _ = examined(at.table, at.snapshot_id, Subject(paths, frozenset(scopes)))
@@ -134,7 +135,7 @@ def _unmarked(at: Pinned, paths: frozenset[str], scopes: Iterable[Scope]) -> fro
 
 @dataclass(frozen=True)
 class _Known:
-    """What a head says of one data file by position."""
+    """The position deletes and vectors of one data file at a head."""
 
     at: Pinned
     entry: DataFileEntry
@@ -142,13 +143,13 @@ class _Known:
     shared: PositionDeletes = ()  # of the partition, that name it and are absorbed
 
     def beside(self, shared: Sequence[Shared]) -> _Known:
-        """With those of the absorbed ones that are about it."""
+        """Return a copy with those of the absorbed deletes that are about this file."""
         own, deletes = self.entry.normal, self.deletes
         mine = tuple(delete for delete, paths in shared if own in paths and delete in deletes)
         return replace(self, shared=mine)
 
     def is_changed_by(self, masked: Positions) -> bool:
-        """Whether anything is to be said of it anew."""
+        """Return whether its deletes must be written anew."""
         own = [delete for delete in self.own if delete.kind is DeleteKind.POSITION]
         if self.of_vectors and any(one.kind is DeleteKind.POSITION for one in self.deletes):
             return len(masked) > 0 or len(own) > 0 or len(self.dead) > 0
@@ -156,13 +157,13 @@ class _Known:
 
     @property
     def own(self) -> PositionDeletes:
-        """Vectors and position deletes that are about nothing else."""
+        """Return vectors and position deletes that are about this file only."""
         return tuple(delete for delete in self.deletes if delete.referenced_data_file is not None)
 
     @property
     def dead(self) -> Positions:
-        """All rows of `own`, and what `shared` says of it. A vector has to say the rest as well:
-        nothing is read beside it."""
+        """Return all rows of `own`, and what `shared` says of the file. A vector has to contain the
+        rest as well: with a vector, readers read no other position deletes."""
         deletes = self.deletes if self.of_vectors else (*self.own, *self.shared)
         vectors = [delete for delete in deletes if delete.kind is DeleteKind.DELETION_VECTOR]
         others = [delete for delete in deletes if delete.kind is DeleteKind.POSITION]
@@ -176,5 +177,5 @@ class _Known:
 
     @cached_property
     def deletes(self) -> PositionDeletes:
-        """All of them, the partition's too."""
+        """Return all of its position deletes, also those of the partition."""
         return self.at.live.index.positional(self.entry)

@@ -1,5 +1,5 @@
 """Delete files of one repair or conversion: written, and described as Iceberg's `ContentFileParser`
-wants them."""
+requires."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ class Subject:
 
     @classmethod
     def of_output(cls, output: OutputFile) -> Subject:
-        """A file that comes with the same commit."""
+        """Return the subject of a file that comes with the same commit."""
         body = json.loads(output.content_file_json)
         return cls(output.path, body["spec-id"], body["partition"])
 
     @property
     def described(self) -> dict[str, Any]:
-        """What a delete file of it has to say."""
+        """Return the fields of a delete file that name this data file."""
         return {
             "content": "position-deletes",
             "spec-id": self.spec_id,
@@ -70,17 +70,18 @@ class DeleteFiles:
 
     @property
     def list_path(self) -> str:
-        """The write-ahead list, beside the task's own."""
+        """Return the path of the write-ahead list, next to the task's own."""
         return f"{folder_of(self.at.table.metadata_location)}/{self._own.list_name}"
 
     @cached_property
     def _own(self) -> Run:
-        """Of the same task and attempt as the result, and another run."""
+        """Return another run of the same task and attempt as the result."""
         key, result = self.at.table.identity.key, self.result
         return Run(key, result.task_id, result.attempt, self.run)
 
     def announce(self, most: int, now_ms: int) -> None:
-        """Put every path that `most` files may have on the list, before any of them is there."""
+        """Write every path that `most` files may have to the write-ahead list, before any of them
+        exists."""
         result = self.result
         listed = OutputList(
             result.task_id,
@@ -95,7 +96,8 @@ class DeleteFiles:
 
     @contextmanager
     def left_to(self, written: list[Written]) -> Iterator[None]:
-        """What cannot be finished is put there, for whoever clears up."""
+        """Append the files that were written to `written` if the block raises, so that they are
+        cleared up."""
         try:
             yield
         except BaseException:
@@ -112,19 +114,20 @@ class DeleteFiles:
 
     @cached_property
     def _folder(self) -> str:
-        """Beside the result's first output or, where it has none, its first input; that may be a
-        file that was added from outside, where nothing of ours has a place."""
+        """Return the folder of the result's first output or, if it has none, of its first input.
+        That may be a file that was added from outside, next to which nothing of ours may be
+        written."""
         group, table = self.result.groups[0], self.at.table
         beside = (group.outputs or group.inputs)[0].path
         data = table.properties.get("write.data.path", f"{table.metadata.location}/data")
         return folder_of(beside) if Locations.of(table).holds(beside) else data.rstrip("/")
 
     def live(self, entry: FileEntry) -> Subject:
-        """A file that the head has."""
+        """Return the subject of a file that the head has."""
         return Subject(entry.path, entry.spec_id, self._partition(entry))
 
     def mark(self, subject: Subject, where: Positions) -> None:
-        """Say that these rows of a data file are dead."""
+        """Add deletes of these rows of a data file."""
         if self.of_vectors:
             self._vectors.append((subject, where))
             return
@@ -133,8 +136,8 @@ class DeleteFiles:
         self._added.append(AddedDelete(_described(written, subject.described)))
 
     def take_out(self, mark: LiveDelete, gone: frozenset[str]) -> bool:
-        """False: the file says nothing of the data files in `gone`, and stays. What it says of
-        others is written anew."""
+        """Remove a delete file from the head, and write what it says of other data files anew.
+        Return False if it says nothing of the data files in `gone`: it stays."""
         assert isinstance(mark, DeleteFileEntry)
         if mark.referenced_data_file is not None:
             return True
@@ -152,7 +155,7 @@ class DeleteFiles:
         return True
 
     def finished(self) -> tuple[AddedDelete, ...]:
-        """All delete files to commit."""
+        """Write the vectors, and return all delete files to commit."""
         if self._vectors:
             self._write_vectors()
         return tuple(self._added)
@@ -170,11 +173,11 @@ class DeleteFiles:
 
     @property
     def of_vectors(self) -> bool:
-        """Whether the table wants vectors."""
+        """Return whether the table's position deletes are deletion vectors."""
         return self.at.table.format_version >= 3
 
     def _next(self, vectored: bool) -> str:
-        """The name of the next file; it is on the list."""
+        """Return the path of the next file; it is on the write-ahead list."""
         self.paths.append(self._name(len(self.paths), vectored))
         return self.paths[-1]
 

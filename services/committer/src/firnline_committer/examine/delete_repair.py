@@ -51,7 +51,7 @@ Said = dict[int, list[Positions]]  # number of a group's output -> positions in 
 
 @dataclass(frozen=True)
 class Repairs:
-    """Makes repairs, and clears up after them."""
+    """A maker of repairs, which also clears up after them."""
 
     tables: Tables
     log: Log
@@ -65,12 +65,9 @@ class Repairs:
         touched: Mapping[int, Conflict],
         written: list[Written],
     ) -> Repair | Conflict:
-        """A repair of `result` on a head, of which `judge` calls these groups touched. It is put
-        into `written`, and so is what was written of one that is not made.
-
-        Raises RetryLater where the storage does not answer, MetadataFileGone where a delete file of
-        the head is not there.
-        """
+        """Make a repair of `result` on a head at which `judge` finds these groups touched. It is
+        appended to `written`, and so are the files of a repair that fails. Raises RetryLater if the
+        storage does not answer, MetadataFileGone if a delete file of the head is missing."""
         found = next(iter(touched.values()))
         otherwise = Conflict(found.reason, f"{found.detail}; no repair")
         numbers = frozenset(touched)
@@ -104,9 +101,9 @@ class Repairs:
         return repair
 
     def close(self, name: TableName, repair: Written) -> None:
-        """Remove what no retained snapshot has of one whose commits can none of them be applied any
-        more: its list, and all of its files if the table has none of them. The sweep does what
-        fails here."""
+        """Remove the files of a repair that are in no retained snapshot, once none of its commits
+        can be applied any more: its list, and all of its files if the table has none of them. The
+        sweep removes what fails here."""
         *files, listed = repair.files
         try:
             table = self.tables.load(name)
@@ -126,34 +123,35 @@ class _Case:
 
     @classmethod
     def of(cls, at: Pinned, result: RewriteFinished, touched: frozenset[int]) -> _Case:
-        """Raises as `rows_of`."""
+        """Read the row map of a result. Raises as `rows_of`."""
         return cls(at, result, touched, rows_of(at, result.row_map))
 
     @cached_property
     def replaced(self) -> frozenset[str]:
-        """Normal paths of all inputs of the result that go."""
+        """Return the normal paths of all inputs that the result replaces."""
         return frozenset(normal_path(file.path) for file in replaced(self.result))
 
     @cached_property
     def part(self) -> RewriteFinished:
-        """The result with its touched groups alone."""
+        """Return the result with its touched groups only."""
         groups = tuple(self.result.groups[number] for number in sorted(self.touched))
         return replace(self.result, groups=groups)
 
     @cached_property
     def marks(self) -> tuple[LiveDelete, ...]:
-        """Position deletes and vectors of the head that may be about an input, not applied."""
+        """Return position deletes and vectors of the head that may be about an input, and were not
+        applied."""
         return tuple(unapplied_position_deletes(self.part, self.at.head))
 
     @cached_property
     def applied_gone(self) -> bool:
-        """Whether a position delete or vector that was applied is not at the head any more: only
+        """Return whether a position delete or vector that was applied is missing at the head: only
         then can rows have come back."""
         return position_deletes_live(self.part, self.at.head) is not None
 
     def dead(self) -> PositionSet:
-        """What the head says of the touched inputs. Applied deletes are read as well where one of
-        them is gone."""
+        """Read the rows of the touched inputs that are deleted at the head. Applied deletes are
+        read as well if one of them is missing."""
         marks = self._all_marks() if self.applied_gone else self.marks
         vectors = _vectors(marks)
         # an applied vector hides position-delete files, read or not
@@ -181,7 +179,7 @@ class _Case:
         return tuple(mark for mark in marks if named_by(mark, self.result.scope, numbers))
 
     def came_back(self, dead: PositionSet) -> str | None:
-        """An input of which a row that was masked as deleted is not deleted at the head."""
+        """Return an input of which a row that was masked as deleted is not deleted at the head."""
         if not self.applied_gone:
             return None
         for file in inputs(self.part):
@@ -191,7 +189,8 @@ class _Case:
         return None
 
     def said(self, number: int, dead: PositionSet) -> Iterator[tuple[OutputFile, Positions]]:
-        """Of one group: positions in its outputs of rows that died meanwhile, ascending."""
+        """Return, for one group, the positions in its outputs of rows that were deleted meanwhile,
+        ascending."""
         group = self.result.groups[number]
         records = [(file.path, file.records) for file in group.inputs]
         moves = Moves.of(self.rows, records, [file.records for file in group.outputs])
@@ -204,6 +203,6 @@ class _Case:
 
 
 def _vectors(marks: Iterable[LiveDelete]) -> list[Vector]:
-    """Those of `marks` that are deletion vectors. Refused: unreadable_vector."""
+    """Return those of `marks` that are deletion vectors. Refused: unreadable_vector."""
     entries = (mark for mark in marks if isinstance(mark, DeleteFileEntry))
     return [located(entry) for entry in entries if entry.kind is DeleteKind.DELETION_VECTOR]

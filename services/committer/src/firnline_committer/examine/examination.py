@@ -1,4 +1,5 @@
-"""What of a batch may be committed onto one head, group by group, repaired where it helps."""
+"""Selects what of a batch may be committed onto one head, group by group, with repairs if they
+help."""
 
 from __future__ import annotations
 
@@ -26,8 +27,9 @@ Lost = dict[int, Conflict]
 
 @dataclass
 class Selection:
-    """`fit`: results without their lost groups; of `refused` ones none is left. Neither: a second
-    result of one scope that needs a repair, whose turn comes with the next head."""
+    """Results that may be committed. `fit`: results without their lost groups; `refused`: results
+    of which no group is left. In neither: a second result of one scope that needs a repair, whose
+    turn comes with the next head."""
 
     written: list[Written]
     fit: list[RewriteFinished] = field(default_factory=list)
@@ -37,9 +39,9 @@ class Selection:
     conversions: dict[str, Conversion] = field(default_factory=dict)  # by task id
 
     def noted_lists(self, table: LoadedTable, planned: Collection[str]) -> tuple[str, ...]:
-        """Write-ahead lists of what a commit of these tasks names, beside which it is noted before
-        it is sent (docs/decisions/0016): those that say so, for others may have the table's files.
-        """
+        """Return the write-ahead lists of what a commit of these tasks names, next to which it is
+        noted before it is sent (docs/decisions/0016): those that require it, because another table
+        may use the same files."""
         fit = (one for one in self.fit if one.task_id in planned)
         own = [one.output_list for one in fit if one.sends_noted and one.output_list]
         if shares_files(table):
@@ -50,7 +52,7 @@ class Selection:
 
 @dataclass(frozen=True)
 class Examiner:
-    """Asks the table and the storage, and writes repairs."""
+    """Reads the table and the storage, and writes repairs."""
 
     outputs: Outputs
     repairs: Repairs
@@ -59,9 +61,9 @@ class Examiner:
     def examine(
         self, at: Pinned, results: Iterable[RewriteFinished], written: list[Written]
     ) -> Selection:
-        """Of one scope at most one result that has to be repaired: two repairs could take out, and
-        write anew, one and the same delete file. What is written for them is put into `written`,
-        also where it raises RetryLater or MetadataFileGone."""
+        """Select the results for one head. At most one result of a scope is repaired: two repairs
+        could remove, and write anew, one and the same delete file. Their files are appended to
+        `written`, also if it raises RetryLater or MetadataFileGone."""
         selected, repaired = Selection(written), set[Scope]()
         for result in results:
             verdict = self._judged(result, at)
@@ -98,7 +100,7 @@ class Examiner:
             into.lost[result.task_id] = lost
 
     def _convert(self, at: Pinned, result: RewriteFinished, lost: Lost, into: Selection) -> Lost:
-        """Groups that are lost thereby."""
+        """Convert groups. Return those that are lost by a failure."""
         numbers = [n for n, group in enumerate(result.groups) if group.converts and n not in lost]
         if not numbers:
             return {}
@@ -111,7 +113,7 @@ class Examiner:
     def _repair(
         self, at: Pinned, result: RewriteFinished, lost: Lost, touched: Lost, into: Selection
     ) -> Lost:
-        """Groups that are lost thereby."""
+        """Repair groups. Return those that are lost by a failure."""
         if not touched:
             return {}
         numbers = _renumbered(result, lost, touched)
@@ -123,13 +125,13 @@ class Examiner:
 
 
 def without(result: RewriteFinished, lost: Iterable[int]) -> RewriteFinished:
-    """The result with the other groups alone."""
+    """Return the result without the lost groups."""
     gone = set(lost)
     kept = (group for number, group in enumerate(result.groups) if number not in gone)
     return replace(result, groups=tuple(kept))
 
 
 def _renumbered(result: RewriteFinished, lost: Lost, touched: Lost) -> Lost:
-    """The touched groups, as they are numbered without the lost ones."""
+    """Return the touched groups by their numbers without the lost ones."""
     kept = (number for number in range(len(result.groups)) if number not in lost)
     return {new: touched[old] for new, old in enumerate(kept) if old in touched}

@@ -1,6 +1,6 @@
-"""Output files: looked for before a commit. Those that no commit has taken are left to the sweep,
-which knows how old they are: what is refused on one head may be committed on another, after a
-rollback or an undo, by a committer that looked at them in time (docs/decisions/0016)."""
+"""Output files, checked before a commit. Those that no commit has taken are left to the sweep,
+which knows how old they are: a result that is refused on one head may be committed on another,
+after a rollback or an undo, by a committer that examined it in time (docs/decisions/0016)."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from firnline_committer.examine.conversion_progress import replaced_by
 
 
 class Outputs:
-    """Looks for output files and deletes them."""
+    """Checks that output files exist, and deletes them."""
 
     def __init__(self, tables: Tables, log: Log) -> None:
         self._tables = tables
         self._log = log
 
     def lost(self, table: LoadedTable, group: RewriteGroup) -> str | None:
-        """The first output that does not exist (another committer refused and swept it).
-        Raises RetryLater where the storage does not answer."""
+        """Return the first output that does not exist (another committer refused and swept it).
+        Raises RetryLater if the storage does not answer."""
         paths = (file.path for file in group.outputs)
         try:
             return next((path for path in paths if not table.io.new_input(path).exists()), None)
@@ -39,8 +39,8 @@ class Outputs:
             raise unreachable("storage", error) from error
 
     def note_sends(self, table: LoadedTable, lists: Collection[str]) -> None:
-        """Beside each of these write-ahead lists, before a commit is sent that names what is on
-        them. Raises RetryLater: then it may not be sent."""
+        """Write a note next to each of these write-ahead lists, before a commit is sent that names
+        their files. Raises RetryLater: then it may not be sent."""
         try:
             for path in lists:
                 removal.note_sent(table, path)
@@ -54,10 +54,10 @@ class Outputs:
         lost: Collection[int],
         marks: Marks | None = None,
     ) -> None:
-        """After its commit: the row map and the write-ahead list, which goes last. Where groups
-        were lost both stay, for the list names their outputs. A slice's marks stay until the next
-        one has its own, with the list: a pass that is given up leaves them to the sweep. `marks`:
-        of the slices before."""
+        """Remove the row map and the write-ahead list of a committed result, the list last. If
+        groups were lost both stay, because the list names their outputs. A slice's marks stay until
+        the next one has its own, with the list: those of an abandoned pass are left to the sweep.
+        `marks`: of the slices before."""
         done = result.slice
         noted = result.output_list if result.sends_noted else None
         own = [result.row_map, noted and removal.sent_path(noted), result.output_list]
@@ -77,8 +77,8 @@ class Outputs:
         refused: Sequence[WrittenMetadata],
         unknown: Sequence[WrittenMetadata] = (),
     ) -> list[WrittenMetadata]:
-        """Remove metadata files of refused commits that are in no retained snapshot. Commits of
-        which a copy may yet be applied are returned. `unknown`: of unknown outcome."""
+        """Remove metadata files of refused commits that are in no retained snapshot. Return the
+        commits of which a copy may yet be applied. `unknown`: of unknown outcome."""
         try:
             table = self._tables.load(name)
             removed = removal.remove_refused(table, refused, unknown)

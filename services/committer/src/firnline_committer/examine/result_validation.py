@@ -1,9 +1,8 @@
-"""Could a worker have said this of its files? Asked before a result's outputs are committed.
-
-Whoever can write into the results' topic may name any file there is. A file goes into a table only
-under a name that a run of this task gives, in the table's own locations, as the very file that its
-description is of, and once. A removal asks for the same names (`firnline_iceberg.removal.removal`).
-"""
+"""Checks whether a worker can have made a result, before its outputs are committed. A process that
+can write into the results' topic may name any file there is. A file goes into a table only under a
+name that a run of this task gives, in the table's own locations, as the very file that its
+description is of, and once. A removal requires the same names
+(`firnline_iceberg.removal.removal`)."""
 
 from __future__ import annotations
 
@@ -21,7 +20,7 @@ from firnline_iceberg.table.locations import Locations
 
 
 def first_flaw(at: Pinned, result: RewriteFinished) -> str | None:
-    """What a worker cannot have said; None = it may be as the result says."""
+    """Return the first claim in a result that no worker can have made; None if there is none."""
     return next(_flaws(at, result), None)
 
 
@@ -55,7 +54,7 @@ def _flaws(at: Pinned, result: RewriteFinished) -> Iterator[str]:
 
 
 def _flaws_of(file: OutputFile, run: Run | None, locations: Locations) -> Iterator[str]:
-    """Of its spec and partition `conflicts.partition_kept` knows more."""
+    """Check one output; `conflicts.partition_kept` checks its spec and partition."""
     name = file_name(file.path)
     if run is None or not run.names_content(name) or "-deletes." in name:
         yield f"{file.path} has not the name of an output"
@@ -86,7 +85,8 @@ _ANY_CASE = ("content", "file-format")
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Readers differ on which of two values counts."""
+    """Return the pairs as a dict. Raises ValueError on a duplicate key: readers differ on which of
+    two values counts."""
     found = dict(pairs)
     if len(found) != len(pairs):
         raise ValueError("a key stands there twice")

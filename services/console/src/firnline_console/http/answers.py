@@ -20,12 +20,12 @@ from firnline_console.views.tasks import Order, Outcome, Status, TaskView
 
 
 def id_text(number: int | None) -> str | None:
-    """A snapshot id as text."""
+    """Return a snapshot id as text."""
     return None if number is None else str(number)
 
 
 def holds_json(holds: FileTally) -> dict[str, int]:
-    """Counters, flat."""
+    """Return the counters in one flat object."""
     deletes = holds.equality_deletes + holds.position_deletes + holds.deletion_vectors
     return {
         "data_files": holds.data.files,
@@ -45,7 +45,7 @@ def holds_json(holds: FileTally) -> dict[str, int]:
 
 
 def table_json(view: TableView) -> dict[str, Any]:
-    """One row of the list of tables; counters are null until the planner has counted."""
+    """Return one row of the list of tables; counters are null until the planner has counted."""
     return {
         **place_json(view.table),
         "dropped": view.is_dropped,
@@ -90,12 +90,12 @@ def _summary_json(view: TableView) -> dict[str, Any]:
 
 
 def hold_json(hold: Hold | None) -> dict[str, Any] | None:
-    """What keeps all orders of a table back."""
+    """Return what delays all tasks of a table."""
     return None if hold is None else {**to_plain(hold), "words": label_of(hold.reason)}
 
 
 def task_json(view: TaskView, now_ms: int) -> dict[str, Any]:
-    """A task, its order and what became of it; `outcomes` is the whole history."""
+    """Return a task, its order and its outcome; `outcomes` is the whole history."""
     last = view.last
     return {
         "task_id": view.task_id,
@@ -118,7 +118,7 @@ TASK_STATUSES = ("running", "overdue", *(one for one in Status if one is not Sta
 
 
 def status_of(view: TaskView, now_ms: int) -> str:
-    """A task's status, an open one's by its deadline."""
+    """Return a task's status, an open one's by its deadline."""
     if view.status is not Status.ORDERED or view.order is None:
         return view.status.value
     return "overdue" if view.order.deadline_ms < now_ms else "running"
@@ -140,12 +140,12 @@ def _outcome_json(outcome: Outcome) -> dict[str, Any]:
 
 
 def event_json(event: Numbered) -> dict[str, Any]:
-    """An event with its number, the cursor for `after`."""
+    """Return an event with its number, the cursor for `after`."""
     return {"number": event.number, **to_plain(event.event)}
 
 
 def pause_json(view: PauseView) -> dict[str, Any]:
-    """A pause in force; `table` is empty for the fleet's."""
+    """Return a pause in force; `table` is empty for the fleet's."""
     return {
         "table": view.table,
         "catalog": view.catalog,
@@ -156,5 +156,5 @@ def pause_json(view: PauseView) -> dict[str, Any]:
 
 
 def dead_letter_json(view: DeadLetterView) -> dict[str, Any]:
-    """A dead letter."""
+    """Return a dead letter with the words for its reason."""
     return {**to_plain(view), "words": label_of(view.reason)}

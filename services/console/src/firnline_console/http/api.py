@@ -76,7 +76,7 @@ POLICY = (
 
 
 class Api:
-    """Handlers over a read model; `healthy` says whether the topics are still followed."""
+    """Handlers over a read model; `healthy` returns whether the topics are still followed."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class Api:
         self._page = files("firnline_console").joinpath("page.html").read_text()
 
     def application(self) -> web.Application:
-        """Routes, with Redis' absence turned into 503."""
+        """Return the application with all routes; 503 if Redis is away."""
         app = web.Application(middlewares=[errors_as_json])
         app.add_routes(
             [
@@ -200,7 +200,7 @@ class Api:
         return view
 
     async def _told(self, answer: dict[str, Any]) -> web.Response:
-        """Tables by the names that a person needs to tell them apart."""
+        """Return the answer as JSON; table names contain the catalog if there are several."""
         catalogs = await asyncio.to_thread(self._model.catalogs)
         return web.json_response(with_catalogs(answer, catalogs))
 
@@ -261,7 +261,7 @@ class Api:
 
 @web.middleware
 async def errors_as_json(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Errors as `{"error": ...}`; 503 where Redis is away."""
+    """Return errors as `{"error": ...}`; 503 if Redis is away."""
     try:
         return await handler(request)
     except RetryLater as error:
@@ -273,8 +273,8 @@ async def errors_as_json(request: web.Request, handler: Handler) -> web.StreamRe
 
 
 def route(path: str, handler: Handler, *parameters: Parameter) -> web.RouteDef:
-    """A route whose handler finds its parameters in `request[ASKED]`, each read and checked. No
-    handler reads the query itself: what is not declared here is refused."""
+    """Return a route whose handler finds its parameters in `request[ASKED]`, each read and checked.
+    Handlers do not read the query: a parameter that is not declared here is refused."""
     declared = {one.name: one for one in parameters}
 
     async def checked(request: web.Request) -> web.StreamResponse:
@@ -285,7 +285,8 @@ def route(path: str, handler: Handler, *parameters: Parameter) -> web.RouteDef:
 
 
 def after_of(request: web.Request) -> int | None:
-    """`?after=`, or where a broken stream says it stood; None for a position that is none."""
+    """Return the last event id of a broken stream (None if it is no valid position), else the
+    `after` parameter."""
     if text := request.headers.get("Last-Event-ID", ""):
         with suppress(BadParameter):
             return read_position(text)

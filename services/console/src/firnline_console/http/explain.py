@@ -1,4 +1,5 @@
-"""Why a table was, or was not, chosen: its settings, counters and decisions as JSON values."""
+"""Explanation why a table was, or was not, chosen: its settings, counters and decisions as JSON
+values."""
 
 from __future__ import annotations
 
@@ -35,8 +36,8 @@ def explained(
     now_ms: int,
     others: Sequence[TableName] = (),
 ) -> dict[str, Any]:
-    """The answer of /api/tables/{table}/explain; only `main` is maintained, so only it is here.
-    `others`: tables with the same uuid that may remove files."""
+    """Return the answer of /api/tables/{table}/explain. It contains only `main`, the only branch
+    that is maintained. `others`: tables with the same uuid that may remove files."""
     state = states.refs.get(view.summary.ref) if view.summary else None
     return {
         "table": table_json(view),
@@ -60,12 +61,12 @@ def explained(
 
 
 def keeps_files(state: TableState | None) -> bool:
-    """Nothing of a table is removed: `gc.enabled=false`."""
+    """Return whether no file of the table may be removed: `gc.enabled=false`."""
     return state is not None and state.expiry_reason == ExpiryReason.GC_DISABLED
 
 
 def shared_uuid(others: Sequence[TableName]) -> str:
-    """What threatens a table whose uuid others have, too, and what helps."""
+    """Return what threatens a table whose uuid other tables have, too, and the remedy."""
     named = ", ".join(one.full for one in others)
     return (
         f"{named} has the same uuid: a branch, or a table that was registered or restored twice. "
@@ -78,7 +79,7 @@ CALM = ("healthy", "accumulating", "fixed_point")  # reasons that mend themselve
 
 
 def verdict(view: TableView, state: TableState | None) -> str:
-    """One sentence about the whole table."""
+    """Return one sentence about the whole table."""
     if view.is_dropped:
         return "The table no longer exists."
     if state is None:
@@ -142,7 +143,7 @@ def _leading(state: TableState) -> str:
 
 
 def expiry_json(state: TableState | None) -> dict[str, Any]:
-    """The last decision about snapshot expiry."""
+    """Return the last decision about snapshot expiry."""
     reason = state.expiry_reason if state else ""
     plan = state.expiry_plan if state else None
     numbers = state.action_numbers.get(EXPIRE, {}) if state else {}
@@ -163,7 +164,7 @@ def _expiry_words(plan: ExpiryPlan | None, reason: str) -> str:
 
 
 def actions_json(state: TableState | None) -> dict[str, Any]:
-    """The last decision about each other action on the whole table."""
+    """Return the last decision about each other action on the whole table."""
     actions = state.actions if state else {}
     numbers = state.action_numbers if state else {}
     told = {
@@ -182,14 +183,14 @@ def actions_json(state: TableState | None) -> dict[str, Any]:
 
 
 def upgrade_words(left: int, state: TableState) -> str:
-    """How far a table is on its way to v3."""
+    """Return the progress of a table's upgrade to v3."""
     if not left:
         return "v3: no delete file of v2 is left"
     return f"v3: {left:,} of {counted(state.partition_count, 'partition')} hold delete files of v2"
 
 
 def planned(plan: ExpiryPlan) -> str:
-    """What was announced, when it begins, and how to stop it."""
+    """Return the announced expiry, when it begins, and how to stop it."""
     snapshots, files = counted(plan.snapshots, "snapshot"), counted(plan.files, "file")
     return (
         f"expiry of {snapshots} ({files}, about {in_bytes(plan.bytes)}) begins at "
@@ -202,7 +203,8 @@ PRICED = frozenset({*ORDERS, Reason.WAITING_FOR_BUDGET})
 
 
 def partition_words(part: PartitionState) -> str:
-    """The last decision in words; `reason` of a paused partition is that of its last failure."""
+    """Return the last decision in words; `reason` of a paused partition is that of its last
+    failure."""
     words = label_of(part.reason, part.numbers)
     if part.reason in PRICED and "rewrite_dollars" in part.numbers:
         price, spared = part.numbers["rewrite_dollars"], part.numbers["spared_dollars_a_day"]
@@ -214,7 +216,7 @@ def partition_words(part: PartitionState) -> str:
 
 
 def partition_json(part: PartitionState) -> dict[str, Any]:
-    """A partition: what it holds, and the last decision with its numbers."""
+    """Return a partition's files, and its last decision with the numbers."""
     return {
         "spec_id": part.scope.spec_id,
         "partition": part.scope.partition,

@@ -21,10 +21,8 @@ RETRY_MS = 2_000  # browsers come back after that
 
 
 async def stream(request: web.Request, model: ReadModel, after: int | None) -> web.StreamResponse:
-    """Send events until the client leaves; `id` is the event's number, to come back with.
-
-    A Redis that goes away ends the stream: clients come back by themselves.
-    """
+    """Send events until the client disconnects; `id` is the event's number, with which the client
+    resumes. If Redis is away, the stream ends and clients reconnect by themselves."""
     # Before the first events are read: what arrives between the two comes again, and is skipped.
     cursor = await asyncio.to_thread(model.cursor) if after is None else after
     found = await asyncio.to_thread(model.events, after, FIRST if after is None else BATCH)

@@ -1,5 +1,5 @@
-"""What a route's query may say. A parameter or a value that is not known is an error, never a
-filter that is left out: a script with a misspelt name would act on all tables."""
+"""Parameters of a route's query. An unknown parameter or value is an error, never a filter that is
+left out: a script with a misspelled name would act on all tables."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class Parameter(NamedTuple):
 
 
 class BadParameter(ValueError):
-    """What the query says wrongly, in words."""
+    """The error of a query parameter; its text says what is wrong."""
 
 
 def number_from(least: int, most: int) -> Callable[[str], int]:
-    """Read a whole number of that range, both included."""
+    """Return a reader of whole numbers of that range, both ends included."""
 
     def read(text: str) -> int:
         # The length first: int() refuses thousands of digits by itself.
@@ -36,7 +36,7 @@ def number_from(least: int, most: int) -> Callable[[str], int]:
 
 
 def one_of(values: Iterable[str]) -> Callable[[str], str]:
-    """Read one of a closed list."""
+    """Return a reader of the values of a closed list."""
     known = tuple(values)
 
     def read(text: str) -> str:
@@ -48,7 +48,7 @@ def one_of(values: Iterable[str]) -> Callable[[str], str]:
 
 
 def some_text(text: str) -> str:
-    """Read any text; of an empty one nobody knows what it should choose."""
+    """Read any text but an empty one: it does not say what to choose."""
     if not text:
         raise BadParameter("a text that is not empty; leave the parameter out to choose all")
     return text

@@ -54,7 +54,7 @@ class Folded:
 
 
 def touched(fact: Any) -> tuple[Key, ...]:
-    """The documents that a fact may change, known before any is read."""
+    """Return the keys of the documents that a fact may change, before any is read."""
     if isinstance(fact, OfGroup):
         return touched(fact.order)
     if isinstance(fact, TableState):
@@ -73,7 +73,7 @@ def touched(fact: Any) -> tuple[Key, ...]:
 
 
 def fold(old: Docs, facts: Sequence[Any]) -> Folded:
-    """Fold facts in their order; `old` holds every touched document that exists."""
+    """Fold facts in their order; `old` contains every touched document that exists."""
     folded = Folded(dict(old))
     for fact in facts:
         _fold_one(folded.docs, fact)
@@ -109,7 +109,7 @@ def _folded(docs: dict[Key, Any], key: Key, fact: Any) -> Doc | None:
 
 
 def totals_of(doc: Doc | None) -> Counter[str]:
-    """What a document adds to the fleet's totals."""
+    """Return what a document adds to the fleet's totals."""
     if isinstance(doc, TableView):
         return tables.totals_of(doc)
     if isinstance(doc, TaskView):
@@ -120,7 +120,7 @@ def totals_of(doc: Doc | None) -> Counter[str]:
 
 
 def totals_moved(old: Docs, new: Docs) -> Counter[str]:
-    """By how much a batch moves each total; may be negative."""
+    """Return by how much a batch changes each total; may be negative."""
     moved: Counter[str] = Counter()
     for key, doc in new.items():
         moved.update(totals_of(doc))
@@ -129,15 +129,15 @@ def totals_moved(old: Docs, new: Docs) -> Counter[str]:
 
 
 def catalogs_in(totals: Mapping[str, int]) -> list[str]:
-    """Paths of the catalogs that have tables, by the totals."""
+    """Return the paths of the catalogs that have tables, by the totals."""
     head = tables.IN_CATALOG
     found = (name.removeprefix(head) for name, n in totals.items() if n and name.startswith(head))
     return sorted(found)
 
 
 def sums_in(totals: Mapping[str, int]) -> dict[str, int]:
-    """The others, as far as they are not 0; one that no reader of JSON could hold is the highest
-    that each can."""
+    """Return the other totals that are not 0. One that is too high for readers of JSON becomes the
+    highest that all of them can read."""
     return {
         name: min(count, MAX_AMOUNT)
         for name, count in totals.items()

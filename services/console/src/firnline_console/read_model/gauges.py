@@ -27,14 +27,14 @@ TOTALS = {
 
 
 class Gauges:
-    """Sets them; `groups` are those that the fleet has."""
+    """The fleet's gauges; `groups` are the groups of the fleet."""
 
     def __init__(self, model: ReadModel, groups: Collection[str]) -> None:
         self._model = model
         self._groups = set(groups)
 
     def set(self, now_ms: int) -> None:
-        """Set them once. Raises RetryLater, ViewLost."""
+        """Set all gauges once. Raises RetryLater, ViewLost."""
         totals = self._model.totals(now_ms)
         for name, total in TOTALS.items():
             metrics.gauge(name, totals.get(total, 0))
@@ -48,7 +48,7 @@ class Gauges:
                 metrics.gauge("fleet_oldest_order_seconds", oldest_s, group=name, lane=lane)
 
     async def keep_set(self, now_ms: Callable[[], int]) -> None:
-        """Set them again and again; while Redis is away they stay as they were."""
+        """Set the gauges repeatedly; while Redis is away they keep their values."""
         while True:
             with suppress(RetryLater, ViewLost):
                 await asyncio.to_thread(self.set, now_ms())

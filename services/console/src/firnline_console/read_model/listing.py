@@ -12,7 +12,8 @@ from firnline_console.views.tables import TableView
 
 
 class TableRow(NamedTuple):
-    """What the list needs of a table to choose and to order; a console has one of each."""
+    """The values of a table by which the list filters and sorts. A console has one row for each
+    table."""
 
     key: str
     table: str  # dotted
@@ -33,7 +34,8 @@ SORTS = tuple(name for name in TableRow._fields if name != "key")
 
 
 class Query(NamedTuple):
-    """`sort`: one of SORTS, `-` before it for descending. `cursor`: of the page before."""
+    """A query of the list. `sort`: one of SORTS, `-` before it for descending. `cursor`: that of
+    the page before."""
 
     text: str = ""  # part of the dotted name, in any case; of the full one if it has a colon
     namespace: str = ""  # and those below it
@@ -55,11 +57,11 @@ class Page(NamedTuple):
 
 
 class BadQuery(ValueError):
-    """What the query says wrongly, in words."""
+    """The error of a query of the list; its text says what is wrong."""
 
 
 def row_of(view: TableView) -> TableRow:
-    """The row of a table that exists."""
+    """Return the row of a table that exists."""
     summary, place = view.summary, view.table.catalog_path
     commit = view.last_commit.at_ms if view.last_commit else view.last_change_ms
     if summary is None:
@@ -83,7 +85,7 @@ def row_of(view: TableView) -> TableRow:
 
 
 def page_of(rows: Iterable[TableRow], query: Query) -> Page:
-    """Raises BadQuery."""
+    """Return the page of the rows that match the query. Raises BadQuery."""
     by, is_descending = query.sort.removeprefix("-"), query.sort.startswith("-")
     if by not in SORTS:
         raise BadQuery(f"sort is one of {', '.join(SORTS)}, with - before it for descending")
@@ -113,7 +115,8 @@ def _matches(row: TableRow, query: Query) -> bool:
 
 
 def _start(keys: list[tuple[Any, str]], cursor: str, is_descending: bool) -> int:
-    """By value, not by number: tables that come or go meanwhile move no other off a page."""
+    """Return the index of the page's first key, found by value, not by number: tables that are
+    added or dropped meanwhile move no other off a page. Raises BadQuery."""
     if not cursor:
         return 0
     try:

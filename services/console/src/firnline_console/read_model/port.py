@@ -1,8 +1,5 @@
-"""The read model as a port: what the fold loop writes and the API reads.
-
-Two stores keep it: Redis, and the twin in memory; tests/contract/test_readmodel.py holds both.
-Every method may block for a network round trip and raises RetryLater when the store is away.
-"""
+"""The read model as a port: what the fold loop writes and the API reads. Every method may block for
+a network round trip and raises RetryLater if the store is away."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ from firnline_console.views.tasks import TaskView
 
 
 class Limits(Value):
-    """How many of each list are kept; the oldest go first."""
+    """The maximum length of each list; the oldest entries are removed first."""
 
     events: int = 2_000
     tasks: int = 5_000
@@ -49,76 +46,72 @@ class ViewLost(Exception):
 
 
 class ReadModel(Protocol):
-    """See the module."""
+    """The port to the read model; see the module."""
 
     def built(self) -> Built | None:
-        """The generation in force; None where the store is empty."""
+        """Return the generation in force; None if the store is empty."""
 
     def begin(self, built: Built, replace: bool) -> Built:
-        """Clear everything and put a generation in force; returns the one in force.
-
-        Without `replace` a generation that is already there stays.
-        """
+        """Clear everything and put a generation in force; return the one in force. Without
+        `replace` a generation that is already there stays."""
 
     def apply(self, generation: str, facts: Sequence[Any]) -> None:
-        """Fold domain records in, all or none. A record applied twice changes nothing.
-
-        Raises ViewLost where `generation` is not in force.
-        """
+        """Fold domain records in, all or none. A record applied twice changes nothing. Raises
+        ViewLost if `generation` is not in force."""
 
     def totals(self, now_ms: int) -> dict[str, int]:
-        """Sums over the fleet, plus `tasks_running` and `tasks_overdue` at this moment."""
+        """Return the sums over the fleet, plus `tasks_running` and `tasks_overdue` at this
+        moment."""
 
     def tables(self, query: Query) -> tuple[Page, list[TableView]]:
-        """A page of the tables that exist, and their documents. Raises BadQuery."""
+        """Return a page of the tables that exist, and their documents. Raises BadQuery."""
 
     def catalogs(self) -> list[str]:
-        """Paths of the catalogs that have tables, in order."""
+        """Return the paths of the catalogs that have tables, in order."""
 
     def table(self, name: str) -> TableView | None:
-        """By key, full or dotted name; of several with that name the one that exists, else the
-        last. Raises AmbiguousName."""
+        """Find a table by key, full name or dotted name. If several have that name, return the one
+        that exists, else the last one. Raises AmbiguousName."""
 
     def with_uuid(self, uuid: str) -> list[TableView]:
-        """The tables that exist with that uuid, in the order of their keys: one, or one of each
-        catalog and prefix that shares it."""
+        """Return the tables that exist with that uuid, in the order of their keys: one, or one of
+        each catalog and prefix that shares it."""
 
     def states(self, key: str) -> TableStates:
-        """Partitions and settings of a table, per ref."""
+        """Return the partitions and settings of a table, per ref."""
 
     def task(self, task_id: str) -> TaskView | None:
-        """One task."""
+        """Return the task with that id; None if it is not kept."""
 
     def open_tasks(self, limit: int) -> list[TaskView]:
-        """Tasks without an outcome, the next deadline first."""
+        """Return the tasks without an outcome, the next deadline first."""
 
     def tasks(self, limit: int, table_key: str | None = None) -> list[TaskView]:
-        """The newest tasks, of all tables or of one."""
+        """Return the newest tasks, of all tables or of one."""
 
     def cursor(self) -> int:
-        """The number of the last event that arrived; what `events(after)` goes on from."""
+        """Return the number of the last event that arrived, from which `ReadModel.events`
+        continues."""
 
     def events(self, after: int | None, limit: int) -> list[Numbered]:
-        """Events that arrived after a cursor, in order of arrival.
-
-        Without a cursor the newest by time, in order of time.
-        """
+        """Return the events that arrived after a cursor, in order of arrival. Without a cursor
+        return the newest by time, in order of time."""
 
     def kept_since_ms(self, kind: Literal["events", "tasks"]) -> int | None:
-        """The time of the oldest event, or of the oldest change of a task, that is kept; None where
-        none is. Nothing is known of what was before."""
+        """Return the time of the oldest event, or of the oldest change of a task, that is kept;
+        None if none is kept. Anything older is unknown."""
 
     def letters(self, limit: int) -> list[DeadLetterView]:
-        """The newest dead letters."""
+        """Return the newest dead letters."""
 
     def advice(self, limit: int) -> list[AdviceView]:
-        """Tables with advice that holds now, those with most of it first."""
+        """Return the tables with advice in force, those with most of it first."""
 
     def advice_of(self, key: str) -> AdviceView | None:
-        """What holds now for one table; None where it never had advice."""
+        """Return the advice in force for one table; None if it never had advice."""
 
     def pauses(self) -> list[PauseView]:
-        """Pauses in force, the fleet's first."""
+        """Return the pauses in force, the fleet's first."""
 
 
 class AmbiguousName(Exception):
@@ -126,8 +119,8 @@ class AmbiguousName(Exception):
 
 
 def chosen(views: Sequence[TableView], name: str) -> TableView | None:
-    """Of several tables with one name: the one that exists, else the one last heard of. `name` may
-    say which catalog is meant. Raises AmbiguousName."""
+    """Return the table that exists among several with one name, else the one with the newest
+    accepted call. `name` may contain its catalog. Raises AmbiguousName."""
     path, _ = split_name(name)
     among = [one for one in views if path in ("", one.table.catalog_path) or one.dotted == name]
     there = {one.table.full for one in among if not one.is_dropped}
@@ -137,5 +130,5 @@ def chosen(views: Sequence[TableView], name: str) -> TableView | None:
 
 
 def dotted_names(name: str) -> tuple[str, ...]:
-    """The dotted names that a person may mean: a name may have a colon in it."""
+    """Return the dotted names that a name may mean: a dotted name may contain a colon."""
     return tuple(dict.fromkeys((name, split_name(name)[1])))

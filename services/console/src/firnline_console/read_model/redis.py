@@ -43,7 +43,8 @@ REST_S = 1.0
 
 
 class RedisReadModel:
-    """See `firnline_console.read_model.port.ReadModel`. The client must decode responses."""
+    """The `firnline_console.read_model.port.ReadModel` in Redis. The client must decode
+    responses."""
 
     def __init__(
         self, client: redis.Redis, keys: Keys | None = None, limits: Limits | None = None
@@ -59,9 +60,9 @@ class RedisReadModel:
 
     @contextmanager
     def _reachable(self) -> Iterator[None]:
-        """Raises RetryLater where Redis is away. Within REST_S after a failure nobody asks: calls
-        that wait for a frozen Redis would keep all others, and the page, waiting too. Raises
-        ValueError where Redis does not take a value: the next try would fail as well."""
+        """Raise RetryLater if Redis is away. For REST_S after a failure no call is sent: calls that
+        wait for a frozen Redis would delay all others, and the page, too. Raises ValueError if
+        Redis does not accept a value: the next try would fail as well."""
         until, why = self._away
         if time.monotonic() < until:
             raise RetryLater(why)
@@ -75,13 +76,10 @@ class RedisReadModel:
             raise RetryLater(why) from error
 
     def built(self) -> Built | None:
-        """See `ReadModel.built`."""
         with self._reachable():
             return _built(self._client.hgetall(self._keys["built"]))
 
     def begin(self, built: Built, replace: bool) -> Built:
-        """See `ReadModel.begin`."""
-
         def change(pipe: Pipeline) -> Built:
             there = _built(pipe.hgetall(self._keys["built"]))
             number = int(pipe.get(self._keys["seq"]) or 0)
@@ -99,7 +97,6 @@ class RedisReadModel:
             return self._transaction(change)
 
     def apply(self, generation: str, facts: Sequence[Any]) -> None:
-        """See `ReadModel.apply`."""
         keys = sorted({key for fact in facts for key in touched(fact)})
 
         def change(pipe: Pipeline) -> None:
@@ -149,7 +146,6 @@ class RedisReadModel:
         return old
 
     def totals(self, now_ms: int) -> dict[str, int]:
-        """See `ReadModel.totals`."""
         with self._reachable(), self._client.pipeline() as pipe:
             pipe.hgetall(self._keys["totals"])
             pipe.zcount(self._keys["open-tasks"], now_ms, "+inf")
@@ -158,7 +154,6 @@ class RedisReadModel:
         return {**sums_in(_totals(totals)), "tasks_running": running, "tasks_overdue": late}
 
     def tables(self, query: Query) -> tuple[Page, list[TableView]]:
-        """See `ReadModel.tables`."""
         with self._reachable(), self._rows_lock:
             self._read_changes()
             page = page_of(self._rows.values(), query)
@@ -166,8 +161,8 @@ class RedisReadModel:
             return page, self._docs("table", page.keys)
 
     def _read_changes(self) -> None:
-        """Bring the rows up to date by the tables that have changed since: 10,000 tables are
-        decoded once, and a page costs its own documents."""
+        """Update the rows of the tables that have changed since: 10,000 tables are decoded once,
+        and a page costs only its own documents."""
         with self._client.pipeline() as pipe:
             pipe.hgetall(self._keys["built"])
             pipe.zrangebyscore(
@@ -189,7 +184,6 @@ class RedisReadModel:
             self._rows_version = int(chunk[-1][1])
 
     def table(self, name: str) -> TableView | None:
-        """See `ReadModel.table`."""
         with self._reachable():
             by_key: list[TableView] = self._docs("table", [name])
             if by_key:
@@ -198,7 +192,6 @@ class RedisReadModel:
             return chosen(self._docs("table", keys), name)
 
     def with_uuid(self, uuid: str) -> list[TableView]:
-        """See `ReadModel.with_uuid`."""
         with self._reachable(), self._rows_lock:
             self._read_changes()
             keys = sorted(key for key in self._rows if key.startswith(uuid))
@@ -212,30 +205,25 @@ class RedisReadModel:
         return [member.partition(NUL)[2] for member in cast("list[str]", members)]
 
     def catalogs(self) -> list[str]:
-        """See `ReadModel.catalogs`."""
         with self._reachable():
             return catalogs_in(_totals(self._client.hgetall(self._keys["totals"])))
 
     def states(self, key: str) -> TableStates:
-        """See `ReadModel.states`."""
         with self._reachable():
             found = self._docs("state", [key])
         return found[0] if found else TableStates()
 
     def task(self, task_id: str) -> TaskView | None:
-        """See `ReadModel.task`."""
         with self._reachable():
             found = self._docs("task", [task_id])
         return found[0] if found else None
 
     def open_tasks(self, limit: int) -> list[TaskView]:
-        """See `ReadModel.open_tasks`."""
         with self._reachable():
             ids = self._client.zrange(self._keys["open-tasks"], 0, limit - 1)
             return self._docs("task", cast("list[str]", ids))
 
     def tasks(self, limit: int, table_key: str | None = None) -> list[TaskView]:
-        """See `ReadModel.tasks`."""
         with self._reachable():
             if table_key is None:
                 ids = self._client.zrange(self._keys["tasks"], 0, limit - 1, desc=True)
@@ -248,12 +236,10 @@ class RedisReadModel:
             return self._docs("task", found)
 
     def cursor(self) -> int:
-        """See `ReadModel.cursor`."""
         with self._reachable():
             return int(cast("str | None", self._client.get(self._keys["seq"])) or 0)
 
     def events(self, after: int | None, limit: int) -> list[Numbered]:
-        """See `ReadModel.events`."""
         with self._reachable():
             if after is None:
                 ids = self._client.zrange(self._keys["events"], -limit, -1)
@@ -276,25 +262,21 @@ class RedisReadModel:
         ]
 
     def kept_since_ms(self, kind: Literal["events", "tasks"]) -> int | None:
-        """See `ReadModel.kept_since_ms`."""
         with self._reachable():
             oldest = self._client.zrange(self._keys[kind], 0, 0, withscores=True)
             return next((int(score) for _, score in cast("list[Any]", oldest)), None)
 
     def letters(self, limit: int) -> list[DeadLetterView]:
-        """See `ReadModel.letters`."""
         with self._reachable():
             places = self._client.zrange(self._keys["letters"], 0, limit - 1, desc=True)
             return self._docs("letter", cast("list[str]", places))
 
     def advice(self, limit: int) -> list[AdviceView]:
-        """See `ReadModel.advice`."""
         with self._reachable():
             keys = self._client.zrange(self._keys["advised"], 0, limit - 1, desc=True)
             return most_advised(self._advice(cast("list[str]", keys)), limit)
 
     def advice_of(self, key: str) -> AdviceView | None:
-        """See `ReadModel.advice_of`."""
         with self._reachable():
             return next(iter(self._advice([key])), None)
 
@@ -303,7 +285,6 @@ class RedisReadModel:
         return [in_force(doc, tables.get(doc.key)) for doc in self._docs("advice", keys)]
 
     def pauses(self) -> list[PauseView]:
-        """See `ReadModel.pauses`."""
         with self._reachable():
             texts = cast("list[str]", self._client.hvals(self._keys["pause-docs"]))
             return active_pauses([msgspec.json.decode(text, type=PauseView) for text in texts])
@@ -317,8 +298,9 @@ class RedisReadModel:
 
 
 def _refuses_value(error: redis.RedisError) -> bool:
-    """Whether Redis answers that a command cannot be carried out with these arguments (`ERR`, which
-    the client leaves out), and not how Redis itself is: `MISCONF`, `NOREPLICAS`, out of memory."""
+    """Return whether Redis answers that a command cannot be carried out with these arguments
+    (`ERR`, which the client leaves out). Return False for errors of Redis itself: `MISCONF`,
+    `NOREPLICAS`, out of memory."""
     first = str(error).rpartition("caused error: ")[2].split(" ", 1)[0]
     return type(error) is redis.ResponseError and not first.isupper()
 

@@ -1,4 +1,4 @@
-"""Every Redis key of the read model. One place writes them: `redis_model`."""
+"""Every Redis key of the read model, written by `RedisReadModel` and its `Writer` only."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ class Keys:
         return self.prefix + name
 
     def all(self) -> list[str]:
-        """All of them, to clear the view. `seq` stays: cursors into the events never go back."""
+        """Return the keys to delete when the view is cleared. `seq` stays: cursors into the events
+        never go back."""
         return [self.prefix + name for name in NAMES if name != "seq"]
 
 

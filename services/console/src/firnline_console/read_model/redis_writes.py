@@ -1,4 +1,4 @@
-"""What a folded batch writes to Redis, inside the transaction of `redis_model`."""
+"""Writes of a folded batch to Redis, inside the transaction of `RedisReadModel`."""
 
 from __future__ import annotations
 
@@ -87,9 +87,9 @@ class Writer:
         self._limits = limits
 
     def write(self, old: Docs, new: Folded, totals: Mapping[str, int]) -> None:
-        """Everything that differs between `old` and `new`; `totals`: those that moved, as they are
-        now. Redis does not add them up: a sum above its 64 bits would fail after the rest of the
-        batch was written."""
+        """Write everything that differs between `old` and `new`. `totals`: the totals that changed,
+        with their new values. Redis does not add them up: a sum above its 64 bits would fail after
+        the rest of the batch was written."""
         if totals:
             sums: dict[Any, Any] = {name: str(total) for name, total in totals.items()}
             self._pipe.hset(self._keys["totals"], mapping=sums)
@@ -158,12 +158,12 @@ class Writer:
 
 
 def _name_of(table: TableView | None) -> str:
-    """Member of `names`: found by the dotted name, unique by the key."""
+    """Return the member of `names`: found by the dotted name, unique by the key."""
     return table.dotted + NUL + table.key if table else ""
 
 
 def _place_of(task: TaskView | None) -> str:
-    """Member of `table-tasks`: a table's tasks stand together, in order of time."""
+    """Return the member of `table-tasks`, which orders a table's tasks by time."""
     if task is None:
         return ""
     return NUL.join((task.table.key, f"{task.changed_at_ms:016x}", task.task_id))

@@ -1,4 +1,4 @@
-"""Numbers as people read them."""
+"""Numbers as readable text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ STEP = 1000
 
 
 def in_bytes(count: float) -> str:
-    """`1.2 MB`, decimal units."""
+    """Return the size in decimal units: `1.2 MB`."""
     amount, unit = float(count), 0
     while abs(amount) >= STEP and unit < len(UNITS) - 1:
         amount /= STEP
@@ -21,12 +21,12 @@ def in_bytes(count: float) -> str:
 
 
 def counted(count: int, noun: str) -> str:
-    """`1 file`, `12,000 files`."""
+    """Return the count with its noun: `1 file`, `12,000 files`."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def in_time(seconds: float) -> str:
-    """`45 s`, `3 min`, `2 h`, `4 d`."""
+    """Return the duration in one unit: `45 s`, `3 min`, `2 h`, `4 d`."""
     for limit, size, unit in ((90, 1, "s"), (5400, 60, "min"), (172_800, 3600, "h")):
         if abs(seconds) < limit:
             return f"{seconds / size:.0f} {unit}"
@@ -34,10 +34,10 @@ def in_time(seconds: float) -> str:
 
 
 def scope_label(scope: Scope | None) -> str:
-    """A partition as text; a task may have none."""
+    """Return a partition as text; a task may have none."""
     return scope.label if scope else "whole table"
 
 
 def finite(numbers: Mapping[str, float]) -> dict[str, float]:
-    """Without infinities and NaN, which JSON does not know."""
+    """Return the numbers without infinities and NaN, which JSON does not support."""
     return {name: number for name, number in numbers.items() if math.isfinite(number)}

@@ -1,4 +1,4 @@
-"""Reason codes as people read them. A code that is not listed here is shown as it is."""
+"""Reason codes as readable text. A code that is not listed here is shown as it is."""
 
 from __future__ import annotations
 
@@ -112,10 +112,8 @@ WORDS: dict[str, str] = {**ENDS, **{code.value: code.words for code in CODES}}
 
 
 def label_of(code: str, numbers: Mapping[str, float] | None = None) -> str:
-    """A phrase for a known code with its numbers, else the code itself.
-
-    Without the numbers that a phrase needs, the code is all that can be said.
-    """
+    """Return a phrase for a known code with its numbers, else the code itself. If a number that the
+    phrase needs is missing, return only the code."""
     if code == "accumulating" and numbers and (text := _accumulating(numbers)):
         return text
     phrase = WORDS.get(code, code)
@@ -131,12 +129,13 @@ def label_of(code: str, numbers: Mapping[str, float] | None = None) -> str:
 
 
 def _reaches(numbers: Mapping[str, float]) -> bool:
-    """Whether a delete reaches a file; of a table without deletes the extent says nothing."""
+    """Return whether a delete applies to a file; for a table without deletes the extent has no
+    meaning."""
     return any(numbers.get(kind) for kind in DELETES)
 
 
 def priced(numbers: Mapping[str, float]) -> str:
-    """What an order on a whole table costs, and what it spares; '' where nobody has weighed it."""
+    """Return the cost and the savings of a task on a whole table; '' if they were not estimated."""
     if "price_cpu_s" not in numbers:
         return ""
     costs = (
@@ -155,13 +154,13 @@ def priced(numbers: Mapping[str, float]) -> str:
 
 
 def _pace(numbers: Mapping[str, float]) -> str:
-    """What earlier orders have shown of it here."""
+    """Return the cost factor that the table's earlier results have shown; '' if it is 1."""
     pace = numbers.get(PACE, 1.0)
     return "" if pace == 1 else f" ({pace:.2g} times the benchmark, by earlier results)"
 
 
 def extent_of(numbers: Mapping[str, float]) -> str:
-    """How much an order rewrites, by the names that peers have for it."""
+    """Return how much a task rewrites, with the usual terms: full, minor, major."""
     ratio = numbers["min_dead_ratio"]
     if ratio <= 0:
         return "full: every file with deleted rows is rewritten"
@@ -171,7 +170,7 @@ def extent_of(numbers: Mapping[str, float]) -> str:
 
 
 def _shown(value: float) -> str:
-    """A share and a few seconds keep their fraction."""
+    """Return a number as text; a share and a few seconds keep their fraction."""
     return f"{value:,.0f}" if value == int(value) or value >= 10 else f"{value:.2g}"
 
 
@@ -186,8 +185,8 @@ LEAST = {"global_deletes": "min_equality_deletes"}  # the others' are named as t
 
 
 def _accumulating(numbers: Mapping[str, float]) -> str:
-    """Counted against a threshold is only what came since the last rewrite: the rest it has left
-    as it is, and another would."""
+    """Return the files that count towards a threshold: only those added since the last rewrite. It
+    left the rest as it was, and another rewrite would, too."""
     parts = [_counted(kind, noun, numbers) for kind, noun in KINDS.items() if numbers.get(kind)]
     return f"not enough yet ({', '.join(parts)})" if parts else ""
 

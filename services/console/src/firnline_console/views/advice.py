@@ -23,18 +23,18 @@ class AdviceView(Value):
 
     @property
     def key(self) -> str:
-        """Of the table."""
+        """Return the table's key."""
         return self.table.key
 
     @property
     def holding(self) -> tuple[TableAdvice, ...]:
-        """What holds, the oldest first."""
+        """Return the advice that is not withdrawn, the oldest first."""
         found = (one for one in self.words.values() if not one.withdrawn)
         return tuple(sorted(found, key=lambda one: (one.since_ms, one.rule)))
 
 
 def fold_advice(old: AdviceView | None, fact: TableAdvice) -> AdviceView:
-    """The later record counts; of two at one moment, the withdrawal."""
+    """Keep the later record; at the same time, the withdrawal."""
     known = old or AdviceView(fact.table)
     before = known.words.get(fact.rule)
     if before is not None and _age(before) > _age(fact):
@@ -48,8 +48,8 @@ def _age(advice: TableAdvice) -> tuple[int, bool]:
 
 
 def in_force(view: AdviceView, table: TableView | None) -> AdviceView:
-    """Only what the planner's newest state lists: a planner that has lost its state withdraws
-    nothing."""
+    """Keep only the advice that the planner's newest state lists, or that is newer than it: a
+    planner that has lost its state withdraws nothing."""
     summary = table.summary if table else None
     if table is None or summary is None or table.is_dropped:
         return replace(view, words={})
@@ -62,13 +62,13 @@ def in_force(view: AdviceView, table: TableView | None) -> AdviceView:
 
 
 def most_advised(views: Sequence[AdviceView], limit: int) -> list[AdviceView]:
-    """Tables with most advice first."""
+    """Return the tables with most advice first."""
     some = [one for one in views if one.words]
     return sorted(some, key=lambda one: (len(one.words), one.key), reverse=True)[:limit]
 
 
 def advice_json(advice: TableAdvice) -> dict[str, Any]:
-    """One piece of advice."""
+    """Return one piece of advice."""
     return {
         **place_json(advice.table),
         "rule": advice.rule,

@@ -1,4 +1,4 @@
-"""How many workers the orders that wait deserve: none where none does. Pure."""
+"""Number of workers that the waiting tasks need; 0 if no task waits. Pure."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ MAX_FACTOR = 4.0  # times as many, where orders wait longer than was predicted
 
 
 class Waiting(Value):
-    """An order without an outcome, and the CPU seconds that it was predicted to take. `begun`: a
-    worker has been at it for more than a minute, so nobody else is wanted for its age."""
+    """A task without an outcome, and the CPU seconds that were predicted for it. `begun`: a worker
+    has run it for more than a minute, so its age requires no further worker."""
 
     lane: Lane
     cpu_s: float
@@ -22,7 +22,8 @@ class Waiting(Value):
 
 
 class WorkerCapacity(Value):
-    """One worker's cores, how soon orders are to be done, and the most workers of a lane."""
+    """The cores of one worker, the time in which tasks must be done, and the maximum number of
+    workers of a lane."""
 
     cores: float = 2.0
     drain_s: float = 60.0
@@ -30,8 +31,8 @@ class WorkerCapacity(Value):
 
 
 class WorkerDemand(Value):
-    """What a lane asks for, and the numbers that it was worked out from. `oldest_s`: of those that
-    no worker has been at for a minute."""
+    """The number of workers that a lane needs, and the numbers from which it was computed.
+    `oldest_s`: age of the oldest task that no worker has run for a minute."""
 
     wanted: int
     orders: int
@@ -49,9 +50,9 @@ def demand_by_lane(
 
 
 def _demand(orders: Collection[Waiting], capacity: WorkerCapacity, now_ms: int) -> WorkerDemand:
-    """As many as do all the work within `drain_s`. Where the oldest that waits has done so for
-    longer, predictions are too low or workers are stuck: more, by as much. Never more than
-    orders."""
+    """Return as many workers as do all the work within `drain_s`. If the oldest waiting task has
+    waited longer, predictions are too low or workers are stuck: return more, by the same factor.
+    Never more workers than tasks."""
     if not orders:
         return WorkerDemand(0, 0, 0.0, 0.0)
     cpu_s = sum(order.cpu_s for order in orders)

@@ -1,5 +1,5 @@
-"""Where a table is, as answers say it. A catalog is part of a table's name only where a person has
-to tell several apart."""
+"""The place of a table in answers. A catalog is part of a table's name only if there are several
+catalogs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from firnline_domain.identity import TableName
 
 
 def place_json(table: TableName) -> dict[str, Any]:
-    """Which table an answer is about: its name for people, and all that there is of it."""
+    """Return the table that an answer is about: its display name and its full identity."""
     return {
         "table": table.dotted,
         "catalog": table.catalog_path,
@@ -21,8 +21,8 @@ def place_json(table: TableName) -> dict[str, Any]:
 
 
 def with_catalogs(answer: Any, catalogs: Collection[str]) -> Any:
-    """The answer, whatever is in it, with `lake:` before each table's name where there are
-    several."""
+    """Return the answer with `lake:` before each table's name, at any depth, if there are several
+    catalogs."""
     if len(catalogs) < 2:
         return answer
     if isinstance(answer, list):

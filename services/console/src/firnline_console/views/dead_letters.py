@@ -1,4 +1,4 @@
-"""Dead letters: records that nobody could use, as a person sees them."""
+"""Dead letters: records that no service could process, as the console shows them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ GROUP = "firnline-console-"  # and the view's generation: the console's consumer
 
 
 class DeadLetterView(Value):
-    """A dead letter; `place` (where the bad record stands) and the service that gave up name it."""
+    """A dead letter, identified by `place` (the position of the rejected record) and the service
+    that rejected it."""
 
     place: str
     topic: str
@@ -26,7 +27,7 @@ class DeadLetterView(Value):
 
 
 def letter_key(fact: DeadLettered) -> str:
-    """The same record rejected by two services is two letters."""
+    """Return the key of a dead letter: a record that two services reject is two letters."""
     # Several tables may fail at one tick, which is no record.
     key = (fact.key or b"").decode(errors="replace")
     offset = fact.offset if fact.offset >= 0 else f"unsent-{fact.at_ms}-{key}"
@@ -34,12 +35,13 @@ def letter_key(fact: DeadLettered) -> str:
 
 
 def service_of(fact: DeadLettered) -> str:
-    """Who gave up. Every rebuild of ours rejects the same records again under a new group."""
+    """Return the service that rejected the record. Every rebuild of the console rejects the same
+    records again under a new group."""
     return "console" if fact.service.startswith(GROUP) else fact.service
 
 
 def fold_dead_letter(old: DeadLetterView | None, fact: DeadLettered) -> DeadLetterView:
-    """What is kept of it: when it was rejected first. The whole record stays on its topic."""
+    """Keep the first rejection of a record. The whole record stays on its topic."""
     if old is not None and old.at_ms <= fact.at_ms:
         return old
     value = fact.value or b""

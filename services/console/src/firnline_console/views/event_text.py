@@ -61,7 +61,7 @@ class EventView(Value):
 
 
 def event_of(fact: Any) -> EventView | None:
-    """A fact as an event, by its class or the one above; None where it says nothing new."""
+    """Return a fact as an event, by its class or the one above; None if it adds nothing new."""
     maker = next((MAKERS[kind] for kind in type(fact).__mro__ if kind in MAKERS), None)
     return maker(fact) if maker else None
 
@@ -126,7 +126,7 @@ def _snapshot_text(snapshot: SnapshotAdded) -> str:
 
 
 def _counters(fact: FilesChanged) -> EventView | None:
-    """Recounts alone: an ordinary delta is in its commit's own event."""
+    """Return an event for recounts only: an ordinary delta is in its commit's own event."""
     if fact.kind is not ChangeKind.ABSOLUTE or fact.chunk:
         return None
     text = f"statistics of {fact.ref} read from the table"
@@ -153,7 +153,7 @@ def _ordered(fact: RewriteFiles | TableOrder, text: str) -> EventView:
 
 
 def _running(fact: TaskRunning) -> EventView:
-    """One line for an attempt, though it is said every minute."""
+    """Return one event for an attempt, although its heartbeat arrives every minute."""
     text = f"{scope_label(fact.scope)}: running for more than one minute on {fact.worker}"
     fact_id = f"running:{fact.task_id}:{fact.attempt}"
     return _event(fact_id, fact.started_at_ms, "running", fact.table, text, fact.task_id)
@@ -291,7 +291,7 @@ def _resumed(fact: ResumeMaintenance) -> EventView:
 
 
 def _pause_changed(fact: PauseMaintenance | ResumeMaintenance, text: str) -> EventView:
-    """The fleet's is in every partition, and is one event."""
+    """Return one event, although the fleet's pause is in every partition."""
     key = fact.table.key if fact.table else ""
     fact_id = f"switch:{key}:{type(fact).__name__}:{fact.requested_at_ms}"
     if fact.table is not None:

@@ -1,4 +1,4 @@
-"""Pauses that people have ordered, as the console shows them."""
+"""Pauses that operators have ordered, as the console shows them."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class PauseView(Value):
 
 
 def pause_key(fact: PauseMaintenance | ResumeMaintenance) -> str:
-    """Which pause it is about: a table's, or the fleet's."""
+    """Return the key of the pause: the table's, or the fleet's."""
     return fact.table.key if fact.table else FLEET
 
 
 def fold_pause(old: PauseView | None, fact: PauseMaintenance | ResumeMaintenance) -> PauseView:
-    """The later order counts, whatever arrives first; of two at one moment, the pause."""
+    """Keep the later order, whichever arrives first; at the same time, the pause."""
     paused = isinstance(fact, PauseMaintenance)
     new = PauseView(
         place=pause_key(fact),
@@ -41,5 +41,5 @@ def fold_pause(old: PauseView | None, fact: PauseMaintenance | ResumeMaintenance
 
 
 def active_pauses(pauses: list[PauseView]) -> list[PauseView]:
-    """Those in force: the fleet's first, then by table."""
+    """Return the pauses in force: the fleet's first, then by table."""
     return sorted((one for one in pauses if one.paused), key=lambda one: (one.table, one.catalog))

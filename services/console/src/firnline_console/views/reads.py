@@ -1,4 +1,4 @@
-"""How often a table is read, as its debt is weighed, and who says so: as JSON values."""
+"""Read rate of a table, as its debt is weighed, and the source of the rate, as JSON values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ASSUMED = "firnline.reads-per-hour"
 
 
 def reads_json(state: TableState | None) -> dict[str, Any] | None:
-    """None before the planner has counted the table."""
+    """Return the read rate and its source; None before the planner has counted the table."""
     if state is None:
         return None
     reads = state.reads

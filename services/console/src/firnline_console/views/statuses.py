@@ -1,4 +1,4 @@
-"""What goes on in a table, as one code to filter by and a few words to read."""
+"""Status of a table: a code to filter by, and a few words to read."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ KINDS = {
 
 
 class TableStatus(Value):
-    """`code` is stable, `text` is for people."""
+    """The status of a table: a stable `code`, and a readable `text`."""
 
     code: str
     text: str
@@ -45,7 +45,7 @@ NOT_COUNTED = TableStatus("not_counted", "not counted yet")
 
 
 def status_of(state: TableState) -> TableStatus:
-    """Of the newest state, the most urgent first."""
+    """Return the most urgent status of the newest state."""
     hold = state.hold.reason if state.hold else ""
     if hold == HoldReason.FAILING:
         return TableStatus("stuck", "planner error")
@@ -70,7 +70,7 @@ def status_of(state: TableState) -> TableStatus:
 
 
 def _waiting(state: TableState) -> str:
-    """How far the partition has come that is nearest to its threshold."""
+    """Return the progress of the partition that is nearest to its threshold."""
     found = [near for part in state.partitions if (near := _nearest(part))]
     if found:
         _, files, threshold = max(found)
@@ -80,7 +80,7 @@ def _waiting(state: TableState) -> str:
 
 
 def _nearest(part: PartitionState) -> tuple[float, float, float] | None:
-    """(Share, files, threshold) of the kind of file that is nearest to its own."""
+    """Return (share, files, threshold) of the kind of file that is nearest to its threshold."""
     if part.reason != Reason.ACCUMULATING:
         return None
     numbers, found = part.numbers, []

@@ -1,4 +1,4 @@
-"""The settings that hold for a table, and who says so, as JSON values."""
+"""The settings that hold for a table, and their sources, as JSON values."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ NOT_SET = "not set"
 
 
 def settings_json(state: TableState | None) -> list[dict[str, str]]:
-    """Every setting, as the planner last published it; before, as it would hold without a fleet's
-    defaults."""
+    """Return every setting, as the planner last published it; before, as it would be without a
+    fleet's defaults."""
     defaults = effective({})
     published = effective(state.settings) if state else {}
     if state is not None and state.in_force is not None:
@@ -32,7 +32,7 @@ def _setting_json(setting: SettingInForce, default: SettingInForce | None) -> di
 
 
 def source_words(setting: SettingInForce) -> str:
-    """Where it comes from, and what is wrong with it, in one phrase."""
+    """Return the source of a setting, and what is wrong with it, in one phrase."""
     where = {
         Origin.TABLE: "table property",
         Origin.NAMESPACE: "namespace property",

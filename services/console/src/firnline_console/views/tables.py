@@ -1,7 +1,5 @@
-"""What the console knows of a table, and how facts fold into it.
-
-Every fold takes the newest of two by time, so order and repetition do not matter.
-"""
+"""State of a table in the console, and how facts fold into it. Every fold takes the newest of two
+by time, so order and repetition do not matter."""
 
 from __future__ import annotations
 
@@ -29,8 +27,8 @@ IN_CATALOG = "tables in "  # a total: of each catalog's path, so that it is know
 
 
 class Naming(Value, order=True):
-    """Who said what a table is called, and when. The gateway's word beats a name seen in
-    passing."""
+    """The name of a table, with its source and time. A name from the gateway takes precedence over
+    one from other records."""
 
     by_gateway: bool
     at_ms: int
@@ -94,7 +92,7 @@ class TableView(Value):
 
     @property
     def key(self) -> str:
-        """See `TableName.key`; documents, indexes and links have it."""
+        """Return `TableName.key`, which documents, indexes and links contain."""
         return self.table.key
 
     @property
@@ -117,7 +115,7 @@ class TableStates(Value):
 
     @property
     def main(self) -> TableState | None:
-        """Of the branch that is maintained."""
+        """Return the state of the branch that is maintained."""
         return self.refs.get(MAIN)
 
 
@@ -129,12 +127,13 @@ def _known(old: TableView | None, table: TableName, at_ms: int, by_gateway: bool
 
 
 def _is_of_another(old: TableView, table: TableName, renamed_from: tuple[str, ...]) -> bool:
-    """Whether a fact is of another table that has the same uuid: nothing of it is this one's."""
+    """Return whether a fact belongs to another table with the same uuid: nothing of it applies to
+    this one."""
     return table.path != old.table.path and renamed_from != old.table.path and not old.is_dropped
 
 
 def fold_commit(old: TableView | None, fact: TableCommitted) -> TableView:
-    """A commit, a creation, a drop or a new name."""
+    """Fold in a commit, a creation, a drop or a new name."""
     if old is not None and _is_of_another(old, fact.table, fact.renamed_from):
         return old
     view = _known(old, fact.table, fact.committed_at_ms, by_gateway=True)
@@ -167,8 +166,8 @@ def _commit_of(fact: TableCommitted, snapshot: SnapshotAdded) -> LastCommit:
 
 
 def tasks_of(table: TableName, snapshot: SnapshotAdded) -> str:
-    """Return the tasks of this fleet that a snapshot serves; "" for a stranger's, whatever it
-    names."""
+    """Return the tasks of this fleet that a snapshot serves; "" for a snapshot of another writer,
+    whatever its summary contains."""
     ours = is_ours(snapshot.summary, table.uuid, keys_here())
     return snapshot.summary[TASK_ID] if ours else ""
 
@@ -178,8 +177,8 @@ APPLICATIONS = ("app-name", "app-id", "spark.app.id", "flink.job-id", "trino_que
 
 
 def writer_of(summary: Mapping[str, str], user_agent: str) -> str:
-    """`Firnline`, `spark 4.1.4, nightly-load (local-17)`; the HTTP client where nothing else is
-    said, which is a library more often than an engine."""
+    """Return the writer: `Firnline`, `spark 4.1.4, nightly-load (local-17)`. If the summary names
+    none, return the HTTP client, which is a library more often than an engine."""
     if TASK_ID in summary:
         return "Firnline"
     engine = " ".join(summary[key] for key in ("engine-name", "engine-version") if key in summary)
@@ -189,7 +188,7 @@ def writer_of(summary: Mapping[str, str], user_agent: str) -> str:
 
 
 def _newest(commits: Iterable[LastCommit | None]) -> LastCommit | None:
-    """The last by time; of one time by the table's own numbers."""
+    """Return the last commit by time; at the same time, by the table's own numbers."""
     known = (one for one in commits if one is not None)
     return max(
         known,
@@ -199,7 +198,8 @@ def _newest(commits: Iterable[LastCommit | None]) -> LastCommit | None:
 
 
 def fold_change(old: TableView | None, fact: FilesChanged) -> TableView:
-    """What the enricher has read; only its time is kept, the planner does the counting."""
+    """Keep the time of what the enricher has read, and nothing else: the planner does the
+    counting."""
     if old is not None and _is_of_another(old, fact.table, fact.renamed_from):
         return old
     view = _known(old, fact.table, fact.timestamp_ms, by_gateway=False)
@@ -207,7 +207,7 @@ def fold_change(old: TableView | None, fact: FilesChanged) -> TableView:
 
 
 def fold_state(old: TableView | None, fact: TableState) -> TableView:
-    """The planner's counters; those of the main branch stand for the table."""
+    """Fold in the planner's counters; those of the main branch stand for the table."""
     view = _known(old, fact.table, fact.updated_at_ms, by_gateway=False)
     if fact.ref != MAIN or (view.summary and _age(view.summary) >= _age(fact)):
         return view
@@ -244,7 +244,7 @@ def _summary(state: TableState) -> Summary:
 
 
 def fold_states(old: TableStates | None, fact: TableState) -> TableStates:
-    """The newest state of the ref replaces the one before."""
+    """Replace the state of the ref if this one is newer."""
     refs = dict(old.refs) if old else {}
     if fact.ref not in refs or _age(fact) > _age(refs[fact.ref]):
         parts = tuple(replace(part, numbers=finite(part.numbers)) for part in fact.partitions)
@@ -253,7 +253,7 @@ def fold_states(old: TableStates | None, fact: TableState) -> TableStates:
 
 
 def totals_of(view: TableView) -> Counter[str]:
-    """What a table adds to the fleet's totals; a dropped one adds only that."""
+    """Return what a table adds to the fleet's totals; a dropped one adds only that."""
     if view.is_dropped:
         return Counter(tables_dropped=1)
     home = {f"{IN_CATALOG}{view.table.catalog_path}": 1}

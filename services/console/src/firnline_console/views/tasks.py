@@ -1,8 +1,6 @@
-"""A task from order to outcome: ordered -> committed | conflicted | skipped | failed.
-
-Orders and outcomes come from different topics, so either may be seen first; a task is the union
-of what was said about it.
-"""
+"""A task from order to outcome: ordered -> committed | conflicted | skipped | failed. Orders and
+outcomes come from different topics, so either may arrive first; a task is the union of its
+records."""
 
 from __future__ import annotations
 
@@ -22,7 +20,7 @@ REWRITE = "rewrite"  # the kind of all tasks but those on a whole table
 
 
 class Status(StrEnum):
-    """Where a task stands."""
+    """The status of a task."""
 
     ORDERED = "ordered"
     COMMITTED = "committed"
@@ -32,7 +30,7 @@ class Status(StrEnum):
 
 
 class Order(Value):
-    """Why and when a task was sent out; of several attempts the newest."""
+    """The reason and time of a task's order; of several attempts the newest."""
 
     attempt: int
     ordered_at_ms: int
@@ -45,7 +43,7 @@ class Order(Value):
 
 
 class Outcome(Value):
-    """How one attempt ended."""
+    """The outcome of one attempt."""
 
     at_ms: int
     status: Status
@@ -82,7 +80,7 @@ class TaskView(Value):
 
     @property
     def last(self) -> Outcome | None:
-        """The outcome that counts: the first commit, else the newest."""
+        """Return the outcome that counts: the first commit, else the newest."""
         commits = [one for one in self.outcomes if one.status is Status.COMMITTED]
         made = [one for one in commits if not one.redelivered]
         if commits:
@@ -91,7 +89,7 @@ class TaskView(Value):
 
     @property
     def status(self) -> Status:
-        """A newer order opens a task again, unless it is in the table already."""
+        """Return the status. A newer order opens a task again, unless it is committed already."""
         last = self.last
         if last is None or (last.status is not Status.COMMITTED and self._is_ordered_again(last)):
             return Status.ORDERED
@@ -112,7 +110,7 @@ class TaskView(Value):
 
     @property
     def changed_at_ms(self) -> int:
-        """When something was last said of it."""
+        """Return the time of the newest order or outcome."""
         times = [one.at_ms for one in self.outcomes]
         return max([*times, self.order.ordered_at_ms if self.order else 0])
 
@@ -122,7 +120,7 @@ TaskFact = RewriteFiles | TableOrder | TaskRunning | TaskEnd
 
 
 def fold_task(old: TaskView | None, fact: TaskFact, group: str = "") -> TaskView:
-    """An order, of a group, a heartbeat, or an outcome."""
+    """Fold in an order of a group, a heartbeat, or an outcome."""
     view = old or _blank(fact)
     if isinstance(fact, TaskRunning):
         return _running(view, fact)
@@ -161,7 +159,7 @@ def _rank(order: Order) -> tuple[int, int]:
 
 
 def order_of(fact: RewriteFiles | TableOrder) -> Order:
-    """The order's part of a task."""
+    """Return the order's part of a task."""
     numbers = fact.figures if isinstance(fact, TableOrder) else fact.numbers
     return Order(
         attempt=fact.attempt,
@@ -198,7 +196,7 @@ STATES = {"snapshots_remaining"}  # of a table afterwards: no work to be summed 
 
 
 def outcome_of(fact: TaskEnd) -> Outcome:
-    """The outcome's part of a task."""
+    """Return the outcome's part of a task."""
     if isinstance(fact, RewriteCommitted):
         numbers = {name: getattr(fact, name) for name in COMMIT_NUMBERS}
         return Outcome(
@@ -223,7 +221,7 @@ def outcome_of(fact: TaskEnd) -> Outcome:
 
 
 def totals_of(view: TaskView) -> Counter[str]:
-    """What a task adds to the fleet's totals; setbacks count each, a commit once."""
+    """Return what a task adds to the fleet's totals; every setback counts, a commit counts once."""
     ends = Counter(one.status for one in view.outcomes)
     totals = Counter(
         tasks_conflicted=ends[Status.CONFLICTED],

@@ -1,4 +1,4 @@
-"""How many workers are wanted now, for an autoscaler."""
+"""Number of workers that are needed now, for an autoscaler."""
 
 from __future__ import annotations
 
@@ -19,11 +19,9 @@ EXPIRY_CPU_S = 2.0  # a commit by Iceberg's action; more where it deletes many f
 def workers_json(
     tasks: Iterable[TaskView], capacity: WorkerCapacity, groups: Collection[str], now_ms: int
 ) -> dict[str, Any]:
-    """By lane: `wanted`, and the orders, CPU seconds and waiting time that it comes from.
-
-    Lanes of the default group; those of the others under `groups`, where the fleet has any, or
-    orders of one wait that it no longer has.
-    """
+    """Return by lane: `wanted`, and the tasks, CPU seconds and waiting time from which it was
+    computed. The lanes are those of the default group. `groups` contains those of the others, if
+    the fleet has any, or if tasks wait in a group that it no longer has."""
     demands = demand_by_group(tasks, capacity, groups, now_ms)
     answer = _by_lane(demands.pop(DEFAULT))
     if demands:
@@ -38,14 +36,15 @@ def _by_lane(demands: Mapping[Lane, WorkerDemand]) -> dict[str, Any]:
 def demand_by_group(
     tasks: Iterable[TaskView], capacity: WorkerCapacity, groups: Collection[str], now_ms: int
 ) -> dict[str, dict[Lane, WorkerDemand]]:
-    """Of the default group, of every other one, and of those that orders still name."""
+    """Return the demand of the default group, of every other one, and of those that tasks still
+    name."""
     waiting = _waiting(tasks, now_ms)
     names = {DEFAULT, *groups, *waiting}
     return {name: demand_by_lane(waiting.get(name, []), capacity, now_ms) for name in names}
 
 
 def _waiting(tasks: Iterable[TaskView], now_ms: int) -> dict[str, list[Waiting]]:
-    """By group. Overdue orders are nobody's any more: the planner sends others."""
+    """Return the waiting tasks by group, without overdue ones: the planner sends others."""
     found = defaultdict[str, list[Waiting]](list)
     for task in tasks:
         order = task.order

@@ -83,13 +83,10 @@ class Capture:
     async def begin(
         self, call: Call, route: Route, body: Body, reservation: Reservation
     ) -> Pending:
-        """Start to write the intent; returns before that is done.
-
-        Nothing of the request is read before the catalog has accepted it: who may not change the
-        table costs us no more than a short row on the disk, for as long as the catalog thinks.
-
-        A drop names no uuid, and afterwards nobody can ask: it is read first, within 50 ms.
-        """
+        """Start to write the intent; return before that is done. Nothing of the request is read
+        before the catalog has accepted it: a caller that may not change the table costs only a
+        short row on the disk, while the catalog decides. A drop names no uuid, and afterwards it
+        cannot be read: it is read first, within 50 ms."""
         dropped = None
         if route.kind in (CallKind.DROP, CallKind.UNREGISTER):
             change = changes_of(call)[0]
@@ -102,25 +99,26 @@ class Capture:
         return Pending(call, body, reservation, opened, dropped)
 
     async def durable(self, pending: Pending) -> None:
-        """Wait for the intent, 50 ms at most: the answer is there and the client wants it."""
+        """Wait for the intent, at most 50 ms: the answer is there and the client waits for it."""
         started = time.monotonic()
         opened = asyncio.wrap_future(pending.opened)
         await asyncio.wait({opened}, timeout=PATIENCE_S)
         metrics.observe("gateway_added_seconds", time.monotonic() - started)
 
     def refused(self, pending: Pending) -> None:
-        """The catalog said no, or was never asked."""
+        """Settle a call that the catalog refused or that was never sent."""
         if pending.dropped:
             pending.dropped.cancel()
         self._journal.settle(pending.call, ())
 
     @property
     def crowded(self) -> bool:
-        """Somebody makes the catalog fail again and again: doubts are kept by table."""
+        """Return whether too many outcomes are unknown, because the catalog fails repeatedly:
+        doubts are then kept by table."""
         return self.doubts > MAX_DOUBTS
 
     def unknown(self, pending: Pending) -> None:
-        """The tables themselves must be asked."""
+        """Note that the outcome of a call must be read from its tables."""
         metrics.count("gateway_unknown")
         self._log.warning("outcome_unknown", call=pending.call.call_id, path=pending.call.path)
         if self.crowded:
@@ -164,7 +162,7 @@ class Capture:
         pending.reservation.release()
 
     def end(self, pending: Pending) -> None:
-        """The client has its answer: release the body, unless it is still to be read."""
+        """Release the body after the client has its answer, unless it is still to be read."""
         if pending.call.call_id not in self._later:
             pending.reservation.release()
 
@@ -184,15 +182,15 @@ class Capture:
             self.record(pending.call, changes, self._now_ms(), "gateway")
 
     async def _changes(self, pending: Pending) -> tuple[PlannedChange, ...]:
-        """What is short is read at once: the next call of the same client, which may be of the same
-        table, does not overtake it."""
+        """Return the planned changes of a call. Short bodies are read at once, so that the next
+        call of the same client, which may be about the same table, does not overtake it."""
         if pending.call.body is not None:
             return self._read(pending)
         async with self._reading:
             return await asyncio.to_thread(self._read, pending)
 
     def _read(self, pending: Pending) -> tuple[PlannedChange, ...]:
-        """Raises UnreadableCall."""
+        """Parse the changes of a call. Raises UnreadableCall."""
         if pending.call.body is not None:
             return changes_of(pending.call)
         return changes_of(replace(pending.call, body=pending.body.plain(self._max_bytes)))
@@ -200,7 +198,8 @@ class Capture:
     async def _with_uuid(
         self, change: PlannedChange, pending: Pending, answer: Body
     ) -> PlannedChange:
-        """From the answer, else from the catalog; else what was last known by that name."""
+        """Return the change with the table's uuid: from the answer, else from the catalog, else the
+        last one known by that name."""
         uuid = await pending.dropped if pending.dropped else None
         if uuid is None:
             uuid = await self._uuid_in_answer(answer)
@@ -217,10 +216,8 @@ class Capture:
             return await asyncio.to_thread(uuid_in, plain or b"")
 
     def record(self, call: Call, changes: Sequence[PlannedChange], at_ms: int, source: str) -> None:
-        """Settle a call with the events of what it did.
-
-        A table dropped before anybody could ask for its uuid has no event: it has no key.
-        """
+        """Settle a call with the events of its changes. A table dropped before its uuid could be
+        read has no event: it has no key."""
         events = []
         for change in changes:
             if change.uuid is None:
@@ -245,7 +242,7 @@ class Capture:
         self.record(aside, [change], self._now_ms(), "reconciled")
 
     def _metadata_bytes(self, event: TableCommitted) -> int | None:
-        """As the newest answer was seen, which may be the one before this commit's."""
+        """Return the metadata size from the newest answer, which may precede this commit's."""
         names = (event.table.prefix, *event.table.namespace, event.table.name)
         if event.change is not TableChange.COMMITTED:
             self._sizes.forget(names)
@@ -262,7 +259,8 @@ class Capture:
         )
 
     def _unreadable(self, call: Call, error: Exception) -> None:
-        """The catalog has read it: its tables will say what it did."""
+        """Doubt a call that the gateway cannot read but the catalog has read: its tables show what
+        it did."""
         self._log.warning("call_unreadable", path=call.path, why=error)
         metrics.count("gateway_unread")
         self._journal.doubt(replace(call, body=None, accepted=True))
@@ -293,7 +291,8 @@ class Capture:
         return task
 
     def _done(self, task: asyncio.Task[Any]) -> None:
-        """A refused call's request may be unreadable, and nobody needs to know."""
+        """Drop the finished task and its exception: the request of a refused call may be
+        unreadable."""
         self._tasks.discard(task)
         if not task.cancelled():
             task.exception()

@@ -66,7 +66,7 @@ class Reconciler:
         self._wanted: dict[tuple[str, str | None], dict[str, Call]] = {}  # by root and namespace
 
     async def run(self) -> None:
-        """Look again and again; ends by cancellation."""
+        """Examine doubtful calls repeatedly; ends by cancellation."""
         try:
             while True:
                 await self._begin()
@@ -76,12 +76,12 @@ class Reconciler:
                 task.cancel()
 
     async def look(self) -> None:
-        """Examine every doubtful call that is due, and begin to search for one whose table nobody
-        knows."""
+        """Examine every doubtful call that is due, and begin to search for one whose table is
+        unknown."""
         await asyncio.gather(*await self._begin())
 
     async def _begin(self) -> list[asyncio.Task[None]]:
-        """Nobody waits here for a table that hangs, least of all those that come next."""
+        """Start an examination of each due call, so that no table that hangs delays another."""
         every = await asyncio.wrap_future(self._journal.doubts())
         doubts = [call for call in every if call.catalog == self._catalog]
         self._capture.doubts = len(doubts)
@@ -144,11 +144,9 @@ class Reconciler:
         return found
 
     async def _observe(self, call: Call) -> None:
-        """What the call's table says of itself.
-
-        Of a call that was accepted once; of one of which nobody knows as often as a table that
-        was touched since looks different, until it is too late for the catalog to be at work on it.
-        """
+        """Record what the call's table contains. An accepted call is observed once. A call with an
+        unknown outcome is observed each time that a table touched since looks different, until it
+        is too late for the catalog to be working on it."""
         route = route_of(call.method, call.path)
         if route is None:
             self._journal.settle(call, ())

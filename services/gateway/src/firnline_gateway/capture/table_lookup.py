@@ -1,4 +1,4 @@
-"""Where a call does not say which table it changed: the tables below its namespace are asked."""
+"""Search the tables below a namespace for the one that a call changed without naming it."""
 
 from __future__ import annotations
 
@@ -23,10 +23,8 @@ class TableSearch:
     async def below(
         self, root: str, levels: tuple[str, ...] | None, separator: str
     ) -> AsyncIterator[tuple[TablePlace, Metadata]]:
-        """Every table of that namespace and of those within it, of all namespaces for None.
-
-        Raises RetryLater where the catalog does not say.
-        """
+        """Yield every table of that namespace and of those within it, of all namespaces for None.
+        Raises RetryLater if the catalog does not list them."""
         async for namespace in self._namespaces(root, levels or (), separator):
             spelt = _spelt(namespace, separator)
             path = f"{root}/namespaces/{spelt}/tables"
@@ -40,7 +38,7 @@ class TableSearch:
     async def _namespaces(
         self, root: str, levels: tuple[str, ...], separator: str
     ) -> AsyncIterator[tuple[str, ...]]:
-        """That one, and all within it."""
+        """Yield the namespace itself and all within it."""
         if levels:
             yield levels
         if len(levels) >= MAX_LEVELS:

@@ -41,7 +41,7 @@ class Batch:
 
     @property
     def records(self) -> list[Outgoing]:
-        """In order of sending."""
+        """Return the records in sending order."""
         return [one.record for one in (*self.on_disk, *self.in_memory)]
 
 
@@ -63,11 +63,9 @@ class Journal:
         self._thread.start()
 
     def open(self, call: Call) -> Future[None]:
-        """See `Outbox.open`."""
         return self._ask(lambda disk: (disk or self._memory).open(call))
 
     def settle(self, call: Call, records: Sequence[Outgoing]) -> Future[None]:
-        """See `Outbox.settle`."""
         now_ms = self._now_ms()
         future = self._ask(
             lambda disk: self._holder(call, disk).settle(call.call_id, records, now_ms)
@@ -76,16 +74,12 @@ class Journal:
         return future
 
     def doubt(self, call: Call) -> Future[None]:
-        """See `Outbox.doubt`."""
         return self._ask(lambda disk: self._holder(call, disk).doubt(call))
 
     def doubts(self) -> Future[list[Call]]:
-        """See `Outbox.doubts`."""
         return self._ask(lambda disk: [*(disk.doubts() if disk else ()), *self._memory.doubts()])
 
     def waiting(self, limit: int) -> Future[Batch]:
-        """See `Outbox.waiting`."""
-
         def step(disk: Outbox | None) -> Batch:
             rows = disk.waiting(limit + len(self._sent)) if disk else ()
             unsent = tuple(row for row in rows if row.position not in self._sent)
@@ -94,7 +88,8 @@ class Journal:
         return self._ask(step)
 
     def sent(self, batch: Batch) -> Future[None]:
-        """See `Outbox.sent`. What the disk will not forget is not sent again by this process."""
+        """Remove the sent records. Records that the disk fails to remove are not sent again by this
+        process."""
 
         def step(disk: Outbox | None) -> None:
             self._memory.sent([one.position for one in batch.in_memory])
@@ -106,7 +101,8 @@ class Journal:
         return self._ask(step)
 
     def depth(self) -> Future[tuple[int, int | None]]:
-        """See `Outbox.depth`, of disk and memory together."""
+        """Return the number of waiting records, and since when (ms) the oldest waits, on disk and
+        in memory together."""
 
         def step(disk: Outbox | None) -> tuple[int, int | None]:
             rows, since = self._memory.depth()
@@ -119,12 +115,13 @@ class Journal:
         return self._ask(step)
 
     def stop(self, timeout_s: float) -> None:
-        """End the thread after the steps asked for so far."""
+        """End the thread after the steps that were queued so far."""
         self._steps.put(None)
         self._thread.join(timeout_s)
 
     def _holder(self, call: Call, disk: Outbox | None) -> Outbox:
-        """Where the call was opened, if that can be written."""
+        """Return the outbox that holds the call: the disk if the call was opened there and the disk
+        can be written."""
         return self._memory if disk is None or self._memory.holds(call.call_id) else disk
 
     def _ask(self, run: Callable[[Outbox | None], Any]) -> Future[Any]:
@@ -142,7 +139,7 @@ class Journal:
                 return
 
     def _gather(self, group: list[_Step]) -> bool:
-        """Take what waits, without waiting; True if the end was among it."""
+        """Take the queued steps, without waiting. Return True if the end was among them."""
         while len(group) < GROUP:
             try:
                 step = self._steps.get_nowait()

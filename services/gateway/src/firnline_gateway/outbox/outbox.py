@@ -1,8 +1,7 @@
-"""What the gateway must not forget: calls under way, and records not yet on the broker.
+"""Keep calls in progress, and records that are not yet on the broker.
 
 A call's life: `open` while it is upstream; then `settle` with the records of an accepted one (none
-for a refused one), or `doubt` where the answer does not say. Records leave with `sent`.
-"""
+for a refused one), or `doubt` where the answer does not say. Records leave with `sent`."""
 
 from __future__ import annotations
 
@@ -35,8 +34,8 @@ class Outgoing(Value):
 
 
 def outgoing(event: Any, at_ms: int, last: bool = False) -> Outgoing:
-    """Encode the event as its topic takes it, else a dead letter about it. `last`: nobody else can
-    say what happened. Raises Unencodable before that: the table itself is asked then."""
+    """Encode the event as its topic takes it, else a dead letter about it. `last`: no later reading
+    can say what happened. Raises Unencodable before that: the table itself is read then."""
     key = event.table.key
     try:
         return Outgoing(key, encode_to_fit(TABLE_COMMITS, key, event))
@@ -59,11 +58,11 @@ class Waiting:
 
 
 class Outbox(Protocol):
-    """Not thread-safe. Methods of the durable form may block on the disk and raise OSError or
-    sqlite3.Error; nothing is kept before `transaction` ends."""
+    """Port of an outbox; not thread-safe. Methods of the durable form may block on the disk and
+    raise OSError or sqlite3.Error. Nothing is kept before `transaction` ends."""
 
     def transaction(self) -> AbstractContextManager[object]:
-        """All calls inside are kept together or not at all."""
+        """Keep all calls inside together or not at all."""
 
     def open(self, call: Call) -> None:
         """Remember a call that is about to go upstream."""
@@ -75,19 +74,20 @@ class Outbox(Protocol):
         """Forget the call (an unknown one too) and append its records."""
 
     def doubt(self, call: Call) -> None:
-        """The call's outcome must be read from its tables."""
+        """Keep the call until its outcome was read from its tables."""
 
     def doubts(self) -> list[Call]:
-        """Calls to be read, oldest first; after a restart also every call that was open."""
+        """Return the calls to be read, oldest first; after a restart also every call that was
+        open."""
 
     def waiting(self, limit: int) -> list[Waiting]:
-        """The oldest records, in the order of `settle`."""
+        """Return the oldest records, in the order in which their calls were settled."""
 
     def sent(self, positions: Sequence[int]) -> None:
-        """The broker has these."""
+        """Remove records that are on the broker."""
 
     def depth(self) -> tuple[int, int | None]:
-        """How many records wait, and since when (ms) the oldest does."""
+        """Return the number of waiting records, and since when (ms) the oldest waits."""
 
 
 class MemoryOutbox:
@@ -100,19 +100,16 @@ class MemoryOutbox:
         self._last = 0
 
     def transaction(self) -> AbstractContextManager[object]:
-        """See `Outbox.transaction`; nothing here can fail half-way."""
+        """Return a context that does nothing: no operation here can fail half-way."""
         return nullcontext()
 
     def open(self, call: Call) -> None:
-        """See `Outbox.open`."""
         self._open[call.call_id] = call
 
     def holds(self, call_id: str) -> bool:
-        """See `Outbox.holds`."""
         return call_id in self._open or call_id in self._doubts
 
     def settle(self, call_id: str, records: Sequence[Outgoing], now_ms: int) -> None:
-        """See `Outbox.settle`."""
         self._open.pop(call_id, None)
         self._doubts.pop(call_id, None)
         for record in records:
@@ -120,23 +117,18 @@ class MemoryOutbox:
             self._records.append(Waiting(self._last, record, now_ms))
 
     def doubt(self, call: Call) -> None:
-        """See `Outbox.doubt`."""
         self._open.pop(call.call_id, None)
         self._doubts[call.call_id] = call
 
     def doubts(self) -> list[Call]:
-        """See `Outbox.doubts`."""
         return sorted(self._doubts.values(), key=lambda call: call.received_ms)
 
     def waiting(self, limit: int) -> list[Waiting]:
-        """See `Outbox.waiting`."""
         return self._records[:limit]
 
     def sent(self, positions: Sequence[int]) -> None:
-        """See `Outbox.sent`."""
         gone = set(positions)
         self._records = [one for one in self._records if one.position not in gone]
 
     def depth(self) -> tuple[int, int | None]:
-        """See `Outbox.depth`."""
         return len(self._records), self._records[0].accepted_ms if self._records else None

@@ -38,17 +38,17 @@ class OutboxSender:
         self._thread.start()
 
     def stop(self, timeout_s: float) -> bool:
-        """Send what waits, for at most `timeout_s`. False if the broker did not take it all."""
+        """Send the waiting records for at most `timeout_s`. Return False if the broker did not take
+        them all."""
         self._stopping.set()
         self._journal.changed.set()
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
     def drain(self) -> int:
-        """Send all that waits and count it. Raises RetryLater where the broker does not confirm.
-
-        The bytes go out as they were stored. What a damaged row became, its reader puts aside.
-        """
+        """Send all waiting records and return their number. Raises RetryLater if the broker does
+        not confirm. The bytes are sent as they were stored; the consumer puts a damaged row
+        aside."""
         total = 0
         while records := (batch := self._journal.waiting(BATCH).result()).records:
             for record in records:

@@ -25,8 +25,9 @@ _PUT = (
 
 
 class SqliteOutbox:
-    """See `firnline_gateway.outbox.outbox.Outbox`. The file is opened by the first transaction, in
-    the thread that runs it, and again after each failure: a disk that comes back is used again."""
+    """SQLite form of `firnline_gateway.outbox.outbox.Outbox`. The first transaction opens the file,
+    in the thread that runs it, and again after each failure: a disk that works again is used
+    again."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -34,7 +35,7 @@ class SqliteOutbox:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """See `Outbox.transaction`: one write, one fsync."""
+        """Run the calls of the block in one transaction: one write, one fsync."""
         connection = self._connection or self._connected()
         try:
             connection.execute("BEGIN IMMEDIATE")
@@ -59,7 +60,7 @@ class SqliteOutbox:
         return connection
 
     def close(self) -> None:
-        """Close the file; what no transaction has ended is gone."""
+        """Close the file; an unfinished transaction is lost."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -70,16 +71,13 @@ class SqliteOutbox:
         return self._connection
 
     def open(self, call: Call) -> None:
-        """See `Outbox.open`."""
         self._db.execute(_PUT, (0, *_row(call)))
 
     def holds(self, call_id: str) -> bool:
-        """See `Outbox.holds`."""
         found = self._db.execute("SELECT 1 FROM calls WHERE call_id = ?", (call_id,))
         return found.fetchone() is not None
 
     def settle(self, call_id: str, records: Sequence[Outgoing], now_ms: int) -> None:
-        """See `Outbox.settle`."""
         self._db.execute("DELETE FROM calls WHERE call_id = ?", (call_id,))
         self._db.executemany(
             "INSERT INTO records (topic, key, payload, accepted_ms) VALUES (?, ?, ?, ?)",
@@ -87,17 +85,14 @@ class SqliteOutbox:
         )
 
     def doubt(self, call: Call) -> None:
-        """See `Outbox.doubt`."""
         self._db.execute(_PUT, (1, *_row(call)))
 
     def doubts(self) -> list[Call]:
-        """See `Outbox.doubts`."""
         columns = ", ".join(_CALL_FIELDS)
         query = f"SELECT {columns} FROM calls WHERE doubtful = 1 ORDER BY received_ms"
         return [Call(*row) for row in self._db.execute(query)]
 
     def waiting(self, limit: int) -> list[Waiting]:
-        """See `Outbox.waiting`."""
         # As bytes, whatever they are: a text that is none would fail the whole query.
         columns = "position, topic, CAST(key AS BLOB), CAST(payload AS BLOB), accepted_ms"
         query = f"SELECT {columns} FROM records ORDER BY position LIMIT ?"
@@ -107,12 +102,10 @@ class SqliteOutbox:
         ]
 
     def sent(self, positions: Sequence[int]) -> None:
-        """See `Outbox.sent`."""
         rows = [(position,) for position in positions]
         self._db.executemany("DELETE FROM records WHERE position = ?", rows)
 
     def depth(self) -> tuple[int, int | None]:
-        """See `Outbox.depth`."""
         count, oldest = self._db.execute(
             "SELECT count(*), min(accepted_ms) FROM records"
         ).fetchone()

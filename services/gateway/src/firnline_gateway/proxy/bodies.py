@@ -45,12 +45,12 @@ class Body:
 
     @property
     def at_once(self) -> bytes | None:
-        """What can be read with no work to speak of; None for all that is long or encoded."""
+        """Return the body if it can be read with negligible work; None if it is long or encoded."""
         small = self.kept is not None and len(self.kept) <= SMALL_BYTES
         return self.kept if small and not encodings_of(self.encoding) else None
 
     def plain(self, max_bytes: int) -> bytes | None:
-        """Without its encoding; None if it was not kept, cannot be undone or gets too long."""
+        """Return the decoded body; None if it was not kept, cannot be decoded or gets too long."""
         return None if self.kept is None else decoded(self.kept, self.encoding, max_bytes)
 
 
@@ -118,7 +118,7 @@ async def _go_on(request: BaseRequest) -> None:
 
 
 class BodyCopy:
-    """What goes by of a body, while it is short enough and the budget has room for it."""
+    """A copy of a body that passes by, kept while it is short enough and fits in the budget."""
 
     def __init__(self, max_bytes: int, reservation: Reservation) -> None:
         self._max_bytes = max_bytes
@@ -127,7 +127,7 @@ class BodyCopy:
         self._ended = True
 
     def add(self, piece: bytes) -> None:
-        """One more piece."""
+        """Add one more piece."""
         if self._pieces is None:
             return
         fits = len(self._pieces) + len(piece) <= self._max_bytes
@@ -137,7 +137,7 @@ class BodyCopy:
             self._pieces = None
 
     async def passing(self, stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-        """The same pieces, at the same time; there is no whole of a stream that breaks off."""
+        """Yield the same pieces, at the same time; `whole` is None for a stream that breaks off."""
         self._ended = False
         async for piece in stream:
             self.add(piece)
@@ -146,7 +146,7 @@ class BodyCopy:
 
     @property
     def whole(self) -> bytes | None:
-        """All pieces; None if they were too much, or are not all there."""
+        """Return all pieces; None if they were too long or are incomplete."""
         return bytes(self._pieces) if self._pieces is not None and self._ended else None
 
 
@@ -156,11 +156,9 @@ def encodings_of(header: str) -> list[str]:
 
 
 def decoded(body: bytes, header: str, max_bytes: int) -> bytes | None:
-    """The body without its Content-Encoding; None if we cannot undo that one, or if more than
-    `max_bytes` come out of it, of which no more are made.
-
-    A megabyte takes 2 ms, so much that is longer belongs in a thread; zlib lets the others go on.
-    """
+    """Return the body without its Content-Encoding; None if the gateway cannot decode it, or if it
+    has more than `max_bytes`, of which no more are decoded. A megabyte takes 2 ms, so much longer
+    bodies belong in a thread; zlib releases the GIL."""
     encodings = encodings_of(header)
     if len(encodings) > MAX_ENCODINGS:
         return None
@@ -173,8 +171,8 @@ def decoded(body: bytes, header: str, max_bytes: int) -> bytes | None:
 
 
 def _undone(body: bytes, encoding: str, max_bytes: int) -> bytes | None:
-    """`deflate` comes with a zlib header (RFC 9110) or, from some, without; gzip in one piece or,
-    from some, in several."""
+    """Decode one encoding. `deflate` comes with a zlib header (RFC 9110) or, from some, without;
+    gzip in one piece or, from some, in several."""
     match encoding:
         case "gzip" | "x-gzip":
             window = zlib.MAX_WBITS | 16
@@ -198,5 +196,6 @@ def _undone(body: bytes, encoding: str, max_bytes: int) -> bytes | None:
 
 
 def encoded(body: bytes, encoding: str) -> bytes:
-    """The body in `gzip` or as it is: the two that the gateway asks a catalog for."""
+    """Return the body in `gzip` or unchanged: the two encodings that the gateway accepts from a
+    catalog."""
     return gzip.compress(body, mtime=0) if encoding.strip().lower() == "gzip" else body

@@ -23,11 +23,11 @@ class MemoryBudget:
         self._of_caller: Counter[str] = Counter()  # of these
 
     def reservation(self, caller: str | None = None) -> Reservation:
-        """An empty one; it can grow. `caller`: None = nobody's in particular."""
+        """Return an empty reservation; it can grow. `caller`: None = no particular caller."""
         return Reservation(self, caller)
 
     def take(self, size: int, large: bool, caller: str | None) -> bool:
-        """False if there is no room for so many bytes more."""
+        """Take that many more bytes. Return False if there is no room for them."""
         most = self._max * (LARGE_SHARE if large else 1.0)
         left = most - self.taken - size
         if left < 0 or (caller is not None and self._of_caller[caller] + size > left):
@@ -46,7 +46,7 @@ class MemoryBudget:
 
 
 class Reservation:
-    """What one call holds of the budget, until `release`."""
+    """Bytes of the budget that one call holds until `release`."""
 
     def __init__(self, budget: MemoryBudget, caller: str | None) -> None:
         self._budget = budget
@@ -55,7 +55,7 @@ class Reservation:
         self.is_refused = False  # there was no room when it was to grow
 
     def grow(self, size: int) -> bool:
-        """Hold so many bytes more; False if there is no room for them."""
+        """Hold that many more bytes. Return False if there is no room for them."""
         large = self._size + size > SMALL_BYTES
         if not self._budget.take(size, large, self._caller):
             self.is_refused = True
@@ -64,7 +64,7 @@ class Reservation:
         return True
 
     def release(self) -> None:
-        """Give all of it back; again does nothing."""
+        """Release all of it; a second call does nothing."""
         self._budget.give_back(self._size, self._caller)
         self._size = 0
 

@@ -33,12 +33,12 @@ class Callers:
             raise Misconfigured(f"{CALLERS}: the list is empty, so every call would be refused")
 
     def name_of(self, authorization: str | None) -> str | None:
-        """Who sends this `Authorization`; None: nobody that we know."""
+        """Return the name of the caller with this `Authorization`; None if it is unknown."""
         scheme, _, token = (authorization or "").partition(" ")
         return self._names.get(_digest(token.strip())) if scheme.lower() == "bearer" else None
 
     def _wrong(self, words: list[str]) -> str | None:
-        """The token is not quoted."""
+        """Return what is wrong with an entry, without its token; None if nothing is."""
         if len(words) != 2:
             return "write a name, a blank and a token"
         name, token = words

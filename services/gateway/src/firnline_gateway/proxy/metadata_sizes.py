@@ -1,5 +1,5 @@
-"""How large the metadata of tables is: answers to loads and commits carry the whole of it, and go
-by here. Nothing is parsed, and nothing undone."""
+"""Measure the metadata of tables. Answers to loads and commits contain all of it and pass by here.
+Nothing is parsed or decoded."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class AnswerLength:
         self._end = b""
 
     def add(self, piece: bytes) -> None:
-        """One more piece."""
+        """Add one more piece."""
         self._bytes += len(piece)
         self._end = (self._end + piece[-SIZE_BYTES:])[-SIZE_BYTES:]
 
     def end(self) -> None:
-        """It is all there."""
+        """Note that the answer is complete."""
         if not self._encodings:
             self._told(self._bytes)
         elif len(self._encodings) == 1 and self._encodings[0] in GZIP:
@@ -43,17 +43,17 @@ class AnswerLength:
 
 
 class MetadataSizes:
-    """Of the tables of one catalog, by their names; those that were seen last."""
+    """Metadata sizes of the most recently seen tables of one catalog, by the tables' names."""
 
     def __init__(self, max_tables: int = MAX_TABLES) -> None:
         self._sizes = LRUCache[Names, int](max_tables)
 
     def of(self, names: Names) -> int | None:
-        """Bytes, by the newest answer; None = none was seen."""
+        """Return the size in bytes from the newest answer; None = none was seen."""
         return self._sizes.get(names)
 
     def forget(self, names: Names) -> None:
-        """Another table has the name now, or none."""
+        """Forget the size: another table has the name now, or none."""
         self._sizes.pop(names, None)
 
     def of_answer(self, names: Names, upstream: ClientResponse) -> AnswerLength:

@@ -1,8 +1,8 @@
-"""Who made a call, by the claims of its bearer token. Nothing else of the token is kept.
+"""Read the principal of a call from the claims of its bearer token. Nothing else of the token is
+kept.
 
 The signature is not checked here: the catalog has the keys, and has judged the token when it
-accepted the call. Where a catalog checks no tokens, the name is only what the client claims.
-"""
+accepted the call. Where a catalog checks no tokens, the name is only what the client claims."""
 
 from __future__ import annotations
 

@@ -56,19 +56,21 @@ def to_upstream(raw: RawHeaders) -> CIMultiDict[str]:
 
 
 def _text(raw: bytes) -> str:
-    """aiohttp writes headers as strict UTF-8; a stray byte must not cost a commit its answer."""
+    """Decode a header. aiohttp writes headers as strict UTF-8; a stray byte must not cost a commit
+    its answer."""
     return raw.decode(errors="replace")
 
 
 def header(raw: RawHeaders, name: str, max_signs: int) -> str | None:
-    """A header's text as an event can carry it: stray bytes replaced, `max_signs` of it."""
+    """Return a header's text as an event can carry it: stray bytes replaced, at most `max_signs`
+    characters."""
     wanted = name.lower().encode()
     found = next((value for spelt, value in raw if spelt.lower() == wanted), None)
     return None if found is None else _text(found[: 4 * max_signs])[:max_signs]
 
 
 def authorization_of(request: BaseRequest) -> str | None:
-    """What a call says of who calls."""
+    """Return the `Authorization` header of a call."""
     return header(request.raw_headers, hdrs.AUTHORIZATION, MAX_TOKEN)
 
 
@@ -97,11 +99,9 @@ async def relay(
     copy: BodyCopy | None = None,
     length: AnswerLength | None = None,
 ) -> StreamResponse:
-    """Pass the catalog's answer on as it arrives. `length` is told of it, if the client stays.
-
-    With `copy` the body is read to its end even if the client has gone, and left there. If the
-    catalog breaks off, so is the client's connection: half a body must not look whole.
-    """
+    """Pass the catalog's answer on as it arrives. `length` counts it, if the client stays. With
+    `copy` the body is read to its end even if the client has disconnected, and kept there. If the
+    catalog breaks off, the client's connection is closed: half a body must not look complete."""
     answer = answer_to(upstream)
     try:
         listening = await _listens(answer.prepare(request))
@@ -122,7 +122,7 @@ async def relay(
 
 
 async def reply(request: BaseRequest, upstream: ClientResponse, body: bytes) -> StreamResponse:
-    """The catalog's answer with a body of ours."""
+    """Return the catalog's answer with a body of the gateway."""
     answer = answer_to(upstream)
     answer.content_length = len(body)
     if await _listens(answer.prepare(request)):
@@ -131,7 +131,7 @@ async def reply(request: BaseRequest, upstream: ClientResponse, body: bytes) -> 
 
 
 async def _listens(step: Awaitable[object]) -> bool:
-    """False if the client has hung up."""
+    """Run a step of the answer. Return False if the client has disconnected."""
     try:
         await step
     except ConnectionError:
@@ -140,11 +140,9 @@ async def _listens(step: Awaitable[object]) -> bool:
 
 
 def refusal(status: int, why: str) -> Response:
-    """An answer of our own, in the form of the REST spec's ErrorModel.
-
-    503 only where nothing was sent to the catalog: with Retry-After, every client may then send
-    the call again. 502 and 504 mean that nobody knows, and clients look before they retry.
-    """
+    """Return an answer of the gateway, in the form of the REST spec's ErrorModel. 503 only if
+    nothing was sent to the catalog: with Retry-After, every client may then send the call again.
+    502 and 504 mean that the outcome is unknown, and clients check before they retry."""
     error = {"message": f"Firnline gateway: {why}", "type": "GatewayException", "code": status}
     headers = {hdrs.RETRY_AFTER: "1"} if status == 503 else {}
     body = json.dumps({"error": error}).encode()
@@ -152,7 +150,7 @@ def refusal(status: int, why: str) -> Response:
 
 
 def refusal_for(failure: BaseException) -> Response:
-    """What the client is told when the catalog could not be asked, or did not answer."""
+    """Return the response for a call if the catalog could not be reached or did not answer."""
     if isinstance(failure, NotSigned):
         return refusal(503, f"{failure}; nothing was sent to it")
     if isinstance(failure, NOTHING_SENT):

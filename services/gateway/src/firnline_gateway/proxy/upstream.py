@@ -115,13 +115,10 @@ class Upstream:
         headers: Mapping[str, str],
         body: bytes | AsyncIterator[bytes] | None,
     ) -> ClientResponse:
-        """Pass one call on; `path` is raw. Headers are sent as given, plus Host, and signed where
-        we sign.
-
-        Raises aiohttp.ClientConnectorError, ConnectionTimeoutError and NotSigned where nothing was
-        sent, other ClientError, OSError or TimeoutError where nobody knows; OutsideCatalog where
-        the path could lead away from the base, and nothing was sent.
-        """
+        """Pass one call on; `path` is raw. Headers are sent as given, plus Host, and signed if the
+        catalog is signed for. Raises aiohttp.ClientConnectorError, ConnectionTimeoutError and
+        NotSigned if nothing was sent; other ClientError, OSError or TimeoutError if the outcome is
+        unknown; OutsideCatalog if the path could lead outside the base, and nothing was sent."""
         session = self._reads if method in ("GET", "HEAD", "OPTIONS") else self._writes
         url = self._below(path)
         in_pieces = body is not None and "Content-Length" not in headers
@@ -153,17 +150,16 @@ class Upstream:
             raise NotSigned(str(error)) from error
 
     def _below(self, path: str) -> URL:
-        """Whoever named the path, a client's target or its body: no credential, and least of all
-        ours, goes anywhere but below the base."""
+        """Return the URL of a path, from a client's target or a body. No credential, and least of
+        all the gateway's, is sent anywhere but below the base."""
         check(path)
         return URL(self.base + path, encoded=True)
 
     async def table(self, path: str, refs_only: bool = False) -> dict[str, Any] | None:
-        """Of the metadata JSON of the table at this raw path what `rest_spec` knows, None if there
-        is no table. `refs_only`: of its snapshots those alone that a branch or tag points to.
-
-        Read with our own credential. Raises RetryLater where the catalog does not say, TooLong.
-        """
+        """Return the fields of the metadata JSON of the table at this raw path that `rest_spec`
+        knows; None if there is no table. `refs_only`: only the snapshots that a branch or tag
+        points to. Reads with the gateway's own credential. Raises RetryLater if the catalog does
+        not return the table, TooLong."""
         body = await self._said(f"{path}?snapshots=refs" if refs_only else path)
         if body is None:
             return None
@@ -173,10 +169,8 @@ class Upstream:
             raise CatalogUnreachable(f"GET {path}: no table: {error!r}") from error
 
     async def listed(self, path: str, what: str, token: str) -> tuple[list[Any], str]:
-        """A page of a listing, and the token of the next one, "" after the last.
-
-        Read with our own credential. Raises RetryLater where the catalog does not say.
-        """
+        """Return a page of a listing, and the token of the next one, "" after the last. Reads with
+        the gateway's own credential. Raises RetryLater if the catalog does not return it."""
         mark = "&" if "?" in path else "?"
         body = await self._said(f"{path}{mark}pageToken={quote(token, safe='')}&pageSize={PAGE}")
         try:
@@ -194,10 +188,8 @@ class Upstream:
         return body
 
     async def loaded(self, path: str, headers: Mapping[str, str]) -> Loaded | None:
-        """What the table at this raw path says of itself, None if there is none.
-
-        Read as the client that has sent these headers. Raises RetryLater where it is not told.
-        """
+        """Load the table at this raw path as the client that sent these headers; None if there is
+        no table. Raises RetryLater if the catalog does not return it."""
         theirs = [(name, one) for name, one in headers.items() if name.lower() not in _OF_ITS_CALL]
         status, body = await self._read(path, CIMultiDict(theirs))
         if status == 404:
@@ -207,8 +199,8 @@ class Upstream:
         return await asyncio.to_thread(loaded_table, body)
 
     async def config(self) -> tuple[str, bytes]:
-        """The target that we asked, and what the catalog says to a client with our settings.
-        Raises RetryLater where it does not say."""
+        """Return the target that was read, and the catalog's config for a client with the gateway's
+        settings. Raises RetryLater if the catalog does not return it."""
         path = "/v1/config"
         if self._warehouse:
             path += f"?warehouse={quote(self._warehouse, safe='')}"
@@ -228,7 +220,7 @@ class Upstream:
     async def _read(
         self, path: str, credential: Mapping[str, str] | None = None
     ) -> tuple[int, bytes]:
-        """`credential`: headers to ask with, None = our own."""
+        """Read a path. `credential`: headers to read with, None = the gateway's own."""
         if credential is not None:
             return await self._asked(path, credential)
         # In threads: a token may have to be asked for.
@@ -257,7 +249,7 @@ class Upstream:
 
 
 def _counting(catalog: str) -> TraceConfig:
-    """Adds each call to the metrics of a catalog."""
+    """Return a trace that adds each call to the metrics of a catalog."""
 
     async def began(_: ClientSession, call: Any, __: Any) -> None:
         call.began_s = time.monotonic()
@@ -278,7 +270,7 @@ def _counting(catalog: str) -> TraceConfig:
 
 
 def own_headers(catalog: CatalogConnection) -> dict[str, str]:
-    """Who asks, and for no keys to the storage."""
+    """Return the gateway's own headers for a catalog, without a request for storage credentials."""
     found = catalog.headers()
     return {name: one for name, one in found.items() if name.lower() not in _OF_ITS_CALL}
 

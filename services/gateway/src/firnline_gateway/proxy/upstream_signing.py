@@ -22,8 +22,8 @@ class RequestSigner:
     async def signed(
         self, method: str, url: str, headers: Mapping[str, str], body: bytes | None
     ) -> CIMultiDict[str]:
-        """The headers to send. In a thread: keys of a pod may have to be asked for. Raises
-        CatalogRefused where there are none."""
+        """Return the headers to send. Signs in a thread: the keys of a pod may have to be fetched.
+        Raises CatalogRefused if there are none."""
         found = CIMultiDict((n, one) for n, one in headers.items() if not _is_signature(n))
         found.update(await asyncio.to_thread(self._identity.headers, method, url, body))
         return found

@@ -68,7 +68,7 @@ class Identities:
         return self._known[names][0]
 
     def learn(self, names: Names, loaded: Loaded | None) -> None:
-        """These names mean that table; None = it could not be read."""
+        """Set the table that these names mean; None = it could not be read."""
         found = None
         if loaded is not None:
             prefix, *levels, name = names
@@ -78,7 +78,7 @@ class Identities:
         self._known[names] = found, until_s
 
     def forget(self, names: Names) -> None:
-        """They mean another table from now on, or none."""
+        """Forget the names: they mean another table from now on, or none."""
         self._known.pop(names, None)
 
 
@@ -130,8 +130,8 @@ class _Count:
 
 
 def ages_of(scan: Scan, clock: PartitionClock | None, now_ms: int) -> Ages | None:
-    """Of the partitions that a scan wants, as far as its filter tells; None where it says nothing
-    of them, so that no partition is likelier than another."""
+    """Return the ages of the partitions that a scan reads, as far as its filter limits them; None
+    if the filter does not, so that no partition is likelier than another."""
     if clock is None or clock.column not in scan.filtered_by:
         return None
     wanted, now = dict(scan.bounds).get(clock.column), index_of(clock.unit, now_ms)
@@ -144,7 +144,8 @@ def ages_of(scan: Scan, clock: PartitionClock | None, now_ms: int) -> Ages | Non
 
 
 class ScanCounts:
-    """Of at most `most` tables: scans of others are not counted until these are sent."""
+    """Counts of the scans of at most `most` tables: scans of other tables are not counted until
+    these are sent."""
 
     def __init__(self, now_ms: int, most: int = MAX_TABLES) -> None:
         self._most = most
@@ -153,7 +154,7 @@ class ScanCounts:
         self._counts: dict[str, _Count] = {}  # by the table's key
 
     def add(self, identity: Identity, scans: Iterable[Scan], now_ms: int = 0) -> bool:
-        """Count scans of a table; False where there is no room for it."""
+        """Count scans of a table. Return False if there is no room for it."""
         with self._lock:
             count = self._of(identity)
             if count is None:
@@ -181,7 +182,8 @@ class ScanCounts:
         return count
 
     def take(self, most: int, now_ms: int) -> list[TableScanned]:
-        """Those of so many tables, which are not counted any more; none = all are taken."""
+        """Remove and return the counts of at most `most` tables; an empty list means that none are
+        left."""
         with self._lock:
             self._from_ms = now_ms
             taken = [self._counts.pop(key) for key in list(islice(self._counts, most))]

@@ -60,7 +60,7 @@ class Scans:
     def loaded(
         self, route: TableRoute, separator: str, client: Client, headers: CIMultiDict[str]
     ) -> None:
-        """A table that a client has loaded, and may be about to read."""
+        """Note a table that a client has loaded, and may be about to read."""
         if len(route.path) > MAX_PATH:
             return
         names = route.names(separator)
@@ -68,11 +68,11 @@ class Scans:
             self._identified(route, names, load, headers)
 
     def committed(self, client: Client, names: Names | None) -> None:
-        """A client has written a table; None = several, in one transaction."""
+        """Note that a client has written a table; None = several, in one transaction."""
         self._loads.committed(client, names)
 
     async def run(self) -> None:
-        """Count loads as soon as nothing can explain them otherwise."""
+        """Count loads as soon as they can only be reads."""
         while True:
             await asyncio.sleep(SETTLE_S)
             self.settle()
@@ -91,7 +91,7 @@ class Scans:
         client: Client,
         headers: CIMultiDict[str],
     ) -> None:
-        """A report that the catalog has heard. `body`: None where it cannot be looked into."""
+        """Note a report that the catalog has accepted. `body`: None if it cannot be read."""
         try:
             scan = None if body is None else scan_of(body, self._now_ms())
         except UnreadableReport:
@@ -148,11 +148,11 @@ class Scans:
         metrics.count("gateway_scan_reports", reports, outcome="dropped")
 
     def forget(self, names: Names) -> None:
-        """The table of these names was dropped."""
+        """Forget a table that was dropped, by its names."""
         self._identities.forget(names)
 
     async def finish(self, timeout_s: float) -> None:
-        """Wait for tables that are being read; then no more."""
+        """Wait for tables that are being read; then read no more."""
         if self._tasks:
             _, late = await asyncio.wait(self._tasks, timeout=timeout_s)
             for task in late:
@@ -179,17 +179,17 @@ class ScanSender:
         self._thread = threading.Thread(target=self._run, name="scans", daemon=True)
 
     def start(self) -> None:
-        """Begin to send."""
+        """Start to send."""
         self._thread.start()
 
     def stop(self, timeout_s: float) -> None:
-        """Send what is counted, for at most `timeout_s`."""
+        """Send the remaining counts, for at most `timeout_s`."""
         self._stopping.set()
         self._thread.join(timeout_s)
 
     def send(self) -> None:
-        """One event for each table that was scanned since. Raises RetryLater where the broker does
-        not confirm; tables whose turn had not come stay counted."""
+        """Send one event for each table that was scanned since. Raises RetryLater if the broker
+        does not confirm; the remaining tables stay counted."""
         while events := self._counts.take(BATCH, self._now_ms()):
             for event in events:
                 self._publisher.publish(TOPIC, event.table.key, event)

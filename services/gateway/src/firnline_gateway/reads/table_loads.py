@@ -1,5 +1,5 @@
-"""Which loads of tables are reads: those of clients that neither write the table nor report what
-they scan (PyIceberg, DuckDB and most others that are not Iceberg's Java library)."""
+"""Decide which loads of tables are reads: those of clients that neither write the table nor report
+their scans (PyIceberg, DuckDB and most others that are not Iceberg's Java library)."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ T = TypeVar("T", bound=Hashable)
 
 @dataclass(frozen=True)
 class Client:
-    """Who calls. `digest`: of its address, its user agent, its version and its credential; nothing
-    of these is kept."""
+    """A client. `digest` is of its address, its user agent, its version and its credential, none of
+    which is kept."""
 
     digest: bytes
     is_java: bool = False
@@ -69,7 +69,7 @@ class Recent(Generic[T]):
         self._seen[key] = at_ms
 
     def within(self, key: T, at_ms: int, age_ms: int) -> bool:
-        """True if it was seen so shortly before, or since."""
+        """Return whether the key was seen within that time before, or since."""
         seen_ms = self._seen.get(key)
         return seen_ms is not None and at_ms - seen_ms < age_ms
 
@@ -96,13 +96,13 @@ class TableLoads:
         self._reporters: Recent[bytes] = Recent(MAX_REPORTERS)
 
     def __len__(self) -> int:
-        """Of all that is remembered."""
+        """Return the number of entries kept."""
         others = len(self._reads) + len(self._commits) + len(self._reporters)
         return len(self._waiting) + others
 
     def loaded(self, client: Client, names: Names) -> Load | None:
-        """A load that may be a read; None where it belongs to an earlier one, its client writes
-        the table or reports its scans, or there is no room."""
+        """Return a load that may be a read. Return None if it belongs to an earlier one, its client
+        writes the table or reports its scans, or there is no room."""
         at_ms, place = self._now_ms(), _place(client, names)
         one_read_ms = ONE_READ_OF_JAVA_MS if client.is_java else ONE_READ_MS
         if self._reads.within(place, at_ms, one_read_ms) or len(self._waiting) >= self._most:
@@ -115,17 +115,17 @@ class TableLoads:
         return load
 
     def committed(self, client: Client, names: Names | None) -> None:
-        """A client has written a table; None = several, in one transaction."""
+        """Note that a client has written a table; None = several, in one transaction."""
         place = client.digest if names is None else _place(client, names)
         self._commits.see(place, self._now_ms())
 
     def reported(self, client: Client) -> None:
-        """A client has reported a scan."""
+        """Note that a client has reported a scan."""
         self._reporters.see(client.digest, self._now_ms())
 
     def reads(self) -> Iterator[Identity | None]:
-        """The tables of the loads whose time has passed and that were reads; None = which table it
-        was could not be read."""
+        """Yield the tables of the loads whose time has passed and that were reads; None = the table
+        could not be identified."""
         until_ms = self._now_ms() - HOLD_MS
         while self._waiting and self._waiting[0].at_ms <= until_ms:
             load = self._waiting.popleft()

@@ -1,9 +1,8 @@
-"""From a table-changing call to the facts it carries, read from the request alone.
+"""Extract the facts of a table-changing call from its request alone.
 
 The request is enough for nearly everything: a transaction's answer has no body, and a commit's
-answer repeats the whole table's metadata. Snapshot ids are made by the clients, so an event can
-be built before the answer is there (REST spec: CommitTableRequest, CommitTransactionRequest).
-"""
+answer repeats the whole table's metadata. Snapshot ids are made by the clients, so an event can be
+built before the answer is there (REST spec: CommitTableRequest, CommitTransactionRequest)."""
 
 from __future__ import annotations
 
@@ -54,10 +53,9 @@ class UnreadableCall(ValueError):
 
 
 class PlannedChange(Value):
-    """What a call asks of one table. `uuid` is None where only the catalog knows it.
+    """A change that a call requests for one table. `uuid` is None where only the catalog knows it.
 
-    `path` is where the table is read afterwards; `old_path` where a renamed one was.
-    """
+    `path` is where the table is read afterwards; `old_path` where a renamed one was."""
 
     change: TableChange
     path: str
@@ -73,11 +71,10 @@ class PlannedChange(Value):
 
 
 def changes_of(call: Call) -> tuple[PlannedChange, ...]:
-    """What the call asks for, table by table, in the request's order.
+    """Return the changes that the call requests, by table, in the request's order.
 
-    Empty for a staged create, which creates nothing. Raises UnreadableCall; also where the body
-    was not kept, or the catalog has read more in the call than we do.
-    """
+    Empty for a staged create, which creates nothing. Raises UnreadableCall; also where the body was
+    not kept, or the catalog has read more in the call than we do."""
     route = route_of(call.method, call.path)
     if route is None:
         return ()
@@ -180,8 +177,9 @@ def _table_change(body: Body, call: Call, route: Route) -> PlannedChange:
 
 
 def _named(body: Body, call: Call, route: Route) -> tuple[tuple[str, ...], str]:
-    """In a transaction `identifier` is the table's only name. Elsewhere the catalog goes by the
-    path, and `identifier` only says where the levels of that same name end."""
+    """Return the namespace and the name of the table. In a transaction `identifier` is the table's
+    only name. Elsewhere the catalog uses the path, and `identifier` only shows where the levels of
+    that same name end."""
     identifier = body.get("identifier")
     named = (tuple(identifier["namespace"]), identifier["name"]) if identifier else None
     if route.kind is CallKind.TRANSACTION:
@@ -195,8 +193,8 @@ def _named(body: Body, call: Call, route: Route) -> tuple[tuple[str, ...], str]:
 
 
 def _asserted_uuid(requirements: list[Body], updates: list[Body]) -> str | None:
-    """None where it is spelt in another way than catalogs spell it: they compare without regard to
-    case, and an event's key is exact."""
+    """Return the uuid that the call asserts or assigns; None if it is not lower case as catalogs
+    write it: they compare without regard to case, and an event's key is exact."""
     asserted = [need["uuid"] for need in requirements if need["type"] == "assert-table-uuid"]
     assigned = [update["uuid"] for update in updates if update["action"] == "assign-uuid"]
     uuid = next(iter(asserted + assigned), None)

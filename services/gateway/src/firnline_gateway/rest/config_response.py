@@ -23,12 +23,11 @@ _URI = re.compile(rb'("uri"\s*:\s*)("(?:[^"\\]|\\.)*")')
 
 
 def rehomed(body: bytes, upstream: str, client: str, mount: str = "") -> bytes:
-    """The body with every `uri` in it led to us.
-
-    `upstream` is the catalog's base URI as we call it, `client` the base that this client used
-    for us; a path below `mount` of our origin is the same path below `upstream`. A value outside of
-    `upstream` cannot be reached through us: the client is told to stay where it is.
-    """
+    """Return the body with every `uri` in it changed to the gateway. `upstream` is the catalog's
+    base URI as the gateway calls it, `client` the base that this client used for the gateway. A
+    path below `mount` of the gateway's origin is the same path below `upstream`. A value outside of
+    `upstream` cannot be reached through the gateway: it becomes `client`, so that the client keeps
+    its base."""
     base = urlsplit(upstream).path.rstrip("/")
     here = urlsplit(client)
 
@@ -78,14 +77,14 @@ def with_prefix(body: bytes, prefix: str) -> bytes:
 
 
 class Ways:
-    """How clients came to each prefix: the path and the warehouse that they asked the config by.
-    What is remembered is the server's own answer, so nobody leads another one astray."""
+    """Config targets by prefix: the path and the warehouse that clients used to load the config.
+    Only answers of the catalog itself are kept, so no client can misdirect another."""
 
     def __init__(self) -> None:
         self._known = FIFOCache[str, str](MAX_WAYS)
 
     def learn(self, target: str, body: bytes) -> None:
-        """A target that was answered with this config."""
+        """Keep a target that was answered with this config."""
         path, _, query = target.partition("?")
         asked = "&".join(one for one in query.split("&") if one.startswith("warehouse="))
         way = f"{path}?{asked}" if asked else path
@@ -93,5 +92,6 @@ class Ways:
             self._known[prefix] = way
 
     def to(self, prefix: str) -> str | None:
-        """The target to ask for the config of a prefix; None where nobody has asked so far."""
+        """Return the target to load the config of a prefix; None if no client has loaded it so
+        far."""
         return self._known.get(prefix)

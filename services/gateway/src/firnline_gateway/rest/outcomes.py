@@ -1,4 +1,4 @@
-"""What became of a call: by the catalog's answer, else by its table as it is now."""
+"""Outcome of a call: from the catalog's answer, else from its table's present state."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Metadata = dict[str, Any]  # a table's metadata JSON
 
 
 class Outcome(StrEnum):
-    """What a commit's status says (REST spec, iceberg-rules 3.4)."""
+    """Outcome of a commit by its HTTP status (REST spec, iceberg-rules 3.4)."""
 
     ACCEPTED = "accepted"
     REFUSED = "refused"
@@ -37,11 +37,9 @@ def outcome_of(status: int) -> Outcome:
 def proven(
     change: PlannedChange, table: Metadata | None, old: Metadata | None
 ) -> PlannedChange | None:
-    """The change with its table's uuid if it has certainly happened, else None: not (yet).
-
-    `table` is what stands at the change's `path`, `old` what stands at its `old_path`; None
-    means that the catalog knows no such table.
-    """
+    """Return the change with its table's uuid if it has certainly happened, else None: not (yet).
+    `table` is the table at the change's `path`, `old` the one at its `old_path`; None means that
+    the catalog knows no such table."""
     if change.change is TableChange.DROPPED:
         return change if change.uuid and not _is(change, table) else None
     if table is None or not _is(change, table):
@@ -57,11 +55,10 @@ def proven(
 
 
 def present_state(change: PlannedChange, table: Metadata | None) -> PlannedChange | None:
-    """What is true of the change's subjects now, where nothing can prove the change itself.
+    """Return what is true of the change's subjects now, if nothing can prove the change itself.
 
-    Later commits may have moved the same refs again, and properties leave no trace, so the
-    event says where the refs are. None for new snapshots: without a trace they are not there.
-    """
+    Later commits may have moved the same refs again, and properties leave no trace, so the event
+    says where the refs are. None for new snapshots: without a trace they are not there."""
     unprovable = change.change is TableChange.COMMITTED and not change.snapshots
     if not unprovable or table is None or not _is(change, table):
         return None
@@ -77,11 +74,9 @@ def _named(change: PlannedChange, table: Metadata) -> PlannedChange:
 
 
 def _has(table: Metadata, new: SnapshotAdded) -> bool:
-    """True if the snapshot is, or was, in the table.
-
-    Retained: then it must be the same attempt, because clients keep the id when they try again
-    on another parent. Expired: its children and the log still name it (Nessie keeps one only).
-    """
+    """Return whether the snapshot is, or was, in the table. Retained: then it must be the same
+    attempt, because clients keep the id when they try again on another parent. Expired: its
+    children and the log still name it (Nessie keeps one only)."""
     for kept in table.get("snapshots", []):
         if kept["snapshot-id"] == new.snapshot_id:
             return normal_path(kept.get("manifest-list", "")) == normal_path(new.manifest_list)
@@ -98,7 +93,8 @@ def _as_now(change: PlannedChange, table: Metadata) -> PlannedChange:
 
 
 def _target(ref: RefMoved, table: Metadata) -> int | None:
-    """Format v1 without `refs` has one branch, main, at `current-snapshot-id` (-1: none)."""
+    """Return the snapshot that a ref points to. Format v1 without `refs` has one branch, main, at
+    `current-snapshot-id` (-1: none)."""
     current = table.get("current-snapshot-id")
     refs = table.get("refs") or {"main": {"snapshot-id": None if current == -1 else current}}
     target = refs.get(ref.ref, {}).get("snapshot-id")
@@ -122,10 +118,9 @@ def place_of(call: Call, route: Route | None) -> TablePlace | None:
 
 
 def observed(place: TablePlace, table: Metadata, at_ms: int) -> PlannedChange:
-    """The table as a change of it: the heads of its branches, and whatever its metadata says.
-
-    `at_ms`: when the call came. A head from long before it is told as a place that a branch is at.
-    """
+    """Return the table as a change of it: the heads of its branches, and its metadata. `at_ms`:
+    when the call arrived. A head from long before that is reported only as the position of its
+    branch."""
     heads = _heads(table)
     kept = {one["snapshot-id"]: one for one in table.get("snapshots", ())}
     moments = {ref: kept.get(head, {}).get("timestamp-ms", 0) for ref, head in heads.items()}

@@ -33,11 +33,9 @@ class OutsideCatalog(ValueError):
 
 
 def check(target: str) -> None:
-    """Return for a target that stays below whatever base it is put behind, and that all readers
-    read alike. Raises OutsideCatalog with the reason.
-
-    `target`: as it stands in the request's first line; bytes that are not UTF-8 as surrogates.
-    """
+    """Return for a target that stays below the base it is appended to, and that all servers read
+    alike. Raises OutsideCatalog with the reason. `target`: as in the request's first line; bytes
+    that are not UTF-8 as surrogates."""
     if not target.startswith("/"):
         raise OutsideCatalog("the request's target is not a path")
     if _NO_SIGN.search(target):
@@ -93,8 +91,8 @@ class Segment(Value):
 
 
 def segments(path: str, slashes_too: bool = False) -> tuple[Segment, ...]:
-    """A path's segments without the empty ones: servers fold `//` and drop a `/` at the end, or
-    refuse the call. `slashes_too`: an escaped slash ends a segment as well."""
+    """Return a path's segments without the empty ones: servers fold `//` and drop a `/` at the end,
+    or refuse the call. `slashes_too`: an escaped slash ends a segment as well."""
     bare = path.partition("?")[0]
     if slashes_too:
         bare = _ESCAPED_SLASH.sub("/", bare)
@@ -136,7 +134,8 @@ class Route(Value):
 
     @property
     def path(self) -> str:
-        """Where its table is read, in the spelling of the REST spec; "" where it names none."""
+        """Return the path to load the call's table, in the spelling of the REST spec; "" if the
+        call names none."""
         if self.namespace is None or self.table is None:
             return ""
         return TableRoute(self.root, self.namespace, self.table).path
@@ -151,11 +150,11 @@ class TableRoute(Value):
 
     @property
     def path(self) -> str:
-        """Where the table itself is read."""
+        """Return the path to load the table."""
         return f"{self.root}/namespaces/{self.namespace}/tables/{self.table}"
 
     def names(self, separator: str) -> tuple[str, ...]:
-        """Prefix, levels and name of the table, whoever spelt them."""
+        """Return prefix, levels and name of the table, whichever client spelled them."""
         return table_names(self.root, self.namespace, self.table, separator)
 
 
@@ -254,7 +253,7 @@ def _table(path: str, pattern: Pattern) -> TableRoute | None:
 
 
 def config_base(method: str, path: str) -> str | None:
-    """What the client's base URI has before `/v1/config`; None if that is not what it calls."""
+    """Return the part of the client's base URI before `/v1/config`; None for another call."""
     found = segments(path)
     if method != "GET" or [one.word for one in found[-2:]] != ["v1", "config"]:
         return None

@@ -32,13 +32,13 @@ class Bounds(Value):
     until_ms: int | None = None
 
     def also(self, other: Bounds) -> Bounds:
-        """What both let through."""
+        """Return the bounds that meet both."""
         starts = [one for one in (self.from_ms, other.from_ms) if one is not None]
         ends = [one for one in (self.until_ms, other.until_ms) if one is not None]
         return Bounds(max(starts, default=None), min(ends, default=None))
 
     def or_else(self, other: Bounds) -> Bounds:
-        """What one of them lets through, and all between."""
+        """Return bounds that contain both, with all times between."""
         return Bounds(
             None if None in (self.from_ms, other.from_ms) else min(self.from_ms, other.from_ms),  # type: ignore[type-var]
             None if None in (self.until_ms, other.until_ms) else max(self.until_ms, other.until_ms),  # type: ignore[type-var]
@@ -46,7 +46,8 @@ class Bounds(Value):
 
 
 def bounds_of(condition: str, values: Iterable[Any], now_ms: int) -> Bounds:
-    """Of one condition on a column; without bounds where its values are no times."""
+    """Return the time bounds of one condition on a column; no bounds if its values are not
+    times."""
     known = [span_of(value, now_ms) for value in values]
     spans = [one for one in known if one is not None]
     if not spans or len(spans) < len(known):
@@ -58,7 +59,8 @@ def bounds_of(condition: str, values: Iterable[Any], now_ms: int) -> Bounds:
 
 
 def _begin(span: Span) -> int:
-    """Of full hours or days ago, a midnight among them is what people mean."""
+    """Return the start of a span; if full hours or days ago include a midnight, that midnight is
+    what people mean."""
     midnight_ms = span[1] // DAY_MS * DAY_MS
     return max(span[0], midnight_ms)
 

@@ -1,5 +1,5 @@
-"""What readers tell the catalog of their scans (REST spec, `ReportMetricsRequest`), and by which
-columns the filter of a scan lets a reader leave files out (Iceberg's `ExpressionParser`)."""
+"""Parse the metrics that readers report of their scans (REST spec, `ReportMetricsRequest`), and the
+columns by which a scan's filter can skip files (Iceberg's `ExpressionParser`)."""
 
 from __future__ import annotations
 

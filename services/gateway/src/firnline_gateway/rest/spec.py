@@ -121,7 +121,7 @@ class Listing(_Known):
 
 
 def read(body: bytes, kind: type[msgspec.Struct]) -> dict[str, Any]:
-    """The known keys of a JSON object. Raises one of `UNREADABLE`."""
+    """Return the known keys of a JSON object. Raises one of `UNREADABLE`."""
     found = msgspec.to_builtins(msgspec.json.decode(body, type=kind))
     assert isinstance(found, dict)
     return found

@@ -1,4 +1,4 @@
-"""What a loaded table says of itself to those who count its scans (`LoadTableResult`)."""
+"""Parse the layout of a loaded table to count its scans (`LoadTableResult`)."""
 
 from __future__ import annotations
 
@@ -70,7 +70,8 @@ _read = msgspec.json.Decoder(_Answer).decode  # snapshots are passed over
 
 
 def loaded_table(answer: bytes) -> Loaded | None:
-    """None where the answer names no table. What is strange about a layout hides it alone."""
+    """Return the table of an answer; None if the answer names none. An unknown part of a layout
+    hides only the layout."""
     try:
         metadata = _read(answer).metadata
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -101,7 +102,7 @@ def _clock(
     fields: tuple[_Field, ...],
     names: Mapping[int | None, str],
 ) -> PartitionClock | None:
-    """The finest of a spec's fields that are of time; of texts, which may be dates, the first."""
+    """Return the finest of a spec's time fields; of text fields, which may be dates, the first."""
     types = {one.id: one.type for one in fields}
     found = []
     for position, field in enumerate(spec):

@@ -72,27 +72,28 @@ class Bucket:
 
     @property
     def tables(self) -> int:
-        """Tables (by ref) with counters."""
+        """Return the number of tables (by ref) with counters."""
         return len(self._tables)
 
     @property
     def paused(self) -> int:
-        """Tables that people have paused."""
+        """Return the number of tables that an operator has paused."""
         return len(self._paused)
 
     @property
     def failing(self) -> int:
-        """Tables of which a step fails, by an error of ours."""
+        """Return the number of tables of which a step fails with an error of Firnline's."""
         return len(self._failing)
 
     @property
     def waiting(self) -> int:
-        """Partitions whose rewrite waits for the budget."""
+        """Return the number of partitions whose rewrite waits for the budget."""
         return len(self._budget_queue)
 
     @property
     def waiting_s(self) -> dict[str, float]:
-        """By budget: the age of the oldest debt that waited for it at the last tick."""
+        """Return, by budget, the age in seconds of the oldest debt that waited for it at the last
+        tick."""
         since_ms = {
             **dict.fromkeys(self._fleet.budgets, self._now_ms),
             **self._budget_queue.oldest_ms,
@@ -118,20 +119,20 @@ class Bucket:
 
     @property
     def price_factors(self) -> Iterable[tuple[str, float]]:
-        """See `FleetShare.factors`."""
+        """Return the learned cost factors; see `FleetShare.factors`."""
         return self._state.share.factors()
 
     @property
     def load(self) -> int:
-        """Steps a minute; 0 where nobody asks for it."""
+        """Return the load in steps a minute; 0 without routing."""
         return self._routing.load if self._routing else 0
 
     def needs(self, records: Iterable[Any]) -> list[bytes]:
-        """Keys that handling these would ask the store for, once each."""
+        """Return the keys that handling these records would read from the store, once each."""
         return self._state.unknown(key for one in records for key in keys_needed(one))
 
     def handle(self, record: Any, now_ms: int) -> Effects:
-        """The effects of a record. Raises PoisonousRecord; nothing is kept then."""
+        """Return the effects of a record. Raises PoisonousRecord; nothing is kept then."""
         self._now_ms = now_ms
         if self._state.set_clock(now_ms):
             self._start_time_anew()
@@ -174,7 +175,7 @@ class Bucket:
         return self._budget_queue.grants(tokens, budgets, context.now_ms)
 
     def _divide(self, growth: float) -> None:
-        """Buckets that were added have a part of the budgets, too."""
+        """Give the added buckets a part of the budgets, too."""
         if growth != self._growth:
             self._growth = growth
             self._fleet = self._defaults.part(growth)
@@ -191,7 +192,7 @@ class Bucket:
         return self._state.next_offset(topic)
 
     def advance(self, topic: str, offset: int) -> None:
-        """The record at that offset is dealt with, once this is committed."""
+        """Mark the record at that offset as handled once this is committed."""
         self._state.advance(topic, offset)
 
     def demand_small(self) -> None:

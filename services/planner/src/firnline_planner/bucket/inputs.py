@@ -48,7 +48,7 @@ class Input(NamedTuple):
 
 
 def chunks(inputs: Sequence[Input]) -> Iterator[list[Input]]:
-    """All of them in order, in lists of some CHUNK_BYTES."""
+    """Yield all inputs in order, in lists of about CHUNK_BYTES."""
     chunk: list[Input] = []
     size = 0
     for one in inputs:
@@ -80,7 +80,8 @@ class Reader:
         return self.handle(tick, TickPassed(partition, now_ms), bucket, now_ms)
 
     def read(self, came: Input) -> Any:
-        """Its record; where it has none the exception, for `handle` to put it aside in its turn."""
+        """Return the input's record; if it has none, the exception, so that it is put aside in its
+        turn."""
         if deadly := died_at(came.deaths):
             return deadly
         try:
@@ -91,17 +92,16 @@ class Reader:
             return error
 
     def handle(self, came: Input, record: Any, bucket: Bucket, now_ms: int) -> Effects:
-        """The effects of an input with that record; see `read_and_handle`."""
+        """Return the effects of an input with that record; see `read_and_handle`."""
         effects = self._handled(came, record, bucket, now_ms)
         if came.topic in WITH_HANDOVERS:
             bucket.advance(came.topic, came.offset)
         return effects
 
     def _handled(self, came: Input, record: Any, bucket: Bucket, now_ms: int) -> Effects:
-        """A record that a handler fails on is a bug of ours; it is put aside like a poisonous one,
-        for stopping would only fail on it again. What it would have changed is then missing, and
-        missing snapshots are asked for.
-        """
+        """Handle the record. One that a handler fails on shows a bug in Firnline; it is put aside
+        like a poisonous one, because after a restart it would only fail again. The changes it would
+        have made are then missing, and missing snapshots are requested."""
         try:
             if isinstance(record, Exception):
                 raise record

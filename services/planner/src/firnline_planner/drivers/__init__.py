@@ -1,1 +1,1 @@
-"""What runs buckets: Kafka, Faust, or memory in tests."""
+"""Drivers that run buckets: on Kafka, on Faust, or in memory in tests."""

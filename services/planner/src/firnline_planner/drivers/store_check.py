@@ -45,7 +45,7 @@ def _check_apart(directory: Path) -> str:
 
 def check(directory: Path) -> None:
     """Open a store for reading. Raises what RocksDB raises, and ValueError for files of the store
-    that it does not name; those of a merge that a kill has cut off are taken for such, too."""
+    that its MANIFEST does not name, which includes those of a merge cut off by a kill."""
     files = {one.name for one in directory.glob("*.sst")}
     rocks = Rdict(str(directory), access_type=AccessType.read_only())
     named = {Path(one["name"]).name for one in rocks.live_files()}

@@ -1,1 +1,1 @@
-"""What each kind of record changes."""
+"""Handlers: how each kind of record changes the state."""

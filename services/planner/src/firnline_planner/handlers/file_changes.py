@@ -60,8 +60,9 @@ def on_files_changed(change: FilesChanged, context: TableContext) -> None:
 
 
 def is_of_another(table: Table, name: TableName, renamed_from: tuple[str, ...] = ()) -> bool:
-    """Whether a fact is of another table with the uuid of this one, as `register_table` makes
-    them: one of another name, unless the catalog has renamed this one to it, or it was dropped."""
+    """Return whether a fact is of another table with the same uuid, as `register_table` creates it.
+    It is one with another name, unless the catalog has renamed this table to it, or this table was
+    dropped."""
     known = table.counters.table
     return name.path != known.path and renamed_from != known.path and not table.counters.removed
 

@@ -1,4 +1,4 @@
-"""What people order: pauses of a table or of the fleet, and of single partitions."""
+"""Operator commands: pauses of a table, of the fleet and of single partitions."""
 
 from __future__ import annotations
 

@@ -51,7 +51,8 @@ def on_table_scanned(event: TableScanned, context: TableContext) -> None:
 
 
 def _scanned(event: TableScanned, files: int, partitions: int, span: int) -> Scanned:
-    """Scans that say nothing of where they read count by the share of the table's files."""
+    """Return the scans of an event. Scans that do not report where they read count by the share of
+    the table's files."""
     scans = event.scans - sum(one.scans for one in event.ranges)
     data_files = event.data_files - sum(one.data_files for one in event.ranges)
     return Scanned(
@@ -72,7 +73,7 @@ def _is_news(before: Reads | None, reads: Reads, limits: Thresholds, now_ms: int
 
 
 def _highest(limits: Thresholds, before: Reads, reads: Reads, now_ms: int) -> float:
-    """The highest rate that held for a partition, or holds."""
+    """Return the highest rate that was or is in force for a partition."""
     rates = (
         before.in_force(before.most_read(1)),
         before.believed(now_ms, before.most_read(1)),

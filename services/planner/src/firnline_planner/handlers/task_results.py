@@ -1,4 +1,4 @@
-"""What became of orders, as workers and the committer report it on `maintenance-events`."""
+"""Task results, as workers and the committer report them on `maintenance-events`."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ def on_task_result(event: TaskResult, context: TableContext) -> None:
 
 
 def on_table_result(event: TableResult, context: TableContext) -> None:
-    """What came of an action on the whole table. Raises PoisonousRecord: of one that we do not
-    know."""
+    """Apply the result of an action on the whole table. Raises PoisonousRecord if the action is
+    unknown."""
     if (action := TABLE_ACTIONS.get(event.action)) is None:
         raise PoisonousRecord("unknown_action", event.action)
     table = context.state.table(event.table.key, MAIN)
@@ -84,8 +84,8 @@ def on_table_result(event: TableResult, context: TableContext) -> None:
 def _learn_pace(
     context: TableContext, table: Table, action: TableAction, event: TableResult
 ) -> None:
-    """Of the order that is out alone, and if it was carried out: a record that comes twice, and a
-    look that ends at once, say nothing of what it takes."""
+    """Learn from the result of the running task, if it was carried out. A duplicate record and a
+    task that ended without work do not show how long the action takes."""
     if event.put_off or event.worked_ms is None or event.expected_s is None:
         return
     if action.work_of(table).task_id != event.task_id:
@@ -102,7 +102,7 @@ def _keep(context: TableContext, table: Table, after: Table, outcome: str = "") 
 
 
 def _counted(context: TableContext, table: Table, event: TaskResult) -> Table:
-    """Our commits count, also those of orders that were given up for lost."""
+    """Return the table with Firnline's commit counted, also of tasks that were given up as lost."""
     if isinstance(event, RewriteCommitted | RewriteConflicted) and table.work.task(event.task_id):
         table = with_result(table, event, context.now_ms)
     if not isinstance(event, RewriteCommitted):

@@ -1,1 +1,1 @@
-"""Which bucket counts a table, and how a table moves."""
+"""Placement: which bucket counts a table, and how a table moves."""

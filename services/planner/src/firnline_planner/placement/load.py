@@ -1,4 +1,5 @@
-"""What the tables of one bucket cost their planner, and what a hot bucket gives away (0022)."""
+"""Load of one bucket: what its tables cost the planner, and which ones a hot bucket moves away
+(0022)."""
 
 from __future__ import annotations
 
@@ -41,7 +42,7 @@ class BucketLoad:
         self._decide_ms = self._window = None
 
     def count(self, table_key: str, steps: int = 1) -> None:
-        """Add what a table has just cost."""
+        """Add the steps that a table has just cost."""
         self._steps[table_key] += steps
 
     def pass_time(self, tables: int, context: TableContext) -> list[MoveTable]:

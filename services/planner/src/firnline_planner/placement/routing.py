@@ -1,9 +1,8 @@
-"""Which bucket counts a record's table, as one bucket sees it (decision 0022).
+"""Route a record to the bucket that counts its table, as one bucket sees it (decision 0022).
 
 A table's home, the bucket of its hash, alone says where it is: it hands the table over, or asks it
 back first. All that goes between buckets goes by its home, so a table is in one bucket's state, or
-on its way between its home and another, and never in two, unless state is lost.
-"""
+on its way between its home and another, and never in two, unless state is lost."""
 
 from __future__ import annotations
 
@@ -46,18 +45,18 @@ from firnline_planner.state.table_isolation import NO_TABLE, TickSteps, attempt
 
 @dataclass(frozen=True)
 class Fleet:
-    """What the buckets of one process share."""
+    """State that the buckets of one process share."""
 
     board: Board
     codec: RecordCodec
 
     def routing(self, bucket: int) -> Routing:
-        """For one of them."""
+        """Return the routing of one bucket."""
         return Routing(self, bucket)
 
 
 class Routing:
-    """Of one bucket."""
+    """Routing of one bucket."""
 
     def __init__(self, fleet: Fleet, bucket: int) -> None:
         self._fleet = fleet
@@ -68,12 +67,12 @@ class Routing:
 
     @property
     def growth(self) -> float:
-        """How many buckets there are for each that the fleet began with."""
+        """Return the number of buckets divided by the number that the fleet began with."""
         return self._board.buckets / self._board.homes
 
     @property
     def load(self) -> int:
-        """Steps a minute, in the last whole window."""
+        """Return the steps a minute in the last complete window."""
         return self._load.total
 
     def start_time_anew(self) -> None:
@@ -81,8 +80,8 @@ class Routing:
         self._load.start_time_anew()
 
     def restore(self, state: BucketState) -> None:
-        """Of a state that has read nothing yet, because there is none or it was lost: what was
-        assigned from here stays assigned."""
+        """Restore the assignments for a state that has read nothing yet, because there is none or
+        it was lost: tables that were assigned from this bucket stay assigned."""
         for one in self._board.assigned_from(self._bucket):
             away = None if one.bucket == self._bucket else one.bucket
             state.put_route(one.table_key, Route(one.epoch, away))
@@ -126,8 +125,8 @@ class Routing:
         self._address(context.effects)
 
     def _tell_added(self, order: Any, context: TableContext) -> None:
-        """What people order for the whole fleet comes to the homes. One of them sends it on to
-        every bucket that was added, in its order."""
+        """Forward an operator command for the whole fleet, which only the default buckets receive.
+        One of them sends it in its order to every bucket that was added."""
         if self._bucket != FLEET_PARTITION:
             return
         for bucket in range(self._board.homes, context.state.share.buckets):
@@ -145,8 +144,8 @@ class Routing:
         context.state.put_share(replace(share, buckets=buckets))
 
     def _address(self, effects: Effects) -> None:
-        """What is kept by table stays in one partition, wherever the table is: of two newest
-        records of a key one would be wrong."""
+        """Send the records that are kept by table from one partition, wherever the table is: of two
+        newest records of a key one would be wrong."""
         for place, output in enumerate(effects.outputs):
             if output.topic in (TABLE_STATES, ADVICE):
                 home = self._transfers.home(output.key.partition("/")[0])
@@ -190,7 +189,8 @@ class Routing:
     def _first_bucket_of(
         self, table_key: str, route: Route | None, record: Any, context: TableContext
     ) -> int:
-        """Where a table goes that is here, at home: elsewhere only with its first event."""
+        """Return the bucket for a table that is in this default bucket; another bucket only with
+        its first event."""
         is_first = (
             self._load.is_hot  # else it stays here anyway
             and route is None

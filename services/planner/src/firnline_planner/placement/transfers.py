@@ -1,8 +1,7 @@
-"""How a table goes from its home to another bucket, and back (decision 0022).
+"""Move a table from its default bucket to another bucket, and back (decision 0022).
 
 Each step is one transaction with the state, and all that goes between buckets is on
-`table-handovers` in the order in which it was sent.
-"""
+`table-handovers` in the order in which it was sent."""
 
 from __future__ import annotations
 
@@ -35,14 +34,15 @@ from firnline_planner.state.table_context import TableContext
 
 
 class Transfers:
-    """Of one bucket: as the home of tables, and as the assigned bucket of others'."""
+    """Transfers of one bucket: as the default bucket of its tables, and as the assigned bucket of
+    others."""
 
     def __init__(self, bucket: int, board: Board) -> None:
         self._bucket = bucket
         self._board = board
 
     def home(self, table_key: str) -> int:
-        """The bucket of a table's hash."""
+        """Return the default bucket of a table, by its hash."""
         return bucket_of(table_key, self._board.homes)
 
     def is_over(self, table_key: str, epoch: int) -> bool:
@@ -71,7 +71,7 @@ class Transfers:
     def recall(
         self, table_key: str, route: Route, wanted_in: int, reason: str, context: TableContext
     ) -> None:
-        """Ask a table back; what comes for it waits until it is here."""
+        """Request a table back; its records wait until it has returned."""
         context.state.put_route(table_key, replace(route, recalled_for=wanted_in, reason=reason))
         order = RecallTable(table_key, route.epoch)
         context.effects.outputs.append(Output(HANDOVERS, table_key, order, route.bucket))
@@ -99,9 +99,9 @@ class Transfers:
         context.effects.send(Output(HANDOVERS, table_key, one, to) for one in records)
 
     def received(self, record: TableHanded, context: TableContext) -> list[bytes]:
-        """Install a chunk of a table: of one that is assigned to this bucket, or of one that comes
-        home. With the last chunk of that one come the records that have waited for it, the first
-        one first."""
+        """Install a chunk of a table that is assigned to this bucket or that returns to its default
+        bucket. With the last chunk of a returned table, return the records that have waited for it,
+        in order."""
         if self.home(record.table_key) == self._bucket:
             return self._install_returned(record, context)
         self._install_assigned(record, context)
@@ -134,7 +134,7 @@ class Transfers:
         return waiting
 
     def recalled(self, order: RecallTable, context: TableContext) -> None:
-        """Send a table that is assigned to this bucket home."""
+        """Send a table that is assigned to this bucket to its default bucket."""
         table_key = order.table_key
         route = context.state.route(table_key)
         if route is None or not route.is_assigned_here or route.epoch != order.epoch:
@@ -148,7 +148,7 @@ class Transfers:
         )
 
     def forgotten(self, table_key: str, context: TableContext) -> None:
-        """A table is no more: its assignment ends, and its home hears of it."""
+        """End the assignment of a removed table and notify its default bucket."""
         route = context.state.route(table_key)
         if route is None:
             return

@@ -26,7 +26,7 @@ MAX_SAID = 500  # characters; a path may be longer than anybody reads
 
 
 def advised(known: Known, effects: Effects) -> Table:
-    """The table with the advice that holds for it; what changed is sent."""
+    """Return the table with the recommendations in force, and send those that changed."""
     after = advise(known)
     effects.send(Output(ADVICE, _key(one), one) for one in after.changed)
     return replace(known.table, work=replace(known.table.work, advice=after.given))
@@ -37,8 +37,8 @@ def _key(advice: TableAdvice) -> str:
 
 
 def stale_ms(table: Table, now_ms: int) -> int | None:
-    """When advice about an hour of the writers', or a day of the readers', is over, though nothing
-    more happens."""
+    """Return when recommendations from an hour of writes or a day of reads expire if nothing more
+    happens."""
     work = table.work
     return (
         earliest(work.activity.stale_ms(now_ms), _faded_ms(work, now_ms)) if work.advice else None
@@ -63,7 +63,8 @@ def column_sought(work: TableWork, now_ms: int) -> str | None:
 
 
 def with_commit(table: Table, change: FilesChanged, now_ms: int) -> Table:
-    """With one more commit: in the writers' hour, or of another maintainer."""
+    """Return the table with one more commit counted: in the writers' hour, or of another
+    maintainer."""
     work = table.work
     activity = after_commit(work.activity, change, now_ms)
     other = noticed(work.other, change, now_ms)
@@ -71,7 +72,7 @@ def with_commit(table: Table, change: FilesChanged, now_ms: int) -> Table:
 
 
 def with_result(table: Table, event: RewriteCommitted | RewriteConflicted, now_ms: int) -> Table:
-    """With one more result of ours in it."""
+    """Return the table with one more result of Firnline's counted in the writers' hour."""
     task = table.work.task(event.task_id)
     foretold = _foretold_ms(task, event) if task and isinstance(event, RewriteCommitted) else None
     activity = after_result(table.work.activity, event, now_ms, foretold)
@@ -91,8 +92,8 @@ def _foretold_ms(task: RunningTask, event: RewriteCommitted) -> int | None:
 def with_duplicate(
     table: Table, event: RewriteCommitted | RewriteConflicted | RewriteSkipped | TaskFailed
 ) -> Table:
-    """With what worker or committer say of a file that the table has twice. Who commits, or finds
-    nothing to do, has looked and found none."""
+    """Return the table with the duplicate file that a worker or the committer reports. A commit, or
+    a task that finds nothing to do, has checked and found none."""
     if isinstance(event, TaskFailed | RewriteConflicted):
         if event.reason != DUPLICATE_FILES:
             return table

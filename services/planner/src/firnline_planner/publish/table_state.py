@@ -65,7 +65,7 @@ class V2Partitions:
         self.count: int | None = 0 if lowest >= VECTORS else None
 
     def through(self, partitions: Iterable[Partition]) -> Iterator[Partition]:
-        """The same partitions."""
+        """Yield the same partitions, and count those with v2 files."""
         for partition in partitions:
             if self.count is not None and v2_files(self._table, partition, self._limits):
                 self.count += 1
@@ -73,7 +73,7 @@ class V2Partitions:
 
 
 def with_publication(context: TableContext, table: Table) -> Table:
-    """With a time at which its state is published."""
+    """Return the table with the time at which its state is published."""
     work, latest_ms = table.work, context.now_ms + interval_ms(table)
     # Never later: where the clock was set back, it was published in what is now the future.
     publish_ms = min(max(context.now_ms, work.published_ms + interval_ms(table)), latest_ms)
@@ -128,7 +128,7 @@ def publish_or_forget(context: TableContext, table: Table) -> None:
 
 
 def _next_publication_ms(context: TableContext, table: Table) -> int | None:
-    """When time alone makes another state of it."""
+    """Return when time alone changes the table's state."""
     if table.counters.removed:
         return context.now_ms + REMEMBER_REMOVED_MS
     return earliest(
@@ -148,7 +148,8 @@ def _without_gone(context: TableContext, table: Table) -> Iterator[Partition]:
 
 
 def interval_ms(table: Table) -> int:
-    """How often a state is published; a scan of 1,000 partitions is to cost 2 % of the time."""
+    """Return the interval between publications of a state. A scan of 1,000 partitions must cost at
+    most 2 % of the time."""
     return min(max(table.counters.totals.partitions, INTERVAL_MS), INTERVAL_MAX_MS)
 
 
@@ -160,7 +161,7 @@ class DebtFiles:
         self._own = self._global = 0
 
     def counted(self, partition: Partition) -> int:
-        """Those of one partition."""
+        """Count the files with debt of one partition and return their number."""
         files = debt_files(self._table, partition, self._limits)
         shared = mendable(self._table, partition, self._limits).global_deletes
         self._own += files - shared
@@ -219,8 +220,8 @@ def _hold(context: TableContext, table: Table) -> Hold | None:
 
 
 def action_numbers(table: Table, limits: Thresholds, now_ms: int) -> dict[str, dict[str, float]]:
-    """What was decided from about each action on the whole table, and what its next order costs and
-    spares."""
+    """Return for each action on the whole table the numbers behind its decision, and the cost and
+    gain of its next task."""
     expiry = table.work.expiry
     kept = {*table.work.actions, *([EXPIRE] if expiry.going.snapshots or expiry.task_id else [])}
     return {
@@ -234,7 +235,7 @@ def action_numbers(table: Table, limits: Thresholds, now_ms: int) -> dict[str, d
 
 
 def expiry_plan(table: Table, limits: Thresholds, now_ms: int) -> ExpiryPlan | None:
-    """What was announced and has not begun yet."""
+    """Return the expiry that was announced and has not begun yet."""
     going = table.work.expiry.going
     begins = begins_ms(table, limits, now_ms)
     if table.work.expiry.reason != ExpiryReason.GRACE_PERIOD or begins <= now_ms:
@@ -250,7 +251,7 @@ class Statuses:
         self.counts: Counter[str] = Counter()
 
     def through(self, partitions: Iterable[Partition]) -> Iterator[Partition]:
-        """The same partitions."""
+        """Yield the same partitions, and count them by status."""
         for partition in partitions:
             if not partition.counters.is_empty:
                 self.counts[self._status(partition)] += 1
@@ -264,7 +265,7 @@ class Statuses:
 
 
 def reads_state(table: Table, limits: Thresholds, now_ms: int) -> TableReads | None:
-    """How often the partitions are read that are read most, and what is made of it."""
+    """Return how often the most read partitions are read, and the rate in force."""
     if (reads := table.work.reads) is None:
         return None
     place = reads.most_read(table.counters.totals.partitions)
@@ -281,7 +282,7 @@ class OldestEqualityDelete:
         self._oldest_ms: int | None = None
 
     def through(self, partitions: Iterable[Partition]) -> Iterator[Partition]:
-        """The same partitions."""
+        """Yield the same partitions, and note their oldest equality delete."""
         for partition in partitions:
             if not partition.counters.is_empty:
                 self._oldest_ms = earliest(self._oldest_ms, partition.work.equality_since_ms)
@@ -303,7 +304,7 @@ class OffObjective:
         self.count = 0
 
     def through(self, partitions: Iterable[Partition]) -> Iterator[Partition]:
-        """The same partitions."""
+        """Yield the same partitions, and count those that miss an objective."""
         for partition in partitions:
             self.count += self._any and self._misses(partition)
             yield partition
@@ -324,7 +325,7 @@ class PartitionSpan:
         self._ages: tuple[int, int] | None = None
 
     def through(self, partitions: Iterable[Partition]) -> Iterator[Partition]:
-        """The same partitions."""
+        """Yield the same partitions, and note the oldest and the newest."""
         for partition in partitions:
             age = age_of(partition.counters.scope, self._clock, self._now_ms)
             if age is not None:
@@ -334,7 +335,8 @@ class PartitionSpan:
 
     @property
     def units(self) -> int:
-        """From the oldest to the newest, both counted; 0 = no partition tells its time."""
+        """Return the number of units from the oldest partition to the newest, both included; 0 if
+        no partition contains a time."""
         return 0 if self._ages is None else self._ages[1] - self._ages[0] + 1
 
 

@@ -1,1 +1,1 @@
-"""From a table that changed to orders, advice and a published state."""
+"""Reconciliation: from a changed table to tasks, recommendations and a published state."""

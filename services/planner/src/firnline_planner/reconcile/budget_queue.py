@@ -38,7 +38,8 @@ class Grant:
 
 
 class BudgetQueue:
-    """In memory alone: after a start every table that waits asks again at its next reconcile."""
+    """Budget requests, only in memory: after a start each waiting table requests again at its next
+    reconcile."""
 
     def __init__(self) -> None:
         self._requests: dict[bytes, dict[Scope | str, BudgetRequest]] = {}  # by the table's key
@@ -49,7 +50,7 @@ class BudgetQueue:
         return sum(map(len, self._requests.values()))
 
     def update(self, effects: Effects) -> None:
-        """What partitions and actions ask for now."""
+        """Update the requests of the partitions and actions that were reconciled."""
         before = {key: self._requests.pop(key, {}) for key in effects.fully_reconciled}
         for (key, scope), request in effects.budget_requests.items():
             of_table = self._requests.setdefault(key, {})
@@ -60,15 +61,15 @@ class BudgetQueue:
                 del self._requests[key]
 
     def drop(self, key: bytes) -> None:
-        """The table wants nothing any more."""
+        """Drop the requests of a table."""
         self._requests.pop(key, None)
 
     def grants(
         self, tokens: Mapping[str, TokenBuckets], budgets: Mapping[str, Budget], now_ms: int
     ) -> list[Grant]:
-        """One for each budget that pays for something, or is asked for the first time: else its
-        clock would not begin, and nothing be saved up for whatever costs more than an hour's worth.
-        """
+        """Return one grant for each budget that pays for something or is requested for the first
+        time. Otherwise its clock would not begin, and nothing would be saved up for work that costs
+        more than an hour's worth."""
         if not self._requests:
             self.oldest_ms = {}
             return []
@@ -96,8 +97,8 @@ class BudgetQueue:
 
 
 def _waiting_since(request: BudgetRequest, known: BudgetRequest | None) -> BudgetRequest:
-    """As long as it has waited already: of some work nothing else says since when it is due, and
-    it would never be the oldest."""
+    """Return the request with the time since which it has waited. Of some work it is not otherwise
+    known since when it is due, and it would never be the oldest."""
     budget, candidate = request
     if known is None or known[0] != budget or known[1].since_ms >= candidate.since_ms:
         return request

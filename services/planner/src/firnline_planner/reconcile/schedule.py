@@ -1,4 +1,5 @@
-"""When each table of a bucket is reconciled next, and when its state is published next."""
+"""Schedule of a bucket: when each table is reconciled next, and when its state is published
+next."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ class Schedule(Generic[K]):
         return len(self._due)
 
     def plan(self, key: K, due_ms: int | None) -> None:
-        """Set a key's moment; None takes it off."""
+        """Set a key's due time; None removes the key."""
         if due_ms is None:
             self._due.pop(key, None)
         elif self._due.get(key) != due_ms:
@@ -35,7 +36,7 @@ class Schedule(Generic[K]):
             heapq.heappush(self._heap, (due_ms, self._pushed, key))
 
     def due(self, now_ms: int, limit: int | None = None) -> list[K]:
-        """Keys whose moment has come, earliest first, at most so many; they are taken off."""
+        """Remove and return the keys whose time has come, earliest first, at most `limit`."""
         found: list[K] = []
         while self._heap and self._heap[0][0] <= now_ms and len(found) != limit:
             due_ms, _, key = heapq.heappop(self._heap)
@@ -64,29 +65,29 @@ class TableSchedule:
         self._publications: Schedule[bytes] = Schedule()
 
     def add_unread(self, key: bytes, due_ms: int | None) -> None:
-        """Of a table that was not read yet: its first reconcile tells the rest (`update`)."""
+        """Add a table that was not read yet; its first reconcile sets the rest (`update`)."""
         self._reconciles.plan(key, due_ms)
 
     def update(self, key: bytes, table: Table | None) -> None:
-        """The table as it is kept now; None = dropped."""
+        """Schedule the table as it is kept now; None = dropped."""
         self._reconciles.plan(key, None if table is None else reconcile_ms(table))
         self._publications.plan(key, None if table is None else table.work.publish_ms)
 
     def delay(self, key: bytes, reconcile_ms: int | None, publish_ms: int | None) -> None:
-        """Put off what failed until these moments; None = as it is planned."""
+        """Delay what failed until these times; None = as it is planned."""
         if reconcile_ms is not None:
             self._reconciles.plan(key, reconcile_ms)
         if publish_ms is not None:
             self._publications.plan(key, publish_ms)
 
     def due(self, now_ms: int, reconciles: int | None, publications: int | None) -> Due:
-        """At most so many of each, those that have waited longest; they are taken off."""
+        """Remove and return at most that many of each kind, those that have waited longest."""
         return Due(
             self._reconciles.due(now_ms, reconciles), self._publications.due(now_ms, publications)
         )
 
     def put_back(self, due: Due, now_ms: int) -> None:
-        """What was taken off was not kept."""
+        """Schedule again what was taken off but not kept."""
         for key in due.reconciles:
             self._reconciles.plan(key, now_ms)
         for key in due.publications:

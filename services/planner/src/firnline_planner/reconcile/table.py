@@ -131,7 +131,8 @@ def _by_rank(wanting: tuple[Partition, Decision]) -> tuple[float, int, Scope]:
 def _order_all(
     context: TableContext, table: Table, wanting: Iterable[tuple[Partition, Decision]]
 ) -> Table:
-    """In that order, as long as there are places. Together they are one commit."""
+    """Create the tasks in the given order while there are free places. Together they are one
+    commit."""
     sent: list[Output] = []
     for partition, decision in wanting:
         limits = context.limits_of(table, partition)
@@ -146,8 +147,8 @@ def _order_all(
 
 
 def _aged(context: TableContext, table: Table, partition: Partition) -> Partition:
-    """With the times since which it has debt: another target size makes other debt. And with that
-    which full rewrites count from."""
+    """Return the partition with the times since which it has debt, because another target size
+    changes the debt; and with the time from which full rewrites count."""
     debt, _ = debts(table, partition, context.limits.target_bytes)
     work = with_debt_ages(partition.work, debt, context.now_ms)
     name = spread_name(table, partition.counters.scope)
@@ -178,7 +179,8 @@ def _request_budget(
 def order(
     context: TableContext, table: Table, partition: Partition, decision: Decision
 ) -> tuple[Table, list[Output]]:
-    """With an order out, if that was decided; and the order, to be sent."""
+    """Return the table with the new task, and the task to send. If no task was decided, return the
+    same table and an empty list."""
     limits, now_ms = context.limits_of(table, partition), context.now_ms
     if not decision.order:
         return table, []  # those deeper in debt have taken all places
@@ -191,7 +193,7 @@ def order(
 
 
 def together(orders: list[Output]) -> list[Output]:
-    """Orders of one table and moment, each with their number."""
+    """Return tasks of one table and time, each with their number."""
     if len(orders) < 2:
         return orders
     several = len(orders)

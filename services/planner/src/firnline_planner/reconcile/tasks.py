@@ -61,7 +61,7 @@ def end_waiting(context: TableContext, table: Table, task: RunningTask) -> Table
 def finish(
     context: TableContext, table: Table, task: RunningTask, done: Slice | None = None
 ) -> Table:
-    """A task is done: its partition rests on a new floor, or wants the next slice at once."""
+    """Finish a task: its partition rests on a new floor, or requests the next slice at once."""
     partition = context.partition(table, task.scope)
     counters, work = partition.counters, partition.work
     context.effects.outcomes.append("finished")

@@ -43,7 +43,7 @@ def size_workers(bucket: int, context: TableContext) -> None:
 
 
 def _key(directive: SizeWorkers) -> str:
-    """The default group's as before there were others."""
+    """Return the key of a directive; that of the default group is as before there were others."""
     key = f"{directive.lane}/{directive.bucket}"
     return key if directive.group == DEFAULT else f"{key}/{directive.group}"
 

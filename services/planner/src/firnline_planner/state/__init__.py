@@ -1,1 +1,1 @@
-"""What one bucket keeps, and how it is written down."""
+"""State that one bucket keeps, and its encoding."""

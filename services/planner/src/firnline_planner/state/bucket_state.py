@@ -104,7 +104,7 @@ class BucketState:
         self._newest_ms = max(self._newest_ms, at_ms)
 
     def table(self, table_key: str, ref: str) -> Table | None:
-        """One ref of a table."""
+        """Return one ref of a table."""
         return self.table_at(ref_key(table_key, ref))
 
     def table_at(self, key: bytes) -> Table | None:
@@ -114,7 +114,7 @@ class BucketState:
         return None if table is None else self._with_pause(table)
 
     def unknown(self, keys: Iterable[bytes]) -> list[bytes]:
-        """Those that are not of remembered tables or partitions, once each."""
+        """Return the keys of tables and partitions that are not cached, once each."""
         return [key for key in dict.fromkeys(keys) if key not in self._known]
 
     def _value(self, key: bytes, read: Callable[[bytes], Table | Partition]) -> Value:
@@ -147,7 +147,7 @@ class BucketState:
         return self._keys(TABLE)
 
     def heads(self) -> Iterator[tuple[bytes, Head, bool]]:
-        """What to follow of every table that is kept, by key, and whether it is paused."""
+        """Yield, for each stored table, its key, its head, and whether it is paused."""
         for key, data in self._store.scan(TABLE):
             yield key, head_of(data), self.pause_in_force(table_key_in(key)) is not None
 
@@ -161,7 +161,7 @@ class BucketState:
         self.put_pause(table.counters.table.key, None)
 
     def partition(self, table_key: str, ref: str, scope: Scope) -> Partition | None:
-        """One partition."""
+        """Return one partition."""
         return self._partition_at(partition_key(table_key, ref, scope))
 
     def _partition_at(self, key: bytes) -> Partition | None:
@@ -170,7 +170,7 @@ class BucketState:
         return partition
 
     def partitions(self, table_key: str, ref: str) -> Iterator[Partition]:
-        """Every partition of a ref; changes made meanwhile are not seen."""
+        """Yield every partition of a ref, without changes made meanwhile."""
         prefix = partition_prefix(table_key, ref)
         changed = {key: self._staged[key] for key in self._scopes.get(prefix, ())}
         for key, data in self._store.scan(prefix):
@@ -240,7 +240,7 @@ class BucketState:
 
     @property
     def share(self) -> FleetShare:
-        """What the bucket keeps for all of its tables together."""
+        """Return the state that the bucket keeps for all of its tables together."""
         changed = self._staged.get(SHARE)
         return changed if isinstance(changed, FleetShare) else self._share
 
@@ -257,8 +257,8 @@ class BucketState:
         return staged if isinstance(staged, int) else self._cursors[key]
 
     def advance(self, topic: str, offset: int) -> None:
-        """The record at that offset is in the state with this commit; a repeated one moves nothing
-        back."""
+        """Mark the record at that offset as handled with this commit; a repeated record does not
+        move the offset back."""
         if offset >= self.next_offset(topic):
             self._stage(cursor_key(topic), offset + 1)
 
@@ -268,7 +268,7 @@ class BucketState:
         return next(self._store.scan(CURSOR), None) is None
 
     def pause_in_force(self, table_key: str) -> Pause | None:
-        """What holds for a table, whether or not it is known: the fleet's pause, or its own."""
+        """Return the pause in force for a table, known or not: the fleet's, or the table's."""
         return self.pause_of(None) or self.pause_of(table_key)
 
     def pause_of(self, table_key: str | None) -> Pause | None:
@@ -286,7 +286,8 @@ class BucketState:
         self._stage(pause_key(table_key), pause)
 
     def route(self, table_key: str) -> Route | None:
-        """The bucket that a table is assigned to; None = it was never moved from its home."""
+        """Return the bucket that a table is assigned to; None = it never left its default
+        bucket."""
         if not self._routes and not self._staged:
             return None
         key = route_key(table_key)
@@ -304,7 +305,7 @@ class BucketState:
         self._stage(route_key(table_key), None)
 
     def routes(self) -> Iterator[Route]:
-        """All that are kept, without what is staged."""
+        """Return all stored routes, without staged ones."""
         return iter(self._routes.values())
 
     def put_waiting(self, table_key: str, number: int, record: bytes) -> None:
@@ -340,8 +341,8 @@ class BucketState:
             self._packed[key] = value, data
 
     def commit(self) -> dict[bytes, Table | None]:
-        """Keep everything changed since, in the order of the keys; the tables among it by key,
-        None = dropped."""
+        """Keep all changes since the last commit, in the order of the keys. Return the changed
+        tables by key, None = dropped."""
         touched: dict[bytes, Table | None] = {}
         for key, value in sorted(self._staged.items(), key=itemgetter(0)):
             self._keep(key, value)

@@ -1,10 +1,8 @@
-"""Which orders a fleet can afford now: most spared for its price first, and a share for the oldest.
-
-Two token buckets are filled at an even pace. The first pays for whoever spares readers most for its
-price. The second pays for whoever has waited longest, and nobody before it: it is saved up until it
-is enough. So nothing starves: a rewrite waits no longer than the second bucket takes to pay for it
-and for all that have waited longer.
-"""
+"""Rank the tasks that a fleet can afford now: most spared for its price first, and a share for the
+oldest. Two token buckets are filled at a constant rate. The first pays for the task that spares
+readers most for its price. The second pays only for the task that has waited longest, and is saved
+up until it suffices. So no task starves: a rewrite waits no longer than the second bucket takes to
+pay for it and for all that have waited longer."""
 
 from __future__ import annotations
 
@@ -33,14 +31,14 @@ class Candidate(Value, Generic[K]):
 
     @property
     def gain(self) -> float:
-        """Spared an hour, for each dollar."""
+        """Return the dollars spared an hour for each dollar spent."""
         return self.spared / self.dollars if self.dollars > 0 else float("inf")
 
 
 def candidate_of(
     key: K, weighed: Weighed, limits: Thresholds, since_ms: int, share: float = 1.0
 ) -> Candidate[K]:
-    """What deserves an order, of which the next one is this share."""
+    """Return the candidate of a table or partition; its next task is this share of the work."""
     return Candidate(
         key,
         gb_hours=weighed.gb_hours() * share,
@@ -61,7 +59,7 @@ class Paid(Value, Generic[K]):
 def affordable(
     candidates: Iterable[Candidate[K]], tokens: TokenBuckets, budget: Budget, now_ms: int
 ) -> tuple[list[Paid[K]], TokenBuckets]:
-    """Those that are to be ordered, in that order, and what is left of the tokens."""
+    """Return the tasks to create, in that order, and the tokens that remain."""
     found = list(candidates)
     if not budget.binds or not found:
         return [Paid(one.key, one.gb_hours) for one in sorted(found, key=_rank)], tokens

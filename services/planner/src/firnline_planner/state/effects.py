@@ -1,4 +1,4 @@
-"""What handling one record comes to: records to send, and what to count."""
+"""Effects of handling one record: records to send, and metrics to count."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ class Output:
     partition: int | None = None
 
     def sent(self, bucket: int, homes: int, at_ms: int) -> Sent:
-        """As it is sent, from a bucket; about a record that its topic takes in no form goes a dead
-        letter instead, so that the others of its transaction are sent."""
+        """Return the record as a bucket sends it. If its topic takes the record in no form, return
+        a dead letter instead, so that the others of its transaction are sent."""
         place = self.partition
         if place is None:
             place = bucket if is_by_bucket(self.topic) else bucket % homes

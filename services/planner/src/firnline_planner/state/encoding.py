@@ -48,7 +48,7 @@ class UnreadableValue(ValueError):
 
 @dataclass(frozen=True)
 class Head:
-    """What a bucket follows of a table without reading it."""
+    """Header of a table that a bucket follows without reading the table."""
 
     due_ms: int | None
     kept_ms: int
@@ -64,7 +64,8 @@ _pause = msgspec.msgpack.Decoder(Pause).decode
 
 
 def _pack(value: Value) -> bytes:
-    """Never fail for a number: a tick's changes are kept together, whichever table they are of."""
+    """Encode a value; never fail for a number, because a tick's changes of all tables are kept
+    together."""
     try:
         return _encode(value)
     except OverflowError:  # a product of what writers claim, above what MessagePack holds
@@ -84,7 +85,8 @@ def _table_to_bytes(table: Table, now_ms: int) -> bytes:
 
 
 def head_of(data: bytes) -> Head:
-    """Of a table; one that is damaged is due, so that a tick tells of it. Raises UnknownVersion."""
+    """Return the header of a table. A damaged one is due, so that a tick reports it. Raises
+    UnknownVersion."""
     if len(_checked(data)) < HEAD.size:
         return Head(0, 0, 0)
     _, due, kept_ms, in_flight = HEAD.unpack_from(data)
@@ -137,7 +139,7 @@ def table_key_in(key: bytes) -> str:
 
 
 def partition_prefix(table_key: str, ref: str) -> bytes:
-    """What the keys of a ref's partitions start with."""
+    """Return the common prefix of the keys of a ref's partitions."""
     return f"1{table_key}{SEPARATOR}{ref}{SEPARATOR}".encode()
 
 
@@ -169,7 +171,7 @@ def cursor_key(topic: str) -> bytes:
 
 
 def group_of(key: bytes) -> bytes:
-    """What all entries of one kind of a table's ref start with: the prefix of a scan."""
+    """Return the common prefix of all entries of one kind of a table's ref, to scan them."""
     parts = key.split(SEPARATOR_BYTES, 2)
     return parts[0] if len(parts) < 3 else key[: len(key) - len(parts[2])]
 
@@ -180,7 +182,7 @@ def due_ms(table: Table) -> int | None:
 
 
 def reconcile_ms(table: Table) -> int | None:
-    """When something is to be decided, asked for or given up."""
+    """Return when a decision, a resync request or the expiry of a task is due."""
     work = table.work
     due_ms = earliest(work.reconcile_ms, work.expiry.due_ms, resync_ms(table.counters))
     if work.actions or work.running:  # of most tables neither, and every commit asks twice

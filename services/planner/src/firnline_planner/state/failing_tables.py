@@ -1,4 +1,4 @@
-"""Which tables of a bucket fail, at which step, and when each is tried again."""
+"""Failing tables of a bucket: which step fails, and when it is tried again."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Failure(Value):
 
     @property
     def again_ms(self) -> int:
-        """When it is tried again."""
+        """Return the time of the next attempt."""
         return self.begun_ms + self.pause_ms
 
 
@@ -59,7 +59,7 @@ class FailingTables:
                 del self._failures[key]
 
     def drop(self, key: bytes) -> None:
-        """Forget a table that is no more."""
+        """Forget a removed table."""
         self._failures.pop(key, None)
 
     def drop_old(self, now_ms: int) -> None:

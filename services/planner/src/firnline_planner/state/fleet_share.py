@@ -1,4 +1,4 @@
-"""What a bucket keeps for all of its tables together: its part of the fleet. Pure."""
+"""State that a bucket keeps for all of its tables together: its part of the fleet. Pure."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ AIM_MS = 30 * 60_000  # twice as long as a table that waits may take until it as
 
 
 class TokenBuckets(Value):
-    """What is left at `as_of_ms`. An hour's worth is kept at most, but the second one is saved up
-    for the dearest of those that were the oldest lately: `aim`, seen last at `aim_ms`."""
+    """Tokens left at `as_of_ms`. At most an hour's worth is kept, but the second bucket is saved up
+    for the most expensive of those that were the oldest lately: `aim`, seen last at `aim_ms`."""
 
     best: float = 0.0
     old: float = 0.0
@@ -26,7 +26,8 @@ class TokenBuckets(Value):
     aim_ms: int = 0
 
     def filled(self, budget: Budget, oldest: float, now_ms: int) -> TokenBuckets:
-        """With what has come since. `oldest`: price of the one that has waited longest."""
+        """Return the buckets with the tokens that were added since. `oldest`: price of the task
+        that has waited longest."""
         hours = 1.0 if self.as_of_ms is None else max(now_ms - self.as_of_ms, 0) / HOUR_MS
         old = budget.gb_hours * budget.old_share
         best = budget.gb_hours - old
@@ -43,7 +44,7 @@ class TokenBuckets(Value):
         )
 
     def without(self, gb_hours: float, from_old: bool) -> TokenBuckets:
-        """With a price paid; a negative one is paid back."""
+        """Return the buckets after a price was paid; a negative price is paid back."""
         if from_old:
             return replace(self, old=self.old - gb_hours)
         return replace(self, best=self.best - gb_hours)
@@ -58,7 +59,7 @@ class Prices(Value):
     sorts: float | None = None  # none was made yet
 
     def after(self, work: Work, converts: bool, took_s: float) -> Prices:
-        """A task with so much work has taken so long."""
+        """Return the prices after a task with that much work took `took_s` seconds."""
         factor = self.conversions if converts else self.rewrites
         factor = learned(factor, factor * FIRNLINE.wall_s(work), took_s)
         return replace(self, conversions=factor) if converts else replace(self, rewrites=factor)
@@ -90,25 +91,25 @@ class FleetShare(Value):
     actions: dict[str, float] = field(default_factory=dict)
 
     def memory_of(self, group: str) -> MemoryTuning:
-        """What a group's heavy orders have shown."""
+        """Return what a group's heavy tasks have shown about memory."""
         return self.memory if group == DEFAULT else self.memories.get(group, UNTRIED)
 
     def with_memory(self, group: str, memory: MemoryTuning) -> FleetShare:
-        """With what they show now."""
+        """Return the share with a group's new memory tuning."""
         if group == DEFAULT:
             return replace(self, memory=memory)
         return replace(self, memories={**self.memories, group: memory})
 
     def prices_of(self, group: str) -> Prices:
-        """What a group's tasks have taken."""
+        """Return the cost factors learned from a group's tasks."""
         return self.prices.get(group, MEASURED)
 
     def with_prices(self, group: str, prices: Prices) -> FleetShare:
-        """With what they take now."""
+        """Return the share with a group's new cost factors."""
         return replace(self, prices={**self.prices, group: prices})
 
     def factors(self) -> Iterator[tuple[str, float]]:
-        """All that was learned: of what, and seconds for each that was measured."""
+        """Yield every learned factor: its name, and measured seconds for each estimated second."""
         for prices in self.prices.values():
             yield "rewrites", prices.rewrites
             yield "conversions", prices.conversions
@@ -117,5 +118,5 @@ class FleetShare(Value):
         yield from self.actions.items()
 
     def with_action(self, action: str, pace: float) -> FleetShare:
-        """With what one on whole tables takes now."""
+        """Return the share with the new pace of an action on whole tables."""
         return replace(self, actions={**self.actions, action: pace})

@@ -33,7 +33,7 @@ class Recount:
         self._ahead = False
 
     def through(self, partitions: Iterable[Partition]) -> Iterator[Partition]:
-        """The same partitions."""
+        """Yield the same partitions, and count them again."""
         for partition in partitions:
             counters = partition.counters
             self._ahead |= (counters.epoch, counters.ordinal) > (
@@ -44,9 +44,8 @@ class Recount:
             yield partition
 
     def checked(self, now_ms: int) -> TableCounters:
-        """The counters, right in their numbers of partitions; absolute ones are asked for where
-        the files do not add up.
-        """
+        """Return the counters with the right numbers of partitions. If the files do not add up,
+        request absolute counters."""
         if self._ahead or self._table.open or not self._table.known:
             return self._table  # some changes are in the partitions only
         right = replace(self._table, totals=self._totals)

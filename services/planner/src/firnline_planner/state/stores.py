@@ -26,10 +26,11 @@ class ReadableStore(Protocol):
     """Keys and values of one bucket, sorted by key."""
 
     def get(self, key: bytes) -> bytes | None:
-        """The value, or None."""
+        """Return the value, or None."""
 
     def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Pairs whose key starts with the prefix, in order; they do not change meanwhile."""
+        """Yield the pairs whose key starts with the prefix, in order; they do not change
+        meanwhile."""
 
 
 class BatchReadableStore(ReadableStore, Protocol):
@@ -40,7 +41,7 @@ class BatchReadableStore(ReadableStore, Protocol):
 
 
 class KeyValueStore(ReadableStore, Protocol):
-    """What a driver brings. `max_value_bytes`: of a key with its value."""
+    """A store that a driver provides. `max_value_bytes` limits a key together with its value."""
 
     @property
     def max_value_bytes(self) -> int: ...
@@ -67,14 +68,13 @@ class WriteBuffer:
 
     @property
     def changes(self) -> dict[bytes, bytes | None]:
-        """All of them; None = deleted."""
+        """Return all changes; None = deleted."""
         found: dict[bytes, bytes | None] = {}
         for group in self._groups.values():
             found.update(group)
         return found
 
     def get(self, key: bytes) -> bytes | None:
-        """See `KeyValueStore.get`."""
         group = self._groups.get(group_of(key))
         if group and key in group:
             return group[key]
@@ -86,15 +86,13 @@ class WriteBuffer:
         self._ahead = dict(zip(keys, self._below.get_all(keys), strict=True)) if keys else {}
 
     def put(self, key: bytes, value: bytes) -> None:
-        """See `KeyValueStore.put`."""
         self._groups.setdefault(group_of(key), {})[key] = value
 
     def delete(self, key: bytes) -> None:
-        """See `KeyValueStore.delete`."""
         self._groups.setdefault(group_of(key), {})[key] = None
 
     def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """See `KeyValueStore.scan`; what is changed while it runs is not seen."""
+        """Return the pairs as `KeyValueStore.scan` does, without the changes made while it runs."""
         changed = self._changed(prefix)
         for key, value in self._below.scan(prefix):
             if key not in changed:
@@ -107,17 +105,16 @@ class WriteBuffer:
         return {key: value for key, value in self.changes.items() if key.startswith(prefix)}
 
     def discard(self) -> None:
-        """Forget the changes, and what was read ahead: the store may have other values now."""
+        """Discard the changes, and what was read ahead: the store may have other values now."""
         self._groups.clear()
         self._ahead.clear()
 
 
 def keys_needed(record: Any) -> Iterator[bytes]:
-    """Of the entries that handling a record begins with. None of what comes too seldom.
-
-    RocksDB takes 41 us for a table and a partition between two events, 15 us where it is asked for
-    those of some hundred: its code and its indexes are in the processor's caches only then.
-    """
+    """Yield the keys of the entries that handling a record reads first; none for rare records.
+    RocksDB takes 41 us for a table and a partition between two events, and 15 us if those of some
+    hundred events are read together: only then its code and its indexes are in the processor's
+    caches."""
     if not isinstance(record, FilesChanged) or record.ref != MAIN:
         return
     table_key = record.table.key

@@ -1,4 +1,4 @@
-"""What every handler works with: the state, the time, the limits that hold, and the effects."""
+"""Context of every handler: the state, the time, the limits in force, and the effects."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ from firnline_planner.state.recount import is_gone
 
 
 def spread_name(table: Table, scope: Scope) -> str:
-    """Of a partition, for the hash that keeps partitions from falling due in one minute."""
+    """Return the name of a partition whose hash keeps partitions from falling due in the same
+    minute."""
     return f"{table.counters.table.key} {scope.spec_id} {scope.partition}"
 
 
@@ -56,7 +57,8 @@ class TableContext(Value):
         return replace(self, limits=limits, rates=rates)
 
     def limits_of(self, table: Table, partition: Partition) -> Thresholds:
-        """What holds for one partition of the context's table: some are read oftener."""
+        """Return the limits in force for one partition of the context's table: some are read more
+        often."""
         reads, rates = table.work.reads, self.rates
         if reads is None or rates is None:
             return self.limits
@@ -65,14 +67,15 @@ class TableContext(Value):
         return read_by(self.limits, rates.of(place))
 
     def limits_of_all(self, table: Table) -> Thresholds:
-        """What holds for the table as a whole: it is read as often as what is read most of it."""
+        """Return the limits in force for the whole table: its read rate is that of its most read
+        partitions."""
         reads, rates = table.work.reads, self.rates
         if reads is None or rates is None:
             return self.limits
         return read_by(self.limits, rates.of(reads.most_read(table.counters.totals.partitions)))
 
     def charge(self, gb_hours: float) -> None:
-        """Take what no budget has a say in from the budget all the same: the others wait longer."""
+        """Charge the budget for work that needs no grant: the other candidates wait longer."""
         name, budget = self.limits.spending
         if not budget.binds:
             return
@@ -82,7 +85,7 @@ class TableContext(Value):
         self.effects.spent_gb_hours += gb_hours
 
     def partition(self, table: Table, scope: Scope) -> Partition:
-        """The partition as it is known, or a fresh one."""
+        """Return the partition as it is known, or a new one."""
         known = self.state.partition(table.counters.table.key, table.counters.ref, scope)
         return known or Partition(PartitionCounters(scope))
 
@@ -91,12 +94,12 @@ class TableContext(Value):
         self.state.put_partition(table.counters.table.key, table.counters.ref, partition)
 
     def debt(self, table: Table, holds: FileTally) -> Debt:
-        """What a partition of the table with these files owes."""
+        """Return the debt of a partition of the table with these files."""
         target, deletes = self.limits.target_bytes, table.counters.global_equality_deletes
         return debt_of(holds, target, deletes)
 
     def partitions(self, table: Table) -> Iterator[Partition]:
-        """Every partition of the table that its counters speak of."""
+        """Yield every partition of the table that its counters contain."""
         for partition in self.state.partitions(table.counters.table.key, table.counters.ref):
             if not is_gone(table.counters, partition.counters):
                 yield partition

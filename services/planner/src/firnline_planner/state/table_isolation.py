@@ -30,10 +30,9 @@ T = TypeVar("T")
 
 
 def attempt(context: TableContext, do: Callable[[TableContext], T]) -> T:
-    """Do something for one table. What it changes and sends counts only if it does not raise.
+    """Run a function for one table. What it changes and sends counts only if it does not raise.
 
-    Raises what `do` raises, and what the state raises for a value that cannot be kept.
-    """
+    Raises what `do` raises, and what the state raises for a value that cannot be kept."""
     inner = replace(context, effects=Effects())
     with context.state.attempt():
         done = do(inner)
@@ -49,10 +48,9 @@ class TickSteps:
         self._context = context
 
     def run(self, key: bytes, step: str, do: Callable[[TableContext], T]) -> T | None:
-        """Do a step of the table with that key; None if it fails.
+        """Run a step of the table with that key; None if it fails.
 
-        Raises UnusableState: that is no failure of the table's.
-        """
+        Raises UnusableState: that is no failure of the table's."""
         context = self._context
         try:
             done = attempt(context, do)
@@ -95,7 +93,7 @@ class TickSteps:
 
 
 def _read_table(context: TableContext, key: bytes) -> Table | None:
-    """None also where the table itself is what cannot be read."""
+    """Return the table; None also if the table itself cannot be read."""
     try:
         return context.state.table_at(key) if key else None
     except UnusableState:
@@ -105,7 +103,7 @@ def _read_table(context: TableContext, key: bytes) -> Table | None:
 
 
 def _failing_state(context: TableContext, key: bytes, table: Table) -> Output:
-    """What can be said of a table without any step of its own."""
+    """Return the state of a table that can be published without any step of the table."""
     counters = table.counters
     state = TableState(
         table=counters.table,

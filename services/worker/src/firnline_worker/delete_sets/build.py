@@ -28,10 +28,9 @@ _POSITIONS = "positions.arrow"
 
 @dataclass(frozen=True)
 class Published:
-    """Files in the cache; each exists as long as the `published` block runs.
+    """Delete-set files in the cache; each exists as long as the `published` block runs.
 
-    `together`: all sets fit in memory; else they are probed one after the other.
-    """
+    `together`: all sets fit in memory; else they are probed one after the other."""
 
     set_paths: tuple[str, ...]
     positions_path: str | None
@@ -39,11 +38,11 @@ class Published:
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """All, that of the positions last."""
+        """Return all paths, that of the positions last."""
         return (*self.set_paths, *filter(None, [self.positions_path]))
 
     def marked(self, plan: Plan) -> dict[str, positions.Positions]:
-        """By path of the input: the rows that position deletes and vectors name."""
+        """Return, by path of the input, the rows that position deletes and vectors name."""
         if self.positions_path is None:
             return {}
         found = positions.open_mapped(Path(self.positions_path), normal_path)
@@ -74,14 +73,14 @@ def published(
 
 
 def file_count(table: LoadedTable, plan: Plan, budget_bytes: int) -> int:
-    """How many files `published` makes at the most."""
+    """Return how many files `published` makes at most."""
     sizes = (set_bytes(table, deletes) for deletes in equality_sets(plan.deletes).values())
     return sum(_parts(size, budget_bytes) for size in sizes) + 1
 
 
 def _parts(size: int, budget_bytes: int) -> int:
-    """Building holds about four times a part in memory, so a part is at most a quarter of the
-    budget."""
+    """Return the number of parts. Building holds about four times a part in memory, so a part is at
+    most a quarter of the budget."""
     return -(-size // max(1, budget_bytes // 4)) or 1
 
 
@@ -91,8 +90,8 @@ SetKey = tuple[Scope, tuple[int, ...]]
 def equality_sets(
     deletes: Sequence[DeleteFileEntry],
 ) -> dict[SetKey, list[DeleteFileEntry]]:
-    """One set per (partition or global scope, equality ids): a later delete of a key subsumes an
-    earlier one only within these (iceberg-rules 2.1)."""
+    """Group deletes into one set per (partition or global scope, equality ids): a later delete of a
+    key subsumes an earlier one only within these (iceberg-rules 2.1)."""
     found: dict[SetKey, list[DeleteFileEntry]] = defaultdict(list)
     for delete in deletes:
         if delete.kind is DeleteKind.EQUALITY:
@@ -136,7 +135,7 @@ def _positions(
 
 
 def _vectors(by_position: Sequence[DeleteFileEntry]) -> tuple[Vector, ...]:
-    """Those of `by_position` that are deletion vectors. Refused: unreadable_vector."""
+    """Return those of `by_position` that are deletion vectors. Refused: unreadable_vector."""
     return tuple(
         located(delete) for delete in by_position if delete.kind is DeleteKind.DELETION_VECTOR
     )
@@ -165,9 +164,9 @@ _WIDTHS: dict[type, int] = {StringType: 54, BinaryType: 54, UUIDType: 16, Decima
 
 
 def set_bytes(table: LoadedTable, deletes: Iterable[DeleteFileEntry]) -> int:
-    """Upper estimate of the set of these equality deletes: every record a distinct key. Texts
-    count as Iceberg estimates them, 54 bytes, or as many as they take in the file if that is more.
-    """
+    """Estimate the set of these equality deletes from above: every record a distinct key. Texts
+    count as Iceberg estimates them, 54 bytes, or as many as they take in the file if that is
+    more."""
     kinds: dict[tuple[int, ...], list[IcebergType | None]] = {}
     total = 0
     for delete in deletes:

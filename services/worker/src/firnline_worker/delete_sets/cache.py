@@ -34,11 +34,9 @@ class DeleteSetCache:
     """Folders by identity in one directory of this process. Safe for many threads."""
 
     def __init__(self, state_dir: Path) -> None:
-        """Removes what workers that are dead left in `state_dir`.
-
-        Half of the cores build sets at once, the others rewrite: each build holds its keys several
-        times over, so four at once took 560 MB where one is enough to keep two cores busy.
-        """
+        """Remove what dead workers left in `state_dir`. Half of the cores build sets at once, the
+        others rewrite: each build holds its keys several times over, so four at once took 560 MB
+        where one is enough to keep two cores busy."""
         self._folder = own_folder(state_dir, PREFIX)
         self.root = self._folder.path
         self._lock = threading.Lock()
@@ -50,9 +48,9 @@ class DeleteSetCache:
 
     @contextmanager
     def holding(self, identity: str, write: Callable[[Path], None]) -> Iterator[Path]:
-        """The folder of this identity; `write` fills it if nobody has (single flight: others
-        wait). It is removed with its last user; whoever has files mapped keeps the pages.
-        """
+        """Hold the folder of this identity; `write` fills it if it does not exist (single flight:
+        others wait). It is removed with its last user; a process that has files mapped keeps the
+        pages."""
         entry = self._join(identity)
         try:
             with entry.building:
@@ -74,12 +72,13 @@ class DeleteSetCache:
             pa.default_memory_pool().release_unused()
 
     def _how(self, identity: str) -> str:
-        """`rebuilt` is a set that keeping would have spared: it says whether keeping pays."""
+        """Return the label of a build. `rebuilt` is a set that a longer retention would have
+        spared: it says whether retention pays."""
         with self._lock:
             return "rebuilt" if identity in self._dropped else "built"
 
     def live(self) -> LiveSets:
-        """The sets that are held now."""
+        """Return the sets that are held now."""
         with self._lock:
             names = (entry.path.name for entry in self._entries.values())
             return LiveSets(frozenset(names), self._newest)

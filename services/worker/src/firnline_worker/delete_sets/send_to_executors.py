@@ -1,4 +1,4 @@
-"""How the driver sends delete sets to executors on other hosts."""
+"""Sends delete sets from the driver to executors on other hosts."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ INLINE_BYTES = 1 << 20  # of all sets of a task: above it Spark makes a broadcas
 def sent(
     paths: Sequence[str], table: LoadedTable, run: Run, places: Sequence[str]
 ) -> Iterator[tuple[SetFile, ...]]:
-    """For executors elsewhere, as long as the block runs. `places`: names on the table's storage,
-    at least as many as there are paths; they are on the run's write-ahead list. Raises OSError."""
+    """Send delete sets to executors on other hosts, for as long as the block runs. `places`: names
+    on the table's storage, at least as many as there are paths; they are on the run's write-ahead
+    list. Raises OSError."""
     files = [SetFile(path, bytes=Path(path).stat().st_size) for path in paths]
     if sum(file.bytes for file in files) <= INLINE_BYTES:
         yield tuple(replace(file, content=Path(file.path).read_bytes()) for file in files)

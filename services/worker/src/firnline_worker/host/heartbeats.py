@@ -1,4 +1,5 @@
-"""Says of the rewrites that take longer than a minute that they are at work (`deadlines`)."""
+"""Publishes that a rewrite is running, for rewrites that take longer than a minute
+(`deadlines`)."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ class _Beating:
 
 @dataclass
 class Heartbeats:
-    """Of one worker. Safe for many threads: tasks begin and end in theirs, one sends for all."""
+    """The heartbeats of one worker. Safe for many threads: tasks begin and end in theirs, one sends
+    for all."""
 
     publisher: Publisher
     worker: str
@@ -33,7 +35,8 @@ class Heartbeats:
 
     @contextmanager
     def during(self, order: RewriteFiles) -> Iterator[None]:
-        """For the length of a block, at the end of which its result is on its topic."""
+        """Send heartbeats of an order while the block runs, at the end of which its result is on
+        its topic."""
         beating = _Beating(self.now_ms(), self.now_ms())
         with self._lock:
             self._running[id(beating)] = order, beating
@@ -48,7 +51,8 @@ class Heartbeats:
                 self._send(order, beating, finished=True)
 
     def send(self) -> None:
-        """What is due; called after every poll. A lost one is made up for by the next."""
+        """Send the heartbeats that are due; called after every poll. The next one makes up for a
+        lost one."""
         now_ms = self.now_ms()
         with self._lock:
             running = list(self._running.values())

@@ -1,4 +1,5 @@
-"""What this worker holds while its tasks run. A lease saves work; without Redis all goes on."""
+"""Leases that this worker holds while its tasks run. A lease saves work; without Redis all tasks
+continue."""
 
 from __future__ import annotations
 
@@ -24,11 +25,12 @@ FINISHED_S = 3600.0  # a redelivery comes within a session timeout; an hour is p
 
 
 class Busy(Exception):
-    """Somebody else has the lease; ask again."""
+    """The lease is taken by another task; try again."""
 
 
 def lease_of(order: TaskOrder) -> str:
-    """One task per table and scope, one of each action on a table, one comparison per task."""
+    """Return the name of an order's lease: one task per table and scope, one of each action on a
+    table, one comparison per task."""
     if isinstance(order, CompareRows):
         return f"compare:{order.table.key}:{order.task_id}"
     if isinstance(order, TableOrder):
@@ -38,7 +40,7 @@ def lease_of(order: TaskOrder) -> str:
 
 
 def mark_of(order: TaskOrder, what: str = "finished") -> str:
-    """One attempt of one task."""
+    """Return the mark of one attempt of one task."""
     kind = f"{order.requested_by}:" if isinstance(order, CompareRows) else ""
     return f"{what}:{kind}{order.task_id}:{order.attempt}"
 
@@ -51,7 +53,7 @@ class _Held:
 
 @dataclass
 class TaskLeases:
-    """This worker's leases. Safe for many threads."""
+    """The leases of this worker. Safe for many threads."""
 
     leases: Leases
     worker: str
@@ -66,8 +68,8 @@ class TaskLeases:
 
     @contextmanager
     def holding(self, name: str) -> Iterator[None]:
-        """Hold a lease for the length of a block. Raises Busy where another task has it, be it of
-        this worker."""
+        """Hold a lease for the length of a block. Raises Busy if another task has it, be it of this
+        worker."""
         owner = f"{self.worker}/{uuid.uuid4().hex[:8]}"
         if not self._try(lambda: self.leases.acquire(name, owner, self.ttl_s)):
             raise Busy(name)
@@ -89,7 +91,7 @@ class TaskLeases:
         self._try(lambda: self.leases.renew(name, owner, self.ttl_s, text))
 
     def renew(self) -> None:
-        """Prolong what is due; called after every poll."""
+        """Renew the leases that are due; called after every poll."""
         for name, owner in self._due():
             kept = partial(self.leases.renew, name, owner, self.ttl_s)
             if not self._try(kept):
@@ -103,7 +105,8 @@ class TaskLeases:
             return [(name, self._held[name].owner) for name in due]
 
     def started_from(self, table_key: str) -> set[int]:
-        """Start snapshots of the table's running rewrites. Raises RetryLater if Redis is away."""
+        """Return the start snapshots of the table's running rewrites. Raises RetryLater if Redis is
+        away."""
         try:
             notes = self.leases.notes(f"rewrite:{table_key}:")
         except redis.RedisError as error:
@@ -111,8 +114,8 @@ class TaskLeases:
         return {json.loads(note)["start_snapshot_id"] for note in notes.values() if note}
 
     def starts(self, order: TaskOrder) -> int:
-        """Count one more start of this attempt; how many in the last hour, or one more than may
-        be. 1 where Redis is away."""
+        """Count one more start of this attempt. Return how many there were in the last hour, or one
+        more than is allowed; 1 if Redis is away."""
         mark, owner = mark_of(order, "begun"), uuid.uuid4().hex
         for number in range(1, MAX_STARTS + 1):
             name = f"{mark}:{number}"
@@ -123,20 +126,20 @@ class TaskLeases:
         return MAX_STARTS + 1
 
     def take_back_start(self, order: TaskOrder) -> None:
-        """Uncount the last start of this attempt: it came to nothing, and harmed nobody."""
+        """Uncount the last start of this attempt: it had no effect, and did no harm."""
         with self._lock:
             taken = self._started.pop(mark_of(order, "begun"), None)
         if taken is not None:
             self._try(partial(self.leases.release, *taken))
 
     def finish(self, order: TaskOrder) -> None:
-        """Remember that this attempt's result is on its topic."""
+        """Store that this attempt's result is on its topic."""
         with self._lock:
             self._started.pop(mark_of(order, "begun"), None)
         self._try(lambda: self.leases.acquire(mark_of(order), FINISHED, FINISHED_S))
 
     def is_finished(self, order: TaskOrder) -> bool:
-        """True only if its result is known to be on the topic."""
+        """Return True only if its result is known to be on the topic."""
         try:
             return self.leases.renew(mark_of(order), FINISHED, FINISHED_S)
         except redis.RedisError:

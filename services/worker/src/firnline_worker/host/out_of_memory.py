@@ -1,8 +1,7 @@
-"""What counts as out of memory (memory-limit hazard, H18).
+"""Recognizes failures that are out of memory (memory-limit hazard, H18).
 
 There is no limit of Spark's own: `spark.executor.pyspark.memory` is RLIMIT_AS, which counts mapped
-sets. So memory ends in one of these ways, each of which a test brings about.
-"""
+sets. So memory ends in one of these ways, each of which a test brings about."""
 
 from __future__ import annotations
 
@@ -20,8 +19,9 @@ _CRASHED = "Fatal Python error"  # what the fault handler says of a segmentation
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Here, in the JVM, or in a Python worker. One that is gone without a word was killed, which
-    the kernel does when memory ends: it has no other sign."""
+    """Return whether memory ran out here, in the JVM, or in a Python worker. A worker that exits
+    without a message was killed, which the kernel does when memory is exhausted: it has no other
+    sign."""
     if isinstance(error, MemoryError):
         return True
     text = str(error)
@@ -31,8 +31,8 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def which(error: BaseException) -> Memory:
-    """Which memory ran out, of an error that says so. On clusters the JVM of an executor
-    has a heap, too, which does little: the driver's is meant."""
+    """Return which memory ran out, from the error's text. On clusters the JVM of an executor has a
+    heap, too, which does little: the driver's is meant."""
     text = str(error)
     is_heap = not isinstance(error, MemoryError) and _JAVA in text and _NOT_ITS_HEAP not in text
     return Memory.HEAP if is_heap else Memory.OVERHEAD

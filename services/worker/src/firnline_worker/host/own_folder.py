@@ -18,19 +18,20 @@ NEW = "new-"  # before the prefix of a folder that is not locked yet
 
 @dataclass(frozen=True)
 class OwnFolder:
-    """`lock`, a file beside it, holds the folder for as long as it is open."""
+    """A folder that is locked. `lock`, a file next to it, holds it for as long as it is open."""
 
     path: Path
     lock: FileIO
 
     def close(self) -> None:
-        """Remove it and all that is in it."""
+        """Remove the folder and all that is in it."""
         _remove(self.path)
         self.lock.close()
 
 
 def own_folder(parent: Path, prefix: str) -> OwnFolder:
-    """A new one, once those of dead processes with this prefix are removed. Raises OSError."""
+    """Make a new folder, once those of dead processes with this prefix are removed. Raises
+    OSError."""
     parent.mkdir(parents=True, exist_ok=True)
     for old in parent.glob(f"{prefix}*"):
         if old.is_dir():
@@ -43,7 +44,8 @@ def own_folder(parent: Path, prefix: str) -> OwnFolder:
 
 
 def _remove_if_dead(folder: Path) -> None:
-    """One without a lock is of nobody: it gets its name once it is locked."""
+    """Remove a folder if its process is dead. One without a lock belongs to no process: a folder
+    gets its name once it is locked."""
     try:
         lock = FileIO(str(_lock_of(folder)), "r")
     except FileNotFoundError:
@@ -58,7 +60,7 @@ def _remove_if_dead(folder: Path) -> None:
 
 
 def _remove(folder: Path) -> None:
-    """The lock last: a folder that has none is removed by whoever comes next."""
+    """Remove a folder, its lock last: a folder without a lock is removed by the next process."""
     shutil.rmtree(folder, ignore_errors=True)
     _lock_of(folder).unlink(missing_ok=True)
 

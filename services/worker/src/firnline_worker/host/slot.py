@@ -20,18 +20,19 @@ from firnline_domain.identity import lease_owner
 
 @dataclass(frozen=True)
 class WorkerSlot:
-    """`file` holds the lock for as long as it is open."""
+    """A slot that is locked. `file` holds the lock for as long as it is open."""
 
     name: str
     file: FileIO
 
     def owner(self) -> str:
-        """The owner of this process's leases: see `Leases.acquire`."""
+        """Return the owner of this process's leases: see `Leases.acquire`."""
         return lease_owner(self.name, uuid.uuid4().hex[:8])
 
 
 def acquire_slot(state_dir: Path) -> WorkerSlot:
-    """The first free slot of this host in a state directory, which several workers may share."""
+    """Acquire the first free slot of this host in a state directory, which several workers may
+    share."""
     state_dir.mkdir(parents=True, exist_ok=True)
     host = socket.gethostname()
     where = hashlib.sha256(str(state_dir.resolve()).encode()).hexdigest()[:8]

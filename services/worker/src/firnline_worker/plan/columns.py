@@ -25,10 +25,8 @@ from pyiceberg.types import IcebergType, NestedField, PrimitiveType, StructType
 
 
 def target_schema(table: LoadedTable, scope: Scope) -> TargetSchema:
-    """How the files of a scope are read, and what is written.
-
-    Raises ValueError where the table's name mapping is none (see `name_mapping`).
-    """
+    """Return the schema for reading the files of a scope and for writing the outputs. Raises
+    ValueError if the table's name mapping cannot be read (see `name_mapping`)."""
     fields = _known_fields(table)
     given, unknown = _of_partition(table, scope, fields)
     defaults = {
@@ -47,7 +45,7 @@ def target_schema(table: LoadedTable, scope: Scope) -> TargetSchema:
 
 
 def name_mapping(table: LoadedTable) -> NameMapping | None:
-    """The table's name mapping, if it has one. Raises ValueError where it cannot be read."""
+    """Return the table's name mapping, if it has one. Raises ValueError if it cannot be read."""
     text = table.properties.get(NAME_MAPPING)
     try:
         return None if text is None else parse(text)
@@ -56,7 +54,7 @@ def name_mapping(table: LoadedTable) -> NameMapping | None:
 
 
 def _known_fields(table: LoadedTable) -> dict[int, NestedField]:
-    """Every field that any schema knows, as the newest one does (Iceberg #15268)."""
+    """Return every field that any schema knows, as the newest one does (Iceberg #15268)."""
     found: dict[int, NestedField] = {}
     for schema in _newest_first(table):
         found = index_by_id(schema) | found
@@ -71,7 +69,8 @@ def _newest_first(table: LoadedTable) -> Iterator[Schema]:
 def _of_partition(
     table: LoadedTable, scope: Scope, fields: dict[int, NestedField]
 ) -> tuple[dict[int, pa.Array], frozenset[int]]:
-    """Values of the identity partitions by source id, and the ids whose value cannot be held."""
+    """Return values of the identity partitions by source id, and the ids whose value cannot be
+    represented."""
     values: dict[int, pa.Array] = {}
     unknown = set()
     spec = table.spec(scope.spec_id)
@@ -91,13 +90,14 @@ def _of_text(value: object, kind: IcebergType) -> pa.Array:
 
 
 def _one(value: object, kind: IcebergType) -> pa.Array:
-    """An array of one value, in Arrow's plain type."""
+    """Return an array of one value, in Arrow's plain type."""
     plain = value.bytes if isinstance(value, UUID) else value
     return pa.array([plain], normal(schema_to_pyarrow(kind)))
 
 
 def find_type(table: LoadedTable, field_id: int) -> IcebergType | None:
-    """Type of a field now, or in the newest schema that still had it (Iceberg #15268)."""
+    """Return the type of a field now, or in the newest schema that still had it (Iceberg
+    #15268)."""
     for schema in _newest_first(table):
         with suppress(ValueError):
             return schema.find_type(field_id)
@@ -105,8 +105,8 @@ def find_type(table: LoadedTable, field_id: int) -> IcebergType | None:
 
 
 def key_fields(table: LoadedTable, equality_ids: tuple[int, ...]) -> tuple[KeyField, ...]:
-    """Key columns in Arrow's types, and the structs that they lie in. A field that no schema knows
-    has the null type, which the kernel refuses."""
+    """Return key columns in Arrow's types, and the structs around them. A field that no schema
+    knows has the null type, which the kernel refuses."""
     columns = [KeyField(number, _arrow(find_type(table, number))) for number in equality_ids]
     around = _structs(table)
     structs = {struct for number in equality_ids for struct in around.get(number, ())}
@@ -114,22 +114,23 @@ def key_fields(table: LoadedTable, equality_ids: tuple[int, ...]) -> tuple[KeyFi
 
 
 def proving_ids(table: LoadedTable, deletes: Iterable[DeleteFileEntry]) -> tuple[int, ...]:
-    """The columns whose checksum proves a rewrite: the key columns of the deletes that it applies,
-    else the table's identifier fields; none where both are unknown, or only of dropped columns."""
+    """Return the columns whose checksum proves a rewrite: the key columns of the deletes that it
+    applies, else the table's identifier fields; none if both are unknown, or only of dropped
+    columns."""
     of_deletes = {number for delete in deletes for number in delete.equality_ids}
     found = _present(table, of_deletes) or _present(table, table.schema.identifier_field_ids)
     return tuple(found)
 
 
 def _present(table: LoadedTable, ids: Iterable[int]) -> list[int]:
-    """Those that outputs have, outside lists and maps, in a type that keys may have."""
+    """Return the ids that outputs have, outside lists and maps, in a type that keys may have."""
     reached = dict(_inside(table.schema.fields, ()))
     kinds = {n: table.schema.find_type(n) for n in sorted(ids) if n in reached}
     return [n for n, kind in kinds.items() if kind.is_primitive and legal(normal(_arrow(kind)))]
 
 
 def _structs(table: LoadedTable) -> dict[int, tuple[int, ...]]:
-    """Id of every field that lies in structs only -> ids of these, from the outermost."""
+    """Return, by id of every field within structs only, the ids of these, from the outermost."""
     found: dict[int, tuple[int, ...]] = {}
     for schema in _newest_first(table):
         found = dict(_inside(schema.fields, ())) | found

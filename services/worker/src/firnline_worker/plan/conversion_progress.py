@@ -19,14 +19,14 @@ from firnline_iceberg.table.loaded_table import LoadedTable
 
 @dataclass(frozen=True)
 class PassMarks:
-    """What earlier slices have said, and of which files it still holds (`answered`)."""
+    """The marks of earlier slices, and the files for which they still hold (`answered`)."""
 
     marks: Marks | None = None
     answered: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def void(self) -> frozenset[str]:
-        """Normal paths of files whose mark does not hold any more."""
+        """Return the normal paths of files whose mark does not hold any more."""
         said = self.marks.files if self.marks is not None else {}
         return frozenset(path for path in said if path not in self.answered)
 
@@ -35,7 +35,8 @@ NO_MARKS = PassMarks()
 
 
 def read(table: LoadedTable, order: RewriteFiles, live: LiveFiles) -> PassMarks:
-    """Of the slices before this one. Raises OSError where the storage does not answer."""
+    """Read the marks of the slices before this one. Raises OSError if the storage does not
+    answer."""
     if order.action != Action.CONVERT or order.after is None or order.after.marks is None:
         return NO_MARKS
     key = table.identity.key
@@ -53,7 +54,7 @@ def marks_after(
     known: PassMarks,
     groups: Sequence[RewriteGroup],
 ) -> Marks:
-    """With those of this slice, in the place of older ones of the same files."""
+    """Return the marks with those of this slice, which replace older ones of the same files."""
     before = known.marks
     slices = before.slices if before is not None else ()
     mine = MarkingSlice(

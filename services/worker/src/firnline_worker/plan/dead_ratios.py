@@ -1,9 +1,7 @@
-"""Which share of a data file's rows is dead, before any row is read. Pure.
-
-A deletion vector and a position delete of one file say it by their number of records. Any other
-position delete is spread over the files that it reaches. Of an equality delete nobody knows what it
-hits: each of its keys hits one row of all that it reaches, and two may hit the same.
-"""
+"""Estimates the share of a data file's rows that is dead, before any row is read. Pure. A deletion
+vector and a position delete of one file say it by their number of records. Any other position
+delete is spread over the files that it reaches. The hits of an equality delete are unknown: each of
+its keys hits one row of all that it reaches, and two may hit the same."""
 
 from __future__ import annotations
 
@@ -23,8 +21,8 @@ DeleteKey = object
 
 
 def dead_ratios(files: Sequence[PlannedFile], live: LiveFiles) -> dict[str, float]:
-    """By normal path of the files that any delete applies to: from 0 to 1, and 1 only where
-    positions name every row."""
+    """Return, by normal path, the dead ratio of the files that any delete applies to: from 0 to 1,
+    and 1 only if positions name every row."""
     spread = _Spread(files, live)
     return {file.data.normal: spread.ratio(file) for file in files if file.deletes}
 
@@ -32,7 +30,8 @@ def dead_ratios(files: Sequence[PlannedFile], live: LiveFiles) -> dict[str, floa
 def dead_rows_left(
     live: LiveFiles, scope: Scope, groups: Sequence[RewriteGroup], target_bytes: int
 ) -> Histogram:
-    """What a rewrite leaves of dead rows in larger files; without groups, what there is."""
+    """Return the dead rows that a rewrite leaves in larger files; without groups, those that there
+    are."""
     files = live.files_of_scope(scope)
     spread = _Spread(files, live)
     hit = {normal_path(f.path): g.rows_masked for g in groups if g.converts for f in g.inputs}
@@ -62,7 +61,7 @@ class _Spread:
         }
 
     def masked(self, file: PlannedFile) -> float:
-        """Rows that are dead by position."""
+        """Return the number of rows that are dead by position."""
         rows = file.data.records
         named = sum(
             delete.records
@@ -86,7 +85,7 @@ class _Spread:
 
 
 class _RowsByAge:
-    """How many rows there are up to a data sequence number."""
+    """Numbers of rows up to each data sequence number."""
 
     def __init__(self, files: Iterable[DataFileEntry]) -> None:
         by_age = sorted((file.sequence_number, file.records) for file in files)
@@ -94,7 +93,8 @@ class _RowsByAge:
         self._rows = [0, *accumulate(records for _, records in by_age)]
 
     def reached_by(self, delete: DeleteFileEntry) -> int:
-        """Rows of files below an equality delete's number, or up to a position delete's."""
+        """Return the rows of files below an equality delete's number, or up to a position
+        delete's."""
         strictly = delete.kind is DeleteKind.EQUALITY
         place = (bisect_left if strictly else bisect_right)(self._numbers, delete.sequence_number)
         return self._rows[place]

@@ -16,15 +16,15 @@ _Key = tuple[str, int]
 
 @dataclass
 class LiveFilesCache:
-    """Safe for many threads. One reads a snapshot while others that want it wait; other tables
-    are not held up. A snapshot never changes."""
+    """A cache that is safe for many threads. One thread reads a snapshot while others that need it
+    wait; other tables are not held up. A snapshot never changes."""
 
     _reading: dict[_Key, Future[LiveFiles]] = field(default_factory=dict)
     _kept: tuple[_Key, LiveFiles] | None = None
     _lock: Lock = field(default_factory=Lock)
 
     def live(self, table: LoadedTable, snapshot_id: int) -> LiveFiles:
-        """Raises as `live_files`."""
+        """Return the live files of a snapshot. Raises as `live_files`."""
         key = (table.identity.key, snapshot_id)
         with self._lock:
             if self._kept is not None and self._kept[0] == key:

@@ -1,4 +1,4 @@
-"""Which files of a partition are sorted together, by how deep their bounds lie over each other.
+"""Chooses the files of a partition to sort together, by how deep their bounds lie over each other.
 
 A reader that asks for one key opens every file whose bounds hold it: the depth at that key. Sorted
 files lie beside each other, and new ones, which hold all keys, on top of them. All files that hold
@@ -9,8 +9,7 @@ when its run has grown by a multiple (universal compaction), and the whole is ne
 A run is what was sorted together. No file says which it is of: a file of 1 % of the rows that spans
 1 % of the keys is of a run of all rows, one that spans all keys is a run of itself. Runs are taken
 as wholes: one that is cut here and there makes stacks that differ from key to key, and each is then
-too deep on a day of its own. Pure.
-"""
+too deep on a day of its own. Pure."""
 
 from __future__ import annotations
 
@@ -43,7 +42,8 @@ class Spread:
 
     @property
     def is_point(self) -> bool:
-        """One key, or what bounds do not tell apart: to sort it anew makes it no narrower."""
+        """Return whether the file has one key, or bounds that do not tell keys apart: sorting it
+        again makes it no narrower."""
         if self.low == self.high:
             return True
         low, high = self.low[-1], self.high[-1]
@@ -53,8 +53,8 @@ class Spread:
 
 @dataclass(frozen=True)
 class Depth:
-    """Files that hold a key: at the deepest key, and on average over the keys at which some file
-    begins or ends."""
+    """Numbers of files that contain a key: at the deepest key, and on average over the keys at
+    which some file begins or ends."""
 
     most: int = 0
     mean: float = 0.0
@@ -62,7 +62,7 @@ class Depth:
 
 @dataclass(frozen=True)
 class Clusters:
-    """What is to be sorted now, group by group, and what is left for the next time."""
+    """Files to sort now, group by group, and those left for the next time."""
 
     groups: tuple[tuple[DataFileEntry, ...], ...]
     left: tuple[DataFileEntry, ...]
@@ -88,7 +88,7 @@ class _Stacks:
         return steps
 
     def _run_sizes(self, bytes_: npt.NDArray[np.float64], keys: int) -> npt.NDArray[np.float64]:
-        """Bytes of each file by the share of all bytes that lie where it lies."""
+        """Return the bytes of each file by the share of all bytes that lie where it lies."""
         if not keys:
             return bytes_
         held = np.cumsum(self._laid(bytes_ / (self.last - self.first + 1), keys))[:-1]
@@ -98,12 +98,12 @@ class _Stacks:
         return sizes
 
     def at(self, key: int) -> npt.NDArray[np.int64]:
-        """Numbers of the files there, those of the least runs first."""
+        """Return the numbers of the files at a key, those of the least runs first."""
         found = np.flatnonzero((self.first <= key) & (self.last >= key))
         return found[np.argsort(self.sizes[found], kind="stable")]
 
     def apart(self, numbers: npt.NDArray[np.int64]) -> Sequence[npt.NDArray[np.int64]]:
-        """Files that lie over each other, directly or by others."""
+        """Split files into groups that lie over each other, directly or by others."""
         in_turn = numbers[np.argsort(self.first[numbers], kind="stable")]
         ends = np.maximum.accumulate(self.last[in_turn])
         return np.split(in_turn, np.flatnonzero(self.first[in_turn][1:] > ends[:-1]) + 1)
@@ -111,7 +111,8 @@ class _Stacks:
     def rest_of_runs(
         self, group: npt.NDArray[np.int64], taken: npt.NDArray[np.bool_]
     ) -> npt.NDArray[np.int64]:
-        """Files between the group's keys that are of its largest run or of a smaller one."""
+        """Return the files between the group's keys that are of its largest run or of a smaller
+        one."""
         within = self.first <= self.last[group].max()
         within &= self.last >= self.first[group].min()
         within &= self.sizes <= SAME_RUN * self.sizes[group].max()
@@ -119,7 +120,7 @@ class _Stacks:
 
 
 def depth_of(spreads: Sequence[Spread]) -> Depth:
-    """Of all files, those of one key as well."""
+    """Return the depth of all files, those of one key as well."""
     if not spreads:
         return Depth()
     depths = _Stacks(spreads).depths
@@ -129,7 +130,8 @@ def depth_of(spreads: Sequence[Spread]) -> Depth:
 def clusters(
     spreads: Sequence[Spread], max_depth: int = MAX_DEPTH, max_bytes: int = MAX_BYTES
 ) -> Clusters:
-    """At most `max_bytes` of files, but at least two files, where any stack is too deep."""
+    """Return the files to sort if any stack is too deep: at most `max_bytes`, but at least two
+    files."""
     depth = depth_of(spreads)
     known = [one for one in spreads if not one.is_point]
     if not known:
@@ -163,8 +165,8 @@ def _chosen(stacks: _Stacks, max_depth: int) -> set[int]:
 
 
 def _whole_runs(stacks: _Stacks, chosen: set[int]) -> set[int]:
-    """With what is left of a run that is chosen over a part of its keys, where that is less than
-    what is chosen. Without it twice as much is written in the end."""
+    """Add the rest of a run that is chosen over a part of its keys, if that is less than what is
+    chosen. Without it twice as much is written in the end."""
     taken = np.isin(np.arange(len(stacks.bytes)), list(chosen))
     before = -1
     while before != (before := int(taken.sum())):
@@ -176,7 +178,7 @@ def _whole_runs(stacks: _Stacks, chosen: set[int]) -> set[int]:
 
 
 def _apart(spreads: Iterable[Spread]) -> Iterator[tuple[DataFileEntry, ...]]:
-    """Files that lie over each other, directly or by others; one alone is sorted already."""
+    """Return files that lie over each other, directly or by others; one alone is sorted already."""
     group, end = list[Spread](), None
     for one in [*sorted(spreads, key=lambda one: (one.low, one.high)), None]:
         if group and (one is None or (end is not None and one.low > end)):

@@ -1,4 +1,4 @@
-"""Which files a rewrite takes, and how they are cut into groups. Pure."""
+"""Plans a rewrite: which files it takes, and how they are cut into groups. Pure."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ MAX_SPAN = "firnline.rewrite.max-span-ms"  # table property; 0 = any
 
 
 def by_age(file: DataFileEntry) -> tuple[int, str]:
-    """Sorts data files, the oldest first."""
+    """Return the key that sorts data files, the oldest first."""
     return file.sequence_number, file.normal
 
 
 @dataclass(frozen=True)
 class TimeSpanLimit:
-    """`max_ms` from the oldest to the newest file of a run; `times`: of snapshots, in ms, by
-    their sequence numbers, as far as they are retained."""
+    """A limit on the age span of one file. `max_ms` from the oldest to the newest file of a run;
+    `times`: of snapshots, in ms, by their sequence numbers, as far as they are retained."""
 
     max_ms: int = 0
     times: Mapping[int, int] = field(default_factory=dict)
 
     def runs(self, files: Sequence[DataFileEntry]) -> Iterator[list[DataFileEntry]]:
-        """Neighbours by age, as far as they may be in one file. What is older than all retained
-        snapshots is as old as the oldest of them."""
+        """Return neighbours by age, as far as they may be in one file. Files older than all
+        retained snapshots are as old as the oldest of these."""
         oldest_ms = min(self.times.values(), default=0)
         run, since_ms = list[DataFileEntry](), oldest_ms
         for file in sorted(files, key=by_age):
@@ -63,7 +63,7 @@ class TimeSpanLimit:
 
 
 def time_span_limit(table: LoadedTable) -> TimeSpanLimit:
-    """From the table's property `firnline.rewrite.max-span-ms`."""
+    """Return the limit from the table's property `firnline.rewrite.max-span-ms`."""
     times = {snapshot.sequence_number or 0: snapshot.timestamp_ms for snapshot in table.snapshots}
     return TimeSpanLimit(milliseconds(table, MAX_SPAN, 0), times)
 
@@ -78,7 +78,7 @@ MAX_POSITION_FILES = 4  # of one data file; a reader opens each of them for it
 
 @dataclass(frozen=True)
 class Plan:
-    """What one task does. No groups = nothing to do."""
+    """The plan of one task. No groups = nothing to do."""
 
     groups: tuple[Group, ...]
     deletes: tuple[DeleteFileEntry, ...]
@@ -95,13 +95,13 @@ class Plan:
 
     @property
     def outputs(self) -> int:
-        """How many files these become if no row is dead."""
+        """Return how many files these become if no row is dead."""
         sizes = (sum(file.bytes for file in group) for group in self.groups)
         return sum(output_count(size, self.target_bytes) for size in sizes)
 
     @property
     def taken(self) -> tuple[DataFileEntry, ...]:
-        """All that rows are read of."""
+        """Return all files of which rows are read."""
         return (*self.inputs, *self.converted)
 
 
@@ -109,16 +109,16 @@ NOTHING = Plan((), ())
 
 
 def refuse_duplicates(live: LiveFiles) -> None:
-    """Raises TaskRefused `duplicate_files`. Of the whole table, for a global delete, and Iceberg's
-    own action, are about all of it."""
+    """Raise TaskRefused `duplicate_files`. It is checked for the whole table, because a global
+    delete, and Iceberg's own action, apply to all of it."""
     if live.repeated:
         text = f"{min(live.repeated)} is in the table more than once ({len(live.repeated)} such)"
         raise TaskRefused(DUPLICATE_FILES, text)
 
 
 def refuse_unclear_paths(live: LiveFiles) -> None:
-    """Raises UnclearPath where a file would be looked for in two places: ours and Iceberg's own
-    action could read another one."""
+    """Raise UnclearPath if a path has two readings: ours and Iceberg's own action could read
+    different files."""
     for file in (*live.data, *live.deletes):
         if not is_clear(file.path):
             raise UnclearPath(file.path)
@@ -188,7 +188,7 @@ def plan(
 
 
 def raised(target_bytes: int, inputs: Sequence[DataFileEntry]) -> int:
-    """The size that outputs are to have: the table's, or more where these would be too many."""
+    """Return the size that outputs are to have: the table's, or more if these would be too many."""
     return max(target_bytes, -(-sum(file.bytes for file in inputs) // MAX_OUTPUTS))
 
 
@@ -203,8 +203,9 @@ def _groups(
 def _kept(
     files: Sequence[PlannedFile], live: LiveFiles, vectors: bool
 ) -> dict[str, tuple[DeleteFileEntry, ...]]:
-    """Files that are converted, with their equality deletes. A global delete that reaches other
-    scopes, too, would stay, and have to be applied again each time: such files are rewritten."""
+    """Return files that are converted, with their equality deletes. A global delete that also
+    reaches other scopes would stay, and have to be applied again each time: such files are
+    rewritten."""
     alone = len(live.scopes) == 1
     found = dict[str, tuple[DeleteFileEntry, ...]]()
     for file in files:
@@ -243,8 +244,8 @@ def _slice_of(
     slice_limit: SliceLimit,
     every: bool,
 ) -> Cut:
-    """Files with deletes come first; the rest is only to be merged, and none of it alone. Of a full
-    rewrite all are taken as those with deletes are."""
+    """Cut one slice. Files with deletes come first; the rest is only to be merged, and none of it
+    alone. In a full rewrite all files count as those with deletes."""
     with_deletes = [Costed(f.data, f.data.bytes) for f in chosen if f.deletes or every]
     with_deletes += [
         Costed(f.data, int(f.data.bytes * KEY_SHARE), f.data.normal in slice_limit.void)
@@ -261,8 +262,8 @@ def _tally(files: Sequence[DataFileEntry]) -> Tally:
 
 
 def grouped(inputs: Sequence[DataFileEntry], target_bytes: int, least: int) -> tuple[Group, ...]:
-    """Of files by age, neighbours go together, as many bytes in each group; at least `least`
-    groups, as far as there are files for them."""
+    """Group files that are sorted by age: neighbours go together, with equal bytes in each group;
+    at least `least` groups, as far as there are files for them."""
     total = sum(file.bytes for file in inputs)
     wanted = group_count(total, target_bytes, least)
     groups: list[list[DataFileEntry]] = []
@@ -278,6 +279,6 @@ def grouped(inputs: Sequence[DataFileEntry], target_bytes: int, least: int) -> t
 
 
 def milliseconds(table: LoadedTable, name: str, default: int) -> int:
-    """A property of `property.WORKERS`; a text that cannot be read counts as unset."""
+    """Return a property of `property.WORKERS`; a text that cannot be read counts as unset."""
     found = WORKERS[name].read(table.properties.get(name, ""))
     return default if found is None else int(found)

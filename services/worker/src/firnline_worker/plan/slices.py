@@ -1,4 +1,5 @@
-"""How much of a partition one order takes, and what it leaves to the next one. Pure."""
+"""Cuts slices: how much of a partition one order takes, and what it leaves to the next one.
+Pure."""
 
 from __future__ import annotations
 
@@ -17,10 +18,10 @@ from firnline_worker.plan.conversion_progress import NO_MARKS, PassMarks
 
 @dataclass(frozen=True)
 class SliceLimit:
-    """`max_bytes` to be read; 0 = any number. `before`: the sequence number of the pass's start;
-    0 = it begins, and all files are the pass's. By normal path, of a conversion: `answered` files
-    need not be read again; `void` ones are, as far as there is room for them, for the pass has had
-    them once."""
+    """The limit of a slice. `max_bytes` to be read; 0 = any number. `before`: the sequence number
+    of the pass's start; 0 = it begins, and all files are the pass's. By normal path, of a
+    conversion: `answered` files need not be read again; `void` ones are, as far as there is room
+    for them, because the pass has read them once."""
 
     max_bytes: int = 0
     before: int = 0
@@ -28,8 +29,9 @@ class SliceLimit:
     void: Collection[str] = ()
 
     def is_of_pass(self, file: DataFileEntry) -> bool:
-        """What a slice of the same pass has written is not: its data sequence number is that of the
-        start, as of files that the start itself has added, but it was added later."""
+        """Return whether a file belongs to the pass. A file that a slice of the same pass has
+        written does not: its data sequence number is that of the start, as of files that the start
+        itself has added, but it was added later."""
         if not self.before or file.sequence_number < self.before:
             return True
         added = file.file_sequence_number
@@ -42,8 +44,9 @@ ANY_SIZE = SliceLimit()
 def slice_limit(
     order: RewriteFiles, known: PassMarks = NO_MARKS, has_sequence_numbers: bool = True
 ) -> SliceLimit:
-    """Of a v1 table, whose files all have the number 0, a pass takes whatever is left of it. A full
-    rewrite always leaves files, so there it is one order."""
+    """Return the limit of an order's slice. In a v1 table, whose files all have the number 0, a
+    pass takes whatever is left of it. A full rewrite always leaves files, so there it is one
+    order."""
     if order.action == Action.FULL and not has_sequence_numbers:
         return ANY_SIZE
     before = order.after.sequence_number if order.after else 0
@@ -52,7 +55,7 @@ def slice_limit(
 
 @dataclass(frozen=True)
 class Left:
-    """What there is to be done, and is not in this slice."""
+    """The remaining work that is not in this slice."""
 
     files: int = 0
     bytes: int = 0  # to be read
@@ -63,7 +66,7 @@ NOTHING_LEFT = Left()
 
 @dataclass(frozen=True)
 class Costed:
-    """A data file, and how many of its bytes are to be read. `again`: the pass has had it."""
+    """A data file, and how many of its bytes are to be read. `again`: the pass has read it."""
 
     file: DataFileEntry
     bytes: int
@@ -72,7 +75,7 @@ class Costed:
 
 @dataclass(frozen=True)
 class Cut:
-    """`taken`: normal paths."""
+    """One slice and the remaining work. `taken`: normal paths."""
 
     taken: frozenset[str]
     left: Left
@@ -84,10 +87,10 @@ def cut(
     group_bytes: float,
     limit: SliceLimit,
 ) -> Cut:
-    """One slice: files with deletes in the order given, at least one; then, as far as there is
+    """Cut one slice: files with deletes in the order given, at least one; then, as far as there is
     room, files that are only merged. `runs`: of the latter, such as may be in one file, each by
-    age. Where these are all there is, a slice is no smaller than one group, or merges would fill
-    no file."""
+    age. If these are all there is, a slice is no smaller than one group, or merges would fill no
+    file."""
     known, size = [list(run) for run in runs], 0
     if not limit.max_bytes:
         everything = (*(one.file for one in with_deletes), *chain(*known))
@@ -120,7 +123,8 @@ def _fitting(files: Sequence[DataFileEntry], room: float, least: int = 0) -> Ite
 
 
 def _merged(runs: Sequence[Sequence[DataFileEntry]], room: float) -> Iterator[str]:
-    """None is taken alone: it would come back as it was."""
+    """Take files that are only merged, at least two of a run: one alone would come back as it
+    was."""
     for number, run in enumerate(runs):
         found = list(_fitting(run, room, 0 if number else 2))
         if len(found) > 1:
@@ -133,7 +137,7 @@ def _merged(runs: Sequence[Sequence[DataFileEntry]], room: float) -> Iterator[st
 def _left(
     runs: Sequence[Sequence[DataFileEntry]], taken: frozenset[str], all_counts: bool
 ) -> Iterator[Costed]:
-    """A file that is left alone is nothing to be done."""
+    """Return the files that remain; in a run, a single file is no remaining work."""
     for run in runs:
         left = [file for file in run if file.normal not in taken]
         if len(left) > 1 or all_counts:
@@ -143,7 +147,7 @@ def _left(
 def slice_of(
     order: RewriteFiles, start: int, left: Left, marks: StoredFile | None = None
 ) -> Slice | None:
-    """What the result says of it; None: the order was the whole pass."""
+    """Return the slice for the result; None: the order was the whole pass."""
     if order.after is None and not left.files:
         return None
     number = order.after.sequence_number if order.after else start

@@ -1,4 +1,5 @@
-"""What a table wants its rows sorted by, and which of a partition's files are sorted now."""
+"""Plans a sort: the order that a table's owner sets, and the files of a partition that are sorted
+now."""
 
 from __future__ import annotations
 
@@ -53,15 +54,15 @@ NO_KEY_KNOWN = ((_BELOW,), (_ABOVE,))
 
 
 class SortWish(Value):
-    """`columns`: as `firnline.sort` has it; '' = nobody has said anything."""
+    """The sort that settings ask for. `columns`: as `firnline.sort` has it; '' = not set."""
 
     columns: str
     max_depth: int
 
 
 class Sorting(Value):
-    """`along_curve`: through all keys; `order_id`: of the table; 0 = its rows are not in any order
-    that it has. No sort order of Iceberg's is a curve."""
+    """An order of rows. `along_curve`: through all keys; `order_id`: of the table; 0 = its rows are
+    not in any order that it has. No sort order of Iceberg's is a curve."""
 
     keys: tuple[SortKey, ...]
     order_id: int = 0
@@ -69,13 +70,13 @@ class Sorting(Value):
 
 
 def sort_wish(settings: Mapping[str, str]) -> SortWish:
-    """By table and namespace (`with_namespace`)."""
+    """Return the sort that table and namespace set (`with_namespace`)."""
     limits = thresholds(settings)
     return SortWish(limits.sort, limits.sort_depth)
 
 
 def sorting_of(table: LoadedTable, columns: str) -> Sorting:
-    """Raises TaskRefused: no_sort_order, unsortable_column."""
+    """Return how rows are sorted. Raises TaskRefused: no_sort_order, unsortable_column."""
     wanted = columns.strip()
     if (along := curve_columns(wanted)) is not None:
         return _curve(table, along)
@@ -128,8 +129,8 @@ def _column(table: LoadedTable, name: str) -> NestedField:
 def sort_plan(
     table: LoadedTable, live: LiveFiles, order: RewriteFiles, wish: SortWish, target_bytes: int
 ) -> tuple[Plan, Depth]:
-    """All deletes that apply to what is sorted are applied. Reads the manifests of the partition's
-    files once more, with bounds. Raises TaskRefused, MetadataFileGone, RetryLater."""
+    """Plan a sort. All deletes that apply to what is sorted are applied. Reads the manifests of the
+    partition's files once more, with bounds. Raises TaskRefused, MetadataFileGone, RetryLater."""
     sorting = sorting_of(table, wish.columns)
     limit, planned = slice_limit(order), live.files_of_scope(order.scope)
     known = {one.data.normal: one for one in planned if limit.is_of_pass(one.data)}
@@ -164,7 +165,8 @@ def _by_age(file: DataFileEntry) -> tuple[int, str]:
 def _boxes(
     table: LoadedTable, live: LiveFiles, known: Mapping[str, Any], keys: Sequence[SortKey]
 ) -> Iterator[Box]:
-    """With the live files' own entries, so that what is planned is what `live` has."""
+    """Read the bounds of files. The boxes contain the live files' own entries, so that the plan's
+    files are those of `live`."""
     fields = [(_column(table, key.column), key) for key in keys]
     paths = {one.data.manifest_path for one in known.values()}
     head = table.snapshot(live.snapshot_id or 0)
@@ -182,7 +184,8 @@ def _boxes(
 def _bounds(
     field: NestedField, stats: FileStats | None, key: SortKey
 ) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """Ascending, whichever way the rows are sorted. Missing ones reach everywhere."""
+    """Return the bounds ascending, in whichever direction the rows are sorted. Missing ones reach
+    everywhere."""
     if stats is None:
         return NO_KEY_KNOWN
     span = span_of(field, stats)

@@ -1,11 +1,10 @@
-"""Which files of a partition are laid along a curve together, by how deep their boxes lie over each
-other: what `clustering` is for one column, for several.
+"""Chooses the files of a partition to lay along a curve together, by how deep their boxes lie over
+each other: what `clustering` is for one column, for several.
 
 A file's bounds in all columns are a box, and the depth at a point is how many boxes hold it. Files
 that were cut from one curve lie over each other a little: half of the rows in one more file, up to
 three in all for two columns and four for four. So `CURVES_OWN` more are allowed, and files that
-would come out as they went in are left alone. Pure.
-"""
+would come out as they went in are left alone. Pure."""
 
 from __future__ import annotations
 
@@ -36,12 +35,12 @@ class Box:
 
     @property
     def is_point(self) -> bool:
-        """See `Spread.is_point`."""
+        """Return whether all sides are points: see `Spread.is_point`."""
         return all(one.is_point for one in self.sides)
 
 
 class _Boxes:
-    """In ranks of the bounds that some file has."""
+    """Boxes in ranks of the bounds that some file has."""
 
     def __init__(self, boxes: Sequence[Box]) -> None:
         sides = list(zip(*(one.sides for one in boxes), strict=True))
@@ -52,12 +51,13 @@ class _Boxes:
         self.bytes: Reals = np.array([one.file.bytes for one in boxes], dtype=np.float64)
 
     def at(self, point: Ranks) -> npt.NDArray[np.int64]:
-        """Numbers of the files there."""
+        """Return the numbers of the files at a point."""
         return np.flatnonzero(((self.low <= point) & (self.high >= point)).all(axis=1))
 
     def points(self) -> Ranks:
-        """Where boxes begin, their middles, and the middle of what lies over each of these: new
-        files have nearly the same bounds, and each alone is no place where all of them are."""
+        """Return the points where boxes begin, their middles, and the middle of what lies over each
+        of these: new files have nearly the same bounds, and at none of these alone are all of
+        them."""
         middles = (self.low + self.high) // 2
         found = np.unique(np.concatenate([self.low, middles]), axis=0)
         found = found[:: len(found) // MOST_POINTS + 1]
@@ -70,7 +70,8 @@ class _Boxes:
         return np.array(found, dtype=np.int64)
 
     def run_sizes(self) -> Reals:
-        """As in `clustering`: a file's bytes by the share of all bytes that lie in its box."""
+        """Return run sizes as `clustering` does: a file's bytes by the share of all bytes that lie
+        in its box."""
         others = np.arange(0, len(self.bytes), len(self.bytes) // MOST_OTHERS + 1)
         held = np.array(
             [self._held(one, others) @ self.bytes[others] for one in range(len(self.bytes))]
@@ -79,7 +80,8 @@ class _Boxes:
         return sizes
 
     def _held(self, number: int, others: npt.NDArray[np.int64]) -> Reals:
-        """Which share of each other one's rows lies in the box, if they lie evenly in theirs."""
+        """Return the share of each other file's rows that lies in the box, if they lie evenly in
+        theirs."""
         low = np.maximum(self.low[others], self.low[number])
         high = np.minimum(self.high[others], self.high[number])
         both = np.maximum(high - low + 1, 0) / self.width[others]
@@ -92,7 +94,7 @@ class _Boxes:
         return found
 
     def mean_depth(self, group: Sequence[int]) -> float:
-        """Files of a group over one of its rows."""
+        """Return the files of a group over one of its rows."""
         numbers = np.array(group, dtype=np.int64)
         weights = self.bytes[numbers] / max(self.bytes[numbers].sum(), 1.0)
         return float(sum(self._held(one, numbers) @ weights for one in group))
@@ -108,7 +110,8 @@ def _ranked(column: Sequence[Spread]) -> tuple[Ranks, Ranks]:
 def box_clusters(
     boxes: Sequence[Box], max_depth: int = MAX_DEPTH, max_bytes: int = MAX_BYTES
 ) -> Clusters:
-    """At most `max_bytes` of files, but at least two files, where any stack is too deep."""
+    """Return the files to sort if any stack is too deep: at most `max_bytes`, but at least two
+    files."""
     known = [one for one in boxes if not one.is_point]
     if not known:
         return Clusters((), (), Depth())
@@ -138,7 +141,7 @@ def box_clusters(
 
 
 def _stack(files: npt.NDArray[np.int64], sizes: Reals, max_depth: int) -> list[int]:
-    """Of a stack the least runs, and the next as long as they are not much larger."""
+    """Return the least runs of a stack, and the next as long as they are not much larger."""
     by_size = files[np.argsort(sizes[files], kind="stable")]
     count = max(len(by_size) - max_depth + 1, 2)
     while count < len(by_size) and sizes[by_size[count]] < GROWTH * sizes[by_size[:count]].sum():
@@ -147,7 +150,7 @@ def _stack(files: npt.NDArray[np.int64], sizes: Reals, max_depth: int) -> list[i
 
 
 def _apart(laid: _Boxes, taken: Sequence[int]) -> Iterator[list[int]]:
-    """Files whose boxes meet, directly or by others."""
+    """Return files whose boxes meet, directly or by others."""
     rest = np.array(sorted(taken), dtype=np.int64)
     while len(rest):
         group, todo = [int(rest[0])], [int(rest[0])]

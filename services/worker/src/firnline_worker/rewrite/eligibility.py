@@ -1,7 +1,5 @@
-"""What is rewritten natively; the rest is handed to Iceberg's own action, with a reason code.
-
-`HANDED_OVER`: the codes for that, each in a sentence. `REFUSED`: why nobody did it.
-"""
+"""Decides what is rewritten natively; the rest is handed to Iceberg's own action, with a reason
+code. `HANDED_OVER`: the codes for that, each in a sentence. `REFUSED`: why no rewrite happened."""
 
 from __future__ import annotations
 
@@ -192,7 +190,7 @@ _UNSUPPORTED_TYPES: dict[type, Unsupported] = {
 
 
 def reasons(table: LoadedTable, plan: Plan) -> Iterator[Unsupported]:
-    """Reason codes for which this plan is not served natively; none = it is."""
+    """Return reason codes for which this plan is not rewritten natively; none = it is."""
     if table.format_version == 1:
         yield "format_version_1"
     if table.form.encrypted:

@@ -1,4 +1,4 @@
-"""Handing a table over to Iceberg's own `rewriteDataFiles`, guarded (handover hazard, H15)."""
+"""Hands a table over to Iceberg's own `rewriteDataFiles`, guarded (handover hazard, H15)."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ Guard = Callable[[str], Any]
 
 @dataclass(frozen=True)
 class Handover:
-    """Runs the stock action on a whole table, one at a time per table."""
+    """A hand-over that runs the stock action on a whole table, one at a time per table."""
 
     java: JavaTables
     tables: Tables
@@ -55,8 +55,8 @@ class Handover:
     def rewrite_data_files(
         self, order: RewriteFiles, table: LoadedTable, reason: str
     ) -> int | None:
-        """Id of the snapshot that the action committed, the newer of two; None where it found
-        nothing to do. Raises TaskRefused where it has lost rows."""
+        """Return the id of the snapshot that the action committed, the newer of two; None if it
+        found nothing to do. Raises TaskRefused if it has lost rows."""
         with self.guard(order.table.key):
             action = self._actions.rewriteDataFiles(self.java.load(order.table).java)
             for name, value in OPTIONS.items():
@@ -75,9 +75,9 @@ class Handover:
 
     def _tidy(self, order: RewriteFiles, reason: str) -> None:
         """Remove the delete files that apply to nothing any more, in a commit of its own, as the
-        action's option does. But that gives its commit no property of ours: it would be another
-        maintainer's, to whom the table is left for an hour (decision 0029), and stop an undo.
-        Where it fails they stay until the next time."""
+        action's option does. But that option gives its commit no property of ours: it would count
+        as another maintainer's, to whom the table is left for an hour (decision 0029), and stop an
+        undo. If it fails they stay until the next time."""
         action = self._actions.removeDanglingDeleteFiles(self.java.load(order.table).java)
         with suppress(Py4JJavaError):
             self._configured(action, order, reason).execute()
@@ -88,7 +88,7 @@ class Handover:
 
     @staticmethod
     def _configured(action: Any, order: RewriteFiles, reason: str) -> Any:
-        """On the order's branch, with its task id."""
+        """Set the order's branch and its task id on an action."""
         said = {TASK_ID: order.task_id, BY_VERSION: VERSION, "firnline.handover-reason": reason}
         for name, value in signed_here(said, order.table.uuid).items():
             action = action.snapshotProperty(name, value)
@@ -102,15 +102,15 @@ class Handover:
 
 
 def as_java_error(error: Exception) -> Exception:
-    """Return Java's own error of one that PySpark has put into a class of its own, as it does with
-    some of them; any other one as it is."""
+    """Return Java's own error if PySpark has wrapped it in a class of its own, as it does with
+    some; any other error unchanged."""
     origin = error._origin if isinstance(error, CapturedException) else None
     return error if origin is None else Py4JJavaError(str(error), origin)
 
 
 def refusal_after(reason: str, why: str, error: Exception) -> Exception:
-    """Return what a hand-over that has failed came to. What people read first is why the table was
-    handed over; Java's own words come behind, in one line."""
+    """Return the outcome of a hand-over that failed. First comes the reason of the hand-over;
+    Java's own message follows, in one line."""
     failure = java_errors.failure_of(error)
     if not isinstance(failure, TaskRefused):
         return failure or error
@@ -120,8 +120,8 @@ def refusal_after(reason: str, why: str, error: Exception) -> Exception:
 
 
 def refuse_lost_rows(committed: Snapshot, order: RewriteFiles) -> None:
-    """Raises TaskRefused `duplicate_files` where a file was added once more while the action ran:
-    it has removed that entry, too, and counts it."""
+    """Raise TaskRefused `duplicate_files` if a file was added once more while the action ran: it
+    has removed that entry, too, and counts it."""
     found = number_in(committed.summary.additional_properties if committed.summary else {}, TWICE)
     if found:
         text = f"{found} entries of files that were added again meanwhile are gone with snapshot "
@@ -130,8 +130,9 @@ def refuse_lost_rows(committed: Snapshot, order: RewriteFiles) -> None:
 
 
 def condition_of(iceberg: Any, table: LoadedTable, scope: Scope) -> Any:
-    """The partition as a filter where every transform is identity over a column of today, and its
-    text is one that Java takes for a literal; None leaves the action to plan the whole table."""
+    """Return the partition as a filter if every transform is identity over a current column, and
+    its text is one that Java takes for a literal; None leaves the action to plan the whole
+    table."""
     fields = table.spec(scope.spec_id).fields
     values = json.loads(scope.partition)
     known = all(str(field.transform) == "identity" for field in fields)
@@ -153,7 +154,8 @@ def condition_of(iceberg: Any, table: LoadedTable, scope: Scope) -> Any:
 
 
 def _column(table: LoadedTable, source_id: int) -> str | None:
-    """Its name; None where it was dropped, or holds bytes, which no literal can be made of."""
+    """Return a column's name; None if it was dropped, or contains bytes, for which there is no
+    literal."""
     name = table.schema.find_column_name(source_id)
     bytes_ = name is not None and isinstance(table.schema.find_type(source_id), _BYTES)
     return None if bytes_ else name

@@ -20,7 +20,7 @@ _SPARE = 2  # files above twice the inputs' bytes: a codec may do worse than the
 
 @dataclass(frozen=True)
 class TaskFiles:
-    """A run's own files beside its outputs, kept until its commit."""
+    """The files of a run next to its outputs, kept until its commit."""
 
     list: str  # the write-ahead list of everything that it may write
     row_map: str
@@ -28,17 +28,17 @@ class TaskFiles:
 
 
 def files_of(run: Run, metadata_location: str) -> TaskFiles:
-    """Beside the table's metadata files, wherever these are."""
+    """Return the paths next to the table's metadata files, wherever these are."""
     folder = folder_of(metadata_location)
     return TaskFiles(*(f"{folder}/{name}" for name in run.names_beside))
 
 
 def new_run(order: RewriteFiles) -> Run:
-    """Raises ValueError where the order's id cannot be part of a name."""
+    """Return a new run. Raises ValueError if the order's id cannot be part of a name."""
     return Run(order.table.key, order.task_id, order.attempt, uuid.uuid4().hex[:8])
 
 
 def count(group: Group, target_bytes: int) -> int:
-    """How many names a group gets; the writer puts what is left into the last."""
+    """Return how many names a group gets; the writer puts what is left into the last."""
     wanted = 2 * sum(file.bytes for file in group) // max(1, target_bytes) + _SPARE
     return min(wanted, MAX_NAMES)

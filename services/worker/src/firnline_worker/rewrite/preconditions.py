@@ -1,4 +1,4 @@
-"""Asked of a table before any work on an order: is it still to be done, and may it be done now?
+"""Checks a table before any work on an order: whether the order is still due, and may run now.
 
 Stale tasks: the marks of finished attempts are in Redis, and gone with it; a record may come again
 at any time. The table's history knows. From the head of the order's ref back to the snapshot that
@@ -7,11 +7,10 @@ rolled back to before the order) nobody can tell, and the planner, whose counter
 well, decides anew. A catalog that hides the way leaves its traces: what the head lists of the
 snapshot that the order was made at, and files that this very task has written.
 
-Writers' work that a rewrite would spoil (open-branch hazard, H12):
-after a rewrite of `main`, an audit branch that was ahead of it cannot be fast-forwarded any more,
-and a staged upsert (`wap.id`) not be cherry-picked. Both are left alone until they are old: an
-abandoned branch must not stop maintenance for good.
-"""
+Writers' work that a rewrite would spoil (open-branch hazard, H12): after a rewrite of `main`, an
+audit branch that was ahead of it cannot be fast-forwarded any more, and a staged upsert (`wap.id`)
+not be cherry-picked. Both are left alone until they are old: an abandoned branch must not stop
+maintenance for good."""
 
 from __future__ import annotations
 
@@ -46,9 +45,9 @@ Live = Callable[[], LiveFiles]
 def in_grace_period(
     order: TableOrder, grace_ms: int, waits: Reason, now_ms: int
 ) -> tuple[str, str] | None:
-    """Why what an owner wants is not to be done yet: it was announced too short a time ago, or
-    never. An announcement does not wait, and a person who asks for it has said so. `waits`: one of
-    GRACE_PROPERTIES."""
+    """Return why an action that the owner has set may not run yet: it was announced too short a
+    time ago, or never. An announcement does not wait, nor does an order that a person requested.
+    `waits`: one of GRACE_PROPERTIES."""
     if order.numbers.get("announces") or order.reason == Reason.REQUESTED:
         return None
     if not 0 < order.numbers.get("announced_ms", 0.0) <= now_ms - grace_ms:
@@ -64,8 +63,8 @@ def ordered_grace_ms(order: TableOrder) -> int:
 def refuse_stale(
     table: LoadedTable, order: RewriteFiles, live: Live, lineages: Lineages | None = None
 ) -> None:
-    """Raises TaskRefused `already_committed` or `trigger_gone`; as `live` does. `live`: the head's
-    files, `lineages`: what earlier looks have found, where its history is hidden."""
+    """Raise TaskRefused `already_committed` or `trigger_gone`; raises as `live` does. `live`: the
+    head's files, `lineages`: what earlier reads have found, if its history is hidden."""
     for snapshot in table.ancestors(table.head_id(order.ref)):
         if order.task_id in task_ids(snapshot.summary, order.table.uuid):
             text = f"snapshot {snapshot.snapshot_id} is its commit; the committer tells of it"
@@ -82,8 +81,8 @@ def refuse_stale(
 def _is_behind(
     table: LoadedTable, head: int, order: RewriteFiles, live: Live, lineages: Lineages | None
 ) -> bool:
-    """Whether the order was made on the way to a head whose history is hidden. One whose files were
-    replaced again since its commit is carried out once more, which harms nobody."""
+    """Return whether the order was made on the way to a head whose history is hidden. One whose
+    files were replaced again since its commit is carried out once more, which does no harm."""
     if not hides_history(table, head):
         return False
     files = live()
@@ -102,7 +101,7 @@ WAP_ID, PUBLISHED = "wap.id", "published-wap-id"
 
 
 def yield_to_writers(table: LoadedTable, ref: str, now_ms: int) -> None:
-    """Raises TaskRefused `open_branch` or `unpublished_wap`, to be tried again later."""
+    """Raise TaskRefused `open_branch` or `unpublished_wap`, to be tried again later."""
     since_ms = now_ms - milliseconds(table, HOLD_OFF, HOLD_OFF_MS)
     if branch := _branch_ahead(table, ref, since_ms):
         raise TaskRefused("open_branch", f"branch {branch} is ahead of {ref}", retryable=True)
@@ -111,7 +110,7 @@ def yield_to_writers(table: LoadedTable, ref: str, now_ms: int) -> None:
 
 
 def _branch_ahead(table: LoadedTable, ref: str, since_ms: int) -> str | None:
-    """A branch with a young commit on top of the head of `ref`."""
+    """Return a branch with a young commit on top of the head of `ref`."""
     head = table.head_id(ref)
     for name, other in table.metadata.refs.items():
         if name in (ref, MAIN) or other.snapshot_ref_type is not SnapshotRefType.BRANCH:
@@ -124,7 +123,7 @@ def _branch_ahead(table: LoadedTable, ref: str, since_ms: int) -> str | None:
 
 
 def _staged(table: LoadedTable, since_ms: int) -> str | None:
-    """The `wap.id` of a young snapshot that no ref has reached yet."""
+    """Return the `wap.id` of a young snapshot that no ref has reached yet."""
     reached = [one for r in table.metadata.refs.values() for one in table.ancestors(r.snapshot_id)]
     published = {_said(one, PUBLISHED) for one in reached} | {_said(one, WAP_ID) for one in reached}
     staged = (one for one in table.snapshots if one.timestamp_ms > since_ms)

@@ -36,7 +36,7 @@ from firnline_worker.spark.stage import GroupDone
 
 @dataclass(frozen=True)
 class TaskContext:
-    """What every result of a task has in common."""
+    """The common part of all results of a task."""
 
     order: RewriteFiles
     table: LoadedTable
@@ -55,8 +55,8 @@ def finished(
     dead_rows: Histogram,
     key_bytes: int = 0,
 ) -> RewriteFinished:
-    """A native result; no groups = there was nothing to do. `dead_rows`: in
-    files that stay or come; `key_bytes`: read of the files that were converted."""
+    """Return a native result; no groups = there was nothing to do. `dead_rows`: in files that stay
+    or are added; `key_bytes`: read of the files that were converted."""
     applied = tuple(_applied(delete) for delete in deletes)
     result = _result(task, Mode.NATIVE, at_ms, groups, applied, files, dead_rows=dead_rows)
     rewritten = (file for group in groups if not group.converts for file in group.inputs)
@@ -75,7 +75,7 @@ def finished(
 def handed_over(
     task: TaskContext, reason: str, snapshot_id: int | None, at_ms: int
 ) -> RewriteFinished:
-    """Iceberg's own action ran; `snapshot_id` None = it found nothing to do."""
+    """Return the result of Iceberg's own action; `snapshot_id` None = it found nothing to do."""
     return _result(
         task, Mode.HANDED_OVER, at_ms, handover_reason=reason, committed_snapshot_id=snapshot_id
     )
@@ -128,7 +128,8 @@ def _result(
 def group(
     java: JavaTable, scope: Scope, plan: Plan, done: GroupDone, proved: tuple[int, ...]
 ) -> RewriteGroup:
-    """One group with its outputs described by Iceberg itself. `proved`: ids of its key columns."""
+    """Return one group with its outputs described by Iceberg itself. `proved`: ids of its key
+    columns."""
     if done.index >= len(plan.groups):
         return _conversion(plan.converted[done.index - len(plan.groups)], done)
     inputs = plan.groups[done.index]
@@ -160,7 +161,8 @@ def _checksums(done: GroupDone, proved: tuple[int, ...]) -> KeyChecksums:
 
 
 def _order_of(inputs: Sequence[DataFileEntry]) -> int:
-    """Dropping rows keeps one file's order; several files in a row have none."""
+    """Return the sort order of an output: dropping rows keeps one file's order; several files in a
+    row have none."""
     return inputs[0].sort_order_id or 0 if len(inputs) == 1 else 0
 
 

@@ -79,17 +79,17 @@ Note = Callable[[int], None]
 
 
 class Stage(Protocol):
-    """Where groups run. `is_remote`: on hosts that do not see this one's disk. `tries`: how often a
-    group may be begun."""
+    """A place where groups run. `is_remote`: on hosts that do not see this one's disk. `tries`: how
+    often a group may be begun."""
 
     is_remote: bool
     tries: int
 
     def run(self, name: str, order: StageOrder, groups: Sequence[GroupOrder]) -> list[GroupResult]:
-        """Blocks until all groups have ended."""
+        """Run groups. Blocks until all have ended."""
 
     def forget(self, live: LiveSets) -> None:
-        """Have other hosts remove the sets that no task holds. Does not block."""
+        """Remove the sets that no task holds from other hosts. Does not block."""
 
 
 class OutsideLocations(Exception):
@@ -98,7 +98,7 @@ class OutsideLocations(Exception):
 
 @dataclass(frozen=True)
 class Rewriter:
-    """Turns a `RewriteFiles` into a `RewriteFinished`."""
+    """The rewrite of a partition, which turns a `RewriteFiles` into a `RewriteFinished`."""
 
     tables: Tables
     java: JavaTables
@@ -113,10 +113,9 @@ class Rewriter:
     keys: Keyring = write_ahead_list.UNSIGNED
 
     def rewrite(self, order: RewriteFiles, note: Note) -> RewriteFinished:
-        """Raises TaskRefused, RetryLater; whatever else is a failure of this attempt.
-
-        The start snapshot is the head of the order's ref; outputs get its sequence number.
-        """
+        """Carry out a rewrite. Raises TaskRefused, RetryLater; any other exception is a failure of
+        this attempt. The start snapshot is the head of the order's ref; outputs get its sequence
+        number."""
         clock = Clock(self.now_ms())
         table = self.tables.load(order.table)
         head = table.head(order.ref)
@@ -163,9 +162,9 @@ class Rewriter:
         return report.handed_over(task, reason, snapshot_id, self.now_ms())
 
     def _sorted(self, task: TaskContext, live: LiveFiles) -> RewriteFinished:
-        """A sort, or a result without groups where nothing is to be sorted: no file is, or they
-        cannot be, and the result says why. Iceberg's own action is not asked: it would sort all.
-        Raises TaskRefused instead where a person has asked for it."""
+        """Sort, or return a result without groups if nothing is to be sorted: no file is, or they
+        cannot be, and the result says why. Iceberg's own action is not used: it would sort all.
+        Raises TaskRefused instead if a person requested the sort."""
         order, table = task.order, task.table
         settings = settings_of(self.tables, table)
         wanted = sort_wish(settings)
@@ -194,8 +193,8 @@ class Rewriter:
     def _rewrite_natively(
         self, task: TaskContext, chosen: Plan, live: LiveFiles, known: PassMarks
     ) -> RewriteFinished:
-        """Every output is on the write-ahead list before it can exist; if the attempt fails they
-        are removed, for no result has named them."""
+        """Rewrite the plan's files. Every output is on the write-ahead list before it can exist; if
+        the attempt fails they are removed, because no result has named them."""
         order, table = task.order, task.table
         java = self.java.load(order.table)
         run = outputs.new_run(order)
@@ -252,7 +251,7 @@ class Rewriter:
     def _set_places(
         self, task: TaskContext, chosen: Plan, java: JavaTable, run: Run
     ) -> Sequence[str]:
-        """Where delete sets may be put for executors on other hosts."""
+        """Return paths for the delete sets of executors on other hosts."""
         if not self.stage.is_remote or not chosen.deletes:
             return ()
         count = file_count(task.table, chosen, self.set_budget_bytes)
@@ -351,7 +350,7 @@ def _slice(
     known: PassMarks,
     groups: Sequence[RewriteGroup],
 ) -> Slice | None:
-    """What there is to say of it to the next one, with its marks on storage."""
+    """Return the slice for the next order, with its marks on storage."""
     order, start = task.order, task.head.sequence_number or 0
     done = slice_of(order, start, chosen.left)
     if done is None or order.action != Action.CONVERT:
@@ -362,6 +361,6 @@ def _slice(
 
 
 def _refuse_unproved(groups: Sequence[RewriteGroup]) -> None:
-    """Raises TaskRefused: rows in are what the manifests say, and in - masked = out."""
+    """Raise TaskRefused unless the rows in are those of the manifests, and in - masked = out."""
     if found := flaw(groups):
         raise TaskRefused(found.reason, found.detail)

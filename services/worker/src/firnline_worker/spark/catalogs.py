@@ -15,7 +15,8 @@ from pyspark.sql import SparkSession
 
 
 class SparkCatalogs:
-    """Their settings are said when a catalog is first needed: never on a command line."""
+    """The catalogs of a session. Their settings are set when a catalog is first needed: never on a
+    command line."""
 
     def __init__(self, spark: SparkSession, catalogs: Catalog | Connections) -> None:
         """Raises Misconfigured."""
@@ -24,8 +25,7 @@ class SparkCatalogs:
         self._lock = threading.Lock()
 
     def name_of(self, table: TableName) -> str:
-        """What the session calls the catalog of a table; the session is active in this thread.
-
+        """Return the session's name of a table's catalog; the session is active in this thread.
         Raises UnknownCatalog, OtherPrefix, py4j.protocol.Py4JJavaError."""
         return self._catalogs.of(table)
 
@@ -41,8 +41,8 @@ class SparkCatalogs:
 
 
 def spark_name(connection: CatalogConnection) -> str:
-    """A connection's own; with a digest where its tables are under a prefix that not every setting
-    of Spark's could hold."""
+    """Return a connection's own name; with a digest if its tables are under a prefix that not every
+    setting of Spark's could contain."""
     prefix = connection.properties.get("prefix", "")
     if not prefix:
         return connection.name

@@ -14,8 +14,8 @@ _ARCHIVES = (".zip", ".jar")
 
 
 def without_archives(path: list[str]) -> list[str]:
-    """`path` without Spark's own jar and its zipped PySpark, if that is installed as well: PySpark
-    makes every task read the directories of all archives on the path anew, 0.1 s of CPU."""
+    """Return `path` without Spark's own jar and its zipped PySpark, if that is installed as well:
+    PySpark makes every task read the directories of all archives on the path anew, 0.1 s of CPU."""
     plain = [place for place in path if not place.endswith(_ARCHIVES)]
     return path if PathFinder.find_spec("pyspark", plain) is None else plain
 

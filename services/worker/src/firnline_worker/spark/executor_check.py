@@ -1,7 +1,5 @@
-"""Whether executors on other hosts can do what a task asks of them: tried before the first one.
-
-Each executor that is there says what it has; what is missing becomes one line with its remedy.
-"""
+"""Checks that executors on other hosts can do what a task needs, before the first task. Each
+available executor reports what it has; each missing part becomes one line with its remedy."""
 
 from __future__ import annotations
 
@@ -43,15 +41,15 @@ CLIENTS = {  # a static method without arguments, of the client that a FileIO ne
 
 @dataclass(frozen=True)
 class Sample:
-    """A file of a table, which every executor is to read a byte of."""
+    """A file of a table, of which every executor reads a byte."""
 
     location: str
     storage: TableStorage
 
 
 def first_sample(tables: Tables) -> Sample | None:
-    """Metadata of the first table that can be loaded, of the first few; None where there is none.
-    Raises RetryLater."""
+    """Return the metadata file of the first table that can be loaded, of the first few; None if
+    there is none. Raises RetryLater."""
     for name in islice(tables.names(), 5):
         with suppress(TaskRefused):
             table = tables.named(name[:-1], name[-1])
@@ -62,7 +60,7 @@ def first_sample(tables: Tables) -> Sample | None:
 
 @dataclass(frozen=True)
 class Found:
-    """What one executor has; `unread`: why it could not read the sample."""
+    """The equipment of one executor; `unread`: why it could not read the sample."""
 
     host: str
     python: str
@@ -73,7 +71,8 @@ class Found:
 
 
 def require(spark: SparkSession, sample: Sample | None, wait_s: float = WAIT_S) -> list[Found]:
-    """What the executors have. Raises Misconfigured with a line for each thing that is missing."""
+    """Return the executors' equipment. Raises Misconfigured with a line for each thing that is
+    missing."""
     context = spark.sparkContext
     with _given_up_after(context, wait_s) as late:
         try:
@@ -90,7 +89,7 @@ def require(spark: SparkSession, sample: Sample | None, wait_s: float = WAIT_S) 
 
 
 def flaws(found: Found, mine: Found) -> Iterator[str]:
-    """What an executor lacks, as a person reads it."""
+    """Return what an executor lacks, as messages with their remedy."""
     if found.python.rpartition(".")[0] != mine.python.rpartition(".")[0]:
         yield (
             f"executor {found.host} runs Python {found.python}, the worker {mine.python}: take "
@@ -158,7 +157,7 @@ def _unread(sample: Sample | None) -> str:
 
 
 def _missing_classes(spark: SparkSession, sample: Sample | None) -> Iterator[str]:
-    """Java's side: `reflect` looks classes up as Spark's tasks do."""
+    """Check Java's side: `reflect` looks classes up as Spark's tasks do."""
     wanted = [(ICEBERG, "version", "iceberg-spark-runtime")]
     scheme = sample.location.partition(":")[0] if sample else ""
     wanted += [CLIENTS[scheme]] if scheme in CLIENTS else []

@@ -24,8 +24,8 @@ BLOCK = 8 << 20
 
 @dataclass(frozen=True)
 class SetFile:
-    """A file of a set: `path` on the driver's host; for executors on others what is in it, or where
-    it lies on the table's storage. `set_name` is one that this worker gives no other set."""
+    """A file of a set: `path` on the driver's host; for executors on other hosts its content, or
+    its path on the table's storage. `set_name` is one that this worker gives no other set."""
 
     path: str
     content: bytes | None = field(default=None, repr=False)
@@ -38,7 +38,7 @@ class SetFile:
 
     @property
     def host_name(self) -> str:
-        """On other hosts."""
+        """Return the file's name on other hosts."""
         return f"{self.set_name}.{Path(self.path).name}"
 
 
@@ -52,12 +52,13 @@ class LiveSets:
 
 
 def local(paths: Sequence[str]) -> tuple[SetFile, ...]:
-    """For executors that see this disk."""
+    """Return the files for executors that see this disk."""
     return tuple(SetFile(path) for path in paths)
 
 
 def on_this_host(io: FileIO, file: SetFile) -> Path:
-    """Where to map it from; fetched, if no process of this host has yet. Raises OSError."""
+    """Return the path to map a file from; fetches it if no process of this host has done so. Raises
+    OSError."""
     if file.content is None and file.stored_at is None:
         return Path(file.path)
     folder = _folder()
@@ -72,7 +73,8 @@ def on_this_host(io: FileIO, file: SetFile) -> Path:
 
 
 def forget(live: LiveSets) -> None:
-    """Remove what no task holds any more; whoever has it mapped keeps the pages."""
+    """Remove the sets that no task holds any more; a process that has one mapped keeps the
+    pages."""
     with suppress(OSError):  # another process was faster
         for path in _folder().iterdir():
             name = path.name.partition(".")[0]
@@ -81,29 +83,29 @@ def forget(live: LiveSets) -> None:
 
 
 def forget_in_task(live: LiveSets, _: Iterable[Any]) -> None:
-    """`forget`, as Spark runs it."""
+    """Remove unused sets, in a Spark task."""
     forget(live)
 
 
 def name_of(number: int, identity: str) -> str:
-    """Of the set that a worker made as its `number`th."""
+    """Return the name of the set that a worker made as its `number`th."""
     return f"{number:09d}-{identity}"
 
 
 def number_of(name: str) -> int:
-    """The number in a set's name. Raises ValueError."""
+    """Return the number in a set's name. Raises ValueError."""
     return int(name.partition("-")[0])
 
 
 def kept_here() -> Collection[str]:
-    """File names of the sets on this host."""
+    """Return the file names of the sets on this host."""
     return [path.name for path in _folder().iterdir() if path.suffix != ".lock"]
 
 
 def scratch() -> Path:
-    """A folder that all executors of this application on this host share, and that the cluster
-    manager removes with the application, however it ends: the standalone worker's, YARN's, the
-    pod's."""
+    """Return a folder that all executors of this application on this host share, and that the
+    cluster manager removes with the application, however it ends: the standalone worker's, YARN's,
+    the pod's."""
     for variable, separator in (
         ("SPARK_EXECUTOR_DIRS", os.pathsep),
         ("LOCAL_DIRS", ","),
@@ -121,7 +123,7 @@ def _folder() -> Path:
 
 
 def _fetch(io: FileIO, file: SetFile, target: Path) -> None:
-    """Whole or not at all."""
+    """Fetch a file, whole or not at all."""
     part = target.with_name(f"{target.name}.part")
     with part.open("wb") as sink:
         if file.content is not None:

@@ -1,5 +1,6 @@
-"""What executors on other hosts get from the driver: Python, packages and jars, by Spark's own file
-server. They need to reach the driver and the table's storage, and nothing else of ours."""
+"""Sends executors on other hosts what they need from the driver: Python, packages and jars, by
+Spark's own file server. They need to reach the driver and the table's storage, and nothing else of
+ours."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ PYTHON_ARCHIVE = "spark.firnline.python-archive"  # made by `firnline spark-arch
 
 
 def equip(context: SparkContext, settings: Settings) -> None:
-    """Before the first stage. Raises Misconfigured."""
+    """Send Python, packages and jars to the executors, before the first stage. Raises
+    Misconfigured."""
     java = context._jsc.sc()
     for jar in settings.iceberg_jar.split(os.pathsep):
         java.addJar(jar)

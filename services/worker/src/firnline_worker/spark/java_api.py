@@ -33,7 +33,7 @@ class SparkJvm:
 
 
 class JavaTables:
-    """Loads tables as Java objects, through the same catalog as everything else."""
+    """A loader of tables as Java objects, through the same catalog as everything else."""
 
     def __init__(
         self,
@@ -57,16 +57,16 @@ class JavaTables:
 
     @property
     def session(self) -> Any:
-        """The Java session, made active in this thread: Spark looks catalogs up in the active
-        session's settings, and a task's thread has none of its own."""
+        """Return the Java session, made active in this thread: Spark looks catalogs up in the
+        active session's settings, and a task's thread has none of its own."""
         session = self.spark._jsparkSession
         SparkSession._get_j_spark_session_class(self.spark._jvm).setActiveSession(session)
         return session
 
     def load(self, table: TableName) -> JavaTable:
-        """Raises py4j.protocol.Py4JJavaError, UnknownCatalog; CatalogRefused, StorageRefused; and
-        TaskRefused before Java makes anything of a property that is not the table owner's to
-        choose."""
+        """Load a table. Raises py4j.protocol.Py4JJavaError, UnknownCatalog; CatalogRefused,
+        StorageRefused; and TaskRefused before Java reads a property that the table owner may not
+        set."""
         session = self.session
         several = self._catalogs
         catalog = several if isinstance(several, str) else several.name_of(table)
@@ -105,14 +105,14 @@ class JavaTables:
 
 
 class JavaTable:
-    """One Java table, for what only Java says truly."""
+    """One Java table, for values that only Java computes exactly."""
 
     def __init__(self, jvm: Any, java: Any) -> None:
         self._jvm, self._iceberg = jvm, jvm.org.apache.iceberg
         self.java = java
 
     def locations(self, scope: Scope, names: Sequence[str]) -> list[str]:
-        """Where the table's own LocationProvider puts files of these names."""
+        """Return the paths that the table's own LocationProvider gives files of these names."""
         provider, spec = self.java.locationProvider(), self._spec(scope)
         if spec.isUnpartitioned():  # with a partition that is none it would say data//name
             return [provider.newDataLocation(name) for name in names]
@@ -120,9 +120,9 @@ class JavaTable:
         return [provider.newDataLocation(spec, partition, name) for name in names]
 
     def content_file(self, scope: Scope, file: WrittenFile, sort_order_id: int) -> str:
-        """`ContentFileParser` JSON of an output: metrics by Iceberg from the footer, as the table
-        asks for them; NaN counts and split offsets from the writer. `sort_order_id`: the order
-        that the rows are in, 0 = none."""
+        """Return the `ContentFileParser` JSON of an output: metrics by Iceberg from the footer, as
+        the table asks for them; NaN counts and split offsets from the writer. `sort_order_id`: the
+        order that the rows are in, 0 = none."""
         footer = self._iceberg.inmemory.InMemoryInputFile(file.path, file.footer)
         metrics = self._iceberg.parquet.ParquetUtil.fileMetrics(footer, self._metrics_config)
         spec = self._described(scope)
@@ -141,7 +141,7 @@ class JavaTable:
 
     @cached_property
     def _metrics_config(self) -> Any:
-        """`MetricsConfig.forTable`, which would throw at a number that is none."""
+        """Return `MetricsConfig.forTable`, which would throw for a number that cannot be read."""
         java, config = self.java, self._iceberg.MetricsConfig
         text = java.properties().get(INFERRED_COLUMNS)
         if text is None or not dict(outside({INFERRED_COLUMNS: text})):
@@ -154,8 +154,9 @@ class JavaTable:
         return self.java.specs().get(scope.spec_id)
 
     def _described(self, scope: Scope) -> Any:
-        """The spec; none at all for one whose fields are all void, for `ContentFileParser` cannot
-        make up its mind whether such a file has a partition, and throws (1.12.0)."""
+        """Return the spec; an unpartitioned one if its fields are all void, because
+        `ContentFileParser` throws for such a file (1.12.0): it decides in two ways whether the file
+        has a partition."""
         spec = self._spec(scope)
         return spec if spec.isPartitioned() else self._iceberg.PartitionSpec.unpartitioned()
 
@@ -168,9 +169,9 @@ class JavaTable:
 
 
 def _completed(content_file: str, scope: Scope, fields: int, file: WrittenFile) -> str:
-    """py4j turns small longs into Integer, which a Java Map<Integer, Long> takes and later fails
-    on; so what is counted here goes in as JSON. Java leaves zeros of timestamps out of a partition;
-    everybody else compares its canonical text."""
+    """Complete a file's JSON. py4j turns small longs into Integer, which a Java Map<Integer, Long>
+    takes and later fails on; so numbers that are counted here go in as JSON. Java leaves zeros of
+    timestamps out of a partition; all others compare its canonical text."""
     body = json.loads(content_file)
     body["spec-id"] = scope.spec_id
     body["partition"] = json.loads(scope.partition) or [None] * fields
@@ -184,6 +185,6 @@ def _completed(content_file: str, scope: Scope, fields: int, file: WrittenFile) 
 def _nan_counts(
     value_counts: Mapping[str, list[int]], counted: Mapping[int, int]
 ) -> dict[str, list[int]]:
-    """Only for columns that have metrics at all (`write.metadata.metrics.*`)."""
+    """Return NaN counts, only for columns that have metrics at all (`write.metadata.metrics.*`)."""
     ids = sorted(set(value_counts.get("keys", [])) & set(counted))
     return {"keys": ids, "values": [counted[number] for number in ids]}

@@ -45,7 +45,7 @@ REDACTED = (
 
 
 def launch(settings: Settings) -> threading.Thread:
-    """Start the JVM in a thread. `spark.session` joins the thread; where the start failed it tries
+    """Start the JVM in a thread. `spark.session` joins the thread; if the start failed it tries
     again, and raises."""
     scratch = scratch_of(settings)
     if not settings.scratch:  # of one process at a time, as its state directory is
@@ -64,21 +64,21 @@ def launch(settings: Settings) -> threading.Thread:
 
 
 def scratch_of(settings: Settings) -> Path:
-    """Where Spark and its JVM put what they need for a while."""
+    """Return the folder for temporary files of Spark and its JVM."""
     return Path(settings.scratch or Path(settings.state_dir, SCRATCH)).absolute()
 
 
 def spark_conf(settings: Settings) -> SparkConf:
-    """`configuration` as Spark wants it."""
+    """Return `configuration` as a SparkConf."""
     conf = SparkConf().setMaster(settings.spark_master).setAppName("firnline-worker")
     return conf.setAll(list(configuration(settings).items()))
 
 
 def configuration(settings: Settings) -> dict[str, str]:
-    """Spark's settings for its start, which everybody on the host reads on the driver's command
-    line. `spark.executor.pyspark.memory` is never among them: it is RLIMIT_AS, which
-    counts mapped sets (memory-limit hazard, H18). Where the executors are elsewhere, what they need
-    comes to them from the driver (`cluster`)."""
+    """Return Spark's settings for its start, which are readable on the driver's command line by all
+    users of the host. `spark.executor.pyspark.memory` is never among them: it is RLIMIT_AS, which
+    counts mapped sets (memory-limit hazard, H18). Executors on other hosts get what they need from
+    the driver (`cluster`)."""
     found = _decided(settings)
     if settings.on_cluster:
         given = settings.file.spark if settings.file else {}
@@ -87,7 +87,7 @@ def configuration(settings: Settings) -> dict[str, str]:
 
 
 def _decided(settings: Settings) -> dict[str, str]:
-    """What is not the operator's to choose."""
+    """Return the settings that the operator may not choose."""
     scratch = scratch_of(settings)
     common = {
         "spark.driver.extraClassPath": settings.iceberg_jar,
@@ -111,7 +111,8 @@ def _decided(settings: Settings) -> dict[str, str]:
 
 
 def spark_options(settings: Settings) -> Mapping[str, str]:
-    """`[spark]` of the configuration file. Raises Misconfigured for what Firnline decides."""
+    """Return `[spark]` of the configuration file. Raises Misconfigured for settings that Firnline
+    decides."""
     given = settings.file.spark if settings.file else {}
     owned = {*_decided(settings), *OWNED}
     if wrong := sorted(owned & given.keys()):
@@ -124,8 +125,9 @@ def spark_options(settings: Settings) -> Mapping[str, str]:
 
 
 def properties_file(folder: Path, given: Mapping[str, str]) -> str:
-    """Options that have Spark read these beside its spark-defaults.conf. A file for our eyes alone,
-    not a command line: there may be secrets among them."""
+    """Write Spark's options to a file. Return the arguments with which Spark reads it next to its
+    spark-defaults.conf. The file is readable only by us, unlike a command line: the options may
+    contain secrets."""
     path = folder / "spark.properties"
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
         for name, value in given.items():

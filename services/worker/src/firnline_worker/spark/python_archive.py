@@ -1,9 +1,9 @@
-"""What executors on other hosts run: Python itself, the packages that a group needs, and Firnline.
+"""Makes the archive that executors on other hosts run: Python itself, the packages that a group
+needs, and Firnline.
 
 One tar file. It holds the interpreter of this process with its standard library and the shared
 libraries that it loads, so an executor's host needs Spark, Java and a glibc that is not older than
-ours (docs/decisions/0043).
-"""
+ours (docs/decisions/0043)."""
 
 from __future__ import annotations
 
@@ -72,8 +72,8 @@ class Member:
 
 
 def ensure(folder: Path) -> Path:
-    """The archive of what is installed now, in `folder`; made if it is not there, older ones go.
-    Raises Misconfigured."""
+    """Return the archive of what is installed now, in `folder`. Makes it if it is missing, and
+    removes older ones. Raises Misconfigured."""
     listed = members()
     path = folder.absolute() / f"python-{digest(listed)}.tar.gz"
     if not path.exists():
@@ -85,7 +85,7 @@ def ensure(folder: Path) -> Path:
 
 
 def write(path: Path, listed: Iterable[Member]) -> None:
-    """Whole or not at all."""
+    """Write the archive, whole or not at all."""
     part = path.with_name(f".{os.getpid()}.{path.name}")
     try:
         with tarfile.open(part, "w:gz", compresslevel=LEVEL) as tar:
@@ -98,7 +98,7 @@ def write(path: Path, listed: Iterable[Member]) -> None:
 
 
 def digest(listed: Iterable[Member]) -> str:
-    """Changes with any file's size or time."""
+    """Return a digest that changes with any file's size or time."""
     about = hashlib.sha256(_WRAPPER.encode())
     for one in listed:
         if one.name.endswith(".pyc"):
@@ -109,7 +109,7 @@ def digest(listed: Iterable[Member]) -> str:
 
 
 def members() -> list[Member]:
-    """Every file, by the name that it has in the archive. Raises Misconfigured."""
+    """Return every file, by the name that it has in the archive. Raises Misconfigured."""
     found = {one.name: one for one in (*_interpreter(), *_packages(), *_ours())}
     libraries = _libraries(one.source for one in found.values() if one.name.startswith("bin/"))
     return list(({one.name: one for one in libraries} | found).values())
@@ -134,7 +134,7 @@ def _packages() -> Iterator[Member]:
 
 
 def _compiled(name: str, source: Path) -> Iterator[Member]:
-    """What Python has compiled of a module, where it has: 2 s of CPU per executor."""
+    """Return the compiled file of a module, if there is one: it saves 2 s of CPU per executor."""
     if source.suffix == ".py":
         cached = Path(cache_from_source(str(source)))
         if cached.is_file():
@@ -142,7 +142,8 @@ def _compiled(name: str, source: Path) -> Iterator[Member]:
 
 
 def _ours() -> Iterator[Member]:
-    """From where they are imported: an editable installation lists no files."""
+    """Return Firnline's files, from where they are imported: an editable installation lists no
+    files."""
     for name in OURS:
         yield from _below(_folder_of(name), f"{_SITE}/{name}")
 
@@ -162,7 +163,7 @@ def _below(folder: Path, name: str) -> Iterator[Member]:
 
 
 def _closure(roots: Iterable[str], optional: Iterable[str]) -> list[Distribution]:
-    """These distributions and what they require, extras aside."""
+    """Return these distributions and what they require, without extras."""
     found: dict[str, Distribution] = {}
     waiting = [(name, name in roots) for name in (*roots, *optional)]
     while waiting:
@@ -183,8 +184,8 @@ def _closure(roots: Iterable[str], optional: Iterable[str]) -> list[Distribution
 
 
 def _libraries(binaries: Iterable[Path]) -> Iterator[Member]:
-    """The shared libraries of the system that the interpreter and its modules load; glibc's own
-    stay away, for they belong to the host's loader."""
+    """Return the shared libraries of the system that the interpreter and its modules load. Those of
+    glibc are left out: they belong to the host's loader."""
     folder = Path(sysconfig.get_config_var("DESTSHARED") or "")
     modules = (one for one in folder.glob("*.so") if not _LEFT_OUT.search(one.name))
     arrow = _folder_of("pyarrow").glob("libarrow.so*")

@@ -45,9 +45,9 @@ def session(settings: Settings, jvm: threading.Thread | None = None) -> SparkSes
 
 
 def require_spark_catalogs(spark: SparkSession, connections: Connections, log: Log) -> None:
-    """Return where Spark has the catalog, or one of several. Where it cannot make it, it says of
-    each table later that `spark_catalog requires a single-part namespace`. Raises Misconfigured
-    with the true cause."""
+    """Check that Spark has the catalog, or one of several. If Spark cannot make a catalog, it
+    reports of each table later that `spark_catalog requires a single-part namespace`. Raises
+    Misconfigured with the true cause."""
     refused = [found for one in connections.values() if (found := _refused(spark, one))]
     if len(refused) == len(connections):
         raise refused[0]
@@ -74,8 +74,8 @@ class Driver:
         self._process: subprocess.Popen[bytes] | None = gateway.proc
 
     def is_gone(self, patience_s: float = 0.0) -> bool:
-        """True if it has ended, or does so within `patience_s`: its connections break first.
-        Nobody knows of one that was there before this process (`spark-submit`)."""
+        """Return True if it has ended, or does so within `patience_s`: its connections break first.
+        A JVM that existed before this process (`spark-submit`) cannot be checked."""
         if self._process is None:
             return False
         try:
@@ -86,7 +86,7 @@ class Driver:
 
 
 class SparkStage:
-    """Runs the groups of a task as Spark tasks, one each."""
+    """A stage that runs the groups of a task as Spark tasks, one each."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._context = spark.sparkContext
@@ -100,7 +100,7 @@ class SparkStage:
         self._lock = Lock()
 
     def run(self, name: str, order: StageOrder, groups: Sequence[GroupOrder]) -> list[GroupResult]:
-        """All groups' results, in any order. `name` is the task id, for `cancel`."""
+        """Return all groups' results, in any order. `name` is the task id, for `cancel`."""
         self._context.setJobGroup(name, f"firnline rewrite {name}", interruptOnCancel=True)
         rdd = self._context.parallelize(groups, len(groups))
         with self._counted(len(groups)) as running:
@@ -112,7 +112,8 @@ class SparkStage:
 
     @contextmanager
     def _counted(self, groups: int) -> Iterator[int]:
-        """The number of groups that run, these included."""
+        """Return the number of groups that run, these included, and count them while the block
+        runs."""
         with self._lock:
             self._running += groups
             running = self._running
@@ -123,15 +124,15 @@ class SparkStage:
                 self._running -= groups
 
     def forget(self, live: LiveSets) -> None:
-        """Have executors on other hosts remove the sets that no task holds any more; in the
-        background, and no harm if it fails: whatever runs there next does it, too."""
+        """Remove the sets that no task holds any more from executors on other hosts, in the
+        background. A failure does no harm: the next task there removes them."""
         count = max(1, self._context._jsc.sc().getExecutorMemoryStatus().size() - 1)
         rdd = self._context.parallelize(range(count), count)
         call = partial(rdd.foreachPartition, partial(executor_delete_sets.forget_in_task, live))
         threading.Thread(target=_tried, args=(call,), daemon=True).start()
 
     def cancel_all(self) -> None:
-        """Give up what runs; its callers see an error."""
+        """Cancel all running groups; their callers see an error."""
         self._context.cancelAllJobs()
 
     def warm(self) -> None:

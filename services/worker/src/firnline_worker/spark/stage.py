@@ -37,7 +37,7 @@ from firnline_worker.spark.executor_delete_sets import LiveSets, SetFile
 
 @dataclass(frozen=True)
 class StageOrder:
-    """What all groups of a task share."""
+    """The common part of all groups of a task."""
 
     storage: TableStorage
     target: TargetSchema
@@ -63,8 +63,8 @@ class GroupOrder:
     along_curve: bool = False  # through all of these columns
 
     def names(self, tried: int, tries: int) -> tuple[str, ...]:
-        """Of a try, counted from 0: one that was given up may still be writing to its own. Raises
-        RuntimeError where none are left."""
+        """Return the names of a try, counted from 0: a try that was given up may still be writing
+        to its own. Raises RuntimeError if none are left."""
         if tried >= tries:
             raise RuntimeError(f"group {self.index}: {tried} executors were lost under it")
         each = len(self.output_paths) // tries
@@ -104,7 +104,7 @@ GroupResult = GroupDone | GroupRefused | GroupLacksFile
 
 
 def run_groups(order: StageOrder, groups: Iterable[GroupOrder]) -> Iterator[GroupResult]:
-    """Runs inside a Spark task. Arrow's own pool is held to one core."""
+    """Run groups inside a Spark task. Arrow's own pool is held to one core."""
     pa.set_cpu_count(1)
     io = order.storage.io()
     if order.live is not None:
@@ -117,7 +117,7 @@ def run_groups(order: StageOrder, groups: Iterable[GroupOrder]) -> Iterator[Grou
 
 
 def imported(_: Iterable[Any]) -> Iterator[str]:
-    """Runs inside a Spark task: it has this module now. What runs there is never in `spark`, which
+    """Import this module inside a Spark task. Code that runs there is never in `spark`, which
     executors on other hosts cannot import."""
     yield __name__
 
@@ -149,7 +149,7 @@ def _run_group(order: StageOrder, group: GroupOrder, io: FileIO, deletes: Delete
 
 
 def _tried() -> int:
-    """How often Spark has tried this task before; 0 outside of one."""
+    """Return how often Spark has tried this task before; 0 outside of one."""
     context = TaskContext.get()
     return context.attemptNumber() if context is not None else 0
 
@@ -179,7 +179,8 @@ def _write_outputs(
 
 @contextmanager
 def _in_order(writer: RollingWriter, group: GroupOrder) -> Iterator[RowWriter]:
-    """Where rows are written to: as they come, or sorted by way of this host's disk."""
+    """Return the writer of the rows: in their order of arrival, or sorted by way of this host's
+    disk."""
     keys = group.sort_keys
     if not keys:
         yield writer
@@ -197,9 +198,9 @@ def _in_order(writer: RollingWriter, group: GroupOrder) -> Iterator[RowWriter]:
 
 
 def opener(io: FileIO, files: Iterable[SequencedFile] = ()) -> Any:
-    """path -> Arrow's file of any PyIceberg FileIO. Of `files` those that are small come whole in
-    one request, for Arrow asks for a size first. Manifests that are wrong about it do no harm: the
-    store says how long the object is."""
+    """Return a function path -> Arrow's file of any PyIceberg FileIO. Those of `files` that are
+    small come whole in one request, because Arrow asks for a size first. Manifests with wrong sizes
+    do no harm: the store returns the object's length."""
     small = {file.path for file in files if 0 < file.bytes <= WHOLE_BYTES}
 
     def opened(path: str) -> Any:
@@ -213,6 +214,6 @@ def opener(io: FileIO, files: Iterable[SequencedFile] = ()) -> Any:
 
 
 def creator(io: FileIO) -> Any:
-    """path -> new file. Its name has a fresh uuid (`outputs`), so nobody is asked whether there
-    is one already: that would be two requests."""
+    """Return a function path -> new file. Its name has a fresh uuid (`outputs`), so the storage is
+    not asked whether it exists: that would be two requests."""
     return lambda path: io.new_output(path).create(overwrite=True)

@@ -99,7 +99,8 @@ class Look:
 
 @dataclass
 class Archiver:
-    """Turns an order into its result. What table and namespace say is read again at every step."""
+    """Carries out archive orders. The settings of table and namespace are read again at every
+    step."""
 
     tables: Tables
     commits: JavaCommits
@@ -109,7 +110,7 @@ class Archiver:
     ask: Ask = ask_clocks
 
     def archive(self, order: TableOrder) -> TableResult:
-        """Raises TaskRefused, RetryLater."""
+        """Carry out an order. Raises TaskRefused, RetryLater."""
         run = _Running(self, order, FileCache(MAX_KEPT))
         if order.numbers.get("announces"):
             return run.result(run.going())
@@ -117,7 +118,7 @@ class Archiver:
 
 
 class _Running:
-    """One order. Manifests are read once: they do not change."""
+    """The run of one order. Manifests are read once: they do not change."""
 
     def __init__(self, of: Archiver, order: TableOrder, cache: FileCache) -> None:
         self.of, self.order, self.cache = of, order, cache
@@ -131,7 +132,7 @@ class _Running:
         return table_result(order, of.worker, of.now_ms(), found)
 
     def going(self) -> dict[str, float]:
-        """What would go, for the announcement."""
+        """Return the numbers of what the order would archive, for the announcement."""
         look = self.look()
         files = [one for one in look.held.source.old if not one.has_deletes]
         return {
@@ -149,7 +150,7 @@ class _Running:
         return figures
 
     def _advance(self) -> dict[str, float] | CommitLost:
-        """Take one step; the figures, if it was the last one."""
+        """Take one step; return the figures if it was the last one."""
         try:
             look = self.look()
             self._note_settled(look)
@@ -176,7 +177,8 @@ class _Running:
         }
 
     def look(self) -> Look:
-        """The table first: what the archive got since is in it still."""
+        """Read the table, then the archive: what the archive received since is still in the
+        table."""
         of, order = self.of, self.order
         table = replace(of.tables.load(order.table), cache=self.cache)
         now_ms = self.now_ms(table)
@@ -191,26 +193,29 @@ class _Running:
         return Look(table, head, archive, held, state, copies)
 
     def _note_settled(self, look: Look) -> None:
-        """In the archive, which the table's writers may have no rights to: whatever they set the
-        table's own marks to, a round that has left is never withdrawn."""
+        """Note a round in the archive, to which the table's writers may have no rights: whatever
+        they set the table's own marks to, a round that was removed from the table is never
+        withdrawn."""
         archive, name = look.archive, look.state.round
         is_new = look.held.source.round == name != look.state.settled
         if archive is not None and is_new:
             set_properties(self.of.tables, archive, **{SETTLED: name})
 
     def now_ms(self, table: LoadedTable) -> int:
-        """By several clocks. Raises TaskRefused `clocks_differ`, StorageUnreachable."""
+        """Return the time by several clocks. Raises TaskRefused `clocks_differ`,
+        StorageUnreachable."""
         return table_now(table, self.of.now_ms, self.order.ordered_at_ms, self.of.ask)
 
     def limits(self, table: LoadedTable, now_ms: int) -> Thresholds:
-        """By what the owner says now. Raises TaskRefused where that is something else."""
+        """Return the limits by the owner's current settings. Raises TaskRefused if these forbid the
+        order."""
         limits = limits_of(self.of.tables, table, self.order)
         if refused := refusal(self.order, limits, now_ms):
             raise TaskRefused(*refused)
         return limits
 
     def _carry_out(self, look: Look, step: Step) -> Outcome:
-        """Raises TaskRefused, RetryLater, MetadataFileGone."""
+        """Carry out one step. Raises TaskRefused, RetryLater, MetadataFileGone."""
         match step:
             case Refused(reason=reason, detail=detail):
                 raise TaskRefused(reason, detail)
@@ -227,8 +232,8 @@ class _Running:
         raise AssertionError(step)
 
     def _copy(self, look: Look, files: Sequence[SourceFile]) -> Outcome:
-        """Every copy is on a write-ahead list of the archive before it can exist, is written, read
-        back and compared. Then all come in with one commit."""
+        """Copy files into the archive. Every copy is on a write-ahead list of the archive before it
+        can exist, is written, read back and compared. Then one commit adds all of them."""
         of, order = self.of, self.order
         yield_to_writers(look.table, MAIN, of.now_ms())
         archive = self._archive(look, files)
@@ -284,7 +289,8 @@ class _Running:
         return place
 
     def _remove(self, look: Look, files: Sequence[SourceFile], name: str) -> Outcome:
-        """Which entries these are is known from the head that the commit is pinned to."""
+        """Remove archived files from the table. The head that the commit is pinned to names their
+        entries."""
         yield_to_writers(look.table, MAIN, self.of.now_ms())
         entries = [look.held.entries[one.key] for one in files]
         removed = tuple(removal_json(one, self._fields(look.table, one)) for one in entries)
@@ -306,7 +312,7 @@ class _Running:
         return self._commit(archive, removed=removed, properties={ROUND: step.round}, drops=True)
 
     def _commit(self, table: LoadedTable, **what: Any) -> Outcome:
-        """Pinned to the head that the table was loaded with."""
+        """Commit onto the head that the table was loaded with."""
         head = table.head(MAIN).snapshot_id
         number = table.last_sequence_number
         given = {"removed": (), "added": (), **what}
@@ -318,7 +324,8 @@ class _Running:
         return len(table.spec(entry.spec_id).fields)
 
     def _sweep(self) -> None:
-        """What killed rounds have left in the archive, once it is old enough. Raises RetryLater."""
+        """Sweep leftovers of killed rounds from the archive, once they are old enough. Raises
+        RetryLater."""
         of, table = self.of, self.of.tables.load(self.order.table)
         limits = self.limits(table, self.now_ms(table))
         refuse_shared(of.tables, table)
@@ -330,7 +337,8 @@ class _Running:
             sweeper.sweep(archive.identity)
 
     def _seal_again(self, table: LoadedTable, archive: LoadedTable) -> None:
-        """With the newest key: the one that the seal was made with will be taken out some day."""
+        """Renew the archive's seal with the newest key: the key of the old seal is removed some
+        day."""
         of, source = self.of, source_of_archive(table.identity)
         where = archive.identity.uuid, archive.metadata.location
         sealed = seal(*where, source, of.keys, of.now_ms())
@@ -339,7 +347,7 @@ class _Running:
 
 
 class Seen(Value):
-    """What would be archived now. `state`: of the archive, in words."""
+    """Files that would be archived now. `state`: of the archive, in words."""
 
     files: tuple[SourceFile, ...]
     waiting: int  # files that deletes reach
@@ -348,7 +356,8 @@ class Seen(Value):
 
 
 def preview(tables: Tables, table: LoadedTable, order: TableOrder, now_ms: int) -> Seen | str:
-    """Or why not. Raises TaskRefused, RetryLater, MetadataFileGone."""
+    """Return what would be archived, or why nothing would be. Raises TaskRefused, RetryLater,
+    MetadataFileGone."""
     limits = limits_of(tables, table, order)
     if why := refusal(order, limits, now_ms):
         return ": ".join(why)
@@ -378,7 +387,8 @@ def _copy_all(
     archive: LoadedTable,
     paths: Sequence[str],
 ) -> None:
-    """Raises what the first copy that fails raises, once no other is at work."""
+    """Copy files in parallel. Raises what the first copy that fails raises, once no other is at
+    work."""
     with ThreadPoolExecutor(COPIES_AT_ONCE) as pool:
         pairs = zip(entries, paths, strict=True)
         made = [pool.submit(copy, table.io, one, archive.io, path) for one, path in pairs]
@@ -391,12 +401,12 @@ def _copy_all(
 
 
 def limits_of(tables: Tables, table: LoadedTable, order: TableOrder) -> Thresholds:
-    """By what the owner says now; what the fleet says is in the order."""
+    """Return the limits by the owner's current settings; the fleet's are in the order."""
     return thresholds(settings_of(tables, table), ordered_defaults(order))
 
 
 def ordered_defaults(order: TableOrder) -> Thresholds:
-    """What holds where table and namespace say nothing: it is in the order."""
+    """Return the order's values, which hold if table and namespace set nothing."""
     return Thresholds(
         archive_after_h=order.numbers["archive_h"], partition_grace_ms=ordered_grace_ms(order)
     )
@@ -405,19 +415,20 @@ def ordered_defaults(order: TableOrder) -> Thresholds:
 def old_by(
     table: LoadedTable, limits: Thresholds, order: TableOrder, now_ms: int, footers: Footers
 ) -> AreOld:
-    """`footers`: what is known of them. Raises TaskRefused where nobody knows the time of a row."""
+    """Return a function that finds old files. `footers`: what is known of them. Raises TaskRefused
+    if the time of rows is unknown."""
     ages = FileAges(table, time_column(table, limits.partition_column.strip()), footers)
     before_ms = now_ms - int(archive_h(order, limits) * HOUR_MS)
     return partial(ages.decided, before_ms=before_ms)
 
 
 def archive_h(order: TableOrder, limits: Thresholds) -> float:
-    """The longer one of what was ordered and what holds now."""
+    """Return the longer one of the ordered age and the current setting."""
     return max(order.numbers["archive_h"], limits.archive_after_h)
 
 
 def refusal(order: TableOrder, limits: Thresholds, now_ms: int) -> tuple[str, str] | None:
-    """Why nothing may go, by what holds now."""
+    """Return why nothing may be archived, by the current settings."""
     if not limits.enabled:
         return "disabled", "firnline.enabled=false"
     if limits.archive_after_h <= 0:

@@ -1,5 +1,5 @@
-"""What a table and its archive hold, for `firnline_domain.commits.archive_rounds`: read from
-manifests, and from footers where `row_age` asks for them."""
+"""Reads the state of a table and its archive for `firnline_domain.commits.archive_rounds`: from
+manifests, and from footers if `row_age` asks for them."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class Held:
 
 
 def source_of(table: LoadedTable, head: int, are_old: AreOld, wanted: Collection[str] = ()) -> Held:
-    """`wanted`: keys of files that are looked for, whatever their age. Raises TaskRefused where a
-    file is listed twice, MetadataFileGone, RetryLater."""
+    """Read the state of a table. `wanted`: keys of files that are looked for, whatever their age.
+    Raises TaskRefused if a file is listed twice, MetadataFileGone, RetryLater."""
     found = live_entries(table, head, Detail.REFERENCES, deletes=True)
     index = DeleteIndex(one for one in found if isinstance(one, DeleteFileEntry))
     entries, live, old = dict[str, DataFileEntry](), dict[str, SourceFile](), list[SourceFile]()
@@ -61,8 +61,8 @@ def source_of(table: LoadedTable, head: int, are_old: AreOld, wanted: Collection
 
 
 def undone(table: LoadedTable, head: int) -> list[str]:
-    """Rounds that left, and came back by a rollback that the table still tells of. Where the line
-    behind the head breaks off, what is older may be of it."""
+    """Return rounds that were removed from the table, and came back by a rollback that the table
+    still shows. If the history behind the head breaks off, older snapshots may be of it."""
     line = list(table.ancestors(head))
     ids, last = {one.snapshot_id for one in line}, line[-1]
     since = 0 if last.parent_snapshot_id is None else last.sequence_number or 0
@@ -78,8 +78,8 @@ def undone(table: LoadedTable, head: int) -> list[str]:
 def archive_of(
     table: LoadedTable, archive: LoadedTable | None
 ) -> tuple[Archive, dict[str, DataFileEntry]]:
-    """The archive at its head, and its copies' entries by key. Raises TaskRefused where a copy
-    is there twice, MetadataFileGone, RetryLater."""
+    """Return the archive at its head, and its copies' entries by key. Raises TaskRefused if a copy
+    exists twice, MetadataFileGone, RetryLater."""
     if archive is None:
         return NO_ARCHIVE, {}
     entries, foreign = dict[str, DataFileEntry](), set[Scope]()

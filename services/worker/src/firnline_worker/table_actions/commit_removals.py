@@ -21,7 +21,8 @@ from firnline_iceberg.table.loaded_table import LoadedTable
 
 
 class Removal(Value):
-    """What goes, none: nothing is committed. `result`: of the order, once it has gone."""
+    """Files to remove; none: nothing is committed. `result`: of the order, once they are
+    removed."""
 
     files: Sequence[DataFileEntry | DeleteFileEntry]
     result: TableResult
@@ -35,8 +36,8 @@ Look = Callable[[LoadedTable, int], Removal]
 def remove(
     tables: Tables, commits: JavaCommits, order: TableOrder, look: Look, nothing: TableResult
 ) -> TableResult:
-    """`nothing`: the result where an earlier worker has committed it. Raises TaskRefused,
-    RetryLater."""
+    """Commit a removal. `nothing`: the result if an earlier worker has committed it. Raises
+    TaskRefused, RetryLater."""
     result = nothing
 
     def commit_once() -> TableResult | CommitLost:
@@ -62,7 +63,7 @@ def remove(
 
 
 def is_committed(table: LoadedTable, task_id: str) -> bool:
-    """Whether a retained snapshot is this task's: a commit whose answer was lost."""
+    """Return whether a retained snapshot is this task's: a commit whose answer was lost."""
     uuid = table.identity.uuid
     return any(task_id in task_ids(one.summary, uuid) for one in table.snapshots)
 

@@ -44,13 +44,13 @@ class Side:
 
     @property
     def bytes(self) -> int:
-        """Of the files and the deletes that apply to them."""
+        """Return the bytes of the files and of the deletes that apply to them."""
         deletes = {delete.path: delete.bytes for file in self.files for delete in file.deletes}
         return sum(file.data.bytes for file in self.files) + sum(deletes.values())
 
     @property
     def deleted_rows(self) -> int:
-        """Of the equality deletes among these."""
+        """Return the rows of the equality deletes among these."""
         deletes = {delete.path: delete for file in self.files for delete in file.deletes}
         equality = DeleteKind.EQUALITY
         return sum(one.records for one in deletes.values() if one.kind is equality)
@@ -75,7 +75,7 @@ COMPARED: dict[str, str] = {
 
 
 class Skipped(Exception):
-    """Not compared; the reason is a code."""
+    """A comparison that was skipped; the reason is a code."""
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(detail)
@@ -84,7 +84,7 @@ class Skipped(Exception):
 
 @dataclass(frozen=True)
 class Comparer:
-    """Turns `CompareRows` into `RowsCompared`."""
+    """The comparison of a commit's rows, which turns `CompareRows` into `RowsCompared`."""
 
     tables: Tables
     java: JavaTables
@@ -93,7 +93,8 @@ class Comparer:
     now_ms: Callable[[], int]
 
     def compare(self, order: CompareRows) -> RowsCompared:
-        """Any failure skips the comparison: the commit was proved before."""
+        """Compare the rows of a commit. Any failure skips the comparison: the commit was proved
+        before."""
         try:
             before, after = self._sums(order)
         except Skipped as skipped:
@@ -130,7 +131,7 @@ class Comparer:
 
     @contextmanager
     def _staged(self, table: Any, side: Side, condition: Any) -> Iterator[DataFrame]:
-        """The files' rows as Iceberg's rewrite action reads those of a group."""
+        """Read the files' rows as Iceberg's rewrite action reads those of a group."""
         iceberg, name = self.java.iceberg, f"firnline-{uuid.uuid4().hex}"
         wanted = {file.data.path for file in side.files}
         scan = self._having(table, side).newScan().useSnapshot(side.snapshot_id).ignoreResiduals()
@@ -147,7 +148,7 @@ class Comparer:
             manager.removeTasks(table, name)
 
     def _having(self, table: Any, side: Side) -> Any:
-        """The table as it was when it had the snapshot."""
+        """Return the table at the time when it had the snapshot."""
         if not side.metadata:
             return table
         then = self.java.iceberg.StaticTableOperations(side.metadata, table.io())
@@ -179,9 +180,8 @@ class Comparer:
 
 
 def sides(table: LoadedTable, order: CompareRows) -> tuple[Side, Side]:
-    """What the order's snapshots, one after the other, took out of the scope and put into it.
-
-    Raises Skipped where one of them, or the parent of the first, is expired, or not shown."""
+    """Return what the order's snapshots, one after the other, removed from the scope and added to
+    it. Raises Skipped if one of them, or the parent of the first, is expired, or not shown."""
     for snapshot_id in order.snapshot_ids:
         if not table.retains(snapshot_id):
             raise _gone(table, order.ref, "snapshot_gone", str(snapshot_id))
@@ -219,7 +219,7 @@ def _identity(file: PlannedFile) -> tuple[str, frozenset[object]]:
 
 
 def _tasks(spark: SparkSession, scan: Any, wanted: set[str]) -> Any:
-    """A Java list of the scan tasks of these files, each with its deletes."""
+    """Return a Java list of the scan tasks of these files, each with its deletes."""
     found = spark._jvm.java.util.ArrayList()  # type: ignore[union-attr]
     planned = scan.planFiles()
     try:
@@ -234,8 +234,8 @@ def _tasks(spark: SparkSession, scan: Any, wanted: set[str]) -> Any:
 
 
 def sums_of(frame: DataFrame) -> RowSums:
-    """Rows, and two sums of a 64-bit hash of all columns that do not depend on their order. Staged
-    files of v3 tables have their rows' ids and numbers among their columns."""
+    """Return the number of rows, and two sums of a 64-bit hash of all columns that do not depend on
+    their order. Staged files of v3 tables have their rows' ids and numbers among their columns."""
     columns = [_hashable(field.name, field.dataType) for field in frame.schema.fields]
     hashed = frame.select(sql.xxhash64(*columns).alias("h"))
     total = sql.sum(sql.col("h").cast("decimal(38,0)"))
@@ -244,7 +244,8 @@ def sums_of(frame: DataFrame) -> RowSums:
 
 
 def _hashable(name: str, kind: DataType) -> Any:
-    """Spark does not hash maps: their text is in the order in which they are stored."""
+    """Return a column that Spark can hash. It does not hash maps: their text is in the order in
+    which they are stored."""
     column = sql.col("`" + name.replace("`", "``") + "`")
     return sql.to_json(sql.struct(column)) if _has_map(kind) else column
 

@@ -42,14 +42,15 @@ UNKNOWN = "org.apache.iceberg.exceptions.CommitStateUnknownException"
 
 
 class Wish(Value):
-    """What is to be computed of a head: columns by their names, none = no table statistics."""
+    """Statistics to compute of a head: columns by their names, none = no table statistics."""
 
     columns: tuple[str, ...] = ()
     partitions: bool = False
 
 
 def wish_of(table: LoadedTable, order: TableOrder, limits: Thresholds) -> Wish:
-    """What its owner asks for and the head does not have yet. Raises TaskRefused."""
+    """Return the statistics that the table's settings ask for and the head does not have yet.
+    Raises TaskRefused."""
     if not limits.enabled:
         raise TaskRefused("disabled", "firnline.enabled=false")
     if not limits.statistics and not limits.partition_statistics:
@@ -73,7 +74,7 @@ def wish_of(table: LoadedTable, order: TableOrder, limits: Thresholds) -> Wish:
 
 
 def limits_of(tables: Tables, table: LoadedTable, order: TableOrder) -> Thresholds:
-    """By what the owner says now; what the fleet says is in the order."""
+    """Return the limits by the owner's current settings; the fleet's are in the order."""
     settings = settings_of(tables, table)
     fleets = Thresholds(
         statistics=ALL if order.numbers["all_columns"] else "",
@@ -88,7 +89,7 @@ def _least(limits: Thresholds) -> float:
 
 
 def _columns(table: LoadedTable, text: str) -> dict[str, int]:
-    """Names with field ids, as the head's own schema has them. Raises TaskRefused."""
+    """Return names with field ids, as the head's own schema has them. Raises TaskRefused."""
     schema = table.schema_of(table.head(MAIN).schema_id)
     if text == ALL:
         fields = (one for one in schema.fields if isinstance(one.field_type, PrimitiveType))
@@ -111,8 +112,8 @@ def _columns(table: LoadedTable, text: str) -> dict[str, int]:
 
 
 def _is_fresh(table: LoadedTable, field_ids: frozenset[int], least: float) -> bool:
-    """Whether somebody has described these columns, of the head or of one before it since which
-    fewer rows have changed."""
+    """Return whether these columns have statistics, of the head or of an earlier snapshot since
+    which fewer rows have changed."""
     known = latest_described(table, field_ids)
     if known is None:
         return False
@@ -132,7 +133,7 @@ class Made:
 
 @dataclass(frozen=True)
 class StatisticsComputer:
-    """Turns an order into its result. What table and namespace say is read again."""
+    """Carries out orders for statistics. The settings of table and namespace are read again."""
 
     tables: Tables
     java: JavaTables
@@ -140,7 +141,7 @@ class StatisticsComputer:
     now_ms: Callable[[], int]
 
     def compute(self, order: TableOrder) -> TableResult:
-        """Raises TaskRefused, RetryLater."""
+        """Carry out an order. Raises TaskRefused, RetryLater."""
         table = self.tables.load(order.table)
         limits = limits_of(self.tables, table, order)
         wish, stale = wish_of(table, order, limits), stale_snapshots(table)
@@ -168,7 +169,7 @@ class StatisticsComputer:
         return self._result(order, _numbers(wish, made, stale))
 
     def _computed(self, java: Any, head: int, wish: Wish, paths: list[str]) -> Made:
-        """Adds what it has written to `paths`, as it is written."""
+        """Compute statistics. Appends the files to `paths` as they are written."""
         made = Made()
         if wish.columns:
             made = Made(of_columns=self._sketched(java, head, wish.columns))
@@ -183,9 +184,9 @@ class StatisticsComputer:
         return made
 
     def _undescribed(self, java: Any) -> Any:
-        """The table without partition statistics, so that none are made from earlier ones: of a
-        table that was partitioned in several ways Iceberg 1.12 makes a file from those that misses
-        partitions (docs/decisions/0042)."""
+        """Return the table without partition statistics, so that none are made from earlier ones:
+        for a table that was partitioned in several ways Iceberg 1.12 makes a file from those that
+        misses partitions (docs/decisions/0042)."""
         unsent = java.newTransaction()
         for one in java.partitionStatisticsFiles():
             change = unsent.updatePartitionStatistics()
@@ -193,8 +194,9 @@ class StatisticsComputer:
         return self.java.iceberg.BaseTable(unsent.table().operations(), java.name())
 
     def _sketched(self, java: Any, head: int, columns: tuple[str, ...]) -> Any:
-        """Iceberg's action reads, writes and commits. Here it commits to a transaction that nobody
-        sends: so another engine's file is not overwritten before we have looked."""
+        """Compute table statistics. Iceberg's action reads, writes and commits. Here it commits to
+        a transaction that is never sent: so another engine's file is not overwritten before we have
+        checked."""
         unsent = java.newTransaction().table().operations()
         seen = self.java.iceberg.BaseTable(unsent, java.name())
         actions = self.java.iceberg.spark.actions.SparkActions.get(self.java.session)
@@ -202,8 +204,8 @@ class StatisticsComputer:
         return action.columns(self._strings(columns)).execute().statisticsFile()
 
     def _refuse_late(self, order: TableOrder, before: LoadedTable, head: int, wish: Wish) -> None:
-        """Raises RetryLater, TaskRefused where the snapshot has gone, or another engine has
-        described it while we read."""
+        """Raise RetryLater, TaskRefused if the snapshot has expired, or if another engine has
+        written its statistics while we read."""
         now = self.tables.load(order.table)
         if not now.retains(head):
             raise RetryLater(f"snapshot {head} was expired while it was read")
@@ -213,7 +215,7 @@ class StatisticsComputer:
             raise RetryLater(f"another engine has described snapshot {head} meanwhile")
 
     def _take_back_if_gone(self, order: TableOrder, head: int, paths: Iterable[str]) -> None:
-        """A catalog takes statistics of a snapshot that an expiry has removed a moment before."""
+        """Remove statistics of a snapshot that has just expired: a catalog accepts them."""
         after = self.tables.load(order.table)
         if after.retains(head):
             return
@@ -223,7 +225,7 @@ class StatisticsComputer:
         raise RetryLater(f"snapshot {head} was expired while its statistics were committed")
 
     def _remove(self, order: TableOrder, paths: Iterable[str]) -> None:
-        """What is left is an orphan, and harms nobody."""
+        """Remove files. One that remains is an orphan, and does no harm."""
         if left := tuple(paths):
             with suppress(RetryLater, TaskRefused, NotRemovable, OSError):
                 table = self.tables.load(order.table)
@@ -245,7 +247,7 @@ class StatisticsComputer:
 
 
 def stale_paths(table: LoadedTable, stale: Iterable[int]) -> Iterator[str]:
-    """Files that the entries of these snapshots name."""
+    """Return the files that the entries of these snapshots name."""
     ids, metadata = frozenset(stale), table.metadata
     for one in chain(metadata.statistics, metadata.partition_statistics):
         if one.snapshot_id in ids:
@@ -253,7 +255,7 @@ def stale_paths(table: LoadedTable, stale: Iterable[int]) -> Iterator[str]:
 
 
 def _commit(java: Any, made: Made, stale: Iterable[int]) -> None:
-    """All in one commit."""
+    """Commit all changes in one commit."""
     transaction = java.newTransaction()
     for one in stale:
         transaction.updateStatistics().removeStatistics(one).commit()

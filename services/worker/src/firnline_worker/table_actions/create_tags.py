@@ -27,8 +27,8 @@ from pyiceberg.table.update import AssertRefSnapshotId, AssertTableUUID, SetSnap
 
 
 class WantedTag(Value):
-    """`snapshot_id` None: what the table was then has expired, or it was not there yet.
-    `taken_by`: the snapshot of a tag or branch that has the name."""
+    """A tag to create. `snapshot_id` None: the table's state of that time has expired, or it did
+    not exist yet. `taken_by`: the snapshot of a tag or branch that has the name."""
 
     name: str
     snapshot_id: int | None
@@ -40,13 +40,13 @@ class WantedTag(Value):
 
     @property
     def is_another(self) -> bool:
-        """Whether its name is somebody else's."""
+        """Return whether another tag or branch has its name."""
         return self.taken_by is not None and self.snapshot_id not in (None, self.taken_by)
 
 
 def wanted_tags(table: LoadedTable, limits: Thresholds, now_ms: int) -> list[WantedTag]:
-    """Of the newest periods that are over and had a commit, by a setting that can be read. None
-    that the owner's rules would take away at once."""
+    """Return tags of the newest periods that are over and had a commit, if the setting can be read.
+    None that the owner's rules would remove at once."""
     ended = periods_ended(limits.create_tags, now_ms)
     heads = [_head_before(table, one.end_ms) for one in ended]
     found = (
@@ -64,7 +64,8 @@ class _Head(Value):
 
 
 def _head_before(table: LoadedTable, end_ms: int) -> _Head | None:
-    """What `main` was at, by its own log as readers' time travel goes; rollbacks are in it."""
+    """Return the head of `main` at a time, by its own log as readers' time travel does; rollbacks
+    are in it."""
     log = [_Head(one.snapshot_id, one.timestamp_ms) for one in table.metadata.snapshot_log]
     if not log and (head := table.head_id(MAIN)) is not None:  # some catalogs keep none
         log = [_Head(head, table.snapshot(head).timestamp_ms)]
@@ -81,7 +82,7 @@ def _wanted(table: LoadedTable, period: Period, head: _Head) -> WantedTag:
 
 
 def _is_too_old(table: LoadedTable, tag: WantedTag, limits: Thresholds, now_ms: int) -> bool:
-    """Made again after it has gone, it would only go again."""
+    """Return whether the owner's rules would remove the tag again as soon as it is created."""
     if not tag.is_missing or tag.snapshot_id is None or find_problem(ref_rules, limits.expire_tags):
         return False
     new = NamedRef(tag.name, table.snapshot(tag.snapshot_id).timestamp_ms)
@@ -90,8 +91,8 @@ def _is_too_old(table: LoadedTable, tag: WantedTag, limits: Thresholds, now_ms: 
 
 @dataclass(frozen=True)
 class TagCreator:
-    """Turns an order into its result, by what table and namespace say now. Whichever order comes
-    late, or twice, only the periods that ended last get a tag."""
+    """Carries out orders for tags, by the current settings of table and namespace. If an order
+    comes late, or twice, only the periods that ended last get a tag."""
 
     tables: Tables
     worker: str
@@ -99,7 +100,7 @@ class TagCreator:
     ask: Ask = ask_clocks
 
     def create(self, order: TableOrder) -> TableResult:
-        """Raises TaskRefused, RetryLater."""
+        """Carry out an order. Raises TaskRefused, RetryLater."""
         made = 0
 
         def create_missing() -> TableResult | CommitLost:
@@ -124,7 +125,7 @@ class TagCreator:
         return wanted_tags(table, limits, now_ms)
 
     def _create(self, order: TableOrder, tag: WantedTag) -> bool:
-        """False where the name is taken by now."""
+        """Create a tag. Return False if the name is taken by now."""
         free = {"type": "assert-ref-snapshot-id", "ref": tag.name, "snapshot-id": None}
         change = {"ref-name": tag.name, "type": "tag", "snapshot-id": tag.snapshot_id}
         requirements = (
@@ -136,7 +137,7 @@ class TagCreator:
 
 
 def refusal(limits: Thresholds, ordered_at_ms: int, now_ms: int) -> tuple[str, str] | None:
-    """Why no tag is made, by what holds now."""
+    """Return why no tag is created, by the current settings."""
     if not limits.enabled:
         return "disabled", "firnline.enabled=false"
     if not limits.create_tags:

@@ -36,7 +36,7 @@ MAX_FILES = 50_000  # in one commit, all of them in memory; the rest follows six
 
 
 class OldFiles(Value):
-    """Data files of a head that go; the oldest partitions first."""
+    """Data files of a head to remove; the oldest partitions first."""
 
     files: tuple[DataFileEntry, ...]
 
@@ -55,7 +55,7 @@ class OldFiles(Value):
 
 
 def old_files(table: LoadedTable, head: int, limits: Thresholds, before_ms: int) -> OldFiles:
-    """Raises TaskRefused, MetadataFileGone, RetryLater."""
+    """Find the files to remove. Raises TaskRefused, MetadataFileGone, RetryLater."""
     ages = FileAges(table, time_column(table, limits.partition_column.strip()), Footers())
     live = live_entries(table, head, Detail.STATS, deletes=False)
     files = (one for one in live if isinstance(one, DataFileEntry))
@@ -65,8 +65,8 @@ def old_files(table: LoadedTable, head: int, limits: Thresholds, before_ms: int)
 
 @dataclass(frozen=True)
 class PartitionExpirer:
-    """Turns an order into its result. What table and namespace say is read again: an order is only
-    an order. The commit is pinned to the head that was examined."""
+    """Carries out partition expiry. The settings of table and namespace are read again: an order is
+    only an order. The commit is pinned to the head that was examined."""
 
     tables: Tables
     commits: JavaCommits
@@ -75,7 +75,7 @@ class PartitionExpirer:
     ask: Ask = ask_clocks
 
     def expire(self, order: TableOrder) -> TableResult:
-        """Raises TaskRefused, RetryLater."""
+        """Carry out an order. Raises TaskRefused, RetryLater."""
 
         def look(table: LoadedTable, head: int) -> Removal:
             now_ms = table_now(table, self.now_ms, order.ordered_at_ms, self.ask)
@@ -94,7 +94,8 @@ class PartitionExpirer:
         return remove(self.tables, self.commits, order, look, self._result(order, {}))
 
     def _limits(self, table: LoadedTable, order: TableOrder, now_ms: int) -> Thresholds:
-        """By what the owner says now. Raises TaskRefused where that is something else."""
+        """Return the limits by the owner's current settings. Raises TaskRefused if these forbid the
+        order."""
         settings = settings_of(self.tables, table)
         limits = thresholds(settings, ordered_defaults(order))
         if refused := refusal(order, limits, now_ms):
@@ -106,19 +107,19 @@ class PartitionExpirer:
 
 
 def ordered_defaults(order: TableOrder) -> Thresholds:
-    """What holds where table and namespace say nothing: it is in the order."""
+    """Return the order's values, which hold if table and namespace set nothing."""
     return Thresholds(
         partition_ttl_h=order.numbers["ttl_h"], partition_grace_ms=ordered_grace_ms(order)
     )
 
 
 def ttl_h(order: TableOrder, limits: Thresholds) -> float:
-    """The longer one of what was ordered and what holds now."""
+    """Return the longer one of the ordered age and the current setting."""
     return max(order.numbers["ttl_h"], limits.partition_ttl_h)
 
 
 def refusal(order: TableOrder, limits: Thresholds, now_ms: int) -> tuple[str, str] | None:
-    """Why nothing may go, by what holds now."""
+    """Return why nothing may be removed, by the current settings."""
     if not limits.enabled:
         return "disabled", "firnline.enabled=false"
     if limits.partition_ttl_h <= 0:

@@ -68,9 +68,9 @@ Protected = Callable[[str], Iterable[int]]
 
 
 def cut_off_ms(table: LoadedTable, older_than_ms: int, protected: Iterable[int]) -> int:
-    """Iceberg keeps every snapshot that is not older than the cut-off: so it is drawn no later
-    than the oldest protected snapshot. Raises TaskRefused where a branch has an age limit of its
-    own, which would overrule the cut-off."""
+    """Return the cut-off, no later than the oldest protected snapshot: Iceberg keeps every snapshot
+    that is not older than the cut-off. Raises TaskRefused if a branch has an age limit of its own,
+    which would overrule the cut-off."""
     times = [table.snapshot(one).timestamp_ms for one in protected if table.retains(one)]
     if not times or min(times) > older_than_ms:
         return older_than_ms
@@ -81,15 +81,15 @@ def cut_off_ms(table: LoadedTable, older_than_ms: int, protected: Iterable[int])
 
 
 def agreed_ms(order: ExpireSnapshots, now_ms: int) -> int:
-    """Snapshots older than that are as old as the order asks for, by the planner's clock and by
-    ours: one clock that is ahead expires nothing too early."""
+    """Return the time before which snapshots are as old as the order requires, by the planner's
+    clock and by ours: one clock that is ahead expires nothing too early."""
     age_ms = order.ordered_at_ms - order.older_than_ms
     return min(order.older_than_ms, now_ms - age_ms)
 
 
 def _asked_ms(order: ExpireSnapshots, now_ms: int) -> int:
-    """A ref has to be old by the planner's clock and by ours; by both at the time when an announced
-    expiry begins."""
+    """Return the time by which a ref has to be old: by the planner's clock and by ours; by both at
+    the time when an announced expiry begins."""
     if order.begins_at_ms is not None:
         return order.begins_at_ms
     return min(order.ordered_at_ms, now_ms)
@@ -97,7 +97,7 @@ def _asked_ms(order: ExpireSnapshots, now_ms: int) -> int:
 
 @dataclass
 class Looked:
-    """When tables' folders were last looked through, the latest at the end."""
+    """Times of the last scan of tables' folders, the latest at the end."""
 
     at_ms: FIFOCache[str, int] = field(default_factory=lambda: FIFOCache(MOST_LOOKED))
 
@@ -110,7 +110,7 @@ class Looked:
 
 @dataclass(frozen=True)
 class Expirer:
-    """Turns `ExpireSnapshots` into `SnapshotsExpired`."""
+    """Carries out `ExpireSnapshots`, with `SnapshotsExpired` as its result."""
 
     tables: Tables
     java: JavaTables
@@ -125,11 +125,8 @@ class Expirer:
     ask: Ask = ask_clocks
 
     def expire(self, order: ExpireSnapshots) -> SnapshotsExpired:
-        """Raises TaskRefused, RetryLater.
-
-        By reachability always: the incremental clean-up of Iceberg's API deleted live files where
-        several refs existed (#13568).
-        """
+        """Carry out an order, always by reachability: the incremental clean-up of Iceberg's API
+        deleted live files if several refs existed (#13568). Raises TaskRefused, RetryLater."""
         table = self.tables.load(order.table)
         refuse_links(table)
         self._refuse_if_hidden(table)
@@ -168,8 +165,8 @@ class Expirer:
     def _without(
         self, table: LoadedTable, order: ExpireSnapshots, refs: OldRefs
     ) -> tuple[LoadedTable, OldRefs]:
-        """The table without refs that the owner's rules let go, and those that went: none, where
-        one of them has moved; the next expiry looks again."""
+        """Remove refs that the owner's rules no longer keep. Return the table, and the removed
+        refs: none if one of them has moved; the next expiry tries again."""
         if not refs.names:
             return table, refs
         java = self.java.load(order.table).java
@@ -178,15 +175,16 @@ class Expirer:
         return self.tables.load(order.table), refs
 
     def _refuse_if_hidden(self, table: LoadedTable) -> None:
-        """Iceberg's action believes what the catalog tells of; a snapshot that is left out loses
-        its files. Raises TaskRefused, RetryLater."""
+        """Refuse a table with hidden history: Iceberg's action trusts the catalog; a snapshot that
+        is left out loses its files. Raises TaskRefused, RetryLater."""
         try:
             refuse_if_hidden(table)
         except MetadataFileGone as error:
             raise RetryLater(f"expired meanwhile: {error}") from error
 
     def _has_external_files(self, table: LoadedTable) -> str | None:
-        """Files of others, unless the table itself says that they may go. Raises RetryLater."""
+        """Return the reason if the table has external files, unless the table itself allows their
+        removal. Raises RetryLater."""
         kept = self.external_files.keep_back(table, self.cache.manifests)
         return ExpiryReason.EXTERNAL_FILES if kept else None
 
@@ -205,7 +203,7 @@ class Expirer:
     def _run(
         self, order: ExpireSnapshots, table: LoadedTable, cut_off: int, now_ms: int
     ) -> tuple[Cleaned, Mapping[str, int]]:
-        """Files that were removed, and what else has gone."""
+        """Expire snapshots. Return the files that were removed, and what else was removed."""
         gone = expiring(table, cut_off, max(1, order.retain_last), now_ms)
         ids = tuple(one.snapshot_id for one in gone)
         named = named_by_snapshots(table, ids)
@@ -220,8 +218,8 @@ class Expirer:
         return self._clean(after, named_by_snapshots(table, went)), unused
 
     def _expire(self, order: ExpireSnapshots, cut_off: int) -> None:
-        """Out of the metadata, in one commit. Raises RetryLater where it was not made, or nobody
-        knows: the journal is there, and the next try looks."""
+        """Remove snapshots from the metadata, in one commit. Raises RetryLater if it was not made,
+        or its outcome is unknown: the journal exists, and the next try reads it."""
         change = self.java.load(order.table).java.expireSnapshots().expireOlderThan(cut_off)
         try:
             change.retainLast(max(1, order.retain_last)).cleanExpiredFiles(False).commit()
@@ -232,9 +230,9 @@ class Expirer:
             raise
 
     def _clean_metadata(self, order: ExpireSnapshots) -> Mapping[str, int]:
-        """Schemas and specs that no retained snapshot needs, in a commit of their own: a busy table
-        may lose it (it asks for the heads of all branches), some catalogs do not know how, and
-        neither is worth an expiry. The next one tries again."""
+        """Remove schemas and specs that no retained snapshot needs, in a commit of their own: a
+        busy table may lose it (it asks for the heads of all branches), some catalogs do not support
+        it, and neither is worth an expiry. The next one tries again."""
         try:
             unused = unused_metadata(self.tables.load(order.table))
             if not unused.schemas and not unused.specs:
@@ -249,8 +247,9 @@ class Expirer:
         self, order: ExpireSnapshots, table: LoadedTable, versions: int
     ) -> Mapping[str, int]:
         """Remove old metadata files if the owner has set how many are kept. From then on the
-        catalog removes them with each commit, so what was left before is looked for once a day at
-        most. Before the properties are set: a worker that dies between is asked again."""
+        catalog removes them with each commit, so older leftovers are listed once a day at most.
+        They are removed before the properties are set: if the worker dies in between, the next
+        order tries again."""
         if not versions:
             return NOTHING
         wanted, removed = differing(table, wanted_settings(versions)), 0
@@ -268,16 +267,17 @@ class Expirer:
         return {"metadata_files_removed": removed}
 
     def _clean_up_after_another(self, table: LoadedTable) -> Cleaned:
-        """What a worker that has died between its commit and the end of its clean-up has left."""
+        """Remove the files left by a worker that died between its commit and the end of its
+        clean-up."""
         journal = read_journal(table, self.keys)
         if journal is None or all(table.retains(one) for one in journal.snapshot_ids):
             return Cleaned()
         return self._clean(table, journal.named)
 
     def _clean(self, table: LoadedTable, expired: ExpiredLists) -> Cleaned:
-        """Files that stay are logged: no later expiry finds them. Raises TaskRefused
-        `metadata_file_gone` where another expiry has removed what was retained a moment ago: the
-        journal stays for the next one."""
+        """Remove expired files. Files that stay are logged: no later expiry finds them. Raises
+        TaskRefused `metadata_file_gone` if another expiry has removed what was retained a moment
+        ago: the journal stays for the next one."""
         try:
             outside = None
             if owner_agrees(table.properties):

@@ -19,7 +19,7 @@ from firnline_worker.table_actions.commit_removals import Removal, remove
 
 @dataclass(frozen=True)
 class DanglingDeleteRemover:
-    """Turns an order into its result. The commit is pinned to the head that was examined: after a
+    """The remover of dangling deletes. The commit is pinned to the head that was examined: after a
     rollback an older data file may be back, and its deletes with it."""
 
     tables: Tables
@@ -28,7 +28,7 @@ class DanglingDeleteRemover:
     now_ms: Callable[[], int]
 
     def remove(self, order: TableOrder) -> TableResult:
-        """Raises TaskRefused, RetryLater."""
+        """Carry out an order. Raises TaskRefused, RetryLater."""
 
         def look(table: LoadedTable, head: int) -> Removal:
             found = dangling_deletes(table, head)

@@ -32,8 +32,8 @@ SHOWN: Final = 20  # lines of a run's log about files that could not be moved
 
 @dataclass(frozen=True)
 class OrphanRemover:
-    """Turns an order into its result. Its numbers say how old an orphan has to be, and how long it
-    waits in the quarantine."""
+    """The remover of orphan files. An order's numbers set how old an orphan has to be, and how long
+    it waits in the quarantine."""
 
     tables: Tables
     worker: str
@@ -42,7 +42,7 @@ class OrphanRemover:
     ask: Ask = ask_clocks
 
     def remove(self, order: TableOrder) -> TableResult:
-        """Raises TaskRefused, RetryLater."""
+        """Carry out an order. Raises TaskRefused, RetryLater."""
         table = self.tables.load(order.table)
         try:
             return self._removed(order, table)
@@ -78,7 +78,8 @@ class OrphanRemover:
         return self._result(order, None, _numbers(found, moved, [released, missed], len(left)))
 
     def _missed(self, order: TableOrder, names: RetainedNames, storage: Storage) -> Released:
-        """A writer may have committed an old file while it was moved."""
+        """Restore files that a writer has committed while they were moved: a writer may commit an
+        old file."""
         table = self.tables.load(order.table)
         if table.metadata_location == names.location:
             return Released()
@@ -91,7 +92,7 @@ class OrphanRemover:
 
 
 def inventory_of(tables: Tables, table: LoadedTable) -> str:
-    """`firnline.orphans.inventory` as it is now; '': the location is listed."""
+    """Return `firnline.orphans.inventory` as it is now; '': the location is listed."""
     settings = settings_of(tables, table)
     return thresholds(settings, Thresholds()).orphan_inventory.strip()
 

@@ -31,7 +31,7 @@ TRIES = 3  # a writer that merges manifests takes some away from under us
 
 @dataclass(frozen=True)
 class ManifestRewriter:
-    """Turns an order into its result."""
+    """The rewrite of a table's small manifests."""
 
     tables: Tables
     java: JavaTables
@@ -39,7 +39,7 @@ class ManifestRewriter:
     now_ms: Callable[[], int]
 
     def rewrite(self, order: TableOrder) -> TableResult:
-        """Raises TaskRefused, RetryLater."""
+        """Carry out an order. Raises TaskRefused, RetryLater."""
         before = _manifests(self.tables.load(order.table))
         for attempt in range(TRIES):
             try:
@@ -71,7 +71,8 @@ class ManifestRewriter:
 
 
 def small_manifests(table: LoadedTable) -> Iterator[list[ManifestFile]]:
-    """Those of each spec that fill fewer manifests together; of a spec without, nothing."""
+    """Return those manifests of each spec that fill fewer manifests together; nothing of a spec
+    without such."""
     target = TARGET_RANGE.read(table.properties.get(TARGET_BYTES, "")) or DEFAULT_TARGET_BYTES
     small: dict[int, dict[bool, list[ManifestFile]]] = defaultdict(lambda: defaultdict(list))
     for one in _manifests(table):

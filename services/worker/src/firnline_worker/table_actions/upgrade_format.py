@@ -46,8 +46,8 @@ from firnline_worker.spark.java_api import JavaTables
 
 @dataclass(frozen=True)
 class FormatUpgrader:
-    """Turns an order into its result. What table and namespace say is read again: an order is only
-    an order. The upgrade is pinned to the head whose writers were looked at."""
+    """The upgrade of a table's format. The settings of table and namespace are read again: an order
+    is only an order. The upgrade is pinned to the head whose writers were checked."""
 
     tables: Tables
     java: JavaTables
@@ -56,7 +56,7 @@ class FormatUpgrader:
     ask: Ask = ask_clocks
 
     def upgrade(self, order: TableOrder) -> TableResult:
-        """Raises TaskRefused, RetryLater."""
+        """Carry out an order. Raises TaskRefused, RetryLater."""
         return commit_with_retries(lambda: self._try(order))
 
     def _try(self, order: TableOrder) -> TableResult | CommitLost:
@@ -73,7 +73,8 @@ class FormatUpgrader:
         return self._result(order, numbers)
 
     def _limits(self, table: LoadedTable, order: TableOrder, now_ms: int) -> Thresholds:
-        """By what the owner says now. Raises TaskRefused where that is something else."""
+        """Return the limits by the owner's current settings. Raises TaskRefused if these forbid the
+        order."""
         settings = settings_of(self.tables, table)
         limits = thresholds(settings, ordered_defaults(order))
         if refused := refusal(order, limits, now_ms):
@@ -88,7 +89,7 @@ class FormatUpgrader:
     def _upgraded(
         self, order: TableOrder, table: LoadedTable, limits: Thresholds, now_ms: int
     ) -> bool:
-        """False where a writer was faster."""
+        """Commit the new format version. Return False if a writer was faster."""
         if refused := unfit(table, limits, now_ms):
             raise TaskRefused(*refused)
         yield_to_writers(table, MAIN, now_ms)
@@ -102,7 +103,7 @@ class FormatUpgrader:
         return self.tables.commit(order.table, requirements, (change,))
 
     def _give_row_ids(self, order: TableOrder) -> float:
-        """To the files of `main` that have none; how many these were."""
+        """Give row ids to the files of `main` that have none. Return how many these were."""
         table = self.tables.load(order.table)
         head = table.head(MAIN)
         without = [
@@ -127,7 +128,7 @@ class FormatUpgrader:
 
 
 def ordered_defaults(order: TableOrder) -> Thresholds:
-    """What holds where table and namespace say nothing: it is in the order."""
+    """Return the order's values, which hold if table and namespace set nothing."""
     silent, numbers = Thresholds(), order.numbers
     return replace(
         silent,
@@ -138,7 +139,8 @@ def ordered_defaults(order: TableOrder) -> Thresholds:
 
 
 def refusal(order: TableOrder, limits: Thresholds, now_ms: int) -> tuple[str, str] | None:
-    """Why it is not to be done, by what holds now. A person who asks for it by name has said so."""
+    """Return why the upgrade may not run, by the current settings. An order that a person requested
+    by name is never refused by the setting."""
     if not limits.enabled:
         return "disabled", "firnline.enabled=false"
     if order.reason == Reason.REQUESTED:
@@ -151,7 +153,7 @@ def refusal(order: TableOrder, limits: Thresholds, now_ms: int) -> tuple[str, st
 
 
 def unfit(table: LoadedTable, limits: Thresholds, now_ms: int) -> tuple[str, str] | None:
-    """Why a table cannot become v3 now."""
+    """Return why a table cannot become v3 now."""
     if table.format_version < 2:
         return "format_version_1", "a v1 table becomes v2 first: set format-version=2"
     if found := unready_writers(table, limits, now_ms):
@@ -165,8 +167,8 @@ def unfit(table: LoadedTable, limits: Thresholds, now_ms: int) -> tuple[str, str
 
 
 def unready_writers(table: LoadedTable, limits: Thresholds, now_ms: int) -> Sequence[Writer]:
-    """Of commits to any branch, but for our own, in the hours that the owner wants looked at: those
-    who are not known to write v3."""
+    """Return the writers that are not known to write v3, of commits to any branch except our own,
+    in the hours that the owner sets."""
     if limits.writer_hours <= 0:
         return ()
     since_ms = now_ms - limits.writer_hours * HOUR_MS
@@ -181,7 +183,8 @@ def _said(summary: Any) -> dict[str, str]:
 
 
 def v2_deletes(table: LoadedTable, head: int) -> dict[str, float]:
-    """What a head holds that vectors are to say. Raises MetadataFileGone, RetryLater."""
+    """Return the numbers of a head's deletes that vectors replace. Raises MetadataFileGone,
+    RetryLater."""
     files = dict.fromkeys(DeleteKind, 0)
     scopes = set()
     for entry in live_entries(table, head, Detail.COUNTS, deletes=True):

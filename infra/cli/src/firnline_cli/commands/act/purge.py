@@ -74,7 +74,8 @@ def command(
 
 
 def looked(fleet: Fleet, name: TableName, condition: str, path: Path | None) -> Any:
-    """What there is now, beside what the report of an earlier look has. Raises ClickException."""
+    """Return what is there now, next to what the report of an earlier look contains. Raises
+    ClickException."""
     from firnline_domain.errors import RetryLater, TaskRefused
     from firnline_iceberg.metadata.avro_reader import MetadataFileGone
     from firnline_iceberg.table.catalog_client import Tables
@@ -96,7 +97,7 @@ def looked(fleet: Fleet, name: TableName, condition: str, path: Path | None) -> 
 
 
 def archive_of(tables: Tables, table: LoadedTable) -> LoadedTable | None:
-    """None where it has none. Raises RetryLater, TaskRefused."""
+    """Return the table's archive; None if it has none. Raises RetryLater, TaskRefused."""
     from firnline_domain.settings.thresholds import thresholds
     from firnline_iceberg.archive.archive_table import NoArchive, find
     from firnline_iceberg.table.catalog_client import settings_of

@@ -55,8 +55,8 @@ def _resume(fleet: Fleet, table: TableName | None) -> None:
 
 
 def outcome(table: str, was_paused: bool | None, left: list[str]) -> tuple[str, dict[str, Any]]:
-    """What a resumption did, in words and as facts. `was_paused` None: not known. `left`: what is
-    still paused and concerns `table`, '' for the fleet."""
+    """Return what a resumption did, as text and as facts. `was_paused` None: not known. `left`:
+    what is still paused and concerns `table`, '' for the fleet."""
     name = table or "all tables"
     text = f"{name}: was not paused" if was_paused is False else f"{name}: resumed"
     if left:

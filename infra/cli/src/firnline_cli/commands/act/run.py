@@ -87,7 +87,7 @@ def command(
 
 
 def _fleet(where: Where) -> Fleet:
-    """Whoever does not say where the catalog is has set something wrong: exit code 2."""
+    """Return the fleet. If the options do not name a catalog, a setting is wrong: exit code 2."""
     try:
         fleet = where.fleet()
         fleet.catalog  # noqa: B018  raises, where none is named
@@ -98,7 +98,7 @@ def _fleet(where: Where) -> Fleet:
 
 
 def order(fleet: Fleet, table: TableName, requested: Requested, json_wanted: bool) -> None:
-    """Of the fleet's planner. Raises ClickException."""
+    """Order the task from the fleet's planner. Raises ClickException."""
     from firnline_cli.running.fleet_run import send
 
     sent = send(fleet, table, requested)
@@ -109,7 +109,7 @@ def order(fleet: Fleet, table: TableName, requested: Requested, json_wanted: boo
 
 
 def bytes_of(text: str) -> int:
-    """`512m`, `4g`. Raises BadParameter."""
+    """Return the bytes of `512m`, `4g`. Raises BadParameter."""
     units = {"m": 1 << 20, "g": 1 << 30}
     if text[-1:].lower() not in units or not text[:-1].isdecimal():
         raise click.BadParameter(f"{text}: say 512m or 4g", param_hint="--memory")

@@ -20,7 +20,7 @@ SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
 
 class Duration(click.ParamType):
-    """`90s`, `30m`, `24h`, `7d`; seconds."""
+    """A duration `90s`, `30m`, `24h`, `7d`, converted to seconds."""
 
     name = "duration"
 
@@ -76,7 +76,7 @@ def command(
 
 
 def refuse_if_running(fleet: Fleet, redis: str | None) -> None:
-    """Raises ClickException where a worker or a committer runs, or where that cannot be seen."""
+    """Raise ClickException if a worker or a committer runs, or if that cannot be seen."""
     from firnline_cli.shared.services import Services
 
     if fleet.kafka is None:
@@ -96,7 +96,7 @@ def refuse_if_running(fleet: Fleet, redis: str | None) -> None:
 def answers(
     fleet: Fleet, tables: tuple[str, ...], age_s: float, dry_run: bool
 ) -> Iterator[dict[str, Any]]:
-    """What became of each table."""
+    """Sweep each table, and yield the result for it."""
     from firnline_domain.errors import RetryLater, TaskRefused
     from firnline_iceberg.catalogs import CatalogTables
     from firnline_iceberg.removal.sweep import Sweeper
@@ -128,7 +128,7 @@ def answers(
 
 
 def names_in(fleet: Fleet) -> Iterator[str]:
-    """Of all tables, with their catalogs where there are several."""
+    """Yield the names of all tables, with their catalogs if there are several."""
     from firnline_iceberg.table.catalog_client import Tables
 
     for name, reached in fleet.catalogs.items():
@@ -138,7 +138,7 @@ def names_in(fleet: Fleet) -> Iterator[str]:
 
 
 def line(answer: dict[str, Any], dry_run: bool) -> str:
-    """A line per table, and one per file and list."""
+    """Return a line per table, and one per file and list."""
     verb = "would remove" if dry_run else "removed"
     files, lists = len(answer["removed"]), len(answer["lists"])
     kept, left = answer["reachable"], len(answer["left"])

@@ -81,7 +81,7 @@ def command(
 
 
 def known(site: Console, task: str) -> tuple[str, TableName, str]:
-    """(Whole id, table, ref) of a task by the beginning of its id. Raises ClickException."""
+    """Return (whole id, table, ref) of a task by the beginning of its id. Raises ClickException."""
     if len(task) < MIN_PREFIX:
         raise click.UsageError(f"{task!r}: write at least {MIN_PREFIX} characters of a task's id")
     found = site.get(f"/api/tasks?limit=2&task={quote(task)}")["tasks"]
@@ -93,7 +93,7 @@ def known(site: Console, task: str) -> tuple[str, TableName, str]:
 
 
 def described(table: TableName, undo: Any) -> str:
-    """What it comes to."""
+    """Return what the undo does, as text."""
     snapshots = ", ".join(map(str, undo.snapshot_ids))
     lines = [
         f"{table.dotted}, {undo.ref}: from snapshot {undo.head} back to {undo.restored}",
@@ -105,7 +105,8 @@ def described(table: TableName, undo: Any) -> str:
 
 
 def _do(fleet: Fleet, table: TableName, undo: Any) -> None:
-    """The planner is told first: else it orders the same again while the ref moves."""
+    """Undo the commit. The planner is informed first: else it orders the same task again while the
+    ref moves."""
     from firnline_domain.errors import RetryLater
     from firnline_iceberg.commit.java_commits import JavaCommits
     from firnline_iceberg.commit.revert import give_back

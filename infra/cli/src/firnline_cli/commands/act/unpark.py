@@ -64,8 +64,8 @@ def command(
 
 
 def _chosen(fleet: Fleet, table: TableName, text: str, answer: Any) -> str:
-    """The partition that the text names, by the console, which has not all of a large table's,
-    else by the table itself. Raises ClickException."""
+    """Return the partition that the text names: by the console, which does not have all partitions
+    of a large table, else by the table itself. Raises ClickException."""
     refs = answer["refs"] if answer is not None and answer.get("counted") else {}
     shown = [Scope(one["spec_id"], one["partition"]) for one in refs.get(MAIN, ())]
     try:
@@ -75,7 +75,8 @@ def _chosen(fleet: Fleet, table: TableName, text: str, answer: Any) -> str:
 
 
 def waiting(answer: Any, partition: str | None) -> int | None:
-    """Partitions that are to be freed, by the console's answer; None where it does not say."""
+    """Return the number of partitions that are to be freed, by the console's answer; None if it
+    does not contain that."""
     if answer is None or not answer.get("counted"):
         return None
     if partition is None:
@@ -85,7 +86,7 @@ def waiting(answer: Any, partition: str | None) -> int | None:
 
 
 def parked(site: Console) -> Iterator[TableName]:
-    """The console's tables with a partition that is to be freed."""
+    """Yield the console's tables with a partition that is to be freed."""
     for row in site.tables():
         if any((row.get("statuses") or {}).get(status) for status in FREED):
             yield identity_in(row)

@@ -55,8 +55,7 @@ def command(task: str, table: str | None, ref: str, where: Where, json_wanted: b
 
 
 def comparisons(table: Any, ref: str, task: str, by: str, now_ms: int) -> Iterator[CompareRows]:
-    """One order for each partition that the task's snapshots changed. `table`: LoadedTable.
-
+    """Yield one task for each partition that the task's snapshots changed. `table`: LoadedTable.
     Raises MetadataFileGone, RetryLater."""
     from firnline_iceberg.commit.pinned_head import changed_by
     from firnline_iceberg.commit.rewrite import claimed_task_ids

@@ -1,1 +1,1 @@
-"""Commands for tables that exist before Firnline does."""
+"""Commands for tables that existed before Firnline."""

@@ -33,7 +33,7 @@ ONLY_HEADS = {"snapshot-loading-mode": "refs"}  # of a table's snapshots, where 
 
 
 class Rate(click.ParamType):
-    """`60/min`, `5/s`, `1000/h`; seconds between two."""
+    """A rate `60/min`, `5/s`, `1000/h`, converted to the seconds between two requests."""
 
     name = "rate"
 
@@ -163,14 +163,14 @@ def print_conversions(lake: CatalogLake, below: Iterable[Name], names: Iterable[
 
 
 def name_of(text: str) -> tuple[str, ...]:
-    """Levels of a table's name. Raises BadParameter for one without a namespace."""
+    """Return the levels of a table's name. Raises BadParameter for one without a namespace."""
     if len(found := levels(text)) < 2:
         raise click.BadParameter(f"{text}: a table's name is namespace.name")
     return found
 
 
 def topics_of(fleet: Fleet, dry_run: bool) -> Topics:
-    """The broker's; to see what would be done, none is needed. Raises ClickException."""
+    """Return the broker's topics; a dry run needs none. Raises ClickException."""
     if fleet.kafka is not None:
         return KafkaTopics(fleet.kafka, fleet.signer())
     if not dry_run:

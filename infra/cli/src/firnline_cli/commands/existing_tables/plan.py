@@ -83,7 +83,7 @@ def show_apart(
 
 
 def pairs(texts: tuple[str, ...]) -> dict[str, str]:
-    """Properties. Raises BadParameter for what is none."""
+    """Parse properties. Raises BadParameter for a text that is none."""
     for text in texts:
         if "=" not in text:
             raise click.BadParameter(f"{text}: write NAME=VALUE")

@@ -47,7 +47,7 @@ def command(table: str | None, state: Path | None, uri: str | None, json_wanted:
 
 
 def report(answer: dict[str, Any], about: str) -> Group:
-    """The hints of each table: what was found, since when, and what to do."""
+    """Return the hints of each table: what was found, since when, and what to do."""
     if not answer["advice"]:
         return Group(styled(f"Nothing to say about {about}.", "dim"))
     parts: list[RenderableType] = []
@@ -58,7 +58,7 @@ def report(answer: dict[str, Any], about: str) -> Group:
 
 
 def lines(hints: Any, now_ms: int) -> list[RenderableType]:
-    """Two lines for each hint."""
+    """Return two lines for each hint."""
     found: list[RenderableType] = []
     for hint in hints:
         since = styled(f"  (for {age(hint['since_ms'], now_ms)})", "dim")

@@ -84,7 +84,7 @@ def command(
 
 
 def checks(asked: Given) -> Iterator[Check]:
-    """All that concern what is asked, in the order in which they are shown."""
+    """Yield all checks that concern what is requested, in the order in which they are shown."""
     from firnline_cli.checks.clock import clock_checks
     from firnline_cli.checks.host import host_checks
     from firnline_cli.checks.kafka import KafkaChecks, kafka_checks
@@ -105,7 +105,7 @@ def checks(asked: Given) -> Iterator[Check]:
 
 
 def surroundings(state: Path | None, config: str | None) -> Mapping[str, str]:
-    """This environment; where it names no Kafka, that of the embedded stack that runs here."""
+    """Return this environment; if it names no Kafka, that of the embedded stack on this host."""
     from firnline_local.processes.ports import LOOPBACK
     from firnline_local.stack.parts import Addresses, environment
     from firnline_local.stack.state import StateDir
@@ -122,13 +122,13 @@ def surroundings(state: Path | None, config: str | None) -> Mapping[str, str]:
 
 
 class Report:
-    """For people: a line for each finding, and one with what to do."""
+    """A report as text: a line for each finding, and one with what to do."""
 
     def __init__(self) -> None:
         self._last = ("", "")  # check and remedy
 
     def show(self, one: Finding) -> None:
-        """A remedy that was just told is not told again."""
+        """Print a finding. A remedy that was just printed is not repeated."""
         from firnline_cli.shared.formats import say
 
         text = f"{one.status:8} {one.check:23} {one.tried}: {one.found}"
@@ -140,7 +140,7 @@ class Report:
 
 
 def summary(found: list[Finding], took_s: float) -> str:
-    """How many of which."""
+    """Return the number of findings by status."""
     counts = {status: sum(one.status == status for one in found) for status in COLOURS}
     told = ", ".join(f"{count} {status}" for status, count in counts.items() if count)
     return f"{told} ({took_s:.1f} s)"

@@ -47,7 +47,7 @@ SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
 
 class Moment(click.ParamType):
-    """`2026-11-23`, `2026-11-23T03:12` (local time), `03:12` (today), or `90m` (ago)."""
+    """A time: `2026-11-23`, `2026-11-23T03:12` (local time), `03:12` (today), or `90m` (ago)."""
 
     name = "time"
 
@@ -127,21 +127,23 @@ def command(
 
 
 def before(kept_since_ms: int | None) -> str:
-    """That of an earlier time nothing is known, which is not that nothing happened."""
+    """Return the note that nothing is known of an earlier time, which does not mean that nothing
+    happened."""
     if kept_since_ms is None:
         return "the console keeps no event yet: nothing is known of that time"
     return f"events are kept since {moment(kept_since_ms)}: nothing is known of what was before"
 
 
 def is_of(event: dict[str, Any], table: str | None) -> bool:
-    """Whether an event is of the table of that name, in whichever catalog."""
+    """Return whether an event is of the table of that name, in any catalog."""
     head = f"{event['catalog']}:"
     dotted = event["table"].removeprefix(head)
     return table in (None, dotted, head + dotted)
 
 
 def followed(site: Site, answer: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Events after those of the answer, each once; a console that is away is awaited."""
+    """Yield the events after those of the answer, each once. Waits for a console that does not
+    answer."""
     seen = FIFOCache[str, None](REMEMBERED)
     seen.update(dict.fromkeys(event["id"] for event in answer["events"]))
     cursor, is_away = answer["cursor"], False
@@ -160,7 +162,7 @@ def followed(site: Site, answer: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 class Printer:
-    """Prints events as JSON lines, as coloured lines, or as tab-separated ones."""
+    """A printer of events as JSON lines, as coloured lines, or as tab-separated ones."""
 
     def __init__(self, terminal: Console, as_json: bool) -> None:
         self._terminal = terminal
@@ -170,7 +172,8 @@ class Printer:
             click.echo("\t".join(HEADER))
 
     def show(self, event: dict[str, Any]) -> None:
-        """One event, flushed; on a terminal under its day, wrapped beneath its own text."""
+        """Print one event, and flush. On a terminal it is under its day, wrapped beneath its own
+        text."""
         if self._as_json:
             click.echo(json.dumps(event))
         elif self._terminal.is_terminal:
@@ -185,7 +188,7 @@ class Printer:
 
 
 def line_of(event: dict[str, Any], at: datetime) -> Table:
-    """Local time, kind, table, text and task."""
+    """Return local time, kind, table, text and task."""
     line = Table.grid(padding=(0, 1))
     for width in (8, 11):
         line.add_column(min_width=width, no_wrap=True)

@@ -49,7 +49,7 @@ def command(
 
 
 def about_table(site: Site, table: str, rest: str) -> Any:
-    """An answer about a table. Raises NotThere with the names that come close."""
+    """Return the console's answer about a table. Raises NotThere with similar names."""
     try:
         return site.table(table, rest)
     except NotThere as error:
@@ -60,7 +60,8 @@ def about_table(site: Site, table: str, rest: str) -> Any:
 
 
 def report(answer: dict[str, Any], height: int | None) -> Group:
-    """Verdict, figures, partitions, tasks and settings; as much as `height` lines hold."""
+    """Return verdict, figures, partitions, tasks and settings; as much as fits into `height`
+    lines."""
     shown = None if height is None else max(8, height // 2)
     now_ms = answer["now_ms"]
     parts: list[RenderableType] = [
@@ -77,7 +78,7 @@ def report(answer: dict[str, Any], height: int | None) -> Group:
 
 
 def figures(answer: dict[str, Any]) -> Text:
-    """The table's counters in one paragraph."""
+    """Return the table's counters in one paragraph."""
     row, expiry, now_ms = answer["table"], answer["expiry"], answer["now_ms"]
     if not row["counted"]:
         return styled("no counters yet", "dim")
@@ -108,8 +109,8 @@ def figures(answer: dict[str, Any]) -> Text:
 
 
 def commits(row: dict[str, Any], now_ms: int) -> list[str]:
-    """Who wrote the table last, and when Firnline committed since: its own commits hide no
-    writer."""
+    """Return which writer committed last, and when Firnline committed since: its own commits hide
+    no writer."""
     write, last = row["last_write"], row["last_commit"]
     lines = []
     if write:
@@ -122,12 +123,12 @@ def commits(row: dict[str, Any], now_ms: int) -> list[str]:
 
 
 def snapshot_count(count: int | None) -> str:
-    """In words; a number that is not known is not 0."""
+    """Return the count as text; a number that is not known is not 0."""
     return "- snapshots" if count is None else counted(count, "snapshot")
 
 
 def advice(hints: list[dict[str, Any]]) -> list[RenderableType]:
-    """What the table's owner could do better; `firnline advise` says what exactly."""
+    """Return the advice for the table's owner; `firnline advise` gives the details."""
     if not hints:
         return []
     table = hints[0]["table"]
@@ -137,7 +138,7 @@ def advice(hints: list[dict[str, Any]]) -> list[RenderableType]:
 
 
 def more(all_of_them: list[Any], shown: int | None, total: int = 0) -> list[RenderableType]:
-    """A line that says how many were left out."""
+    """Return a line with the number of those left out."""
     known = len(all_of_them)
     left = max(total, known) - min(known, known if shown is None else shown)
     how = "--all" if shown is not None and shown < known else ALL_PARTITIONS
@@ -145,8 +146,8 @@ def more(all_of_them: list[Any], shown: int | None, total: int = 0) -> list[Rend
 
 
 def partitions(answer: dict[str, Any], shown: int | None, now_ms: int) -> list[RenderableType]:
-    """The partitions that the planner shows, with their last decisions in words. Of a table that is
-    held, none is decided again by time alone."""
+    """Return the partitions that the planner shows, with their last decisions as text. In a table
+    that is held, no decision changes by time only."""
     parts, is_held = answer["partitions"], bool(answer["hold"])
     if not parts:
         return []
@@ -167,7 +168,7 @@ def partitions(answer: dict[str, Any], shown: int | None, now_ms: int) -> list[R
 
 
 def waiting(part: dict[str, Any], now_ms: int) -> str:
-    """How long a pause still lasts, or when time alone may change the decision."""
+    """Return how long a pause still lasts, or when the decision may change by time only."""
     until = part["until_ms"]
     if not until or until <= now_ms or part["status"] == "in_flight":
         return ""
@@ -176,7 +177,7 @@ def waiting(part: dict[str, Any], now_ms: int) -> str:
 
 
 def tasks(found: dict[str, Any], shown: int | None, now_ms: int) -> list[RenderableType]:
-    """Open tasks, then the last that ended."""
+    """Return open tasks, then the last ones that ended."""
     all_tasks = [*found["open"], *found["ended"]]
     if not all_tasks:
         return [styled("No task has been ordered for it yet.", "dim"), ""]
@@ -196,7 +197,7 @@ def tasks(found: dict[str, Any], shown: int | None, now_ms: int) -> list[Rendera
 
 
 def result(task: dict[str, Any]) -> str:
-    """What came of a task, in words."""
+    """Return the result of a task as text."""
     outcome = task["outcome"]
     if outcome is None or task["status"] in ("running", "overdue"):
         return ""
@@ -219,14 +220,15 @@ def result(task: dict[str, Any]) -> str:
 
 
 def _whole(amount: float) -> float:
-    """A count without a fraction: records have all numbers as floating-point ones."""
+    """Return a count without a fraction: records contain all numbers as floating-point ones."""
     return int(amount) if amount == int(amount) else amount
 
 
 def settings(
     found: list[dict[str, str]], hints: list[dict[str, Any]], all_wanted: bool
 ) -> list[RenderableType]:
-    """What holds and where it comes from; only what the table sets itself unless all is wanted."""
+    """Return the effective settings and their sources; only those that the table sets itself,
+    unless all are wanted."""
     own = [one for one in found if one["source"] != "default"]
     if not own and not all_wanted:
         return [styled(f"All {len(found)} settings are defaults: --all lists them.", "dim")]
@@ -244,7 +246,7 @@ def settings(
 
 
 def _source(setting: dict[str, str], hints: list[dict[str, Any]]) -> str:
-    """Where a setting comes from, and what is wrong with it where no advice has said so above."""
+    """Return the source of a setting, and what is wrong with it if no advice above contains it."""
     problem = setting["problem"]
     if problem and any(problem in hint["finding"] for hint in hints):
         return setting["source"].removesuffix(problem) + "see the recommendations"

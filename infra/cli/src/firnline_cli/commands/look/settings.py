@@ -55,7 +55,7 @@ def style(setting: Mapping[str, str]) -> str:
 
 
 def environments(state: Path | None) -> dict[str, dict[str, str]]:
-    """Service -> its environment, of the stack that runs here; {} where none does."""
+    """Return service -> its environment, of the stack on this host; {} if none runs."""
     for place in (StateDir.at(path) for path in ([state] if state else STATES)):
         if place.is_running():
             parts = place.read().parts.items()
@@ -64,7 +64,7 @@ def environments(state: Path | None) -> dict[str, dict[str, str]]:
 
 
 def environment_of(pid: int) -> dict[str, str]:
-    """What a process was started with; {} where the system does not say."""
+    """Return the environment that a process was started with; {} if the system does not show it."""
     try:
         pairs = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     except OSError:
@@ -74,7 +74,7 @@ def environment_of(pid: int) -> dict[str, str]:
 
 
 def variables(of_services: Environments) -> Iterator[dict[str, Any]]:
-    """Each variable once for each value that it has."""
+    """Yield each variable once for each value that it has."""
     found: dict[tuple[str, str, str], dict[str, str]] = {}  # service -> what it is about
     for one in all_settings():
         for service in one.services:
@@ -87,7 +87,7 @@ def variables(of_services: Environments) -> Iterator[dict[str, Any]]:
 
 
 def holding(setting: Setting, service: str, of_services: Environments) -> tuple[str, str]:
-    """(Value, where it comes from) of one variable in one service."""
+    """Return (value, source) of one variable in one service."""
     given = of_services.get(service, os.environ).get(setting.variable)
     if given:
         is_ours = os.environ.get(setting.variable) == given

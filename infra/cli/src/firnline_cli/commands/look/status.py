@@ -44,7 +44,7 @@ def command(state: Path | None, uri: str | None, json_wanted: bool) -> None:
 
 
 def _of_stack(place: StateDir, json_wanted: bool) -> int:
-    """The exit code."""
+    """Show the embedded stack. Return the exit code."""
     is_running = place.is_running()
     problems = probes(place.read()) if is_running else {}
     buckets = buckets_of(place) if is_running else None
@@ -69,7 +69,7 @@ def _of_stack(place: StateDir, json_wanted: bool) -> int:
 
 
 def _of_fleet(site: Site, uri: str, json_wanted: bool) -> int:
-    """The exit code. Raises Away where nothing answers."""
+    """Show the fleet by its console. Return the exit code. Raises Away if nothing answers."""
     try:
         is_ready, why = bool(site.get("/healthz")["healthy"]), ""
         answer = site.get("/api/fleet")
@@ -108,8 +108,8 @@ SHOWN = (
 
 
 def say_what_is_held(fleet: dict[str, Any]) -> None:
-    """A line for each pause, the fleet's first, and one for tables at which the planner fails;
-    on stderr if programs read the rows."""
+    """Print a line for each pause, the fleet's first, and one for tables at which the planner
+    fails; on stderr if programs read the rows."""
     lines = [pause_text(one, clock.now_ms()) for one in fleet.get("pauses", [])]
     if count := failing(fleet):
         lines.append(failing_text(count))
@@ -118,7 +118,8 @@ def say_what_is_held(fleet: dict[str, Any]) -> None:
 
 
 def names_of(state: Path, buckets: dict[str, Any]) -> dict[str, str]:
-    """Names of the tables that were assigned lately, by key; of those that the console knows."""
+    """Return the names of the tables that were assigned lately, by key; of those that the console
+    has."""
     found = {}
     for one in buckets["newest"]:
         with suppress(click.ClickException):
@@ -141,14 +142,14 @@ def failing(fleet: dict[str, Any]) -> int:
 
 
 def failing_text(count: int) -> str:
-    """Say so in a line, with the command that says more."""
+    """Return a line with the number of such tables, and the command that lists them."""
     return (
         f"PLANNER ERROR at {counted(count, 'table')}: `firnline tables --status stuck` lists them."
     )
 
 
 def pause_text(pause: dict[str, Any], now_ms: int) -> str:
-    """One pause in a line, with the command that ends it and no other."""
+    """Return one pause in a line, with the only command that ends it."""
     what = pause["table"] or "MAINTENANCE OF ALL TABLES"
     why = f": {pause['reason']}" if pause["reason"] else ""
     since = age(pause["since_ms"], now_ms)

@@ -98,12 +98,12 @@ def command(
 
 
 def show(rows: list[dict[str, Any]], terminal: Console, now_ms: int) -> None:
-    """One line per table."""
+    """Print one line per table."""
     show_list(COLUMNS, [cells(row, now_ms) for row in rows], terminal)
 
 
 def cells(row: dict[str, Any], now_ms: int) -> list[Cell]:
-    """A table's figures, in the order of COLUMNS."""
+    """Return a table's figures, in the order of COLUMNS."""
     commit, status = row["last_commit"], row["status"]
     at_ms = commit["at_ms"] if commit else row["last_change_ms"]
     debt = row.get("debt_files")

@@ -87,7 +87,7 @@ def command(
 
 
 def cells(task: dict[str, Any], now_ms: int) -> list[Cell]:
-    """A task, in the order of COLUMNS."""
+    """Return a task, in the order of COLUMNS."""
     order, outcome = task["order"], task["outcome"]
     why, came = order["words"] if order else "", result(task)
     snapshots = " ".join(outcome["snapshot_ids"] if outcome else ())

@@ -58,7 +58,7 @@ def command(s3: bool, gcs: bool, adls: bool, folder: Path | None, json_wanted: b
 
 
 def _placed(jar: Path, folder: Path) -> Path:
-    """Renamed whole, so that nobody starts with half a jar."""
+    """Copy the jar, and rename it whole, so that no process starts with half a jar."""
     folder.mkdir(parents=True, exist_ok=True)
     target = folder.absolute() / jar.name
     part = target.with_suffix(".part")

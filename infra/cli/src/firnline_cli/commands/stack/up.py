@@ -72,7 +72,7 @@ def command(state: Path, detach: bool, only: str | None, json_wanted: bool) -> N
 
 
 def _own_age_s() -> float:
-    """Seconds since the command was entered, interpreter and imports included."""
+    """Return the seconds since the command was entered, interpreter and imports included."""
     return time.time() - psutil.Process().create_time()
 
 
@@ -87,7 +87,7 @@ def _already(place: StateDir, wanted: tuple[str, ...] | None, console: Console) 
 
 
 class _Printer:
-    """Prints what happens to the stack, and its table once all is ready."""
+    """A printer of the stack's events, and of its table once all parts are ready."""
 
     def __init__(self, place: StateDir, console: Console, json_wanted: bool) -> None:
         self._place = place

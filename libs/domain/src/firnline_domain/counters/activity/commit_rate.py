@@ -1,11 +1,10 @@
-"""How many commits of its own Firnline may make to a table: a ceiling per hour that never stops a
-table for long.
+"""Limit how many commits of its own Firnline makes to a table: a ceiling per hour that never stops
+a table for long.
 
 A bucket that leaks: half of the hour's commits may come at once, the others at an even pace. A
-plain count of the last hour would let a busy table spend everything in minutes and then rot for
-the rest of the hour. The fuller the bucket, the longer orders wait for others to share a commit
-with: a table of 500 partitions would else spend it on a few of them at a time.
-"""
+plain count of the last hour would let a busy table spend everything in minutes and then rot for the
+rest of the hour. The fuller the bucket, the longer orders wait for others to share a commit with: a
+table of 500 partitions would else spend it on a few of them at a time."""
 
 from __future__ import annotations
 
@@ -29,7 +28,7 @@ class CommitRate(Value):
     ordered_ms: int = 0  # the last moment of orders
 
     def after(self, snapshot_ids: tuple[int, ...], most: int, at_ms: int) -> CommitRate:
-        """With commits that are not counted yet. `most`: an hour; 0 = any number."""
+        """Count commits that are not counted yet. `most`: an hour; 0 = any number."""
         new = [snapshot_id for snapshot_id in snapshot_ids if snapshot_id not in self.counted]
         if not new:
             return self
@@ -38,8 +37,8 @@ class CommitRate(Value):
         return CommitRate(level, as_of_ms, counted, self.ordered_ms)
 
     def free_at_ms(self, out: int, most: int, now_ms: int) -> int | None:
-        """When one more may be ordered while `out` are on their way: now_ms if it may be now;
-        None where that depends on those on their way."""
+        """Return when one more may be ordered while `out` are on their way: now_ms if it may be
+        now; None where that depends on those on their way."""
         if most == 0 or self._level(most, now_ms) + out + 1 <= burst(most):
             return now_ms
         if out + 1 > burst(most):
@@ -64,10 +63,10 @@ class CommitRate(Value):
 
 
 def burst(most: int) -> int:
-    """Commits that may come without a pause between them."""
+    """Return how many commits may come without a pause between them."""
     return max(most // 2, 1)
 
 
 def _leak(most: int) -> float:
-    """Commits a millisecond."""
+    """Return commits a millisecond."""
     return (most - burst(most) + 1) / HOUR_MS

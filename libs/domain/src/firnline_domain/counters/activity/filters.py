@@ -1,8 +1,7 @@
-"""By which columns a table's readers filter, learned from what they report of their scans. Pure.
+"""Learn by which columns a table's readers filter, from what they report of their scans. Pure.
 
 Counts that decay over a day: of an even rate they are the scans of one day. A report from the
-future is one of now, a late one counts what is left of it (as in `reads`).
-"""
+future is one of now, a late one counts what is left of it (as in `reads`)."""
 
 from __future__ import annotations
 
@@ -28,12 +27,12 @@ class Use(Value):
     whole: float
 
     def times(self, factor: float) -> Use:
-        """A part of it."""
+        """Return a part of it."""
         return Use(self.column, self.scans * factor, self.whole * factor)
 
 
 class Filters(Value):
-    """What is known of a table's filters, decayed to `as_of_ms`."""
+    """Filters of a table's readers, decayed to `as_of_ms`."""
 
     as_of_ms: int
     scans: float = 0.0  # all, with a filter or without
@@ -41,7 +40,7 @@ class Filters(Value):
     layout: TableLayout = TableLayout()
 
     def at(self, now_ms: int) -> Filters:
-        """What is left of it by then."""
+        """Return what is left of it by then."""
         left = decay(now_ms - self.as_of_ms, TAU_MS)
         if left == 1.0:
             return self
@@ -49,7 +48,7 @@ class Filters(Value):
         return replace(self, as_of_ms=now_ms, scans=self.scans * left, uses=uses)
 
     def after(self, event: TableScanned, files: int, now_ms: int) -> Filters:
-        """With reported scans of a table that has so many files."""
+        """Add reported scans of a table that has so many files."""
         at_ms = min(event.to_ms, max(now_ms, self.as_of_ms))
         known = self.at(max(at_ms, self.as_of_ms))
         left = decay(known.as_of_ms - at_ms, TAU_MS)
@@ -73,7 +72,7 @@ class Filters(Value):
         return next((use.scans for use in self.uses if use.column == column), 0.0)
 
     def fades_ms(self, least: float) -> int:
-        """When no column has that many scans any more, if no more come."""
+        """Return when no column has that many scans any more, if no more come."""
         most = max((use.scans for use in self.uses), default=0.0)
         ages = math.log(most / least) if most > least else 0.0
         return self.as_of_ms + math.floor(TAU_MS * ages) + 1
@@ -82,8 +81,8 @@ class Filters(Value):
 def after_scan_report(
     filters: Filters | None, event: TableScanned, files: int, now_ms: int
 ) -> Filters | None:
-    """What is known of a table's filters after a report; None = nothing worth keeping. Columns are
-    nothing without the layout that they would be in."""
+    """Return a table's filters after a report; None = nothing worth keeping. Columns are nothing
+    without the layout that they would be in."""
     if filters is None:
         if not event.filtered or event.layout is None:
             return None

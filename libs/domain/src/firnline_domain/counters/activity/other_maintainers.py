@@ -27,15 +27,15 @@ class OtherMaintainer(Value):
 
     @property
     def repeats(self) -> bool:
-        """True if this is more than a rewrite that somebody made once."""
+        """Return True if this is more than a rewrite that was made once."""
         return self.before_ms is not None and self.since_ms - self.before_ms <= REPEATS_MS
 
     def until_ms(self, yield_ms: int) -> int:
-        """When the table is ours again. 0 = it is never anybody else's."""
+        """Return when the table is ours again. 0 = it never belongs to another maintainer."""
         return self.seen_ms + (yield_ms if self.repeats else min(yield_ms, SINGLE_RUN_YIELD_MS))
 
     def described(self) -> str:
-        """The snapshot, and what is known of its engine."""
+        """Describe the snapshot, and what is known of its engine."""
         known = ", ".join(f"{name} {value}" for name, value in sorted(self.maker.items()))
         again = "runs again and again" if self.repeats else "ran once"
         return f"snapshot {self.snapshot_id} by {known or 'an unnamed engine'}, which {again}"
@@ -53,8 +53,8 @@ def is_others_maintenance(change: FilesChanged) -> bool:
 def noticed(
     known: OtherMaintainer | None, change: FilesChanged, now_ms: int
 ) -> OtherMaintainer | None:
-    """What is known after a change. By the commit's own time, so that one of long ago, reported
-    late, holds nothing up."""
+    """Return the other maintainer after a change. By the commit's own time, so that one of long
+    ago, reported late, holds nothing up."""
     if not is_others_maintenance(change) or change.snapshot_id is None:
         return known
     at_ms = min(change.timestamp_ms, now_ms)

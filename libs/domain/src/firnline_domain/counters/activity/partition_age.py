@@ -1,10 +1,9 @@
-"""Which partitions the scans of a table reach, where they lie in time. Pure.
+"""Learn which partitions the scans of a table reach, where they lie in time. Pure.
 
 A scan of today's partition of 365 is no scan of the other 364. What is kept is bounded whatever
 their number: a few ranges of ages, each with the scans that reach it. Ages are counted back from
 now, in the unit that the table is partitioned by, since readers want the last hour or week and not
-a certain one: a range moves on with the time, and its rate with it.
-"""
+a certain one: a range moves on with the time, and its rate with it."""
 
 from __future__ import annotations
 
@@ -35,21 +34,21 @@ class HotRange(Value):
 
     @property
     def width(self) -> int:
-        """In units of time, of those that there are."""
+        """Return the width in units of time, of those that there are."""
         return max(self.oldest - max(self.youngest or 0, 0) + 1, 1)
 
     def reaches(self, age: int) -> bool:
-        """Whether a partition of that age is read."""
+        """Return True if a partition of that age is read."""
         return age <= self.oldest and (self.youngest is None or age >= self.youngest)
 
     def share(self, age: int | None, span: int) -> float:
-        """The share of these scans that reach a partition; None = of an age that nobody knows."""
+        """Return the share of these scans that reach a partition; None = of unknown age."""
         if age is None:
             return min(self.width / span, 1.0)
         return 1.0 if self.reaches(age) else 0.0
 
     def contains(self, other: HotRange) -> bool:
-        """Whether every partition of the other is in it, too."""
+        """Return True if every partition of the other is in it, too."""
         begins = self.youngest is None or (
             other.youngest is not None and other.youngest >= self.youngest
         )
@@ -57,7 +56,7 @@ class HotRange(Value):
 
 
 def index_of(unit: str, at_ms: int) -> int:
-    """Which hour, day, month or year of all since 1970 (UTC) that is."""
+    """Return which hour, day, month or year of all since 1970 (UTC) that is."""
     if unit == "hour":
         return at_ms // HOUR_MS
     if unit == "day":

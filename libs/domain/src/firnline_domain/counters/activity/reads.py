@@ -1,11 +1,10 @@
-"""How often the partitions of a table are read, learned from what readers report of their scans,
-and from the loads of those that report nothing. Pure.
+"""Learn how often the partitions of a table are read, from what readers report of their scans, and
+from the loads of those that report nothing. Pure.
 
 A rate that decays: what was read six hours ago counts a third of what is read now. It is divided by
 the weight that was there to be had since the first report, so it is right from the start, and
-believed only once there were thirty minutes to see something in. The clocks of those who count
-are ahead or behind: a report from the future is one of now, a late one counts what is left of it.
-"""
+believed only once there were thirty minutes to see something in. The clocks of those who count are
+ahead or behind: a report from the future is one of now, a late one counts what is left of it."""
 
 from __future__ import annotations
 
@@ -27,7 +26,7 @@ NONE = -1_000  # the step of a rate below that
 
 
 class Place(Value):
-    """Where a partition lies among those of its table: its age in units of the table's clock (None
+    """Position of a partition among those of its table: its age in units of the table's clock (None
     = it has none), and how many there are."""
 
     age: int | None = 0
@@ -38,7 +37,7 @@ NEWEST = Place()
 
 
 class Scanned(Value):
-    """What came: scans of all partitions alike, loads of clients that report nothing, and scans of
+    """Reported scans of all partitions alike, loads of clients that report nothing, and scans of
     ranges."""
 
     spread: float = 0.0
@@ -55,7 +54,7 @@ class Rates(Value):
     span: int
 
     def of(self, place: Place) -> float:
-        """Of one partition."""
+        """Return the rate of one partition."""
         units = max(self.span or place.partitions, 1)
         sums = self.spread
         if self.loads > 0:
@@ -87,7 +86,7 @@ class Reads(Value):
     span: int = 0  # units of time from the oldest partition to the newest; 0 = not known
 
     def after(self, scans: float | Scanned, at_ms: int, now_ms: int) -> Reads:
-        """With scans that were made until `at_ms`, by the clock of whoever has counted them."""
+        """Add scans that were made until `at_ms`, by the clock of whatever counted them."""
         came = scans if isinstance(scans, Scanned) else Scanned(spread=scans)
         at_ms = min(at_ms, max(now_ms, self.as_of_ms))
         if at_ms <= self.since_ms:
@@ -112,7 +111,7 @@ class Reads(Value):
         return replace(seen, step=step, loads_step=loads_step, ranges=ranges)
 
     def told_by(self, clock: PartitionClock | None) -> Reads:
-        """With the table's clock; ranges of another one mean nothing any more."""
+        """Set the table's clock; ranges of another one are dropped."""
         if clock is None or clock == self.clock:
             return self
         return replace(self, clock=clock, ranges=(), span=0)
@@ -135,22 +134,22 @@ class Reads(Value):
         return self._step(self.level, self.step, now_ms)
 
     def in_force(self, place: Place = NEWEST) -> float | None:
-        """What `believed` was at the last report."""
+        """Return what `scans_per_hour` was at the last report."""
         return None if self.step is None else self._rates(lambda _, step: _of(step)).of(place)
 
     def believed(self, now_ms: int, place: Place = NEWEST) -> float | None:
-        """Scans of a partition in an hour, as a sum of few numbers; None = not known yet."""
+        """Return scans of a partition in an hour, as a sum of few numbers; None = not known yet."""
         rates = self.rates(now_ms)
         return None if rates is None else rates.of(place)
 
     def rates(self, now_ms: int) -> Rates | None:
-        """What is believed of all partitions; None = nothing yet."""
+        """Return the rates of all partitions; None = nothing yet."""
         if self.step_at(now_ms) is None:
             return None
         return self._rates(lambda level, step: _of(self._step(level, step, now_ms)))
 
     def steps(self, now_ms: int | None = None) -> tuple[object, ...]:
-        """All rates that are in force, at the last report or by then: others make other
+        """Return all rates that are in force, at the last report or by then: others make other
         decisions."""
         step, loads, ranges = self.step, self.loads_step, self.ranges
         if now_ms is not None:
@@ -158,7 +157,7 @@ class Reads(Value):
         return step, loads, *sorted(map(_named, ranges))
 
     def most_read(self, partitions: int) -> Place:
-        """Where those partitions lie that are read most."""
+        """Return where those partitions lie that are read most."""
         if self.clock is None:
             return Place(None, partitions)
         ages = {0, *(max(one.youngest or 0, 0) for one in self.ranges)}
@@ -200,7 +199,7 @@ def _named(one: HotRange) -> tuple[int, int, int]:
 
 
 def after_report(reads: Reads | None, scans: float | Scanned, at_ms: int, now_ms: int) -> Reads:
-    """What is known of a table's readers after a report."""
+    """Return what is known of a table's readers after a report."""
     if reads is not None:
         return reads.after(scans, at_ms, now_ms)
     return Reads(min(at_ms, now_ms), min(at_ms, now_ms))

@@ -1,8 +1,7 @@
-"""What writers do to a table, and how our own results fare beside them, hour by hour.
+"""Count what writers do to a table, and how our own results fare beside them, hour by hour.
 
 Two hours are kept: the one that runs, and the one before it. Enough to advise by, and some dozen
-bytes of state.
-"""
+bytes of state."""
 
 from __future__ import annotations
 
@@ -61,24 +60,24 @@ class WriterActivity(Value):
     last: Hour = Hour()
 
     def at(self, at_ms: int) -> WriterActivity:
-        """With an hour that `at_ms` is in."""
+        """Add the hour that `at_ms` is in."""
         if self.current.start_ms <= at_ms < self.current.end_ms:
             return self
         return WriterActivity(Hour(at_ms), self.current)
 
     def hours(self, now_ms: int) -> Iterator[Hour]:
-        """Those that still say something: until an hour after their end."""
+        """Yield the hours that still count: until an hour after their end."""
         for hour in (self.current, self.last):
             if hour.start_ms and hour.start_ms <= now_ms < hour.end_ms + HOUR_MS:
                 yield hour
 
     def stale_ms(self, now_ms: int) -> int | None:
-        """When, if nothing happens, the next of them says nothing any more."""
+        """Return when, if nothing happens, the next of them no longer counts."""
         return min((hour.end_ms + HOUR_MS for hour in self.hours(now_ms)), default=None)
 
 
 def after_commit(activity: WriterActivity, change: FilesChanged, now_ms: int) -> WriterActivity:
-    """With a writer's commit, or a chunk of one; other changes count for nothing."""
+    """Count a writer's commit, or a chunk of one; other changes count for nothing."""
     ours_or_another = change.task_id or change.operation == REPLACE
     if change.kind is not ChangeKind.DELTA or change.snapshot_id is None or ours_or_another:
         return activity
@@ -110,8 +109,8 @@ def after_result(
     now_ms: int,
     expected_ms: int | None = None,
 ) -> WriterActivity:
-    """With a result of ours that was committed, or that writers made impossible to commit.
-    `expected_ms`: what was foretold for the work that was done; None = nothing."""
+    """Count a result of ours that was committed, or that writers made impossible to commit.
+    `expected_ms`: the estimate for the work that was done; None = nothing."""
     if isinstance(event, RewriteConflicted):
         if event.reason not in WITH_WRITERS:
             return activity

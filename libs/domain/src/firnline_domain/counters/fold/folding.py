@@ -35,7 +35,7 @@ MAX_METADATA_BYTES = 1 << 40  # a terabyte
 
 
 class Verdict(StrEnum):
-    """What became of a change."""
+    """Outcome of folding a change."""
 
     FOLDED = "folded"  # the head is its snapshot now
     PART = "part"  # one chunk is in, others are not
@@ -117,7 +117,7 @@ def _ref_moved(
 
 
 def _noted(table: TableCounters, change: FilesChanged) -> Folded:
-    """A change without files of its own: properties, a rename, an expiry."""
+    """Fold a change without files of its own: properties, a rename, an expiry."""
     let_go = without(table, change)
     if change.snapshot_id is None:
         noted = with_facts(let_go, change)
@@ -169,7 +169,7 @@ def _rows_changed(table: TableCounters, change: FilesChanged) -> int:
 
 
 def _in_the_way(table: TableCounters, change: FilesChanged) -> ResyncReason | None:
-    """Why a change that fits onto the head may not be folded yet."""
+    """Return why a change that fits onto the head may not be folded yet."""
     if table.waiting and table.waiting.absolute:
         return ResyncReason.MISSING_PARENT
     if table.open is None or table.open.snapshot_id == change.snapshot_id:
@@ -218,7 +218,8 @@ def _is_stale(table: TableCounters, change: FilesChanged) -> bool:
 
 
 def _continues(opened: OpenChunks | None, change: FilesChanged) -> bool:
-    """A snapshot never changes, so its chunks may come from different readings of it."""
+    """Return True if a chunk continues the opened ones: a snapshot never changes, so its chunks may
+    come from different readings of it."""
     return opened is not None and (opened.kind, opened.snapshot_id, opened.chunks) == (
         change.kind,
         change.snapshot_id,
@@ -251,7 +252,7 @@ def _closed(
 
 
 def _current(partitions: Partitions, scope: Scope, epoch: int) -> PartitionCounters:
-    """The entry if it is of this epoch; an older one is void."""
+    """Return the entry if it is of this epoch; an older one is void."""
     counters = partitions.get(scope)
     return counters if counters and counters.epoch == epoch else PartitionCounters(scope)
 
@@ -289,7 +290,7 @@ def replaced(table: TableCounters, opened: OpenChunks, change: FilesChanged) -> 
 
 
 def _difference(before: Totals, after: Totals) -> int:
-    """Rows that have come or gone, where nobody knows by which commits."""
+    """Return rows that have come or gone by unknown commits."""
     return abs(after.holds.data_records - before.holds.data_records)
 
 
@@ -324,13 +325,14 @@ def with_facts(table: TableCounters, change: FilesChanged) -> TableCounters:
 
 
 def _odd_files(table: TableCounters, change: FilesChanged) -> int:
-    """Of the head that the change leads to."""
+    """Count odd files of the head that the change leads to."""
     before = 0 if change.kind is ChangeKind.ABSOLUTE else table.odd_files
     return max(before + change.odd_files, 0)
 
 
 def _metadata_bytes(table: TableCounters, change: FilesChanged) -> int | None:
-    """What cannot be is not believed: the number comes from a header."""
+    """Return the size of the metadata; None where it is impossible, because the number comes from a
+    header."""
     told = change.metadata_bytes
     if told is None or not 0 < told <= MAX_METADATA_BYTES:
         return table.metadata_bytes

@@ -21,7 +21,7 @@ DELTA_ASKS = 2  # after so many answers that did not help, ask for absolute coun
 
 
 class ResyncReason(StrEnum):
-    """Why a table waits for the enricher."""
+    """Reasons why a table waits for the enricher."""
 
     MISSING_PARENT = "missing_parent"  # the snapshot before it has not come
     FIRST_SEEN = "first_seen"  # a table that lived before us
@@ -78,7 +78,7 @@ def hold(
 
 
 def _weight(held: tuple[FilesChanged, ...]) -> int:
-    """Bytes that held changes take in the state, about."""
+    """Estimate the bytes that held changes take in the state."""
     named = sum(len(p.scope.partition.encode()) for change in held for p in change.partitions)
     settings = sum(len(f"{k}{v}".encode()) for change in held for k, v in change.settings.items())
     return PARTITION_BYTES * sum(len(change.partitions) for change in held) + named + settings
@@ -97,18 +97,17 @@ def next_held(table: TableCounters) -> FilesChanged | None:
 
 
 def without(table: TableCounters, change: FilesChanged) -> TableCounters:
-    """Without one held change."""
+    """Return the counters without one held change."""
     if not table.held:
         return table
     return replace(table, held=tuple(one for one in table.held if one is not change))
 
 
 def superseded(table: TableCounters, observed_at_ms: int) -> TableCounters:
-    """Absolute counters are folded: drop the held changes that they contain.
+    """Drop the held changes that folded absolute counters contain.
 
     That is every ancestor of the head by the links of held changes, and every change observed
-    before the table was read.
-    """
+    before the table was read."""
     inside = _ancestors(table)
     held = tuple(
         change
@@ -148,7 +147,7 @@ def settled(table: TableCounters, now_ms: int) -> TableCounters:
 
 
 def resync_ms(table: TableCounters) -> int | None:
-    """When to ask the enricher, next or again; None while nothing is missing."""
+    """Return when to ask the enricher, next or again; None while nothing is missing."""
     waiting = table.waiting
     if waiting is None:
         return None

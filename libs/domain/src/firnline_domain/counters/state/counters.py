@@ -1,7 +1,6 @@
-"""What the planner knows of a table: counters per (table key, ref), and per partition.
+"""Counters of a table per (table key, ref), and per partition.
 
-Plain values; `folding` moves them along the parent chain, `missing_snapshots` asks the enricher.
-"""
+Plain values; `folding` moves them along the parent chain, `missing_snapshots` asks the enricher."""
 
 from __future__ import annotations
 
@@ -16,10 +15,8 @@ RECENT_EVENTS = 16  # events without a snapshot of their own are rare
 
 
 class PartitionCounters(Value):
-    """What one partition holds, as of the (epoch, ordinal) that it last folded.
-
-    The sequence ranges are bounds: removals cannot narrow them, only an empty partition does.
-    """
+    """Counters of one partition, as of the (epoch, ordinal) that it last folded. The sequence
+    ranges are bounds: removals cannot narrow them, only an empty partition does."""
 
     scope: Scope
     epoch: int = 0
@@ -45,7 +42,7 @@ class PartitionCounters(Value):
     def after(
         self, part: PartitionChange, epoch: int, ordinal: int, changed_ms: int
     ) -> PartitionCounters:
-        """The counters after one more change of this partition."""
+        """Return the counters after one more change of this partition."""
         some_stay = self.holds.data_files > part.removed.data_files
         old = self if some_stay else PartitionCounters(self.scope)
         return PartitionCounters(
@@ -81,7 +78,7 @@ class Totals(Value):
     unpartitioned_equality_deletes: int = 0  # files; global where other specs hold files
 
     def moved(self, before: PartitionCounters, after: PartitionCounters) -> Totals:
-        """The sums after one partition went from `before` to `after`."""
+        """Return the sums after one partition went from `before` to `after`."""
         there = int(not after.is_empty) - int(not before.is_empty)
         sums = self.changed(after.scope, after.holds, before.holds)
         if not there:
@@ -92,7 +89,7 @@ class Totals(Value):
         )
 
     def changed(self, scope: Scope, added: FileTally, removed: FileTally) -> Totals:
-        """The sums after a partition's change, where its files before are not known."""
+        """Return the sums after a partition's change, where its files before are not known."""
         deletes = added.equality_deletes.files - removed.equality_deletes.files
         plain = deletes if scope.is_unpartitioned else 0
         return replace(
@@ -115,7 +112,7 @@ class OpenChunks(Value):
 
 
 class Waiting(Value):
-    """Something is missing between the head and what has been held back."""
+    """Changes that are missing between the head and what has been held back."""
 
     reason: str  # a ResyncReason of `missing_snapshots`
     since_ms: int
@@ -163,17 +160,18 @@ class TableCounters(Value):
         return self.totals.unpartitioned_equality_deletes if self.totals.partitioned else 0
 
     def has(self, snapshot_id: int | None) -> bool:
-        """True if that snapshot is known to be in the counters (or was, before a rollback)."""
+        """Return True if that snapshot is known to be in the counters (or was, before a
+        rollback)."""
         return snapshot_id is not None and self.recent.has(snapshot_id)
 
     def remembering(self, change: FilesChanged) -> TableCounters:
-        """With the change's snapshot among the recent ones."""
+        """Add the change's snapshot to the recent ones."""
         if change.snapshot_id is None or self.has(change.snapshot_id):
             return self
         recent = self.recent.followed_by(change.snapshot_id, change.parent_snapshot_id)
         return replace(self, recent=recent)
 
     def remembering_event(self, change: FilesChanged) -> TableCounters:
-        """With the change's event in the ring of recent ones."""
+        """Add the change's event to the ring of recent ones."""
         events = (*self.recent_events, change.event_id)[-RECENT_EVENTS:]
         return replace(self, recent_events=events)

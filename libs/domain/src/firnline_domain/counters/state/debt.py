@@ -1,4 +1,4 @@
-"""What a rewrite could do away with in a partition, by kind of file."""
+"""Count what a rewrite could remove in a partition, by kind of file."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Debt(Value):
         return Debt(*map(add, self.counts, other.counts))
 
     def beyond(self, floor: Debt) -> Debt:
-        """What is more than the floor. Every decision asks for it; mostly there is no floor."""
+        """Return what is more than the floor. Every decision calls it; mostly there is no floor."""
         if floor == NO_DEBT and min(self.counts) >= 0:
             return self
         return Debt(
@@ -43,7 +43,7 @@ class Debt(Value):
 
     @property
     def compactable(self) -> tuple[int, int, int, int]:
-        """Those that a compaction does away with."""
+        """Return the counts that a compaction removes."""
         return self.fragments, self.equality_deletes, self.position_deletes, self.global_deletes
 
     @property

@@ -1,4 +1,5 @@
-"""How far data files are from the size that their table aims at, and what a merge would mend.
+"""Estimate how far data files are from the size that their table aims at, and what a merge would
+improve.
 
 The counters know files and bytes per size class, no squares: files of a class count as their mean,
 so errors are lower bounds (by less than a sixteenth of the target for fragments). Files above the
@@ -6,8 +7,8 @@ target count as on target: a large file is left alone, and nothing can be merged
 
 Small files are merged level by level: L0 (fragments) into L1 or L2, L1 (undersized) into L2.
 Hysteresis: what a merge leaves below the target takes part again only when it fills a file of the
-target size together with what came since. So a byte is written once per level, not once per merge.
-"""
+target size together with what came since. So a byte is written once per level, not once per
+merge."""
 
 from __future__ import annotations
 
@@ -38,11 +39,9 @@ def merged_files(small: Tally, target_bytes: int) -> int:
 
 
 def mendable_error(holds: FileTally, target_bytes: int) -> float:
-    """By how much a merge would bring the fragments themselves nearer to the target.
-
-    Not all files: beside three good ones, three fragments without a byte to speak of would seem
-    worth a merge (0.71 to 0.5), and so would the next two, for ever.
-    """
+    """Return by how much a merge would bring the fragments themselves nearer to the target. Not all
+    files: beside three good ones, three fragments without a byte to speak of would seem worth a
+    merge (0.71 to 0.5), and so would the next two, for ever."""
     small, files = holds.fragments, merged_files(holds.fragments, target_bytes)
     if files >= small.files or files < 1:
         return 0.0
@@ -64,8 +63,8 @@ def taken_by_merge(holds: FileTally, target_bytes: int) -> Tally:
 
 
 def fills_target(holds: FileTally, target_bytes: int) -> bool:
-    """Whether small files make up a file of the target size, and of the undersized two fit into
-    one: two of 70 % would come back as one of 100 % and one of 40 %, and again, and again."""
+    """Return True if small files make up a file of the target size, and of the undersized two fit
+    into one: two of 70 % would come back as one of 100 % and one of 40 %, and again, and again."""
     small, under = holds.fragments + holds.undersized, holds.undersized
     pairs = under.files > 0 and 2 * under.bytes < target_bytes * under.files
     return small.files > 1 and small.bytes >= target_bytes and (under.files == 0 or pairs)

@@ -31,14 +31,14 @@ class Lineage(Value):
 
     @staticmethod
     def of(links: Iterable[tuple[int, int | None]]) -> Lineage:
-        """Of snapshots with their parents, the newest last."""
+        """Build a lineage of snapshots with their parents, the newest last."""
         lineage = Lineage()
         for snapshot_id, parent_id in links:
             lineage = lineage.followed_by(snapshot_id, parent_id)
         return lineage
 
     def has(self, snapshot_id: int) -> bool:
-        """True if the snapshot is one of them; as another's parent alone it is not."""
+        """Return True if the snapshot is one of them; as another's parent alone it is not."""
         wanted, size = _ID.pack(snapshot_id), _ID.size
         at = self.chain.find(wanted, size)
         while at >= 0 and (at % size or self.chain.startswith(_FORK_BYTES, at - size)):
@@ -46,7 +46,7 @@ class Lineage(Value):
         return at >= 0
 
     def followed_by(self, snapshot_id: int, parent_id: int | None) -> Lineage:
-        """With one more snapshot; the oldest may have to go for it."""
+        """Add one more snapshot; the oldest may have to go for it."""
         parent = _ID.pack(_NO_PARENT if parent_id is None else parent_id)
         added = _ID.pack(snapshot_id)
         if not self.chain.endswith(parent):
@@ -54,7 +54,7 @@ class Lineage(Value):
         return Lineage((self.chain + added)[-_MOST_BYTES:])
 
     def parents(self) -> dict[int, int | None]:
-        """The parent of each; None = it has none."""
+        """Return the parent of each; None = it has none."""
         parents: dict[int, int | None] = {}
         before = _FORK
         for (one,) in _ID.iter_unpack(self.chain):

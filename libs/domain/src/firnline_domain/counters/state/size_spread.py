@@ -1,4 +1,4 @@
-"""How a table's data is spread over its partitions; summed whenever all of them are read anyway."""
+"""Sum how a table's data is spread over its partitions, whenever all of them are read anyway."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Spread:
         self.unpartitioned = False
 
     def through(self, partitions: Iterable[Partition]) -> Iterator[Partition]:
-        """The same partitions."""
+        """Yield the same partitions, and add them up."""
         for partition in partitions:
             data = partition.counters.holds.data
             if data.files > 0:

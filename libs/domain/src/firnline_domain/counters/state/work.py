@@ -1,4 +1,4 @@
-"""What is under way for a table and its partitions: orders out, pauses, failures, floors."""
+"""Record what is under way for a table and its partitions: tasks out, pauses, failures, floors."""
 
 from __future__ import annotations
 
@@ -26,12 +26,11 @@ ROWS_DIFFER = "rows_differ"  # a commit was read back, and was not what it repla
 
 
 class PartitionWork(Value):
-    """What maintenance did and plans in one partition.
+    """Maintenance done and planned in one partition.
 
-    `floor` is what the last rewrite left behind: it could do nothing about that, so only what
-    came since counts (the fixed point, untouched-file hazard, H10). `arrived` is what came since
-    the order went out.
-    """
+    `floor` is what the last rewrite left behind: it could do nothing about that, so only what came
+    since counts (the fixed point, untouched-file hazard, H10). `arrived` is what came since the
+    order went out."""
 
     floor: Debt = NO_DEBT
     arrived: Debt = NO_DEBT
@@ -68,8 +67,8 @@ class PartitionWork(Value):
     requested: str = ""  # the action that a person has asked for, until its order is out
 
     def paused(self, pause: str, until_ms: int, now_ms: int) -> PartitionWork:
-        """With a pause that begins now; one that a person has ordered, or has to look at, is not
-        cut short by another."""
+        """Begin a pause now; one that an operator has ordered, or has to look at, is not cut short
+        by another."""
         lasting = self.pause == UNDONE or self.failure == ROWS_DIFFER
         if lasting and self.until_ms is not None and self.until_ms > until_ms:
             return self
@@ -77,8 +76,8 @@ class PartitionWork(Value):
 
     @property
     def attempt(self) -> int:
-        """Of the next order, or of the one that is out. The same trigger gives the same task id,
-        and a worker must not take it for one that it has finished already."""
+        """Return the attempt of the next order, or of the one that is out. The same trigger gives
+        the same task id, and a worker must not take it for one that it has finished already."""
         return self.failures + self.earlier_attempts + 1
 
 
@@ -112,20 +111,20 @@ class RunningTask(Value):
 
     @property
     def slots(self) -> int:
-        """That it takes, of `SLOTS` for each place that a table has."""
+        """Return the slots that it takes, of `SLOTS` for each place that a table has."""
         numbers = self.numbers
         cheap = numbers.get("rewrite_bytes", 1.0) <= numbers.get("cheap_bytes", 0.0)
         return slots_of(cheap, numbers.get("rewrite_cpu_s", SLOTS * SLOT_CPU_S))
 
 
 def slots_of(cheap: bool, cpu_s: float) -> int:
-    """By its work: 16 rewrites at once would keep a table of 10,000 partitions busy for hours,
-    however many workers there are, though each is done in seconds."""
+    """Choose slots by the work: 16 rewrites at once would keep a table of 10,000 partitions busy
+    for hours, however many workers there are, though each is done in seconds."""
     return SMALL_SLOTS if cheap else min(max(ceil(cpu_s / SLOT_CPU_S), SMALL_SLOTS), SLOTS)
 
 
 class StatisticsAt(Value):
-    """What a table was like when its statistics were computed last."""
+    """State of a table when its statistics were computed last."""
 
     of: str = ""  # `firnline.statistics`; "" = never
     rows_changed: int = 0  # by `TableCounters.rows_changed`
@@ -177,9 +176,9 @@ class Promised(Value):
 
 
 class ServiceLevel(Value):
-    """How the table is served. `turnaround_ms`: from an order to its commit, of the longest of the
-    last ones; the others are as of the last publication. `off_objective`: partitions that miss an
-    objective."""
+    """Service level of the table. `turnaround_ms`: from an order to its commit, of the longest of
+    the last ones; the others are as of the last publication. `off_objective`: partitions that miss
+    an objective."""
 
     turnaround_ms: int = 0
     promised: Promised | None = None
@@ -187,7 +186,7 @@ class ServiceLevel(Value):
 
 
 class TableWork(Value):
-    """What maintenance does in one ref of a table."""
+    """Maintenance in one ref of a table."""
 
     running: tuple[RunningTask, ...] = ()
     expiry: ExpiryWork = ExpiryWork()
@@ -210,23 +209,23 @@ class TableWork(Value):
         return next((task for task in self.running if task.scope == scope), None)
 
     def task(self, task_id: str) -> RunningTask | None:
-        """The order of that id, if it is out."""
+        """Return the order of that id, if it is out."""
         return next((task for task in self.running if task.task_id == task_id), None)
 
     @property
     def uncommitted(self) -> frozenset[int]:
-        """Moments of the orders of which no commit was reported yet. Those of one moment share
-        one (`RewriteFiles.batch_size`)."""
+        """Return the times of the orders of which no commit was reported yet. Those of one moment
+        share one (`RewriteFiles.batch_size`)."""
         running = self.running
         return frozenset(task.ordered_at_ms for task in running if task.committed_at_ms is None)
 
     def has_room(self, places: int, limits: Thresholds) -> bool:
-        """Whether so many places are free."""
+        """Return True if so many places are free."""
         taken = sum(task.slots for task in self.running)
         return taken + places <= limits.max_in_flight * SLOTS
 
     def started(self, task: RunningTask) -> TableWork:
-        """With one more order out; a partition has at most one."""
+        """Add one more order that is out; a partition has at most one."""
         others = tuple(one for one in self.running if one.scope != task.scope)
         pace = replace(
             self.commit_rate, ordered_ms=max(self.commit_rate.ordered_ms, task.ordered_at_ms)
@@ -234,7 +233,7 @@ class TableWork(Value):
         return replace(self, running=(*others, task), commit_rate=pace)
 
     def ended(self, task: RunningTask) -> TableWork:
-        """With an order gone."""
+        """Drop an order."""
         return replace(
             self, running=tuple(one for one in self.running if one.task_id != task.task_id)
         )

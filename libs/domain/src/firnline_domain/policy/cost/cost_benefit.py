@@ -1,9 +1,8 @@
-"""When maintenance is worth its cost: as soon as readers have paid as much for the debt.
+"""Decide when maintenance is worth its cost: as soon as readers have paid as much for the debt.
 
 Nobody knows how often a table will be read. Whoever buys when the rent paid has reached the price
 never pays more than twice what was best in hindsight (the ski-rental rule). Rent is what scans pay
-for the debt; price is the CPU of the rewrite.
-"""
+for the debt; price is the CPU of the rewrite."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ GRID_MS = 60_000  # reconciling reads all partitions: once a minute at most
 
 
 class Action(StrEnum):
-    """What can be done about a partition's debt (docs/get-started/concepts.md)."""
+    """Actions on a partition's debt (docs/concepts.md)."""
 
     COMPACT = "compact"  # every file that an equality delete reaches is rewritten
     CONVERT = "convert"  # equality deletes of larger files become positions
@@ -43,7 +42,7 @@ class Offer(Value):
 
     @property
     def gain(self) -> float:
-        """CPU seconds spared per scan and CPU second spent."""
+        """Return CPU seconds spared per scan and CPU second spent."""
         return _gain(self.spared_s, self.price_s)
 
 
@@ -54,10 +53,8 @@ def _gain(spared_s: float, price_s: float) -> float:
 def paid_at_ms(
     price_s: float, spared_s: float, since_ms: int, limits: Thresholds, head_start: float = 0.0
 ) -> int:
-    """When scans will have paid the price, should the debt stay as it is.
-
-    It has grown since `since_ms`, evenly as far as is known: half of it was paid on average.
-    """
+    """Return when scans will have paid the price, should the debt stay as it is. It has grown since
+    `since_ms`, evenly as far as is known: half of it was paid on average."""
     paid_per_hour = spared_s / 2 * limits.reads_per_hour
     if paid_per_hour <= 0:
         return FAR_MS
@@ -73,7 +70,7 @@ def offers(
     abilities: frozenset[Action] = frozenset(Action),
     costs: CostModel = FIRNLINE,
 ) -> list[Offer]:
-    """What can be done, best gain first."""
+    """Return what can be done, best gain first."""
     target = limits.target_bytes
     burden = burden_of(holds, target, global_deletes)
     merge_s = spared_by_merge(holds, target) * READ_COST.open_s
@@ -92,7 +89,7 @@ def offers(
 
 
 def compacting(holds: FileTally, global_deletes: int) -> Work:
-    """An upper bound: how many rows are left is not known before."""
+    """Return an upper bound: how many rows are left is not known before."""
     taken = _reached_bytes(holds, global_deletes)
     deletes = holds.equality_deletes
     files = _reached_files(holds, global_deletes) + holds.delete_files
@@ -121,8 +118,8 @@ def _reached_bytes(holds: FileTally, global_deletes: int) -> float:
 
 
 def _converting(holds: FileTally, limits: Thresholds) -> Work:
-    """The keys of all larger files are read, where equality deletes are; small ones, of which all
-    columns are few bytes, are rewritten at once."""
+    """Return the work of reading the keys of all larger files, where equality deletes are; small
+    ones, of which all columns are few bytes, are rewritten at once."""
     deletes, taken = holds.equality_deletes, taken_by_merge(holds, limits.target_bytes)
     small = max(taken.bytes, holds.fragments.bytes)
     keys = (holds.data.bytes - small) * limits.key_share if deletes.files else 0.0
@@ -146,7 +143,8 @@ def _converted_s(burden: Burden) -> float:
 
 
 def _merging(holds: FileTally, target_bytes: int) -> Work | None:
-    """Equality deletes would stay for the others: that is what the other two are for."""
+    """Return the work of a merge; equality deletes would stay for the others: that is what the
+    other two are for."""
     taken = taken_by_merge(holds, target_bytes)
     if holds.equality_deletes.files or taken.files < 2:
         return None
@@ -154,7 +152,7 @@ def _merging(holds: FileTally, target_bytes: int) -> Work | None:
 
 
 class CostBenefit(Value):
-    """What a partition's rewrite costs and spares, and when it is worth it."""
+    """Cost and saving of a partition's rewrite, and when it is worth it."""
 
     work: Work
     price_s: float
@@ -167,7 +165,7 @@ class CostBenefit(Value):
 
     @property
     def gain(self) -> float:
-        """CPU seconds spared per scan and CPU second spent."""
+        """Return CPU seconds spared per scan and CPU second spent."""
         return _gain(self.spared_s, self.price_s)
 
     @property
@@ -181,8 +179,8 @@ class CostBenefit(Value):
         return self.paid_ms if self.paid_ms < FAR_MS else None
 
     def paid_back(self, now_ms: int) -> float:
-        """How many times readers have paid the price. It ranks rewrites by what they spare for
-        what they cost; and, growing with every hour, it lets none of them starve."""
+        """Return how many times readers have paid the price. It ranks rewrites by what they spare
+        for what they cost; and, growing with every hour, it lets none of them starve."""
         if self.paid_at is None:
             return 0.0
         return max(now_ms - self.since_ms, 0) / max(self.paid_ms - self.since_ms, 1)
@@ -224,8 +222,8 @@ def _at_once(weighed: CostBenefit) -> CostBenefit:
 
 
 def _is_done_once(holds: FileTally, limits: Thresholds, debt: Debt) -> bool:
-    """Whether the work is the same now and later: fragments fill a file of the target size, and
-    there is nothing else to do. Its bytes will not be merged again, and `max-wait-ms` has them
+    """Return True if the work is the same now and later: fragments fill a file of the target size,
+    and there is nothing else to do. Its bytes will not be merged again, and `max-wait-ms` has them
     merged in any case. To wait spares work only where more would come to the same files: what is
     merged below the target size, and keys, are read again for what comes next."""
     deletes = holds.delete_files + debt.global_deletes
@@ -238,8 +236,9 @@ def surplus_positions(holds: FileTally) -> int:
 
 
 def rewrites_everything(holds: FileTally, limits: Thresholds, debt: Debt) -> bool:
-    """Whether the way is to rewrite every file that a delete reaches: all of it is cheap, and then
-    nothing is left; or there is no other. Deletes that reach other partitions would stay."""
+    """Return True if the way is to rewrite every file that a delete reaches: all of it is cheap,
+    and then nothing is left; or there is no other. Deletes that reach other partitions would
+    stay."""
     deletes, asked = holds.equality_deletes, limits.convert
     if holds.data_files <= holds.fragments.files or debt.global_deletes:
         return True

@@ -1,8 +1,8 @@
-"""What a rewrite costs, before it runs: CPU seconds and GB-hours from bytes, learned from results.
+"""Estimate what a rewrite costs, before it runs: CPU seconds and GB-hours from bytes, learned from
+results.
 
 Version 1 is linear. Its constants were measured (`bench/results/main.json`: 6 orders of together
-465 MB in 252 data and 240 delete files, of which 180 MB were left).
-"""
+465 MB in 252 data and 240 delete files, of which 180 MB were left)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAX_STEP_RATIO = (
 
 
 class Work(Value):
-    """What a task does. `delete_loads`: delete records, once for every data file they reach."""
+    """Work of a task. `delete_loads`: delete records, once for every data file they reach."""
 
     bytes_read: float
     bytes_written: float
@@ -65,14 +65,14 @@ class CostModel(Value):
 
 
 def key_share(share: float, found: float) -> float:
-    """Of a table's data files, the part that is key columns, after one more conversion has read
-    them: in the order of the last few, for the files of a table are alike."""
+    """Return the part of a table's data files that is key columns, after one more conversion has
+    read them: in the order of the last few, because the files of a table are alike."""
     return share + (min(found, MAX_KEY_SHARE) - share) / 2
 
 
 def learned(factor: float, foretold_s: float, took_s: float) -> float:
-    """What tasks take here against what the model says, after one that was foretold with `factor`.
-    One that was held up teaches little."""
+    """Return what tasks take here against what the model says, after one that was estimated with
+    `factor`. One that was held up teaches little."""
     ratio = (
         min(max(took_s / foretold_s, 1 / MAX_STEP_RATIO), MAX_STEP_RATIO) if foretold_s > 0 else 1.0
     )

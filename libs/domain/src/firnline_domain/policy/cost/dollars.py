@@ -20,7 +20,7 @@ DAY_H = DAY_MS / HOUR_MS
 
 
 class Price(Value):
-    """What one order takes. `gets`: requests that read, `puts`: those that write, list or delete
+    """Cost of one order. `gets`: requests that read, `puts`: those that write, list or delete
     nothing but a page."""
 
     cpu_s: float
@@ -30,13 +30,13 @@ class Price(Value):
     written_bytes: float = 0.0
 
     def dollars(self, limits: Thresholds) -> float:
-        """By the table's price list."""
+        """Return the cost by the table's price list."""
         requests = self.gets * limits.price_million_gets + self.puts * limits.price_million_puts
         return self.cpu_s / HOUR_S * limits.price_cpu_hour + requests / MILLION
 
 
 class Gain(Value):
-    """What an order spares: every scan from then on, and bytes at rest that the storage is rid of
+    """Savings of an order: every scan from then on, and bytes at rest that the storage is rid of
     when the snapshots that have them are gone."""
 
     scan_s: float = 0.0
@@ -44,7 +44,7 @@ class Gain(Value):
     freed_bytes: float = 0.0
 
     def dollars_an_hour(self, limits: Thresholds) -> float:
-        """By the same list, at so many scans an hour as are known or assumed."""
+        """Return the savings by the same list, at so many scans an hour as are known or assumed."""
         scan = Price(self.scan_s, gets=self.scan_gets).dollars(limits)
         return scan * limits.reads_per_hour + self.freed_bytes / GB * (
             limits.price_gb_month / MONTH_H
@@ -58,11 +58,11 @@ class Weighed(Value):
     gain: Gain = Gain()
 
     def gb_hours(self) -> float:
-        """Of its price: what a budget counts."""
+        """Return the GB-hours of its price: what a budget counts."""
         return FIRNLINE.held_gb_hours(self.price.cpu_s)
 
     def numbers(self, limits: Thresholds) -> dict[str, float]:
-        """For people: of an order, and of a day."""
+        """Return the numbers to show: of an order, and of a day."""
         price, gain = self.price, self.gain
         scans = limits.reads_per_hour * DAY_H
         return {
@@ -90,7 +90,7 @@ def of_rewrite(weighed: CostBenefit, limits: Thresholds) -> Weighed:
 
 
 def significant(number: float) -> float:
-    """With three digits that count: a price is mostly far below a cent."""
+    """Round to three significant digits: a price is mostly far below a cent."""
     return float(f"{number:.3g}")
 
 

@@ -1,9 +1,8 @@
-"""What one scan of a partition pays for its debt: estimated read amplification.
+"""Estimate what one scan of a partition pays for its debt: read amplification.
 
 Counters do not say which delete reaches which file. An equality delete reaches every older file of
 its partition: all but, on average, half of the fragments that came with it. Position deletes reach
-as many rows as they have records.
-"""
+as many rows as they have records."""
 
 from __future__ import annotations
 
@@ -26,7 +25,8 @@ READ_COST = ReadCost()
 
 
 class Burden(Value):
-    """Of one scan. `applications`: equality-delete files times the data files they reach."""
+    """Cost of debt for one scan. `applications`: equality-delete files times the data files they
+    reach."""
 
     files_spared: float  # that a merge of the fragments would spare
     applications: float
@@ -52,22 +52,23 @@ class Burden(Value):
         return self.files_spared * cost.open_s
 
     def seconds(self, cost: ReadCost = READ_COST) -> float:
-        """All of it."""
+        """Return all of it."""
         return self.deletes_s(cost) + self.positions_s(cost) + self.files_s(cost)
 
     @property
     def opens(self) -> float:
-        """Files that a scan opens for it."""
+        """Return the files that a scan opens for it."""
         return self.files_spared + self.equality_files + self.position_files
 
     @property
     def amplification(self) -> float:
-        """A scan as it is against one of a tidy partition; 1 = there is no debt."""
+        """Return a scan as it is against one of a tidy partition; 1 = there is no debt."""
         return 1 + self.seconds() / self.tidy_s if self.tidy_s > 0 else 1.0
 
     def grown(self, debt: Debt, grown: Debt) -> Burden:
-        """What has come since the last rewrite, each kind by itself: one equality delete beside a
-        thousand vectors that a conversion has left is all of its kind, and no thousandth."""
+        """Return what has come since the last rewrite, each kind by itself: one equality delete
+        beside a thousand vectors that a conversion has left is all of its kind, and no
+        thousandth."""
         if grown == debt:
             return self  # mostly: the last rewrite has left nothing
         deletes = _share(

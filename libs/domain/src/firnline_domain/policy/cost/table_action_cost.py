@@ -1,9 +1,8 @@
-"""What actions on a whole table cost and spare: from counters alone, by what was measured.
+"""Estimate what actions on a whole table cost and spare: from counters alone, by what was measured.
 
 CPU of the worker as in `bench/results/actions.json` (one JVM, local files), times what this action
 has taken here against it (`pace_of`); before it has, times what rewrites have. Readers pay for a
-file of metadata what they pay for any other (`burden`).
-"""
+file of metadata what they pay for any other (`burden`)."""
 
 from __future__ import annotations
 
@@ -43,18 +42,20 @@ def pace_after(pace: float, expected_s: float, worked_ms: int) -> float:
 
 
 def expected_s(numbers: Mapping[str, float]) -> float | None:
-    """Of an order: its price in CPU seconds at a pace of 1; None = nobody has weighed it."""
+    """Return the expected CPU seconds of an order: its price at a pace of 1; None = not
+    estimated."""
     pace = numbers.get(PACE, 0.0)
     return numbers.get("price_cpu_s", 0.0) / pace if pace > 0 else None
 
 
 def commit_price(limits: Thresholds) -> Price:
-    """Of an action that reads metadata and commits metadata: the least that any takes."""
+    """Return the price of an action that reads metadata and commits metadata: the least that any
+    takes."""
     return at_pace(Price(FIRNLINE.fixed_s, gets=COMMIT_GETS, puts=COMMIT_PUTS), limits)
 
 
 def look_price(table: Table, limits: Thresholds) -> Price:
-    """Of one that reads all manifests of the head as well."""
+    """Return the price of one that reads all manifests of the head as well."""
     counters = table.counters
     opened_s = counters.manifests * FIRNLINE.open_s + counters.manifest_bytes * FIRNLINE.read_s
     price = commit_price(limits)
@@ -72,7 +73,7 @@ def at_pace(price: Price, limits: Thresholds) -> Price:
 
 
 def plus(price: Price, cpu_s: float, limits: Thresholds, **more: float) -> Price:
-    """With so many more CPU seconds, as measured, and so much of other fields."""
+    """Add so many more CPU seconds, as measured, and so much of other fields."""
     sums = {name: getattr(price, name) + value for name, value in more.items()}
     return replace(price, cpu_s=price.cpu_s + cpu_s * limits.cost_factor, **sums)
 

@@ -1,4 +1,4 @@
-"""Whether something holds back the orders of a whole table: a pause, a window, the commit rate."""
+"""Find what holds back the orders of a whole table: a pause, a window, the commit rate."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BETWEEN_COMMITS = frozenset({HoldReason.COMMIT_CEILING, HoldReason.BATCHING})
 
 
 def hold_of(table: Table, limits: Thresholds, now_ms: int) -> Hold | None:
-    """What holds the table back now; of several, the one that a person checks first."""
+    """Return what holds the table back now; of several, the one to check first."""
     return _not_now(table, limits, now_ms) or _shadow(limits)
 
 
@@ -26,7 +26,8 @@ def _not_now(table: Table, limits: Thresholds, now_ms: int) -> Hold | None:
 
 
 def rewrite_hold_of(table: Table, limits: Thresholds, now_ms: int) -> Hold | None:
-    """What holds rewrites back: they also yield to other maintainers and keep the commit rate."""
+    """Return what holds rewrites back: they also yield to other maintainers and keep the commit
+    rate."""
     if hold := _not_now(table, limits, now_ms) or _yielding(table, limits, now_ms):
         return hold
     work = table.work
@@ -41,14 +42,16 @@ def rewrite_hold_of(table: Table, limits: Thresholds, now_ms: int) -> Hold | Non
 
 
 def pause_of(table: Table, limits: Thresholds) -> Hold | None:
-    """What holds back even an order that was promised: a person, and shadow mode."""
+    """Return what holds back even an order that has a deadline: an operator's pause, and shadow
+    mode."""
     if table.pause is not None:
         return _paused(table.pause)
     return _unread(table) or _shadow(limits)
 
 
 def hold_changes_ms(table: Table, limits: Thresholds, now_ms: int) -> int | None:
-    """When time alone changes or ends the hold: then the table's state is published again."""
+    """Return when time alone changes or ends the hold: then the table's state is published
+    again."""
     if hold := rewrite_hold_of(table, limits, now_ms):
         return hold.until_ms
     # Both are readable, for else there was a hold.
@@ -71,7 +74,7 @@ def _paused(pause: Pause) -> Hold:
 
 
 def _unread(table: Table) -> Hold | None:
-    """Its counters are empty: nobody here can read its files."""
+    """Return a hold if its counters are empty: no service can read its files."""
     is_newer = table.counters.format_version > NEWEST_VERSION
     return Hold(HoldReason.FORMAT_VERSION_4) if is_newer else None
 

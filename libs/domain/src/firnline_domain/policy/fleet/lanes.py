@@ -20,7 +20,7 @@ TURNS = 10  # after so many orders of both lanes each had its share
 
 
 class Lane(StrEnum):
-    """Where an order waits."""
+    """Queue of an order."""
 
     ORDINARY = "ordinary"
     HEAVY = "heavy"
@@ -32,17 +32,17 @@ BEFORE_GROUP = "."  # which no name of a group has, nor one of the two topics
 
 
 def topic_of(lane: Lane, group: str = DEFAULT) -> str:
-    """Where the orders of a group wait."""
+    """Return the topic where the orders of a group wait."""
     return f"{TOPICS[lane]}{BEFORE_GROUP}{group}" if group else TOPICS[lane]
 
 
 def topics_of_group(group: str) -> list[str]:
-    """Of every lane."""
+    """Return the topics of every lane."""
     return [topic_of(lane, group) for lane in Lane]
 
 
 def topics_of(groups: Collection[Group]) -> list[str]:
-    """Of all groups but the default one."""
+    """Return the topics of all groups but the default one."""
     return [topic for name in named(groups) for topic in topics_of_group(name)]
 
 
@@ -93,7 +93,7 @@ class LaneRotation:
     _turn: int = 0
 
     def take(self, waiting: Collection[Lane]) -> Lane | None:
-        """The lane of the next order, of those that have one; None where nothing waits."""
+        """Return the lane of the next order, of those that have one; None where nothing waits."""
         if not waiting:
             return None
         due = self._due()

@@ -1,9 +1,8 @@
-"""Which bucket a new table goes to, and which tables a hot bucket hands over. Pure (0022).
+"""Choose the bucket of a new table, and the tables that a hot bucket hands over. Pure (0022).
 
 Load is counted in steps a minute: a record handled with each of its partitions, a table reconciled,
 a state published. One planner takes about 600,000 steps a minute: 5,000 events a second, of one
-partition each.
-"""
+partition each."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ REST_MS = HOUR_MS  # that a table which has moved stays where it is
 
 
 class Move(Value):
-    """A table to hand over, with the reason for people."""
+    """A table to hand over, with the reason to show."""
 
     table_key: str
     bucket: int
@@ -31,11 +30,11 @@ class Move(Value):
 
 
 def first_bucket(home: int, loads: Mapping[int, float]) -> int:
-    """Of a new table: its home, as long as that is not hot; then the lightest of all.
+    """Choose the bucket of a new table: its home, as long as that is not hot; then the lightest of
+    all.
 
     Home as a rule, because a table elsewhere is an entry in the memory of every gateway, enricher
-    and planner, and a hash spreads many tables well.
-    """
+    and planner, and a hash spreads many tables well."""
     if home not in loads or not is_hot(home, loads):
         return home
     return min(loads, key=lambda one: (loads[one], one))
@@ -54,13 +53,13 @@ def mean_of(loads: Mapping[int, float]) -> float:
 def moves(
     bucket: int, loads: Mapping[int, float], tables: Mapping[str, float], resting: Collection[str]
 ) -> list[Move]:
-    """What a bucket hands over, the heaviest first; nothing unless it is hot. `tables`: its own, by
-    key, with their load; `resting` ones stay.
+    """Choose what a bucket hands over, the heaviest first; nothing unless it is hot. `tables`: its
+    own, by key, with their load; `resting` ones stay.
 
     The hottest bucket gives to the lightest, the second to the second, so that no two fill one up.
     A table goes only where the bucket that gets it is no heavier then than the one that gives it:
-    so no table goes back and forth, and one that is hotter than all others together stays, alone.
-    """
+    so no table goes back and forth, and one that is hotter than all others together stays,
+    alone."""
     if bucket not in loads or not is_hot(bucket, loads):
         return []
     target = _target(bucket, loads)

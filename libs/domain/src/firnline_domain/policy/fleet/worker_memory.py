@@ -1,8 +1,7 @@
-"""How much memory beyond their own the heavy lane's workers should get. Pure.
+"""Tune how much memory beyond their own the heavy lane's workers should get. Pure.
 
 A bucket tells in steps: it knows what became of its orders, and not how workers were set up. Who
-runs them makes bytes of it (`with_steps`).
-"""
+runs them makes bytes of it (`with_steps`)."""
 
 from __future__ import annotations
 
@@ -31,7 +30,7 @@ REPEAT_MS, VALID_MS = (
 
 
 class Memory(StrEnum):
-    """Which memory ended."""
+    """Memory that ended."""
 
     HEAP = "heap"  # of the worker's JVM
     OVERHEAD = "overhead"  # all other: Python, Arrow, what the kernel or a container has to give
@@ -44,25 +43,25 @@ class Steps(Value):
     overhead: int = 0
 
     def up(self, memory: Memory) -> Steps:
-        """One more of that memory, where there may be more."""
+        """Return one more step of that memory, where there may be more."""
         if memory is Memory.HEAP:
             return replace(self, heap=min(self.heap + 1, MAX_STEPS))
         return replace(self, overhead=min(self.overhead + 1, MAX_STEPS))
 
     def down(self) -> Steps:
-        """One less of both: which of them is spare shows only when it is missing."""
+        """Return one step less of both: which of them is spare shows only when it is missing."""
         return Steps(max(self.heap - 1, 0), max(self.overhead - 1, 0))
 
     def most(self, other: Steps) -> Steps:
-        """Enough for both."""
+        """Return enough for both."""
         return Steps(max(self.heap, other.heap), max(self.overhead, other.overhead))
 
 
 class MemoryTuning(Value):
-    """Of one bucket and group: what its heavy orders have shown, and what it wishes for.
+    """Tuning of one bucket and group: what its heavy orders have shown, and what it requests.
 
-    Whoever takes a step down and has to take it back (a rollback) waits twice as long for the next.
-    """
+    Whoever takes a step down and has to take it back (a rollback) waits twice as long for the
+    next."""
 
     steps: Steps = Steps()
     reported: Steps = Steps()
@@ -128,17 +127,18 @@ class MemoryTuning(Value):
         )
 
     def unreported(self, now_ms: int) -> bool:
-        """True if the wish is another than was reported last, or was reported too long ago."""
+        """Return True if the request is another than was reported last, or was reported too long
+        ago."""
         return self.steps != self.reported or (
             self.steps != Steps() and now_ms - self.reported_ms >= REPEAT_MS
         )
 
     def as_reported(self, now_ms: int) -> MemoryTuning:
-        """With the wish reported."""
+        """Note that the request was reported."""
         return replace(self, reported=self.steps, reported_ms=now_ms)
 
     def directive(self, group: str, bucket: int, now_ms: int) -> SizeWorkers:
-        """The wish, with what led to it."""
+        """Return the request, with what led to it."""
         reason = (
             "repeated"
             if self.steps == self.reported
@@ -157,7 +157,7 @@ class MemoryTuning(Value):
 
 
 def requested_steps(directives: Iterable[SizeWorkers], group: str, lane: str, now_ms: int) -> Steps:
-    """What holds for a group's lane: enough for every bucket that has said so lately."""
+    """Return what holds for a group's lane: enough for every bucket that has reported lately."""
     steps = Steps()
     for directive in directives:
         concerned = (directive.group, directive.lane) == (group, lane)

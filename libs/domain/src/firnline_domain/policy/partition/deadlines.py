@@ -1,8 +1,8 @@
-"""When an order counts as lost: not while it waits, nor while its worker says that it runs. Pure.
+"""Decide when an order counts as lost: not while it waits, nor while its worker reports that it
+runs. Pure.
 
 To wait in a queue is nobody's failure: the broker keeps an order for days, and whatever its worker
-dies of, the next one reads it again. So the clock that matters begins with the work.
-"""
+dies of, the next one reads it again. So the clock that matters begins with the work."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def waits_for_worker(task: RunningTask) -> bool:
 
 
 def run_ms(cpu_s: float, limits: Thresholds) -> int:
-    """How long a task may run that is expected to take so much CPU: at least what the table's
-    owner says, and else no longer than its result would be worth anything."""
+    """Return how long a task may run that is expected to take so much CPU: at least what the
+    table's owner says, and else no longer than its result would be worth anything."""
     expected_ms = int(min(cpu_s / FIRNLINE.cores * 1000 * TIMES_EXPECTED, MAX_RUN_MS))
     return max(limits.deadline_ms, expected_ms)
 
@@ -41,8 +41,8 @@ def run_ms(cpu_s: float, limits: Thresholds) -> int:
 def after_commit(
     task: RunningTask, said: RewriteCommitted, limits: Thresholds, now_ms: int
 ) -> RunningTask:
-    """In flight until the counters contain the commit (architecture, rule 6), which comes by
-    another topic."""
+    """Keep the task in flight until the counters contain the commit (docs/architecture.md, rule 6),
+    which comes by another topic."""
     return replace(
         awaiting_counters(task, limits, now_ms),
         committed_snapshot_ids=said.snapshot_ids,

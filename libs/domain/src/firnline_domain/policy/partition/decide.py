@@ -43,7 +43,8 @@ BUDGET_LOOK_MS = 15 * 60_000  # a planner that starts has to find again who wait
 
 
 def decide(table: Table, partition: Partition, limits: Thresholds, now_ms: int) -> Decision:
-    """The decision for one partition. Made with every change; few get their numbers (`explain`)."""
+    """Make the decision for one partition. Made with every change; few get their numbers
+    (`with_numbers`)."""
     promised_ms = due_ms(table, partition, limits)
     is_due = promised_ms is not None and promised_ms <= now_ms
     barred = _barred(table, partition, limits, now_ms)
@@ -68,8 +69,8 @@ def decide(table: Table, partition: Partition, limits: Thresholds, now_ms: int) 
 def admit(
     table: Table, partition: Partition, wanted: Decision, limits: Thresholds, now_ms: int
 ) -> Decision:
-    """What the table's holds, places and budget leave of a wanted rewrite; to be asked again when
-    another order of the table has gone out."""
+    """Return what the table's holds, places and budget leave of a wanted rewrite; to be called
+    again when another order of the table has gone out."""
     if wanted.reason not in ORDERS:
         return wanted
     if wanted.reason is Reason.EQUALITY_DELETE_AGE:
@@ -90,7 +91,8 @@ def admit(
 
 
 def _promised(table: Table, wanted: Decision, limits: Thresholds, now_ms: int) -> Decision:
-    """No window, no budget and no number of orders is a reason to break a promise."""
+    """Return a decision whose deadline has come: no window, no budget and no number of orders is a
+    reason to miss it."""
     if hold := pause_of(table, limits):
         reason = Reason(hold.reason)
         return Decision(reason, until_ms=hold.until_ms, assessment=wanted.assessment, wanted=wanted)
@@ -107,7 +109,7 @@ def status_of(table: Table, partition: Partition, limits: Thresholds, now_ms: in
 def explain(
     table: Table, partition: Partition, decision: Decision, limits: Thresholds, now_ms: int
 ) -> Decision:
-    """The decision with the numbers that it was made from."""
+    """Return the decision with the numbers that it was made from."""
     debt, grown, _ = assessment = decision.assessment or _assess(table, partition, limits)
     decision = replace(decision, assessment=assessment)
     weighed = cost_benefit_of(table, partition, decision, limits)
@@ -127,7 +129,7 @@ def _assess(table: Table, partition: Partition, limits: Thresholds) -> Assessmen
 def cost_benefit_of(
     table: Table, partition: Partition, decision: Decision, limits: Thresholds
 ) -> CostBenefit:
-    """What a decision's order costs and spares."""
+    """Return what a decision's order costs and spares."""
     assessment = decision.assessment or _assess(table, partition, limits)
     debt, grown, weighed = assessment
     if decision.action is Action.FULL:
@@ -143,14 +145,14 @@ def cost_benefit_of(
 
 
 def _shares_a_commit(table: Table, hold: Hold, now_ms: int) -> bool:
-    """What is ordered in the moment of another order adds no commit."""
+    """Return True if the order adds no commit: it goes out in the moment of another order."""
     return hold.reason in BETWEEN_COMMITS and now_ms in table.work.uncommitted
 
 
 def _barred(
     table: Table, partition: Partition, limits: Thresholds, now_ms: int
 ) -> tuple[Reason, int | None] | None:
-    """What forbids an order, whatever the debt, and until when."""
+    """Return what forbids an order, whatever the debt, and until when."""
     counters, work = table.counters, partition.work
     if counters.removed:
         return Reason.REMOVED, None
@@ -169,7 +171,8 @@ def _barred(
 
 
 def debts(table: Table, partition: Partition, target_bytes: int) -> tuple[Debt, Debt]:
-    """(All debt of the partition, what has come since the last rewrite could do nothing more)."""
+    """Return (all debt of the partition, what has come since the last rewrite could do nothing
+    more)."""
     if partition.counters.holds.data_files <= 0:
         return NO_DEBT, NO_DEBT  # delete files alone: there is nothing to rewrite
     deletes = table.counters.global_equality_deletes
@@ -178,8 +181,8 @@ def debts(table: Table, partition: Partition, target_bytes: int) -> tuple[Debt, 
 
 
 def mendable(table: Table, partition: Partition, limits: Thresholds) -> Debt:
-    """What a rewrite could mend: not what the last one has left, nor a lone fragment, which has
-    nothing to be merged with."""
+    """Return what a rewrite could remove: not what the last one has left, nor a lone fragment,
+    which has nothing to be merged with."""
     debt, grown = debts(table, partition, limits.target_bytes)
     return replace(grown, fragments=0) if debt.fragments == 1 else grown
 
@@ -196,7 +199,8 @@ def debt_files(table: Table, partition: Partition, limits: Thresholds) -> int:
     holds = partition.counters.holds
 
     def least(files: int) -> int:
-        """Of all that the table has, one file stays alive until the second of two groups."""
+        """Return the files that are removed at least: of all that the table has, one file stays
+        alive until the second of two groups."""
         return 2 if files == table.counters.totals.holds.data_files else 1
 
     if not deletes:

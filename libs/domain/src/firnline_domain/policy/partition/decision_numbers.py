@@ -18,7 +18,7 @@ from firnline_domain.settings.thresholds import Thresholds
 def counts(
     table: Table, partition: Partition, debt: Debt, grown: Debt, limits: Thresholds
 ) -> dict[str, float]:
-    """Files of debt, in all and since the last rewrite, and their thresholds."""
+    """Return files of debt, in all and since the last rewrite, and their thresholds."""
     return {
         V2_DELETE_FILES: v2_files(table, partition, limits),
         "fragments": debt.fragments,
@@ -42,7 +42,8 @@ def counts(
 
 
 def dead_rows(partition: Partition, limits: Thresholds, ratio: float) -> dict[str, float]:
-    """How many rows are dead by position, and from which share on files are rewritten for that."""
+    """Return how many rows are dead by position, and from which share on files are rewritten for
+    that."""
     holds = partition.counters.holds
     dead, records = positional_records(holds), max(holds.data.records, 1)
     return {
@@ -56,7 +57,7 @@ def dead_rows(partition: Partition, limits: Thresholds, ratio: float) -> dict[st
 def weights(
     partition: Partition, limits: Thresholds, weighed: CostBenefit, now_ms: int
 ) -> dict[str, float]:
-    """Sizes, what readers pay, what a rewrite costs: estimates from counters."""
+    """Return sizes, what readers pay, what a rewrite costs: estimates from counters."""
     holds, target = partition.counters.holds, limits.target_bytes
     priced = of_rewrite(weighed, limits)
     return {

@@ -1,4 +1,4 @@
-"""What a partition's debt alone asks for, whatever else is under way. Pure."""
+"""Decide what a partition's debt alone asks for, whatever else is under way. Pure."""
 
 from __future__ import annotations
 
@@ -79,8 +79,8 @@ def _of_interval(
 
 
 def _or_sort(wanted: Decision, partition: Partition, limits: Thresholds, now_ms: int) -> Decision:
-    """Where nothing else is to be done: what is merged, or has its deletes applied, later on would
-    be sorted once more."""
+    """Sort where nothing else is to be done: what is merged, or has its deletes applied, later on
+    would be sorted once more."""
     due_ms = sort_at_ms(partition, limits)
     if due_ms is None or wanted.reason not in CALM:
         return wanted
@@ -92,7 +92,7 @@ def _or_sort(wanted: Decision, partition: Partition, limits: Thresholds, now_ms:
 
 
 def as_requested(action: str) -> Decision:
-    """What a person has asked for: whatever the debt, and before all that the policy wants."""
+    """Return what a user has requested: whatever the debt, and before all that the policy wants."""
     if action == FREEZE:
         return Decision(Reason.CLOSED, rank=FIRST, action=Action.FULL)
     every = action in (Action.COMPACT, Action.FULL)
@@ -126,8 +126,9 @@ def _next_slice(
 def _of_deletes(
     partition: Partition, assessment: Assessment, limits: Thresholds, now_ms: int
 ) -> Decision:
-    """What deletes and fragments ask for: an order that rewrites every file they reach, or one that
-    leaves larger files where they are, but for those with so many dead rows that it pays."""
+    """Decide what deletes and fragments ask for: an order that rewrites every file they reach, or
+    one that leaves larger files where they are, but for those with so many dead rows that it
+    pays."""
     debt, grown, weighed = assessment
     holds = partition.counters.holds
     decision = _compaction(partition, assessment, limits, now_ms)
@@ -262,7 +263,7 @@ def recently_written(
 def _due(
     partition: Partition, debt: Debt, grown: Debt, limits: Thresholds, now_ms: int
 ) -> Reason | None:
-    """What counts, sizes and age ask for, whatever the price."""
+    """Return what counts, sizes and age ask for, whatever the price."""
     if reason := _over_threshold(grown, limits):
         return reason
     if grown.fragments > 0 and _ill_sized(partition, limits):

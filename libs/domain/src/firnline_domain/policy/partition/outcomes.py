@@ -1,4 +1,4 @@
-"""How a partition's work changes: by changes, orders, successes, failures and people."""
+"""Update a partition's work: by changes, orders, successes, failures and users."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ PARKED_MS = DAY_MS  # then one more try; a change of the table's settings frees 
 def after_change(
     work: PartitionWork, holds: Debt, added: Debt, now_ms: int, committed_ms: int | None = None
 ) -> PartitionWork:
-    """With a change that is in the counters. `holds`: all debt now; `added`: what writers added;
-    `committed_ms`: when, by the commit's own time; None = now."""
+    """Return the work after a change that is in the counters. `holds`: all debt now; `added`: what
+    writers added; `committed_ms`: when, by the commit's own time; None = now."""
     grown = replace(work, floor=work.floor.at_most(holds), arrived=work.arrived + added)
     if added != NO_DEBT and work.frozen_seen_ms:
         grown = replace(grown, frozen_seen_ms=0)
@@ -54,7 +54,7 @@ def after_change(
 
 
 def _with_equality_ages(work: PartitionWork, holds: Debt, added: Debt, at_ms: int) -> PartitionWork:
-    """With the times of the oldest equality delete that is there, and that came since the order."""
+    """Set the times of the oldest equality delete that is there, and that came since the order."""
     arrived_ms = work.equality_arrived_ms
     if added.equality_deletes:
         arrived_ms = at_ms if arrived_ms is None else min(arrived_ms, at_ms)
@@ -68,7 +68,7 @@ def _with_equality_ages(work: PartitionWork, holds: Debt, added: Debt, at_ms: in
 
 
 def with_debt_ages(work: PartitionWork, holds: Debt, now_ms: int) -> PartitionWork:
-    """With the times since which there is debt."""
+    """Set the times since which there is debt."""
     positions = _since(work.positions_since_ms, holds.position_deletes > 0, now_ms)
     if positions != work.positions_since_ms:
         work = replace(work, positions_since_ms=positions)
@@ -82,9 +82,9 @@ def with_debt_ages(work: PartitionWork, holds: Debt, now_ms: int) -> PartitionWo
 
 
 def with_head_start(work: PartitionWork, name: str) -> PartitionWork:
-    """Of a partition that was counted for the first time, with the debt of years and with a whole
-    lake beside it: what it waits for (its age, its readers, `max-wait-ms`) comes sooner by a share
-    that its name decides, or all of them would fall due in one minute."""
+    """Give a head start to a partition that was counted for the first time, with the debt of years
+    and with a whole lake beside it: what it waits for (its age, its readers, `max-wait-ms`) comes
+    sooner by a share that its name decides, or all of them would fall due in one minute."""
     return replace(work, head_start=HEAD_START * crc32(name.encode()) / 2**32)
 
 
@@ -95,7 +95,7 @@ def _since(since_ms: int | None, there: bool, now_ms: int) -> int | None:
 
 
 def ordered(work: PartitionWork) -> PartitionWork:
-    """An order went out. What has come since a pass began is not the pass's."""
+    """Record that an order went out. What has come since a pass began is not the pass's."""
     work = replace(work, pause="", until_ms=None, paused_ms=None, requested="")
     if work.unfinished is not None:
         return work
@@ -119,14 +119,13 @@ def succeeded(
     positions: int = 0,
     changed_ms: int = 0,
 ) -> PartitionWork:
-    """A task is done and its commit, if it made one, is in the counters.
+    """Record that a task is done and its commit, if it made one, is in the counters.
 
     What it left, without what came meanwhile, is the floor from now on. Only a merge can do
     anything about undersized files, and one that has lessened them may do so again. After a slice
     that is not the last of its pass there is no floor yet. Where files were chosen by their dead
     rows alone, equality deletes still wait for a conversion. `positions`: rows that are dead by
-    position, in the counters. `changed_ms`: the partition's last change in them.
-    """
+    position, in the counters. `changed_ms`: the partition's last change in them."""
     if task.slice is not None and not task.slice.is_last:
         return _with_next_slice(work, task, task.slice)
     full, floor = task.action == Action.FULL, holds.beyond(work.arrived)
@@ -166,7 +165,8 @@ def succeeded(
 
 
 def _oldest_left_ms(work: PartitionWork, holds: Debt) -> int | None:
-    """Of the equality deletes that are left: those that came meanwhile, unless there are more."""
+    """Return the time of the oldest equality delete that is left: those that came meanwhile, unless
+    there are more."""
     if not holds.equality_deletes:
         return None
     if holds.equality_deletes > work.arrived.equality_deletes:
@@ -210,7 +210,7 @@ def after_late_report(
 
 
 def _with_room(rested: PartitionWork, work: PartitionWork) -> PartitionWork:
-    """With what is left of its troubles with memory after one more success."""
+    """Keep what is left of its troubles with memory after one more success."""
     success_streak = work.success_streak + 1
     if not work.out_of_memory or success_streak >= LEAVE_HEAVY_AFTER:
         return rested
@@ -223,7 +223,7 @@ def has_succeeded(work: PartitionWork, task: RunningTask) -> bool:
 
 
 def failed(work: PartitionWork, reason: str, retryable: bool, now_ms: int) -> PartitionWork:
-    """A task came to an end without a commit."""
+    """Record that a task came to an end without a commit."""
     failures, non_retryable = work.failures + 1, work.non_retryable + (not retryable)
     own = work.own_failures + (reason not in ENVIRONMENTAL)
     after = replace(
@@ -266,7 +266,7 @@ def rows_differed(work: PartitionWork, now_ms: int) -> PartitionWork:
 
 
 def released(work: PartitionWork) -> PartitionWork:
-    """The table's settings changed: what failed may work now."""
+    """Record that the table's settings changed: what failed may work now."""
     if work.pause not in ("parked", "backing_off"):
         return work
     spent = work.earlier_attempts + work.failures
@@ -284,5 +284,5 @@ def released(work: PartitionWork) -> PartitionWork:
 
 
 def unparked(work: PartitionWork) -> PartitionWork:
-    """A person says so: whatever failed or was held may be tried again."""
+    """Record that a user has unparked it: whatever failed or was held may be tried again."""
     return released(replace(work, pause="parked") if work.pause == UNDONE else work)

@@ -25,7 +25,7 @@ TAKES_DELETES = frozenset({Action.CONVERT, Action.COMPACT, Action.FULL})
 
 
 def v2_files(table: Table, partition: Partition, limits: Thresholds) -> int:
-    """How many of them a partition holds."""
+    """Count those that a partition holds."""
     counters = table.counters
     if limits.format_version < VECTORS or counters.format_version < VECTORS:
         return 0
@@ -40,8 +40,8 @@ def v2_files(table: Table, partition: Partition, limits: Thresholds) -> int:
 def or_vectors(
     table: Table, partition: Partition, wanted: Decision, limits: Thresholds, now_ms: int
 ) -> Decision:
-    """What a partition's debt asks for; or a conversion, where that is nothing. What the last one
-    has left as it was is not tried again."""
+    """Return what a partition's debt asks for; or a conversion, where that is nothing. What the
+    last one has left as it was is not tried again."""
     if wanted.reason not in (*CALM, Reason.UNSORTED):
         return wanted
     if v2_files(table, partition, limits) in (0, partition.work.v2_left):

@@ -1,4 +1,4 @@
-"""Why snapshots are expired, or not."""
+"""Reasons why snapshots are expired, or not."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from firnline_domain.records.results import GRACE_PERIOD
 
 
 class ExpiryReason(ReasonCode):
-    """Why expiry was, or was not, ordered."""
+    """Reasons why expiry was, or was not, ordered."""
 
     OLD_SNAPSHOTS = (
         "old_snapshots",

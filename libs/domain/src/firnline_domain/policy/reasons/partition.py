@@ -1,4 +1,4 @@
-"""What was decided about a partition, and the reason."""
+"""Record what was decided about a partition, and the reason."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from firnline_domain.records.pauses import HoldReason
 
 
 class Reason(ReasonCode):
-    """Why a partition was, or was not, chosen."""
+    """Reasons why a partition was, or was not, chosen."""
 
     # ordered: those of `ORDERS`
     EQUALITY_DELETES = (

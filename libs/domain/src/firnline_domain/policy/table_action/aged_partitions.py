@@ -1,10 +1,9 @@
-"""When files whose rows are all too old leave a table: by its owner's word alone, and after an
-announcement.
+"""Decide when files whose rows are all too old leave a table: by its owner's word alone, and after
+an announcement.
 
 How old rows are is in no counter. A worker looks, every six hours by default; the first time that
 it finds something, or where a shorter age was set since, it says so, and nothing goes before the
-grace period is over (`firnline.partitions.grace-ms`).
-"""
+grace period is over (`firnline.partitions.grace-ms`)."""
 
 from __future__ import annotations
 
@@ -51,7 +50,6 @@ class OldPartitions(TableAction):
         return Asked(self.is_due, True, numbers={**numbers, "announced_ms": work.announced_ms or 0})
 
     def pause_ms(self, limits: Thresholds) -> int:
-        """See `TableAction.pause_ms`."""
         return limits.partition_interval_ms
 
     def numbers(self, table: Table, limits: Thresholds) -> dict[str, float]:
@@ -59,8 +57,8 @@ class OldPartitions(TableAction):
         return {self.age_name: self.age_h(limits), "grace_h": grace_h}
 
     def ended(self, table: Table, result: TableResult, now_ms: int) -> tuple[Table, str]:
-        """What an announcement has found is known from now on; the next order waits for no
-        interval beside the grace period. One that found nothing announces nothing."""
+        """Record the result. What an announcement has found is known from now on; the next order
+        waits for no interval beside the grace period. One that found nothing announces nothing."""
         before = table.work.actions.get(self.name, ActionWork())
         after, word = super().ended(table, result, now_ms)
         is_ours = before.task_id == result.task_id and not result.refused_reason
@@ -102,7 +100,7 @@ class PartitionExpiry(OldPartitions):
         return 0.0 if limits.archive_after_h > 0 else limits.partition_ttl_h
 
     def weighed(self, table: Table, limits: Thresholds, now_ms: int) -> Weighed:
-        """What was announced leaves the storage when its snapshots expire."""
+        """Estimate that what was announced leaves the storage when its snapshots expire."""
         work = table.work.actions.get(self.name, ActionWork())
         return Weighed(look_price(table, limits), Gain(freed_bytes=work.found_bytes))
 
@@ -121,9 +119,9 @@ class PartitionArchiving(OldPartitions):
         return limits.archive_after_h
 
     def weighed(self, table: Table, limits: Thresholds, now_ms: int) -> Weighed:
-        """What was announced is read, written and read back, and leaves the table's storage when
-        its snapshots expire. It is not decoded: to read it as a rewrite does is the most that it
-        can take."""
+        """Estimate that what was announced is read, written and read back, and leaves the table's
+        storage when its snapshots expire. It is not decoded: to read it as a rewrite does is the
+        most that it can take."""
         size = float(table.work.actions.get(self.name, ActionWork()).found_bytes)
         read_s, moved = size * FIRNLINE.read_s, {"read_bytes": 2 * size, "written_bytes": size}
         price = plus(look_price(table, limits), read_s, limits, **moved)

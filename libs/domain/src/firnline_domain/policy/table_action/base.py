@@ -51,13 +51,13 @@ class TableAction(ABC):
 
     @abstractmethod
     def asks(self, table: Table, limits: Thresholds, now_ms: int) -> Asked:
-        """Whether the table's counters ask for it; pauses, windows and orders that are out are
-        no matter of this."""
+        """Check whether the table's counters ask for it; pauses, windows and orders that are out
+        are not considered here."""
 
     def considered(
         self, table: Table, limits: Thresholds, now_ms: int
     ) -> tuple[Table, TableOrder | None]:
-        """The table with the decision, and the order, if one is to go out."""
+        """Return the table with the decision, and the order, if one is to go out."""
         known, asked = table.work.actions.get(self.name), self.asks(table, limits, now_ms)
         if known is None and (asked is NOT_ASKED or asked == NOT_ASKED):
             return table, None  # mostly: asked with every change of every table
@@ -78,8 +78,8 @@ class TableAction(ABC):
         return (table if unchanged else self._with(table, work)), None
 
     def weighed(self, table: Table, limits: Thresholds, now_ms: int) -> Weighed:
-        """What its next order is expected to take, and to spare. `limits` with the rate at which
-        the table is read."""
+        """Estimate what its next order takes and spares. `limits` with the rate at which the table
+        is read."""
         return Weighed(commit_price(limits))
 
     def weighed_here(self, table: Table, limits: Thresholds, now_ms: int) -> Weighed:
@@ -88,7 +88,7 @@ class TableAction(ABC):
         return self.weighed(table, paced, now_ms)
 
     def weights(self, table: Table, limits: Thresholds, now_ms: int) -> dict[str, float]:
-        """Price and gain for people, and for who learns from the order's result."""
+        """Return price and gain, to show and to learn from the order's result."""
         numbers = self.weighed_here(table, limits, now_ms).numbers(limits)
         return {**numbers, PACE: round(pace_of(self.name, limits), 3)}
 
@@ -97,20 +97,20 @@ class TableAction(ABC):
         return replace(asked, numbers={**asked.numbers, **weighs})
 
     def pause_ms(self, limits: Thresholds) -> int:
-        """From one order's end to the next order, of this table."""
+        """Return the pause from one order's end to the next order, of this table."""
         return self.interval_ms
 
     def work_of(self, table: Table) -> ActionWork:
-        """What the planner keeps of it."""
+        """Return the planner's record of it."""
         return table.work.actions.get(self.name, ActionWork())
 
     def is_under_way(self, table: Table, now_ms: int) -> bool:
-        """Whether an order of it is out."""
+        """Return True if an order of it is out."""
         work = table.work.actions.get(self.name, ActionWork())
         return work.task_id is not None and now_ms < work.deadline_ms
 
     def requested(self, table: Table, limits: Thresholds, now_ms: int) -> tuple[Table, TableOrder]:
-        """The same where a person asks for it, who does not wait until the counters do."""
+        """Order it as a user requests, without waiting for the counters."""
         before = table.work.actions.get(self.name, ActionWork())
         numbers = self.numbers(table, limits)
         asked = Asked(Reason.REQUESTED, order=True, numbers=numbers)
@@ -118,7 +118,7 @@ class TableAction(ABC):
         return self._ordered(table, asked, before, now_ms)
 
     def numbers(self, table: Table, limits: Thresholds) -> dict[str, float]:
-        """What its orders send: what asked for it, and what whoever carries it out has to know."""
+        """Return what its orders send: what asked for it, and what the worker has to know."""
         return {}
 
     def _ordered(
@@ -137,7 +137,7 @@ class TableAction(ABC):
         return self._with(table, work), order
 
     def ended(self, table: Table, result: TableResult, now_ms: int) -> tuple[Table, str]:
-        """The table after an order's result, and the result in one word, for the metrics."""
+        """Return the table after an order's result, and the result in one word, for the metrics."""
         refused, ours = result.refused_reason or "", table.work.actions.get(self.name, ActionWork())
         after = self._ended(table, result.task_id, refused, now_ms)
         seen = [one for one in self.found if one[0] in result.numbers]
@@ -148,7 +148,7 @@ class TableAction(ABC):
         return after, "refused" if refused else "done"
 
     def failed(self, table: Table, task: str, reason: str, now_ms: int) -> tuple[Table, str]:
-        """The same where a task came to no result."""
+        """Return the same where a task came to no result."""
         return self._ended(table, task, reason, now_ms), "failed"
 
     def _ended(self, table: Table, task: str, refused: str, now_ms: int) -> Table:
@@ -158,7 +158,7 @@ class TableAction(ABC):
         return self._with(table, ended(work, not refused, refused, now_ms))
 
     def _with(self, table: Table, work: ActionWork) -> Table:
-        """A million tables keep nothing of an action that none of them has needed."""
+        """Set the work. A million tables keep nothing of an action that none of them has needed."""
         actions = {**table.work.actions, self.name: work}
         if work == NOT_NEEDED:
             del actions[self.name]
@@ -199,7 +199,7 @@ class TableAction(ABC):
 
 
 def ended(work: Work, useful: bool, refused: str, now_ms: int) -> Work:
-    """A round is over, by its result or without one."""
+    """End a round, by its result or without one."""
     return replace(
         work,
         task_id=None,

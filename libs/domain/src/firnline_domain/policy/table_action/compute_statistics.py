@@ -1,5 +1,5 @@
-"""When what query planners read of a table's columns and partitions is computed anew: by its
-owner's word alone (`firnline.statistics`, `firnline.partition-statistics`)."""
+"""Decide when a table's column and partition statistics are computed anew: by its owner's word
+alone (`firnline.statistics`, `firnline.partition-statistics`)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,6 @@ class Statistics(TableAction):
     name = "compute_statistics"
 
     def pause_ms(self, limits: Thresholds) -> int:
-        """See `TableAction.pause_ms`."""
         return limits.statistics_interval_ms
 
     def asks(self, table: Table, limits: Thresholds, now_ms: int) -> Asked:
@@ -76,8 +75,9 @@ class Statistics(TableAction):
         }
 
     def weighed(self, table: Table, limits: Thresholds, now_ms: int) -> Weighed:
-        """Better joins are worth something, and nothing that is counted here: under a budget it is
-        paid with what is left, or out of the reserve for those that wait longest."""
+        """Estimate the price. Better joins are worth something, and nothing that is counted here:
+        under a budget it is paid with what is left, or out of the reserve for those that wait
+        longest."""
         price = look_price(table, limits)
         if not limits.statistics:
             return Weighed(price)
@@ -90,17 +90,15 @@ class Statistics(TableAction):
     def considered(
         self, table: Table, limits: Thresholds, now_ms: int
     ) -> tuple[Table, TableOrder | None]:
-        """See `TableAction.considered`."""
         after, order = super().considered(table, limits, now_ms)
         return (after, None) if order is None else (self._noted(after, order, limits), order)
 
     def requested(self, table: Table, limits: Thresholds, now_ms: int) -> tuple[Table, TableOrder]:
-        """See `TableAction.requested`."""
         after, order = super().requested(table, limits, now_ms)
         return self._noted(after, order, limits), order
 
     def _noted(self, table: Table, order: TableOrder, limits: Thresholds) -> Table:
-        """With what is known of the table as its order goes out: what comes meanwhile counts for
+        """Note what is known of the table as its order goes out: what comes meanwhile counts for
         the next one."""
         work, counters = table.work.actions[self.name], table.counters
         known = work.statistics
@@ -111,7 +109,6 @@ class Statistics(TableAction):
         return self._with(table, replace(work, ordered_statistics=known))
 
     def ended(self, table: Table, result: TableResult, now_ms: int) -> tuple[Table, str]:
-        """See `TableAction.ended`."""
         before = table.work.actions.get(self.name, ActionWork())
         after, word = super().ended(table, result, now_ms)
         if before.task_id != result.task_id or result.refused_reason:

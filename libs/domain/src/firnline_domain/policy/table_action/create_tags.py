@@ -1,5 +1,5 @@
-"""When a table's head gets a tag: at the end of a day, a month or another period, by its owner's
-word alone (`firnline.tags.create`)."""
+"""Decide when a table's head gets a tag: at the end of a day, a month or another period, by its
+owner's word alone (`firnline.tags.create`)."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ TAG_EXISTS = "tag_exists"  # another snapshot has the name: nothing to be tried 
 
 
 class TagCreation(TableAction):
-    """Of several periods that have passed only the newest with a commit is made up for, by each
-    rule. One without gets no tag: its state is that of the one before. So a table at rest asks for
-    nothing, and no two tags of a rule are of one snapshot."""
+    """Creation of tags. Of several periods that have passed only the newest with a commit is made
+    up for, by each rule. One without gets no tag: its state is that of the one before. So a table
+    at rest asks for nothing, and no two tags of a rule are of one snapshot."""
 
     name = "create_tags"
     interval_ms = 5 * MINUTE_MS
@@ -52,14 +52,13 @@ class TagCreation(TableAction):
         return after, word
 
     def failed(self, table: Table, task: str, reason: str, now_ms: int) -> tuple[Table, str]:
-        """The same where a task came to no result."""
         after, word = super().failed(table, task, reason, now_ms)
         if reason == TAG_EXISTS:
             after = self._done(table, after, task)
         return after, word
 
     def _done(self, before: Table, after: Table, task: str) -> Table:
-        """All periods that were over when the order went out."""
+        """Mark all periods as done that were over when the order went out."""
         work = before.work.actions.get(self.name, ActionWork())
         if work.task_id != task:
             return after

@@ -37,8 +37,8 @@ class SnapshotExpiry(TableAction):
     is_promised = True
 
     def weighed(self, table: Table, limits: Thresholds, now_ms: int) -> Weighed:
-        """What was announced; else as many snapshots as are too old, if they came at an even pace,
-        and nobody knows of which bytes. Files are deleted a thousand in a request."""
+        """Estimate what was announced; else as many snapshots as are too old, if they came at an
+        even pace, of unknown bytes. Files are deleted a thousand in a request."""
         counters, going = table.counters, table.work.expiry.going
         known = counters.snapshot_count or 1
         snapshots = going.snapshots or _too_old(table, limits, now_ms)
@@ -71,16 +71,15 @@ class SnapshotExpiry(TableAction):
         return _with(table, replace(expiry, reason=reason, due_ms=until_ms)), order
 
     def work_of(self, table: Table) -> ExpiryWork:
-        """See `TableAction.work_of`."""
         return table.work.expiry
 
     def is_under_way(self, table: Table, now_ms: int) -> bool:
-        """See `TableAction.is_under_way`."""
         expiry = table.work.expiry
         return expiry.task_id is not None and now_ms < expiry.deadline_ms
 
     def requested(self, table: Table, limits: Thresholds, now_ms: int) -> tuple[Table, TableOrder]:
-        """Who asks for it has agreed to it; the owner of table or namespace has the last word."""
+        """Order what was requested: the request is the agreement; the owner of table or namespace
+        has the last word."""
         agreed = replace(limits, expire=Expiry.ALWAYS)
         older_than_ms = min(now_ms - limits.retention_ms, *begun_ms(table), now_ms)
         decision = ExpiryDecision(Reason.REQUESTED, older_than_ms=older_than_ms)
@@ -90,7 +89,8 @@ class SnapshotExpiry(TableAction):
         return _with(table, expiry), order
 
     def ended(self, table: Table, result: TableResult, now_ms: int) -> tuple[Table, str]:
-        """The worker has seen the table's snapshots: its numbers replace our bounds."""
+        """Record the result. The worker has read the table's snapshots: its numbers replace our
+        bounds."""
         assert isinstance(result, SnapshotsExpired)
         refused, expiry = result.refused_reason or "", table.work.expiry
         counters, word = table.counters, ""

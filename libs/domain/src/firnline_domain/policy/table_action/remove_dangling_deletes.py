@@ -1,4 +1,4 @@
-"""When delete files are looked for that apply to nothing any more."""
+"""Decide when to look for delete files that apply to nothing any more."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ FIRST_SHARE = 0.5  # of the delete files: taken to dangle before anybody has loo
 
 
 class DanglingDeletes(TableAction):
-    """Which delete file reaches which data file is in no counter. So where delete files are many
-    beside the data files, a worker reads the manifests, at most once a day."""
+    """Removal of dangling deletes. No counter has which delete file reaches which data file. So
+    where delete files are many beside the data files, a worker reads the manifests, at most once a
+    day."""
 
     name = "remove_dangling_deletes"
     found = (("removed_delete_files", "removed_bytes"),)
@@ -35,7 +36,7 @@ class DanglingDeletes(TableAction):
         return Asked(Reason.DANGLING_DELETES, True, numbers=self.numbers(table, limits))
 
     def weighed(self, table: Table, limits: Thresholds, now_ms: int) -> Weighed:
-        """That as many dangle as the last look has found."""
+        """Estimate that as many dangle as the last look has found."""
         holds, work = table.counters.totals.holds, table.work.actions.get(self.name, ActionWork())
         deletes = holds.delete_files
         found = FIRST_SHARE * deletes if work.found_files is None else work.found_files
@@ -51,8 +52,8 @@ class DanglingDeletes(TableAction):
 
 
 def _is_left_of_age(table: Table, name: str) -> bool:
-    """Whether files have left the table for their age since the last look: what was said of them
-    stays, in partitions where nothing else may be."""
+    """Return True if files have left the table for their age since the last look: what was said of
+    them stays, in partitions where nothing else may be."""
     actions = table.work.actions
     dropped_ms = actions.get(EXPIRE_PARTITIONS, ActionWork()).done_ms
     looked_ms = actions.get(name, ActionWork()).finished_ms
@@ -60,8 +61,8 @@ def _is_left_of_age(table: Table, name: str) -> bool:
 
 
 def is_left_of_v2(table: Table, limits: Thresholds) -> bool:
-    """Whether position-delete files are left in a table that was moved to v3 (`v2_deletes`): with
-    each conversion fewer of them are about anything, and a few may not be about one that is
+    """Return True if position-delete files are left in a table that was moved to v3 (`v2_deletes`):
+    with each conversion fewer of them are about anything, and a few may not be about one that is
     converted."""
     is_v3 = min(limits.format_version, table.counters.format_version) >= VECTORS
     return is_v3 and table.counters.totals.holds.position_deletes.files > 0

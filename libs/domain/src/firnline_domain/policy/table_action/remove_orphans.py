@@ -1,4 +1,4 @@
-"""When a table's location is looked through for files that the table does not name."""
+"""Decide when a table's location is looked through for files that the table does not name."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class OrphanRemoval(TableAction):
         return Asked(Reason.ORPHAN_INTERVAL, True, numbers=self.numbers(table, limits))
 
     def weighed(self, table: Table, limits: Thresholds, now_ms: int) -> Weighed:
-        """That as much is found as a week before. A file of the table is one object; so are a
-        manifest, and the list and the metadata file of each snapshot."""
+        """Estimate that as much is found as a week before. A file of the table is one object; so
+        are a manifest, and the list and the metadata file of each snapshot."""
         counters, work = table.counters, table.work.actions.get(self.name, ActionWork())
         holds, snapshots = counters.totals.holds, counters.snapshot_count or 1
         objects = holds.data_files + holds.delete_files + counters.manifests + 2 * snapshots

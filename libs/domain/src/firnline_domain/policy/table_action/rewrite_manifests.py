@@ -1,4 +1,4 @@
-"""When a table's manifests are rewritten into fewer ones."""
+"""Decide when a table's manifests are rewritten into fewer ones."""
 
 from __future__ import annotations
 
@@ -27,7 +27,6 @@ class ManifestRewrite(TableAction):
     name = "rewrite_manifests"
 
     def pause_ms(self, limits: Thresholds) -> int:
-        """See `TableAction.pause_ms`."""
         return limits.manifest_interval_ms
 
     def asks(self, table: Table, limits: Thresholds, now_ms: int) -> Asked:
@@ -40,7 +39,8 @@ class ManifestRewrite(TableAction):
         return Asked(Reason.MANY_MANIFESTS, True, numbers=known)
 
     def weighed(self, table: Table, limits: Thresholds, now_ms: int) -> Weighed:
-        """Upper bounds: full manifests are not rewritten, nor does a filtered scan open all."""
+        """Estimate upper bounds: full manifests are not rewritten, nor does a filtered scan open
+        all."""
         counters, full = table.counters, ceil(table.counters.manifest_bytes / TARGET_BYTES)
         size, needless = float(counters.manifest_bytes), float(max(counters.manifests - full, 0))
         price = plus(

@@ -42,8 +42,8 @@ def owner_agrees(settings: Mapping[str, str]) -> bool:
 
 
 def refusal(order: ExpireSnapshots, settings: Mapping[str, str], now_ms: int) -> str | None:
-    """Why an order is not carried out, by what table and namespace say now (`with_namespace`): it
-    may have waited for hours, and an order is only an order."""
+    """Return why an order is not carried out, by what table and namespace say now
+    (`with_namespace`): it may have waited for hours, and an order is only an order."""
     expire = Expiry.ALWAYS if order.agreed else Expiry.CAREFUL
     limits = thresholds(settings, Thresholds(expire=expire, expire_grace_ms=order.grace_ms))
     if not limits.enabled:
@@ -67,21 +67,22 @@ def refusal(order: ExpireSnapshots, settings: Mapping[str, str], now_ms: int) ->
 
 
 def configured_retention(settings: Mapping[str, str]) -> tuple[int, int]:
-    """How long snapshots are to be kept, and how many, by table and namespace; 0 and 1 where they
-    say nothing."""
+    """Return how long snapshots are to be kept, and how many, by table and namespace; 0 and 1 where
+    they are not set."""
     silent = Thresholds(expire=Expiry.ALWAYS, max_snapshot_age_ms=0)
     limits = thresholds(settings, silent)
     return limits.retention_ms, max(limits.min_snapshots, 1)
 
 
 def configured_ref_rules(settings: Mapping[str, str]) -> tuple[str, str]:
-    """What table and namespace say of tags, and of branches (`ref_rules`)."""
+    """Return what table and namespace set for tags, and for branches (`ref_rules`)."""
     limits = thresholds(settings)
     return limits.expire_tags, limits.expire_branches
 
 
 def configured_metadata_versions(settings: Mapping[str, str]) -> int:
-    """How many old metadata files table or namespace want to be kept; 0 where they say nothing."""
+    """Return how many old metadata files table or namespace want to be kept; 0 where it is not
+    set."""
     return thresholds(settings).metadata_versions
 
 
@@ -95,7 +96,7 @@ class ExpiryDecision(Value):
 
 
 def decide_expiry(table: Table, limits: Thresholds, now_ms: int) -> ExpiryDecision:
-    """Whether to expire snapshots now, or to announce it."""
+    """Decide whether to expire snapshots now, or to announce it."""
     if barred := _barred(table, limits, now_ms):
         return barred
     oldest, expiry = table.counters.oldest_snapshot_ms, table.work.expiry
@@ -122,13 +123,13 @@ def decide_expiry(table: Table, limits: Thresholds, now_ms: int) -> ExpiryDecisi
 
 
 def begun_ms(table: Table) -> Iterator[int]:
-    """When its running tasks were ordered: what was the head then is not to expire."""
+    """Yield when its running tasks were ordered: what was the head then is not to expire."""
     return (task.ordered_at_ms for task in table.work.running)
 
 
 def begins_ms(table: Table, limits: Thresholds, now_ms: int) -> int:
-    """When snapshots begin to go, as far as it is known now: old enough, and the grace period over
-    since the announcement, which is made now where it is still to come."""
+    """Return when snapshots begin to go, as far as it is known now: old enough, and the grace
+    period over since the announcement, which is made now where it is still to come."""
     oldest, expiry = table.counters.oldest_snapshot_ms, table.work.expiry
     due = (now_ms if oldest is None else oldest) + limits.retention_ms + 1
     if limits.expire is Expiry.ALWAYS:
@@ -137,18 +138,20 @@ def begins_ms(table: Table, limits: Thresholds, now_ms: int) -> int:
 
 
 def _graced_ms(expiry: ExpiryWork, limits: Thresholds, now_ms: int) -> int:
-    """When the grace period is over."""
+    """Return when the grace period is over."""
     announced = expiry.announced_ms if _is_announced(expiry, now_ms) else now_ms
     return (announced or 0) + limits.expire_grace_ms
 
 
 def _is_announced(expiry: ExpiryWork, now_ms: int) -> bool:
-    """By a clock that was set back since it is not: else it would hold for as long as that."""
+    """Return True if expiry was announced; by a clock that was set back since it is not: else it
+    would hold for as long as that."""
     return expiry.announced_ms is not None and expiry.announced_ms <= now_ms
 
 
 def _announcing(table: Table, limits: Thresholds, begins: int, now_ms: int) -> ExpiryDecision:
-    """Nothing is deleted, so windows do not matter; a pause and the shadow do."""
+    """Decide on an announcement. Nothing is deleted, so windows do not matter; a pause and the
+    shadow do."""
     if table.pause is not None:
         return ExpiryDecision(ExpiryReason.PAUSED)
     if limits.shadow:
@@ -232,7 +235,7 @@ def retry_allowed(expiry: ExpiryWork) -> ExpiryWork:
 
 
 def expiry_announced(expiry: ExpiryWork, outcome: SnapshotsExpired, now_ms: int) -> ExpiryWork:
-    """What would go is known, and people are told: the grace period begins."""
+    """Record an announcement: what would go is known, and published: the grace period begins."""
     return ExpiryWork(
         rounds=expiry.rounds + 1,
         unobserved=expiry.unobserved,

@@ -1,9 +1,8 @@
-"""When a table gets another format version: by its owner's word alone (`firnline.format-version`),
-and after an announcement, for no engine can take it back.
+"""Decide when a table gets another format version: by its owner's word alone
+(`firnline.format-version`), and after an announcement, because no engine can take it back.
 
 Who writes a table stands in its snapshots, which no counter has. A worker looks twice: when it is
-to be announced, and before it is done.
-"""
+to be announced, and before it is done."""
 
 from __future__ import annotations
 
@@ -46,7 +45,7 @@ class FormatUpgrade(TableAction):
         return Asked(Reason.FORMAT_VERSION, True, numbers=numbers)
 
     def weighed(self, table: Table, limits: Thresholds, now_ms: int) -> Weighed:
-        """It spares nothing by itself: conversions do, and they are rewrites."""
+        """Estimate that it spares nothing by itself: conversions do, and they are rewrites."""
         return Weighed(look_price(table, limits))
 
     def numbers(self, table: Table, limits: Thresholds) -> dict[str, float]:
@@ -60,8 +59,9 @@ class FormatUpgrade(TableAction):
         }
 
     def ended(self, table: Table, result: TableResult, now_ms: int) -> tuple[Table, str]:
-        """What was announced is known from now on, and the next order waits for no interval beside
-        the grace period. Once it is done all partitions may want a conversion."""
+        """Record the result. What was announced is known from now on, and the next order waits for
+        no interval beside the grace period. Once it is done all partitions may want a
+        conversion."""
         before = table.work.actions.get(self.name, ActionWork())
         after, word = super().ended(table, result, now_ms)
         if before.task_id != result.task_id or result.refused_reason:

@@ -1,10 +1,9 @@
-"""Which larger files a rewrite takes: those of whose rows so many are dead that it pays.
+"""Choose the larger files that a rewrite takes: those of whose rows so many are dead that it pays.
 
 A reader pays for dead rows by their number, a rewrite costs by the bytes of the files. So each bin
 of the histogram is weighed by itself, the one with the most dead rows first, and an order takes all
 files from a ratio on (docs/decisions/0004). What has come since the histogram was made is taken to
-be spread evenly.
-"""
+be spread evenly."""
 
 from __future__ import annotations
 
@@ -37,15 +36,15 @@ class Bin(Value):
 
 
 class Step(Value):
-    """What is rewritten more if an order goes down to this ratio, and what that is worth."""
+    """Work that is added if an order goes down to this ratio, and what that is worth."""
 
     min_dead_ratio: float
     cost_benefit: CostBenefit
 
 
 def bins(partition: Partition) -> list[Bin]:
-    """The partition's larger files. Where nobody has looked, or Iceberg's own action has left no
-    word, all have the same share of what came since."""
+    """Return the partition's larger files. Where none were read, or Iceberg's own action has left
+    no word, all have the same share of what came since."""
     holds, work = partition.counters.holds, partition.work
     if holds.positional_files <= 0:
         return []
@@ -69,7 +68,7 @@ def bins(partition: Partition) -> list[Bin]:
 
 
 def larger(holds: FileTally) -> Tally:
-    """Data files that are no fragments."""
+    """Return the data files that are no fragments."""
     return holds.data - holds.fragments
 
 
@@ -79,18 +78,18 @@ def positional_records(holds: FileTally) -> int:
 
 
 def fresh_rows(partition: Partition) -> int:
-    """Of these, those that came since the histogram was made."""
+    """Return, of these, those that came since the histogram was made."""
     return max(positional_records(partition.counters.holds) - partition.work.positions_seen, 0)
 
 
 def ratios(limits: Thresholds) -> list[float]:
-    """Those that an order may go down to, the highest first."""
+    """Return those that an order may go down to, the highest first."""
     least = limits.min_dead_ratio
     return [*(edge for edge in reversed(EDGES) if edge > least), least]
 
 
 def steps(partition: Partition, limits: Thresholds) -> list[Step]:
-    """From the files with the most dead rows down."""
+    """Return the steps from the files with the most dead rows down."""
     found, above = list[Step](), math.inf
     files = bins(partition)
     for ratio in ratios(limits):
@@ -119,7 +118,7 @@ def _weighed(
 
 
 def since(partition: Partition) -> int | None:
-    """When the dead rows began to gather in the files that no order has chosen since."""
+    """Return when the dead rows began to gather in the files that no order has chosen since."""
     work = partition.work
     if work.positions_since_ms is None:
         return None
@@ -127,7 +126,7 @@ def since(partition: Partition) -> int | None:
 
 
 def rewriting(taken: list[Bin]) -> Work:
-    """The work on these files."""
+    """Return the work on these files."""
     dead = sum(one.dead for one in taken)
     left = sum(one.bytes * (1 - one.ratio) for one in taken)
     files = sum(one.files for one in taken)
@@ -135,8 +134,8 @@ def rewriting(taken: list[Bin]) -> Work:
 
 
 def look_ms(partition: Partition, limits: Thresholds) -> int | None:
-    """When somebody should look how the dead rows lie: so many came that a file may have its share
-    of them, if they are all in one. None: they are too few."""
+    """Return when to look how the dead rows lie: so many came that a file may have its share of
+    them, if they are all in one. None: they are too few."""
     large, since_ms = larger(partition.counters.holds), since(partition)
     if since_ms is None or large.files <= 0:
         return None
@@ -148,7 +147,8 @@ def look_ms(partition: Partition, limits: Thresholds) -> int | None:
 def with_dead_files(
     partition: Partition, limits: Thresholds, minor: CostBenefit, min_dead_ratio: float
 ) -> CostBenefit:
-    """What an order weighs that takes the files from a ratio on beside the small ones."""
+    """Return what an order costs and spares that takes the files from a ratio on beside the small
+    ones."""
     found = [one for one in steps(partition, limits) if one.min_dead_ratio >= min_dead_ratio]
     works = [minor.work, *(one.cost_benefit.work for one in found)]
     paid = [minor, *(one.cost_benefit for one in found)]

@@ -30,7 +30,7 @@ FIRST = 1e9  # before all that readers pay for
 
 
 def due_ms(table: Table, partition: Partition, limits: Thresholds) -> int | None:
-    """When the order has to go out; None = nothing was promised, or nothing can be done."""
+    """Return when the order has to go out; None = there is no deadline, or nothing can be done."""
     promise_ms, since_ms = limits.max_equality_delete_age_ms, partition.work.equality_since_ms
     if not promise_ms or since_ms is None or _is_global(table, partition):
         return None
@@ -66,8 +66,8 @@ def turnaround_after(known_ms: int, took_ms: int) -> int:
 
 
 def kept(partition: Partition, assessment: Assessment, limits: Thresholds) -> Decision:
-    """What is ordered to keep the promise: the pass that has begun, or whatever removes equality
-    deletes and rewrites the least."""
+    """Decide what is ordered to keep the deadline: the pass that has begun, or whatever removes
+    equality deletes and rewrites the least."""
     debt, _, _ = assessment
     if (after := unfinished_of(partition, limits)) is not None:
         action, ratio = Action(after.action), after.min_dead_ratio

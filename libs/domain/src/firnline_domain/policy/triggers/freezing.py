@@ -1,10 +1,9 @@
-"""When a partition that nobody writes to any more is rewritten for the last time, and left alone
-from then on (`firnline.freeze.after-hours`).
+"""Decide when a partition without commits is rewritten for the last time, and left alone from then
+on (`firnline.freeze.after-hours`).
 
 A partition is closed when no commit has changed it for that long. It then gets one full rewrite, if
 there is anything to be gained by it, and is frozen: no count, size or age asks for another until a
-commit changes it. After that it waits for as long again.
-"""
+commit changes it. After that it waits for as long again."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ FEWER = 8  # files that one less of them has to be worth a rewrite of
 
 
 def freezes_at_ms(partition: Partition, limits: Thresholds) -> int | None:
-    """When it is closed; None: never, or it is frozen already."""
+    """Return when it is closed; None: never, or it is frozen already."""
     counters = partition.counters
     if limits.freeze_after_h <= 0 or counters.holds.data_files <= 0 or _is_as_left(partition):
         return None
@@ -31,8 +30,9 @@ def freezes_at_ms(partition: Partition, limits: Thresholds) -> int | None:
 
 
 def is_frozen(partition: Partition, global_deletes: int, limits: Thresholds, now_ms: int) -> bool:
-    """Whether it is left alone: as its freeze has left it, or closed with nothing to be gained.
-    `global_deletes`: that came since its last rewrite; they reach it without a change of it."""
+    """Return True if it is left alone: as its freeze has left it, or closed with nothing to be
+    gained. `global_deletes`: that came since its last rewrite; they reach it without a change of
+    it."""
     if limits.freeze_after_h <= 0 or partition.counters.holds.data_files <= 0 or global_deletes > 0:
         return False
     if _is_as_left(partition):

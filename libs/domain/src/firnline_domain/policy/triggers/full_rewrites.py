@@ -1,9 +1,8 @@
-"""When all files of a partition are rewritten, whatever their share of dead rows: once in an
+"""Decide when all files of a partition are rewritten, whatever their share of dead rows: once in an
 interval that the table's owner has set.
 
 For what no counter shows and no price is known of: rows that have to leave the storage by a date,
-files of another codec, or sorted otherwise, than writers write them now.
-"""
+files of another codec, or sorted otherwise, than writers write them now."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ from firnline_domain.settings.thresholds import Thresholds
 def with_full_interval(
     work: PartitionWork, limits: Thresholds, name: str, now_ms: int
 ) -> PartitionWork:
-    """With the moment that its interval counts from, if there is one. Of partitions that get it
+    """Set the time that its interval counts from, if there is one. Of partitions that get it
     together each has another one, by a hash of its name: they fall due one after the other."""
     if limits.full_interval_ms <= 0:
         return work if work.full_ms is None else replace(work, full_ms=None)
@@ -33,9 +32,9 @@ def with_full_interval(
 
 
 def full_at_ms(partition: Partition, limits: Thresholds) -> int | None:
-    """When its next full rewrite is due; None: never, or not before something changes. Nothing is
-    to be gained of a partition without deletes or two small files, nor of one that is as its last
-    full rewrite has left it."""
+    """Return when its next full rewrite is due; None: never, or not before something changes.
+    Nothing is to be gained of a partition without deletes or two small files, nor of one that is as
+    its last full rewrite has left it."""
     counters, work = partition.counters, partition.work
     if limits.full_interval_ms <= 0 or work.full_ms is None or counters.holds.data_files <= 0:
         return None

@@ -35,19 +35,21 @@ def names_files(change: FilesChanged, part: PartitionChange) -> bool:
 def heated(
     work: PartitionWork, change: FilesChanged, part: PartitionChange, now_ms: int
 ) -> PartitionWork:
-    """After a change. By the commit's own time: what is reported late is not hot any more."""
+    """Return the work after a writer's change. By the commit's own time: what is reported late is
+    not hot any more."""
     if not names_files(change, part):
         return work
     return replace(work, touched_ms=max(work.touched_ms, min(change.timestamp_ms, now_ms)))
 
 
 def hot_until_ms(work: PartitionWork, limits: Thresholds, now_ms: int) -> int | None:
-    """When the partition has cooled, or its debt has waited long enough; None = it may be now."""
+    """Return when the partition has cooled, or its debt has waited long enough; None = it may be
+    now."""
     waited_from = now_ms if work.hot_since_ms is None else work.hot_since_ms
     until_ms = min(work.touched_ms + limits.hot_ms, waited_from + limits.hot_max_ms)
     return until_ms if until_ms > now_ms else None
 
 
 def waiting(work: PartitionWork, now_ms: int) -> PartitionWork:
-    """Its debt wants an order, and has to wait; from the first time on."""
+    """Note that its debt wants an order, and has to wait; from the first time on."""
     return work if work.hot_since_ms is not None else replace(work, hot_since_ms=now_ms)

@@ -1,10 +1,9 @@
-"""What "healthy" means for a table, as its owner says it: reads cost no more than so many times
-those of a tidy table, and no debt is older than so long.
+"""Define "healthy" for a table, as its owner sets it: reads cost no more than so many times those
+of a tidy table, and no debt is older than so long.
 
 While an objective is held, readers' payment alone decides: that is the cheapest. Where it is in
 danger the rewrite is due although readers have not paid. Only what has come since the last rewrite
-counts; else the same would be rewritten again and again.
-"""
+counts; else the same would be rewritten again and again."""
 
 from __future__ import annotations
 
@@ -38,13 +37,13 @@ def _is_grown_too_dear(partition: Partition, debt: Debt, grown: Debt, limits: Th
 
 
 def is_too_dear(amplification: float, limits: Thresholds) -> bool:
-    """Whether reads are about to cost more than the objective allows."""
+    """Return True if reads are about to cost more than the objective allows."""
     most = limits.max_read_amplification
     return most > 1 and amplification - 1 >= (most - 1) * DANGER
 
 
 def is_missed(partition: Partition, amplification: float, limits: Thresholds, now_ms: int) -> bool:
-    """Whether an objective does not hold for the partition now."""
+    """Return True if an objective does not hold for the partition now."""
     most, since_ms = limits.max_read_amplification, partition.work.debt_since_ms
     too_old = limits.max_oldest_debt_ms and since_ms is not None
     if too_old and since_ms is not None and now_ms > since_ms + limits.max_oldest_debt_ms:

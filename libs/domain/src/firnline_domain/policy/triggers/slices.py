@@ -1,9 +1,8 @@
-"""How much one order takes of a partition: what fits into a set time, by the learned price.
+"""Limit how much one order takes of a partition: what fits into a set time, by the learned price.
 
 A partition of a terabyte takes hours on one worker. In one order it would outlive its deadline,
 hold a place of the worker all that time, and be lost whole with any conflict. So an order takes a
-slice, and the next one goes out when it is committed, until the pass is over (decision 0005).
-"""
+slice, and the next one goes out when it is committed, until the pass is over (decision 0005)."""
 
 from __future__ import annotations
 
@@ -20,16 +19,16 @@ DEADLINE_SHARE = 2  # a slice is planned for half of the deadline at the most: p
 
 
 def cpu_s(limits: Thresholds) -> float:
-    """That one order may take, at the learned price."""
+    """Return the CPU seconds that one order may take, at the learned price."""
     if limits.slice_ms <= 0:
         return math.inf
     return min(limits.slice_ms, limits.deadline_ms / DEADLINE_SHARE) / 1000 * FIRNLINE.cores
 
 
 def max_bytes(limits: Thresholds, action: str) -> int:
-    """Of data files, that one order reads; 0 = all. Each byte is written again, but for those of
-    the keys that a conversion reads: the worker takes a file for `KEY_SHARE` of its bytes, and the
-    table's conversions may have read more of them, or less."""
+    """Return the bytes of data files that one order reads; 0 = all. Each byte is written again, but
+    for those of the keys that a conversion reads: the worker takes a file for `KEY_SHARE` of its
+    bytes, and the table's conversions may have read more of them, or less."""
     if limits.slice_ms <= 0:
         return 0
     if action == Action.CONVERT:
@@ -40,7 +39,7 @@ def max_bytes(limits: Thresholds, action: str) -> int:
 
 
 def share_of(price_s: float, limits: Thresholds) -> float:
-    """Of a rewrite's price in CPU seconds, what one order costs."""
+    """Return the share of a rewrite's price in CPU seconds that one order costs."""
     return min(cpu_s(limits) / price_s, 1.0) if price_s > 0 else 1.0
 
 

@@ -1,9 +1,8 @@
-"""When a partition is looked through for files whose keys overlap, in a table that wants its rows
-sorted (`firnline.sort`): once in an interval, where it has changed.
+"""Decide when a partition is looked through for files whose keys overlap, in a table that wants its
+rows sorted (`firnline.sort`): once in an interval, where it has changed.
 
 How deep its files lie over each other no counter knows: bounds are in manifests, which the worker
-reads; mostly it finds that nothing is to be done (`firnline_worker.plan.overlap`).
-"""
+reads; mostly it finds that nothing is to be done (`firnline_worker.plan.overlap`)."""
 
 from __future__ import annotations
 
@@ -26,7 +25,7 @@ RUNS = 2  # files are sorted with runs of less than twice their size
 
 
 def sort_at_ms(partition: Partition, limits: Thresholds) -> int | None:
-    """When it is due; None: never, or not before something changes."""
+    """Return when it is due; None: never, or not before something changes."""
     counters, work = partition.counters, partition.work
     if not limits.sort or counters.holds.data_files <= limits.sort_depth:
         return None
@@ -38,10 +37,10 @@ def sort_at_ms(partition: Partition, limits: Thresholds) -> int | None:
 
 
 def weigh_sort(table: Table, partition: Partition, limits: Thresholds) -> CostBenefit:
-    """What a sort takes and spares, if as many files lie over each other as may: all of them the
-    first time, and later the small ones that came since, twice, for they are sorted with runs of
-    their size. Both are upper bounds: mostly there is less to be done. Each byte is written and
-    read once more, by the shuffle."""
+    """Estimate what a sort takes and spares, if as many files lie over each other as may: all of
+    them the first time, and later the small ones that came since, twice, because they are sorted
+    with runs of their size. Both are upper bounds: mostly there is less to be done. Each byte is
+    written and read once more, by the shuffle."""
     holds = partition.counters.holds
     data, small = holds.data, holds.fragments + holds.undersized
     limits = _at_own_pace(limits)
@@ -61,24 +60,24 @@ def weigh_sort(table: Table, partition: Partition, limits: Thresholds) -> CostBe
 
 
 def sort_wall_s(work: Work) -> float:
-    """As measured, of a sort that did so much."""
+    """Return the wall time as measured, of a sort that did so much."""
     return FIRNLINE.wall_s(_shuffled(work)) + MORE_S / FIRNLINE.cores
 
 
 def _shuffled(work: Work) -> Work:
-    """Each byte that is written goes to a disk and back before."""
+    """Add that each byte that is written goes to a disk and back before."""
     size = work.bytes_written
     return replace(work, bytes_read=work.bytes_read + size, bytes_written=2.0 * size)
 
 
 def _at_own_pace(limits: Thresholds) -> Thresholds:
-    """What sorts have taken here; before there was one, what rewrites have."""
+    """Set what sorts have taken here; before there was one, what rewrites have."""
     return limits if limits.sort_factor is None else replace(limits, cost_factor=limits.sort_factor)
 
 
 def sorted_share(table: Table, limits: Thresholds) -> float:
-    """Of all scans, those that filter by the first column that files are sorted by; all of them
-    where no reader has said how it filters. Along a curve by any of its columns."""
+    """Return the share of all scans that filter by the first column that files are sorted by; all
+    of them where no reader has said how it filters. Along a curve by any of its columns."""
     filters = table.work.filters
     if filters is None or filters.scans <= 0:
         return 1.0
@@ -90,14 +89,15 @@ def sorted_share(table: Table, limits: Thresholds) -> float:
 
 
 def curve_columns(text: str) -> tuple[str, ...] | None:
-    """Of `zorder(a, b)`, as `firnline.sort` may have it; None: it is something else."""
+    """Return the columns of `zorder(a, b)`, as `firnline.sort` may have it; None: it is something
+    else."""
     found = _CURVE.fullmatch(text.strip())
     return None if found is None else tuple(one.strip() for one in found["columns"].split(","))
 
 
 def _opened(files: int, limits: Thresholds) -> float:
-    """By a reader of one column, when they are sorted; along a curve the root of them, or more (of
-    100 files 12 for two columns, 27 for three)."""
+    """Estimate the files that a reader of one column opens, when they are sorted; along a curve the
+    root of them, or more (of 100 files 12 for two columns, 27 for three)."""
     columns = curve_columns(limits.sort)
     if columns is None:
         return float(limits.sort_depth)

@@ -1,4 +1,4 @@
-"""Why a result was not committed."""
+"""Reasons why a result was not committed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from firnline_domain.base.reason_code import ReasonCode
 
 
 class ConflictReason(ReasonCode):
-    """Why the committer refused a result (docs/contribute/commit-hazards.md)."""
+    """Reasons why the committer refused a result (docs/conflicts.md)."""
 
     FORMAT_VERSION_4 = (
         "format_version_4",

@@ -1,4 +1,5 @@
-"""How dead rows lie in a partition's larger data files: many in a few files, or some in all."""
+"""Distribution of dead rows in a partition's larger data files: many in a few files, or some in
+all."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ Histogram = tuple[DeadRows, ...]
 
 
 def histogram(files: Iterable[tuple[int, int, float]]) -> Histogram:
-    """Of files by their bytes, rows and dead rows."""
+    """Build a histogram of files by their bytes, rows and dead rows."""
     bins = [DeadRows()] * (len(EDGES) + 1)
     for size, records, dead in files:
         number = bisect_right(EDGES, dead / records if records > 0 else 1.0)

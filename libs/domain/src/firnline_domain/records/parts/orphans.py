@@ -1,4 +1,4 @@
-"""Why orphan files are left where they are."""
+"""Reasons why orphan files are left where they are."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from firnline_domain.base.reason_code import ReasonCode
 
 
 class OrphanRefusal(ReasonCode):
-    """Why a table's location is not cleaned."""
+    """Reasons why a table's location is not cleaned."""
 
     GC_DISABLED = (
         "gc_disabled",

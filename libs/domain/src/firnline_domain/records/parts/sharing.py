@@ -1,4 +1,4 @@
-"""Why nothing is removed from a table that may share its files with another one."""
+"""Reasons why nothing is removed from a table that may share its files with another one."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from firnline_domain.base.reason_code import ReasonCode
 
 
 class SharingRefusal(ReasonCode):
-    """Why no file of a table may be removed, moved or withdrawn, and no snapshot expired."""
+    """Reasons why no file of a table may be removed, moved or withdrawn, and no snapshot
+    expired."""
 
     SHARED_IDENTITY = (
         "shared_identity",

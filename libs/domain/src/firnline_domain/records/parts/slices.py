@@ -6,21 +6,20 @@ from firnline_domain.base.values import Amount, Finite, Identifier, Value
 
 
 class StoredFile(Value):
-    """A file whose contents whoever named it has vouched for."""
+    """A file whose contents are vouched for by its signed name."""
 
     path: str
     sha256: str
 
 
 class Slice(Value):
-    """What a slice has left to the next one. It travels from the worker's result through the commit
-    to the planner, and with the next order back to a worker.
+    """State that a slice leaves to the next one. It travels from the worker's result through the
+    commit to the planner, and with the next order back to a worker.
 
     `sequence_number`: of the snapshot that the pass's first slice started from. Files from it on
     are not the pass's: so it comes to an end, however many commits come meanwhile. `left_bytes` are
     to be read, of `left_files` data files. `marks`: which files are converted already
-    (`commits.marks`), None = none.
-    """
+    (`commits.marks`), None = none."""
 
     action: str
     reason: str

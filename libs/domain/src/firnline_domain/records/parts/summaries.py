@@ -74,8 +74,8 @@ def sign_summary(ours: Mapping[str, str], uuid: str, keys: Keyring, at_ms: int) 
 
 
 def is_ours(summary: Mapping[str, str], uuid: str, keys: Keyring) -> bool:
-    """Whether the fleet has made a snapshot of that table, by its summary: with signing off whoever
-    names a task is believed."""
+    """Return True if the fleet has made a snapshot of that table, by its summary: with signing off
+    every snapshot that names a task."""
     if not summary.get(TASK_ID):  # PyIceberg's has every key
         return False
     ours = {key: text for key, text in summary.items() if key.startswith(OURS)}

@@ -1,4 +1,4 @@
-"""How many files, bytes and records: what a commit changed and what a partition holds."""
+"""Count files, bytes and records: what a commit changed and what a partition holds."""
 
 from __future__ import annotations
 
@@ -96,14 +96,14 @@ class FileTally(Value):
         return FileTally(*map(sub, self.tallies, other.tallies))
 
     def changed(self, added: FileTally, removed: FileTally) -> FileTally:
-        """With files added and others removed. Every commit asks for it: one value, not two."""
+        """Add files and remove others. Every commit asks for it: one value, not two."""
         kinds = zip(self.tallies, added.tallies, removed.tallies, strict=True)
         # Where both are equal they are empty, mostly.
         return FileTally(*[held if a == r else held + a - r for held, a, r in kinds])
 
     @property
     def tallies(self) -> tuple[Tally, ...]:
-        """One for each kind, in order."""
+        """Return one for each kind, in order."""
         return (
             self.fragments,
             self.undersized,
@@ -116,7 +116,8 @@ class FileTally(Value):
 
     @property
     def data(self) -> Tally:
-        """All data files, whatever their size. Every decision asks for it: one value, not three."""
+        """Return all data files, whatever their size. Every decision asks for it: one value, not
+        three."""
         one, two, three, four = self.fragments, self.undersized, self.on_target, self.oversized
         return tally_of(
             one.files + two.files + three.files + four.files,
@@ -126,7 +127,7 @@ class FileTally(Value):
 
     @property
     def data_files(self) -> int:
-        """How many these are."""
+        """Return how many these are."""
         small = self.fragments.files + self.undersized.files
         return small + self.on_target.files + self.oversized.files
 
@@ -149,5 +150,5 @@ class FileTally(Value):
 
     @property
     def positional_files(self) -> int:
-        """Those that name rows by position: position deletes and deletion vectors."""
+        """Return the files that name rows by position: position deletes and deletion vectors."""
         return self.position_deletes.files + self.deletion_vectors.files

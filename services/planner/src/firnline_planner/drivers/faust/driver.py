@@ -152,28 +152,26 @@ class FaustStore:
 
     @property
     def _rocksdb(self) -> Any:
-        """Looked up each time: a rebalance closes and reopens it, and a lock knows no sharing."""
+        """Return the partition's RocksDB, looked up each time: a rebalance closes and reopens it,
+        and its lock cannot be shared."""
         return self._table.data._db_for_partition(self._partition)
 
     def get(self, key: bytes) -> bytes | None:
-        """See `KeyValueStore.get`."""
         value: bytes | None = self._rocksdb.get(key)
         return value or None
 
     def put(self, key: bytes, value: bytes) -> None:
-        """See `KeyValueStore.put`."""
         self._table[key] = value
 
     def delete(self, key: bytes) -> None:
-        """See `KeyValueStore.delete`. The fleet's pause is in every partition, and Faust deletes a
-        key in the partition where it has seen it last: its value becomes empty instead."""
+        """Write an empty value instead of deleting the key. The fleet's pause is in every
+        partition, and Faust deletes a key only in the partition where it has seen it last."""
         if key == pause_key(None):
             self._table[key] = b""
         else:
             del self._table[key]
 
     def scan(self, prefix: bytes) -> Any:
-        """See `KeyValueStore.scan`."""
         yield from (pair for pair in read_pairs(self._rocksdb, prefix) if pair[1])
 
 
@@ -194,8 +192,8 @@ class LocalState:
         self._mark = Path(state_dir) / STOPPED_IN_ORDER
 
     def open(self) -> bool:
-        """Make the directory usable; False where files of an unfinished life, of another's, or
-        damaged ones were removed."""
+        """Make the directory usable. Return False if files of a process that did not stop in order,
+        of another planner, or damaged ones were removed."""
         whole = not self.directory.exists() or self._left_by() == self._whose
         whole = whole and not find_damage(one.parent for one in self.directory.rglob("CURRENT"))
         if not whole:
@@ -205,7 +203,7 @@ class LocalState:
         return whole
 
     def close(self) -> None:
-        """Everything written has reached the changelog."""
+        """Mark that everything written has reached the changelog."""
         self._mark.write_text(self._whose)
 
     def _left_by(self) -> str | None:
@@ -220,10 +218,8 @@ class LogReader:
         self._options = aiokafka_options(connection)
 
     async def read(self, topic: str, partition: int, start: int, end: int) -> AsyncIterator[Input]:
-        """The records from `start` up to, without, `end`; those that retention has left of them.
-
-        Raises KafkaError.
-        """
+        """Yield the records from `start` up to, without, `end`, as far as retention has kept them.
+        Raises KafkaError."""
         consumer = AIOKafkaConsumer(enable_auto_commit=False, **self._options)
         place = TopicPartition(topic, partition)
         await consumer.start()
@@ -310,7 +306,8 @@ class FaustDriver:
         return True
 
     async def _fill(self, topic: str, partition: int, end: int) -> None:
-        """Faust skips records in some rebalances: what is missing before `end` comes first."""
+        """Handle the records that are missing before `end` first: Faust skips records in some
+        rebalances."""
         start = self._next(topic, partition)
         if start >= end:
             return
@@ -383,7 +380,7 @@ class FaustDriver:
         return self._producer
 
     async def _tick(self) -> None:
-        """Put the time into every partition that this worker owns (timer-write hazard, H16)."""
+        """Send the time to every partition that this worker owns (timer-write hazard, H16)."""
         app = self._faust.app
         if app.rebalancing or app.in_recovery:
             return
@@ -404,7 +401,7 @@ class FaustDriver:
             say_ready(self._log, topics=",".join(TOPICS), buckets=len(self._buckets))
 
     def lag(self) -> dict[tuple[str, ...], float]:
-        """Of the partitions at hand, by group, topic and partition."""
+        """Return the lag in records of each assigned partition, by group, topic and partition."""
         consumer, group = self._faust.app.consumer, self._settings.app
         done = dict(consumer._committed_offset)
         return {
@@ -414,13 +411,14 @@ class FaustDriver:
         }
 
     async def _forget(self, *_: Any, **__: Any) -> None:
-        """After a rebalance the state may have gone on elsewhere: schedules are built anew."""
+        """Drop all buckets: after a rebalance another worker may have changed the state, so the
+        schedules are built again."""
         self._buckets.clear()
         self._behind.clear()
 
 
 def _headers(found: Any) -> Headers:
-    """Faust's clients give a mapping or pairs."""
+    """Return the headers as a list: Faust's clients return a mapping or pairs."""
     return list(found.items() if isinstance(found, Mapping) else found or ())
 
 
@@ -437,7 +435,7 @@ def demand_by_hash(settings: Settings, reader: Reader) -> None:
 
 
 def serve(settings: Settings, reader: Reader, defaults: Thresholds, log: Log) -> None:
-    """Until a signal; leaves the process through SystemExit. Raises Misconfigured."""
+    """Serve until a signal; the process exits through SystemExit. Raises Misconfigured."""
     demand_by_hash(settings, reader)
     local = LocalState(settings.state_dir, f"{settings.app} {settings.buckets}")
     if not local.open():
@@ -466,13 +464,15 @@ def serve(settings: Settings, reader: Reader, defaults: Thresholds, log: Log) ->
 
 
 def _replicas(settings: Settings) -> int:
-    """Of the changelog, should it be made. Raises Misconfigured, KafkaException."""
+    """Return the number of replicas for a new changelog topic. Raises Misconfigured,
+    KafkaException."""
     admin = KafkaClients(settings.broker, settings.app).admin()
     return replication_here(admin, settings.replicas, settings.min_in_sync).replicas
 
 
 def _progress(app: Any, driver: FaustDriver) -> Hashable | None:
-    """Moves with each event handled (there are ticks) and with each record restored."""
+    """Return a mark that changes with each event handled (there are ticks) and with each record
+    restored."""
     if not app.started or _idle(app):
         return None
     restored = sum(offset or 0 for offset in dict(app.tables.recovery.active_offsets).values())
@@ -480,7 +480,7 @@ def _progress(app: Any, driver: FaustDriver) -> Hashable | None:
 
 
 def _committed(app: Any) -> Hashable | None:
-    """Moves with the offsets committed of the ticks, of which there is always another."""
+    """Return a mark that changes with the committed offsets of the ticks, which never end."""
     if not app.started or _idle(app):
         return None
     offsets = dict(app.consumer._committed_offset)
@@ -488,5 +488,5 @@ def _committed(app: Any) -> Hashable | None:
 
 
 def _idle(app: Any) -> bool:
-    """True for a worker that has joined and was given nothing."""
+    """Return whether a worker has joined and was assigned no partition."""
     return bool(app.unassigned)

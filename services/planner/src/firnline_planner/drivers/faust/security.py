@@ -60,7 +60,7 @@ def aiokafka_options(connection: KafkaConnection) -> dict[str, Any]:
 
 
 def credentials(connection: KafkaConnection) -> CredentialsT | None:
-    """The same, as Faust's app takes them. Raises Misconfigured."""
+    """Return the credentials in the form that Faust's app takes. Raises Misconfigured."""
     options = aiokafka_options(connection)
     if "sasl_mechanism" in options:
         return SASLCredentials(

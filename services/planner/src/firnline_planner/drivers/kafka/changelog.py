@@ -61,7 +61,7 @@ class Changelog:
     read: int = 0  # records restored in this life, for the watchdog
 
     def widen(self, buckets: int) -> None:
-        """Return when there is a partition for each of so many buckets. Raises KafkaException."""
+        """Return once each of that many buckets has a partition. Raises KafkaException."""
         if buckets <= self.partitions:
             return
         asked = self.admin.create_partitions(
@@ -87,8 +87,8 @@ class Changelog:
             return False
 
     def ends(self, partitions: list[int]) -> dict[int, int]:
-        """The offset behind the last record of each, whether or not its transaction has ended.
-        Raises KafkaException."""
+        """Return the offset behind the last record of each partition, whether or not its
+        transaction has ended. Raises KafkaException."""
         deadline_s = time.monotonic() + SPREAD_S
         while True:
             try:
@@ -171,7 +171,8 @@ def opened(
     homes: int,
     copies: Replication,
 ) -> Changelog:
-    """The changelog, made where it does not exist. Raises Misconfigured, KafkaException."""
+    """Return the changelog; create it if it does not exist. Raises Misconfigured,
+    KafkaException."""
     admin = clients.admin()
     new = NewTopic(topic, homes, copies.replicas, config={**CONFIG, **copies.config})
     try:

@@ -1,4 +1,4 @@
-"""What the transactional driver talks to Kafka with: their settings, each with its reason."""
+"""Kafka clients of the transactional driver: their settings, each with its reason."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class KafkaClients:
     app: str
 
     def admin(self) -> AdminClient:
-        """For topics and their ends."""
+        """Return a client for topics and their end offsets."""
         return AdminClient(client_config(self.kafka), logger=LIBRDKAFKA)
 
     def inputs(self) -> Consumer:
-        """The group's consumer."""
+        """Return the group's consumer."""
         own = {
             "group.id": self.app,
             "enable.auto.commit": False,
@@ -69,7 +69,8 @@ class KafkaClients:
         return Consumer(client_config(self.kafka, own), logger=LIBRDKAFKA)
 
     def producer(self, transactional_id: str) -> Producer:
-        """For transactions; whoever had that id before is fenced, and its transaction aborted."""
+        """Return a producer for transactions. A previous producer with that id is fenced, and its
+        transaction aborted."""
         own = {
             "transactional.id": transactional_id,
             "transaction.timeout.ms": TRANSACTION_MS,

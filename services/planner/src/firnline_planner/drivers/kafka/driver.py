@@ -76,7 +76,7 @@ class KafkaDriver:
         self.rounds = 0  # for the watchdog
 
     def run(self) -> None:
-        """Serve until `end`. Raises KafkaException where the broker stays away."""
+        """Serve until `end`. Raises KafkaException if the broker stays unreachable."""
         gc.set_threshold(YOUNG_OBJECTS)
         self._membership.join()
         try:
@@ -144,7 +144,8 @@ class KafkaDriver:
             yield self._collect(effects, one.partition, batch)
 
     def _done(self) -> Done:
-        """Where it reads on; what it has read was committed in the round before."""
+        """Return the position of each assigned partition. The records before it were committed in
+        the previous round."""
         at = self._consumer.position(self._consumer.assignment())
         return {(one.topic, one.partition): one.offset if one.offset >= 0 else None for one in at}
 
@@ -219,6 +220,6 @@ def _input(message: Message) -> Input:
 
 
 def room_for_publications(records: int, buckets: int) -> int:
-    """How many table states each bucket may publish in a round of so many records."""
+    """Return how many table states each bucket may publish in a round with that many records."""
     room = min(max(BATCH_RECORDS - records, MIN_PUBLICATIONS), MAX_PUBLICATIONS)
     return room // max(buckets, 1) or 1

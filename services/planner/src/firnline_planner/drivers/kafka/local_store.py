@@ -48,19 +48,19 @@ Changes = dict[bytes, bytes | None]  # None = deleted
 
 @dataclass(frozen=True)
 class Mark:
-    """Where a store stands: before that record of that topic, as of then."""
+    """Position of a store: the next record to read of a topic, and the time of that state."""
 
     topic_id: str
     position: int
     at_ms: int
 
     def to_bytes(self) -> bytes:
-        """As it is kept."""
+        """Encode the mark for the store."""
         return f"{self.topic_id} {self.position} {self.at_ms}".encode()
 
     @staticmethod
     def of(data: bytes) -> Mark:
-        """The mark back."""
+        """Decode a mark."""
         topic_id, position, at_ms = data.decode().split(" ")
         return Mark(topic_id, int(position), int(at_ms))
 
@@ -99,7 +99,6 @@ class LocalStore:
         )
 
     def get(self, key: bytes) -> bytes | None:
-        """See `Store.get`."""
         try:
             value: bytes | None = self._rocks.get(key)
         except Exception as error:
@@ -107,7 +106,6 @@ class LocalStore:
         return value
 
     def get_all(self, keys: list[bytes]) -> list[bytes | None]:
-        """See `Store.get_all`."""
         try:
             values: list[bytes | None] = self._rocks.get(keys, read_opt=self._passing)
         except Exception as error:
@@ -115,7 +113,6 @@ class LocalStore:
         return values
 
     def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """See `Store.scan`."""
         try:
             yield from read_pairs(self._rocks, prefix)
         except Exception as error:
@@ -126,8 +123,8 @@ class LocalStore:
         return DamagedStore(f"{self._directory}: {error}")
 
     def position(self, topic_id: str, end: int, now_ms: int) -> int:
-        """The first record of the changelog that is not in the store; what cannot be gone on from
-        is thrown away, and the store begins at 0."""
+        """Return the offset of the first changelog record that is not in the store. A store that
+        cannot be continued is deleted, and begins at 0."""
         try:
             data = self._rocks.get(MARK)
             mark = None if data is None else Mark.of(data)
@@ -147,7 +144,8 @@ class LocalStore:
         return 0
 
     def keep(self, changes: Changes, mark: Mark) -> None:
-        """Write changes, and that all up to the mark is here; both or neither survive a kill."""
+        """Write changes and the mark up to which the store is complete; both or neither survive a
+        kill."""
         batch = RocksBatch(raw_mode=True)
         for key, value in changes.items():
             if value is None:
@@ -163,7 +161,7 @@ class LocalStore:
             raise  # a full disk, say: what is there is whole
 
     def close(self) -> None:
-        """Let go of the files, so that a later life of the bucket may open them."""
+        """Close the files, so that the bucket may be opened again later."""
         self._rocks.close()
 
     def start_anew(self, why: str) -> None:

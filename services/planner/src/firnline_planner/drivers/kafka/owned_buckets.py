@@ -50,7 +50,7 @@ class OwnedBucket:
 
 
 class OwnedBuckets:
-    """By partition number."""
+    """Buckets that this process owns, by partition number."""
 
     def __init__(
         self,
@@ -82,12 +82,12 @@ class OwnedBuckets:
 
     @property
     def buckets(self) -> list[Bucket]:
-        """All of them."""
+        """Return all owned buckets."""
         return [one.bucket for one in self._owned.values()]
 
     def open(self, partitions: Iterable[int]) -> None:
-        """Own these from now on; returns when their state is whole. May take as long as reading
-        the changelog takes. Raises ChangelogStuck, KafkaException, Misconfigured."""
+        """Own these buckets from now on. Return when their state is complete, which may take as
+        long as reading the changelog. Raises ChangelogStuck, KafkaException, Misconfigured."""
         new = [one for one in partitions if one not in self._owned]
         self._changelog.widen(max(new, default=-1) + 1)
         stores = open_stores({one: self._directory / str(one) for one in new}, self._cache)
@@ -98,23 +98,24 @@ class OwnedBuckets:
             self._log.info("restored", buckets=len(new), records=read)
 
     def topics(self, partition: int) -> Sequence[str]:
-        """What a bucket reads: people's orders and what became of tasks come to the homes."""
+        """Return the topics that a bucket reads. Only default buckets read operator commands and
+        task results."""
         return WITH_HANDOVERS if partition < self._fleet.board.homes else BY_BUCKET
 
     def close(self, partitions: Iterable[int]) -> None:
-        """Own these no more; their files stay, and serve if they come back."""
+        """Stop owning these buckets; their files stay and are used if they are assigned again."""
         for one in partitions:
             if owned := self._owned.pop(one, None):
                 owned.store.close()
 
     def reopen(self) -> None:
-        """Forget what is not committed: the buckets as they are on disk."""
+        """Discard what is not committed and open the buckets as they are on disk."""
         for one, owned in self._owned.items():
             owned.buffer.discard()
             owned.bucket = self._bucket(one, owned.buffer)
 
     def _opened(self, number: int, store: LocalStore) -> OwnedBucket:
-        """The bucket over its store; from the changelog alone if the store is damaged."""
+        """Open the bucket over its store; restore the store from the changelog if it is damaged."""
         buffer = WriteBuffer(store)
         try:
             return OwnedBucket(store, buffer, self._bucket(number, buffer))
@@ -133,7 +134,8 @@ class OwnedBuckets:
         return bucket
 
     def keep(self, partition: int, changes: Changes | None, position: int | None) -> None:
-        """What the batch changed is in the changelog, up to `position`."""
+        """Apply a batch's changes, which are in the changelog up to `position`, to the local
+        store."""
         owned = self._owned[partition]
         if changes:
             assert position is not None, "the broker did not say where the changes are"
@@ -155,7 +157,7 @@ class Membership:
         self.is_new = False  # given partitions since it was last asked
 
     def join(self) -> None:
-        """From now on `consume` gives and takes buckets. Raises KafkaException."""
+        """Subscribe: from now on `consume` assigns and revokes buckets. Raises KafkaException."""
         self._consumer.subscribe(
             [FILE_CHANGES], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked
         )
@@ -194,8 +196,8 @@ class Membership:
         consumer.incremental_unassign(places)
 
     def _places(self, partitions: Iterable[int]) -> list[TopicPartition]:
-        """Where to go on in each topic, as the state says: with the changelog gone, at the first
-        record that there is."""
+        """Return the position to read from in each topic, from the state. If the changelog is lost,
+        it is the first record that there is."""
         return [
             TopicPartition(topic, one, self._buckets[one].bucket.next_offset(topic))
             for one in partitions

@@ -29,7 +29,7 @@ from firnline_planner.settings import Settings
 
 
 def serve(settings: Settings, reader: Reader, defaults: Thresholds, log: Log) -> None:
-    """Until SIGTERM or SIGINT. Raises Misconfigured, KafkaException, RetryLater."""
+    """Serve until SIGTERM or SIGINT. Raises Misconfigured, KafkaException, RetryLater."""
     clients = KafkaClients(settings.broker, settings.app)
     directory = Path(settings.state_dir) / "kafka"
     directory.mkdir(parents=True, exist_ok=True)

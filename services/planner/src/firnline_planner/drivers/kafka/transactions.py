@@ -44,13 +44,13 @@ class NotCommitted(RuntimeError):
 
 
 class Transactions(Protocol):
-    """Where batches go."""
+    """Port that commits batches."""
 
     def commit(self, batch: Batch) -> Mapping[int, int]:
-        """Make all of the batch visible at once; the changelog's next offset, by partition.
+        """Make all of the batch visible at once and return the changelog's next offset, by
+        partition.
 
-        Raises NotCommitted, also where another planner owns a partition of it by now.
-        """
+        Raises NotCommitted, also where another planner owns a partition of it by now."""
 
 
 class KafkaTransactions:
@@ -64,7 +64,6 @@ class KafkaTransactions:
         self._producer.init_transactions(TIMEOUT_S)
 
     def commit(self, batch: Batch) -> Mapping[int, int]:
-        """See `Transactions.commit`."""
         self._positions = {}
         try:
             self._producer.begin_transaction()
@@ -112,7 +111,7 @@ class KafkaTransactions:
 
 
 def _patient(call: Callable[[float], object]) -> None:
-    """Repeat what the broker could not do yet; it is the same transaction still."""
+    """Repeat a call that the broker could not complete yet, in the same transaction."""
     while True:
         try:
             call(TIMEOUT_S)
