@@ -6,7 +6,6 @@ import pytest
 from firnline_domain.base.values import replace
 from firnline_domain.errors import RetryLater
 from firnline_domain.identity import TableName
-from firnline_enricher import namespaces as namespaces_module
 from firnline_enricher.namespaces import AGAIN_MS, FRESH_MS, PATIENCE_MS, Namespaces
 
 LAKE = TableName("u", ("lake", "shop"), "t")
@@ -93,14 +92,13 @@ def test_a_catalog_that_tells_no_namespace_keeps_no_commit_for_ever(
     def silent(table: TableName) -> dict[str, str]:
         raise RetryLater("catalog: 500")
 
-    monkeypatch.setattr(
-        namespaces_module, "_MAX_NAMESPACES", 0
-    )  # what was read is forgotten at once
     lake.table.append(rows((1, 1)))
     lake.follow()
     lake.table.append(rows((1, 2)))
     [event] = lake.commits()
     monkeypatch.setattr(lake.tables, "namespace_properties", silent)
+    lake.handlers._facts.clear()  # and nothing of it is remembered
+    lake.handlers._facts._namespaces._kept.clear()
     [told] = lake.handlers.unread(event)
     assert (told.format_version, told.settings) == (0, {})
     with pytest.raises(RetryLater):

@@ -318,6 +318,17 @@ def test_a_column_that_is_not_there_is_refused_and_a_preview_says_so(lab, comput
         computer.compute(order(lab.name))
 
 
+def test_a_column_with_a_dot_in_its_name_is_left_out_of_all_and_refused_by_name(lab, computer):
+    lab.create("id BIGINT, `a.b` INT", **{"firnline.statistics": "all"})
+    lab.sql("INSERT INTO {t} SELECT id, 1 FROM range(3)")
+    assert computer.compute(order(lab.name)).numbers["columns_described"] == 1
+    assert distinct(lab) == {"id": 3}
+    lab.sql("ALTER TABLE {t} SET TBLPROPERTIES ('firnline.statistics' = 'a.b')")
+    with pytest.raises(TaskRefused, match="with a dot in the name") as why:
+        computer.compute(order(lab.name))
+    assert why.value.reason == "dotted_column"
+
+
 def filled(lab: Lab, rows: int) -> None:
     lab.create("id BIGINT, p INT", "PARTITIONED BY (p)", **BOTH, **{"gc.enabled": "true"})
     lab.sql(f"INSERT INTO {{t}} SELECT id, CAST(id % 3 AS INT) FROM range({rows})")

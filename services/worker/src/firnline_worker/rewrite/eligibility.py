@@ -145,6 +145,8 @@ ACTION_REFUSED: dict[str, str] = {
     "branch_age_limit": "A task runs on a branch that `firnline.expire.branches` would remove. "
     "The expiry is retried.",
     "disabled": "`firnline.enabled=false` was set while the task waited.",
+    "dotted_column": "Iceberg's action cannot read a column with a dot in its name. Remove it from "
+    "`firnline.statistics`.",
     "listed_twice": "A file is in the table twice and cannot be moved.",
     "namespace_gone": "The namespace does not exist any more.",
     "no_manifest_list": "A snapshot has no manifest list (Iceberg before 0.9).",

@@ -89,11 +89,17 @@ def _least(limits: Thresholds) -> float:
 
 
 def _columns(table: LoadedTable, text: str) -> dict[str, int]:
-    """Return names with field ids, as the head's own schema has them. Raises TaskRefused."""
+    """Return names with field ids, as the head's own schema has them. Raises TaskRefused.
+
+    Iceberg's action gives Spark the names unquoted, which reads a dot as a step into a struct: such
+    columns are left out of all, and refused if they are named."""
     schema = table.schema_of(table.head(MAIN).schema_id)
     if text == ALL:
-        fields = (one for one in schema.fields if isinstance(one.field_type, PrimitiveType))
-        return {one.name: one.field_id for one in fields}
+        return {
+            one.name: one.field_id
+            for one in schema.fields
+            if isinstance(one.field_type, PrimitiveType) and "." not in one.name
+        }
     found = {}
     for name in filter(None, (one.strip() for one in text.split(","))):
         try:
@@ -107,6 +113,9 @@ def _columns(table: LoadedTable, text: str) -> dict[str, int]:
         if not isinstance(field.field_type, PrimitiveType):
             text = f"firnline.statistics names {name!r}, of type {field.field_type}"
             raise TaskRefused("no_primitive_column", text)
+        if "." in field.name:
+            text = f"firnline.statistics names {name!r}, with a dot in the name {field.name!r}"
+            raise TaskRefused("dotted_column", text)
         found[name] = field.field_id
     return found
 
