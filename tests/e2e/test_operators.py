@@ -194,7 +194,7 @@ def test_the_switch_stops_orders_and_commits_at_once(
         worker.look(5.0)
         assert tables.load(order.table).head_id("main") == before
         text = firnline(stack, "explain", worker.dotted)
-        assert "Delayed: maintenance is paused" in text
+        assert "Delayed: maintenance was paused by a person" in text
     finally:
         firnline(stack, "resume", "--fleet")
     eventually(lambda: tables.load(order.table).head_id("main"), lambda head: head != before)
@@ -260,7 +260,7 @@ def test_a_commit_is_taken_back_and_not_made_again(
         lambda: explained(stack, worker.dotted),
         lambda one: one["reason"] == "undone" and one.get("fragments") == 4,
     )
-    assert (shown["status"], "undone by a person" in shown["words"]) == ("parked", True)
+    assert (shown["status"], "reverted by a person" in shown["words"]) == ("parked", True)
     worker.look(5.0)
     assert len(worker.orders) == 1
     assert table.refresh().scan().to_arrow().num_rows == 8
