@@ -42,12 +42,13 @@ dist: setup ## One wheel of all members, with the `firnline` command: DIST=folde
 	$(BIN)/python -m uv build --quiet --wheel --no-build-isolation --python $(BIN)/python --out-dir $(DIST)
 	@rm -rf build firnline.egg-info
 
-# Tests that share a server are one group (tests/kit/groups.py) and run on one of the workers.
-WORKERS ?= 2
+# DISTRIBUTE=loadgroup WORKERS=2: tests that share a server run on one worker (tests/kit/groups.py).
+WORKERS ?= 4
+DISTRIBUTE ?= loadfile
 .PHONY: test
 test: setup ## Lint, types and every test: unit, contract, integration, e2e
 	$(MAKE) --jobs 2 --output-sync lint types
-	$(BIN)/pytest --numprocesses $(WORKERS) --dist loadgroup --no-loadscope-reorder --durations 40
+	$(BIN)/pytest --numprocesses $(WORKERS) --dist $(DISTRIBUTE) --no-loadscope-reorder --durations 40
 
 .PHONY: test-long
 test-long: setup ## What `make test` runs a part of: every row of the coverage matrix, more seeds, every signal

@@ -50,7 +50,9 @@ def rank_of(group: str) -> int:
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("dist", "no") != "loadgroup":
+        return
     groups: dict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
         groups[group_of(item)].append(item)
