@@ -52,7 +52,7 @@ Properties = Mapping[str, str]
 @dataclass(frozen=True)
 class ConfigFile:
     """Content of the file. It contains secrets, so it has no text of its own. Kafka's values are as
-    they stand (`kafka_connection` resolves them)."""
+    they stand (`connection` resolves them)."""
 
     path: str
     catalogs: Mapping[str, Properties] = field(default_factory=dict, repr=False)

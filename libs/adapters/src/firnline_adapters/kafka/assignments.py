@@ -50,7 +50,7 @@ class KafkaAssignments:
 
 
 class FollowedAssignments:
-    """`TablePartitions`, read by a thread of its own: a writer does not wait for the topic, nor for
+    """`Places`, read by a thread of its own: a writer does not wait for the topic, nor for
     a broker that is away. A table that is not known yet is in its hash bucket."""
 
     def __init__(

@@ -121,7 +121,7 @@ class Masks:
         return self._mask_keys(self._keys, keep, group)
 
     def key_bytes(self, group: int) -> int:
-        """Return the stored bytes of the key columns that `mask_group` reads for a group."""
+        """Return the stored bytes of the key columns that `of` reads for a group."""
         wanted = set(self._keys.columns) if self._keys else set()
         stored = self._parquet.metadata.row_group(group)
         columns = (stored.column(number) for number in range(stored.num_columns))

@@ -96,7 +96,7 @@ class PositionDeleteReader:
             yield from _per_path(parquet, path)
 
     def of_vector(self, vector: Vector) -> Positions:
-        """Read a deletion vector (`vectors.read_positions`)."""
+        """Read a deletion vector (`vectors.read`)."""
         return read(vector, self.open_file)
 
 

@@ -46,7 +46,7 @@ class CurveWriter:
         self._runs = Runs(self.writer.schema, self.folder, "unsorted")
 
     def expect(self, rows: float) -> None:
-        """Pass the number of rows on (`RollingWriter.expect_rows`)."""
+        """Pass the number of rows on (`RollingWriter.expect`)."""
         self.writer.expect(rows)
 
     def write(self, batch: pa.RecordBatch) -> None:

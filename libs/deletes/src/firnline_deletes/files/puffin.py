@@ -68,7 +68,7 @@ def _described(blob: Blob, offset: int) -> dict[str, Any]:
 
 
 def read(data: bytes, place: str) -> Iterator[Blob]:
-    """Read the blobs of a whole file of path `place`, as `write_puffin` leaves them. ValueError if
+    """Read the blobs of a whole file of path `place`, as `write` leaves them. ValueError if
     it is none."""
     if len(data) < len(MAGIC) + _TAIL.size or not data.startswith(MAGIC):
         raise ValueError(f"{place}: {len(data)} bytes, no magic in front")

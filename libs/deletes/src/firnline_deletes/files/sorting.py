@@ -87,7 +87,7 @@ class SortingWriter:
         self.runs = Runs(self.writer.schema, self.folder, "run")
 
     def expect(self, rows: float) -> None:
-        """Pass the number of rows on (`RollingWriter.expect_rows`)."""
+        """Pass the number of rows on (`RollingWriter.expect`)."""
         self.writer.expect(rows)
 
     def write(self, batch: pa.RecordBatch) -> None:

@@ -146,7 +146,7 @@ def plan(
     conversions: Mapping[str, Conversion] = NO_CONVERSIONS,
     answered: Mapping[str, int] = NO_MARKS,
 ) -> CommitPlan:
-    """Plan snapshots of `results`, each of which `judge_result` has passed on `head`, no two
+    """Plan snapshots of `results`, each of which `judge` has passed on `head`, no two
     sharing an input. `repairs` and `conversions`: by task id, of the former no two of one scope.
     Conversions come last, for what they free equality deletes of may need to be rewritten first.
     `answered`: by normal path of files that earlier slices have converted (`marks.answered`).

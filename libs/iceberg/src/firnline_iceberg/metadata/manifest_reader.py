@@ -146,7 +146,7 @@ def read_manifest(
 
 def _without_odd(entry: dict[str, Any], manifest: ManifestFile, detail: Detail) -> dict[str, Any]:
     """Replace the numbers of an entry that no file has. One below zero was decoded, and is nonsense
-    (see `read_records`): then so may be all else. Raises MetadataUnreadable."""
+    (see `records`): then so may be all else. Raises MetadataUnreadable."""
     rows, size = entry["records"], entry["bytes"]
     if min(rows, size) < 0 or detail is not Detail.COUNTS:
         text = f"{entry['path']}: record_count {rows}, file_size_in_bytes {size}"

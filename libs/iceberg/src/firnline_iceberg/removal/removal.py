@@ -174,7 +174,7 @@ class Removal:
     @classmethod
     def of(cls, table: LoadedTable, lists: Iterable[StoredList]) -> Removal:
         """Build it by a read of everything that the table retains; it has to be younger than all
-        lists. Raises as `reachability.find_reachable`."""
+        lists. Raises as `reachability.reached`."""
         names = (file_name(path) for one in lists for path in one.listed.outputs if one.names(path))
         return cls(table, reached(table, frozenset(names)))
 

@@ -114,7 +114,7 @@ def address(path: str) -> Address | None:
 
 def is_clear(path: str) -> bool:
     """Return True if a path is read in one way; called for all files of a table: 0.5 us, and
-    `parse_address` takes 8."""
+    `address` takes 8."""
     return not _DOUBTFUL.search(path) or address(path) is not None
 
 

@@ -196,7 +196,7 @@ class Bucket:
         _told(self._client.s3.abort_multipart_upload, asked)
 
     def about(self, key: str) -> StoredObject | None:
-        """Return an object's facts; None: it is not there. Raises as `unfinished_uploads`, after
+        """Return an object's facts; None: it is not there. Raises as `unfinished`, after
         `ATTEMPTS` tries, as all below."""
         try:
             found = _told(self._client.patient.head_object, {"Bucket": self.name, "Key": key})

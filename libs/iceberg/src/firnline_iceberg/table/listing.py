@@ -36,7 +36,7 @@ class Storage:
         self._ordered = True
 
     def files(self, below: str = "") -> Iterator[StoredFile]:
-        """Yield the files of `list_pages`, one by one."""
+        """Yield the files of `pages`, one by one."""
         for some in self.pages(below):
             yield from some
 
@@ -168,7 +168,7 @@ class Storage:
         return file_system(self.io, self.location)[1]
 
     def path(self, place: str) -> str:
-        """Return the path for `arrow_files`."""
+        """Return the path for `arrow`."""
         return f"{self._root}/{place}" if place else self._root
 
 

@@ -101,7 +101,7 @@ class RetainedNames:
         return self.known([name])[0]
 
     def known(self, names: Sequence[str]) -> list[bool]:
-        """Look up many with `has_name`: 0.4 us each, and by itself 4 us."""
+        """Look up many with `has`: 0.4 us each, and by itself 4 us."""
         found = self._known_as([hash(one) for one in names])
         for at, name in enumerate(names):
             if not found[at] and not _PLAIN(name):

@@ -226,7 +226,7 @@ class Neighbours:
         return sorted(found, key=lambda one: (one.reason, one.name))
 
     def others(self, table: LoadedTable) -> Iterator[Facts]:
-        """Yield all tables but this one. Raises as `neighbours_of`."""
+        """Yield all tables but this one. Raises as `of`."""
         catalogs = self._catalogs.catalogs(table.identity)
         here = {one.address for one in catalogs if one.catalog_path == table.identity.catalog_path}
         for catalog in catalogs:

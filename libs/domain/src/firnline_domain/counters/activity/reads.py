@@ -134,7 +134,7 @@ class Reads(Value):
         return self._step(self.level, self.step, now_ms)
 
     def in_force(self, place: Place = NEWEST) -> float | None:
-        """Return what `scans_per_hour` was at the last report."""
+        """Return what `believed` was at the last report."""
         return None if self.step is None else self._rates(lambda _, step: _of(step)).of(place)
 
     def believed(self, now_ms: int, place: Place = NEWEST) -> float | None:

@@ -44,7 +44,7 @@ BUDGET_LOOK_MS = 15 * 60_000  # a planner that starts has to find again who wait
 
 def decide(table: Table, partition: Partition, limits: Thresholds, now_ms: int) -> Decision:
     """Make the decision for one partition. Made with every change; few get their numbers
-    (`with_numbers`)."""
+    (`explain`)."""
     promised_ms = due_ms(table, partition, limits)
     is_due = promised_ms is not None and promised_ms <= now_ms
     barred = _barred(table, partition, limits, now_ms)
