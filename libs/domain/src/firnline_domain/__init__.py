@@ -1,5 +1,5 @@
 """Pure types and decisions; standard library only.
 
-The flow, a module each: `events` (facts) -> `counters` -> `policy` -> `commands` (orders) ->
+The flow, a module each: `events` (facts) -> `counters` -> `policy` -> `records.orders` (tasks) ->
 `results` -> `conflicts`. `ports` are what adapters implement.
 """

@@ -1,5 +1,6 @@
 """Iceberg metadata read in Python, commits through the Java API.
 
-`tables` (what the catalog says) -> `manifests` (what a snapshot's files say) -> `files` (as
-values) -> `planning` (what is live, which deletes apply to it).
+`table.catalog_client` (what the catalog says) -> `metadata.manifest_reader` (what a snapshot's
+files say) -> `metadata.entries` (as values) -> `scan.planning` (what is live, which deletes apply
+to it).
 """

@@ -135,7 +135,7 @@ def build_parts(
 ) -> list[Path]:
     """Write the set of these delete files to `folder`, as so many parts; their paths.
 
-    The delete files are read once. Raises as `building.build`.
+    The delete files are read once. Raises as `build`.
     """
     paths = [folder / f"{number}.arrow" for number in range(parts)]
     if parts == 1:

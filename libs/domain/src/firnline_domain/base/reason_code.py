@@ -8,7 +8,7 @@ from typing import Self
 
 class ReasonCode(StrEnum):
     """A member is `code, meaning, words`. Codes are stable: people and dashboards match on them.
-    The meaning is that of docs/reference/reasons.md, in Markdown. The words are those of `explain`
+    The meaning is that of docs/reference/codes.md, in Markdown. The words are those of `explain`
     and events; a name in braces is a number of the decision.
     """
 

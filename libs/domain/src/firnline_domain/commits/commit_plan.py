@@ -149,7 +149,8 @@ def plan(
     """Plan snapshots of `results`, each of which `judge` has passed on `head`, no two
     sharing an input. `repairs` and `conversions`: by task id, of the former no two of one scope.
     Conversions come last, for what they free equality deletes of may need to be rewritten first.
-    `answered`: by normal path of files that earlier slices have converted (`marks.answered`).
+    `answered`: by normal path of files that earlier slices have converted
+    (`conversion_progress.answered`).
 
     Only the first snapshot, with the lowest sequence number, is exposed: its outputs protect the
     later ones. So where no form is safe, its results are refused and the rest is tried again."""

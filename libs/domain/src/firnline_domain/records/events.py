@@ -189,7 +189,7 @@ class Classification(StrEnum):
 
 
 class GroupProof(Value):
-    """Proof of one group of a rewrite, as it was verified before the commit (`proofs`)."""
+    """Proof of one group of a rewrite, as it was verified before the commit (`row_count_proof`)."""
 
     rows_in: Amount
     rows_masked: Amount
@@ -308,7 +308,7 @@ class TableAssigned(Value):
 
 
 class BucketLoaded(Value):
-    """Load of a bucket on its planner (`policy.placement`)."""
+    """Load of a bucket on its planner (`policy.fleet.placement`)."""
 
     bucket: Signed
     tables: Amount

@@ -40,7 +40,7 @@ class TableOrder(Value):
 
     task_id: str
     table: TableName
-    action: str  # one of `policy.table_actions`
+    action: str  # one of `policy.table_action.registry`
     reason: str
     trigger_snapshot_id: Identifier
     attempt: Amount
@@ -131,7 +131,7 @@ class UnparkTable(Value):
 
 
 class RunAction(Value):
-    """Do one action on a table now: `action` is one of `policy.requested.ACTIONS`.
+    """Do one action on a table now: `action` is one of `policy.operator_requests.ACTIONS`.
 
     Of a rewrite the partitions that the policy would rewrite, if neither `partition` (its canonical
     text, in whatever spec) nor `every_partition` says otherwise. Repeated, it is done again.
@@ -181,7 +181,7 @@ class ResumeMaintenance(Value):
 
 class SizeWorkers(Value):
     """Give a lane's workers so many steps of memory beyond what they were set up with; this is one
-    bucket's wish, and the most of all holds (`memory_tuning`). `heap` is the JVM's, `overhead` all
+    bucket's wish, and the most of all holds (`worker_memory`). `heap` is the JVM's, `overhead` all
     other. A step is 2 GB or a fifth, whichever is more.
     """
 

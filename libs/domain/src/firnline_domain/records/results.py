@@ -77,7 +77,7 @@ class KeyChecksums(Value):
 
 class RewriteGroup(Value):
     """Inputs replaced by outputs; rows_in - rows_masked = rows_out, in number and by the checksums
-    of their keys, or it is not committed (`proofs`).
+    of their keys, or it is not committed (`row_count_proof`).
 
     `converts`: the inputs stay. Their masked rows, those that equality deletes have named, become
     position deletes or deletion vectors, which the committer writes from the row map.
@@ -172,7 +172,7 @@ class TaskFailed(Value):
     message: str
     retryable: bool
     failed_at_ms: Moment
-    memory: str | None = None  # of `out_of_memory`: which one, a `memory_tuning.Memory`
+    memory: str | None = None  # of `out_of_memory`: which one, a `worker_memory.Memory`
 
 
 class TaskRunning(Value):

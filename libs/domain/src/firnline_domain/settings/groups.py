@@ -40,7 +40,7 @@ class Budget(Value):
 
 
 class Group(Value):
-    """One group, and the GB-hours that its rewrites may take in an hour (`costs`); None = any."""
+    """One group, and the GB-hours its rewrites may take in an hour (`cost_model`); None = any."""
 
     name: str
     quota_gb_hours: float | None = None

@@ -68,7 +68,7 @@ class Thresholds(Value, cache_hash=True):  # ninety fields, and `_resolved` asks
     max_commits: int = 120  # firnline.commit.max-per-hour: snapshots of ours; 0 = any number
     yield_ms: int = HOUR_MS  # firnline.yield-ms: after the commit of another maintainer
     target_bytes: int = DEFAULT_TARGET_BYTES  # write.target-file-size-bytes
-    max_size_error: float = 0.2  # firnline.rewrite.max-size-error: see `sizes`; 0 = any
+    max_size_error: float = 0.2  # firnline.rewrite.max-size-error: see `file_sizes`; 0 = any
     cheap_bytes: int = 16 << 20  # firnline.rewrite.cheap-bytes: up to that nothing is weighed
     convert: Conversions = Conversions.AUTO  # firnline.rewrite.convert
     heavy_bytes: int = 4 << 30  # firnline.rewrite.heavy-bytes: delete sets above go to `lanes`

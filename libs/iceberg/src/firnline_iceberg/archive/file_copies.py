@@ -1,7 +1,7 @@
 """Copies of data files in an archive: their keys and names, what Java is told of them, their bytes.
 
 A copy is the same bytes under another name: field ids are those of the table, which its archive
-has, too (`archive_tables`).
+has, too (`archive_table`).
 """
 
 from __future__ import annotations

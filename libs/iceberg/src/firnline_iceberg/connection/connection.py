@@ -24,7 +24,7 @@ SPARK_CATALOG: Final = "org.apache.iceberg.spark.SparkCatalog"
 UNREPORTED: Final = "rest-metrics-reporting-enabled"  # Iceberg's clients say `true` unless told
 WHOLE: Final = ("snapshot-loading-mode", "all")
 """A catalog's defaults may say `refs`. Where its overrides do, Java loads the rest of the snapshots
-when it needs them, which PyIceberg does not (`tables`)."""
+when it needs them, which PyIceberg does not (`table.catalog_client`)."""
 _ANONYMOUS = "software.amazon.awssdk.auth.credentials.AnonymousCredentialsProvider"
 _JAVA_NAMES = {
     "adls.account-name": "adls.auth.shared-key.account.name",
@@ -37,7 +37,7 @@ _PYTHON_ALONE = ("ssl.", "py-io-impl", "hdfs.", "s3.resolve-region", "s3.request
 
 @dataclass(frozen=True)
 class CatalogConnection:
-    """One catalog: its name in Firnline, and properties in Iceberg's words (`connection_words`).
+    """One catalog: its name in Firnline, and properties in Iceberg's words (`properties`).
     Secrets are not shown. Raises Misconfigured."""
 
     name: str
@@ -151,7 +151,7 @@ class CatalogConnection:
 
     def java(self) -> dict[str, str]:
         """Properties of Iceberg's Java `RESTCatalog`. Files of TLS are not among them: they are the
-        JVM's (`java_tls`)."""
+        JVM's (`java.tls`)."""
         given = self._common()
         found = {
             _JAVA_NAMES.get(name, name): one

@@ -3,7 +3,7 @@ dies has not cleaned up is cleaned up by the next expiry of the table.
 
 One file a table, beside its metadata files. Whoever can write there can put one of his own, so it
 is signed, and names snapshots' lists alone: what goes is decided from the table
-(`expired_files`)."""
+(`file_cleanup`)."""
 
 from __future__ import annotations
 

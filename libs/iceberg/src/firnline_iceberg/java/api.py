@@ -1,6 +1,6 @@
 """Iceberg's Java objects from Python: works on any py4j `jvm`, ours (`jvm`) or a Spark session's.
 
-No Java class name of Iceberg stands anywhere else but here, in `java_loops` and in `commits`.
+Java class names of Iceberg stand only here, in `loops` and in `commit.java_commits`.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Writers write them, and some are wrong: cut inside a character, of the type that the column had
 before, swapped. So this is the one place that decodes them, and what is wrong is not known. A bound
 that can be read may still be too narrow: what removes rows, or proves that there are none, asks the
-file itself (`column_spans`).
+file itself (`scan.parquet_footers`).
 """
 
 from __future__ import annotations

@@ -56,11 +56,11 @@ def find_orphans(
     forced: bool = False,
 ) -> Orphans:
     """Files stored before `older_than_ms`, by the storage's clock, that the table does not name,
-    and that are the table's own (`ownership`).
+    and that are the table's own (`file_ownership`).
 
     `inventory`: read in place of listing the location; what it calls an orphan is looked at, and
     of other tables it is not believed. `forced`: a person has looked at how many there are.
-    Firnline's own leftovers are no orphans: they stand on write-ahead lists (`sweeping`). Raises as
+    Firnline's own leftovers are no orphans: they stand on write-ahead lists (`sweep`). Raises as
     `Storage` and `Inventory`, and TaskRefused with an `OrphanRefusal` or a `SharingRefusal`.
     """
     refuse_marks(table, listed=not inventory)

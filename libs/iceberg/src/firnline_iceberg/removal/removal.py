@@ -321,9 +321,9 @@ MAX_SAID = 1_000  # paths of files that stay, with the reason of each
 
 @dataclass(frozen=True)
 class ExpiredRemoval:
-    """Removal of files that only expired snapshots named (`expired_files`). `outside`: why one
-    outside the table's own locations stays, "" = it may go; None: all of them stay. `left`: path ->
-    why the file stays, up to `MAX_SAID`."""
+    """Removal of files that only expired snapshots named (`expiry.file_cleanup`). `outside`: why
+    one outside the table's own locations stays, "" = it may go; None: all of them stay. `left`:
+    path -> why the file stays, up to `MAX_SAID`."""
 
     table: LoadedTable
     outside: Callable[[str], str] | None
@@ -373,8 +373,8 @@ def remove_journal(table: LoadedTable, path: str) -> None:
 
 
 def remove_old_metadata(table: LoadedTable, path: str) -> bool:
-    """A metadata file that the table's log does not name any more (`old_metadata`). True if it was
-    there. Raises NotRemovable, OSError."""
+    """Remove a metadata file that the table's log does not name any more (`expiry.metadata_files`).
+    True if it was there. Raises NotRemovable, OSError."""
     log = (table.metadata_location, *(one.metadata_file for one in table.metadata.metadata_log))
     named = file_name(path) in map(file_name, log)
     if named or not Locations.of(table).beside_metadata(path) or ".metadata.json" not in path:

@@ -35,7 +35,7 @@ MAX_READ_BYTES = 64_000_000  # of lists, in one sweep
 
 
 class Loads(Catalogs, Protocol):
-    """`tables.Tables`."""
+    """`catalog_client.Tables`."""
 
     def load(self, table: TableName) -> LoadedTable:
         """Raises TableGone, RetryLater, TaskRefused."""

@@ -2,7 +2,7 @@
 
 iceberg-rules 2.3 (`DeleteFileIndex.canContainEqDeletesForFile`). Bounds may be cut, so what is
 missing, cannot be read or contradicts itself means "may match". Bounds may also be too narrow:
-these answers only choose what is looked at in the files (`dangling`), and remove nothing.
+these answers only choose what is looked at in the files (`dangling_deletes`), and remove nothing.
 """
 
 from __future__ import annotations

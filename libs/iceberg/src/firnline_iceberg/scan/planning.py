@@ -27,7 +27,7 @@ Deletes = tuple[DeleteFileEntry, ...]
 class DeleteIndex:
     """Index of the delete files that apply to a data file (iceberg-rules 4.1, `DeleteFileIndex`).
 
-    Bounds are not looked at: what applies here may still match no row (see `pruning`)."""
+    Bounds are not looked at: what applies here may still match no row (see `delete_pruning`)."""
 
     def __init__(self, deletes: Iterable[DeleteFileEntry]) -> None:
         self._global: list[DeleteFileEntry] = []

@@ -21,7 +21,7 @@ from pyiceberg.io.pyarrow import PyArrowFileIO
 from firnline_iceberg.storage.paths import resolve_folder
 from firnline_iceberg.storage.s3_listing import NotAPage, Page, read_pages
 
-SCHEME = "s3"  # as `locations` spells `s3a` and `s3n`
+SCHEME = "s3"  # as `paths` spells `s3a` and `s3n`
 # Who asks, and by what way, is told to Arrow alone: a role is assumed for 15 minutes at a time.
 _OF_ARROW = ("s3.role-arn", "client.role-arn", "s3.proxy-uri", "s3.anonymous")
 _NAMES = {  # as PyIceberg reads them, the first that is given
@@ -37,7 +37,7 @@ _making = threading.Lock()
 _clients: LRUCache[tuple[tuple[str, str], ...], _Client] = LRUCache(_KEPT)
 
 
-ATTEMPTS = 10  # of calls that nobody else makes again; as `lake_files.PatientRetries`
+ATTEMPTS = 10  # of calls that nobody else makes again; as `arrow_file_io.PatientRetries`
 DELETED = 1_000  # objects by one request
 MAX_KEPT = (
     100  # objects that a store may refuse to remove, each for its reason; then it is asked no more

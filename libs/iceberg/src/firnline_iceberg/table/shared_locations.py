@@ -49,7 +49,7 @@ _ONE_NAMESPACE = frozenset(
 
 
 class Catalog(Protocol):
-    """`tables.Tables` of one catalog and prefix."""
+    """`catalog_client.Tables` of one catalog and prefix."""
 
     @property
     def catalog_path(self) -> str:
@@ -72,7 +72,7 @@ class Catalog(Protocol):
 
 
 class Catalogs(Protocol):
-    """`tables.Tables`, `catalogs.CatalogTables`."""
+    """`catalog_client.Tables`, `catalogs.CatalogTables`."""
 
     def catalogs(self, table: TableName) -> Sequence[Catalog]:
         """All that are known, the table's own among them. Raises RetryLater, TaskRefused."""
@@ -337,7 +337,7 @@ REMEDIES: Final[Mapping[SharingRefusal, str]] = {
 
 
 class Allowance(Protocol):
-    """`tables.Tables` of the table's catalog."""
+    """`catalog_client.Tables` of the table's catalog."""
 
     @property
     def external_files(self) -> str:

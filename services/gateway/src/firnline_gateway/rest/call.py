@@ -16,8 +16,8 @@ class Call(Value):
     `body` is decoded (no content encoding); None = not kept: what the call did is to be read from
     the tables. `known_uuid` is the table's uuid as it was read before a drop, which names none.
     `catalog` is the one behind us that it went to, and `path` a path there. `separator` is the
-    catalog's at that moment, still escaped. `accepted`: the catalog has said
-    so; else nobody knows.
+    catalog's at that moment, still escaped. `accepted`: the catalog has said so;
+    otherwise it is unknown.
     """
 
     call_id: str

@@ -1,5 +1,5 @@
 """Chooses the files of a partition to lay along a curve together, by how deep their boxes lie over
-each other: what `clustering` is for one column, for several.
+each other: what `overlap` is for one column, for several.
 
 A file's bounds in all columns are a box, and the depth at a point is how many boxes hold it. Files
 that were cut from one curve lie over each other a little: half of the rows in one more file, up to
@@ -70,7 +70,7 @@ class _Boxes:
         return np.array(found, dtype=np.int64)
 
     def run_sizes(self) -> Reals:
-        """Return run sizes as `clustering` does: a file's bytes by the share of all bytes that lie
+        """Return run sizes as `overlap` does: a file's bytes by the share of all bytes that lie
         in its box."""
         others = np.arange(0, len(self.bytes), len(self.bytes) // MOST_OTHERS + 1)
         held = np.array(

@@ -1,9 +1,9 @@
 """Expires snapshots: Iceberg's Java API takes them out of the metadata, and what no retained
-snapshot reaches is removed (`expired_files`), without Spark.
+snapshot reaches is removed (`expiry.file_cleanup`), without Spark.
 
 An order is only an order: what table and namespace say is read again, and every file that the table
 retains is looked at before the first one goes. What was read once is not read again
-(`external_files`, `remembered_lists`, `remembered_names`).
+(`external_files`, `expiry.manifest_cache`).
 """
 
 from __future__ import annotations

@@ -45,7 +45,9 @@ class PartitionWork(Value):
     own_failures: int = 0  # of the failures, those that are not environmental
     earlier_attempts: int = 0  # attempts before `failures` were forgotten
     last_attempt: int = 0  # of the last task that succeeded
-    touched_ms: int = 0  # when a writer last changed rows of files that it had read (`heat`)
+    touched_ms: int = (
+        0  # when a writer last changed rows of files that it had read (`hot_partitions`)
+    )
     hot_since_ms: int | None = None  # since when its debt has waited for it to cool
     out_of_memory: int = 0  # times, since it was last on the ordinary lane
     success_streak: int = 0  # rewrites in a row since the last time
@@ -56,7 +58,7 @@ class PartitionWork(Value):
     chosen_ms: int = 0  # when files were last chosen by their dead rows
     dead_rows: tuple[DeadRows, ...] = ()  # as the last rewrite left them; () = not known
     positions_seen: int = 0  # dead rows by the counters, when that became known
-    head_start: float = 0.0  # by which its waits are shorter, as a share of them (`spread`)
+    head_start: float = 0.0  # by which its waits are shorter, as a share of them (`size_spread`)
     unfinished: Slice | None = None  # the last one of a pass that has to go on
     full_ms: int | None = None  # that its interval of full rewrites counts from (`full_rewrites`)
     full_seen_ms: int = 0  # the last change that a full rewrite has left nothing to do about
@@ -142,7 +144,7 @@ class ActionWork(Value):
     refused: str = ""  # reason code of the last refusal or failure
     reason: str = ""  # why it was, or was not, ordered
     due_ms: int | None = None  # when time may change that
-    announced_ms: int | None = None  # since when people know what will go (`partition_expiry`)
+    announced_ms: int | None = None  # since when people know what will go (`aged_partitions`)
     announced_h: float = 0.0  # by which age
     done_ms: int | None = None  # when it was done, of what is done once, or once in a period
     wanted_ms: int | None = None  # since when it waits for the budget

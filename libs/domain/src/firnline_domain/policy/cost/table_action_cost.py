@@ -2,7 +2,7 @@
 
 CPU of the worker as in `bench/results/actions.json` (one JVM, local files), times what this action
 has taken here against it (`pace_of`); before it has, times what rewrites have. Readers pay for a
-file of metadata what they pay for any other (`burden`)."""
+file of metadata what they pay for any other (`read_cost`)."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def lane_of(partition: Partition, limits: Thresholds) -> Lane:
 
 
 def lane_of_order(numbers: Mapping[str, float]) -> Lane:
-    """The lane that an order went to, by its own numbers (`evidence.weights`)."""
+    """The lane that an order went to, by its own numbers (`decision_numbers.weights`)."""
     names = ("out_of_memory", "delete_set_bytes", "heavy_bytes")
     return _lane(*(numbers.get(name, 0) for name in names))
 

@@ -22,7 +22,7 @@ SILENCE_MS = 5 * HEARTBEAT_MS
 # refuse it from then on. The committer, too, has a word on every result by then.
 QUEUE_MS = 12 * HOUR_MS
 TIMES_EXPECTED = 4  # several tasks share a worker's cores, and prices are estimates
-MAX_RUN_MS = 12 * HOUR_MS  # a result that took longer is too old to be committed (`lifetimes`)
+MAX_RUN_MS = 12 * HOUR_MS  # a result that took longer is too old to commit (`output_lifetimes`)
 
 
 def waits_for_worker(task: RunningTask) -> bool:

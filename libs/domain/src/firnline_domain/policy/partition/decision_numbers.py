@@ -23,7 +23,7 @@ def counts(
         V2_DELETE_FILES: v2_files(table, partition, limits),
         "fragments": debt.fragments,
         "new_fragments": grown.fragments,
-        "min_fragments": max(limits.min_fragments, 2),  # as `demand` takes them
+        "min_fragments": max(limits.min_fragments, 2),  # as `due_trigger` takes them
         "equality_deletes": debt.equality_deletes,
         "new_equality_deletes": grown.equality_deletes,
         "min_equality_deletes": max(limits.min_equality_deletes, 1),

@@ -106,7 +106,7 @@ class PartitionExpiry(OldPartitions):
 
 
 class PartitionArchiving(OldPartitions):
-    """Their bytes are copied; the rest is metadata of two tables (`commits.archives`)."""
+    """Their bytes are copied; the rest is metadata of two tables (`commits.archive_rounds`)."""
 
     name = "archive_partitions"
     age_name = "archive_h"

@@ -17,7 +17,7 @@ from firnline_domain.policy.triggers.full_rewrites import is_worth_a_full_rewrit
 from firnline_domain.records.parts.tallies import FileTally
 from firnline_domain.settings.thresholds import Thresholds
 
-FREEZE = "freeze"  # what a person asks for: see `policy.requested`
+FREEZE = "freeze"  # what a person asks for: see `policy.operator_requests`
 FEWER = 8  # files that one less of them has to be worth a rewrite of
 
 

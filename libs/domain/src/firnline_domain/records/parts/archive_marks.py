@@ -1,4 +1,4 @@
-"""Properties by which a table and its archive say how far their rounds are (`commits.archives`)."""
+"""Properties of a table and its archive: how far their rounds are (`commits.archive_rounds`)."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ class Slice(Value):
     `sequence_number`: of the snapshot that the pass's first slice started from. Files from it on
     are not the pass's: so it comes to an end, however many commits come meanwhile. `left_bytes` are
     to be read, of `left_files` data files. `marks`: which files are converted already
-    (`commits.marks`), None = none."""
+    (`commits.conversion_progress`), None = none."""
 
     action: str
     reason: str

@@ -1,6 +1,6 @@
 """The driver of Faust: one agent, one event at a time, acknowledged by hand, at least once.
 
-The only module that knows Faust, but for its credentials (`faust_security`). Its table takes
+The only module that knows Faust, but for its credentials (`security`). Its table takes
 writes only while an event is handled, so time comes as records here, on the topic `ticks`
 (timer-write hazard, H16).
 """

@@ -70,7 +70,7 @@ class DamagedStore(UnusableState):
 
 
 class LocalStore:
-    """The pairs of one bucket on disk. See `pairs.Store`; written by `keep` only.
+    """The pairs of one bucket on disk. A `stores.BatchReadableStore`, written by `keep` only.
 
     Whatever reads or writes it raises DamagedStore where RocksDB says so.
     """
