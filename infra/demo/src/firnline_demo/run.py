@@ -162,6 +162,8 @@ def play(demo: Demo, seconds: float, kills: Sequence[str]) -> list[TableReport]:
             demo.say(f"[red]kill -9[/red] {part} (pid {demo.stack.kill(part)})")
             watch(demo, share)
         stop(demo)
+        for part in kills:  # the time to settle counts from the last part's start
+            demo.stack.wait_ready(part)
         settle(demo, feed)
     return [judged(demo, writer, before[writer.model.name], feed) for writer in demo.writers]
 
