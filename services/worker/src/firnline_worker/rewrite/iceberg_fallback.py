@@ -79,7 +79,7 @@ class Handover:
         as another maintainer's, to whom the table is left for an hour (decision 0029), and stop an
         undo. If it fails they stay until the next time."""
         action = self._actions.removeDanglingDeleteFiles(self.java.load(order.table).java)
-        with suppress(Py4JJavaError):
+        with suppress(Py4JJavaError, CapturedException):
             self._configured(action, order, reason).execute()
 
     @property
@@ -111,7 +111,8 @@ def as_java_error(error: Exception) -> Exception:
 def refusal_after(reason: str, why: str, error: Exception) -> Exception:
     """Return the outcome of a hand-over that failed. First comes the reason of the hand-over;
     Java's own message follows, in one line."""
-    failure = java_errors.failure_of(error)
+    error = as_java_error(error)
+    failure = java_errors.failure_of(error) if hasattr(error, "java_exception") else None
     if not isinstance(failure, TaskRefused):
         return failure or error
     text = f"{why.rstrip('.')}; so Iceberg's own action was asked, which failed: {failure}"

@@ -58,7 +58,7 @@ from firnline_worker.plan.sort_plan import sort_plan, sort_wish
 from firnline_worker.rewrite import outputs
 from firnline_worker.rewrite import result as report
 from firnline_worker.rewrite.eligibility import HANDED_OVER, reasons
-from firnline_worker.rewrite.iceberg_fallback import Handover, as_java_error, refusal_after
+from firnline_worker.rewrite.iceberg_fallback import Handover, refusal_after
 from firnline_worker.rewrite.outputs import TaskFiles
 from firnline_worker.rewrite.preconditions import refuse_stale, yield_to_writers
 from firnline_worker.rewrite.result import Clock, TaskContext
@@ -158,7 +158,7 @@ class Rewriter:
         try:
             snapshot_id = self.handover.rewrite_data_files(order, table, reason)
         except (Py4JJavaError, CapturedException) as error:
-            raise refusal_after(reason, why, as_java_error(error)) from error
+            raise refusal_after(reason, why, error) from error
         return report.handed_over(task, reason, snapshot_id, self.now_ms())
 
     def _sorted(self, task: TaskContext, live: LiveFiles) -> RewriteFinished:
