@@ -319,14 +319,16 @@ def test_a_column_that_is_not_there_is_refused_and_a_preview_says_so(lab, comput
 
 
 def test_a_column_with_a_dot_in_its_name_is_left_out_of_all_and_refused_by_name(lab, computer):
-    lab.create("id BIGINT, `a.b` INT", **{"firnline.statistics": "all"})
-    lab.sql("INSERT INTO {t} SELECT id, 1 FROM range(3)")
+    columns = "id BIGINT, `a.b` INT, `c.d` STRUCT<e: INT>"
+    lab.create(columns, **{"firnline.statistics": "all"})
+    lab.sql("INSERT INTO {t} SELECT id, 1, NULL FROM range(3)")
     assert computer.compute(order(lab.name)).numbers["columns_described"] == 1
     assert distinct(lab) == {"id": 3}
-    lab.sql("ALTER TABLE {t} SET TBLPROPERTIES ('firnline.statistics' = 'a.b')")
-    with pytest.raises(TaskRefused, match="with a dot in the name") as why:
-        computer.compute(order(lab.name))
-    assert why.value.reason == "dotted_column"
+    for name in ("a.b", "c.d.e"):
+        lab.sql(f"ALTER TABLE {{t}} SET TBLPROPERTIES ('firnline.statistics' = '{name}')")
+        with pytest.raises(TaskRefused, match="with a dot in the name") as why:
+            computer.compute(order(lab.name))
+        assert why.value.reason == "dotted_column"
 
 
 def filled(lab: Lab, rows: int) -> None:

@@ -33,7 +33,8 @@ from firnline_iceberg.table.statistics import (
     stale_snapshots,
 )
 from py4j.protocol import Py4JJavaError
-from pyiceberg.types import PrimitiveType
+from pyiceberg.schema import Schema
+from pyiceberg.types import NestedField, PrimitiveType, StructType
 from pyspark.errors.exceptions.captured import CapturedException
 
 from firnline_worker.spark.java_api import JavaTables
@@ -98,7 +99,7 @@ def _columns(table: LoadedTable, text: str) -> dict[str, int]:
         return {
             one.name: one.field_id
             for one in schema.fields
-            if isinstance(one.field_type, PrimitiveType) and "." not in one.name
+            if isinstance(one.field_type, PrimitiveType) and _is_readable(schema, one.name)
         }
     found = {}
     for name in filter(None, (one.strip() for one in text.split(","))):
@@ -113,11 +114,22 @@ def _columns(table: LoadedTable, text: str) -> dict[str, int]:
         if not isinstance(field.field_type, PrimitiveType):
             text = f"firnline.statistics names {name!r}, of type {field.field_type}"
             raise TaskRefused("no_primitive_column", text)
-        if "." in field.name:
-            text = f"firnline.statistics names {name!r}, with a dot in the name {field.name!r}"
+        if not _is_readable(schema, name):
+            text = f"firnline.statistics names {name!r}, with a dot in the name of a field"
             raise TaskRefused("dotted_column", text)
         found[name] = field.field_id
     return found
+
+
+def _is_readable(schema: Schema, name: str) -> bool:
+    """Return True if each dot of a column's name is a step into a struct, as Spark reads it."""
+    fields: tuple[NestedField, ...] = schema.fields
+    for step in name.split("."):
+        field = next((one for one in fields if one.name == step), None)
+        if field is None:
+            return False
+        fields = field.field_type.fields if isinstance(field.field_type, StructType) else ()
+    return True
 
 
 def _is_fresh(table: LoadedTable, field_ids: frozenset[int], least: float) -> bool:
