@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
+from threading import Lock
 
 from cachetools import FIFOCache
 from firnline_adapters.observability.logs import Log
@@ -97,15 +98,19 @@ def _asked_ms(order: ExpireSnapshots, now_ms: int) -> int:
 
 @dataclass
 class Looked:
-    """Times of the last scan of tables' folders, the latest at the end."""
+    """Times of the last scan of tables' folders, the latest at the end. Thread-safe: all tasks of
+    a worker share it, and the cache alone is not."""
 
     at_ms: FIFOCache[str, int] = field(default_factory=lambda: FIFOCache(MOST_LOOKED))
+    _lock: Lock = field(default_factory=Lock)
 
     def is_due(self, key: str, now_ms: int) -> bool:
-        return not now_ms - DAY_MS < self.at_ms.get(key, 0) <= now_ms
+        with self._lock:
+            return not now_ms - DAY_MS < self.at_ms.get(key, 0) <= now_ms
 
     def note(self, key: str, now_ms: int) -> None:
-        self.at_ms[key] = now_ms
+        with self._lock:
+            self.at_ms[key] = now_ms
 
 
 @dataclass(frozen=True)
