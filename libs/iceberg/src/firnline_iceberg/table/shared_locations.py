@@ -282,7 +282,8 @@ def _load_facts(
 
 
 def _load(catalog: Catalog, name: tuple[str, ...]) -> Facts | None:
-    """Load one table. None: the catalog says that there is no such table (any more)."""
+    """Load one table. None: the catalog has no such table (any more). A table that cannot be
+    loaded, and that the operator declares to share no file, has no places."""
     dotted = ".".join(name)
     full = f"{catalog.catalog_path}:{dotted}"
     try:
@@ -293,7 +294,7 @@ def _load(catalog: Catalog, name: tuple[str, ...]) -> Facts | None:
         if isinstance(error.__cause__, requests.RequestException):
             raise  # the catalog is away, not this table
         if dotted in {declared.strip() for declared in catalog.unreadable_tables.split(",")}:
-            return None
+            return Facts(full, "", frozenset(), frozenset())  # loaded again with all others
         text = (
             f"{full} cannot be loaded, so it may have the same files: {error}. Give Firnline the "
             f"right to load it, repair it, drop it, or, if it shares no file with others, add "
