@@ -77,7 +77,8 @@ class Preview:
     handed_over: str | None = None
     refused: str | None = None
     columns: tuple[str, ...] = ()  # whose distinct values would be counted
-    reads_only: bool = False  # files are read, and none goes
+    verb: str = "remove"  # what is done to the files
+    noun: str = "file"  # what `files` counts
     unknown: bool = False  # of an action that only finds out when it is carried out
 
 
@@ -131,6 +132,7 @@ def _rewrite(tables: Tables, table: LoadedTable, order: RewriteFiles, now_ms: in
         equality_deletes=equality,
         position_deletes=len(chosen.deletes) - equality,
         handed_over=next(reasons(table, chosen), None) if chosen.taken else None,
+        verb="rewrite",
     )
 
 
@@ -157,9 +159,9 @@ def _dangling(table: LoadedTable) -> Preview:
 
 
 def _manifests(table: LoadedTable) -> Preview:
-    """Preview a rewrite of manifests; the counts are of manifests, not of data files."""
     small = [one for of_spec in small_manifests(table) for one in of_spec]
-    return Preview(files=len(small), bytes=sum(one.length for one in small))
+    taken = sum(one.length for one in small)
+    return Preview(files=len(small), bytes=taken, verb="rewrite", noun="manifest")
 
 
 def _partitions(tables: Tables, table: LoadedTable, order: TableOrder, now_ms: int) -> Preview:
@@ -224,7 +226,7 @@ def _statistics(tables: Tables, table: LoadedTable, order: TableOrder) -> Previe
     are not asked for."""
     wish = wish_of(table, order, limits_of(tables, table, order))
     if not wish.columns:
-        return Preview(reads_only=True)
+        return Preview(verb="read")
     live = live_files(table, table.head(MAIN).snapshot_id)
     equality = sum(one.kind is DeleteKind.EQUALITY for one in live.deletes)
     return Preview(
@@ -233,7 +235,7 @@ def _statistics(tables: Tables, table: LoadedTable, order: TableOrder) -> Previe
         equality_deletes=equality,
         position_deletes=len(live.deletes) - equality,
         columns=wish.columns,
-        reads_only=True,
+        verb="read",
     )
 
 

@@ -168,18 +168,16 @@ class TextReport:
         deletes = sum(one.equality_deletes + one.position_deletes for _, one in found)
         taken = sum(one.bytes for _, one in found)
         beside = f" and {counted(deletes, 'delete file')}" if deletes else ""
-        said = f"{counted(files, 'file')}{beside} ({size(taken)})"
+        shown = next((one for _, one in found if not one.refused), found[0][1])
+        said = f"{counted(files, shown.noun)}{beside} ({size(taken)})"
         if any(one.unknown for _, one in found):
             said = "an unknown number of files"
         if snapshots := sum(one.snapshots for _, one in found):
             said = f"{counted(snapshots, 'snapshot')} and {said}"
-        verb = "rewrite" if all(isinstance(order, RewriteFiles) for order, _ in found) else "remove"
-        if any(one.reads_only for _, one in found):
-            verb = "read"
         if price := price_of([order for order, one in found if not one.refused]):
             self.line(price)
         others = [one.says for _, one in found if one.says]
-        self.line("Dry run." if others else f"Dry run: would {verb} {said}.")
+        self.line("Dry run." if others else f"Dry run: would {shown.verb} {said}.")
         if partitions := sum(one.partitions for _, one in found):
             self.line(
                 f"Rows of {counted(partitions, 'partition')} would be removed from the table."
