@@ -42,13 +42,9 @@ _WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class CountedTable:
-    """A table that the planner counts. `parked` and `failing`: whether any partition is parked, or
-    waits after a failure."""
+    """A table that the planner counts."""
 
     table: TableName
-    bytes: int
-    parked: bool
-    failing: bool
     standing: Standing = Standing.MAINTAINED
 
     @property
@@ -58,15 +54,12 @@ class CountedTable:
 
 
 class CountedTables:
-    """The tables of the topic `table-states`: about half a kilobyte for each table."""
+    """The tables of the topic `table-states`."""
 
     def __init__(self, topics: Topics) -> None:
         self._topics = topics
         self._tables: dict[str, CountedTable] = {}  # by key
         self._names: dict[tuple[str, ...], str] = {}  # full name -> key
-
-    def __len__(self) -> int:
-        return len(self._tables)
 
     def catch_up(self) -> None:
         """Take in what was shown since. Raises RetryLater."""
@@ -98,16 +91,7 @@ def _of_main(key: str) -> bool:
 
 def known_table(state: Any) -> CountedTable:
     """Return the part of a table's state that matters for an adoption."""
-    statuses = state.statuses
-    holds = state.holds
-    deletes = holds.equality_deletes + holds.position_deletes + holds.deletion_vectors
-    return CountedTable(
-        table=state.table,
-        bytes=holds.data.bytes + deletes.bytes,
-        parked="parked" in statuses,
-        failing="backing_off" in statuses,
-        standing=standing_of(state),
-    )
+    return CountedTable(state.table, standing_of(state))
 
 
 def standing_of(state: Any) -> Standing:

@@ -20,7 +20,7 @@ from firnline_cli.adoption.catalog_tables import CatalogLake, Gone, Name, Unread
 from firnline_cli.adoption.counted_tables import CountedTables
 from firnline_cli.adoption.report import JsonReport, TextReport
 from firnline_cli.adoption.requests import Clock, Requests, Stopped
-from firnline_cli.adoption.run import Adoption
+from firnline_cli.adoption.run import UNREAD_IN_A_ROW, Adoption
 from firnline_cli.commands.existing_tables.plan import pairs
 from firnline_cli.shared.fleet import HOW_TO, Fleet, Where, fleet_options, levels
 from firnline_cli.shared.formats import plain, say
@@ -109,6 +109,8 @@ def command(
     """
     if all_wanted == bool(namespaces or tables):
         raise click.UsageError("name tables or namespaces, or say --all")
+    if from_amoro and json_wanted:
+        raise click.UsageError("--from-amoro prints SQL: leave out --json")
     below = [()] if all_wanted else [levels(one) for one in namespaces]
     defaults = thresholds(pairs(fleets))
     names = [name_of(one) for one in tables]
@@ -143,7 +145,7 @@ def command(
 def print_conversions(lake: CatalogLake, below: Iterable[Name], names: Iterable[Name]) -> bool:
     """Print an ALTER TABLE for each table with properties of Amoro's; False if a table could not
     be read. Raises ClickException."""
-    failed = False
+    failed, unread_in_a_row = False, 0
     try:
         every = [*chain.from_iterable(map(lake.names, below)), *names]
     except (RetryLater, TaskRefused) as error:
@@ -153,8 +155,12 @@ def print_conversions(lake: CatalogLake, below: Iterable[Name], names: Iterable[
             converted, ignored = convert_properties(lake.properties(name))
         except (Gone, Unreadable) as error:
             say(plain(f"cannot read {'.'.join(name)}: {error}"), fg="red", err=True)
-            failed = True
+            failed, unread_in_a_row = True, unread_in_a_row + 1
+            if unread_in_a_row >= UNREAD_IN_A_ROW:
+                text = f"{unread_in_a_row} tables in a row could not be read: check the catalog"
+                raise click.ClickException(text) from None
             continue
+        unread_in_a_row = 0
         if converted:
             click.echo(alter_table(name, converted))
         for one in ignored:
