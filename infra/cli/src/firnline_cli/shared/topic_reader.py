@@ -175,5 +175,5 @@ def places_of(consumer: Consumer, topic: str) -> list[TopicPartition]:
     """Return all partitions of a topic. Raises RetryLater if the broker has no such topic."""
     found = consumer.list_topics(topic, timeout=READ_S).topics[topic].partitions
     if not found:
-        raise RetryLater(f"the broker has no topic {topic}: it is made by `firnline up`")
+        raise RetryLater(f"the broker has no topic {topic}: create it with `firnline topics`")
     return [TopicPartition(topic, one) for one in sorted(found)]

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 from firnline_cli.__main__ import main
-from firnline_cli.commands.act.sweep_outputs import Duration
 from firnline_cli.commands.existing_tables.adopt import Rate
+from firnline_cli.shared.durations import Duration
 from firnline_domain.identity import TableName
 from firnline_iceberg.table.catalog_client import Tables
 from firnline_iceberg.table.loaded_table import TableGone

@@ -9,7 +9,7 @@ import click
 from firnline_adapters import clock
 from firnline_domain.records.orders import PauseMaintenance
 
-from firnline_cli.commands.act.sweep_outputs import Duration
+from firnline_cli.shared.durations import Duration
 from firnline_cli.shared.fleet import (
     ORDERS,
     Fleet,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -13,22 +12,9 @@ import click
 from firnline_adapters.clock import now_ms
 
 from firnline_cli.running.sweep_age import fleets_age_s
+from firnline_cli.shared.durations import Duration
 from firnline_cli.shared.fleet import Fleet, Where, fleet_options, named
 from firnline_cli.shared.formats import plain, say
-
-SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
-
-
-class Duration(click.ParamType):
-    """A duration `90s`, `30m`, `24h`, `7d`, converted to seconds."""
-
-    name = "duration"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> float:
-        found = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd])", str(value))
-        if not found:
-            self.fail(f"{value!r}: say 90s, 30m, 24h or 7d", param, ctx)
-        return float(found[1]) * SECONDS[found[2]]
 
 
 @click.command("sweep-outputs")
