@@ -33,9 +33,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "checked": properties.list_checked,
     "recommendations": recommendations.list_rules,
     "endpoints": http_api.list_endpoints,
-    "table-statuses": statuses.list_table_statuses,
-    "task-statuses": statuses.list_task_statuses,
-    "event-kinds": statuses.list_event_kinds,
+    **statuses.BLOCKS,
     **codes.BLOCKS,
 }
 

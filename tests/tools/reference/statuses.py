@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
+
 from firnline_cli.commands.look.events import KINDS
 from firnline_console.http.answers import TASK_STATUSES
 from firnline_console.views.statuses import STATUSES
@@ -48,17 +50,16 @@ EVENTS = {
     "dead_letter": "A record could not be processed.",
 }
 
-
-def list_table_statuses() -> str:
-    """Return the table of a table's statuses."""
-    return table("status | meaning", (f"`{status}` | {TABLES[status]}" for status in STATUSES))
-
-
-def list_task_statuses() -> str:
-    """Return the table of a task's statuses."""
-    return table("status | meaning", (f"`{status}` | {TASKS[status]}" for status in TASK_STATUSES))
+BLOCKS: dict[str, Callable[[], str]] = {
+    "table-statuses": lambda: list_meanings("status", STATUSES, TABLES),
+    "task-statuses": lambda: list_meanings("status", TASK_STATUSES, TASKS),
+    "event-kinds": lambda: list_meanings("kind", KINDS, EVENTS),
+}
 
 
-def list_event_kinds() -> str:
-    """Return the table of kinds of events."""
-    return table("kind | meaning", (f"`{kind}` | {EVENTS[kind]}" for kind in KINDS))
+def list_meanings(head: str, codes: Iterable[str], meanings: Mapping[str, str]) -> str:
+    """Return the table of codes with their meanings. Raises ValueError if they do not agree."""
+    codes = [*codes]
+    if unknown := {*codes} ^ meanings.keys():
+        raise ValueError(f"meanings and codes of the table of {head} differ: {sorted(unknown)}")
+    return table(f"{head} | meaning", (f"`{code}` | {meanings[code]}" for code in codes))
