@@ -20,7 +20,7 @@ from firnline_adapters.config.settings import setting
 @dataclass(frozen=True)
 class Settings(ServiceSettings):
     kafka: str = setting("FIRNLINE_KAFKA", "Kafka's address.")
-    standby: bool = setting("FIRNLINE_STANDBY", "", False)
+    example: bool = setting("FIRNLINE_EXAMPLE", "", False)
 with starting("test", Settings, waits_for_kafka=False) as (settings, log):
     log.info("ready")
 """
@@ -110,7 +110,7 @@ def test_lines_are_objects_where_that_is_asked_for() -> None:
     assert lines[0]["kafka"] == "127.0.0.1:1"
     values = [value for line in lines for value in line.values()]
     assert [one for one in values if one in ("", "None", "False", "[]", None)] == []
-    assert lines[0]["standby"] is False
+    assert lines[0]["example"] is False
 
 
 def test_a_level_that_there_is_not_is_refused() -> None:

@@ -51,8 +51,7 @@ class Namespaces:
         namespace = (table.catalog_path, table.namespace)
         kept, now_ms = self._kept.get(namespace), self._now_ms()
         if kept is None or not kept.until_ms - FRESH_MS <= now_ms < kept.until_ms:
-            kept = self._read(table, namespace, kept, now_ms)
-        self._kept[namespace] = kept
+            kept = self._kept[namespace] = self._read(table, namespace, kept, now_ms)
         return kept.properties
 
     def _read(self, table: TableName, namespace: Place, kept: _Kept | None, now_ms: int) -> _Kept:

@@ -67,7 +67,7 @@ def test_snapshots_are_not_expired(world: World) -> None:
     assert ExpireSnapshots in {type(one) for one in sent}
 
 
-def test_a_table_of_the_canary_is_served(world: World) -> None:
+def test_a_table_out_of_shadow_mode_is_served(world: World) -> None:
     assert len(orders(world.append(8, CANARY))) == 1
 
 

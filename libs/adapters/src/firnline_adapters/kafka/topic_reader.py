@@ -65,7 +65,8 @@ class FullTopicReader:
         topics = self._consumer.list_topics(self._topic, timeout=QUIET_S).topics
         found = topics[self._topic].partitions
         if not found:
-            raise RetryLater(f"the broker has no topic {self._topic}: it is made by `firnline up`")
+            text = f"the broker has no topic {self._topic}: create it with `firnline topics`"
+            raise RetryLater(text)
         self._consumer.assign([TopicPartition(self._topic, one, OFFSET_BEGINNING) for one in found])
         return set(found)
 

@@ -7,7 +7,6 @@ signed, or orders work and is old, goes to the dead letters.
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -25,6 +24,7 @@ from firnline_domain.records.signing import (
 from firnline_domain.version import VERSION
 from firnline_schemas import topics
 
+from firnline_adapters import clock
 from firnline_adapters.config import redaction
 from firnline_adapters.config.settings import from_environment, setting
 
@@ -63,7 +63,7 @@ class RecordSigner:
         self,
         keys: Keyring,
         max_age_ms: int | None = None,
-        now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+        now_ms: Callable[[], int] = clock.now_ms,
     ) -> None:
         """`max_age_ms`: of orders and results; None = of any age."""
         self.keys = keys

@@ -29,11 +29,6 @@ class Requested(Value):
     every_partition: bool = False
 
     @property
-    def is_rewrite(self) -> bool:
-        """Return True if it is about partitions."""
-        return self.action not in TABLE_ACTIONS
-
-    @property
     def chosen(self) -> bool:
         """Return True if the partitions were named, and the policy has no say in them."""
         return self.partition is not None or self.every_partition

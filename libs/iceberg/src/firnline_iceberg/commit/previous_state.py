@@ -22,6 +22,7 @@ from firnline_iceberg.metadata.manifest_reader import Detail
 from firnline_iceberg.scan.planning import live_entries
 from firnline_iceberg.storage.errors import unreachable
 from firnline_iceberg.storage.file_io import file_system
+from firnline_iceberg.storage.paths import folder_of
 from firnline_iceberg.table.loaded_table import LoadedTable
 from firnline_iceberg.table.reachability import metadata_file
 
@@ -57,7 +58,7 @@ def state_before(table: LoadedTable, head: int) -> EarlierState | None:
 
 def _locations(table: LoadedTable) -> Iterator[str]:
     """Yield the metadata files beside the one in force, the newest first."""
-    folder = table.metadata_location.rpartition("/")[0]
+    folder = folder_of(table.metadata_location)
     try:
         files, path = file_system(table.io, folder)
         listed = files.get_file_info(FileSelector(path, allow_not_found=True))

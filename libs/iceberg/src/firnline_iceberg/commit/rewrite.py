@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from firnline_adapters.clock import now_ms
 from firnline_adapters.records.signing import keys_here
 from firnline_domain.records.parts.conflict_reasons import ConflictReason
 from firnline_domain.records.parts.summaries import BY_VERSION, TASK_ID, is_ours, sign_summary
@@ -34,7 +34,7 @@ def task_ids(summary: Summary | None, uuid: str, keys: Keyring | None = None) ->
 def signed_here(ours: Mapping[str, str], uuid: str) -> dict[str, str]:
     """Return the summary's properties of a snapshot of ours, signed as the environment says.
     `uuid`: the table's."""
-    return sign_summary(ours, uuid, keys_here(), time.time_ns() // 1_000_000)
+    return sign_summary(ours, uuid, keys_here(), now_ms())
 
 
 def of_task(task_id: str, uuid: str) -> dict[str, str]:

@@ -19,11 +19,12 @@ from firnline_domain.errors import TaskRefused
 from pyiceberg.io import FileIO
 
 from firnline_iceberg.storage.errors import unreachable
+from firnline_iceberg.storage.paths import PREFIX
 
 Schema = dict[str, Any]
 Record = dict[str, Any]
 
-_OURS = b"firnline-"  # `naming.PREFIX`
+_OURS = PREFIX.encode()
 _HEADER = fastavro.parse_schema(
     {
         "type": "record",

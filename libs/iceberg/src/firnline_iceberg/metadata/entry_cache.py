@@ -28,11 +28,13 @@ class FileCache:
         return self.get_weighed(key, read, len)
 
     def get_weighed(self, key: Hashable, read: Callable[[], T], entries: Callable[[T], int]) -> T:
-        """The same of something that is as large as so many manifest entries."""
+        """Return the same of something that is as large as so many manifest entries. What is larger
+        than the cache is not kept."""
         with self._lock:
             if key in self._kept:
                 return cast(T, self._kept[key][0])
         found = read()
+        kept = found, entries(found) + 1
         with self._lock, suppress(ValueError):  # larger than the cache
-            self._kept.setdefault(key, (found, entries(found) + 1))
+            self._kept.setdefault(key, kept)
         return found

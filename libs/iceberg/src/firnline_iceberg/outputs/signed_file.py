@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from firnline_domain.records.signing import UNSIGNED, Keyring, Signature, SignatureRefused
 
+from firnline_iceberg.storage.paths import file_name
+
 PURPOSE = b"file"
 _MARK = b"\n#signed "
 
@@ -44,4 +46,4 @@ def _signature(path: str, line: bytes) -> Signature:
 
 def _name(path: str) -> bytes:
     """Return the name without its folder, which may be spelled in more than one way."""
-    return path.rsplit("/", 1)[-1].encode()
+    return file_name(path).encode()

@@ -148,4 +148,6 @@ _lock = threading.Lock()
 def _held(vended: Vended) -> _Held:
     key = (*vended.connection.place, *vended.identifier)
     with _lock:
-        return _known.setdefault(key, _Held())
+        if key not in _known:
+            _known[key] = _Held()
+        return _known[key]

@@ -320,8 +320,8 @@ class _Catalog(RestCatalog):
         found = _credentials(table_response.config, table_response.storage_credentials)
         vended = None
         if found:
-            table = self._connection, self._properties, identifier_tuple
-            vended = Vended(*table, found, fresh_credentials)
+            connection, properties = self._connection, self._properties
+            vended = Vended(connection, properties, identifier_tuple, found, fresh_credentials)
         return Table(
             identifier=identifier_tuple,
             metadata=table_response.metadata,

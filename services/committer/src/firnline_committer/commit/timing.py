@@ -72,7 +72,8 @@ def _of_deleting_writers(table: LoadedTable, ref: str) -> Iterator[Snapshot]:
 
 
 def names_rows(summary: Mapping[str, str], operation: str) -> bool:
-    """Return whether a snapshot is of a writer that names files which it has read (see `hot_partitions`).
+    """Return whether a snapshot is of a writer that names files which it has read (see
+    `hot_partitions`).
     Position deletes that come with equality deletes are a streaming writer's, of its own files;
     those of a `replace` are maintenance, as our own conversions are."""
     ours = operation == "replace" or summary.get(TASK_ID)  # PyIceberg's has every key

@@ -25,7 +25,7 @@ ENDS = {
     "trigger_gone": "the snapshot at which it was scheduled is gone; decided again",
     "open_branch": "waits for the fast-forward of a branch that is ahead",
     "unpublished_wap": "waits for a staged commit (wap.id)",
-    "rows_do_not_add_up": "row count or key checksum does not match",
+    "rows_do_not_add_up": "row counts do not match",
     "keys_do_not_add_up": "key checksum does not match",
     "rows_differ": "rows differ from those before the commit",
     "too_large": "too many bytes for Iceberg's own reader",

@@ -89,7 +89,8 @@ class BucketState:
     def set_clock(self, now_ms: int) -> bool:
         """Note what the time is; True if the clock was set back by more than clocks differ.
 
-        What is read from then on is corrected (`set_partition_back`) until the time is again what it was.
+        What is read from then on is corrected (`set_partition_back`) until the time is again what
+        it was.
         """
         was_set_back = now_ms < max(self._now_ms, self._newest_ms) - CLOCKS_DIFFER_MS
         is_news = was_set_back and (

@@ -10,7 +10,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -95,11 +95,6 @@ def name_of(number: int, identity: str) -> str:
 def number_of(name: str) -> int:
     """Return the number in a set's name. Raises ValueError."""
     return int(name.partition("-")[0])
-
-
-def kept_here() -> Collection[str]:
-    """Return the file names of the sets on this host."""
-    return [path.name for path in _folder().iterdir() if path.suffix != ".lock"]
 
 
 def scratch() -> Path:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from firnline_adapters.observability import metrics
 from firnline_adapters.observability.logs import Log
+from firnline_domain.base.times import DAY_MS
 from rocksdict import (
     AccessType,
     BlockBasedOptions,
@@ -38,7 +39,6 @@ CORRUPTION = "Corruption"  # what RocksDB's errors of it begin with
 LOG = Log("planner")
 DAMAGED = "DAMAGED"  # a file of a store that is to be removed when it is opened next
 MARK = b"\x00mark"  # the state's own keys start with a digit
-DAY_MS = 86_400_000
 # A compacted changelog forgets deletions after a day (`delete.retention.ms`): a store that was away
 # for longer could keep what was deleted meanwhile.
 FRESH_MS = DAY_MS // 2

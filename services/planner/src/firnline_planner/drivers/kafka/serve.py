@@ -61,11 +61,8 @@ def serve(settings: Settings, reader: Reader, defaults: Thresholds, log: Log) ->
         StartMarks(KafkaMarks(settings.broker, settings.app)),
     )
 
-    def end(*_: object) -> None:
-        driver.end()
-
     for sign in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(sign, end)
+        signal.signal(sign, lambda *_: driver.end())
     signs = {"rounds or recovery": lambda: (driver.rounds, log_of_state.read)}
     guard = watchdog.Watchdog(signs, settings.stall_s, stop)
     guard.start()
