@@ -208,7 +208,7 @@ COMMAND_LINES = r"\bfirnline ([a-z][a-z-]*)((?: +(?!#|\||`)[^\s`|#]+|\\\n)*)"
 
 @pytest.mark.parametrize("page", PAGES, ids=title)
 def test_options_named_in_the_documentation_exist(page: Path) -> None:
-    context = click.Context(main)
+    context = click.Context(main, **main.context_settings)  # a command keeps its first help option
     for name, arguments in re.findall(COMMAND_LINES, page.read_text()):
         if command := main.get_command(context, name):
             known = {option for one in command.get_params(context) for option in one.opts}

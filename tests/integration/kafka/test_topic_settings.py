@@ -50,7 +50,8 @@ def test_what_differs_has_a_line_each_and_is_changed_on_demand(
 ) -> None:
     same = run()
     assert same.exit_code == 0, same.output
-    assert same.output.splitlines()[0].startswith("replication factor 1, not 3: the cluster has 1")
+    first = "replication factor 1 instead of 3, because the cluster has 1 broker"
+    assert same.output.splitlines()[0].startswith(first)
     assert len(same.output.splitlines()) == 2
     asked = {"FIRNLINE_TOPIC_CONFIG": json.dumps({"table-commits": {"retention.ms": DAY}})}
     line = f"table-commits: retention.ms asked {DAY}, found {WEEK}: run `firnline topics --apply`"

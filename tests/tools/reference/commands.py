@@ -11,7 +11,7 @@ from firnline_cli.__main__ import GROUPS, main
 from tests.tools.reference.markdown import cell, table
 
 COMMON = ("--state", "--config", "--catalog", "--kafka", "--console", "--json")
-CONTEXT = click.Context(main, info_name="firnline")
+CONTEXT = click.Context(main, info_name="firnline", **main.context_settings)
 
 
 def list_commands() -> str:
