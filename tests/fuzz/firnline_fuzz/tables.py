@@ -194,7 +194,8 @@ class Table:
         return schema_to_pyarrow(Schema.model_validate(without_defaults(self.schema())))
 
     def _write(self, table: pa.Table, group_rows: int) -> str:
-        path = f"{self.known.location()}/data/{uuid.uuid4().hex}.parquet"
+        # As Iceberg's writers name files: what has another name is never taken away as an orphan.
+        path = f"{self.known.location()}/data/00000-0-{uuid.uuid4()}-00001.parquet"
         where = local(path)
         where.parent.mkdir(parents=True, exist_ok=True)
         pq.write_table(table, where, store_schema=False, row_group_size=group_rows)
