@@ -41,6 +41,10 @@ def marked(one: Live) -> list[int]:
     return found
 
 
+# Iceberg refuses a commit; the second where a rollback took its first snapshot out of the branch.
+REFUSALS = ("org.apache.iceberg.exceptions", "is not an ancestor of")
+
+
 @dataclass
 class Writer:
     """Knows what it has written. A commit that Iceberg refuses has changed nothing."""
@@ -58,7 +62,8 @@ class Writer:
         try:
             commit()
         except Py4JJavaError as error:
-            if "org.apache.iceberg.exceptions" not in str(error.java_exception):
+            text = str(error.java_exception)
+            if not any(refusal in text for refusal in REFUSALS):
                 raise
             self.refused += 1
             return False
