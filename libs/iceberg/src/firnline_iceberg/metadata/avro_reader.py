@@ -7,15 +7,14 @@ because a partition value may lie outside what Python's `date` can hold.
 from __future__ import annotations
 
 import json
-import struct
-import zlib
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from functools import lru_cache
 from io import BytesIO
 from typing import Any
 
 import fastavro
-from firnline_domain.errors import TaskRefused
+from firnline_domain.errors import FirnlineError, TaskRefused
 from pyiceberg.io import FileIO
 
 from firnline_iceberg.storage.errors import unreachable
@@ -51,8 +50,30 @@ class MetadataUnreadable(TaskRefused):
         super().__init__("metadata_unreadable", f"{path}: {why!r}")
 
 
-BROKEN = (ValueError, IndexError, EOFError, KeyError, TypeError, zlib.error, struct.error)
-"""What fastavro raises where bytes and schema do not agree."""
+@contextmanager
+def readable(path: str) -> Iterator[None]:
+    """Raises MetadataUnreadable if the body raises anything because of what a metadata file holds:
+    fastavro and each codec have exceptions of their own, and a value of another type than the
+    specification's fails wherever it is used first."""
+    try:
+        yield
+    except (FirnlineError, MemoryError):
+        raise
+    except Exception as error:
+        raise MetadataUnreadable(path, error) from error
+
+
+_WHOLE, _TEXT = frozenset({"int", "long"}), frozenset({"string"})
+_TEXTS = ("path", "format", "referenced_data_file")
+_NUMBERS = (
+    *("status", "snapshot_id", "sequence_number", "file_sequence_number", "records", "bytes"),
+    *("sort_order_id", "first_row_id", "content", "content_offset", "content_size", "length"),
+    *("spec_id", "added_snapshot_id", "added_files", "existing_files", "deleted_files"),
+    "min_sequence_number",
+)
+TYPES = {**dict.fromkeys(_TEXTS, _TEXT), **dict.fromkeys(_NUMBERS, _WHOLE)}
+"""Avro types that a field of these names may have. Values are what their schema says, so it is
+asked once, and not each value."""
 
 
 class Wanted:
@@ -105,9 +126,18 @@ class Wanted:
         name = self._name(field)
         if name is None:  # no name of ours has a blank
             return {**field, "name": f"not wanted: {field['name']}"}
+        allowed = None if self._every is not None else TYPES.get(name)
+        if allowed is not None and not _types_of(field["type"]) <= allowed:
+            raise TypeError(f"{field['name']} has the type {field['type']}")
         inner = self._nested.get(field["field-id"])
         kind = inner._within(field["type"], narrowed) if inner else field["type"]
         return {**field, "name": name, "aliases": [field["name"]], "type": kind}
+
+
+def _types_of(kind: Any) -> set[str]:
+    """Return the names of an Avro type without `null`."""
+    kinds = kind if isinstance(kind, list) else [kind]
+    return {one["type"] if isinstance(one, dict) else one for one in kinds} - {"null"}
 
 
 def records(io: FileIO, path: str, wanted: Wanted) -> Iterator[Record]:
@@ -116,10 +146,8 @@ def records(io: FileIO, path: str, wanted: Wanted) -> Iterator[Record]:
     Raises MetadataFileGone, RetryLater (storage unreachable), MetadataUnreadable: Iceberg 1.12.0
     for one writes `fixed` partition values as `bytes`, against the schema in the same file."""
     content = content_of(io, path)
-    try:
+    with readable(path):
         yield from _decoded(content, wanted)
-    except BROKEN as error:
-        raise MetadataUnreadable(path, error) from error
 
 
 def _decoded(content: bytes, wanted: Wanted) -> Iterator[Record]:
@@ -139,19 +167,15 @@ def blocks(io: FileIO, path: str) -> tuple[bytes, Iterator[tuple[int, bytes]]]:
     """Read the writer's schema of an Avro file, and of each block how many records it has, and
     their bytes, unpacked. Raises as `records`, also while it is read."""
     content = content_of(io, path)
-    try:
+    with readable(path):
         header: Any = fastavro.schemaless_reader(BytesIO(content), _HEADER, None)
         return header["meta"]["avro.schema"], _unpacked(path, content)
-    except BROKEN as error:
-        raise MetadataUnreadable(path, error) from error
 
 
 def _unpacked(path: str, content: bytes) -> Iterator[tuple[int, bytes]]:
-    try:
+    with readable(path):
         for block in fastavro.block_reader(BytesIO(content)):
             yield block.num_records, block.bytes_.getvalue()
-    except BROKEN as error:
-        raise MetadataUnreadable(path, error) from error
 
 
 def holds_any(io: FileIO, path: str, names: Collection[bytes]) -> set[bytes]:
@@ -160,7 +184,7 @@ def holds_any(io: FileIO, path: str, names: Collection[bytes]) -> set[bytes]:
     content = content_of(io, path)
     lengths = {len(name) for name in names}
     found: set[bytes] = set()
-    try:
+    with readable(path):
         for block in fastavro.block_reader(BytesIO(content)):
             raw = block.bytes_.getvalue()
             at = raw.find(_OURS)
@@ -168,8 +192,6 @@ def holds_any(io: FileIO, path: str, names: Collection[bytes]) -> set[bytes]:
                 found.update(raw[at : at + length] for length in lengths)
                 at = raw.find(_OURS, at + 1)
             found.intersection_update(names)
-    except BROKEN as error:
-        raise MetadataUnreadable(path, error) from error
     return found
 
 

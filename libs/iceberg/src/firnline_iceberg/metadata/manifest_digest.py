@@ -14,7 +14,7 @@ from firnline_domain.records.results import DeleteKind
 from numpy.typing import NDArray
 from pyiceberg.io import FileIO
 
-from firnline_iceberg.metadata.avro_reader import records
+from firnline_iceberg.metadata.avro_reader import readable, records
 from firnline_iceberg.metadata.entries import DeleteFileEntry, Status
 from firnline_iceberg.metadata.field_ids import ENTRY_OF_DIGEST
 from firnline_iceberg.metadata.manifest_reader import (
@@ -77,8 +77,13 @@ def hashes(of: Iterable[str | Scope]) -> Hashes:
 
 def read_digest(io: FileIO, manifest: ManifestFile, partition: PartitionText) -> Digest:
     """Raises as `read_manifest`."""
-    if manifest.holds_deletes:
-        return _of_deletes(io, manifest, partition)
+    with readable(manifest.path):
+        if manifest.holds_deletes:
+            return _of_deletes(io, manifest, partition)
+        return _of_data(io, manifest, partition)
+
+
+def _of_data(io: FileIO, manifest: ManifestFile, partition: PartitionText) -> Digest:
     texts = PartitionTexts(partition)
     paths, lowest = list[int](), dict[Scope, int]()
     for record in records(io, manifest.path, ENTRY_OF_DIGEST):

@@ -14,7 +14,7 @@ from typing import Any
 
 from pyiceberg.io import FileIO
 
-from firnline_iceberg.metadata.avro_reader import blocks, records
+from firnline_iceberg.metadata.avro_reader import blocks, readable, records
 from firnline_iceberg.metadata.field_ids import ENTRY_PATHS
 from firnline_iceberg.storage.paths import file_name
 
@@ -25,10 +25,11 @@ _ENTRY_FILE, _PATH, _FORMAT = 2, 100, 101  # field ids
 def names_in(io: FileIO, path: str) -> set[str]:
     """Return the names of data and delete files, also of those that entries say were taken out.
     Raises as `avro_reader.records`."""
-    found = _plain_names(io, path)
-    if found is not None:
-        return found
-    return {file_name(row["file"]["path"]) for row in records(io, path, ENTRY_PATHS)}
+    with readable(path):
+        found = _plain_names(io, path)
+        if found is not None:
+            return found
+        return {file_name(row["file"]["path"]) for row in records(io, path, ENTRY_PATHS)}
 
 
 def _plain_names(io: FileIO, path: str) -> set[str] | None:

@@ -18,7 +18,13 @@ from firnline_domain.records.results import DeleteKind
 from pyiceberg.io import FileIO
 from pyiceberg.types import StringType
 
-from firnline_iceberg.metadata.avro_reader import MetadataUnreadable, Record, Wanted, records
+from firnline_iceberg.metadata.avro_reader import (
+    MetadataUnreadable,
+    Record,
+    Wanted,
+    readable,
+    records,
+)
 from firnline_iceberg.metadata.column_bounds import read_range
 from firnline_iceberg.metadata.entries import (
     PATH_ID,
@@ -89,13 +95,14 @@ class ManifestFile:
 
 
 def read_manifest_list(io: FileIO, path: str) -> tuple[ManifestFile, ...]:
-    """All manifests of a snapshot. Raises MetadataFileGone, RetryLater."""
-    return tuple(_manifest_file(row) for row in records(io, path, LIST))
+    """All manifests of a snapshot. Raises MetadataFileGone, RetryLater, MetadataUnreadable."""
+    with readable(path):
+        return tuple(_manifest_file(row) for row in records(io, path, LIST))
 
 
 def _manifest_file(row: Record) -> ManifestFile:
     return ManifestFile(
-        path=row["path"],
+        path=_text(row["path"]),
         length=amount_of(row["length"]) or 0,
         spec_id=row["spec_id"],
         added_snapshot_id=row.get("added_snapshot_id"),
@@ -126,6 +133,13 @@ def read_manifest(
     more acts on what he reads, and to him the manifest is unreadable: 0 rows are dead rows alone.
     Raises MetadataFileGone, RetryLater, MetadataUnreadable.
     """
+    with readable(manifest.path):
+        yield from _entries(io, manifest, partition, detail)
+
+
+def _entries(
+    io: FileIO, manifest: ManifestFile, partition: PartitionText, detail: Detail
+) -> Iterator[FileEntry]:
     next_row_id = manifest.first_row_id
     texts = PartitionTexts(partition)
     for record in records(io, manifest.path, _wanted(manifest, detail)):
@@ -142,6 +156,12 @@ def read_manifest(
             if next_row_id >= LONG:
                 raise MetadataUnreadable(manifest.path, f"{entry['path']}: row ids above 64 bits")
         yield DataFileEntry(**entry, first_row_id=row_id)
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"a path is {value!r}")
+    return value
 
 
 def _without_odd(entry: dict[str, Any], manifest: ManifestFile, detail: Detail) -> dict[str, Any]:
@@ -188,7 +208,7 @@ def _common(
     file, status = record["file"], Status(record["status"])
     snapshot_id = record.get("snapshot_id")
     return {
-        "path": file["path"],
+        "path": _text(file["path"]),
         "manifest_path": manifest.path,
         "status": status,
         "snapshot_id": manifest.added_snapshot_id if snapshot_id is None else snapshot_id,
@@ -222,7 +242,7 @@ def _delete_file(file: Record, common: dict[str, Any]) -> DeleteFileEntry:
     return DeleteFileEntry(
         **common,
         kind=kind,
-        equality_ids=tuple(sorted(file.get("equality_ids") or ())),
+        equality_ids=tuple(sorted(map(int, file.get("equality_ids") or ()))),
         referenced_data_file=None if path is None else normal_path(path),
         named_by_bounds=bound is not None,
         content_offset=file.get("content_offset"),
@@ -233,6 +253,8 @@ def _delete_file(file: Record, common: dict[str, Any]) -> DeleteFileEntry:
 def _delete_kind(content: int, file_format: str) -> DeleteKind:
     if content == 2:
         return DeleteKind.EQUALITY
+    if content != 1:
+        raise ValueError(f"a file has content {content}")
     return DeleteKind.DELETION_VECTOR if file_format == "PUFFIN" else DeleteKind.POSITION
 
 

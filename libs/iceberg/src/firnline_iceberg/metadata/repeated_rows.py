@@ -15,7 +15,7 @@ from typing import Any
 import fastavro
 from pyiceberg.io import FileIO
 
-from firnline_iceberg.metadata.avro_reader import BROKEN, MetadataUnreadable, Schema, content_of
+from firnline_iceberg.metadata.avro_reader import Schema, content_of, readable
 from firnline_iceberg.metadata.field_ids import LIST_PATHS
 
 MAX_ROWS = 100_000  # that are known: 50 MB
@@ -33,10 +33,8 @@ class RepeatedRows:
         """Return the paths of a list's manifests. Raises MetadataFileGone, RetryLater,
         MetadataUnreadable."""
         content = content_of(io, path)
-        try:
+        with readable(path):
             return list(self._paths(content))
-        except BROKEN as error:
-            raise MetadataUnreadable(path, error) from error
 
     def _paths(self, content: bytes) -> Iterator[str]:
         blocks: Any = fastavro.block_reader(BytesIO(content))

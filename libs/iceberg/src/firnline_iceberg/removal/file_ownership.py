@@ -17,13 +17,12 @@ from urllib.parse import unquote_plus
 
 import fastavro
 import pyarrow as pa
-from firnline_domain.errors import StorageUnreachable, TaskRefused
+from firnline_domain.errors import FirnlineError, StorageUnreachable, TaskRefused
 from firnline_domain.records.parts.sharing import SharingRefusal
 from pyarrow import parquet as pq
 from pyiceberg.io import FileIO
 
 from firnline_iceberg.metadata.avro_reader import (
-    BROKEN,
     MetadataFileGone,
     MetadataUnreadable,
     records,
@@ -194,7 +193,11 @@ class Ownership:
             return self._why_not_within(path, name)
         except (FileNotFoundError, MetadataFileGone):  # its writer has cleared it up
             return ""
-        except (pa.ArrowException, MetadataUnreadable, *BROKEN) as error:
+        except (FirnlineError, OSError, MemoryError) as error:
+            if not isinstance(error, MetadataUnreadable):
+                raise
+            return f"it cannot be read: {error!r:.200}"
+        except Exception as error:  # each format's reader has exceptions of its own
             return f"it cannot be read: {error!r:.200}"
 
     def _why_not_within(self, path: str, name: str) -> str:

@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from typing import TypeVar
 
-from firnline_domain.errors import (
-    TaskRefused,
-)
+from firnline_domain.errors import TaskRefused
 from firnline_domain.identity import TableName
-from firnline_domain.records.results import (
-    TableForm,
-)
+from firnline_domain.records.results import METADATA_UNREADABLE, TableForm
 from pyiceberg.io import FileIO
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
@@ -32,6 +29,8 @@ from firnline_iceberg.metadata.manifest_reader import (
 )
 from firnline_iceberg.metadata.partition_text import PartitionText, types_of
 from firnline_iceberg.table.write_format import form_of
+
+T = TypeVar("T")
 
 
 class TableGone(TaskRefused):
@@ -158,8 +157,9 @@ class LoadedTable:
             snapshot_id = snapshot.parent_snapshot_id
 
     def spec(self, spec_id: int) -> PartitionSpec:
-        """Raises KeyError for an id that the table does not know."""
-        return self.metadata.specs()[spec_id]
+        """Raises TaskRefused for an id that the table does not know."""
+        found = self.metadata.specs().get(spec_id)
+        return self._known(found, spec_id)
 
     @property
     def schema(self) -> Schema:
@@ -184,10 +184,17 @@ class LoadedTable:
 
     def partition_types(self, spec_id: int) -> tuple[IcebergType | None, ...]:
         """Return the types of a spec's fields, None where the source column is not known. Raises
-        KeyError."""
+        TaskRefused."""
         schemas = (self.schema, *reversed(self.metadata.schemas))
         return types_of(self.spec(spec_id), schemas)
 
     def partition_text(self, spec_id: int) -> PartitionText:
-        """Return the writer of the canonical text of this spec's partitions. Raises KeyError."""
-        return self._partition_texts[spec_id]
+        """Return the writer of the canonical text of this spec's partitions. Raises TaskRefused."""
+        return self._known(self._partition_texts.get(spec_id), spec_id)
+
+    def _known(self, found: T | None, spec_id: int) -> T:
+        """A manifest list is any writer's: it may name a spec that its table does not have."""
+        if found is None:
+            text = f"{self.identity.dotted}: no partition spec {spec_id}, of which a manifest is"
+            raise TaskRefused(METADATA_UNREADABLE, text)
+        return found
