@@ -8,7 +8,7 @@ from itertools import count, pairwise
 
 import pytest
 from firnline_adapters.in_memory import MemoryBroker, MemoryPublisher
-from firnline_cli.adoption.catalog_tables import Gone, Name, Unreadable
+from firnline_cli.adoption.catalog_tables import Gone, Name, Outage, Unreadable
 from firnline_cli.adoption.counted_tables import CountedTables
 from firnline_cli.adoption.newcomers import FirstExpiry, Newcomer
 from firnline_cli.adoption.requests import REFRESH_S, SLOW_S, Clock, Requests, Stopped
@@ -58,6 +58,7 @@ class FakeLake:
     exact: dict[Name, float] = field(default_factory=dict)
     broken: set[Name] = field(default_factory=set)
     odd: set[Name] = field(default_factory=set)
+    away: set[Name] = field(default_factory=set)
     loaded: list[Name] = field(default_factory=list)
     catalog_path: str = "lake"
 
@@ -71,7 +72,9 @@ class FakeLake:
     def newcomer(self, name: Name) -> Newcomer:
         self.loaded.append(name)
         if name in self.broken:
-            raise Unreadable("storage is away")
+            raise Unreadable("of format version 4")
+        if name in self.away:
+            raise Outage("storage is away")
         if name in self.odd:
             raise OverflowError("date value out of range")
         if name not in self.tables:
@@ -336,6 +339,16 @@ def test_manifests_say_who_is_the_worst_where_the_summary_does_not(world: World)
 
 
 @pytest.mark.parametrize("kind", ["broken", "odd"])
+def test_many_in_a_row_that_are_odd_stop_nothing(world: World, kind: str) -> None:
+    for n in range(2 * UNREAD_IN_A_ROW):
+        world.lake.put(f"a.t{n}", 9.0)
+        getattr(world.lake, kind).add(("a", f"t{n}"))
+    adoption = world.adopt()
+    assert sorted(world.told.adopted) == ["bad", "fair", "fine", "worst"]
+    assert adoption.tally.unread == 2 * UNREAD_IN_A_ROW
+
+
+@pytest.mark.parametrize("kind", ["broken", "odd", "away"])
 def test_one_table_that_cannot_be_read_stops_nothing(world: World, kind: str) -> None:
     getattr(world.lake, kind).add(("other", "bad"))
     adoption = world.adopt()
@@ -347,7 +360,7 @@ def test_one_table_that_cannot_be_read_stops_nothing(world: World, kind: str) ->
 def test_many_in_a_row_are_the_catalogs_fault(world: World) -> None:
     for n in range(UNREAD_IN_A_ROW):
         world.lake.put(f"x.t{n}", 1.0)
-        world.lake.broken.add(("x", f"t{n}"))
+        world.lake.away.add(("x", f"t{n}"))
     with pytest.raises(Stopped, match="in a row"):
         world.adopt()
     assert world.requests == []

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
-from firnline_domain.errors import RetryLater, TaskRefused
+from firnline_domain.errors import Refused, RetryLater, TaskRefused
 from firnline_domain.identity import MAIN, TableName
 from firnline_domain.policy.table_action.snapshot_retention import EXPIRE, refusal
 from firnline_domain.records.orders import ExpireSnapshots
@@ -37,6 +37,10 @@ PAUSE_S = 1.0  # doubles
 
 class Unreadable(Exception):
     """A table cannot be read, and no retry helped; the message says why."""
+
+
+class Outage(Unreadable):
+    """Catalog or storage did not answer: it is perhaps not the table's fault."""
 
 
 class Gone(Exception):
@@ -147,9 +151,11 @@ class CatalogLake:
                 return read()
             except TableGone as error:
                 raise Gone(str(error)) from None
+            except Refused as error:  # an answer, and no other is to be expected
+                raise Unreadable(str(error)) from None
             except RetryLater as error:
                 if not left:
-                    raise Unreadable(str(error)) from None
+                    raise Outage(str(error)) from None
                 self.sleep(PAUSE_S * 2 ** (TRIES - 1 - left))
             except (TaskRefused, MetadataFileGone) as error:
                 raise Unreadable(str(error)) from None

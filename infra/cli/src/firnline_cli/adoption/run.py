@@ -12,13 +12,13 @@ from typing import Protocol, TypeVar
 from firnline_domain.errors import RetryLater, TaskRefused
 from firnline_domain.identity import TableName
 
-from firnline_cli.adoption.catalog_tables import Gone, Lake, Name, Unreadable
+from firnline_cli.adoption.catalog_tables import Gone, Lake, Name, Outage, Unreadable
 from firnline_cli.adoption.counted_tables import CountedTable, CountedTables
 from firnline_cli.adoption.newcomers import FirstExpiry, Newcomer, Ranking
 from firnline_cli.adoption.requests import Requests, Stopped
 
 T = TypeVar("T")
-UNREAD_IN_A_ROW = 5  # then it is the catalog and not a table
+UNREAD_IN_A_ROW = 5  # without an answer: then it is the catalog and not a table
 
 
 class Report(Protocol):
@@ -163,9 +163,9 @@ class Adoption:
         except Gone as gone:
             self._leave_out(name, str(gone))
         except Unreadable as error:
-            self._unread(name, str(error))
+            self._unread(name, str(error), isinstance(error, Outage))
         except Exception as error:  # what is odd about one table is said of it alone
-            self._unread(name, f"{type(error).__name__}: {error}")
+            self._unread(name, f"{type(error).__name__}: {error}", is_outage=False)
         else:
             self._unread_in_a_row = 0
             return found
@@ -175,13 +175,13 @@ class Adoption:
         self.tally.left_out += 1
         self.report.left_out(name, why)
 
-    def _unread(self, name: str, why: str) -> None:
+    def _unread(self, name: str, why: str, is_outage: bool) -> None:
         self.tally.unread += 1
-        self._unread_in_a_row += 1
+        self._unread_in_a_row = self._unread_in_a_row + 1 if is_outage else 0
         self.report.unread(name, why)
         if self._unread_in_a_row >= UNREAD_IN_A_ROW:
             raise Stopped(
-                f"{UNREAD_IN_A_ROW} tables in a row could not be read: see that catalog and "
+                f"{UNREAD_IN_A_ROW} tables in a row had no answer: see that catalog and "
                 "storage answer, then start this again: it goes on where it stopped"
             )
 

@@ -16,7 +16,7 @@ from firnline_domain.settings.thresholds import thresholds
 from firnline_iceberg.table.catalog_client import Tables
 
 from firnline_cli.adoption.amoro import alter_table, convert_properties
-from firnline_cli.adoption.catalog_tables import CatalogLake, Gone, Name, Unreadable
+from firnline_cli.adoption.catalog_tables import CatalogLake, Gone, Name, Outage, Unreadable
 from firnline_cli.adoption.counted_tables import CountedTables
 from firnline_cli.adoption.report import JsonReport, TextReport
 from firnline_cli.adoption.requests import Clock, Requests, Stopped
@@ -155,9 +155,10 @@ def print_conversions(lake: CatalogLake, below: Iterable[Name], names: Iterable[
             converted, ignored = convert_properties(lake.properties(name))
         except (Gone, Unreadable) as error:
             say(plain(f"cannot read {'.'.join(name)}: {error}"), fg="red", err=True)
-            failed, unread_in_a_row = True, unread_in_a_row + 1
+            failed = True
+            unread_in_a_row = unread_in_a_row + 1 if isinstance(error, Outage) else 0
             if unread_in_a_row >= UNREAD_IN_A_ROW:
-                text = f"{unread_in_a_row} tables in a row could not be read: check the catalog"
+                text = f"{unread_in_a_row} tables in a row had no answer: check the catalog"
                 raise click.ClickException(text) from None
             continue
         unread_in_a_row = 0
