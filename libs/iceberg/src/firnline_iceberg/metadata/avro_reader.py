@@ -7,6 +7,8 @@ because a partition value may lie outside what Python's `date` can hold.
 from __future__ import annotations
 
 import json
+import os
+import stat
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
@@ -18,7 +20,7 @@ from firnline_domain.errors import FirnlineError, TaskRefused
 from pyiceberg.io import FileIO
 
 from firnline_iceberg.storage.errors import unreachable
-from firnline_iceberg.storage.paths import PREFIX
+from firnline_iceberg.storage.paths import PREFIX, resolve_file
 
 Schema = dict[str, Any]
 Record = dict[str, Any]
@@ -206,6 +208,9 @@ def _schemas(wanted: Wanted, schema: bytes) -> tuple[bytes, Schema | None]:
 
 
 def content_of(io: FileIO, path: str) -> bytes:
+    """Read a whole file. Raises as `records`."""
+    if (at := resolve_file(path)).is_local and stat.S_ISFIFO(_mode(at.local)):
+        raise MetadataUnreadable(path, "a pipe, which may never be written to")
     try:
         with io.new_input(path).open() as stream:
             return stream.read()
@@ -213,3 +218,12 @@ def content_of(io: FileIO, path: str) -> bytes:
         raise MetadataFileGone(path) from error
     except OSError as error:
         raise unreachable(f"cannot read {path}", error) from error
+    except ValueError as error:  # of Arrow, at a scheme or a path that is none
+        raise MetadataUnreadable(path, error) from error
+
+
+def _mode(path: str) -> int:
+    try:
+        return os.stat(path).st_mode
+    except OSError:
+        return 0  # opening it says why

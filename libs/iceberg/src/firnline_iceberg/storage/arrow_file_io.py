@@ -6,16 +6,19 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
+from firnline_domain.errors import TaskRefused
+from firnline_domain.records.results import METADATA_UNREADABLE
 from pyarrow.fs import AwsStandardS3RetryStrategy, FileSystem, GcsFileSystem
 from pyiceberg.io.pyarrow import PyArrowFileIO, _import_retry_strategy
 
 from firnline_iceberg.storage.hdfs import HADOOP, hadoop_files
-from firnline_iceberg.storage.paths import resolve_file
+from firnline_iceberg.storage.paths import address, resolve_file
 
 RETRIES = "s3.retry-strategy-impl"
 ATTEMPTS = 10  # with pauses of up to 20 s, at random; three are over within a second
 GOOGLE = ("gs", "gcs")
 AZURE = ("abfs", "abfss", "wasb", "wasbs")
+_SETTINGS = dict.fromkeys(GOOGLE, "gcs.") | dict.fromkeys(AZURE, "adls.")
 ACCOUNT, NO_AUTH = "adls.account-name", "gcs.no-auth"
 
 
@@ -29,7 +32,10 @@ class PatientRetries(AwsStandardS3RetryStrategy):  # type: ignore[misc]
 class LakeFileIO(PyArrowFileIO):
     """PyIceberg's, for every scheme: for `abfss://` it would take another library first."""
 
-    def __init__(self, properties: Mapping[str, Any]) -> None:
+    def __init__(self, properties: Mapping[str, Any], location: str | None = None) -> None:
+        """`location`: of the table, None = its files may be in any store."""
+        found = address(location) if location else None
+        self._home = None if found is None else found.scheme
         patient = f"{PatientRetries.__module__}.{PatientRetries.__name__}"
         super().__init__({RETRIES: patient, **properties})
 
@@ -55,7 +61,21 @@ class LakeFileIO(PyArrowFileIO):
         given |= {"allow_delayed_open": True} | ({"retry_strategy": patience} if patience else {})
         return again(given)
 
+    def _refuse_unknown_store(self, scheme: str) -> None:
+        """A path is any writer's. For Google and Azure without settings, Arrow looks for
+        credentials for a quarter of an hour, in which all other tables would wait."""
+        settings = _SETTINGS.get(scheme)
+        if settings is None or self._home is None or _SETTINGS.get(self._home) == settings:
+            return
+        if not any(name.startswith(settings) for name in self.properties):
+            text = (
+                f"a path of the table is in {scheme}://, its location in {self._home or 'file'}://"
+                f", and the catalog has no setting {settings}* for such a storage"
+            )
+            raise TaskRefused(METADATA_UNREADABLE, text)
+
     def _initialize_fs(self, scheme: str, netloc: str | None = None) -> FileSystem:
+        self._refuse_unknown_store(scheme)
         if scheme in AZURE and netloc and "." in netloc:
             account, _, host = netloc.partition(".")
             found = {ACCOUNT: account, **self.properties, **self._sas(account)}

@@ -79,7 +79,9 @@ def file_io(settings: Mapping[str, Any], location: str, vended: Vended | None = 
     ours = {name: one for name, one in settings.items() if name.startswith(_SETTINGS)}
     if PY_IO_IMPL in ours:
         return NamedFileIO(load_file_io(ours, location))
-    return LakeFileIO(ours) if vended is None else VendedFileIO(ours, vended)
+    if vended is None:
+        return LakeFileIO(ours, location)
+    return VendedFileIO(ours, vended, location)
 
 
 def file_system(io: FileIO, location: str) -> tuple[FileSystem, str]:

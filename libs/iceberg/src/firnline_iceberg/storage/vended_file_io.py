@@ -32,9 +32,11 @@ KEPT = 4  # file systems of a table: one of each of the last keys
 class VendedFileIO(LakeFileIO):
     """A PyArrowFileIO whose keys are those of the moment and of the location."""
 
-    def __init__(self, properties: dict[str, Any], vended: Vended) -> None:
-        super().__init__(properties)
-        self.vended = vended
+    def __init__(
+        self, properties: dict[str, Any], vended: Vended, location: str | None = None
+    ) -> None:
+        super().__init__(properties, location)
+        self.vended, self._location = vended, location
         self._made = FIFOCache[int, tuple[Credential | None, PyArrowFileIO]](KEPT)
         self._making = threading.Lock()
 
@@ -69,7 +71,7 @@ class VendedFileIO(LakeFileIO):
             kept = self._made.get(id(credential))
             if kept is None:
                 config = {} if credential is None else dict(credential.config)
-                kept = credential, LakeFileIO({**self.properties, **config})
+                kept = credential, LakeFileIO({**self.properties, **config}, self._location)
                 self._made[id(credential)] = kept
             return kept[1]
 
