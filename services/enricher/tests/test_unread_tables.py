@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from itertools import count
 
@@ -339,3 +340,53 @@ def test_questions_of_a_table_that_cannot_be_read_are_settled_and_the_last_is_ke
     fleet.lake.failing.clear()
     fleet.pass_time(300)
     fleet.demand_right()
+
+
+class HangingPool:
+    """Ends what is in work only when it is told to."""
+
+    size = 2
+
+    def __init__(self) -> None:
+        self.works: list[tuple[Callable[[], object], Future[object]]] = []
+
+    def submit(self, work: Callable[[], object]) -> Future[object]:
+        self.works.append((work, Future()))
+        return self.works[-1][1]
+
+    def end(self) -> None:
+        works, self.works = self.works, []
+        for work, future in works:
+            try:
+                future.set_result(work())
+            except RetryLater as error:
+                future.set_exception(error)
+
+
+def test_tables_whose_storage_hangs_leave_an_answerer_to_the_others() -> None:
+    fleet, pool, name = Fleet(), HangingPool(), names_in(1)
+    bad, healthy = [name() for _ in range(5)], name()
+    inbox = MemoryInbox(fleet.broker, "enricher", ["table-commits", "resync-requests"])
+    clocks = (lambda: fleet.lake.now, lambda: fleet.lake.now_ms)
+    two = [fleet.lake, fleet.lake]
+    pump = Pump(inbox, fleet.publisher, fleet.lake, Log("test"), *clocks, pool=pool, answerers=two)
+
+    def ask(uuid: str) -> None:
+        fleet.lake.heads[uuid] = [1]
+        table = TableName(uuid, ("db",), uuid)
+        question = ResyncTable(table, MAIN, None, None, "first_seen", 1)
+        fleet.publisher.publish("resync-requests", table.key, question)
+
+    fleet.lake.failing = dict.fromkeys(bad, REFUSED)
+    for uuid in bad:
+        ask(uuid)
+    for _ in range(6):
+        pump.step(0)
+        pool.end()
+    fleet.lake.now += 3600  # all of them are to be tried again, and every try hangs
+    pump.step(0)
+    ask(healthy)
+    pump.step(0)
+    tables = [work.args[0].record.table.uuid for work, _ in pool.works]  # type: ignore[attr-defined]
+    assert healthy in tables
+    assert tables[0] in bad

@@ -74,6 +74,7 @@ class Pump:
         self._now_ms = now_ms
         self._pool = pool or Inline()
         self._idle = list(answerers) or [handlers]
+        self._answerers = len(self._idle)
         self._failures = FailureLog(log, PROBE_S)
         self._queues: dict[tuple[str, int, str], RetryQueue] = {}
         self._questions: deque[Delivery] = deque()
@@ -208,7 +209,7 @@ class Pump:
         time. Return the settled ones: those that wait for their table. Of a table the last question
         is kept and tried from time to time."""
         settled: list[Delivery] = []
-        while self._idle and (question := self._unread.next_question()):
+        while self._may_try() and (question := self._unread.next_question()):
             self._start(Delivery(RESYNC_REQUESTS, 0, NO_OFFSET, None, question))
         later: deque[Delivery] = deque()
         while self._questions and self._idle:
@@ -228,6 +229,12 @@ class Pump:
                 self._start(delivery)
         self._questions.extendleft(reversed(later))
         return settled
+
+    def _may_try(self) -> bool:
+        """Return whether a table that could not be read may be tried. One answerer is left to all
+        other tables: a try takes as long as its storage hangs."""
+        tries = sum(one.delivery.offset == NO_OFFSET for one in self._answering)
+        return bool(self._idle) and tries < max(self._answerers - 1, 1)
 
     def _start(self, delivery: Delivery) -> None:
         answerer = self._idle.pop()
