@@ -353,3 +353,18 @@ def test_a_forged_result_of_huge_sums_ends_nothing(bench, result, huge) -> None:
     [letter] = bench.broker.records("dead-letters")
     assert (letter.topic, letter.offset) == ("task-results", 0)
     assert letter.reason == ("unusable" if huge == 2**53 else "bad_value")
+
+
+def test_what_a_table_has_left_stops_no_other(bench, result, monkeypatch) -> None:
+    def fail(table_key: str, ref: str) -> None:
+        raise KeyError("a snapshot without a summary")
+
+    monkeypatch.setattr(bench.handlers, "abandon", fail)
+    bench.handlers.failing = {A: CatalogUnreachable("catalog")}
+    bench.send(result(task="1"))
+    bench.pump.step(0)
+    bench.now += PATIENCE_S + 60
+    bench.steps(3)
+    bench.send(result(task="2", table=B))
+    bench.steps(2)
+    assert (bench.offset(A), bench.offset(B)) == (1, 1)

@@ -29,6 +29,7 @@ from firnline_domain.records.parts.conflict_reasons import ConflictReason
 from firnline_domain.records.results import RewriteFinished
 from firnline_iceberg.catalogs import UnknownCatalog
 from firnline_iceberg.connection.prefix import OtherPrefix
+from firnline_iceberg.java.jvm import JvmEnded
 
 from firnline_committer.background.sampled_comparison import comparison
 from firnline_committer.background.sweeps import Sweeps
@@ -214,10 +215,18 @@ class Pump:
         """Clear up after a table's results that another consumer has, or that were given up."""
         key, ref = queue.place
 
+        def abandon() -> None:
+            try:
+                self._handlers.abandon(str(key), str(ref))
+            except JvmEnded:
+                raise
+            except Exception as error:  # the sweep clears it away; no other table waits for it
+                self._log.error("not_abandoned", error, table_key=key)
+
         def ended(_: None) -> None:
             queue.unfinished = queue.behind = False
 
-        self._start(queue, partial(self._handlers.abandon, str(key), str(ref)), ended)
+        self._start(queue, abandon, ended)
 
     def _start_sweep(self) -> None:
         """Start at most one sweep, of a table that has no commit under way."""
