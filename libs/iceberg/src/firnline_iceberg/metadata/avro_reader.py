@@ -19,11 +19,14 @@ import fastavro
 from firnline_domain.errors import FirnlineError, TaskRefused
 from pyiceberg.io import FileIO
 
+from firnline_iceberg.metadata.avro_blocks import limit_blocks
 from firnline_iceberg.storage.errors import unreachable
 from firnline_iceberg.storage.paths import PREFIX, resolve_file
 
 Schema = dict[str, Any]
 Record = dict[str, Any]
+
+limit_blocks()
 
 _OURS = PREFIX.encode()
 _HEADER = fastavro.parse_schema(
