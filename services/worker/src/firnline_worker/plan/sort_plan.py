@@ -3,7 +3,6 @@ now."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -44,7 +43,8 @@ FORM = (
     "write 'order' for the table's own sort order, columns: 'customer, at desc', or columns that "
     "weigh the same: 'zorder(customer, at)'"
 )
-_COLUMN = re.compile(r"(?P<name>[^,]+?)(?: +(?P<way>asc|desc))?", re.IGNORECASE)
+MAX_SHOWN = 200  # characters of a name
+_WAYS = ("asc", "desc")
 _SORTABLE = (
     *(BooleanType, DateType, DecimalType, IntegerType, LongType, StringType),
     *(TimestampType, TimestamptzType, TimeType),
@@ -109,17 +109,19 @@ def _curve(table: LoadedTable, columns: Sequence[str]) -> Sorting:
 
 
 def _key(table: LoadedTable, text: str) -> SortKey:
-    found = _COLUMN.fullmatch(text)
-    if found is None:
+    name, _, way = text.rpartition(" ")
+    if not name or way.lower() not in _WAYS:
+        name, way = text, ""
+    if not name:
         raise TaskRefused("unsortable_column", f"'{text}' is no column; {FORM}")
-    descending = (found["way"] or "").lower() == "desc"
-    return SortKey(_column(table, found["name"]).name, descending, not descending)
+    descending = way.lower() == "desc"
+    return SortKey(_column(table, name.rstrip(" ")).name, descending, not descending)
 
 
 def _column(table: LoadedTable, name: str) -> NestedField:
     found = next((one for one in table.schema.fields if one.name == name), None)
     if found is None:
-        text = f"the table has no column '{name}', or it is within another one"
+        text = f"the table has no column '{name[:MAX_SHOWN]}', or it is within another one"
         raise TaskRefused("unsortable_column", text)
     if not isinstance(found.field_type, _SORTABLE):
         raise TaskRefused("unsortable_column", f"{name} is of type {found.field_type}")
