@@ -57,7 +57,7 @@ class Folded(Value):
 def fold(table: TableCounters, partitions: Partitions, change: FilesChanged, now_ms: int) -> Folded:
     """Fold one change (or one chunk). `partitions` has the entries of its scopes that exist."""
     if change.event_id in table.recent_events:
-        return Folded(table, Verdict.DUPLICATE)
+        return Folded(without(table, change), Verdict.DUPLICATE)
     match change.kind:
         case ChangeKind.REMOVED:
             return _removed(table, not_ahead(change, now_ms))
@@ -139,7 +139,7 @@ def _onto_head(
         return Folded(hold(table, change, reason, now), Verdict.HELD)
     opened = _opened(table, change, table.epoch, table.ordinal + 1)
     if change.chunk in opened.seen:
-        return Folded(table, Verdict.DUPLICATE)
+        return Folded(without(table, change), Verdict.DUPLICATE)
     totals, changed = table.totals, []
     for part in change.partitions:
         before = _current(partitions, part.scope, table.epoch)

@@ -100,7 +100,9 @@ def without(table: TableCounters, change: FilesChanged) -> TableCounters:
     """Return the counters without one held change."""
     if not table.held:
         return table
-    return replace(table, held=tuple(one for one in table.held if one is not change))
+    place = (change.event_id, change.chunk)  # a copy of it may have another time
+    held = tuple(one for one in table.held if (one.event_id, one.chunk) != place)
+    return replace(table, held=held)
 
 
 def superseded(table: TableCounters, observed_at_ms: int) -> TableCounters:
