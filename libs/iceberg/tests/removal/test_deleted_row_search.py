@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -18,7 +20,21 @@ from pyiceberg.conversions import to_bytes
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
-from pyiceberg.types import DateType, LongType, NestedField, StringType
+from pyiceberg.types import (
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IcebergType,
+    LongType,
+    NestedField,
+    StringType,
+    StructType,
+    TimestampType,
+    TimestamptzType,
+    TimeType,
+    UUIDType,
+)
 
 from tests.kit.memory_catalog import MemoryCatalog, MemoryTables
 
@@ -153,6 +169,86 @@ def test_what_cannot_be_told_is_perhaps_and_says_why(table: LoadedTable, tmp_pat
     in_list = field("many", pa.list_(field("element", pa.int64(), 1)), 8)
     listed = written(tmp_path, [{"many": [7]}], in_list, name="list")
     assert count(table, entry(listed, DeleteKind.EQUALITY), "customer = 7")[0] is None
+
+
+def test_nan_is_above_all_numbers(catalog: MemoryCatalog, tmp_path: Path) -> None:
+    """For Spark, which deletes it by `x > 5`, and for Iceberg."""
+    loaded = load(catalog, catalog.make("db.t", Schema(NestedField(1, "x", DoubleType()))))
+    rows = [{"x": float("nan")}, {"x": 5.0}, {"x": -0.0}]
+    one = entry(written(tmp_path, rows, field("x", pa.float64(), 1)))
+    for where, found in (
+        ("x > 5", 1), ("x >= 5", 2), ("not x <= 5", 1), ("x < 6", 2), ("x = 0.0", 1),
+    ):  # fmt: skip
+        assert count(loaded, one, where) == (found, ""), where
+
+
+@pytest.mark.parametrize("kind", [None, DeleteKind.EQUALITY, DeleteKind.POSITION])
+def test_a_column_that_is_twice_in_a_file_is_not_told(
+    table: LoadedTable, tmp_path: Path, kind: DeleteKind | None
+) -> None:
+    of_row = field("row", pa.struct([MAIL]), 2147483544)
+    again = field("again", pa.string(), 2)
+    rows = [{"mail": "a", "row": {"mail": "g"}, "again": "g"}]
+    for at, columns in enumerate(([MAIL, of_row], [of_row, MAIL], [MAIL, again])):
+        one = entry(written(tmp_path, rows, *columns, name=f"twice{at}"), kind)
+        assert count(table, one, "mail = 'g'") == (None, "it has a column twice")
+
+
+def test_a_column_that_was_dropped_and_came_back_is_not_told(
+    catalog: MemoryCatalog, tmp_path: Path
+) -> None:
+    """An equality delete by the former one."""
+    made = catalog.make("db.t", SCHEMA)
+    with made.update_schema(allow_incompatible_changes=True) as change:
+        change.delete_column("mail")
+    with made.update_schema() as change:
+        change.add_column("mail", StringType())
+    loaded = load(catalog, made)
+    one = entry(written(tmp_path, ROWS, MAIL), DeleteKind.EQUALITY)
+    why = "it has a dropped column of that name"
+    assert count(loaded, one, "mail = 'g'") == (None, why)
+    assert count(loaded, one, "customer = 7") == (0, "")
+
+
+MOMENT = "2026-01-02T03:04:05.000006"
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "canonical", "value"),
+    [
+        (UUIDType(), f"'{UUID(int=7)}'", str(UUID(int=7)), UUID(int=7)),
+        (DoubleType(), "7.5", 7.5, 7.5),
+        (FloatType(), "0.1", 0.1, 0.1),
+        (TimestampType(), f"'{MOMENT}'", MOMENT, None),
+        (TimestamptzType(), f"'{MOMENT}+00:00'", f"{MOMENT}+00:00", None),
+        (TimeType(), "'03:04:05.000006'", "03:04:05.000006", None),
+        (DecimalType(9, 2), "7.50", "7.50", None),
+        (DateType(), "'2026-01-02'", "2026-01-02", None),
+        (StringType(), "'g'", "g", "g"),
+        (LongType(), "7", 7, 7),
+    ],
+)
+def test_values_of_all_types_are_values_in_a_manifest(
+    catalog: MemoryCatalog, kind: IcebergType, text: str, canonical: Any, value: Any
+) -> None:
+    """Also where no bounds are kept, and of columns within others."""
+    schema = Schema(
+        NestedField(1, "x", kind), NestedField(2, "in", StructType(NestedField(3, "x", kind)))
+    )
+    spec = PartitionSpec(PartitionField(1, 1000, IdentityTransform(), "x"), spec_id=0)
+    loaded = load(catalog, catalog.make("db.t", schema, spec))
+
+    def says(one: Any, where: str) -> bool:
+        return deleted_row_search._says(loaded, one, wanted_rows(loaded, where))
+
+    partition = json.dumps([canonical])
+    assert says(entry("f", stats=NO_STATS, partition=partition), f"x = {text}")
+    assert not says(entry("f", stats=NO_STATS, partition="[null]"), f"x = {text}")
+    if value is not None:
+        raw: Any = to_bytes(kind, value)  # type: ignore[arg-type]
+        for number, name in ((1, "x"), (3, "in.x")):
+            bounds = FileStats({number: 1}, {number: 0}, {}, {number: raw}, {number: raw})
+            assert says(entry("f", stats=bounds, partition="[null]"), f"{name} = {text}")
 
 
 NO_STATS = FileStats({}, {}, {}, {}, {})

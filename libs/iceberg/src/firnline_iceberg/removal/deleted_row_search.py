@@ -9,36 +9,39 @@ such rows. Manifests hold values, too: as bounds, and as partition values."""
 from __future__ import annotations
 
 import json
-from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+import struct
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import date
-from decimal import Decimal
 from enum import StrEnum
 from itertools import product
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from firnline_domain.errors import TaskRefused
 from firnline_domain.identity import MAIN
-from pyiceberg.expressions import AlwaysFalse, AlwaysTrue, And, BooleanExpression, Or, visitors
+from pyiceberg.conversions import from_json, to_bytes
+from pyiceberg.expressions import (
+    AlwaysFalse,
+    AlwaysTrue,
+    And,
+    BooleanExpression,
+    BoundGreaterThan,
+    BoundGreaterThanOrEqual,
+    BoundIsNaN,
+    Or,
+    visitors,
+)
 from pyiceberg.expressions.parser import parse
 from pyiceberg.io import FileIO
 from pyiceberg.io.pyarrow import expression_to_pyarrow, schema_to_pyarrow
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.typedef import Record
-from pyiceberg.types import (
-    BooleanType,
-    DateType,
-    DecimalType,
-    IntegerType,
-    LongType,
-    NestedField,
-    StringType,
-)
+from pyiceberg.types import DoubleType, FloatType, IcebergType, NestedField, UUIDType
 
 from firnline_iceberg.metadata.column_bounds import read_bound
 from firnline_iceberg.metadata.entries import DeleteFileEntry, FileEntry
@@ -50,7 +53,6 @@ from firnline_iceberg.table.listing import Storage
 from firnline_iceberg.table.loaded_table import LoadedTable
 
 _ROW_ID = 2147483544  # `row` of a position-delete file: the row that it deletes
-_EPOCH = date(1970, 1, 1)
 
 
 class Kind(StrEnum):
@@ -81,11 +83,13 @@ class Holder:
 
 @dataclass(frozen=True)
 class Wanted:
-    """Rows of a kind: a condition as PyIceberg writes it, bound to the table's columns, without
-    NOT."""
+    """Rows of a kind: a condition as PyIceberg writes it, bound to the table's columns (`flat`),
+    without NOT. `dropped`: ids of former columns with the name of one of its columns."""
 
     condition: BooleanExpression
     fields: Mapping[int, NestedField]
+    flat: Schema
+    dropped: frozenset[int] = frozenset()
 
     @property
     def columns(self) -> frozenset[int]:
@@ -106,23 +110,47 @@ class Wanted:
 def _part(
     one: BooleanExpression, known: frozenset[int], other: BooleanExpression
 ) -> BooleanExpression:
+    return _changed(one, lambda leaf: leaf if visitors.extract_field_ids(leaf) <= known else other)
+
+
+def _changed(
+    one: BooleanExpression, change: Callable[[BooleanExpression], BooleanExpression]
+) -> BooleanExpression:
     if isinstance(one, And | Or):
-        return type(one)(_part(one.left, known, other), _part(one.right, known, other))
-    return one if visitors.extract_field_ids(one) <= known else other
+        return type(one)(_changed(one.left, change), _changed(one.right, change))
+    return change(one)
+
+
+def _with_nan(leaf: Any) -> Any:
+    """Spark and Iceberg put NaN above all other numbers, Arrow does not."""
+    is_above = isinstance(leaf, BoundGreaterThan | BoundGreaterThanOrEqual)
+    if is_above and isinstance(leaf.term.ref().field.field_type, FloatType | DoubleType):
+        return Or(leaf, BoundIsNaN(term=leaf.term))
+    return leaf
 
 
 def wanted_rows(table: LoadedTable, text: str) -> Wanted:
     """Raises TaskRefused `unreadable_condition`."""
     try:
-        bound = visitors.bind(table.schema, parse(text), case_sensitive=True)
-        bound = visitors.rewrite_not(bound)
-        columns = {one: table.schema.find_field(one) for one in visitors.extract_field_ids(bound)}
+        flat = _flat(table.schema)
+        bound = visitors.rewrite_not(visitors.bind(flat, parse(text), case_sensitive=True))
+        columns = {one: flat.find_field(one) for one in visitors.extract_field_ids(bound)}
     except Exception as error:  # the parser's own, and those of values that fit no column
         example = "write \"customer = 7 and day < '2026-01-01'\""
         raise TaskRefused("unreadable_condition", f"{text}: {error}; {example}") from error
     if not columns:
         raise TaskRefused("unreadable_condition", f"{text}: it names no column")
-    return Wanted(bound, columns)
+    names, own = {one.name for one in columns.values()}, {one.field_id for one in flat.fields}
+    former = (one for schema in table.metadata.schemas for one in _flat(schema).fields)
+    dropped = frozenset(one.field_id for one in former if one.name in names) - own
+    return Wanted(_changed(bound, _with_nan), columns, flat, dropped)
+
+
+def _flat(schema: Schema) -> Schema:
+    """Return all columns that have values, also those within others, by their full names."""
+    ids = [one for one in sorted(schema.field_ids) if schema.find_type(one).is_primitive]
+    named = ((one, str(schema.find_column_name(one)), schema.find_type(one)) for one in ids)
+    return Schema(*(NestedField(one, name, kind, required=False) for one, name, kind in named))
 
 
 def holders(table: LoadedTable, wanted: Wanted) -> list[Holder]:
@@ -229,7 +257,11 @@ def _rows(io: FileIO, path: str, wanted: Wanted, is_delete: bool) -> Counted:
             places, ids = _places(parquet.schema_arrow, wanted.columns)
             if None in ids:
                 return None, "a column of it has no field id"
-            if not places and not wanted.columns & ids:
+            if any(ids[one] > 1 for one in wanted.columns):
+                return None, "it has a column twice"
+            if wanted.dropped & ids.keys():
+                return None, "it has a dropped column of that name"
+            if not places and not wanted.columns & ids.keys():
                 return HOLDS_NONE if is_delete else (None, "it has none of the columns")
             rows = _matching(parquet, places, wanted)
     except (OSError, ValueError, TypeError, NotImplementedError, pa.ArrowException) as error:
@@ -244,21 +276,19 @@ Places = dict[int, tuple[str, int | None]]
 """By field id: the file's column, and the field in it where that is a whole row."""
 
 
-def _places(schema: pa.Schema, wanted: Collection[int]) -> tuple[Places, set[int | None]]:
+def _places(schema: pa.Schema, wanted: Collection[int]) -> tuple[Places, Counter[int | None]]:
     """Find the wanted columns at the top of a file, and in the rows of a position-delete file; and
-    the ids of all fields at any depth."""
-    places, ids = Places(), set[int | None]()
+    count the ids of all fields at any depth."""
+    places, ids = Places(), Counter[int | None]()
     for column in schema:
         number = field_id_of(column)
-        ids.add(number)
         if number is not None and number in wanted:
             places[number] = (column.name, None)
-        inner = list(fields_below(column))
-        ids.update(field_id_of(one) for one in inner)
+        ids.update(field_id_of(one) for one in (column, *fields_below(column)))
         if number == _ROW_ID and pa.types.is_struct(column.type):
             for at, one in enumerate(column.type):
                 if (below := field_id_of(one)) in wanted and below is not None:
-                    places.setdefault(below, (column.name, at))
+                    places[below] = (column.name, at)
     return places, ids
 
 
@@ -293,7 +323,7 @@ def _says(table: LoadedTable, entry: FileEntry, wanted: Wanted) -> bool:
     condition = wanted.certain(known)
     if isinstance(condition, AlwaysFalse):
         return False
-    at = {field.field_id: place for place, field in enumerate(table.schema.fields)}
+    at = {field.field_id: place for place, field in enumerate(wanted.flat.fields)}
     for chosen in product(*known.values()):
         row: list[Any] = [None] * len(at)
         for number, value in zip(known, chosen, strict=True):
@@ -304,30 +334,35 @@ def _says(table: LoadedTable, entry: FileEntry, wanted: Wanted) -> bool:
 
 
 def _values(table: LoadedTable, entry: FileEntry, field: NestedField) -> set[Any]:
-    """Return values of a top column that an entry says: both bounds, and the partition's own."""
-    stats, number = entry.stats, field.field_id
-    if stats is None or number not in {one.field_id for one in table.schema.fields}:
-        return set()
-    bounds = (read_bound(field.field_type, one.get(number)) for one in (stats.lower, stats.upper))
-    found = {one for one in bounds if one is not None}
+    """Return values of a column that an entry says: both bounds, and the partition's own."""
+    said, number, kind = list[bytes | None](), field.field_id, field.field_type
+    if entry.stats is not None:
+        said += [entry.stats.lower.get(number), entry.stats.upper.get(number)]
     spec = table.spec(entry.spec_id)
     for one, value in zip(spec.fields, json.loads(entry.partition), strict=False):
         if one.source_id == number and isinstance(one.transform, IdentityTransform):
-            found |= {made for made in (_partition_value(field, value),) if made is not None}
-    return found
+            said.append(_partition_value(kind, value))
+    return {value for raw in said if (value := _value(kind, raw)) is not None}
 
 
-def _partition_value(field: NestedField, value: Any) -> Any:
-    """Read a canonical partition value; None for types that a bound says as well (times)."""
-    kind = field.field_type
+def _value(kind: IcebergType, raw: bytes | None) -> Any:
+    """Read what a manifest says, to be compared for equality as well: a uuid has no order, and a
+    float of 32 bits is what people write."""
+    if isinstance(kind, UUIDType):
+        return raw
+    value = read_bound(kind, raw)
+    if isinstance(kind, FloatType) and value is not None:
+        return float(str(np.float32(value)))
+    return value
+
+
+def _partition_value(kind: Any, value: Any) -> bytes | None:
+    """Write a canonical partition value as a bound; None for null, and for what bounds say as well
+    (nanoseconds, times beyond Python's)."""
     try:
-        if isinstance(kind, DateType):
-            return (date.fromisoformat(value) - _EPOCH).days
-        if isinstance(kind, DecimalType):
-            return Decimal(value)
-    except (ValueError, TypeError, ArithmeticError):
+        return None if value is None else to_bytes(kind, from_json(kind, value))
+    except (ValueError, TypeError, ArithmeticError, AttributeError, struct.error):
         return None
-    return value if isinstance(kind, BooleanType | IntegerType | LongType | StringType) else None
 
 
 def scopes_of(found: Collection[Holder]) -> Iterator[str]:
