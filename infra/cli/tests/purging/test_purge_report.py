@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
 
-from firnline_cli.purging.report import Archived
+from firnline_cli.purging.report import Archived, look
+from firnline_domain.identity import TableName
+from firnline_domain.records.parts.archive_marks import ROUND
+from pyiceberg.schema import Schema
+from pyiceberg.types import LongType, NestedField
+
+from tests.kit.memory_catalog import MemoryCatalog, MemoryTables
 
 
 def test_the_command_for_the_archive_can_be_pasted_into_a_shell() -> None:
@@ -15,3 +22,16 @@ def test_the_command_for_the_archive_can_be_pasted_into_a_shell() -> None:
 
 def test_an_archive_that_holds_none_asks_for_nothing() -> None:
     assert Archived("cold.orders", 0).step("p = 1") == ""
+
+
+def test_nothing_is_proved_where_the_archive_is_not_found(tmp_path: Path) -> None:
+    """The setting that names it was changed, or one of the tables was renamed."""
+    catalog = MemoryCatalog(f"file://{tmp_path}")
+    made = catalog.make("db.t", Schema(NestedField(1, "p", LongType())))
+    name = TableName(str(made.metadata.table_uuid), ("db",), "t")
+    assert look(MemoryTables(catalog).load(name), None, "p = 1", {}, 0).proved
+    with made.transaction() as change:
+        change.set_properties({ROUND: "firnline-round"})
+    found = look(MemoryTables(catalog).load(name), None, "p = 1", {}, 0)
+    assert not found.proved
+    assert f"{ROUND}=firnline-round" in [*found.steps()][-1]

@@ -12,6 +12,7 @@ from shlex import quote
 
 from firnline_domain.errors import TaskRefused
 from firnline_domain.identity import MAIN, TableName
+from firnline_domain.records.parts.archive_marks import ROUND
 from firnline_iceberg.removal.deleted_row_search import Holder, Kind, holders, wanted_rows
 from firnline_iceberg.table.loaded_table import LoadedTable
 
@@ -47,7 +48,9 @@ class Archived:
         """Return what has to be done; '' if it contains none."""
         if self.files == 0:
             return ""
-        what = self.reason or f"{counted(self.files or 0, 'file')} may have such rows"
+        if self.reason:
+            return f"the archive {self.table}: {self.reason}"
+        what = f"{counted(self.files or 0, 'file')} may have such rows"
         return (
             f"the archive {self.table}: {what}; firnline purge {self.table} --where {quote(where)}"
         )
@@ -178,8 +181,20 @@ def look(
             known[path] = replace(one, gone_ms=now_ms)
     known |= {one.path: Seen(one.rows, now_ms) for one in held}
     name = table.identity
-    archived = None if archive is None else _archived(archive, where)
+    archived = _without_archive(table) if archive is None else _archived(archive, where)
     return Found(name.dotted, name.key, where, now_ms, tuple(held), known, archived)
+
+
+def _without_archive(table: LoadedTable) -> Archived | None:
+    """Return that rows have left for an archive that is not found: it, or the table, has another
+    name by now, or a property was changed."""
+    if not (name := table.properties.get(ROUND)):
+        return None
+    text = (
+        f"{ROUND}={name} of the table says that rows were archived, and no archive of it is found. "
+        f"Unset that property once the archive is gone"
+    )
+    return Archived(f"of {table.identity.dotted}", None, text)
 
 
 def _archived(archive: LoadedTable, where: str) -> Archived:
