@@ -12,6 +12,7 @@ import pytest
 from firnline_domain.base.values import replace
 from firnline_domain.errors import TaskRefused
 from firnline_domain.identity import TableName
+from firnline_iceberg.expiry.file_cleanup import named_by_snapshots
 from firnline_iceberg.table.loaded_table import LoadedTable
 from firnline_iceberg.table.reachability import refuse_if_hidden
 from firnline_worker.table_actions.expire_snapshots import Expirer, agreed_ms
@@ -101,6 +102,43 @@ def test_nothing_is_expired_while_another_table_has_the_uuid(
         with pytest.raises(TaskRefused, match=other) as refused:
             expirer.expire(order)
         assert refused.value.reason == "shared_identity"
+
+
+def _expirer(tables: Any) -> Expirer:
+    unused: Any = None
+    return Expirer(tables, unused, lambda _: (), "w", lambda: NOW, ask=lambda _: {"a store": NOW})
+
+
+@pytest.mark.parametrize("place", ["_delta_log/0.json", "data/.hoodie/hoodie.properties"])
+def test_nothing_is_expired_whose_files_a_table_of_another_kind_has(
+    tmp_path: Path, place: str
+) -> None:
+    """What was rewritten here alone is live there."""
+    catalog = MemoryCatalog(f"file://{tmp_path}")
+    table = catalog.make("db.t", Schema(NestedField(1, "id", LongType())))
+    table.append(pa.table({"id": [1]}))
+    log = Path(table.metadata.location.removeprefix("file://")) / place
+    log.parent.mkdir(parents=True)
+    log.touch()
+    name = TableName(str(table.metadata.table_uuid), ("db",), "t")
+    with pytest.raises(TaskRefused, match=log.parent.name) as refused:
+        _expirer(Stored(catalog)).expire(replace(expire("t", name, NOW, NOW), agreed=True))
+    assert refused.value.reason == "shared_location"
+
+
+def test_no_file_goes_that_a_clone_has_by_now(tmp_path: Path) -> None:
+    """It was made while snapshots were being expired."""
+    catalog = MemoryCatalog(f"file://{tmp_path}")
+    table = catalog.make("db.t", Schema(NestedField(1, "id", LongType())))
+    table.append(pa.table({"id": [1]}))
+    name = TableName(str(table.metadata.table_uuid), ("db",), "t")
+    tables = Stored(catalog)
+    before = tables.load(name)
+    expired = named_by_snapshots(before, [one.snapshot_id for one in before.snapshots])
+    catalog.clone("dev.copy", "db.t")
+    with pytest.raises(TaskRefused, match=r"dev\.copy") as refused:
+        _expirer(tables)._clean(before, expired)
+    assert refused.value.reason == "shared_identity"
 
 
 class NamesAnothers(MemoryTables):

@@ -96,12 +96,9 @@ def refuse_marks(table: LoadedTable, listed: bool) -> None:
     """Look where a table of another kind would have its log: in every folder above the location,
     and, if the location itself was not `listed`, at the top of it and of its data. Raises
     TaskRefused, StorageUnreachable."""
-    root = Storage(table)
-    for below in () if listed else ("", *(one.rstrip("/") for one in data_places(table) if one)):
-        for mark in MARKS:
-            page = next(root.pages(f"{below}/{mark}" if below else mark), None)
-            refuse_other_tables(page.places if page else (), root.location)
-    above = folder_of(root.location)
+    if not listed:
+        _refuse_marks_within(table, MARKS)
+    above = folder_of(table.metadata.location.rstrip("/"))
     while (found := address(above)) is not None and found.segments:
         storage = Storage(table, above)
         for mark in (*MARKS_ABOVE, "metadata"):
@@ -111,6 +108,21 @@ def refuse_marks(table: LoadedTable, listed: bool) -> None:
                 page = None
             refuse_other_tables(page.places if page else (), above)
         above = folder_of(above)
+
+
+def refuse_other_logs(table: LoadedTable) -> None:
+    """For who removes files that the table has named: a table of another kind may be made of the
+    same ones (UniForm, XTable), with its log at the location or at the top of the data. Raises
+    TaskRefused, StorageUnreachable."""
+    _refuse_marks_within(table, MARKS_ABOVE)
+
+
+def _refuse_marks_within(table: LoadedTable, marks: Iterable[str]) -> None:
+    root = Storage(table)
+    for below in ("", *(one.rstrip("/") for one in data_places(table) if one)):
+        for mark in marks:
+            page = next(root.pages(f"{below}/{mark}" if below else mark), None)
+            refuse_other_tables(page.places if page else (), root.location)
 
 
 def _shared(location: str, place: str, what: str) -> TaskRefused:

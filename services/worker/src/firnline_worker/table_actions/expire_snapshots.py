@@ -40,6 +40,7 @@ from firnline_iceberg.java.errors import causes
 from firnline_iceberg.metadata.avro_reader import MetadataFileGone
 from firnline_iceberg.outputs.write_ahead_list import UNSIGNED
 from firnline_iceberg.removal.catalog_and_storage_clocks import Ask, ask_clocks, table_now
+from firnline_iceberg.removal.file_ownership import refuse_other_logs
 from firnline_iceberg.table.catalog_client import Tables, settings_of
 from firnline_iceberg.table.external_files import ExternalFiles
 from firnline_iceberg.table.loaded_table import LoadedTable
@@ -140,6 +141,7 @@ class Expirer:
         if reason := refusal(order, settings, now_ms) or self._has_external_files(table):
             return self._result(order, table, table, 0, reason)
         refuse_shared(self.tables, table)
+        refuse_other_logs(table)
         retention_ms, least = configured_retention(settings)
         order = replace(order, retain_last=max(order.retain_last, least))
         refs = old_refs(table, configured_ref_rules(settings), _asked_ms(order, now_ms))
@@ -282,7 +284,9 @@ class Expirer:
     def _clean(self, table: LoadedTable, expired: ExpiredLists) -> Cleaned:
         """Remove expired files. Files that stay are logged: no later expiry finds them. Raises
         TaskRefused `metadata_file_gone` if another expiry has removed what was retained a moment
-        ago: the journal stays for the next one."""
+        ago, or where a table shares files that was made meanwhile: the journal stays for the next
+        one."""
+        refuse_shared(self.tables, table)
         try:
             outside = None
             if owner_agrees(table.properties):
