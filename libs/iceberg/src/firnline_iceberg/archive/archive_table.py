@@ -65,7 +65,7 @@ from firnline_iceberg.storage.file_io import file_io
 from firnline_iceberg.storage.paths import address
 from firnline_iceberg.table.catalog_client import Tables
 from firnline_iceberg.table.loaded_table import LoadedTable, TableGone
-from firnline_iceberg.table.shared_locations import lies_below, places_of
+from firnline_iceberg.table.shared_locations import lies_below, places_of, refuse_occupied
 
 TRIES = 3
 MAPPING = "schema.name-mapping.default"
@@ -198,6 +198,7 @@ def create(
     if location:
         places.refuse_location(table.identity, location)
         _refuse_nested(table, location)
+        refuse_occupied(tables, table, location)
     properties = {"format-version": str(FORMAT), **_properties(table)}
     client: Any = of.client
     try:

@@ -334,6 +334,15 @@ def refuse_shared(catalogs: Catalogs, table: LoadedTable) -> None:
     raise TaskRefused(first.reason, f"{text}: {REMEDIES[first.reason]}", retryable=True)
 
 
+def refuse_occupied(catalogs: Catalogs, table: LoadedTable, location: str) -> None:
+    """The gate before a table is made for this one at a location. Raises as `refuse_shared`."""
+    new = Facts("", "", places_of(location), frozenset())
+    for other in known_to(catalogs).others(table):
+        if new.common_place(other) is not None:
+            text = f"{other.name} has files at {location}: name a location of its own"
+            raise TaskRefused(SharingRefusal.SHARED_LOCATION, text, retryable=True)
+
+
 REMEDIES: Final[Mapping[SharingRefusal, str]] = {
     SharingRefusal.SHARED_IDENTITY: "drop one of them without its files, or copy it to a new table",
     SharingRefusal.SHARED_LOCATION: "give one of them a location, write.data.path and "
