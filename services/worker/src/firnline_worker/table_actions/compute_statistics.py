@@ -22,9 +22,10 @@ from firnline_domain.policy.table_action.compute_statistics import ALL
 from firnline_domain.records.orders import TableOrder
 from firnline_domain.records.results import TableResult, table_result
 from firnline_domain.settings.thresholds import Thresholds, thresholds
-from firnline_iceberg.removal.removal import NotRemovable, remove_statistics
+from firnline_iceberg.removal.removal import NotRemovable, remove_statistics, shares_files
 from firnline_iceberg.table.catalog_client import Tables, settings_of
 from firnline_iceberg.table.loaded_table import LoadedTable
+from firnline_iceberg.table.shared_locations import refuse_shared
 from firnline_iceberg.table.statistics import (
     changed_since,
     described_columns,
@@ -186,7 +187,7 @@ class StatisticsComputer:
             self._remove(order, paths)
             raise
         self._take_back_if_gone(order, head, paths)
-        self._remove(order, stale_paths(table, stale))
+        self._remove_stale(order, table, stale)
         return self._result(order, _numbers(wish, made, stale))
 
     def _computed(self, java: Any, head: int, wish: Wish, paths: list[str]) -> Made:
@@ -252,6 +253,14 @@ class StatisticsComputer:
                 table = self.tables.load(order.table)
                 for path in left:
                     remove_statistics(table, path)
+
+    def _remove_stale(self, order: TableOrder, table: LoadedTable, stale: Iterable[int]) -> None:
+        """Remove files of snapshots that the table does not have: another one that shares files
+        with it may."""
+        with suppress(RetryLater, TaskRefused):
+            if not shares_files(table):
+                refuse_shared(self.tables, table)
+                self._remove(order, stale_paths(table, stale))
 
     def _strings(self, names: tuple[str, ...]) -> Any:
         gateway: Any = self.java.spark.sparkContext._gateway
