@@ -101,7 +101,8 @@ class Runner:
     def _carry_out(self, orders: Sequence[Order], told: Told) -> None:
         self.runs += 1
         state, log, stop = self.scratch / f"run{self.runs}", Log("run"), threading.Event()
-        settings = Settings(self.connection, self.iceberg_jar, state)
+        reached = self.connection
+        settings = Settings(reached, {reached.name: reached}, self.iceberg_jar, state)
         cache = DeleteSetCache(state)
         with ThreadPoolExecutor(1) as executor:
             engine = assembled(settings, log, stop, self.jvm, self.spark, cache, executor)

@@ -20,6 +20,7 @@ from firnline_committer.background.sweeps import Sweeps
 from firnline_committer.commit.committer import Committer
 from firnline_committer.commit.held_catalog import without_gateway
 from firnline_committer.handlers import Handlers as CommitHandlers
+from firnline_iceberg.catalogs import OneCatalogTables
 from firnline_iceberg.commit.java_commits import JavaCommits
 from firnline_iceberg.java.jvm import IcebergJvm
 from firnline_iceberg.metadata.entry_cache import FileCache
@@ -83,7 +84,8 @@ def assembled(
     leases = TaskLeases(MemoryLeases(), name, FOREVER_S, log)
     heartbeats = Heartbeats(publisher, name, now_ms)
     host = Host(name, leases, publisher, heartbeats, log, stop.is_set)
-    java, tables = JavaTables(spark, reached.name), Tables(reached)
+    java = JavaTables(spark, reached.name)
+    tables = OneCatalogTables(reached, settings.catalogs)
     cached, commits = Tables(reached, FileCache()), JavaCommits(iceberg, reached)
     worker = settings.of_worker()
     tasks = handlers_of(worker, tables, java, commits, cache, stage, host, keys)

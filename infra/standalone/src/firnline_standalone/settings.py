@@ -23,6 +23,7 @@ class Settings:
     the commits that are read back by Iceberg's own reader."""
 
     catalog: CatalogConnection
+    catalogs: Connections  # all that are configured, the run's own among them
     iceberg_jar: Path
     state_dir: Path  # of this process alone
     spark_master: str = "local[*]"

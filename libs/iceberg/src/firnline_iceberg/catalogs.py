@@ -124,6 +124,21 @@ class CatalogTables(Tables):
         return self._each.of(table).namespace_properties(table)
 
 
+class OneCatalogTables(Tables):
+    """`Tables` of one catalog, for a command that works there alone. A table of another one may
+    share files with one of it, so all are asked for that."""
+
+    def __init__(
+        self, catalog: Catalog, all_of_them: Connections, cache: FileCache | None = None
+    ) -> None:
+        super().__init__(catalog, cache)
+        self._all = [Tables(connection) for connection in all_of_them.values()]
+
+    def catalogs(self, table: TableName) -> Sequence[Tables]:
+        """As `CatalogTables.catalogs`."""
+        return (self, *(one for one in self._all if one.catalog_path != self.catalog_path))
+
+
 class CatalogCommits(JavaCommits):
     """`JavaCommits` of all catalogs, each with a client of its own."""
 

@@ -28,8 +28,8 @@ from firnline_domain.policy.triggers.freezing import FREEZE
 from firnline_domain.records.orders import RewriteFiles
 from firnline_domain.records.signing import Keyring
 from firnline_domain.settings.thresholds import Thresholds
+from firnline_iceberg.catalogs import OneCatalogTables
 from firnline_iceberg.metadata.avro_reader import MetadataFileGone
-from firnline_iceberg.table.catalog_client import Tables
 
 from firnline_cli.forecast.catalog import Forecasts, Unread
 from firnline_cli.running.already_rewritten import rested
@@ -59,7 +59,7 @@ class Here:
 
     def __post_init__(self) -> None:
         self._report: Any = JsonReport() if self.json_wanted else TextReport()
-        self._tables = Tables(self.fleet.of(self.table))
+        self._tables = OneCatalogTables(self.fleet.of(self.table), self.fleet.catalogs)
 
     def preview(self) -> int:
         """Print what would be done. Return the exit code. Raises ClickException."""
@@ -177,6 +177,7 @@ class Here:
         _only_warnings()
         settings = Settings(
             catalog=self.fleet.of(self.table),
+            catalogs=self.fleet.catalogs,
             config=self.config,
             iceberg_jar=iceberg_jar(),
             state_dir=state,
