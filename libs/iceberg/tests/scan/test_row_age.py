@@ -236,3 +236,25 @@ def test_the_file_itself_decides_where_bounds_say_that_it_is_old(
     ages = FileAges(cast(LoadedTable, table), column, Footers())
     [(_, by_value)] = ages.decided([of_avro], ms("2026-11-01"))
     assert by_value is (partition == "[50]" and transform == "year")
+
+
+@pytest.mark.parametrize(
+    ("kind", "how"),
+    [
+        (pa.timestamp("us"), {"write_statistics": False}),
+        (pa.timestamp("ns"), {"use_deprecated_int96_timestamps": True}),  # of Hive, by `add_files`
+        (pa.int64(), {}),  # not said to be a time
+    ],
+)
+def test_a_file_stays_that_has_the_column_and_does_not_tell_its_values(
+    tmp_path: Path, kind: pa.DataType, how: dict[str, Any]
+) -> None:
+    """Its partition value says that it is old, and its row is of today."""
+    field = pa.field("at", kind, metadata={"PARQUET:field_id": "5"})
+    path = tmp_path / "f.parquet"
+    at = pa.array([micros(TODAY)], pa.timestamp("us")).cast(kind)
+    pq.write_table(pa.table([at], schema=pa.schema([field])), path, **how)
+    table = SimpleNamespace(io=PyArrowFileIO(), spec=lambda _: spec_of("year"))
+    file = entry("[50]", None, f"file://{path}")
+    ages = FileAges(cast(LoadedTable, table), NestedField(5, "at", KINDS["time"]), Footers())
+    assert list(ages.decided([file], ms("2026-11-01"))) == [(file, False)]

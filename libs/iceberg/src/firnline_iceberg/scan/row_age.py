@@ -31,13 +31,14 @@ from pyiceberg.types import (
     TimestamptzType,
 )
 
-from firnline_iceberg.metadata.column_bounds import UNKNOWN, Range, Span, span_of
+from firnline_iceberg.metadata.column_bounds import Range, Span, span_of
 from firnline_iceberg.metadata.entries import DataFileEntry
 from firnline_iceberg.scan.parquet_footers import Footers
 from firnline_iceberg.table.loaded_table import LoadedTable
 
 HOUR_MS, DAY_MS = 3_600_000, 86_400_000
 FOOTERS_TOGETHER = 1_000
+EMPTY = Span(none_null=True, all_null=True)  # no rows
 _EPOCH_YEAR = 1970
 _400_YEARS_DAYS = 146_097
 _NANOSECONDS = re.compile(r"(\.\d{6})\d+")  # Python has six digits
@@ -105,8 +106,8 @@ class FileAges:
         some = [file for file, _ in files]
         found = self.footers.read_all(self.table.io, some, (self.column,))
         for (file, guess), spans in zip(files, found, strict=True):
-            span = spans.get(self.column.field_id, UNKNOWN)
-            if span.range is None and (span.none_null or not span.all_null):
+            span = spans.get(self.column.field_id)
+            if span is None or span == EMPTY:
                 yield file, guess is Age.OLD  # Avro, or a column that is the partition's alone
                 continue
             within = _partition_span(file, self.table.spec(file.spec_id), self.column)
