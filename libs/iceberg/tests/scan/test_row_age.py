@@ -258,3 +258,14 @@ def test_a_file_stays_that_has_the_column_and_does_not_tell_its_values(
     file = entry("[50]", None, f"file://{path}")
     ages = FileAges(cast(LoadedTable, table), NestedField(5, "at", KINDS["time"]), Footers())
     assert list(ages.decided([file], ms("2026-11-01"))) == [(file, False)]
+
+
+def test_a_file_stays_that_has_the_column_twice(tmp_path: Path) -> None:
+    path, id_5 = tmp_path / "f.parquet", {"PARQUET:field_id": "5"}
+    schema = pa.schema([pa.field(one, pa.timestamp("us"), metadata=id_5) for one in "ab"])
+    times = [pa.array([micros(one)], pa.timestamp("us")) for one in (TODAY, OLD)]
+    pq.write_table(pa.table(times, schema=schema), path)
+    table = SimpleNamespace(io=PyArrowFileIO(), spec=lambda _: spec_of("year"))
+    file = entry("[50]", None, f"file://{path}")
+    ages = FileAges(cast(LoadedTable, table), NestedField(5, "at", KINDS["time"]), Footers())
+    assert list(ages.decided([file], ms("2026-11-01"))) == [(file, False)]

@@ -3,6 +3,7 @@ none. Its writer took it from the rows; a manifest's bounds can be anybody's."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -73,9 +74,12 @@ def read_spans(io: FileIO, entry: FileEntry, fields: Sequence[NestedField]) -> d
     try:
         with io.new_input(entry.path).open() as source:
             parquet = pq.ParquetFile(source)
-            places = dict(leaf_ids(parquet.schema_arrow))
+            leaves = list(leaf_ids(parquet.schema_arrow))
+            places, times = dict(leaves), Counter(number for number, _ in leaves)
             return {
                 one.field_id: _span(parquet, places[one.field_id], one.field_type)
+                if times[one.field_id] == 1
+                else UNKNOWN
                 for one in fields
                 if one.field_id in places
             }
