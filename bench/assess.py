@@ -20,7 +20,7 @@ from pathlib import Path
 from firnline_iceberg.java.api import rest_catalog
 from firnline_iceberg.java.jvm import IcebergJvm
 from firnline_local.processes.ports import free_port
-from firnline_local.processes.process import serving
+from firnline_local.processes.process import run_process
 from firnline_local.servers import artifacts, catalog
 from pyiceberg.catalog.rest import RestCatalog
 
@@ -37,7 +37,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         port = free_port()
         served = catalog.command(Path(folder, "catalog"), port)
-        with serving(served, Path(folder, "catalog.log")):
+        with run_process(served, Path(folder, "catalog.log")):
             began_s = time.monotonic()
             made(catalog.uri(port), given.tables, Path(folder))
             made_s = time.monotonic() - began_s

@@ -20,8 +20,8 @@ from firnline_adapters.observability.logs import Log
 from firnline_domain.records.results import RewriteFinished
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_local.servers.artifacts import iceberg_jar
-from firnline_local.stack.stack import Stack, running
-from firnline_local.topics.topics import buckets
+from firnline_local.stack.stack import Stack, run_stack
+from firnline_local.topics.topics import initial_buckets
 from pyiceberg.catalog.rest import RestCatalog
 
 SCHEMA = pa.schema([("id", pa.int64())])
@@ -34,7 +34,7 @@ def main() -> None:
     iceberg_jar()
     with tempfile.TemporaryDirectory() as folder:
         start = time.monotonic()
-        with running(Path(folder) / "state") as stack:
+        with run_stack(Path(folder) / "state") as stack:
             ready = time.monotonic() - start
             waits = [round(wait, 2) for wait in first_bytes(stack)]
     found = {
@@ -50,7 +50,7 @@ def first_bytes(stack: Stack) -> list[float]:
     """Seconds per round; each round fills a table of its own up to the threshold."""
     catalog = RestCatalog("lake", uri=stack.gateway_uri)
     catalog.create_namespace("bench")
-    publisher = KafkaPublisher(stack.kafka, buckets(), "bench", signer=stack.signer)
+    publisher = KafkaPublisher(stack.kafka, initial_buckets(), "bench", signer=stack.signer)
     group = f"bench-{uuid.uuid4()}"
     inbox = KafkaInbox(stack.kafka, group, ["task-results"], publisher, Log("bench"))
     try:
@@ -76,7 +76,7 @@ def first_byte_ms(inbox: KafkaInbox, table: str) -> float:
     deadline = time.monotonic() + WAIT_S
     while time.monotonic() < deadline:
         for delivery in inbox.poll(0.5):
-            inbox.done(delivery)
+            inbox.mark_done(delivery)
             record = delivery.record
             if isinstance(record, RewriteFinished) and record.table.name == table:
                 assert record.first_byte_at_ms is not None, record

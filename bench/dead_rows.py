@@ -1,10 +1,9 @@
 """What the least share of dead rows costs: bytes written and dead rows read, of one upsert table.
 
-    python -m bench.dead_rows
+python -m bench.dead_rows
 
-The planner's own `decide` and the worker's own `plan` run on files that are kept one by one; the
-keys that are replaced are spread evenly over all live rows. A rewrite takes no time.
-"""
+The planner's own `decide_rewrite` and the worker's own `plan` run on files that are kept one by
+one; the keys that are replaced are spread evenly over all live rows. A rewrite takes no time."""
 
 from __future__ import annotations
 
@@ -21,15 +20,15 @@ from firnline_domain.counters.state.debt import debt_added_by, debt_of
 from firnline_domain.counters.state.work import Partition, PartitionWork, Table, TableWork
 from firnline_domain.identity import MAIN, Scope, TableName
 from firnline_domain.policy.cost.read_cost import burden_of
-from firnline_domain.policy.partition.decide import decide, explain, order_for
-from firnline_domain.policy.partition.outcomes import after_change, ordered, succeeded
+from firnline_domain.policy.partition.decide import decide_rewrite, order_for, with_numbers
+from firnline_domain.policy.partition.outcomes import after_change, after_order, after_success
 from firnline_domain.policy.reasons.partition import Decision
 from firnline_domain.policy.triggers.dead_files import positional_records
-from firnline_domain.records.parts.dead_rows import histogram
+from firnline_domain.records.parts.dead_rows import build_histogram
 from firnline_domain.records.parts.tallies import FileTally, SizeClass, Tally, size_class
 from firnline_domain.records.results import DeleteKind
 from firnline_domain.settings.thresholds import KEY_SHARE, Thresholds
-from firnline_iceberg.metadata.entries import DataFileEntry, DeleteFileEntry, Status
+from firnline_iceberg.metadata.entries import DataFileEntry, DeleteFileEntry, EntryStatus
 from firnline_iceberg.scan.planning import LiveFiles
 from firnline_worker.plan.planning import plan
 
@@ -98,7 +97,7 @@ class UpsertTable:
     def rest(self, until_ms: int) -> None:
         """Let time pass, and do what the planner orders meanwhile."""
         while True:
-            decision = decide(_TABLE, self.partition, self.limits, self.now_ms)
+            decision = decide_rewrite(_TABLE, self.partition, self.limits, self.now_ms)
             if decision.order:
                 self._rewrite(decision)
                 continue
@@ -148,10 +147,10 @@ class UpsertTable:
         self.work = after_change(self.work, debt, added, self.now_ms)  # type: ignore[arg-type]
 
     def _rewrite(self, decision: Decision) -> None:
-        told = explain(_TABLE, self.partition, decision, self.limits, self.now_ms)
+        told = with_numbers(_TABLE, self.partition, decision, self.limits, self.now_ms)
         _, task = order_for(_TABLE, self.partition, told, self.limits, self.now_ms)
         self.orders.append(told)
-        self.work = ordered(self.work)
+        self.work = after_order(self.work)
         made = plan(
             self._live(),
             SCOPE,
@@ -178,12 +177,13 @@ class UpsertTable:
         self.written += live * ROW_BYTES
         large = (f for f in self.files if _class(f.bytes, self.limits) is not SizeClass.FRAGMENT)
         done = replace(
-            task, dead_rows=histogram((file.bytes, file.records, file.marked) for file in large)
+            task,
+            dead_rows=build_histogram((file.bytes, file.records, file.marked) for file in large),
         )
         self._changed()
         holds = self._holds
         debt, masked = debt_of(holds, self.limits.target_bytes), positional_records(holds)
-        self.work = succeeded(self.work, debt, done, self.limits, self.now_ms, masked)
+        self.work = after_success(self.work, debt, done, self.limits, self.now_ms, masked)
 
     def _live(self) -> LiveFiles:
         data = tuple(
@@ -235,7 +235,7 @@ def _entry(path: str, sequence: int, records: int, size: int) -> dict[str, Any]:
     return {
         "path": path,
         "manifest_path": "m",
-        "status": Status.ADDED,
+        "status": EntryStatus.ADDED,
         "snapshot_id": 1,
         "sequence_number": sequence,
         "file_sequence_number": sequence,

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 import pytest
 from firnline_local.processes.command import Command
 from firnline_local.processes.ports import free_port
-from firnline_local.processes.process import serving
+from firnline_local.processes.process import run_process
 from firnline_local.servers import artifacts, catalog, kafka, redis
 from firnline_local.topics.topics import DEFAULT_BUCKETS, make_topics
 from py4j import java_gateway, protocol
@@ -60,7 +60,7 @@ def server(
         with containers.serving(container()) as inside:
             yield inside
     else:
-        with serving(embedded, embedded.cwd.with_suffix(".log")):
+        with run_process(embedded, embedded.cwd.with_suffix(".log")):
             yield address
 
 
@@ -74,7 +74,7 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def kafka_address(servers: Path) -> Iterator[str]:
     port = free_port()
     embedded = kafka.command(servers / "kafka", port, free_port(frozenset({port})))
-    address = kafka.bootstrap(port)
+    address = kafka.bootstrap_servers(port)
     with server("FIRNLINE_TEST_KAFKA", containers.kafka_container, embedded, address) as bootstrap:
         yield bootstrap
 

@@ -16,4 +16,6 @@ def service(name: str, at: Path, **environment: str) -> tuple[Command, Path]:
     line = ReadyLine(log)
     argv = (sys.executable, "-m", f"firnline_{name}")
     env = {**os.environ, **environment}
-    return Command(name=name, argv=argv, cwd=at, env=env, ready=line.seen, prepare=line.mark), log
+    return Command(
+        name=name, argv=argv, cwd=at, env=env, ready=line.is_logged, prepare=line.skip_earlier_lines
+    ), log

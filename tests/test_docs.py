@@ -44,7 +44,8 @@ CODE_OF_A_REASON = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)*")
 
 def find_refusals(trees: list[ast.Module]) -> set[str]:
     """Find the classes that are made with a reason code, by their names and bases."""
-    names = {"TaskRefused", "PoisonousRecord", "Skipped", "Refused"}
+    names = {"TaskRefused", "PoisonousRecord", "Skipped", "UnsupportedFile", "AccessDenied"}
+    names |= {"NeedsOperator", "CommitRejected"}
     classes = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
     for _ in range(3):
         names |= {one.name for one in classes if names & {*map(ast.unparse, one.bases)}}
@@ -99,7 +100,7 @@ def test_metrics_named_in_messages_exist() -> None:
     """A remedy that names a metric which nobody scrapes sends people astray."""
     texts = (path.read_text() for path in SOURCES if "cli" in path.parts)
     named = {name for text in texts for name in re.findall(r"\bfirnline_[a-z_]+\*", text)}
-    scraped = [one.scraped for one in METRICS.values()]
+    scraped = [one.prometheus_name for one in METRICS.values()]
     assert named
     assert [one for one in named if not any(name.startswith(one[:-1]) for name in scraped)] == []
 
@@ -111,7 +112,7 @@ def test_every_block_of_the_reference_is_on_a_page() -> None:
 
 
 def test_metrics_are_named_as_they_are_scraped() -> None:
-    scraped = {one.scraped for one in METRICS.values()}
+    scraped = {one.prometheus_name for one in METRICS.values()}
     unscraped = {f"firnline_{one.name}" for one in METRICS.values()} - scraped
     named = {name for one in PAGES for name in re.findall(r"\bfirnline_[a-z_]+", one.read_text())}
     assert named & unscraped == set()
@@ -119,7 +120,7 @@ def test_metrics_are_named_as_they_are_scraped() -> None:
 
 def test_alerts_watch_metrics_that_exist() -> None:
     rules = (DOCS / "operate/alerts.yaml").read_text()
-    scraped = {metric.scraped for metric in METRICS.values()}
+    scraped = {metric.prometheus_name for metric in METRICS.values()}
     watched = set(re.findall(r"\bfirnline_[a-z_]+", rules))
     assert watched
     assert watched - scraped == set()

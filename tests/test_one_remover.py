@@ -12,7 +12,6 @@ REMOVER = ROOT / "libs/iceberg/src/firnline_iceberg/removal/removal.py"
 OWN_FILES = {  # deletions, moves and copies that are of no file of a table
     "firnline_deletes.deletes.delete_set": "a set in the worker's own directory",
     "firnline_deletes.deletes.positions": "a set in the worker's own directory",
-    "firnline_iceberg.metadata.avro_reader": "names of fields",
     "firnline_iceberg.storage.file_io": "a FileIO's own, called by that module",
     "firnline_cli.commands.setup.jars": "a jar in the directory that its user names",
     "firnline_iceberg.storage.local_files": "the system's own, called by that module",

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 from firnline_adapters.records.codec import record_types
 from firnline_committer.handlers import WITHOUT_COMMIT
-from firnline_console.read_model.fold import touched
+from firnline_console.read_model.fold import touched_keys
 from firnline_console.views.event_text import event_of
 from firnline_domain.errors import PoisonousRecord, RetryLater
 from firnline_domain.identity import TableName
 from firnline_domain.ports import Delivery
 from firnline_domain.records.orders import TaskOrder
 from firnline_domain.records.results import RewriteFinished
-from firnline_enricher.handlers import Handlers as Enricher
+from firnline_enricher.handlers import EnricherHandlers as Enricher
 from firnline_schemas import codec
 from firnline_schemas.topics import all_topics
 
@@ -64,8 +64,8 @@ def examples(record: str) -> list[Any]:
 def console_takes(record: Any) -> bool:
     """As a line of events or in a document; what is told of a task, in its task."""
     if hasattr(record, "task_id") and type(record).__name__ not in NOT_OF_A_TASK:
-        return bool(touched(record)) and event_of(record) is not None
-    return bool(touched(record)) or event_of(record) is not None
+        return bool(touched_keys(record)) and event_of(record) is not None
+    return bool(touched_keys(record)) or event_of(record) is not None
 
 
 def planner_takes(record: Any) -> bool:

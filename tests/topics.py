@@ -47,8 +47,8 @@ def bring_home(bootstrap: str) -> None:
     assignments = KafkaAssignments(bootstrap, Board(DEFAULT_BUCKETS))
     assignments.close()
     producer = Producer({"bootstrap.servers": bootstrap})
-    for one in assignments.board.every:
+    for one in assignments.board.all_assignments:
         key, home = one.table_key.encode(), bucket_of(one.table_key, DEFAULT_BUCKETS)
-        headers = list[Header](signer_here().headers(TOPIC, home, key, None))
+        headers = list[Header](signer_here().sign_headers(TOPIC, home, key, None))
         producer.produce(TOPIC, None, key, home, headers=headers)
     producer.flush(30)

@@ -29,7 +29,7 @@ def start(given: Question) -> Act:
     if given["engine"] == "firnline":
         return Ours(Tables(connection)).act
     jars = [iceberg_jar(), *([aws_bundle()] if "s3.endpoint" in given["catalog"] else [])]
-    spark = session(connection.spark(), os.pathsep.join(map(str, jars)))
+    spark = session(connection.spark_settings(), os.pathsep.join(map(str, jars)))
     spark.range(10_000).selectExpr("id % 7 AS k").distinct().count()  # its first jobs
     return Theirs(spark).act
 
@@ -41,7 +41,7 @@ class Ours:
     tables: Tables
 
     def act(self, question: Question) -> dict[str, Any]:
-        table = self.tables.named(("bench",), question["table"]).identity
+        table = self.tables.load_named(("bench",), question["table"]).identity
         result = OrphanRemover(self.tables, "bench", _now_ms).remove(_order(table))
         return {
             "refused": result.refused_reason,

@@ -19,7 +19,7 @@ import pyarrow as pa
 from firnline_iceberg.connection.connection import CatalogConnection
 from firnline_iceberg.removal.removal import QUARANTINE
 from firnline_local.processes.ports import free_port
-from firnline_local.processes.process import serving
+from firnline_local.processes.process import run_process
 from firnline_local.servers import catalog
 from pyarrow import parquet as pq
 from pyiceberg.catalog.rest import RestCatalog
@@ -52,7 +52,7 @@ class Ground:
 
     @property
     def rest(self) -> RestCatalog:
-        return RestCatalog("lake", **CatalogConnection("lake", self.catalog).pyiceberg())
+        return RestCatalog("lake", **CatalogConnection("lake", self.catalog).pyiceberg_properties())
 
     def table(self, name: str, history: History) -> None:
         """Registers it."""
@@ -233,7 +233,7 @@ def on_s3(folder: Path) -> Iterator[Ground]:
     folder.mkdir(parents=True)
     with s3_server(folder / "store", more=("--access-log", str(log))) as store:
         port = free_port()
-        with serving(s3_catalog(folder / "catalog", port, store), folder / "catalog.log"):
+        with run_process(s3_catalog(folder / "catalog", port, store), folder / "catalog.log"):
             given = {"uri": catalog.uri(port), **store.properties, **store.root.properties()}
             given["io-impl"] = "org.apache.iceberg.aws.s3.S3FileIO"
             found = Ground("s3", store.folder / BUCKET, f"s3://{BUCKET}", given, _Calls(log).taken)
@@ -245,7 +245,7 @@ def on_s3(folder: Path) -> Iterator[Ground]:
 def on_files(folder: Path) -> Iterator[Ground]:
     (lake := folder / "lake").mkdir(parents=True)
     port = free_port()
-    with serving(catalog.command(folder / "catalog", port), folder / "catalog.log"):
+    with run_process(catalog.command(folder / "catalog", port), folder / "catalog.log"):
         found = Ground("files", lake, f"file://{lake}", {"uri": catalog.uri(port)}, dict)
         found.rest.create_namespace(("bench",))
         yield found

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from firnline_committer.commit.committer import Committer
-from firnline_committer.commit.events import skipped
+from firnline_committer.commit.events import skipped_event
 from firnline_domain.identity import MAIN, TableName
 from firnline_domain.ports import Delivery
 from firnline_domain.records.events import (
@@ -24,9 +24,9 @@ from firnline_domain.records.events import (
 from firnline_domain.records.orders import ResyncTable, RewriteFiles
 from firnline_domain.records.results import RewriteFinished
 from firnline_domain.settings.thresholds import Thresholds
-from firnline_enricher.handlers import Handlers
+from firnline_enricher.handlers import EnricherHandlers
 from firnline_iceberg.table.catalog_client import Tables
-from firnline_planner.bucket.bucket import Bucket
+from firnline_planner.bucket.bucket import PlannerBucket
 from firnline_worker.rewrite.rewriter import Rewriter
 
 from tests.kit.memory_store import MemoryStore
@@ -49,8 +49,8 @@ class Policy:
     _offset: int = 0
 
     def __post_init__(self) -> None:
-        self._enricher = Handlers(self.tables, self.now_ms)
-        self._bucket = Bucket(MemoryStore(), Thresholds())
+        self._enricher = EnricherHandlers(self.tables, self.now_ms)
+        self._bucket = PlannerBucket(MemoryStore(), Thresholds())
 
     def committed(self, name: TableName) -> None:
         """Events of what is new in the table."""
@@ -95,7 +95,7 @@ class Policy:
     def _skipped(self, result: RewriteFinished) -> RewriteSkipped:
         """Nothing was to be done. None is Iceberg's: the policy orders no more than it serves."""
         assert result.committed_snapshot_id is None, result
-        return skipped(result, self.now_ms())
+        return skipped_event(result, self.now_ms())
 
     def _enriched(self, topic: str, record: Any) -> None:
         self._offset += 1

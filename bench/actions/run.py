@@ -26,7 +26,7 @@ from firnline_iceberg.connection.connection import CatalogConnection
 from firnline_iceberg.scan.planning import live_files
 from firnline_iceberg.table.catalog_client import Tables
 from firnline_local.processes.ports import free_port
-from firnline_local.processes.process import serving
+from firnline_local.processes.process import run_process
 from firnline_local.servers import catalog as catalogs
 from firnline_local.servers.artifacts import iceberg_jar
 from firnline_worker.spark.java_api import JavaTables, SparkJvm
@@ -281,11 +281,13 @@ def opened(folder: Path, scale: float, days: int, commits_a_day: int) -> Iterato
     folder.mkdir(parents=True)
     port = free_port()
     command = catalogs.command(folder / "catalog", port)
-    with serving(command, folder / "catalog.log"):
+    with run_process(command, folder / "catalog.log"):
         uri = catalogs.uri(port)
         rest = RestCatalog("lake", uri=uri)
         rest.create_namespace(("bench",))
-        spark = session(CatalogConnection("lake", {"uri": uri}).spark(), str(iceberg_jar()))
+        spark = session(
+            CatalogConnection("lake", {"uri": uri}).spark_settings(), str(iceberg_jar())
+        )
         yield Site(folder, rest, Tables(uri), spark, uri, scale, days, commits_a_day)
         spark.stop()
 

@@ -129,7 +129,7 @@ class Growing:
         return self.spark.table(self.sql).count()
 
     def _loaded(self) -> Any:
-        return self.tables.named(("bench",), self.name)
+        return self.tables.load_named(("bench",), self.name)
 
 
 def _rows(spark: SparkSession, seed: int, count: int) -> Any:

@@ -40,7 +40,7 @@ def statistics(
     _append(spark, rows // 1000, rows)
     for columns, partitions in KINDS:
         spark.sql(f"ALTER TABLE {NAME} SET TBLPROPERTIES ({_set(columns, partitions)})")
-        table = tables.named(("bench",), "described")
+        table = tables.load_named(("bench",), "described")
         live = live_files(table, table.head_id(MAIN))
         size = sum(one.bytes for one in (*live.data, *live.deletes))
         run = partial(computer.compute, _order(tables))
@@ -63,7 +63,7 @@ def _append(spark: Any, rows: int, start: int) -> None:
 
 
 def _order(tables: Tables) -> TableOrder:
-    table, at = tables.named(("bench",), "described").identity, int(time.time() * 1000)
+    table, at = tables.load_named(("bench",), "described").identity, int(time.time() * 1000)
     numbers = {"columns": 1.0, "all_columns": 0.0, "partitions": 0.0, "min_change": 0.1}
     return TableOrder(
         "bench", table, Statistics.name, "requested", 1, 1, at, at + 3_600_000, numbers

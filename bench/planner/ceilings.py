@@ -18,7 +18,7 @@ from typing import Any
 
 from firnline_local.processes.command import Command
 from firnline_local.processes.ports import free_port
-from firnline_local.processes.process import Process, serving
+from firnline_local.processes.process import Process, run_process
 from firnline_local.servers import catalog
 from firnline_local.stack.parts import ReadyLine
 
@@ -63,8 +63,8 @@ def _gateway(kafka: str, lake: Lake) -> Iterator[tuple[Process, Lake]]:
         "FIRNLINE_LISTEN_ADDRESS": str(port),
         "FIRNLINE_STATE_DIR": str(folder),
     }
-    ready = catalog.answers(catalog.uri(port))
-    with serving(_service("gateway", kafka, folder, given, ready), folder / "log") as process:
+    ready = catalog.make_probe(catalog.uri(port))
+    with run_process(_service("gateway", kafka, folder, given, ready), folder / "log") as process:
         yield process, replace(lake, uri=catalog.uri(port))
 
 
@@ -72,8 +72,10 @@ def _enriched(kafka: str, lake: Lake) -> Ceiling:
     folder = lake.folder / "enricher"
     line = ReadyLine(folder / "log")
     given = {"FIRNLINE_CATALOG_URI": lake.uri}
-    command = replace(_service("enricher", kafka, folder, given, line.seen), prepare=line.mark)
-    with serving(command, folder / "log") as process:
+    command = replace(
+        _service("enricher", kafka, folder, given, line.is_logged), prepare=line.skip_earlier_lines
+    )
+    with run_process(command, folder / "log") as process:
         found = samples(Followed(kafka, GROUP, TOPIC), process, sum(ends(kafka, TOPIC).values()))
     rate = rates(found)
     return {"per_s": rate["events_per_s"], "per_cpu_s": rate["events_per_cpu_s"]}

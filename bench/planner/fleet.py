@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
-from firnline_adapters.records.codec import encode
+from firnline_adapters.records.codec import encode_record
 from firnline_domain.base.values import replace, to_plain
 from firnline_domain.counters.state.counters import TableCounters
 from firnline_domain.counters.state.lineage import SNAPSHOTS, Lineage
@@ -20,7 +20,7 @@ from firnline_domain.identity import MAIN, Scope, TableName
 from firnline_domain.records.events import ChangeKind, FilesChanged, PartitionChange
 from firnline_domain.records.parts.tallies import FileTally, Tally
 from firnline_domain.settings.thresholds import Thresholds
-from firnline_planner.bucket.bucket import Bucket
+from firnline_planner.bucket.bucket import PlannerBucket
 from firnline_planner.state.bucket_state import BucketState
 from firnline_schemas import codec
 
@@ -81,7 +81,7 @@ def _fragments(count: int) -> FileTally:
 
 @cache
 def _template() -> dict[str, Any]:
-    _, value = codec.Codec().decode(encode(change(0, 1)))
+    _, value = codec.Codec().decode(encode_record(change(0, 1)))
     return value
 
 
@@ -112,7 +112,7 @@ def _tally(count: int) -> dict[str, int]:
 def _lived() -> tuple[Table, Partition]:
     """Table 0 after LIVED commits, as the planner's own code left it."""
     pairs = MemoryStore()
-    bucket = Bucket(pairs, Thresholds())
+    bucket = PlannerBucket(pairs, Thresholds())
     for commit in range(1, LIVED + 1):
         bucket.handle(change(0, commit), START_MS + commit)
         bucket.commit()
@@ -138,5 +138,5 @@ def _renamed(counters: TableCounters, number: int) -> TableCounters:
         counters,
         table=table_of(number),
         head_snapshot_id=ids[-1],
-        recent=Lineage.of(zip(ids[1:], ids, strict=False)),
+        recent=Lineage.from_links(zip(ids[1:], ids, strict=False)),
     )

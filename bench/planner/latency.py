@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from confluent_kafka import Consumer
-from firnline_adapters.records.codec import RecordCodec, encode
+from firnline_adapters.records.codec import RecordCodec, encode_record
 from firnline_domain.identity import bucket_of
 
 from bench.planner import fleet
@@ -99,7 +99,7 @@ def _paced(stage: Stage, rate: int, events: int, sent: dict[str, float]) -> None
             time.sleep(pause_s)
         if number % ORDERING == 0:
             change = fleet.change(next(_new), 1, added=10)
-            uuid, value = change.table.uuid, encode(change)
+            uuid, value = change.table.uuid, encode_record(change)
             sent[uuid] = time.monotonic()
         else:
             table = number * 7919 % stage.tables

@@ -77,7 +77,7 @@ def cold_start(stage: Stage) -> dict[str, Any]:
         ready_s = time.monotonic() - started_s
         memory = memory_bytes(process)
         process.kill_group()
-        process.finish()
+        process.wait_or_kill()
     again_s = time.monotonic()
     with stage.planner() as process:
         warm_s = time.monotonic() - again_s

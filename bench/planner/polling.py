@@ -19,8 +19,8 @@ from typing import Any
 
 from firnline_enricher.commits import snapshot_delta
 from firnline_enricher.facts import facts_of
-from firnline_enricher.file_changes import Subject
-from firnline_enricher.resyncs import added
+from firnline_enricher.file_changes import ChangeContext
+from firnline_enricher.resyncs import to_snapshot_added
 from firnline_iceberg.java.api import content_file
 from firnline_iceberg.metadata.manifest_reader import read_manifest_list
 from firnline_iceberg.table.loaded_table import LoadedTable
@@ -142,8 +142,10 @@ def _seen(lake: Lake, name: str) -> tuple[Read, Read, Read]:
 def _enriched(table: LoadedTable) -> Read:
     facts = facts_of(table)
     counted = CountingIO(facts.io)
-    subject = Subject(table.identity, "main", "bench", 0)
-    [change] = snapshot_delta(subject, added(table.head("main")), replace(facts, io=counted))
+    subject = ChangeContext(table.identity, "main", "bench", 0)
+    [change] = snapshot_delta(
+        subject, to_snapshot_added(table.head("main")), replace(facts, io=counted)
+    )
     assert len(change.partitions) == PARTITIONS
     return Read(counted.files, counted.bytes)
 

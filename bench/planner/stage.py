@@ -19,7 +19,7 @@ from firnline_adapters.records.signing import signer_here
 from firnline_domain.identity import bucket_of
 from firnline_local.processes.command import Command
 from firnline_local.processes.ports import free_port
-from firnline_local.processes.process import Process, serving
+from firnline_local.processes.process import Process, run_process
 from firnline_local.servers import kafka
 from firnline_local.stack.parts import ReadyLine
 from firnline_local.topics.topics import make_topics
@@ -39,9 +39,9 @@ def broker(folder: Path) -> Iterator[str]:
     """Kafka with all topics, in a fresh folder."""
     port = free_port()
     command = kafka.command(folder / "kafka", port, free_port(frozenset({port})))
-    with serving(command, folder / "kafka.log"):
-        make_topics(kafka.bootstrap(port), BUCKETS)
-        yield kafka.bootstrap(port)
+    with run_process(command, folder / "kafka.log"):
+        make_topics(kafka.bootstrap_servers(port), BUCKETS)
+        yield kafka.bootstrap_servers(port)
 
 
 @dataclass(frozen=True)
@@ -83,10 +83,10 @@ class Stage:
                 "FIRNLINE_PLANNER_DRIVER": self.driver,
                 "FIRNLINE_BUCKETS": str(BUCKETS),
             },
-            ready=line.seen,
-            prepare=line.mark,
+            ready=line.is_logged,
+            prepare=line.skip_earlier_lines,
         )
-        with serving(command, self.log, timeout_s=START_S) as process:
+        with run_process(command, self.log, timeout_s=START_S) as process:
             yield process
 
     def committed(self) -> int:
@@ -177,7 +177,7 @@ def producer(bootstrap: str) -> Producer:
 
 def send(to: Producer, topic: str, key: bytes, value: bytes, partition: int) -> None:
     """Produce, waiting where the queue is full."""
-    headers = list[Header](signer_here().headers(topic, partition, key, value))
+    headers = list[Header](signer_here().sign_headers(topic, partition, key, value))
     while True:
         try:
             to.produce(topic, value, key, partition=partition, headers=headers)

@@ -23,7 +23,7 @@ def takeover(stage: Stage) -> dict[str, Any]:
         said = len(_restored(second))
         killed_s = time.monotonic()
         dying.kill_group()
-        dying.finish()
+        dying.wait_or_kill()
         while len(_restored(second)) == said:
             assure_alive(heir)
             time.sleep(LOOK_S)

@@ -28,7 +28,7 @@ from firnline_iceberg.java.jvm import IcebergJvm
 from firnline_local.servers.artifacts import iceberg_jar
 from firnline_local.stack import stack as stacks
 from firnline_local.stack.stack import Stack
-from firnline_local.topics.topics import buckets
+from firnline_local.topics.topics import initial_buckets
 from pyiceberg.catalog.rest import RestCatalog
 
 from bench.policy.hours import (
@@ -256,7 +256,7 @@ def _bin_pack(spark: Running, catalog: RestCatalog, names: Iterable[str], told: 
 @contextmanager
 def _watched(stack: Stack, spark: Running, maintained: bool) -> Iterator[list[float]]:
     """CPU seconds of whoever rewrites, once the block is over."""
-    pids = [stack.part(name).pid for name in WORKING] if maintained else [spark.pid]
+    pids = [stack.part_record(name).pid for name in WORKING] if maintained else [spark.pid]
     found: list[float] = []
     with ExitStack() as held:
         watches = [held.enter_context(Watch(pid)) for pid in pids if pid is not None]
@@ -266,7 +266,7 @@ def _watched(stack: Stack, spark: Running, maintained: bool) -> Iterator[list[fl
 
 @contextmanager
 def _events(stack: Stack, told: Told) -> Iterator[Any]:
-    publisher = KafkaPublisher(stack.kafka, buckets(), "bench", signer=stack.signer)
+    publisher = KafkaPublisher(stack.kafka, initial_buckets(), "bench", signer=stack.signer)
     inbox = KafkaInbox(
         stack.kafka, f"bench-{uuid.uuid4()}", ["maintenance-events"], publisher, Log("bench")
     )
@@ -275,7 +275,7 @@ def _events(stack: Stack, told: Told) -> Iterator[Any]:
         end = time.monotonic() + seconds
         while (found := inbox.poll(0.05)) or time.monotonic() < end:
             for delivery in found:
-                inbox.done(delivery)
+                inbox.mark_done(delivery)
                 if isinstance(delivery.record, RewriteCommitted):
                     told.take(delivery.record)
 
@@ -307,7 +307,7 @@ def main() -> None:
     os.environ |= local_files.environment(given.folder)
     body: dict[str, Any] = {**where(), "factor": given.factor, "systems": {}}
     found: list[Pair] = []
-    with stacks.running(folder / "state", only=PARTS) as stack:
+    with stacks.run_stack(folder / "state", only=PARTS) as stack:
         for system, maintained in (("firnline", True), ("bin_pack_hourly", False)):
             real = hour(stack, folder, given.factor, maintained)
             said = foretold(system, shape=Shape(**real["shape"]))

@@ -194,7 +194,7 @@ def _floor_part(origin: Source, index: int) -> dict[str, Any]:
     """A partition's files, oldest first."""
     scope = origin.scopes[index]
     data = [planned.data for planned in origin.live.files_of_scope(scope)]
-    data.sort(key=lambda file: (file.sequence_number, file.normal))
+    data.sort(key=lambda file: (file.sequence_number, file.normal_path))
     return {
         "index": index,
         "data": [file.path for file in data],

@@ -12,8 +12,8 @@ from typing import Any
 
 from firnline_adapters.observability.logs import start_logging
 from firnline_committer.commit.committer import Committer
-from firnline_committer.commit.held_catalog import catalog
-from firnline_committer.handlers import Handlers
+from firnline_committer.commit.held_catalog import open_catalog
+from firnline_committer.handlers import CommitterHandlers
 from firnline_domain.errors import RetryLater
 from firnline_domain.records.events import RewriteCommitted, RewriteConflicted
 from firnline_iceberg.commit.java_commits import JavaCommits
@@ -27,8 +27,8 @@ def start(given: Question) -> Act:
     """Its small JVM is up."""
     log = start_logging("committer")
     commits = JavaCommits(IcebergJvm(iceberg_jar()), given["uri"])
-    lake = catalog(given["uri"], **given.get("store", {}))
-    handlers = Handlers(Committer(lake, commits, log, _now_ms), lake.tables, _now_ms)
+    lake = open_catalog(given["uri"], **given.get("store", {}))
+    handlers = CommitterHandlers(Committer(lake, commits, log, _now_ms), lake.tables, _now_ms)
 
     def act(question: Question) -> dict[str, Any]:
         results = pickle.loads(Path(question["results"]).read_bytes())
@@ -38,7 +38,7 @@ def start(given: Question) -> Act:
     return act
 
 
-def _handled(handlers: Handlers, results: Sequence[Any]) -> Sequence[Any]:
+def _handled(handlers: CommitterHandlers, results: Sequence[Any]) -> Sequence[Any]:
     """As the pump does, without its pauses."""
     while True:
         try:

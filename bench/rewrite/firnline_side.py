@@ -17,9 +17,9 @@ from firnline_iceberg.table.catalog_client import Tables
 from firnline_worker.delete_sets.cache import DeleteSetCache
 from firnline_worker.rewrite.iceberg_fallback import Handover
 from firnline_worker.rewrite.rewriter import Rewriter
-from firnline_worker.settings import Settings
+from firnline_worker.settings import WorkerSettings
 from firnline_worker.spark.java_api import JavaTables
-from firnline_worker.spark.session import SparkStage, session
+from firnline_worker.spark.session import SparkStage, start_session
 
 from bench.rewrite.child import Act, Question, serve
 from bench.rewrite.jars import class_path, use_store
@@ -54,9 +54,9 @@ def start(given: Question) -> Act:
     folder = Path(given["folder"])
     settings = _settings(given, folder)
     use_store(given)
-    spark = session(settings)
+    spark = start_session(settings)
     stage = SparkStage(spark)
-    stage.warm()
+    stage.warm_up()
     tables = Tables(settings.connection, **given.get("store", {}))
     java = JavaTables(spark, settings.connection.name)
     handover = Handover(java, tables, lambda _: nullcontext())
@@ -67,11 +67,11 @@ def start(given: Question) -> Act:
     return Worker(rewriter, settings.tasks_at_once, folder).act
 
 
-def _settings(given: Question, folder: Path) -> Settings:
+def _settings(given: Question, folder: Path) -> WorkerSettings:
     optional = {
         name: given[name] for name in ("tasks_at_once", "delete_set_bytes") if name in given
     }
-    return Settings(
+    return WorkerSettings(
         kafka="",
         redis="",
         catalog_uri=None if "config" in given else given["uri"],

@@ -14,7 +14,7 @@ from firnline_iceberg.java.jvm import IcebergJvm
 from firnline_iceberg.table.catalog_client import Tables
 from firnline_iceberg.table.loaded_table import LoadedTable, TableGone
 from firnline_local.processes.ports import free_port
-from firnline_local.processes.process import serving
+from firnline_local.processes.process import run_process
 from firnline_local.servers import catalog
 from firnline_local.servers.artifacts import iceberg_jar
 
@@ -37,7 +37,7 @@ class Lake:
     def find(self, name: str) -> LoadedTable | None:
         """The table of this name; None where there is none."""
         try:
-            return self.tables.named(NAMESPACE, name)
+            return self.tables.load_named(NAMESPACE, name)
         except TableGone:
             return None
 
@@ -46,7 +46,7 @@ class Lake:
 def running(folder: Path) -> Iterator[Lake]:
     """Serve the warehouse in `folder`; what is there stays there."""
     port = free_port()
-    with serving(catalog.command(folder.absolute(), port), folder / "catalog.log"):
+    with run_process(catalog.command(folder.absolute(), port), folder / "catalog.log"):
         yield Lake(catalog.uri(port), folder)
 
 
@@ -54,7 +54,7 @@ def running(folder: Path) -> Iterator[Lake]:
 def behind_gateway(lake: Lake) -> Iterator[Lake]:
     """The same lake as writers see it in production: through the gateway."""
     port, folder = free_port(), lake.folder / "gateway"
-    with serving(gateway_side.command(folder, lake.uri, port), lake.folder / "gateway.log"):
+    with run_process(gateway_side.command(folder, lake.uri, port), lake.folder / "gateway.log"):
         yield replace(lake, uri=catalog.uri(port))
 
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from firnline_local.servers.artifacts import Pin, cache_root, resolve
+from firnline_local.servers.artifacts import PinnedArtifact, cache_root, fetch_pins
 from firnline_local.servers.repository import repository_root
 
-BARE = Pin(
+BARE = PinnedArtifact(
     "e0cc30fb0531eb0b59468dc0abf5b257533d2365b5e9f45e795edd707aa78c62",
     "com/globalmentor/hadoop-bare-naked-local-fs/0.1.0/hadoop-bare-naked-local-fs-0.1.0.jar",
 )
@@ -27,5 +27,5 @@ def environment(folder: Path) -> dict[str, str]:
     settings = folder.absolute() / "hadoop"
     settings.mkdir(parents=True, exist_ok=True)
     (settings / "core-site.xml").write_text(_SETTINGS)
-    (jar,) = resolve([BARE], cache_root(), repository_root)
+    (jar,) = fetch_pins([BARE], cache_root(), repository_root)
     return {"HADOOP_CONF_DIR": str(settings), "SPARK_DIST_CLASSPATH": str(jar)}

@@ -102,9 +102,9 @@ class Arena:
     def remove(self, origin: Source, name: str) -> None:
         """A copy's name, and the live data files that it alone has."""
         table = self.loaded(name)
-        kept = {file.normal for file in origin.live.data}
+        kept = {file.normal_path for file in origin.live.data}
         for file in live_files(table, table.head_id("main")).data:
-            if file.normal not in kept:
+            if file.normal_path not in kept:
                 store = table.properties.get(STORE, "")
                 Path(local(file.path, store)).unlink(missing_ok=True)
         self.machine.catalog.dropTable(self.machine.identifier(name), False)

@@ -13,11 +13,11 @@ from typing import Any
 
 from firnline_local.processes.command import Command
 from firnline_local.processes.ports import LOOPBACK
-from firnline_local.servers.artifacts import Pin, cache_root, resolve
+from firnline_local.servers.artifacts import PinnedArtifact, cache_root, fetch_pins
 from firnline_local.servers.repository import repository_root
 
 # The newest server tarball that the repository has; later releases are not published there.
-PIN = Pin(
+PIN = PinnedArtifact(
     "cfd5accde17e8ebd251eeeb78aed1f490e77bb3a164d95a0f454bf8a7c1cbd3f",
     "io/trino/trino-server/476/trino-server-476.tar.gz",
 )
@@ -55,7 +55,7 @@ def installed(cache: Path | None = None) -> Path:
     home = archive.with_name("unpacked")
     if not home.is_dir():
         print(f"fetching {archive.name}, 821 MB", flush=True)
-        resolve([PIN], cache or cache_root(), repository_root)
+        fetch_pins([PIN], cache or cache_root(), repository_root)
         unpack(archive, home)
         archive.unlink()
     return home

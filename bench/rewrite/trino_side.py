@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from firnline_local.processes.ports import free_port
-from firnline_local.processes.process import serving
+from firnline_local.processes.process import run_process
 
 from bench.rewrite.child import Act, Question, serve
 from bench.rewrite.trino import Server
@@ -30,7 +30,7 @@ def start(given: Question) -> Act:
         catalog_uri=given["uri"],
     )
     held = ExitStack()
-    held.enter_context(serving(server.command(), folder / "server.log", START_S, STOP_S))
+    held.enter_context(run_process(server.command(), folder / "server.log", START_S, STOP_S))
     atexit.register(held.close)
 
     def act(question: Question) -> dict[str, Any]:

@@ -101,7 +101,7 @@ class Writers:
     def _position_delete(self, file: DataFileEntry, positions: list[int]) -> str:
         path = f"{file.path.rsplit('/', 1)[0]}/{uuid.uuid4().hex}-p.parquet"
         rows = position_files.of_one_file(file.path, pa.array(positions).to_numpy())
-        written = position_files.write(path, rows, lambda p: pa.OSFile(_local(p), "wb"))
+        written = position_files.write_positions(path, rows, lambda p: pa.OSFile(_local(p), "wb"))
         return json.dumps(
             {
                 "spec-id": file.spec_id,

@@ -1,9 +1,8 @@
 """Firnline: the planner's own policy, on counters as its events would leave them.
 
-`decide`, `order_for` and `succeeded` are the planner's. What is done here for many units at once is
-what `after_change` does for one; a unit whose counters cannot have reached any threshold is not
-asked about (a test shows that asking changes nothing).
-"""
+`decide_rewrite`, `order_for` and `after_success` are the planner's. What is done here for many
+units at once is what `after_change` does for one; a unit whose counters cannot have reached any
+threshold is not asked about (a test shows that asking changes nothing)."""
 
 from __future__ import annotations
 
@@ -21,10 +20,10 @@ from firnline_domain.counters.state.work import (
 )
 from firnline_domain.identity import MAIN, Scope, TableName
 from firnline_domain.policy.cost.cost_benefit import Action
-from firnline_domain.policy.cost.cost_model import FIRNLINE, Work, learned
+from firnline_domain.policy.cost.cost_model import FIRNLINE, Work, learned_factor
 from firnline_domain.policy.cost.read_cost import READ_COST
-from firnline_domain.policy.partition.decide import admit, decide, order_for
-from firnline_domain.policy.partition.outcomes import ordered, succeeded, with_head_start
+from firnline_domain.policy.partition.decide import admit_rewrite, decide_rewrite, order_for
+from firnline_domain.policy.partition.outcomes import after_order, after_success, with_head_start
 from firnline_domain.policy.reasons.partition import Decision, Reason
 from firnline_domain.policy.triggers.dead_files import positional_records
 from firnline_domain.records.parts.dead_rows import DeadRows, Histogram
@@ -274,10 +273,10 @@ class Firnline:
         limits = self._limits_of(unit)
         ranked = self._ranks.get(unit)
         if ranked is None:
-            decision = decide(table, partition, limits, now_ms)
+            decision = decide_rewrite(table, partition, limits, now_ms)
         elif ranked.order or ranked.wanted:  # orders of its table may have gone out since
             wanted = replace(ranked.wanted or ranked, order=False)
-            decision = admit(table, partition, wanted, limits, now_ms)
+            decision = admit_rewrite(table, partition, wanted, limits, now_ms)
         else:
             decision = ranked
         if not decision.order:
@@ -289,10 +288,10 @@ class Firnline:
                 self._look[unit] = decision.until_ms
             return False
         _, task = order_for(table, partition, decision, limits, now_ms)
-        self._tables[self._table_of(unit)] = table.work.started(task)
+        self._tables[self._table_of(unit)] = table.work.add_task(task)
         self._actions[unit] = decision.action
         self._ratios[unit] = decision.min_dead_ratio
-        self._keep(unit, ordered(partition.work))
+        self._keep(unit, after_order(partition.work))
         self.world.ledger.counted(decision.reason, 1)
         return True
 
@@ -307,7 +306,9 @@ class Firnline:
         return sorted((int(unit) for unit in units), key=lambda unit: -ranks.get(unit, 0.0))
 
     def _decided(self, unit: int, now_ms: int) -> Decision:
-        return decide(self._table(unit), self._partition(unit), self._limits_of(unit), now_ms)
+        return decide_rewrite(
+            self._table(unit), self._partition(unit), self._limits_of(unit), now_ms
+        )
 
     def _start(self, now_s: float, units: Ints) -> None:
         held = self.world.lake.of(units)
@@ -345,7 +346,7 @@ class Firnline:
             foretold_s = known * FIRNLINE.wall_s(
                 Work(read, written, records, files=files, converted=converted)
             )
-            factors[key > 0] = learned(known, foretold_s, took)
+            factors[key > 0] = learned_factor(known, foretold_s, took)
         self._limits.clear()
         self.limits = replace(
             self.limits, cost_factor=factors[False], conversion_factor=factors[True]
@@ -366,10 +367,10 @@ class Firnline:
         debt = debt_of(partition.counters.holds, self.limits.target_bytes, deletes)
         masked = positional_records(partition.counters.holds)
         task = replace(task, dead_rows=self._histogram(unit))
-        self._keep(unit, succeeded(partition.work, debt, task, self.limits, now_ms, masked))
+        self._keep(unit, after_success(partition.work, debt, task, self.limits, now_ms, masked))
         snapshot = self._snapshot_of(task, now_s)
-        pace = work.commit_rate.after((snapshot,), self.limits.max_commits, now_ms)
-        self._tables[key] = replace(work.ended(task), commit_rate=pace)
+        pace = work.commit_rate.with_commits((snapshot,), self.limits.max_commits, now_ms)
+        self._tables[key] = replace(work.drop_task(task), commit_rate=pace)
         if self._since[unit] >= 0 or self._before[:, unit].any():
             self._look[unit] = self._until[unit]
 

@@ -6,9 +6,9 @@ import numpy as np
 from firnline_domain.base.values import replace
 from firnline_domain.counters.activity.partition_age import HotRange
 from firnline_domain.counters.activity.reads import (
-    Place,
+    AgePosition,
     Reads,
-    Scanned,
+    ScanReport,
     after_report,
     read_by,
     share_read,
@@ -64,25 +64,25 @@ class Reports:
                 told = self._told(units, scans[units], ages[units], files[units])
                 known = after_report(known, told, now_ms, now_ms)
                 if self._by_day[units[0]]:
-                    known = replace(known.told_by(BY_DAY), span=len(units))
+                    known = replace(known.with_clock(BY_DAY), span=len(units))
                 self._known[int(table)] = known
-            if known is not None and (now := known.rates(now_ms)) is not None:
+            if known is not None and (now := known.rates_at(now_ms)) is not None:
                 for unit in units:
-                    place = Place(self._age(unit, ages), len(units))
-                    rates[unit] = read_by(self._limits, now.of(place)).reads_per_hour
+                    place = AgePosition(self._age(unit, ages), len(units))
+                    rates[unit] = read_by(self._limits, now.rate_at(place)).reads_per_hour
         return rates
 
     def _age(self, unit: int, ages: Floats) -> int | None:
         return int(ages[unit]) if self._by_day[unit] else None
 
-    def _told(self, units: Ints, scans: Ints, ages: Floats, files: Floats) -> Scanned:
+    def _told(self, units: Ints, scans: Ints, ages: Floats, files: Floats) -> ScanReport:
         if self._by_day[units[0]]:
             ranges = (
                 HotRange(int(age) or None, int(age), level=float(many))
                 for age, many in zip(ages, scans, strict=True)
                 if many
             )
-            return Scanned(ranges=tuple(ranges))
+            return ScanReport(ranges=tuple(ranges))
         total = int(scans.sum())
         opened = round(float((scans * files).sum()))
-        return Scanned(spread=total * share_read(total, opened, max(int(files.sum()), 1)))
+        return ScanReport(spread=total * share_read(total, opened, max(int(files.sum()), 1)))

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from firnline_domain.base.values import replace
-from firnline_domain.settings.thresholds import Thresholds, thresholds
+from firnline_domain.settings.thresholds import Thresholds, resolve_thresholds
 
 from bench.simulate import peers
 from bench.simulate.figures import (
@@ -49,7 +49,7 @@ def system_of(name: str, world: World, limits: Thresholds | None = None) -> Syst
         return PEERS[called](world)
     if called not in SYSTEMS:
         raise SystemExit(f"no system is called {name}: {', '.join(SYSTEMS)}")
-    limits = thresholds(dict(one.split("=", 1) for one in given), limits)
+    limits = resolve_thresholds(dict(one.split("=", 1) for one in given), limits)
     limits = replace(limits, target_bytes=world.p.target_bytes)
     return Firnline(world, limits, heat=called.endswith("_heat"))
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow.fs as pafs
-from firnline_demo.lake import Lake
+from firnline_demo.lake import DemoLake
 from firnline_iceberg.connection.connection import NAME, CatalogConnection
 from firnline_local.processes.ports import free_port
-from firnline_local.processes.process import serving
+from firnline_local.processes.process import run_process
 from firnline_local.servers import catalog
 from firnline_local.servers.artifacts import iceberg_jar
 from firnline_local.stack import stack
@@ -51,9 +51,9 @@ def ground(kind: str, folder: Path) -> Iterator[Ground]:
 @contextmanager
 def _on_files(folder: Path) -> Iterator[Ground]:
     os.environ |= local_files.environment(folder)
-    with stack.running(folder / "stack", only=PARTS) as running:
+    with stack.run_stack(folder / "stack", only=PARTS) as running:
         by_gateway = CatalogConnection(NAME, {"uri": running.gateway_uri})
-        direct = by_gateway.at(running.catalog_uri)
+        direct = by_gateway.at_uri(running.catalog_uri)
         yield Ground(running, direct, by_gateway, str(iceberg_jar()), local, store_locally)
 
 
@@ -63,12 +63,12 @@ def _on_s3(folder: Path) -> Iterator[Ground]:
         store = held.enter_context(s3_server(folder / "store"))
         port = free_port()
         command = s3_catalog(folder / "catalog", port, store)
-        held.enter_context(serving(command, folder / "catalog.log"))
-        lake = Lake.of(_described(folder, catalog.uri(port), store))
+        held.enter_context(run_process(command, folder / "catalog.log"))
+        lake = DemoLake.open_lake(_described(folder, catalog.uri(port), store))
         assert lake.connection is not None
         only = tuple(one for one in PARTS if one != "catalog")
-        running = held.enter_context(stack.running(folder / "stack", only, lake.settings))
-        by_gateway = lake.connection.at(running.gateway_uri)
+        running = held.enter_context(stack.run_stack(folder / "stack", only, lake.settings))
+        by_gateway = lake.connection.at_uri(running.gateway_uri)
 
         def path(location: str) -> Path:
             return store.folder / location.removeprefix(S3)

@@ -75,7 +75,7 @@ def main() -> None:
 
 def soak(made: Ground, streams: Sequence[Stream], minutes: float, factor: float) -> dict[str, Any]:
     """What was seen of each system."""
-    rest = RestCatalog("soak", **made.by_gateway.pyiceberg())
+    rest = RestCatalog("soak", **made.by_gateway.pyiceberg_properties())
     rest.create_namespace_if_not_exists(NAMESPACE)
     stop = threading.Event()
     found: dict[str, list[dict[str, float]]] = {system: [] for system in SYSTEMS}
@@ -128,7 +128,7 @@ def _maintenance(tables: Tables, names: Sequence[str]) -> dict[str, int]:
     commits."""
     total = Counter[str]()
     for name in names:
-        table = tables.named(NAMESPACE, name)
+        table = tables.load_named(NAMESPACE, name)
         total["retained"] += len(table.snapshots)
         total["commits"] += table.last_sequence_number
     return dict(total)

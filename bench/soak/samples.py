@@ -68,7 +68,7 @@ class Sampler:
         return Sample(at_s=at_s, plan_ms=plan_ms, row_bytes=row_bytes, **means)
 
     def _of(self, name: str) -> dict[str, float]:
-        table = self.tables.named(NAMESPACE, name)
+        table = self.tables.load_named(NAMESPACE, name)
         head = table.snapshot(table.head_id("main") or 0)
         assert head.summary is not None
         folder = self.path(table.metadata.location)
@@ -77,7 +77,7 @@ class Sampler:
             "data_files": float(head.summary["total-data-files"] or 0),
             "delete_files": float(head.summary["total-delete-files"] or 0),
             "snapshots": float(len(table.snapshots)),
-            "manifests": float(len(table.manifests(head))),
+            "manifests": float(len(table.manifests_of(head))),
             "metadata_bytes": float(self.path(table.metadata_location).stat().st_size),
             "stored_files": float(len(files)),
             "stored_bytes": float(sum(_size(path) for path in files)),

@@ -1,9 +1,8 @@
 """Schemas change in both directions or not at all.
 
-A pinned version is not edited by mistake: `fingerprints.json` has those of before, and every one is
-pinned when it is released. A new version must read what older code wrote, and older code must read
-what it writes.
-"""
+A pinned version is not edited by mistake: `fingerprints.json` has those of before, and every one
+is pinned when it is released. A new version must read what older code wrote, and older code must
+read what it writes."""
 
 from __future__ import annotations
 

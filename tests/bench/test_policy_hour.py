@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from firnline_domain.policy.cost.cost_model import FIRNLINE
-from firnline_domain.settings.thresholds import Thresholds, thresholds
+from firnline_domain.settings.thresholds import Thresholds, resolve_thresholds
 
 from bench.policy.hours import ALL, ROW_BYTES, STORIES, Pair, Shape, accelerated, foretold, pairs
 from bench.policy.report import table_of
@@ -50,7 +50,7 @@ def test_only_what_both_know_is_compared():
 
 def test_an_hour_in_two_minutes_has_the_same_hour():
     """Whatever is a time passes thirty times as fast; what is a size or a count stays."""
-    usual, fast = Thresholds(), thresholds(accelerated(30), Thresholds())
+    usual, fast = Thresholds(), resolve_thresholds(accelerated(30), Thresholds())
     for name in ("max_age_ms", "max_wait_ms", "cool_down_ms", "hot_max_ms", "yield_ms"):
         assert getattr(fast, name) == pytest.approx(getattr(usual, name) / 30, rel=0.01), name
     assert fast.reads_per_hour == 30 * usual.reads_per_hour

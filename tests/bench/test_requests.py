@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from firnline_deletes.files.parquet import WHOLE_BYTES, SequencedFile
 from firnline_iceberg.storage import s3_client
-from firnline_iceberg.storage.file_io import file_io
-from firnline_worker.spark.stage import creator, opener
+from firnline_iceberg.storage.file_io import make_file_io
+from firnline_worker.spark.stage import file_creator, file_opener
 from pyiceberg.io import FileIO
 
 from bench.rewrite.store import BUCKET, Store, client_properties, serving
@@ -27,7 +27,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 def io_of(store: Store, **more: str) -> FileIO:
-    return file_io({**client_properties(store.uri), **more}, PATH)
+    return make_file_io({**client_properties(store.uri), **more}, PATH)
 
 
 def put(store: Store, body: bytes) -> None:
@@ -35,7 +35,7 @@ def put(store: Store, body: bytes) -> None:
 
 
 def read(io: FileIO, size: int) -> bytes:
-    with opener(io, [SequencedFile(PATH, 1, bytes=size)])(PATH) as source:
+    with file_opener(io, [SequencedFile(PATH, 1, bytes=size)])(PATH) as source:
         found: bytes = source.read()
         return found
 
@@ -85,10 +85,10 @@ def test_a_store_that_was_not_reached_is_not_tried_twice(store: Store) -> None:
     place = s3_client.bucket_of(io_of(store), settings, PATH)
     assert place is not None
     bucket, key = place
-    assert bucket.fetched(key, 10) is None
+    assert bucket.fetch_small(key, 10) is None
     calls: list[Any] = []
     bucket._client.s3.meta.events.register("before-send", lambda **given: calls.append(given))
-    assert bucket.fetched(key, 10) is None
+    assert bucket.fetch_small(key, 10) is None
     assert calls == []
 
 
@@ -97,7 +97,7 @@ def test_an_output_is_one_request_or_one_more_than_its_parts(
     store: Store, size: int, asked: int
 ) -> None:
     body = b"y" * size
-    with creator(io_of(store))(PATH) as sink:
+    with file_creator(io_of(store))(PATH) as sink:
         sink.write(body)
     assert verbs(store) == ["PUT"] * asked
     assert (store.root / BUCKET / "t" / "a.parquet").read_bytes() == body

@@ -11,7 +11,7 @@ import pytest
 from firnline_domain.identity import Scope
 from firnline_domain.policy.cost.cost_benefit import Action
 from firnline_domain.records.results import DeleteKind
-from firnline_iceberg.metadata.entries import DataFileEntry, DeleteFileEntry, Status
+from firnline_iceberg.metadata.entries import DataFileEntry, DeleteFileEntry, EntryStatus
 from firnline_iceberg.scan.planning import LiveFiles
 from firnline_simulated_units import RECORDS, Cohort, held
 from firnline_worker.plan.planning import plan
@@ -97,7 +97,7 @@ def live_files(cohorts: list[Cohort]) -> LiveFiles:
         return {
             "path": path,
             "manifest_path": "m",
-            "status": Status.ADDED,
+            "status": EntryStatus.ADDED,
             "snapshot_id": 1,
             "sequence_number": number,
             "file_sequence_number": number,

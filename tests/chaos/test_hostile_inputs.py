@@ -44,7 +44,7 @@ def test_records_of_every_topic_and_kind_come() -> None:
     assert {one.refused for one in drawn if one.kind == "truncated"} == {True, False}
     unsigned = [one for one in drawn if not one.signed]
     assert {one.refused for one in unsigned if one.topic == "rewrite-tasks"} == {True}
-    assert not {one.topic for one in unsigned} & signing.unsigned()
+    assert not {one.topic for one in unsigned} & signing.unsigned_topics()
 
 
 def test_a_tombstone_is_owed_no_letter_where_the_topic_is_compacted() -> None:

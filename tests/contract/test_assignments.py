@@ -13,7 +13,7 @@ from firnline_adapters.in_memory import MemoryBroker, MemoryPublisher
 from firnline_adapters.kafka.assignments import FollowedAssignments, KafkaAssignments
 from firnline_adapters.kafka.client import Header, KafkaInbox, KafkaPublisher
 from firnline_adapters.observability.logs import Log
-from firnline_adapters.records.codec import encode
+from firnline_adapters.records.codec import encode_record
 from firnline_adapters.records.signing import signer_here
 from firnline_domain.identity import bucket_of
 from firnline_domain.records.assignments import TOPIC, Board
@@ -37,7 +37,7 @@ class InMemory:
         self.broker = MemoryBroker(BUCKETS)
 
     def say(self, key: str, record: TableAssigned | None) -> None:
-        value = b"" if record is None else encode(record)
+        value = b"" if record is None else encode_record(record)
         self.broker.logs[TOPIC, bucket_of(key, BUCKETS)].append((key, value))
 
     def board(self) -> Board:
@@ -54,10 +54,10 @@ class OverKafka:
         self.producer.init_transactions(30)
 
     def say(self, key: str, record: TableAssigned | None) -> None:
-        value = None if record is None else encode(record)
+        value = None if record is None else encode_record(record)
         self.producer.begin_transaction()
         place, name = bucket_of(key, BUCKETS), key.encode()
-        headers = list[Header](signer_here().headers(TOPIC, place, name, value))
+        headers = list[Header](signer_here().sign_headers(TOPIC, place, name, value))
         self.producer.produce(TOPIC, value, name, place, headers=headers)
         self.producer.commit_transaction(30)
 
@@ -85,19 +85,19 @@ def table() -> str:
 def test_the_newest_word_holds_until_the_table_is_forgotten(place: Place, table: str) -> None:
     home = bucket_of(table, BUCKETS)
     first, second = (home + 1) % BUCKETS, (home + 2) % BUCKETS
-    assert place.board().bucket(table) == home
+    assert place.board().bucket_of_table(table) == home
     place.say(table, TableAssigned(table, first, 5, 5))
     place.say(table, TableAssigned(table, second, 6, 6))
-    assert place.board().bucket(table) == second
+    assert place.board().bucket_of_table(table) == second
     place.say(table, None)
-    assert place.board().bucket(table) == home
+    assert place.board().bucket_of_table(table) == home
 
 
 def test_only_what_may_come_in_any_order_is_written_elsewhere(table: str) -> None:
     broker, board = MemoryBroker(BUCKETS), Board(BUCKETS)
     home = bucket_of(table, BUCKETS)
     away = (home + 1) % BUCKETS
-    board.fold(TableAssigned(table, away, 1, 1))
+    board.fold_record(TableAssigned(table, away, 1, 1))
     publisher = MemoryPublisher(broker, board)
     for topic in ("table-commits", "file-changes", "operator-orders", "task-results"):
         publisher.publish(topic, table, committed(table))
@@ -132,7 +132,7 @@ def test_a_publisher_follows_without_waiting(kafka: str, table: str) -> None:
 
 def test_a_publisher_does_not_wait_for_a_broker_that_is_away(table: str) -> None:
     places = FollowedAssignments("127.0.0.1:1", BUCKETS, Log("contract"))
-    assert places.bucket(table) == bucket_of(table, BUCKETS)
+    assert places.bucket_of_table(table) == bucket_of(table, BUCKETS)
     places.close()
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from firnline_adapters.in_memory import MemoryBroker
-from firnline_adapters.records.codec import encode
+from firnline_adapters.records.codec import encode_record
 from firnline_adapters.records.signing import signer_here
-from firnline_cli.shared.topic_reader import KafkaTopics, Topics
+from firnline_cli.shared.topic_reader import BrokerTopics, KafkaTopics
 from firnline_cli.shared.topic_reader_memory import MemoryTopics
 from firnline_domain.identity import MAIN, TableName, bucket_of
 from firnline_domain.records.orders import ResyncTable
@@ -24,7 +24,7 @@ class Memory:
 
     def __init__(self) -> None:
         self.broker = MemoryBroker(8)
-        self.topics: Topics = MemoryTopics(self.broker)
+        self.topics: BrokerTopics = MemoryTopics(self.broker)
 
     def tombstone(self, key: str) -> None:
         self.broker.logs[TOPIC, 0].append((key, b""))
@@ -39,7 +39,7 @@ class Kafka:
 
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
-        self.topics: Topics = KafkaTopics(bootstrap, signer_here())
+        self.topics: BrokerTopics = KafkaTopics(bootstrap, signer_here())
 
     def tombstone(self, key: str) -> None:
         producer = Producer({"bootstrap.servers": self.bootstrap})
@@ -72,13 +72,13 @@ def test_everything_is_told_once_then_what_came_since(broker: Memory | Kafka) ->
     found: list[tuple[str, Any]] = []
 
     def read() -> list[Any]:
-        found[:] = broker.topics.news(TOPIC, ours.__contains__)
+        found[:] = broker.topics.new_records(TOPIC, ours.__contains__)
         return [record for _, record in found]
 
-    broker.topics.put(TOPIC, first.table.uuid, first)
+    broker.topics.send(TOPIC, first.table.uuid, first)
     assert read() == [first]
     assert read() == []
-    broker.topics.put(TOPIC, second.table.uuid, second)
+    broker.topics.send(TOPIC, second.table.uuid, second)
     broker.tombstone(second.table.uuid)
     assert sorted(read(), key=str) == [None, second]
     assert {key for key, _ in found} == {second.table.uuid}
@@ -89,15 +89,15 @@ def test_what_a_group_has_not_dealt_with(broker: Memory | Kafka) -> None:
     sent = request_of(1)
 
     def unread() -> int:
-        return broker.topics.unread(TOPIC, group)
+        return broker.topics.count_unread(TOPIC, group)
 
     before = unread()  # of a group that was never there: all
-    broker.topics.put(TOPIC, sent.table.uuid, sent)
+    broker.topics.send(TOPIC, sent.table.uuid, sent)
     assert unread() == before + 1
     for partition in range(8):
         broker.deal_with(group, partition)
     assert unread() == 0
-    broker.topics.put(TOPIC, sent.table.uuid, sent)
+    broker.topics.send(TOPIC, sent.table.uuid, sent)
     assert unread() == 1
     broker.deal_with(group, bucket_of(sent.table.uuid, 8))
     assert unread() == 0
@@ -115,10 +115,10 @@ def test_what_was_written_in_transactions_is_read_to_its_end(kafka: str) -> None
     for kept in (True, False):
         producer.begin_transaction()
         for partition in range(8):
-            value = encode(ours) if kept else b"never to be seen"
+            value = encode_record(ours) if kept else b"never to be seen"
             producer.produce(TOPIC, value, ours.table.uuid.encode(), partition=partition)
         producer.flush(30)
         producer.commit_transaction(30) if kept else producer.abort_transaction(30)
-        found = [record for _, record in topics.news(TOPIC, ours.table.uuid.__eq__)]
+        found = [record for _, record in topics.new_records(TOPIC, ours.table.uuid.__eq__)]
         assert found == ([ours] * 8 if kept else [])
-        assert topics.unread(TOPIC, group) == 8
+        assert topics.count_unread(TOPIC, group) == 8

@@ -53,13 +53,13 @@ def test_lag_is_what_is_not_dealt_with_of_what_the_client_has_heard(
         put(publisher, table, 5)
         mine = poll_until(inbox, lambda all_: sum(one.key == table for one in all_) == 5)
         for one in mine:
-            inbox.done(one)
+            inbox.mark_done(one)
         inbox.commit()
         poll_until(inbox, lambda _: lag(group, place[1]) == 0)
         put(publisher, table, 3)
         more = poll_until(inbox, lambda _: lag(group, place[1]) == 3)  # read, and not done
         for one in more:
-            inbox.done(one)
+            inbox.mark_done(one)
         poll_until(inbox, lambda _: lag(group, place[1]) == 0)
         other = (place[1] + 1) % BUCKETS
         poll_until(inbox, lambda _: lag(group, other) is not None)

@@ -32,7 +32,7 @@ def test_odd_schemas_and_records_of_unknown_ones_hold_nobody(kafka: str) -> None
         producer.produce("schemas", value, mark.hex().encode(), partition=0)
     for number in range(300):
         value = codec.MARKER + (mark if number < 100 else os.urandom(8)) + b"x"
-        signed = list[Header](SIGNER.headers(*place, key.encode(), value))
+        signed = list[Header](SIGNER.sign_headers(*place, key.encode(), value))
         producer.produce(TOPIC, value, key.encode(), partition=place[1], headers=signed)
     producer.flush(10)
     publisher = KafkaPublisher(kafka, BUCKETS, "contract")
@@ -75,7 +75,7 @@ def test_a_record_that_ends_three_processes_goes_aside(kafka: str) -> None:
                     aside.append(delivery.record.task_id)
                 elif delivery.key == key:
                     done.append(delivery.record.task_id)
-                inbox.done(delivery)
+                inbox.mark_done(delivery)
             if not died:
                 inbox.commit()
         inbox.close(died)

@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from firnline_adapters.in_memory import MemoryBroker, MemoryInbox, MemoryPublisher
 from firnline_adapters.kafka.client import Header, KafkaInbox, KafkaPublisher
 from firnline_adapters.observability.logs import Log
-from firnline_adapters.records.codec import encode
+from firnline_adapters.records.codec import encode_record
 from firnline_adapters.records.signing import RecordSigner, signer_here
 from firnline_domain.errors import RetryLater
 from firnline_domain.identity import Scope, TableName, bucket_of
@@ -47,7 +47,7 @@ class Bus:
     def write_raw(self, key: str, value: bytes) -> None:
         """As the fleet signs it."""
         place = (TOPIC, bucket_of(key, BUCKETS))
-        self.write(key, value, SIGNER.headers(*place, key.encode(), value))
+        self.write(key, value, SIGNER.sign_headers(*place, key.encode(), value))
 
 
 @pytest.fixture(params=["memory", pytest.param("kafka", marks=pytest.mark.stack)])
@@ -115,7 +115,7 @@ def take(bus: Bus, inbox: Inbox, wanted: int) -> list[Delivery]:
             if delivery.key is not None and delivery.key.startswith(bus.run):
                 found.append(delivery)
             else:
-                inbox.done(delivery)
+                inbox.mark_done(delivery)
         if len(found) >= wanted:
             break
     return found
@@ -138,7 +138,7 @@ def test_what_is_not_done_comes_again(bus: Bus) -> None:
     inbox = bus.open_inbox()
     first = take(bus, inbox, 5)
     for delivery in (first[0], first[1], first[3], first[4]):
-        inbox.done(delivery)
+        inbox.mark_done(delivery)
     inbox.close()
     again = bus.open_inbox()
     assert [delivery.record.at_ms for delivery in take(bus, again, 3)] == [2, 3, 4]
@@ -149,7 +149,7 @@ def test_what_is_done_stays_done(bus: Bus) -> None:
     put(bus, event(bus, 0))
     inbox = bus.open_inbox()
     for delivery in take(bus, inbox, 1):
-        inbox.done(delivery)
+        inbox.mark_done(delivery)
     inbox.close()
     put(bus, event(bus, 1))
     again = bus.open_inbox()
@@ -166,7 +166,7 @@ def test_a_poisonous_record_does_not_block_its_partition(bus: Bus) -> None:
     deliveries = take(bus, inbox, 2)
     assert [delivery.record for delivery in deliveries] == [before, after]
     for delivery in deliveries:
-        inbox.done(delivery)
+        inbox.mark_done(delivery)
     inbox.close()
     again = bus.open_inbox()
     assert take_nothing(bus, again)
@@ -214,9 +214,9 @@ def test_a_partition_that_another_member_takes_is_told_of(kafka: str) -> None:
     while not moved and time.monotonic() < deadline:
         for inbox in (first, second):
             inbox.poll(0.1, {(TOPIC, number) for number in range(BUCKETS)})
-            moved |= set(inbox.moved())
+            moved |= set(inbox.take_moved())
     assert 0 < len(moved) < BUCKETS
-    assert [*first.moved(), *second.moved()] == []  # told once
+    assert [*first.take_moved(), *second.take_moved()] == []  # told once
     first.close()
     second.close()
 
@@ -231,7 +231,7 @@ def test_an_inbox_leaves_its_group_though_its_last_commit_fails(kafka: str) -> N
     bus = Bus(publisher, lambda: inbox, lambda *_: None, lambda _: [], run)
     put(bus, event(bus, 0))
     for delivery in take(bus, inbox, 1):
-        inbox.done(delivery)
+        inbox.mark_done(delivery)
     with pytest.raises(RetryLater):
         inbox.close()
     with pytest.raises(RuntimeError, match="closed"):
@@ -312,7 +312,7 @@ def test_each_thread_is_told_of_its_own_records(kafka: str, narrow: str) -> None
 
 
 def sent_by(signer: RecordSigner, value: bytes, topic: str, partition: int, key: str) -> Headers:
-    return signer.headers(topic, partition, key.encode(), value)
+    return signer.sign_headers(topic, partition, key.encode(), value)
 
 
 @pytest.mark.parametrize(
@@ -335,7 +335,7 @@ def test_what_the_fleet_has_not_said_here_is_not_believed(
     """Everybody who reaches the broker can write an event that is as good as ours, and one of ours
     again, elsewhere."""
     before, forged, after = (event(bus, number) for number in range(3))
-    key, value = forged.table.uuid, encode(forged)
+    key, value = forged.table.uuid, encode_record(forged)
     put(bus, before)
     bus.write(key, value, forge(value, TOPIC, bucket_of(key, BUCKETS), key))
     put(bus, after)
@@ -343,7 +343,7 @@ def test_what_the_fleet_has_not_said_here_is_not_believed(
     deliveries = take(bus, inbox, 2)
     assert [delivery.record for delivery in deliveries] == [before, after]
     for delivery in deliveries:
-        inbox.done(delivery)
+        inbox.mark_done(delivery)
     inbox.close()
     (letter,) = bus.letters(key)
     assert (letter.reason, letter.value) == (reason, value)

@@ -68,13 +68,13 @@ def test_an_owner_whose_name_begins_like_the_holder_is_another(harness: LeasesHa
 
 def test_notes_are_kept_replaced_and_listed(harness: LeasesHarness) -> None:
     harness.leases.acquire(harness.name, "a", 60, note="start=1")
-    assert harness.leases.notes("task:")[harness.name] == "start=1"
+    assert harness.leases.read_notes("task:")[harness.name] == "start=1"
     harness.leases.renew(harness.name, "a", 60)
-    assert harness.leases.notes(harness.name)[harness.name] == "start=1"
+    assert harness.leases.read_notes(harness.name)[harness.name] == "start=1"
     harness.leases.renew(harness.name, "a", 60, note="start=2")
-    assert harness.leases.notes(harness.name)[harness.name] == "start=2"
+    assert harness.leases.read_notes(harness.name)[harness.name] == "start=2"
     harness.run_out(harness.name)
-    assert harness.name not in harness.leases.notes("task:")
+    assert harness.name not in harness.leases.read_notes("task:")
 
 
 def test_the_next_life_of_a_slot_takes_over_what_the_one_before_held(

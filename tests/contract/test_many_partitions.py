@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 from firnline_adapters.in_memory import MemoryBroker, MemoryInbox, MemoryPublisher
 from firnline_adapters.observability.logs import Log
-from firnline_committer.commit.attempts import Progress
-from firnline_committer.handlers import Handlers
-from firnline_committer.pump import Pump
+from firnline_committer.commit.attempts import AttemptProgress
+from firnline_committer.handlers import CommitterHandlers
+from firnline_committer.pump import CommitterPump
 from firnline_domain.identity import Scope
 from firnline_domain.records.events import (
     ChangeKind,
@@ -36,7 +36,7 @@ from firnline_domain.records.results import (
     RewriteGroup,
 )
 from firnline_domain.settings.thresholds import Thresholds
-from firnline_planner.bucket.bucket import Bucket
+from firnline_planner.bucket.bucket import PlannerBucket
 
 from tests.kit.memory_store import MemoryStore
 from tests.kit.names import TABLE
@@ -63,18 +63,18 @@ class Table:
         return max(self.files.values()) == 1
 
 
-class Committing(Handlers):
+class Committing(CommitterHandlers):
     """Every result of a turn is one snapshot."""
 
     def __init__(self, world: World) -> None:
         self._world = world
 
-    def advance(self, records: Sequence[Any]) -> Progress:
+    def advance(self, records: Sequence[Any]) -> AttemptProgress:
         world, table = self._world, self._world.table
         taken = {one.scope: len(one.groups[0].inputs) for one in records}
         head = world.commits({scope: (1, count) for scope, count in taken.items()}, records)
         table.ours_ms.append(world.now_ms)
-        return Progress([committed(one, head, world.now_ms) for one in records])
+        return AttemptProgress([committed(one, head, world.now_ms) for one in records])
 
 
 def committed(result: RewriteFinished, snapshot: int, at_ms: int) -> RewriteCommitted:
@@ -95,7 +95,7 @@ class World:
         """`took`: ms of a rewrite, at least and at most."""
         self.now_ms, self._step_ms, self._took = 1_795_000_000_000, step_ms, took
         self.table, self._dice = Table(), random.Random(1)
-        self._bucket = Bucket(MemoryStore(), Thresholds(min_fragments=3))
+        self._bucket = PlannerBucket(MemoryStore(), Thresholds(min_fragments=3))
         self._broker = MemoryBroker(1)
         self._publisher = MemoryPublisher(self._broker)
         self._events = MemoryInbox(self._broker, "planner", ["maintenance-events"])
@@ -103,7 +103,7 @@ class World:
         self._orders: deque[RewriteFiles] = deque()
         self._running: list[tuple[int, RewriteFiles, int]] = []
         inbox = MemoryInbox(self._broker, "committer", ["task-results"])
-        self._pump = Pump(
+        self._pump = CommitterPump(
             inbox,
             self._publisher,
             Committing(self),

@@ -29,13 +29,13 @@ from firnline_adapters.records.codec import RecordCodec
 from firnline_cli.__main__ import main
 from firnline_domain.identity import bucket_of
 from firnline_domain.settings.thresholds import Thresholds
-from firnline_planner.bucket.inputs import TICKS, Reader
+from firnline_planner.bucket.inputs import TICKS, InputReader
 from firnline_planner.drivers.faust import driver as faust_driver
 from firnline_planner.drivers.faust.driver import FaustDriver, FaustStore, faust_app
 from firnline_planner.drivers.kafka import changelog
 from firnline_planner.drivers.kafka.clients import KafkaClients
-from firnline_planner.drivers.kafka.transactions import Batch, KafkaTransactions, Send
-from firnline_planner.settings import Settings
+from firnline_planner.drivers.kafka.transactions import KafkaTransactions, Send, StepBatch
+from firnline_planner.settings import PlannerSettings
 from firnline_planner.state.effects import TABLE_STATES, Output
 
 from tests.examples import make
@@ -101,7 +101,7 @@ def table_of(bucket: int, nth: int = 0) -> str:
 class Moved:
     """Every table is in bucket 5."""
 
-    def bucket(self, _: str) -> int:
+    def bucket_of_table(self, _: str) -> int:
         return 5
 
 
@@ -142,27 +142,31 @@ def test_h17_the_planners_transaction_keeps_what_is_of_a_table_in_its_bucket(
     """States are by table and ref: a hash of that key is another one."""
     arrived, table = arrivals(TABLE_STATES), table_of(2)
     clients = KafkaClients(kafka, f"planner-{uuid.uuid4().hex[:8]}")
-    consumer = clients.inputs()
+    consumer = clients.create_consumer()
     consumer.subscribe(["file-changes"])
     deadline = time.monotonic() + 30
     while not consumer.memberid() and time.monotonic() < deadline:
         consumer.poll(0.2)
-    log = changelog.opened(clients, f"firnline-{clients.app}-state", BUCKETS, Replication(1, 1))
-    producer: Any = clients.producer(uuid.uuid4().hex)
+    log = changelog.open_changelog(
+        clients, f"firnline-{clients.app}-state", BUCKETS, Replication(1, 1)
+    )
+    producer: Any = clients.create_producer(uuid.uuid4().hex)
     transactions = KafkaTransactions(
         producer if placed else Unplaced(producer), consumer, log.topic
     )
     refs = [f"{table}/{ref}" for ref in ("main", "audit", "next")]
     sends = [Send(TABLE_STATES, 2, key.encode(), b"state", []) for key in refs]
-    transactions.commit(Batch(sends=sends))
+    transactions.commit(StepBatch(sends=sends))
     assert (arrived(3) == [2, 2, 2]) is placed
     consumer.close()
 
 
 def driver_at(kafka: str, folder: Path) -> FaustDriver:
-    settings = Settings(kafka=kafka, state_dir=str(folder), app=f"h17-{uuid.uuid4().hex[:8]}")
+    settings = PlannerSettings(
+        kafka=kafka, state_dir=str(folder), app=f"h17-{uuid.uuid4().hex[:8]}"
+    )
     app, log = faust_app(settings, folder), Log("planner")
-    reader = Reader(RecordCodec(), log)
+    reader = InputReader(RecordCodec(), log)
     return FaustDriver(app, settings, reader, Thresholds(), log, lambda _: pytest.fail("stopped"))
 
 
@@ -185,7 +189,7 @@ def test_h17_fausts_producer_hashes_otherwise(
         driver = driver_at(kafka, tmp_path)
         order = make("rewrite_files/compact")
         tables = [table_of(3, nth) for nth in range(4)]
-        await driver._send([Output("rewrite-tasks", table, order) for table in tables], 3)
+        await driver._send_outputs([Output("rewrite-tasks", table, order) for table in tables], 3)
         assert driver._producer is not None
         await driver._producer.stop()
 
@@ -218,7 +222,7 @@ def test_h16_time_is_a_record_in_every_partition_that_a_worker_owns(
         consumer = SimpleNamespace(assignment=lambda: owned)
         state = {"rebalancing": False, "in_recovery": False, "consumer": consumer}
         driver._faust = SimpleNamespace(app=SimpleNamespace(**state))
-        await driver._tick()
+        await driver._send_ticks()
         assert driver._producer is not None
         await driver._producer.stop()
 

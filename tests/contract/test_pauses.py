@@ -59,7 +59,7 @@ def resume(table: TableName | None) -> ResumeMaintenance:
 
 def until(switches: PauseReader, uuid: str | None, wanted: Any) -> None:
     deadline = time.monotonic() + PATIENCE_S
-    while switches.pause(uuid) != wanted:
+    while switches.pause_of(uuid) != wanted:
         assert time.monotonic() < deadline
         time.sleep(0.02)
         switches.catch_up()
@@ -72,14 +72,14 @@ def test_what_was_said_before_is_known_at_once(wire: Wire, table: TableName) -> 
     wire.publisher.publish(TOPIC, table.uuid, pause(table))
     wire.publisher.flush()
     switches = wire.open()
-    assert switches.pause(table.uuid) == PAUSED
-    assert switches.pause("another") is None
+    assert switches.pause_of(table.uuid) == PAUSED
+    assert switches.pause_of("another") is None
     switches.close()
 
 
 def test_what_is_said_later_is_heard(wire: Wire, table: TableName) -> None:
     switches = wire.open()
-    assert switches.pause(table.uuid) is None
+    assert switches.pause_of(table.uuid) is None
     wire.publisher.publish(TOPIC, table.uuid, pause(table))
     wire.publisher.flush()
     until(switches, table.uuid, PAUSED)
@@ -94,9 +94,9 @@ def test_a_word_to_the_fleet_is_in_every_partition(wire: Wire, table: TableName)
     wire.publisher.broadcast(TOPIC, "fleet", pause(None))
     wire.publisher.flush()
     until(switches, table.uuid, PAUSED)
-    assert switches.pause(None) == PAUSED
+    assert switches.pause_of(None) == PAUSED
     again = wire.open()
-    assert again.pause("a table of later") == PAUSED
+    assert again.pause_of("a table of later") == PAUSED
     wire.publisher.broadcast(TOPIC, "fleet", resume(None))
     wire.publisher.flush()
     until(switches, None, None)

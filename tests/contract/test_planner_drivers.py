@@ -7,7 +7,7 @@ import uuid
 from typing import Any
 
 import pytest
-from firnline_adapters.records.codec import encode
+from firnline_adapters.records.codec import encode_record
 from firnline_adapters.records.signing import RecordSigner
 from firnline_domain.base.values import replace
 from firnline_domain.identity import Scope, TableName, bucket_of
@@ -98,7 +98,7 @@ def test_what_the_fleet_has_not_signed_goes_to_dead_letters_and_changes_nothing(
 ) -> None:
     """A forged word on a table's settings would have all of its snapshots expired."""
     drive.put("file-changes", change(table, 1))
-    drive.put_raw("file-changes", table.uuid, encode(change(table, 2, 50)), signer)
+    drive.put_raw("file-changes", table.uuid, encode_record(change(table, 2, 50)), signer)
     drive.put("file-changes", change(table, 2))
     found = until(
         drive, table, lambda records: shown(records, 2) and bool(of(DeadLettered, records))
@@ -167,9 +167,9 @@ def test_what_no_state_can_hold_goes_to_dead_letters_and_the_table_is_asked_for(
     other = TableName(str(uuid.uuid4()), ("db",), "t")
     drive.put("file-changes", change(table, 1))
     bomb = change(table, 2, settings={"firnline.note": "x" * 17_000_000})
-    drive.put_raw("file-changes", table.uuid, encode(bomb))
+    drive.put_raw("file-changes", table.uuid, encode_record(bomb))
     blob = change(table, 2, settings={"firnline.note": "x" * 950_000})
-    drive.put_raw("file-changes", table.uuid, encode(blob))
+    drive.put_raw("file-changes", table.uuid, encode_record(blob))
     drive.put("file-changes", change(other, 1, added=8))
     found = until(drive, other, lambda records: bool(of(RewriteFiles, records)))
     drive.put("file-changes", change(table, 3))
@@ -180,7 +180,7 @@ def test_what_no_state_can_hold_goes_to_dead_letters_and_the_table_is_asked_for(
         return
     found = until(drive, table, lambda records: bool(of(ResyncTable, records)))
     assert [one.reason for one in of(DeadLettered, found)] == ["too_large", "state_too_large"]
-    assert [one.value_bytes for one in of(DeadLettered, found)] == [len(encode(bomb)), None]
+    assert [one.value_bytes for one in of(DeadLettered, found)] == [len(encode_record(bomb)), None]
     assert of(ResyncTable, found)[0].known_snapshot_id == 1
     whole = {"kind": ChangeKind.ABSOLUTE, "snapshot_count": 3, "observed_at_ms": drive.now_ms}
     drive.put("file-changes", change(table, 3, added=3, event_id="whole", **whole))

@@ -12,24 +12,24 @@ from typing import Any, Protocol
 import pytest
 from firnline_adapters.in_memory import MemoryBroker, MemoryInbox, MemoryLeases, MemoryPublisher
 from firnline_adapters.observability.logs import Log
-from firnline_adapters.records.codec import RecordCodec, encode
+from firnline_adapters.records.codec import RecordCodec, encode_record
 from firnline_committer import handlers as committing
-from firnline_committer.pump import Pump as CommitterPump
+from firnline_committer.pump import CommitterPump
 from firnline_console.handlers import TOPICS as CONSOLE_TOPICS
 from firnline_console.handlers import on_deliveries, topics_read
 from firnline_console.read_model.port import Built
 from firnline_console.read_model.redis import RedisReadModel
 from firnline_domain.identity import bucket_of
-from firnline_domain.policy.fleet.lanes import Lane, topic_of
-from firnline_domain.settings.groups import groups_of
+from firnline_domain.policy.fleet.lanes import Lane, lane_topic
+from firnline_domain.settings.groups import parse_groups
 from firnline_domain.settings.thresholds import Thresholds
-from firnline_enricher.handlers import Handlers as EnricherHandlers
-from firnline_enricher.pump import Pump as EnricherPump
-from firnline_planner.bucket.inputs import Reader
+from firnline_enricher.handlers import EnricherHandlers
+from firnline_enricher.pump import EnricherPump
+from firnline_planner.bucket.inputs import InputReader
 from firnline_planner.handlers.dispatch import FACTS
 from firnline_schemas.topics import Topic, topic
 from firnline_worker.bootstrap import topics_of
-from firnline_worker.handlers import Handlers
+from firnline_worker.handlers import WorkerHandlers
 from firnline_worker.host.heartbeats import Heartbeats
 from firnline_worker.host.leases import TaskLeases
 from firnline_worker.loop import MAX_INTERRUPTIONS, TaskLoop
@@ -93,7 +93,7 @@ class Committer(Grouped):
         super().__init__("committer", ("task-results",))
 
     def run(self, broker: MemoryBroker) -> None:
-        handlers = committing.Handlers(Broken(), Broken(), lambda: 1)
+        handlers = committing.CommitterHandlers(Broken(), Broken(), lambda: 1)
         CommitterPump(self.inbox(broker), MemoryPublisher(broker), handlers, Log("t")).step(0)
 
 
@@ -106,7 +106,7 @@ class Worker(Grouped):
     def run(self, broker: MemoryBroker) -> None:
         publisher, seconds = Unwilling(broker), [0.0]
         leases = TaskLeases(MemoryLeases(), "w", 30.0, Log("t"))
-        handlers = Handlers(
+        handlers = WorkerHandlers(
             Broken(),
             Broken(),
             Broken(),
@@ -138,7 +138,7 @@ class Console(Grouped):
     """Of a fleet with groups."""
 
     def __init__(self) -> None:
-        super().__init__("console", topics_read(groups_of("etl")))
+        super().__init__("console", topics_read(parse_groups("etl")))
 
     def run(self, broker: MemoryBroker) -> None:
         inbox = self.inbox(broker)
@@ -149,7 +149,9 @@ class Planner:
     topics = FACTS
 
     def run(self, broker: MemoryBroker) -> None:
-        self._driver = MemoryDriver(broker, Reader(RecordCodec(), Log("t")), Limits(), lambda: 1)
+        self._driver = MemoryDriver(
+            broker, InputReader(RecordCodec(), Log("t")), Limits(), lambda: 1
+        )
         self._driver.run()
 
     def read(self, broker: MemoryBroker, name: str) -> int:
@@ -201,7 +203,7 @@ SERVICES = {
     one.__name__.lower(): one
     for one in (Enricher, Planner, Worker, TenantsWorker, Committer, Console)
 }
-PATTERNS = {topic_of(lane, "etl"): topic_of(lane) for lane in Lane}
+PATTERNS = {lane_topic(lane, "etl"): lane_topic(lane) for lane in Lane}
 
 
 def described(name: str) -> Topic:
@@ -222,7 +224,7 @@ def broker(service: Service) -> MemoryBroker:
     for name in service.topics:
         log = broker.logs[name, BUCKET]
         log.append((UUID, b"not avro at all"))
-        log.extend((UUID, encode(record)) for record in RECORDS)
+        log.extend((UUID, encode_record(record)) for record in RECORDS)
         log.append((UUID, b""))
     return broker
 
@@ -249,10 +251,10 @@ def test_what_has_no_business_on_a_topic_goes_to_dead_letters(broker, service) -
 @pytest.mark.stack
 def test_the_console_shows_every_record_that_there_is(redis_url: str) -> None:
     model = TestReadModel(redis_url)
-    model.begin(Built("g", 1), replace=False)
+    model.begin_generation(Built("g", 1), replace=False)
     for record in RECORDS:
         model.apply("g", [record])
-    assert {one.event.kind for one in model.events(None, 99)} >= {"swept", "operator", "order"}
+    assert {one.event.kind for one in model.list_events(None, 99)} >= {"swept", "operator", "order"}
 
 
 def test_no_service_with_an_inbox_is_left_out(service: Service) -> None:

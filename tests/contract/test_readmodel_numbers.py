@@ -20,7 +20,7 @@ FIRST = Built("first", 1_000)
 @pytest.fixture
 def model(redis_url: str) -> TestReadModel:
     model = TestReadModel(redis_url)
-    model.begin(FIRST, replace=False)
+    model.begin_generation(FIRST, replace=False)
     return model
 
 
@@ -40,13 +40,13 @@ def test_sums_beyond_any_number_stay_right_and_no_reader_is_shown_them(
     """1,025 tables of 2^53 bytes are more than 64 bits: Redis could not add them up."""
     model.apply(FIRST.generation, [claiming(number, 2**53) for number in range(1_025)])
     model.apply(FIRST.generation, [claiming(2_000, 7)])
-    assert model.totals(0)["data_bytes"] == 2**53
+    assert model.read_totals(0)["data_bytes"] == 2**53
     drops = [
         make("table_committed/dropped", event_id=f"drop-{number}", table=table(number))
         for number in range(1_025)
     ]
     model.apply(FIRST.generation, drops)
-    assert model.totals(0)["data_bytes"] == 7
+    assert model.read_totals(0)["data_bytes"] == 7
 
 
 def test_a_value_that_redis_refuses_is_no_outage_and_costs_one_record(
@@ -56,4 +56,4 @@ def test_a_value_that_redis_refuses_is_no_outage_and_costs_one_record(
     with pytest.raises(ValueError, match="not a valid float"):
         model.apply(FIRST.generation, [refused])
     model.apply(FIRST.generation, [make("rewrite_files/compact", task_id="task-1")])
-    assert model.task("task-1") is not None
+    assert model.find_task("task-1") is not None

@@ -18,7 +18,7 @@ from firnline_adapters.records.signing import signer_here
 from firnline_adapters.redis.leases import PREFIX, RedisLeases
 from firnline_cli.commands.act import pause as pausing
 from firnline_cli.commands.act.sweep_outputs import refuse_if_running
-from firnline_cli.shared.fleet import Fleet
+from firnline_cli.shared.fleet import FleetClient
 from firnline_cli.shared.services import COMMITTER, RESULTS, WORKER, Services
 from firnline_domain.records.pauses import Pause
 
@@ -43,7 +43,7 @@ class Member:
     def end_all(self) -> None:
         self.look()
         for delivery in self.open:
-            self.inbox.done(delivery)
+            self.inbox.mark_done(delivery)
         self.open = []
         self.inbox.commit()
 
@@ -83,7 +83,7 @@ def test_an_order_that_has_not_ended_is_at_work(kafka: str, member: Any) -> None
     [text] = until(worker.look, at_work, lambda found: bool(found) and bool(worker.open))
     assert "have not ended in the workers (worker)" in text
     until(worker.end_all, at_work, lambda found: not found)
-    assert any(f"group {WORKER}: " in one for one in services.running())
+    assert any(f"group {WORKER}: " in one for one in services.running_members())
 
 
 def test_a_committer_is_at_rest_when_it_says_so_of_this_pause(kafka: str, member: Any) -> None:
@@ -94,11 +94,11 @@ def test_a_committer_is_at_rest_when_it_says_so_of_this_pause(kafka: str, member
         found = services.at_work(PAUSE, signer_here())
         return not any("has not confirmed" in one for one in found)
 
-    until(committer.look, lambda: services.running(), lambda found: bool(found))
+    until(committer.look, lambda: services.running_members(), lambda found: bool(found))
     assert not confirmed()
-    committer.inbox.note(Pause(6, "me", "").note)  # of an earlier one
+    committer.inbox.write_note(Pause(6, "me", "").to_note)  # of an earlier one
     assert not confirmed()
-    until(lambda: (committer.look(), committer.inbox.note(PAUSE.note)), confirmed, bool)
+    until(lambda: (committer.look(), committer.inbox.write_note(PAUSE.to_note)), confirmed, bool)
     committer.end_all()  # a later commit keeps it
     assert confirmed()
 
@@ -112,7 +112,7 @@ def test_a_note_stays_beside_the_offsets_and_moves_none(kafka: str, member: Any)
     reading = member(group, "maintenance-events")
     until(reading.look, lambda: reading.open, bool)
     first = [(one.partition, one.offset) for one in reading.open]
-    reading.inbox.note("at rest")
+    reading.inbox.write_note("at rest")
     asked = [TopicPartition("maintenance-events", number) for number in range(8)]
     reader = Consumer({"bootstrap.servers": kafka, "group.id": group})
     noted = reader.committed(asked, timeout=10)
@@ -129,30 +129,30 @@ def test_a_lease_without_a_member_is_seen(kafka: str, redis_url: str) -> None:
     leases.acquire(name, "w", 60)
     leases.acquire(f"finished:{name}", "finished", 60)
     services = Services(KafkaConnection(kafka), redis_url)
-    held = [one for one in services.running() if name in one]
+    held = [one for one in services.running_members() if name in one]
     assert held == [f"a task holds the lease {name}"]
-    fleet = Fleet({}, KafkaConnection(kafka))
+    fleet = FleetClient({}, KafkaConnection(kafka))
     with pytest.raises(click.ClickException, match=f"something still runs.*{name}"):
         refuse_if_running(fleet, redis_url)
     leases.release(name, "w")
-    assert [one for one in services.running() if name in one] == []
+    assert [one for one in services.running_members() if name in one] == []
     assert PREFIX  # the marks of what is over are kept beside the leases
 
 
 def test_a_sweep_without_a_broker_is_not_idle() -> None:
     with pytest.raises(click.ClickException, match="Name it with --kafka"):
-        refuse_if_running(Fleet({}, None), None)
+        refuse_if_running(FleetClient({}, None), None)
 
 
 def test_a_wait_ends_in_time_and_says_what_still_runs(
     kafka: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fleet = Fleet({}, KafkaConnection(kafka))
+    fleet = FleetClient({}, KafkaConnection(kafka))
     monkeypatch.setattr(Services, "at_work", lambda *_: ["3 orders of table-tasks"])
     with pytest.raises(click.ClickException, match="resumed meanwhile"):
         pausing.wait_for_rest(fleet, None, 0.0)
-    board = fleet.pauses()
-    board.fold(make("pause_maintenance/fleet"), 0)
-    monkeypatch.setattr(Fleet, "pauses", lambda self: board)
+    board = fleet.read_pauses()
+    board.fold_record(make("pause_maintenance/fleet"), 0)
+    monkeypatch.setattr(FleetClient, "read_pauses", lambda self: board)
     with pytest.raises(click.ClickException, match="3 orders of table-tasks"):
         pausing.wait_for_rest(fleet, None, 0.0)

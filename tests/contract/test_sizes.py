@@ -13,7 +13,7 @@ import pytest
 from firnline_adapters.in_memory import MemoryBroker, MemoryInbox, MemoryPublisher
 from firnline_adapters.kafka.client import KafkaInbox, KafkaPublisher
 from firnline_adapters.observability.logs import Log
-from firnline_adapters.records.codec import RecordCodec, encode
+from firnline_adapters.records.codec import RecordCodec, encode_record
 from firnline_adapters.records.record_sizes import OVERHEAD, TooLarge, check_size, encode_to_fit
 from firnline_adapters.records.signing import keys_here
 from firnline_domain.base.values import replace
@@ -33,8 +33,8 @@ from firnline_domain.records.events import (
 )
 from firnline_domain.records.parts.summaries import TASK_ID, sign_summary
 from firnline_domain.records.parts.tallies import FileTally, Tally
-from firnline_enricher.file_changes import Subject, absolute, delta
-from firnline_enricher.handlers import Handlers
+from firnline_enricher.file_changes import ChangeContext, absolute_changes, delta_changes
+from firnline_enricher.handlers import EnricherHandlers
 from firnline_enricher.kept_settings import KNOWN, of_table
 from firnline_gateway.rest.call import Call
 from firnline_gateway.rest.commit_body import MAX_EXPIRED_IDS, changes_of, event_of
@@ -136,8 +136,8 @@ def test_one_that_is_too_large_goes_aside_and_those_behind_it_arrive(bus: Bus) -
     (letter,) = bus.read("dead-letters", 1)
     assert (letter.topic, letter.reason) == (COMMITS, "too_large")
     assert letter.key == huge.table.uuid.encode()
-    assert letter.value_bytes == len(encode(huge)) > 20 * MIB
-    assert encode(huge).startswith(letter.value)
+    assert letter.value_bytes == len(encode_record(huge)) > 20 * MIB
+    assert encode_record(huge).startswith(letter.value)
     assert str(letter.value_bytes) in letter.message
 
 
@@ -166,7 +166,7 @@ def test_a_commit_that_cannot_be_told_whole_says_where_its_branches_are() -> Non
 def test_every_record_that_fits_is_sent_as_it_is(record: Any) -> None:
     for topic in all_topics():
         if type(record).__name__ in topic.records:
-            assert encode_to_fit(topic.name, "key", record) == encode(record)
+            assert encode_to_fit(topic.name, "key", record) == encode_record(record)
 
 
 def test_whatever_is_in_a_dead_letter_it_fits() -> None:
@@ -183,14 +183,14 @@ def test_what_compression_carries_past_a_topics_limit_is_no_record(bus: Bus) -> 
     """17 MB of one letter are 17 kB on the topic, and 17 MB in whoever reads them."""
     event = summarised(commit(new_table()), note="x" * 17 * MIB)
     with pytest.raises(PoisonousRecord) as caught:
-        check_size(COMMITS, encode(event))
+        check_size(COMMITS, encode_record(event))
     assert caught.value.reason == "too_large"
 
 
 def test_an_inbox_puts_it_aside() -> None:
     broker, event = MemoryBroker(BUCKETS), commit(new_table())
-    large = encode(summarised(event, note="x" * 17 * MIB))
-    broker.logs[COMMITS, 0] += [("k", large), ("k", encode(event))]
+    large = encode_record(summarised(event, note="x" * 17 * MIB))
+    broker.logs[COMMITS, 0] += [("k", large), ("k", encode_record(event))]
     inbox = MemoryInbox(broker, "g", [COMMITS])
     assert [one.record for one in inbox.poll(0)] == [event]
     [letter] = broker.records("dead-letters")
@@ -201,8 +201,8 @@ def test_a_result_is_measured_compressed() -> None:
     """How many files fit is shown in `test_inbox`."""
     result = make("rewrite_finished/native")
     repeated = replace(result, worker="worker" * (20 * MIB // 6))
-    assert len(encode(repeated)) > max_bytes("task-results")
-    assert encode_to_fit("task-results", "k", repeated) == encode(repeated)
+    assert len(encode_record(repeated)) > max_bytes("task-results")
+    assert encode_to_fit("task-results", "k", repeated) == encode_record(repeated)
     random_paths = replace(result, worker=noise(40 * MIB))
     with pytest.raises(TooLarge):
         encode_to_fit("task-results", "k", random_paths)
@@ -213,11 +213,11 @@ def test_the_limit_is_that_of_the_topics_file() -> None:
     assert max_bytes("rewrite-tasks-heavy.etl") == max_bytes("rewrite-tasks-heavy")
     event = commit(new_table())
     largest = max_bytes(COMMITS) - OVERHEAD
-    spare = largest - len(encode(event)) - len(event.table.uuid)
+    spare = largest - len(encode_record(event)) - len(event.table.uuid)
     text = "x" * (spare - 100)
-    assert encode_to_fit(COMMITS, event.table.uuid, replace(event, user_agent=text)) == encode(
-        replace(event, user_agent=text)
-    )
+    assert encode_to_fit(
+        COMMITS, event.table.uuid, replace(event, user_agent=text)
+    ) == encode_record(replace(event, user_agent=text))
 
 
 def expiry(count: int) -> TableCommitted:
@@ -241,8 +241,8 @@ def test_however_many_snapshots_expire_the_state_is_that_of_the_whole_list(
     event = expiry(count)
     told = RecordCodec().decode(encode_to_fit(COMMITS, "u", event))
     assert told == event
-    assert len(encode(told)) < max_bytes(COMMITS)
-    handlers = Handlers(MemoryTables(MemoryCatalog("file:///nowhere")), lambda: 9)
+    assert len(encode_record(told)) < max_bytes(COMMITS)
+    handlers = EnricherHandlers(MemoryTables(MemoryCatalog("file:///nowhere")), lambda: 9)
     [change] = handlers.handle(Delivery(COMMITS, 0, 0, "u", told))
     before = Table(TableCounters(event.table, "main", snapshot_count=200_000))
     before = replace(before, work=replace(before.work, expiry=ExpiryWork(unobserved=ours)))
@@ -263,7 +263,7 @@ def test_one_number_is_told_for_one_commit(first: int, second: int, ours: int) -
 
 def wide(count: int, name: str) -> list[PartitionChange]:
     tally = FileTally(fragments=Tally(1, 1, 1))
-    scopes = [Scope(0, f'["{number:06}{name}"]').counted for number in range(count)]
+    scopes = [Scope(0, f'["{number:06}{name}"]').counted_scope for number in range(count)]
     return [PartitionChange(scope, tally, FileTally()) for scope in scopes]
 
 
@@ -272,15 +272,15 @@ def wide(count: int, name: str) -> list[PartitionChange]:
 def test_whatever_a_table_is_like_its_changes_fit(name: str, count: int) -> None:
     """In chunks that are the same at every reading: else an answer would never be complete."""
     properties = {**dict.fromkeys(KNOWN, "🏔" * 600_000), "firnline.note": "z" * 2_400_000}
-    subject = Subject(new_table(), "main", "c", 5, 2, of_table(properties))
+    subject = ChangeContext(new_table(), "main", "c", 5, 2, of_table(properties))
     tasks = {TASK_ID: ",".join(["t" * 32] * 100_000)}
     ours = sign_summary(tasks, subject.table.uuid, keys_here(), 1)
     snapshot = SnapshotAdded(7, 6, 3, 1, "o" * MIB, "m", {**ours, "engine-name": "e" * MIB})
     partitions = wide(count, name)
-    for kind in (delta(subject, snapshot, partitions),
-                 absolute(subject, snapshot, partitions, 5, 1)):  # fmt: skip
+    for kind in (delta_changes(subject, snapshot, partitions),
+                 absolute_changes(subject, snapshot, partitions, 5, 1)):  # fmt: skip
         assert [part for one in kind for part in one.partitions] == partitions
         assert [one.chunk for one in kind] == list(range(len(kind)))
         for one in kind:
-            assert encode_to_fit("file-changes", "u", one) == encode(one)
+            assert encode_to_fit("file-changes", "u", one) == encode_record(one)
             assert all(len(task) == 32 for task in (one.task_id or "").split(","))

@@ -16,7 +16,7 @@ from firnline_adapters.in_memory import MemoryBroker, MemoryInbox, MemoryPublish
 from firnline_adapters.kafka.client import KafkaInbox, KafkaPublisher
 from firnline_adapters.observability.logs import Log
 from firnline_domain.identity import Scope, TableName, bucket_of
-from firnline_domain.policy.fleet.lanes import Lane, topic_of
+from firnline_domain.policy.fleet.lanes import Lane, lane_topic
 from firnline_domain.ports import Inbox, Publisher
 from firnline_domain.records.orders import RewriteFiles
 from firnline_domain.settings.groups import Group
@@ -162,7 +162,7 @@ def test_a_second_member_takes_part_and_nothing_is_lost(kafka: str) -> None:
 
     def member() -> None:
         loop = opened()
-        loop.run(lambda: stop.is_set() and not loop.running)
+        loop.run(lambda: stop.is_set() and not loop.running_count)
         loop.inbox.close()
 
     with ThreadPoolExecutor(8) as executor, ThreadPoolExecutor(2) as members:
@@ -236,8 +236,8 @@ def test_orders_of_a_group_are_taken_by_its_workers_and_by_nobody_else(tenants: 
     for group, tasks in wanted.items():
         for lane in Lane:
             of_lane = [one for one in tasks if one.endswith("heavy") is (lane is Lane.HEAVY)]
-            tenants.send(topic_of(lane, group), *of_lane)
-    assert {REWRITES, HEAVY_REWRITES} == {topic_of(lane, "") for lane in Lane}
+            tenants.send(lane_topic(lane, group), *of_lane)
+    assert {REWRITES, HEAVY_REWRITES} == {lane_topic(lane, "") for lane in Lane}
     with ThreadPoolExecutor(3) as executor:
         loops = [tenants.loop(group, executor) for group in wanted]
         deadline = time.monotonic() + WAIT_S
@@ -257,8 +257,8 @@ def test_orders_of_a_group_are_taken_by_its_workers_and_by_nobody_else(tenants: 
 
 def test_two_of_ten_orders_of_a_group_are_heavy_while_both_lanes_wait(tenants: Tenants) -> None:
     etl, _ = tenants.names
-    tenants.send(topic_of(Lane.HEAVY, etl), *(f"heavy-{n}" for n in range(10)))
-    tenants.send(topic_of(Lane.ORDINARY, etl), *(f"ordinary-{n}" for n in range(10)))
+    tenants.send(lane_topic(Lane.HEAVY, etl), *(f"heavy-{n}" for n in range(10)))
+    tenants.send(lane_topic(Lane.ORDINARY, etl), *(f"ordinary-{n}" for n in range(10)))
     gate = threading.Event()
     with ThreadPoolExecutor(1) as executor:
         executor.submit(gate.wait, WAIT_S)  # one place, taken until both lanes have been read

@@ -16,7 +16,7 @@ import psutil
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 from firnline_local.stack.parts import SERVICES, Addresses
-from firnline_local.stack.stack import running
+from firnline_local.stack.stack import run_stack
 from firnline_local.stack.state import StateDir
 
 from tests.kit.lake_catalog import CREDENTIAL, LakeCatalog, Rules, lake_catalog
@@ -44,7 +44,9 @@ class Seen:
                 self.lines.add(" ".join(process.cmdline()))
             except psutil.Error:
                 continue  # it has just ended
-        console = Addresses(self.state.read().ports).console if self.state.is_running() else ""
+        console = (
+            Addresses(self.state.read_record().ports).console if self.state.is_running() else ""
+        )
         for page in ("", *(f"api/{one}" for one in PAGES)) if console else ():
             try:
                 with urllib.request.urlopen(f"{console}/{page}", timeout=5) as answer:
@@ -79,7 +81,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
         lake_catalog(folder / "catalog", rules, store) as lake,
     ):
         config = toml_of(folder, lake.uri, {"credential": CREDENTIAL})
-        state = StateDir.at(folder / "demo")
+        state = StateDir.from_path(folder / "demo")
         words = [sys.executable, "-m", "firnline_cli", "demo", "--json", "--seconds", SECONDS]
         more = ["--state", str(state.root), "--config", str(config)]
         done, seen = threading.Event(), Seen(state)
@@ -130,7 +132,7 @@ def test_not_in_logs_and_files(played: Played) -> None:
 
 def test_not_in_topics(played: Played) -> None:
     """Which are compressed on the broker's disk."""
-    with running(played.state.root, only=("kafka",)) as stack:
+    with run_stack(played.state.root, only=("kafka",)) as stack:
         consumer = Consumer({"bootstrap.servers": stack.kafka, "group.id": uuid.uuid4().hex,
                              "enable.partition.eof": True})  # fmt: skip
         topics = consumer.list_topics(timeout=30).topics

@@ -28,13 +28,13 @@ from firnline_domain.records.results import (
     RewriteGroup,
     TaskFailed,
 )
-from firnline_iceberg.outputs.names import Run
+from firnline_iceberg.outputs.names import TaskRun
 from firnline_iceberg.scan.planning import live_files
 from firnline_iceberg.table.catalog_client import Tables
 from firnline_iceberg.table.loaded_table import LoadedTable
 from firnline_iceberg.table.write_format import SchemaChecksums
 from firnline_local.stack.parts import SERVERS
-from firnline_local.stack.stack import Stack, running
+from firnline_local.stack.stack import Stack, run_stack
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.table import Table
 
@@ -52,7 +52,7 @@ ROWS = pa.table({"id": pa.array([1, 2], pa.int64())})
 
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    with running(tmp_path_factory.mktemp("operators") / "stack", PARTS) as stack:
+    with run_stack(tmp_path_factory.mktemp("operators") / "stack", PARTS) as stack:
         yield stack
 
 
@@ -146,7 +146,7 @@ def rewritten(order: RewriteFiles, table: LoadedTable) -> RewriteFinished:
 
 
 def written(table: LoadedTable, rows: pa.Table, order: RewriteFiles) -> OutputFile:
-    run = Run(order.table.uuid, order.task_id, order.attempt, "cafe0000")
+    run = TaskRun(order.table.uuid, order.task_id, order.attempt, "cafe0000")
     path = f"{table.metadata.location}/data/{run.output_name(0, 0)}"
     field = pa.field("id", pa.int64(), metadata={"PARQUET:field_id": "1"})
     local = Path(path.removeprefix("file:"))
@@ -228,7 +228,7 @@ def test_an_action_that_a_person_runs_is_an_order_and_refused_where_no_planner_i
     assert "merge ordered" in firnline(stack, "run", worker.dotted, "merge", "--all-partitions")
     order = worker.order(1)
     assert (order.action, order.reason) == ("merge", "requested")
-    stack.stop("planner")
+    stack.stop_part("planner")
     try:
         words = ["run", worker.dotted, "merge", "--state", str(stack.state.root)]
         refused = eventually(
@@ -237,7 +237,7 @@ def test_an_action_that_a_person_runs_is_an_order_and_refused_where_no_planner_i
         assert "No planner reads the broker" in refused.output
         assert "--here" in refused.output
     finally:
-        stack.start("planner")
+        stack.start_part("planner")
 
 
 def test_a_commit_is_taken_back_and_not_made_again(

@@ -16,7 +16,7 @@ from firnline_adapters.observability.logs import Log
 from firnline_domain.records.parts.summaries import TASK_ID
 from firnline_local.stack import stack_processes
 from firnline_local.stack.parts import SERVICES, Addresses, Settings, pick_ports
-from firnline_local.stack.stack import Stack, running
+from firnline_local.stack.stack import Stack, run_stack
 from firnline_local.stack.state import StackRecord, StateDir
 from pyiceberg.catalog.rest import RestCatalog
 from redis import Redis
@@ -53,12 +53,12 @@ def planted(where: Addresses) -> Settings:
 
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    state = StateDir.at(tmp_path_factory.mktemp("secrets") / "stack")
+    state = StateDir.from_path(tmp_path_factory.mktemp("secrets") / "stack")
     ports = pick_ports({})
-    state.write(StackRecord(ports=ports))  # picked up by the supervisor
+    state.write_record(StackRecord(ports=ports))  # picked up by the supervisor
     with pytest.MonkeyPatch.context() as environment:
         environment.delenv("FIRNLINE_SIGNING_KEYS")  # the stack makes a key of its own
-        with running(state.root, settings=planted(Addresses(ports))) as stack:
+        with run_stack(state.root, settings=planted(Addresses(ports))) as stack:
             assert stack.record.ports == ports
             yield stack
 
@@ -72,7 +72,7 @@ def used(stack: Stack) -> Stack:
     catalog.create_namespace("db")
     table = catalog.create_table("db.t", ROWS.schema, properties=PROPERTIES)
     table.append(ROWS)
-    stack.kill("catalog")
+    stack.kill_part("catalog")
     stack.wait_ready("catalog")
     for _ in range(3):
         table.append(ROWS)
@@ -107,7 +107,7 @@ def letters(stack: Stack) -> list[str]:
 
 
 def test_not_in_logs(used: Stack) -> None:
-    logs = sorted(used.state.log("x").parent.iterdir())
+    logs = sorted(used.state.log_path("x").parent.iterdir())
     assert {path.stem for path in logs} >= set(SERVICES)
     assert [path.name for path in logs if CANARY in path.read_text(errors="replace")] == []
 

@@ -25,7 +25,7 @@ from firnline_adapters.kafka.connection import KafkaConnection, client_config
 from firnline_domain.records.parts.summaries import TASK_ID
 from firnline_local.stack import stack_processes
 from firnline_local.stack.parts import SERVICES, Settings
-from firnline_local.stack.stack import Stack, running
+from firnline_local.stack.stack import Stack, run_stack
 from firnline_local.topics.topics import DEFAULT_BUCKETS, make_topics
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.table import Table
@@ -96,7 +96,7 @@ def fleet(
         broker.allow_all_services()
         make_topics(broker.plain_tls(f"{PREFIX}local"), DEFAULT_BUCKETS)
         given = settings(broker, folder, request.param)
-        with running(folder / "stack", only=PARTS, settings=given) as stack:
+        with run_stack(folder / "stack", only=PARTS, settings=given) as stack:
             yield Fleet(stack, broker, request.param)
 
 
@@ -129,13 +129,13 @@ def test_every_service_is_ready_and_says_so(used: Fleet) -> None:
 
 def test_nothing_was_denied(used: Fleet) -> None:
     for service in SERVICES:
-        text = used.stack.state.log(service).read_text()
+        text = used.stack.state.log_path(service).read_text()
         assert "AUTHORIZATION_FAILED" not in text, text
         assert "uthorization failed" not in text, text
 
 
 def test_lines_of_the_log_are_objects_where_that_was_asked_for(used: Fleet) -> None:
-    lines = used.stack.state.log("enricher").read_text().splitlines()
+    lines = used.stack.state.log_path("enricher").read_text().splitlines()
     found = [json.loads(line) for line in lines]
     assert {one["service"] for one in found} == {"enricher"}
     assert "ready" in {one.get("action") for one in found}
@@ -176,16 +176,16 @@ def test_no_password_is_in_topics(used: Fleet) -> None:
 @pytest.mark.parametrize("service", ["enricher", "committer", "worker", "planner", "console"])
 def test_each_ends_in_order_with_its_offsets_committed(used: Fleet, service: str) -> None:
     time.sleep(COMMITTED_S if used.driver == "faust" else 0.5)
-    used.stack.stop(service)
-    said = used.stack.state.log(service).read_text()
+    used.stack.stop_part(service)
+    said = used.stack.state.log_path(service).read_text()
     assert "Traceback" not in said
     if service != "console":  # its groups are those of its views
         assert left(used.broker.admin(), service, MAIN_TOPICS[service]) == {}
-    used.stack.start(service)
+    used.stack.start_part(service)
 
 
 def test_without_redis_all_goes_on_but_leases_and_the_page(used: Fleet) -> None:
-    used.stack.stop("redis")
+    used.stack.stop_part("redis")
     table = RestCatalog("lake", uri=used.stack.gateway_uri).load_table("db.t")
     before = rewrites(table)
     for _ in range(3):
@@ -195,7 +195,7 @@ def test_without_redis_all_goes_on_but_leases_and_the_page(used: Fleet) -> None:
     assert "refused" in ready(used, "worker")[1]["redis"]
     status, said = ready(used, "console")
     assert (status, said["service"]) == (503, "ok")
-    used.stack.start("redis")
+    used.stack.start_part("redis")
 
 
 def rewrites(table: Table) -> int:

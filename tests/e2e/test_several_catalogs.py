@@ -29,10 +29,10 @@ from firnline_domain.records.events import (
 from firnline_domain.records.orders import RewriteFiles
 from firnline_domain.records.parts.summaries import TASK_ID
 from firnline_local.processes.ports import free_port
-from firnline_local.processes.process import serving
+from firnline_local.processes.process import run_process
 from firnline_local.servers import catalog
 from firnline_local.stack.parts import SERVICES
-from firnline_local.stack.stack import Stack, running
+from firnline_local.stack.stack import Stack, run_stack
 from firnline_local.topics.topics import DEFAULT_BUCKETS
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.table import Table
@@ -98,7 +98,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
             port = free_port()
             (folder / name).mkdir()
             command = catalog.command(folder / name, port)
-            stack.enter_context(serving(command, folder / f"{name}.log", 60))
+            stack.enter_context(run_process(command, folder / f"{name}.log", 60))
             backends.append(catalog.uri(port))
         front = stack.enter_context(
             prefixed_catalog(
@@ -124,7 +124,7 @@ firnline.upstream-uri = "{front}"
         }
         settings = dict.fromkeys(SERVICES, common)
         settings["gateway"] = {**common, "FIRNLINE_LISTEN_ADDRESS": f"127.0.0.1:{port}"}
-        ran = stack.enter_context(running(folder / "stack", only=PARTS, settings=settings))
+        ran = stack.enter_context(run_stack(folder / "stack", only=PARTS, settings=settings))
         clients = (
             RestCatalog("lake", uri=gateway),  # from before there were two: at the root
             RestCatalog("main", uri=f"{gateway}/archive"),

@@ -16,7 +16,7 @@ from firnline_adapters.kafka.client import KafkaInbox, KafkaPublisher
 from firnline_adapters.observability.logs import Log
 from firnline_cli.__main__ import main
 from firnline_domain.records.orders import RewriteFiles
-from firnline_local.processes.process import serving
+from firnline_local.processes.process import run_process
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
 
@@ -56,7 +56,7 @@ def services(kafka: str, catalog_uri: str, tmp_path: Path) -> Iterator[None]:
         FIRNLINE_PLANNER_APP=f"planner-{uuid.uuid4().hex[:8]}",
         FIRNLINE_DEFAULTS=json.dumps(DEFAULTS),
     )
-    with serving(enricher, its_log, timeout_s=120), serving(planner, log, timeout_s=120):
+    with run_process(enricher, its_log, timeout_s=120), run_process(planner, log, timeout_s=120):
         yield
 
 

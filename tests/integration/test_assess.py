@@ -18,12 +18,12 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
 from firnline_cli.__main__ import main
-from firnline_cli.assessment.lake import Lake
-from firnline_cli.assessment.verdict import Verdict
+from firnline_cli.assessment.lake import AssessedLake
+from firnline_cli.assessment.verdict import TableAssessment
 from firnline_domain.ports import Delivery
 from firnline_domain.records.orders import ResyncTable, RewriteFiles
 from firnline_domain.settings.thresholds import Thresholds
-from firnline_enricher.handlers import Handlers as Enricher
+from firnline_enricher.handlers import EnricherHandlers as Enricher
 from firnline_iceberg.java.api import rest_catalog
 from firnline_iceberg.java.jvm import IcebergJvm
 from firnline_iceberg.table.catalog_client import Tables
@@ -95,13 +95,13 @@ def test_the_planner_says_the_same_when_it_has_counted_the_tables(
     """As `firnline adopt` has it counted: by the enricher's own record of the whole table."""
     tables, now_ms = Tables(catalog_uri), int(time.time() * 1000)
     names = [tuple(one.split(".")) for one in small_lake]
-    looked = Lake(tables, LIMITS, 4, now_ms)
-    verdicts = {one.name: one for one in looked.verdicts(names)}
+    looked = AssessedLake(tables, LIMITS, 4, now_ms)
+    verdicts = {one.name: one for one in looked.read_verdicts(names)}
     looked.close()
     ordered = 0
     for name in names:
         verdict, world = verdicts[name], PlannerWorld(limits=LIMITS, now_ms=now_ms)
-        table = tables.named(name[:-1], name[-1]).identity
+        table = tables.load_named(name[:-1], name[-1]).identity
         asked = ResyncTable(table, "main", None, None, "adopt", now_ms)
         enricher = Enricher(tables, lambda: now_ms)
         changes = enricher.handle(Delivery("resync-requests", 0, 0, table.uuid, asked))
@@ -111,7 +111,7 @@ def test_the_planner_says_the_same_when_it_has_counted_the_tables(
         assert of_planner(orders) == of_verdict(verdict), name
         assert len(orders) == verdict.orders, name
         state = world.state()
-        assert sum(one.holds.data.files for one in state.partitions) == data_files(verdict)
+        assert sum(one.holds.all_data.files for one in state.partitions) == data_files(verdict)
     assert ordered >= len(TEMPLATES)
 
 
@@ -119,12 +119,12 @@ def of_planner(orders: list[RewriteFiles]) -> set[tuple[str, str, str]]:
     return {(one.scope.label, str(one.action), str(one.reason)) for one in orders}
 
 
-def of_verdict(verdict: Verdict) -> set[tuple[str, str, str]]:
+def of_verdict(verdict: TableAssessment) -> set[tuple[str, str, str]]:
     assert verdict.orders <= 5, "more than a verdict names"
     return {(one.partition, one.action, one.reason) for one in verdict.first if one.now}
 
 
-def data_files(verdict: Verdict) -> int:
+def data_files(verdict: TableAssessment) -> int:
     assert verdict.facts is not None
     return verdict.facts.data_files
 

@@ -87,7 +87,7 @@ def test_each_way_opens_the_catalog(
         Tables(nobody).load(table)
     with pytest.raises(Py4JJavaError) as caught:
         rest_catalog(machine.jvm, nobody).listNamespaces()
-    assert isinstance(java_errors.unreachable(caught.value, "lake"), CatalogRefused)
+    assert isinstance(java_errors.catalog_unreachable(caught.value, "lake"), CatalogRefused)
 
 
 def test_a_token_is_renewed_before_it_ends(
@@ -113,13 +113,13 @@ def test_a_token_that_was_taken_back_is_replaced_at_once(
     server = front()
     tables, java = Tables(server.connection()), JavaCommits(machine, server.connection())
     tables.load(table)
-    java._read(table)
+    java._read_table(table)
     asked = len(server.asked_for_tokens)
     server.revoke_all()
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(tables.load, [table] * 8))
     assert len(server.asked_for_tokens) == asked + 1
-    java._read(table)
+    java._read_table(table)
     assert len(server.asked_for_tokens) == asked + 2
 
 
@@ -157,13 +157,13 @@ def test_one_table_that_is_refused(
     server.rules.forbidden.add("t")
     tables, java = Tables(server.connection()), JavaCommits(machine, server.connection())
     with pytest.raises(
-        CatalogRefused, match=rf"does not let us have {table.dotted} \(403\)"
+        CatalogRefused, match=rf"does not let us have {table.dotted_name} \(403\)"
     ) as one:
         tables.load(table)
-    assert one.value.of == table.dotted
+    assert one.value.of == table.dotted_name
     with pytest.raises(CatalogRefused, match="403"):
-        java._read(table)
-    assert tables.named(table.namespace, "other").format_version == 2
+        java._read_table(table)
+    assert tables.load_named(table.namespace, "other").format_version == 2
 
 
 def test_a_warehouse_is_named_where_the_catalog_asks(front: Front, table: TableName) -> None:
@@ -173,7 +173,7 @@ def test_a_warehouse_is_named_where_the_catalog_asks(front: Front, table: TableN
     async def config() -> bytes:
         upstream = Upstream(server.connection(), 10)
         try:
-            return (await upstream.config())[1]
+            return (await upstream.read_config())[1]
         finally:
             await upstream.close()
 
@@ -187,9 +187,9 @@ def test_the_gateway_reads_as_itself_and_renews(front: Front, table: TableName) 
     async def reads() -> list[Any]:
         upstream = Upstream(server.connection(), 10)
         try:
-            first = await upstream.table(path)
+            first = await upstream.read_metadata(path)
             server.revoke_all()
-            return [first, await upstream.table(path)]
+            return [first, await upstream.read_metadata(path)]
         finally:
             await upstream.close()
 
@@ -234,7 +234,7 @@ def test_certificates_of_both_sides(
     async def read() -> Any:
         upstream = Upstream(ours, 10)
         try:
-            return await upstream.table(f"/v1/namespaces/{table.namespace[0]}/tables/t")
+            return await upstream.read_metadata(f"/v1/namespaces/{table.namespace[0]}/tables/t")
         finally:
             await upstream.close()
 

@@ -22,16 +22,16 @@ from confluent_kafka import Producer
 from firnline_adapters.kafka.client import Header, KafkaPublisher
 from firnline_adapters.observability.logs import Log
 from firnline_adapters.records.signing import signer_here
-from firnline_console.bootstrap import follower, texts_client
+from firnline_console.bootstrap import create_follower, texts_client
 from firnline_console.read_model.listing import Query
 from firnline_console.read_model.port import Limits
 from firnline_console.read_model.redis import RedisReadModel
-from firnline_console.read_model.redis_keys import Keys
-from firnline_console.settings import Settings
+from firnline_console.read_model.redis_keys import RedisKeys
+from firnline_console.settings import ConsoleSettings
 from firnline_domain.identity import TableName, bucket_of
 from firnline_local.processes.command import Command
 from firnline_local.processes.ports import free_port
-from firnline_local.processes.process import Process, serving
+from firnline_local.processes.process import Process, run_process
 from firnline_local.topics.topics import make_topics
 from prometheus_client import REGISTRY
 
@@ -91,14 +91,14 @@ class View:
 
     def __init__(self, kafka: str, redis_url: str) -> None:
         keys = os.environ["FIRNLINE_SIGNING_KEYS"]
-        self.settings = Settings(kafka=kafka, redis=redis_url, signing_keys=keys)
+        self.settings = ConsoleSettings(kafka=kafka, redis=redis_url, signing_keys=keys)
         self.model = RedisReadModel(
-            texts_client(redis_url), Keys(f"t{uuid.uuid4().hex}:view:"), MANY
+            texts_client(redis_url), RedisKeys(f"t{uuid.uuid4().hex}:view:"), MANY
         )
 
     def follow(self, until: Callable[[], bool], rebuild: bool = False) -> None:
         stop = threading.Event()
-        run = follower(self.settings, self.model, Log("test")).run
+        run = create_follower(self.settings, self.model, Log("test")).run
         thread = threading.Thread(target=run, args=(stop, rebuild))
         thread.start()
         try:
@@ -109,14 +109,14 @@ class View:
 
     def everything(self) -> dict[str, Any]:
         """All that does not depend on the order of arrival."""
-        _, tables = self.model.tables(Query(limit=10_000))
+        _, tables = self.model.list_tables(Query(limit=10_000))
         return {
-            "totals": self.model.totals(0),
+            "totals": self.model.read_totals(0),
             "tables": tables,
-            "states": [self.model.states(one.key) for one in tables],
-            "tasks": self.model.tasks(10_000),
-            "events": [one.event for one in self.model.events(None, 10_000)],
-            "letters": self.model.letters(10_000),
+            "states": [self.model.read_states(one.key) for one in tables],
+            "tasks": self.model.list_tasks(10_000),
+            "events": [one.event for one in self.model.list_events(None, 10_000)],
+            "letters": self.model.list_dead_letters(10_000),
         }
 
 
@@ -137,15 +137,17 @@ def test_a_rebuild_gives_the_same_view(story: Story, redis_url: str) -> None:
     bad = Producer({"bootstrap.servers": story.bootstrap})
     partition = bucket_of(story.table.uuid, BUCKETS)
     key = story.table.uuid.encode()
-    headers = list[Header](signer_here().headers("file-changes", partition, key, b"no avro"))
+    headers = list[Header](signer_here().sign_headers("file-changes", partition, key, b"no avro"))
     bad.produce("file-changes", b"no avro", key, partition=partition, headers=headers)
     bad.flush()
     view = View(story.bootstrap, redis_url)
 
     def is_told() -> bool:
-        mine = view.model.tasks(10, story.table.uuid)
-        table = view.model.table(story.table.dotted)
-        rejected = any(one.value_start == b"no avro".hex() for one in view.model.letters(1_000))
+        mine = view.model.list_tasks(10, story.table.uuid)
+        table = view.model.find_table(story.table.dotted_name)
+        rejected = any(
+            one.value_start == b"no avro".hex() for one in view.model.list_dead_letters(1_000)
+        )
         return rejected and table is not None and table.summary is not None and len(mine) == 2
 
     def is_quiet() -> bool:
@@ -157,10 +159,10 @@ def test_a_rebuild_gives_the_same_view(story: Story, redis_url: str) -> None:
 
     view.follow(is_quiet)
     first = view.everything()
-    generation = view.model.built()
+    generation = view.model.current_generation()
     # The bad record is rejected once more, by the new group: the same letter.
     view.follow(is_quiet, rebuild=True)
-    assert view.model.built() != generation
+    assert view.model.current_generation() != generation
     again = view.everything()
     # Between partitions there is no order, and the broker's other tables have their own stories:
     # tests that ran before tell one task of several tables.
@@ -176,11 +178,11 @@ def of(tasks: list[Any], story: Story) -> list[Any]:
 def test_a_restart_reads_only_what_is_new(story: Story, redis_url: str) -> None:
     story.tell()
     view = View(story.bootstrap, redis_url)
-    view.follow(lambda: len(view.model.tasks(9, story.table.uuid)) == 2)
-    generation = view.model.built()
+    view.follow(lambda: len(view.model.list_tasks(9, story.table.uuid)) == 2)
+    generation = view.model.current_generation()
     story.publish("rewrite-tasks", "rewrite_files/compact", task_id=uuid.uuid4().hex)
-    view.follow(lambda: len(view.model.tasks(9, story.table.uuid)) == 3)
-    assert view.model.built() == generation
+    view.follow(lambda: len(view.model.list_tasks(9, story.table.uuid)) == 3)
+    assert view.model.current_generation() == generation
 
 
 @dataclass(frozen=True)
@@ -220,14 +222,14 @@ def console(story: Story, redis_url: str, tmp_path: Path) -> Iterator[Running]:
     )
     with redis.Redis.from_url(url) as store:
         store.flushdb()
-        with serving(command, log) as process:
+        with run_process(command, log) as process:
             yield Running(f"http://127.0.0.1:{port}", process, store)
         store.flushdb()
 
 
 def test_the_process_serves_what_is_on_the_topics(story: Story, console: Running) -> None:
     story.tell()
-    path = f"/api/tables/{story.table.dotted}"
+    path = f"/api/tables/{story.table.dotted_name}"
     table = eventually(lambda: console.get(path), lambda one: one.get("counted", False))
     assert (table["table_key"], table["debt_files"]) == (story.table.key, 2)
     explained = console.get(path + "/explain")
@@ -237,7 +239,7 @@ def test_the_process_serves_what_is_on_the_topics(story: Story, console: Running
 
 def test_a_redis_that_lost_its_data_is_filled_again(story: Story, console: Running) -> None:
     story.tell()
-    path = f"/api/tables/{story.table.dotted}"
+    path = f"/api/tables/{story.table.dotted_name}"
     eventually(lambda: console.get(path), lambda one: one.get("counted", False))
     console.store.flushdb()
     eventually(lambda: console.get(path), lambda one: one.get("counted", False))
@@ -259,7 +261,7 @@ def test_the_live_tail_tells_what_happens(story: Story, console: Running) -> Non
                     told = True
                 name, _, text = line.decode().strip().partition(": ")
                 last = text if name == "id" else last
-                if name == "data" and json.loads(text)["table"] == story.table.dotted:
+                if name == "data" and json.loads(text)["table"] == story.table.dotted_name:
                     seen.set()
                     return
 

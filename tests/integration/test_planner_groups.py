@@ -20,7 +20,7 @@ from firnline_domain.records.orders import RewriteFiles
 from firnline_domain.records.parts.tallies import FileTally, Tally
 from firnline_domain.records.states import TableAdvice
 from firnline_domain.settings.groups import Group
-from firnline_local.processes.process import serving
+from firnline_local.processes.process import run_process
 from firnline_local.topics.topics import make_topics
 
 from tests.services import service
@@ -84,7 +84,7 @@ def test_orders_wait_with_their_group_and_those_of_an_unknown_one_with_the_defau
     uuids = {one.table.uuid: topic for topic, changes in wanted.items() for one in changes}
     ordered: dict[str, str] = {}
     advised: list[Any] = []
-    with serving(command, log, 120):
+    with run_process(command, log, 120):
         for one in (one for changes in wanted.values() for one in changes):
             publisher.publish("file-changes", one.table.uuid, one)
         publisher.flush()

@@ -18,7 +18,7 @@ from firnline_domain.records.assignments import Board
 from firnline_domain.records.orders import MoveTable, PauseMaintenance
 from firnline_domain.records.pauses import FLEET
 from firnline_local.processes.ports import free_port
-from firnline_local.processes.process import serving
+from firnline_local.processes.process import run_process
 from firnline_local.servers import kafka as broker
 from firnline_local.topics.topics import make_topics
 from firnline_schemas.topics import all_topics
@@ -48,8 +48,8 @@ def own_kafka(tmp_path: Path) -> Iterator[str]:
     """A broker of each test alone: its topics become wider."""
     port = free_port()
     command = broker.command(tmp_path / "kafka", port, free_port(frozenset({port})))
-    with serving(command, tmp_path / "kafka.log"):
-        address = broker.bootstrap(port)
+    with run_process(command, tmp_path / "kafka.log"):
+        address = broker.bootstrap_servers(port)
         make_topics(address, BUCKETS)
         yield address
 
@@ -73,8 +73,8 @@ def add_buckets(kafka: str) -> None:
     command = (sys.executable, "-m", "firnline_local.topics.topics", "--buckets", str(MORE))
     subprocess.run(command, env={"FIRNLINE_KAFKA": kafka}, check=True, timeout=60)
     deadline_s = time.monotonic() + 60
-    while len(board(kafka).loads()) < MORE:
-        assert time.monotonic() < deadline_s, board(kafka).loads()
+    while len(board(kafka).expected_loads()) < MORE:
+        assert time.monotonic() < deadline_s, board(kafka).expected_loads()
         time.sleep(0.5)
 
 
@@ -114,7 +114,7 @@ def listen_to_the_end(herd: Herd, listener: Listener) -> None:
 def assert_moved(herd: Herd, listener: Listener, kafka: str, told: dict[str, int]) -> None:
     """Every move is carried out in the end: a planner that was just killed may not be there yet."""
     deadline_s = time.monotonic() + 60
-    while (found := {one: board(kafka).bucket(one) for one in told}) != told:
+    while (found := {one: board(kafka).bucket_of_table(one) for one in told}) != told:
         assert time.monotonic() < deadline_s, (found, told)
         herd.revive()
         listener.listen()

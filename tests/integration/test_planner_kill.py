@@ -25,7 +25,7 @@ from firnline_domain.records.events import FilesChanged
 from firnline_domain.records.orders import RewriteFiles
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_local.processes.process import Process
-from firnline_planner.bucket.inputs import Reader
+from firnline_planner.bucket.inputs import InputReader
 from firnline_planner.watchdog import STALLED
 
 from tests.kit.memory_driver import MemoryDriver
@@ -52,7 +52,9 @@ def script() -> Script:
     """Fresh tables for each test, for the topics keep those of the last one."""
     dice = random.Random(20261121)
     broker = MemoryBroker(BUCKETS)
-    twin = MemoryDriver(broker, Reader(RecordCodec(), Log("planner")), Thresholds(), lambda: NOW_MS)
+    twin = MemoryDriver(
+        broker, InputReader(RecordCodec(), Log("planner")), Thresholds(), lambda: NOW_MS
+    )
     publisher = MemoryPublisher(broker)
     writers = [Writer(TableName(str(uuid.uuid4()), ("db",), f"t{n}")) for n in range(TABLES)]
     done: set[str] = set()
@@ -140,7 +142,7 @@ class Herd:
 
     def kill(self, name: str) -> None:
         self.lives[name].kill_group()
-        self.lives[name].finish()
+        self.lives[name].wait_or_kill()
         self.lives[name] = self._started(name)
 
     def stop(self, name: str) -> None:
@@ -158,7 +160,7 @@ class Herd:
     def end(self) -> None:
         for life in self.lives.values():
             life.kill_group()
-            life.finish()
+            life.wait_or_kill()
 
 
 @pytest.fixture
@@ -234,7 +236,7 @@ def test_planners_of_both_drivers_never_work_together(members: Members) -> None:
             assert "planners of the other driver run here" in members.log("b").read_text()
         finally:
             other.kill_group()
-            other.finish()
+            other.wait_or_kill()
 
 
 def assert_all_counted(heard: Heard, script: Script) -> None:

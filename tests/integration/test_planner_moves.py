@@ -100,7 +100,7 @@ def assert_where_told(kafka: str, told: dict[str, int]) -> None:
     while time.monotonic() < deadline_s:
         assignments = KafkaAssignments(kafka, Board(BUCKETS))
         assignments.close()
-        found = {one: assignments.board.bucket(one) for one in told}
+        found = {one: assignments.board.bucket_of_table(one) for one in told}
         if found == told:
             return
         time.sleep(0.5)
@@ -112,10 +112,10 @@ def assert_known(places: FollowedAssignments, told: dict[str, int]) -> None:
     open."""
     deadline_s = time.monotonic() + 30
     while time.monotonic() < deadline_s:
-        if {one: places.bucket(one) for one in told} == told:
+        if {one: places.bucket_of_table(one) for one in told} == told:
             return
         time.sleep(0.2)
-    assert {one: places.bucket(one) for one in told} == told
+    assert {one: places.bucket_of_table(one) for one in told} == told
 
 
 def assert_paused(listener: Listener, uuid: str) -> None:
@@ -176,4 +176,4 @@ def test_faust_does_not_take_tables_that_are_elsewhere(
         assert "tables are not where their hash says" in members.log("f").read_text()
     finally:
         other.kill_group()
-        other.finish()
+        other.wait_or_kill()

@@ -22,7 +22,7 @@ from firnline_domain.records.orders import RewriteFiles
 from firnline_domain.records.parts.tallies import FileTally, Tally
 from firnline_domain.records.states import TableAdvice, TableState
 from firnline_local.processes.command import Command
-from firnline_local.processes.process import serving
+from firnline_local.processes.process import run_process
 from firnline_local.stack.parts import ReadyLine
 
 pytestmark = pytest.mark.stack
@@ -102,8 +102,8 @@ def planner(kafka: str, tmp_path: Path) -> Command:
         argv=(sys.executable, "-m", "firnline_planner"),
         cwd=tmp_path,
         env={**os.environ, **environment},
-        ready=line.seen,
-        prepare=line.mark,
+        ready=line.is_logged,
+        prepare=line.skip_earlier_lines,
     )
 
 
@@ -116,7 +116,7 @@ def test_all_is_told_and_nothing_ordered_until_the_fleet_leaves_the_shadow(
         publisher.publish("file-changes", table.uuid, append(table, snapshot, **settings))
         publisher.flush()
 
-    with serving(planner, log, timeout_s=120):
+    with run_process(planner, log, timeout_s=120):
         for snapshot in (1, 2, 3):
             put(snapshot, **MISSPELT)
         records = told(lambda found: any(would_order(one) for one in found))
@@ -129,7 +129,7 @@ def test_all_is_told_and_nothing_ordered_until_the_fleet_leaves_the_shadow(
         assert in_force["firnline.shadow"] == ("true", "fleet")
         assert not any(isinstance(one, RewriteFiles) for one in records)
     lit = replace(planner, env={**planner.env, "FIRNLINE_DEFAULTS": json.dumps(DEFAULTS)})
-    with serving(lit, log, timeout_s=120):
+    with run_process(lit, log, timeout_s=120):
         put(4)
         records = told(
             lambda found: (

@@ -23,7 +23,7 @@ from firnline_domain.records.events import ChangeKind, FilesChanged, PartitionCh
 from firnline_domain.records.parts.tallies import FileTally, Tally
 from firnline_domain.records.states import TableState
 from firnline_local.processes.command import Command
-from firnline_local.processes.process import serving
+from firnline_local.processes.process import run_process
 from firnline_local.stack.parts import ReadyLine
 
 from tests.topics import forget
@@ -125,8 +125,8 @@ def harness(kafka: str, tmp_path: Path) -> Iterator[PlannerHarness]:
         argv=(sys.executable, "-m", "firnline_planner"),
         cwd=tmp_path,
         env={**os.environ, **environment},
-        ready=line.seen,
-        prepare=line.mark,
+        ready=line.is_logged,
+        prepare=line.skip_earlier_lines,
     )
     publisher = KafkaPublisher(kafka, BUCKETS, "skipped")
     inbox = KafkaInbox(kafka, uuid.uuid4().hex, ["table-states"], publisher, Log("skipped"))
@@ -136,24 +136,24 @@ def harness(kafka: str, tmp_path: Path) -> Iterator[PlannerHarness]:
 
 
 def test_records_left_out_come_before_the_next_one(harness: PlannerHarness) -> None:
-    with serving(harness.command, harness.log, timeout_s=120):
+    with run_process(harness.command, harness.log, timeout_s=120):
         harness.put(1, 5)
         harness.until(5)
     harness.put(6, 10)
     harness.skip(4)
-    with serving(harness.command, harness.log, timeout_s=120):
+    with run_process(harness.command, harness.log, timeout_s=120):
         harness.until(10)
     assert harness.skips == 1
     assert harness.said("action=restoring") == 0  # it stopped in order: its files were taken over
 
 
 def test_records_left_out_at_the_end_are_found_without_another(harness: PlannerHarness) -> None:
-    with serving(harness.command, harness.log, timeout_s=120):
+    with run_process(harness.command, harness.log, timeout_s=120):
         harness.put(1, 5)
         harness.until(5)
     harness.put(6, 10)
     harness.skip(5)
-    with serving(harness.command, harness.log, timeout_s=120):
+    with run_process(harness.command, harness.log, timeout_s=120):
         harness.until(10)
     assert harness.skips == 1
 
@@ -163,13 +163,13 @@ def test_a_second_planner_joins_and_leaves_while_records_come(harness: PlannerHa
     second = replace(
         harness.command,
         env={**harness.command.env, "FIRNLINE_STATE_DIR": str(harness.log.parent / "second")},
-        ready=ReadyLine(harness.log.with_name("second.log")).seen,
+        ready=ReadyLine(harness.log.with_name("second.log")).is_logged,
     )
     others = [TableName(str(uuid.uuid4()), ("db",), f"other{n}") for n in range(16)]
-    with serving(harness.command, harness.log, timeout_s=120):
+    with run_process(harness.command, harness.log, timeout_s=120):
         for table in (*others, harness.table):
             harness.of(table).put(1, 10)
-        with serving(second, harness.log.with_name("second.log"), timeout_s=120):
+        with run_process(second, harness.log.with_name("second.log"), timeout_s=120):
             for table in (*others, harness.table):
                 harness.of(table).put(11, 20)
             harness.until_all(dict.fromkeys((*others, harness.table), 20))
@@ -187,7 +187,7 @@ def test_what_retention_has_taken_is_looked_for_once(harness: PlannerHarness) ->
         f"topic={TOPIC}",
         f"partition={bucket_of(harness.table.uuid, BUCKETS)}",
     )
-    with serving(harness.command, harness.log, timeout_s=120):
+    with run_process(harness.command, harness.log, timeout_s=120):
         deadline_s = time.monotonic() + 60
         while not harness.said(*words):
             assert time.monotonic() < deadline_s

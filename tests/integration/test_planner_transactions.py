@@ -17,7 +17,7 @@ from firnline_planner.drivers.kafka.changelog import Changelog
 from firnline_planner.drivers.kafka.clients import KafkaClients
 from firnline_planner.drivers.kafka.local_store import LocalStore, shared_cache
 from firnline_planner.drivers.kafka.owned_buckets import await_stable
-from firnline_planner.drivers.kafka.transactions import Batch, KafkaTransactions, NotCommitted
+from firnline_planner.drivers.kafka.transactions import KafkaTransactions, NotCommitted, StepBatch
 
 pytestmark = pytest.mark.stack
 
@@ -38,10 +38,12 @@ class Place:
         return KafkaClients(self.kafka, self.app)
 
     def changelog(self) -> Changelog:
-        return changelog.opened(self.clients, f"firnline-{self.app}-state", 8, Replication(1, 1))
+        return changelog.open_changelog(
+            self.clients, f"firnline-{self.app}-state", 8, Replication(1, 1)
+        )
 
     def transactions(self, consumer: Consumer) -> KafkaTransactions:
-        producer = self.clients.producer(uuid.uuid4().hex)
+        producer = self.clients.create_producer(uuid.uuid4().hex)
         return KafkaTransactions(producer, consumer, self.changelog().topic)
 
     def restored(self) -> dict[bytes, bytes]:
@@ -78,21 +80,21 @@ def member(place: Place) -> Iterator[Consumer]:
     consumer.close()
 
 
-def batch(key: bytes) -> Batch:
-    return Batch({0: {key: b"v"}}, [], {(TOPIC, 0): 1})
+def batch(key: bytes) -> StepBatch:
+    return StepBatch({0: {key: b"v"}}, [], {(TOPIC, 0): 1})
 
 
 def test_what_a_member_commits_is_restored_elsewhere(place: Place, member: Consumer) -> None:
     transactions = place.transactions(member)
     assert transactions.commit(batch(b"k1")) == {0: 1}
-    several = Batch({0: {b"k1": None, b"k2": b"v2"}}, [], {(TOPIC, 0): 2})
+    several = StepBatch({0: {b"k1": None, b"k2": b"v2"}}, [], {(TOPIC, 0): 2})
     assert transactions.commit(several) == {0: 4}  # behind the end of the first one's transaction
     assert place.restored() == {b"k2": b"v2"}
 
 
 def test_who_is_no_member_commits_nothing(place: Place, member: Consumer) -> None:
     """The broker takes offsets of no member at no generation from anybody, beside a group's own."""
-    stranger = place.clients.inputs()
+    stranger = place.clients.create_consumer()
     with pytest.raises(NotCommitted):
         place.transactions(stranger).commit(batch(b"k1"))
     stranger.close()
@@ -122,7 +124,7 @@ def test_a_generation_that_has_passed_commits_nothing(place: Place, member: Cons
         def memberid(self) -> str:
             return "as it was"
 
-    second = place.clients.inputs()
+    second = place.clients.create_consumer()
     second.subscribe([TOPIC])
     while not second.assignment():
         second.poll(0.2)
@@ -140,7 +142,7 @@ def test_a_new_owner_waits_for_a_transaction_that_is_not_on_the_changelog_yet(
     place: Place, member: Consumer
 ) -> None:
     """The former owner's offsets were taken while it owned; its records are still on their way."""
-    producer = place.clients.producer(uuid.uuid4().hex)
+    producer = place.clients.create_producer(uuid.uuid4().hex)
     producer.init_transactions(30)
     log = place.changelog()
     producer.begin_transaction()
@@ -155,7 +157,7 @@ def test_a_new_owner_waits_for_a_transaction_that_is_not_on_the_changelog_yet(
 
     thread = threading.Thread(target=late)
     thread.start()
-    follower = place.clients.inputs()
+    follower = place.clients.create_consumer()
     await_stable(follower, [TopicPartition(TOPIC, 0)])
     assert place.restored() == {b"k1": b"late"}
     thread.join()
@@ -165,7 +167,7 @@ def test_a_new_owner_waits_for_a_transaction_that_is_not_on_the_changelog_yet(
 def test_a_new_owner_waits_for_what_is_open_on_the_changelog(place: Place) -> None:
     """A dead planner's records hide those behind them until the broker gives it up."""
     log = place.changelog()
-    dead, alive = (place.clients.producer(uuid.uuid4().hex) for _ in range(2))
+    dead, alive = (place.clients.create_producer(uuid.uuid4().hex) for _ in range(2))
     for producer in (dead, alive):
         producer.init_transactions(30)
         producer.begin_transaction()

@@ -34,7 +34,7 @@ def test_pyiceberg_at_another_prefix_does_nothing(
 ) -> None:
     uuid = str(lake.create_table(f"{namespace}.t", SCHEMA).metadata.table_uuid)
     tables = CatalogTables(reached)
-    known = tables.named((namespace,), "t").identity
+    known = tables.load_named((namespace,), "t").identity
     assert (known.catalog_path, known.key) == ("lake/main", f"{uuid}@lake+main")
     assert tables.load(known).identity == known
     for prefix in ("", "dev", "main/x"):
@@ -42,7 +42,7 @@ def test_pyiceberg_at_another_prefix_does_nothing(
             tables.load(TableName(uuid, (namespace,), "t", "lake", prefix))
         assert refused.value.reason == "unknown_prefix"
     branch = reached.with_properties(warehouse="branch")
-    assert CatalogTables(branch).named((namespace,), "t").identity.prefix == "dev"
+    assert CatalogTables(branch).load_named((namespace,), "t").identity.prefix == "dev"
 
 
 def test_java_at_another_prefix_does_nothing(

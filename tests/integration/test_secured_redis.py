@@ -11,12 +11,12 @@ from urllib.parse import quote
 import pytest
 import redis
 import trustme
-from firnline_adapters.config.redaction import redacted
+from firnline_adapters.config.redaction import redact
 from firnline_adapters.redis.client import redis_client
 from firnline_adapters.redis.leases import PREFIX, RedisLeases
 from firnline_domain.errors import Misconfigured
 from firnline_local.processes.ports import LOOPBACK, free_port
-from firnline_local.processes.process import serving
+from firnline_local.processes.process import run_process
 from firnline_local.servers import redis as server
 
 from tests.kit.tls_terminator import tls_before
@@ -36,7 +36,7 @@ def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     """A server that lets nobody in but the user `worker`, to the keys of leases."""
     port = free_port()
     folder = tmp_path_factory.mktemp("redis")
-    with serving(server.command(folder / "data", port), folder / "redis.log"):
+    with run_process(server.command(folder / "data", port), folder / "redis.log"):
         admin = redis.Redis(port=port)
         admin.acl_setuser(
             "worker",
@@ -61,7 +61,7 @@ def test_leases_over_tls_as_a_user(port: int, ca: trustme.CA, tmp_path: Path) ->
         leases = RedisLeases(client)
         assert leases.acquire("rewrite:u:p", "me#1/a", 5.0, "note")
         assert not leases.acquire("rewrite:u:p", "other#1/a", 5.0)
-        assert leases.notes("rewrite:u:") == {"rewrite:u:p": "note"}
+        assert leases.read_notes("rewrite:u:") == {"rewrite:u:p": "note"}
         leases.release("rewrite:u:p", "me#1/a")
         with pytest.raises(redis.ResponseError, match=r"NOPERM|No permissions"):
             client.set("other", "x")
@@ -88,7 +88,7 @@ def sentinel(port: int, tmp_path: Path) -> Iterator[int]:
         f'sentinel auth-user firnline worker\nsentinel auth-pass firnline "{PASSWORD}"\n'
     )
     argv = (command.argv[0], str(config), "--sentinel")
-    with serving(replace(command, argv=argv), tmp_path / "sentinel.log"):
+    with run_process(replace(command, argv=argv), tmp_path / "sentinel.log"):
         yield own
 
 
@@ -131,4 +131,4 @@ def test_no_form_of_the_url_shows_its_password() -> None:
         "redis+sentinel://h:1/name?sentinel_password=cAnAry-x",
         "redis://h:1/0?password=cAnAry-x",
     ):
-        assert "cAnAry" not in redacted(url)
+        assert "cAnAry" not in redact(url)

@@ -16,9 +16,9 @@ import psutil
 import pytest
 from confluent_kafka.admin import AdminClient
 from firnline_local.processes.ports import is_open
-from firnline_local.processes.process import NotReady
+from firnline_local.processes.process import PartNotReady
 from firnline_local.stack import stack_processes
-from firnline_local.stack.stack import Stack, attach, running
+from firnline_local.stack.stack import Stack, attach_to_stack, run_stack
 from firnline_local.stack.state import AlreadyRunning, StateDir
 from firnline_schemas.topics import all_topics
 from redis import Redis
@@ -49,21 +49,21 @@ def until(done: Callable[[], bool]) -> None:
 
 @pytest.fixture
 def state(tmp_path: Path) -> Iterator[StateDir]:
-    place = StateDir.at(tmp_path / "stack")
+    place = StateDir.from_path(tmp_path / "stack")
     yield place
     firnline("down", "--state", place.root)
 
 
 @pytest.fixture
 def redis_stack(state: StateDir) -> Iterator[Stack]:
-    with running(state.root, only=("redis",)) as stack:
+    with run_stack(state.root, only=("redis",)) as stack:
         yield stack
 
 
 def test_a_second_up_says_what_is_running_and_where(state: StateDir) -> None:
     first = firnline("up", "--detach", "--state", state.root, "--only", "redis")
     assert first.returncode == 0, first.stderr
-    address = attach(state.root).redis
+    address = attach_to_stack(state.root).redis
     again = firnline("up", "--state", state.root, "--only", "redis")
     assert again.returncode == 0
     assert "already running" in again.stdout
@@ -77,7 +77,7 @@ def test_a_second_up_that_wants_more_is_refused(redis_stack: Stack) -> None:
 
 
 def test_running_does_not_share_a_directory(redis_stack: Stack) -> None:
-    with pytest.raises(AlreadyRunning), running(redis_stack.state.root, only=("redis",)):
+    with pytest.raises(AlreadyRunning), run_stack(redis_stack.state.root, only=("redis",)):
         pass
     with Redis.from_url(redis_stack.redis) as client:
         assert client.ping()
@@ -98,10 +98,10 @@ def test_status_and_down(state: StateDir) -> None:
 
 def test_a_killed_part_comes_back_at_the_same_address(redis_stack: Stack) -> None:
     address = redis_stack.redis
-    pid = redis_stack.kill("redis")
+    pid = redis_stack.kill_part("redis")
     redis_stack.wait_ready("redis")
-    assert redis_stack.part("redis").pid != pid
-    assert redis_stack.part("redis").restarts == 1
+    assert redis_stack.part_record("redis").pid != pid
+    assert redis_stack.part_record("redis").restarts == 1
     assert redis_stack.redis == address
     with Redis.from_url(address) as client:
         assert client.ping()
@@ -111,15 +111,15 @@ def test_a_killed_part_comes_back_at_the_same_address(redis_stack: Stack) -> Non
 def test_ctrl_c_leaves_no_process_and_no_port(state: StateDir) -> None:
     argv = [*FIRNLINE, "up", "--state", str(state.root), "--only", ",".join(SERVERS)]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as up:
-        until(lambda: up.poll() is not None or state.read().phase == "ready")
-        ports = state.read().ports
+        until(lambda: up.poll() is not None or state.read_record().phase == "ready")
+        ports = state.read_record().ports
         assert all(is_open(ports[name]) for name in SERVERS)
         up.send_signal(signal.SIGINT)
         assert up.wait(60) == 0
         assert up.stdout is not None
         assert "ready in" in up.stdout.read()
     # Parts are asked to stop and waited for; the broker says on its disk that it had the time.
-    assert (state.data("kafka") / "data" / ".kafka_cleanshutdown").exists()
+    assert (state.data_path("kafka") / "data" / ".kafka_cleanshutdown").exists()
     assert stack_processes.find(state.root) == []
     assert not any(is_open(port) for port in ports.values())
 
@@ -127,8 +127,8 @@ def test_ctrl_c_leaves_no_process_and_no_port(state: StateDir) -> None:
 def test_ctrl_c_while_it_starts_leaves_nothing(state: StateDir) -> None:
     argv = [*FIRNLINE, "up", "--state", str(state.root), "--only", "kafka"]
     with subprocess.Popen(argv, stdout=subprocess.DEVNULL) as up:
-        until(lambda: "kafka" in state.read().parts)
-        broker = psutil.Process(state.read().parts["kafka"].pid)
+        until(lambda: "kafka" in state.read_record().parts)
+        broker = psutil.Process(state.read_record().parts["kafka"].pid)
         broker.suspend()  # so it cannot become ready
         up.send_signal(signal.SIGINT)
         until(lambda: ("", "stopping") in events(state))
@@ -142,8 +142,8 @@ def test_ctrl_c_while_it_starts_leaves_nothing(state: StateDir) -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="PR_SET_PDEATHSIG is Linux's")
 def test_a_killed_supervisor_leaves_nothing(state: StateDir) -> None:
     firnline("up", "--detach", "--state", state.root, "--only", "redis,catalog")
-    parts = [psutil.Process(part.pid) for part in state.read().parts.values()]
-    supervisor = state.read().pid
+    parts = [psutil.Process(part.pid) for part in state.read_record().parts.values()]
+    supervisor = state.read_record().pid
     assert supervisor is not None
     os.kill(supervisor, signal.SIGKILL)
     for part in parts:
@@ -154,18 +154,18 @@ def test_a_killed_supervisor_leaves_nothing(state: StateDir) -> None:
 
 def test_up_removes_what_an_earlier_stack_left_behind(state: StateDir) -> None:
     argv = [sys.executable, "-c", "import time; time.sleep(600)"]
-    env = {**os.environ, **stack_processes.mark(state.root, "worker")}
+    env = {**os.environ, **stack_processes.mark_of(state.root, "worker")}
     stray = subprocess.Popen(argv, env=env, start_new_session=True)
-    with running(state.root, only=("redis",)) as stack:
+    with run_stack(state.root, only=("redis",)) as stack:
         assert stray.wait(30) == -signal.SIGKILL
         assert ("", "left-overs-killed") in events(stack.state)
 
 
 def test_a_stack_keeps_its_ports_and_its_topics(state: StateDir) -> None:
-    with running(state.root, only=("kafka",)) as stack:
+    with run_stack(state.root, only=("kafka",)) as stack:
         address = stack.kafka
         before = AdminClient({"bootstrap.servers": address}).list_topics(timeout=30).cluster_id
-    with running(state.root, only=("kafka",)) as stack:
+    with run_stack(state.root, only=("kafka",)) as stack:
         assert stack.kafka == address
         after = AdminClient({"bootstrap.servers": address}).list_topics(timeout=30)
     assert after.cluster_id == before
@@ -173,23 +173,23 @@ def test_a_stack_keeps_its_ports_and_its_topics(state: StateDir) -> None:
 
 
 def test_a_broker_can_be_held_and_let_go(state: StateDir) -> None:
-    with running(state.root, only=("kafka",)) as stack:
+    with run_stack(state.root, only=("kafka",)) as stack:
         port = stack.addresses.ports["kafka"]
-        stack.stop("kafka")
+        stack.stop_part("kafka")
         assert not is_open(port)
-        with pytest.raises(NotReady):
-            stack.kill("kafka")
-        stack.start("kafka")
+        with pytest.raises(PartNotReady):
+            stack.kill_part("kafka")
+        stack.start_part("kafka")
         assert is_open(port)
-        assert stack.part("kafka").restarts == 0
+        assert stack.part_record("kafka").restarts == 0
 
 
 def test_a_taken_port_is_not_used(state: StateDir) -> None:
-    with running(state.root, only=("redis",)) as stack:
+    with run_stack(state.root, only=("redis",)) as stack:
         port = stack.addresses.ports["redis"]
     argv = [sys.executable, "-m", "http.server", "--bind", "127.0.0.1", str(port)]
     with subprocess.Popen(argv, stderr=subprocess.DEVNULL) as stranger:
         until(lambda: is_open(port))
-        with running(state.root, only=("redis",)) as stack:
+        with run_stack(state.root, only=("redis",)) as stack:
             assert stack.addresses.ports["redis"] != port
         stranger.terminate()

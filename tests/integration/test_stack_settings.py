@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 from firnline_adapters.config.settings import all_settings, from_environment
-from firnline_local.servers.artifacts import pins
+from firnline_local.servers.artifacts import read_pins
 from firnline_local.stack.parts import ALL, SERVICES, Addresses, command_of, pick_ports
 from firnline_local.stack.state import StateDir
 
@@ -23,7 +23,8 @@ ONE_SHOT = {"topics", "warehouse"}
 
 
 def settings_of(service: str) -> type[Any]:
-    settings: type[Any] = importlib.import_module(f"firnline_{service}.settings").Settings
+    module = importlib.import_module(f"firnline_{service}.settings")
+    settings: type[Any] = getattr(module, f"{service.capitalize()}Settings")
     return settings
 
 
@@ -38,7 +39,7 @@ def compose() -> dict[str, Any]:
 
 def version_in(jar_set: str, artifact: str) -> str:
     (version,) = {
-        pin.path.split("/")[-2] for pin in pins(jar_set) if pin.path.split("/")[-3] == artifact
+        pin.path.split("/")[-2] for pin in read_pins(jar_set) if pin.path.split("/")[-3] == artifact
     }
     return version
 
@@ -46,7 +47,7 @@ def version_in(jar_set: str, artifact: str) -> str:
 @pytest.mark.parametrize("service", SERVICES)
 def test_the_embedded_stack_gives_a_service_its_settings(service: str, tmp_path: Path) -> None:
     where = Addresses(pick_ports({}))
-    given = command_of(service, StateDir.at(tmp_path), where).env
+    given = command_of(service, StateDir.from_path(tmp_path), where).env
     settings = from_environment(settings_of(service), given)
     assert settings.kafka == where.kafka
     assert settings.metrics_address.port == where.ports[f"{service}-metrics"]
@@ -88,5 +89,5 @@ def test_compose_runs_the_versions_that_the_locks_pin() -> None:
 
 def test_compose_names_the_jar_that_the_image_holds() -> None:
     assert "XDG_CACHE_HOME=/opt " in (ROOT / "infra/docker/Dockerfile").read_text()
-    (pin,) = pins("iceberg")
+    (pin,) = read_pins("iceberg")
     assert compose()["worker"]["environment"]["FIRNLINE_ICEBERG_JAR"] == f"{IMAGE_CACHE}/{pin.path}"

@@ -13,13 +13,13 @@ import pytest
 from confluent_kafka import Producer
 from firnline_adapters.kafka.client import Header
 from firnline_adapters.kafka.worker_directives import KafkaDirectives
-from firnline_adapters.records.codec import encode
+from firnline_adapters.records.codec import encode_record
 from firnline_adapters.records.signing import signer_here
 from firnline_domain.policy.fleet.worker_memory import VALID_MS, Steps
 from firnline_domain.records.orders import SizeWorkers
-from firnline_local.stack.stack import Stack, running
+from firnline_local.stack.stack import Stack, run_stack
 from firnline_local.topics.topics import DEFAULT_BUCKETS
-from firnline_worker.settings import Settings
+from firnline_worker.settings import WorkerSettings
 
 pytestmark = pytest.mark.stack
 
@@ -41,8 +41,12 @@ def tell(
     order = SizeWorkers("heavy", bucket, heap, overhead, "short", {}, now, group)
     producer = Producer({"bootstrap.servers": bootstrap})
     key = f"heavy/{bucket}/{group}".rstrip("/").encode()
-    headers = list[Header](signer_here().headers("worker-directives", bucket, key, encode(order)))
-    producer.produce("worker-directives", encode(order), key, partition=bucket, headers=headers)
+    headers = list[Header](
+        signer_here().sign_headers("worker-directives", bucket, key, encode_record(order))
+    )
+    producer.produce(
+        "worker-directives", encode_record(order), key, partition=bucket, headers=headers
+    )
     assert producer.flush(30) == 0
 
 
@@ -57,12 +61,12 @@ def home(tmp_path: Path) -> Path:
 
 def stack(home: Path, **more: str) -> AbstractContextManager[Stack]:
     given = {"PYTHONPATH": str(home / "stand-in"), "FIRNLINE_HEAP_BYTES": str(512 * MB), **more}
-    return running(home / "stack", ("kafka", "worker"), {"worker": given})
+    return run_stack(home / "stack", ("kafka", "worker"), {"worker": given})
 
 
 def environment(stack: Stack) -> Mapping[str, str]:
     """What the worker was started with."""
-    pid = stack.part("worker").pid
+    pid = stack.part_record("worker").pid
     try:
         return psutil.Process(pid).environ() if pid is not None else {}
     except psutil.Error:  # it has just ended
@@ -94,21 +98,21 @@ def test_a_wish_makes_the_worker_larger_and_its_end_makes_it_what_it_was(
     monkeypatch.setenv("FIRNLINE_WORKER_MEMORY_SHARE", str(5 * GB / psutil.virtual_memory().total))
     with stack(home) as up:
         assert heap(up) == "512m"
-        first = up.part("worker").pid
+        first = up.part_record("worker").pid
         tell(up.kafka, 3, heap=1)
         until(lambda: heap(up) == "2560m")
         up.wait_ready("worker")
-        assert up.part("worker").pid != first
-        assert up.part("worker").restarts == 0
+        assert up.part_record("worker").pid != first
+        assert up.part_record("worker").restarts == 0
         assert told(up, "sized") == ["heap=2560m tasks-at-once=4"]
         tell(up.kafka, 5, heap=0, overhead=1)  # another bucket's: the most of both holds
         until(lambda: environment(up).get("FIRNLINE_TASKS_AT_ONCE") == "2")
         assert heap(up) == "2560m"
         up.wait_ready("worker")
-        up.stop("kafka")  # no answer is no wish for less
+        up.stop_part("kafka")  # no answer is no wish for less
         time.sleep(3)
-        assert (up.part("worker").life, heap(up)) == ("ready", "2560m")
-        up.start("kafka")
+        assert (up.part_record("worker").life, heap(up)) == ("ready", "2560m")
+        up.start_part("kafka")
         starts = len(told(up, "started"))
     with stack(home) as up:  # whoever starts again reads the topic first
         assert heap(up) == "2560m"
@@ -130,11 +134,11 @@ def test_it_never_asks_for_more_than_the_machines_share(
         [detail] = told(up, "sized")
         up.wait_ready("worker")
         assert "(asked for 8704m: more than the machine's share)" in detail
-        grown = up.part("worker").pid
+        grown = up.part_record("worker").pid
         tell(up.kafka, 0, heap=3)  # it could not have had either: no reason to begin anew
         until(lambda: len(told(up, "sized")) == 2)
         time.sleep(1)
-        assert up.part("worker").pid == grown
+        assert up.part_record("worker").pid == grown
 
 
 def test_a_worker_of_a_group_has_the_groups_size(
@@ -176,6 +180,6 @@ def test_the_sizes_that_growth_begins_with_are_the_workers_own() -> None:
     from firnline_local.stack.worker_size import DEFAULTS
 
     assert {
-        "FIRNLINE_HEAP_BYTES": str(Settings.heap_bytes),
-        "FIRNLINE_TASKS_AT_ONCE": str(Settings.tasks_at_once),
+        "FIRNLINE_HEAP_BYTES": str(WorkerSettings.heap_bytes),
+        "FIRNLINE_TASKS_AT_ONCE": str(WorkerSettings.tasks_at_once),
     } == DEFAULTS

@@ -12,8 +12,8 @@ from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 from firnline_adapters.kafka_admin.topics import require_topics
 from firnline_domain.errors import Misconfigured
-from firnline_domain.policy.fleet.lanes import TOPICS, Lane, topic_of, topics_of_group
-from firnline_domain.settings.groups import groups_of, named
+from firnline_domain.policy.fleet.lanes import TOPICS, Lane, lane_topic, topics_of_group
+from firnline_domain.settings.groups import group_names, parse_groups
 from firnline_local.topics.topics import DEFAULT_BUCKETS, WrongPartitions, make_topics
 from firnline_schemas.codec import all_schemas
 from firnline_schemas.topics import all_topics, topic
@@ -56,8 +56,8 @@ def test_every_schema_is_published_under_its_fingerprint(kafka: str) -> None:
 
 
 def test_a_group_has_topics_like_those_of_the_default_one(kafka: str) -> None:
-    groups = groups_of(f"g-{uuid.uuid4().hex[:8]}=2.5,default")
-    [name] = named(groups)
+    groups = parse_groups(f"g-{uuid.uuid4().hex[:8]}=2.5,default")
+    [name] = group_names(groups)
     with pytest.raises(Misconfigured, match=rf"rewrite-tasks.{name} is not there") as missing:
         require_topics(kafka, topics_of_group(name), DEFAULT_BUCKETS)
     assert "firnline topics" in str(missing.value)
@@ -67,7 +67,7 @@ def test_a_group_has_topics_like_those_of_the_default_one(kafka: str) -> None:
     require_topics(kafka, topics_of_group(name), DEFAULT_BUCKETS)
     admin = AdminClient({"bootstrap.servers": kafka})
     for lane in Lane:
-        resource = ConfigResource(ResourceType.TOPIC, topic_of(lane, name))
+        resource = ConfigResource(ResourceType.TOPIC, lane_topic(lane, name))
         settings = admin.describe_configs([resource])[resource].result()
         pattern = topic(TOPICS[lane]).config
         assert {one: settings[one].value for one in pattern} == pattern

@@ -13,7 +13,7 @@ from firnline_domain.base.values import replace
 from firnline_domain.counters.activity.filters import Filters, Use
 from firnline_domain.counters.activity.writers import Hour, WriterActivity
 from firnline_domain.counters.state.counters import PartitionCounters, TableCounters, Totals
-from firnline_domain.counters.state.size_spread import Spread
+from firnline_domain.counters.state.size_spread import PartitionSpread
 from firnline_domain.counters.state.work import (
     ExpiryWork,
     Partition,
@@ -27,8 +27,8 @@ from firnline_domain.identity import Scope
 from firnline_domain.policy.partition.deadlines import QUEUE_MS
 from firnline_domain.records.events import TableLayout
 from firnline_domain.records.parts.tallies import FileTally, Tally, target_bytes_of
-from firnline_domain.records.results import Going
-from firnline_domain.settings.thresholds import Thresholds, thresholds
+from firnline_domain.records.results import ExpiryPreview
+from firnline_domain.settings.thresholds import Thresholds, resolve_thresholds
 
 from tests.kit.names import TABLE
 
@@ -63,15 +63,15 @@ def known(
         ),
     )
     fleet = Thresholds()
-    spread = Spread(target_bytes_of(said))
+    spread = PartitionSpread(target_bytes_of(said))
     every = (
         Partition(
             PartitionCounters(Scope(0, name), holds=FileTally(on_target=Tally(1, 1, held_bytes)))
         )
         for name, held_bytes in (partitions or {}).items()
     )
-    assert len([*spread.through(every)]) == len(partitions or {})
-    return Known(table, spread, thresholds(said, fleet), fleet, NOW_MS)
+    assert len([*spread.pass_through(every)]) == len(partitions or {})
+    return Known(table, spread, resolve_thresholds(said, fleet), fleet, NOW_MS)
 
 
 def rules(facts: Known) -> set[str]:
@@ -123,4 +123,4 @@ def filtering(
 SMALL = TARGET // 8 - 1
 OVERWRITE = {"overwrites": OVERWRITES, "replaced_records": 100, "returned_records": 90}
 OLD = NOW_MS - 10 * DAY_MS  # twice the retention
-ANNOUNCED = ExpiryWork(announced_ms=NOW_MS, going=Going(2, 3, 4_000))
+ANNOUNCED = ExpiryWork(announced_ms=NOW_MS, going=ExpiryPreview(2, 3, 4_000))

@@ -88,7 +88,7 @@ class World:
         return self.archiver.archive(self.order())
 
     def table(self, name: str = "t") -> LoadedTable:
-        return self.tables.named((self.namespace,), name)
+        return self.tables.load_named((self.namespace,), name)
 
     def days(self, name: str = "t") -> list[int]:
         """Of the rows, as PyIceberg reads them."""
@@ -133,7 +133,7 @@ class IcebergOf:
     def __init__(self, jvm: Any) -> None:
         self.jvm = jvm
 
-    def watched(self) -> Any:
+    def watch(self) -> Any:
         from contextlib import nullcontext
 
         return nullcontext()

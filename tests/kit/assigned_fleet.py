@@ -8,7 +8,7 @@ from typing import Any
 
 from firnline_adapters.in_memory import MemoryBroker, MemoryPublisher
 from firnline_adapters.observability.logs import Log
-from firnline_adapters.records.codec import RecordCodec, encode
+from firnline_adapters.records.codec import RecordCodec, encode_record
 from firnline_domain.identity import Scope, TableName, bucket_of
 from firnline_domain.policy.fleet.placement import WINDOW_MS
 from firnline_domain.records.events import (
@@ -34,7 +34,7 @@ from firnline_planner.bucket.inputs import (
     TABLE_SCANS,
     TICKS,
     WITH_HANDOVERS,
-    Reader,
+    InputReader,
 )
 from firnline_planner.placement.load import DECIDE_AFTER_MS
 from firnline_planner.state.bucket_state import BucketState
@@ -72,7 +72,7 @@ class Stage:
 
     def __post_init__(self) -> None:
         self.broker = MemoryBroker(BUCKETS)
-        self.reader = Reader(CODEC, Log("planner"))
+        self.reader = InputReader(CODEC, Log("planner"))
         self.driver = self.planners()
         self.heard = [MemoryAssignments(self.broker, CODEC) for _ in range(3)]
 
@@ -108,7 +108,7 @@ class Stage:
         """One file more, told to any bucket: by whoever has slept since the table was there."""
         self.files[table.uuid] += 1
         told = self.delta(table, self.files[table.uuid])
-        self.broker.logs[FILE_CHANGES, bucket].append((table.uuid, encode(told)))
+        self.broker.logs[FILE_CHANGES, bucket].append((table.uuid, encode_record(told)))
 
     def tell(self, change: FilesChanged, teller: int | None = None) -> None:
         board = None if teller is None else self.heard[teller].board
@@ -151,7 +151,7 @@ class Stage:
 
     def tick(self, bucket: int, seconds: int) -> None:
         self.now_ms += seconds * 1_000
-        record = encode(TickPassed(bucket, self.now_ms))
+        record = encode_record(TickPassed(bucket, self.now_ms))
         self.broker.logs[TICKS, bucket].append((str(bucket), record))
         self.step(TICKS, bucket)
 

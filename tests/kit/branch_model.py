@@ -14,9 +14,9 @@ from firnline_domain.base.values import Value, replace
 from firnline_domain.commits.commit_plan import (
     PlannedGroup,
     PlannedSnapshot,
-    plan,
+    plan_commit,
 )
-from firnline_domain.commits.conflicts import Conflict, examine
+from firnline_domain.commits.conflicts import Conflict, find_conflict
 from firnline_domain.commits.pinned_head import Head
 from firnline_domain.identity import Scope, TableName
 from firnline_domain.records.results import (
@@ -43,7 +43,7 @@ class Data(Value):
     rows: tuple[Row, ...]
 
     @property
-    def normal(self) -> str:
+    def normal_path(self) -> str:
         return self.path
 
     @property
@@ -61,7 +61,7 @@ class Delete(Value):
     referenced_data_file: str | None = None
 
     @property
-    def normal(self) -> str:
+    def normal_path(self) -> str:
         return self.path
 
     @property
@@ -251,7 +251,7 @@ def group(table: Table, inputs: list[Data], rows: tuple[Row, ...], scope: Scope)
 
 
 def verdict(result: RewriteFinished, head: Head) -> Conflict | None:
-    return examine(result, head) or plan([result], head).refused.get(result.task_id)
+    return find_conflict(result, head) or plan_commit([result], head).refused.get(result.task_id)
 
 
 def bare(result: RewriteFinished) -> PlannedSnapshot:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from firnline_domain.counters.fold.folding import Folded, Verdict, fold
+from firnline_domain.counters.fold.folding import FoldedCounters, FoldOutcome, fold_change
 from firnline_domain.counters.fold.missing_snapshots import next_held
 from firnline_domain.counters.state.counters import PartitionCounters, TableCounters
 from firnline_domain.identity import Scope, TableName
@@ -50,16 +50,16 @@ class Side:
         for one in changes:
             self.take(one)
 
-    def take(self, one: FilesChanged) -> Folded:
-        folded = fold(self.table, self.entries, one, NOW)
+    def take(self, one: FilesChanged) -> FoldedCounters:
+        folded = fold_change(self.table, self.entries, one, NOW)
         self.table = folded.table
         self.entries.update({entry.scope: entry for entry in folded.partitions})
         return folded
 
-    def verdict(self, one: FilesChanged) -> Verdict:
+    def verdict(self, one: FilesChanged) -> FoldOutcome:
         return self.take(one).verdict
 
-    def drain(self) -> list[Verdict]:
+    def drain(self) -> list[FoldOutcome]:
         found = []
         while following := next_held(self.table):
             found.append(self.verdict(following))

@@ -19,7 +19,7 @@ from tempfile import TemporaryDirectory
 from firnline_iceberg.storage.arrow_file_io import LakeFileIO
 from firnline_local.processes.command import Command
 from firnline_local.processes.ports import LOOPBACK, free_port, is_open
-from firnline_local.processes.process import serving
+from firnline_local.processes.process import run_process
 from firnline_local.servers.artifacts import cache_root
 
 AZURITE, AZURITE_VERSION = "azurite", "3.35.0"
@@ -61,7 +61,7 @@ def azure(folder: Path) -> Iterator[Store]:
     )
     accounts = {"AZURITE_ACCOUNTS": f"{ACCOUNT}:{KEY}"}
     command = Command("azurite", argv, folder, lambda: is_open(port), accounts)
-    with serving(command, folder / "azurite.log"):
+    with run_process(command, folder / "azurite.log"):
         LakeFileIO(properties).fs_by_scheme("abfss", CONTAINER).create_dir(CONTAINER)
         place = f"abfss://{CONTAINER}@{ACCOUNT}.dfs.core.windows.net/t"
         yield Store(place, properties)
@@ -78,7 +78,7 @@ def google(folder: Path) -> Iterator[Store]:
         *("-public-host", f"{LOOPBACK}:{port}", "-external-url", uri),
     )
     (folder / "data").mkdir(parents=True)
-    with serving(Command("gcs", argv, folder, lambda: is_open(port)), folder / "gcs.log"):
+    with run_process(Command("gcs", argv, folder, lambda: is_open(port)), folder / "gcs.log"):
         body = json.dumps({"name": CONTAINER}).encode()
         made = urllib.request.Request(f"{uri}/storage/v1/b?project=p", body, method="POST")
         made.add_header("Content-Type", "application/json")

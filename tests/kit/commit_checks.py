@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from firnline_committer.handlers import Handlers as Committer
+from firnline_committer.handlers import CommitterHandlers as Committer
 from firnline_domain.commits import conflicts
 from firnline_domain.records.events import RewriteCommitted, RewriteConflicted
 from firnline_domain.records.results import RewriteFinished
@@ -21,7 +21,7 @@ def handled(committer: Committer, result: RewriteFinished) -> Any:
 
 
 def files(result: RewriteFinished) -> list[Path]:
-    return [local(file.path) for file in conflicts.outputs(result)]
+    return [local(file.path) for file in conflicts.output_files(result)]
 
 
 def rewritten(table: CommitScenario) -> RewriteFinished:

@@ -26,11 +26,11 @@ from firnline_domain.records.results import (
 )
 from firnline_iceberg.metadata.entries import DeleteFileEntry
 from firnline_iceberg.outputs import conversion_progress as mark_files
-from firnline_iceberg.outputs.names import Run
+from firnline_iceberg.outputs.names import TaskRun
 from firnline_iceberg.scan.planning import PlannedFile, live_files
 from firnline_iceberg.table.write_format import SchemaChecksums
 from firnline_worker.plan import conversion_progress as pass_marks
-from firnline_worker.plan.slices import Left, slice_of
+from firnline_worker.plan.slices import RemainingWork, slice_of
 
 from tests.kit.scenario_table import Row, ScenarioTable, read
 from tests.kit.table_writer import local
@@ -40,7 +40,7 @@ from tests.kit.table_writer import local
 class CommitScenario(ScenarioTable):
     """What a committer's test begins with: `rewrite` or `convert` gives the result to commit."""
 
-    run: Run | None = None  # of the last rewrite
+    run: TaskRun | None = None  # of the last rewrite
     written: int = 0  # outputs
 
     def rewrite(
@@ -64,7 +64,7 @@ class CommitScenario(ScenarioTable):
         ]
         deletes = {delete.key: delete for one in files for delete in one.deletes}
         name = task or uuid.uuid4().hex
-        self.run = Run(self.name.uuid, name, attempt, uuid.uuid4().hex[:8])
+        self.run = TaskRun(self.name.uuid, name, attempt, uuid.uuid4().hex[:8])
         made = [self._group(files[n::groups], p) for n in range(groups) if files[n::groups]]
         return RewriteFinished(
             task_id=name, table=self.name, ref=ref, scope=self.scope(p),
@@ -90,7 +90,7 @@ class CommitScenario(ScenarioTable):
         others = [one for one in files if one.data.path not in paths]
         groups = [self._group(others, p)] if others else []
         groups += [self._conversion(one) for one in kept]
-        for output in conflicts.outputs(whole):
+        for output in conflicts.output_files(whole):
             local(output.path).unlink()
         path = self._row_map(others, kept)
         return replace(whole, groups=tuple(groups), row_map=path)
@@ -98,7 +98,7 @@ class CommitScenario(ScenarioTable):
     def slice(self, *paths: str, after: Slice | None = None, left: int = 0) -> RewriteFinished:
         """A slice of a conversion: these files alone, with its marks; `left` more are to follow."""
         whole = self.convert(*paths)
-        for output in conflicts.outputs(whole):
+        for output in conflicts.output_files(whole):
             local(output.path).unlink()
         start = whole.start_sequence_number
         order = RewriteFiles(
@@ -108,12 +108,12 @@ class CommitScenario(ScenarioTable):
         )  # fmt: skip
         groups = tuple(group for group in whole.groups if group.converts)
         live = live_files(self.loaded, whole.start_snapshot_id)
-        known = pass_marks.read(self.loaded, order, live)
+        known = pass_marks.read_marks(self.loaded, order, live)
         marks = pass_marks.marks_after(order, start, live, known, groups)
         assert self.run is not None
         path = f"{self.loaded.metadata.location}/metadata/{self.run.marks_name}"
-        stored = mark_files.write(self.loaded.io, path, marks)
-        done = slice_of(order, start, Left(left, left), stored)
+        stored = mark_files.write_marks(self.loaded.io, path, marks)
+        done = slice_of(order, start, RemainingWork(left, left), stored)
         return replace(whole, groups=groups, slice=done)
 
     def output_path(self) -> str:
@@ -149,16 +149,16 @@ class CommitScenario(ScenarioTable):
             kept = [position for position, _ in surviving(one)]
             keep = np.zeros(one.data.records, dtype=np.bool_)
             keep[kept] = True
-            masked.add(one.data.path, 0, keep)
+            masked.add_group(one.data.path, 0, keep)
             marked[one.data.path] = np.array(sorted(deleted_by_position(one)), dtype=np.int64)
         for one in converted:
             keep = np.ones(one.data.records, dtype=np.bool_)
             keep[of_equality(one)] = False
-            masked.add(one.data.path, 0, keep)
+            masked.add_group(one.data.path, 0, keep)
         assert self.run is not None
         path = f"{self.loaded.metadata.location}/metadata/{self.run.row_map_name}"
         with local(path).open("wb") as sink:
-            row_map.write(sink, masked.blobs(), marked)
+            row_map.write_map(sink, masked.to_blobs(), marked)
         return path
 
 
@@ -205,12 +205,12 @@ def named(delete: DeleteFileEntry, data: str) -> list[int]:
         return [row["pos"] for row in read(delete.path) if row["file_path"] == data]
     offset, size = delete.content_offset or 0, delete.content_size or 0
     blob = local(delete.path).read_bytes()[offset : offset + size]
-    return [int(one) for one in vectors.decoded(blob, delete.path)]
+    return [int(one) for one in vectors.decode_positions(blob, delete.path)]
 
 
 def file_names_of(result: RewriteFinished | None) -> set[str]:
     """Outputs and row map of a result."""
     if result is None:
         return set()
-    paths = [*(one.path for one in conflicts.outputs(result)), result.row_map]
+    paths = [*(one.path for one in conflicts.output_files(result)), result.row_map]
     return {path.rsplit("/", 1)[1] for path in paths if path is not None}

@@ -18,10 +18,10 @@ class Site:
 
     def __init__(self, redis: str) -> None:
         self.model = TestReadModel(redis)
-        self.model.begin(Built("g", 1), replace=False)
+        self.model.begin_generation(Built("g", 1), replace=False)
         self.following = True
         api = Api(self.model, lambda: NOW, lambda: self.following)
-        self.client = TestClient(TestServer(api.application()))
+        self.client = TestClient(TestServer(api.create_application()))
 
     def tell(self, *facts: Any) -> None:
         self.model.apply("g", facts)

@@ -27,7 +27,7 @@ class Site:
 
     def __init__(self, redis: str) -> None:
         self.model = TestReadModel(redis)
-        self.model.begin(Built("g", 1), replace=False)
+        self.model.begin_generation(Built("g", 1), replace=False)
         self.port = free_port()
         self.uri = f"http://127.0.0.1:{self.port}"
         self._loop = asyncio.new_event_loop()
@@ -42,7 +42,7 @@ class Site:
 
     async def _listen(self) -> None:
         api = Api(self.model, lambda: NOW, lambda: True)
-        self._runner = web.AppRunner(api.application(), shutdown_timeout=0.1)
+        self._runner = web.AppRunner(api.create_application(), shutdown_timeout=0.1)
         await self._runner.setup()
         await web.TCPSite(self._runner, "127.0.0.1", self.port).start()
 

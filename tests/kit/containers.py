@@ -15,7 +15,7 @@ from pathlib import Path
 
 from firnline_local.processes.command import Probe
 from firnline_local.processes.ports import LOOPBACK, free_port
-from firnline_local.processes.process import POLL_S, NotReady
+from firnline_local.processes.process import POLL_S, PartNotReady
 from firnline_local.servers import catalog, kafka, redis
 
 PULL_AND_START_S = 300.0
@@ -53,9 +53,9 @@ def kafka_container() -> Container:
     port = free_port()
     return Container(
         image="apache/kafka:4.1.2",
-        address=kafka.bootstrap(port),
+        address=kafka.bootstrap_servers(port),
         ports={port: port},
-        ready=kafka.answers(port),
+        ready=kafka.make_probe(port),
         env={
             "KAFKA_NODE_ID": "1",
             "KAFKA_PROCESS_ROLES": "broker,controller",
@@ -80,7 +80,7 @@ def redis_container() -> Container:
         image="valkey/valkey:9.1",
         address=redis.url(port),
         ports={INNER_REDIS_PORT: port},
-        ready=redis.answers(port),
+        ready=redis.make_probe(port),
     )
 
 
@@ -91,7 +91,7 @@ def catalog_container(warehouse: Path) -> Container:
         image="apache/iceberg-rest-fixture:1.11.0",
         address=catalog.uri(port),
         ports={INNER_CATALOG_PORT: port},
-        ready=catalog.answers(catalog.uri(port)),
+        ready=catalog.make_probe(catalog.uri(port)),
         env={"CATALOG_WAREHOUSE": warehouse.as_uri(), "CATALOG_JDBC_STRICT__MODE": "true"},
         shared=warehouse,
     )
@@ -114,6 +114,6 @@ def serving(container: Container, clock: Callable[[], float] = time.monotonic) -
         deadline = clock() + PULL_AND_START_S
         while not container.ready():
             if clock() > deadline:
-                raise NotReady(f"{container.image} not ready in {PULL_AND_START_S:g} s")
+                raise PartNotReady(f"{container.image} not ready in {PULL_AND_START_S:g} s")
             time.sleep(POLL_S)
         yield container.address

@@ -5,7 +5,7 @@ from __future__ import annotations
 from firnline_domain.identity import Scope
 from firnline_domain.policy.cost.cost_benefit import Action
 from firnline_domain.records.results import DeleteKind
-from firnline_iceberg.metadata.entries import DataFileEntry, DeleteFileEntry, Status
+from firnline_iceberg.metadata.entries import DataFileEntry, DeleteFileEntry, EntryStatus
 from firnline_iceberg.scan.planning import LiveFiles
 from firnline_worker.plan.planning import ANY_SPAN, plan
 from firnline_worker.plan.slices import ANY_SIZE
@@ -19,7 +19,7 @@ def entry(
     return {
         "path": path,
         "manifest_path": "m",
-        "status": Status.ADDED,
+        "status": EntryStatus.ADDED,
         "snapshot_id": 1,
         "sequence_number": sequence,
         "file_sequence_number": sequence if added is None else added,

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from firnline_adapters.config.config_file import ConfigFile
-from firnline_adapters.config.settings import Address
+from firnline_adapters.config.settings import ListenAddress
 from firnline_adapters.in_memory import MemoryBroker, MemoryPublisher
 from firnline_adapters.observability.logs import Log
 from firnline_domain.records.events import TableCommitted
 from firnline_gateway import bootstrap
-from firnline_gateway.settings import Settings
+from firnline_gateway.settings import GatewaySettings
 from firnline_local.processes.ports import free_port
 
 WAIT_S = 30.0
@@ -45,8 +45,10 @@ def gateway_before(
     """`upstreams`: URI of each catalog by its name. `more`: what else is said of each."""
     port, broker = free_port(), MemoryBroker()
     uri = f"http://127.0.0.1:{port}"
-    settings = Settings(
-        kafka="-", listen_address=Address("127.0.0.1", port), state_dir=str(folder / "gateway")
+    settings = GatewaySettings(
+        kafka="-",
+        listen_address=ListenAddress("127.0.0.1", port),
+        state_dir=str(folder / "gateway"),
     )
     catalogs = {
         name: {"uri": f"{uri}/{name}", "firnline.upstream-uri": one, **more}
@@ -57,7 +59,7 @@ def gateway_before(
     stop = asyncio.Event()
 
     async def serve() -> None:
-        async with bootstrap.running(settings, MemoryPublisher(broker), Log("gateway")):
+        async with bootstrap.run_gateways(settings, MemoryPublisher(broker), Log("gateway")):
             ready.set()
             await stop.wait()
 

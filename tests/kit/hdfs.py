@@ -13,18 +13,18 @@ import pyarrow.fs as pafs
 from firnline_iceberg.storage.arrow_file_io import LakeFileIO
 from firnline_local.processes.command import Command
 from firnline_local.processes.ports import LOOPBACK, free_port
-from firnline_local.processes.process import serving
+from firnline_local.processes.process import run_process
 from firnline_local.servers import catalog
-from firnline_local.servers.artifacts import Pin, cache_root, classpath, resolve
-from firnline_local.servers.java import java
+from firnline_local.servers.artifacts import PinnedArtifact, cache_root, fetch_pins, join_class_path
+from firnline_local.servers.java import find_java
 from firnline_local.servers.repository import repository_root
 
 JARS = (  # beside the client's, which the catalog has as well
-    Pin("ae2406c544825b7734b8aad4f87eff60d9ec422284f0b16c2856032083b63c77",
+    PinnedArtifact("ae2406c544825b7734b8aad4f87eff60d9ec422284f0b16c2856032083b63c77",
         "org/apache/hadoop/hadoop-client-minicluster/3.4.2/hadoop-client-minicluster-3.4.2.jar"),
-    Pin("8e495b634469d64fb8acfa3495a065cbacc8a0fff55ce1e31007be4c16dc57d3",
+    PinnedArtifact("8e495b634469d64fb8acfa3495a065cbacc8a0fff55ce1e31007be4c16dc57d3",
         "junit/junit/4.13.2/junit-4.13.2.jar"),
-    Pin("66fdef91e9739348df7a096aa384a5685f4e875584cce89386a7a47251c4d8e9",
+    PinnedArtifact("66fdef91e9739348df7a096aa384a5685f4e875584cce89386a7a47251c4d8e9",
         "org/hamcrest/hamcrest-core/1.3/hamcrest-core-1.3.jar"),
 )  # fmt: skip
 MAIN = "org.apache.hadoop.mapreduce.MiniHadoopClusterManager"
@@ -37,13 +37,17 @@ def hdfs(folder: Path) -> Iterator[str]:
     port = free_port()
     uri, folder = f"hdfs://{LOOPBACK}:{port}", folder.absolute()
     folder.mkdir(parents=True, exist_ok=True)
-    jars = ":".join([classpath("catalog"), *map(str, resolve(JARS, cache_root(), repository_root))])
+    jars = ":".join(
+        [join_class_path("catalog"), *map(str, fetch_pins(JARS, cache_root(), repository_root))]
+    )
     web = free_port(frozenset({port}))
     argv = (
-        *(java(), "-Xmx256m", "-XX:+UseSerialGC", "-cp", jars, MAIN),
+        *(find_java(), "-Xmx256m", "-XX:+UseSerialGC", "-cp", jars, MAIN),
         *("-nomr", "-format", "-datanodes", "1", "-nnport", str(port), "-nnhttpport", str(web)),
     )
-    with serving(Command("hdfs", argv, folder, lambda: _takes_files(uri)), folder / "log", UP_S):
+    with run_process(
+        Command("hdfs", argv, folder, lambda: _takes_files(uri)), folder / "log", UP_S
+    ):
         yield uri
 
 
@@ -74,5 +78,5 @@ def catalog_on(uri: str, folder: Path) -> Iterator[str]:
         text = re.sub(r"(<Item>warehouse</Item><Item>)[^<]*(</Item>)", entry, file.read_text())
         file.write_text(text)
 
-    with serving(replace(plain, prepare=prepare), folder / "catalog.log"):
+    with run_process(replace(plain, prepare=prepare), folder / "catalog.log"):
         yield catalog.uri(port)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from firnline_deletes.apply import Tally, write_live_rows
+from firnline_deletes.apply import RewriteTally, write_live_rows
 from firnline_deletes.columns.fields import with_id
 from firnline_deletes.columns.keys import KeyField
 from firnline_deletes.columns.target_schema import TargetSchema
@@ -38,7 +38,7 @@ POSITIONS = pa.schema(
 )
 
 
-def rewritten(io: FileIO, location: str) -> tuple[Tally, pa.Table, pa.Table]:
+def rewritten(io: FileIO, location: str) -> tuple[RewriteTally, pa.Table, pa.Table]:
     """Two data files with equality deletes of every third key and position deletes of the first ten
     rows: (tally, rows as they come back, rows as they should)."""
 
@@ -56,9 +56,11 @@ def rewritten(io: FileIO, location: str) -> tuple[Tally, pa.Table, pa.Table]:
     half = ROWS // 2
     data = [stored("a", every.slice(0, half), 1), stored("b", every.slice(half), 1)]
     third = pa.table([pa.array(np.arange(0, ROWS, 3))], schema=KEYS)
-    by_key = building.build([stored("keys", third, 2)], [KeyField(1, pa.int64())], opened)
+    by_key = building.build_delete_set(
+        [stored("keys", third, 2)], [KeyField(1, pa.int64())], opened
+    )
     first = pa.table([[data[0].path] * 10, np.arange(10)], schema=POSITIONS)
-    gone = positions.build([stored("positions", first, 2)], data, opened, normal_path)
+    gone = positions.build_position_set([stored("positions", first, 2)], data, opened, normal_path)
     writer = RollingWriter(
         table_schema(SCHEMA), ParquetProperties(), 8 << 20,
         [f"{location}/out-{number}.parquet" for number in range(8)],

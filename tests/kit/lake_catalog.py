@@ -30,9 +30,9 @@ from urllib.request import Request, urlopen
 from firnline_iceberg.connection.connection import CatalogConnection
 from firnline_local.processes.command import Command
 from firnline_local.processes.ports import LOOPBACK, free_port
-from firnline_local.processes.process import serving
+from firnline_local.processes.process import run_process
 from firnline_local.servers import catalog
-from firnline_local.servers.artifacts import Pin, cache_root, resolve
+from firnline_local.servers.artifacts import PinnedArtifact, cache_root, fetch_pins
 from firnline_local.servers.repository import repository_root
 
 from tests.kit.s3_server import BUCKET, Keys, S3Server
@@ -41,11 +41,11 @@ CREDENTIAL = "firnline:cAnAry-client-secret-9f"
 BASIC = ("firnline", "cAnAry-password-3k")
 STATIC = "cAnAry-api-key-71"
 AWS_JARS = (  # of the catalog's own version
-    Pin("4cfe4a7ba3a4fb247a29e60c614678c3b7a1e9b4b91f54e0ca3406419c9338f0",
+    PinnedArtifact("4cfe4a7ba3a4fb247a29e60c614678c3b7a1e9b4b91f54e0ca3406419c9338f0",
         "org/apache/iceberg/iceberg-aws/1.11.0/iceberg-aws-1.11.0.jar"),
-    Pin("2c5dc879a6dac7ea3a7b29d795e27bd49b8e7908b05c2f3e56053c19d79850f5",
+    PinnedArtifact("2c5dc879a6dac7ea3a7b29d795e27bd49b8e7908b05c2f3e56053c19d79850f5",
         "dev/failsafe/failsafe/3.3.2/failsafe-3.3.2.jar"),
-    Pin("38f01da7e96850cdd05e6616d758b77b43314b712a8808e3f9a824d56976162f",
+    PinnedArtifact("38f01da7e96850cdd05e6616d758b77b43314b712a8808e3f9a824d56976162f",
         "org/apache/iceberg/iceberg-aws-bundle/1.11.0/iceberg-aws-bundle-1.11.0.jar"),
 )  # fmt: skip
 _TABLE = re.compile(r"/v1/namespaces/([^/]+)/tables(?:/([^/?]+))?(/credentials)?$")
@@ -299,7 +299,7 @@ def _error(code: int, kind: str, text: str) -> bytes:
 def s3_catalog(folder: Path, port: int, store: S3Server) -> Command:
     """The embedded catalog with its warehouse on S3, by the store's own keys."""
     plain = catalog.command(folder, port)
-    jars = resolve(AWS_JARS, cache_root(), repository_root)
+    jars = fetch_pins(AWS_JARS, cache_root(), repository_root)
     argv = list(plain.argv)
     at = argv.index("-cp") + 1
     argv[at] = ":".join([argv[at], *map(str, jars)])
@@ -334,7 +334,7 @@ def lake_catalog(
     port = free_port()
     command = s3_catalog(folder, port, store) if store else catalog.command(folder, port)
     with (
-        serving(command, folder / "catalog.log"),
+        run_process(command, folder / "catalog.log"),
         lake_front(catalog.uri(port), rules or Rules(), store, tls) as server,
     ):
         yield server

@@ -16,7 +16,7 @@ from typing import Any, cast
 
 from firnline_adapters.observability.logs import Log
 from firnline_committer.commit.committer import Committer
-from firnline_committer.commit.held_catalog import catalog
+from firnline_committer.commit.held_catalog import open_catalog
 from firnline_domain.identity import MAIN, Scope, TableName, task_id
 from firnline_domain.records.orders import RewriteFiles
 from firnline_domain.records.results import RewriteFinished
@@ -45,7 +45,7 @@ class LocalStage:
     is_remote = False
     tries = 1
 
-    def forget(self, _: object) -> None:
+    def remove_unused_sets(self, _: object) -> None:
         """There is no other host."""
 
     def run(self, _: str, order: StageOrder, groups: Sequence[GroupOrder]) -> list[GroupResult]:
@@ -86,7 +86,7 @@ class Pair:
         """A new one, empty."""
         name = TableName("", (namespace,), f"t{uuid.uuid4().hex[:8]}")
         made = create_table(self.iceberg.jvm, self.catalog, name, partitioned, **properties)
-        known = self.tables.named(made.namespace, made.name)  # with the prefix of the catalog
+        known = self.tables.load_named(made.namespace, made.name)  # with the prefix of the catalog
         return LakeTable(self, known.identity, partitioned)
 
     def rewrite(self, order: RewriteFiles) -> RewriteFinished:
@@ -108,7 +108,7 @@ def pair(
 ) -> Pair:
     """A pair on a catalog."""
     clock = now or now_ms
-    lake = catalog(reached)
+    lake = open_catalog(reached)
     java = rest_catalog(iceberg.jvm, reached)
     commits = JavaCommits(iceberg, reached)
     small = cast(JavaTables, SmallJavaTables(iceberg, java))

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from firnline_domain.identity import CATALOG, TableName
-from firnline_iceberg.storage.file_io import file_io
-from firnline_iceberg.table.catalog_client import loaded
+from firnline_iceberg.storage.file_io import make_file_io
+from firnline_iceberg.table.catalog_client import to_loaded_table
 from firnline_iceberg.table.loaded_table import LoadedTable, TableGone
 from pyiceberg.catalog.noop import NoopCatalog
 from pyiceberg.exceptions import NoSuchTableError
@@ -69,7 +69,9 @@ class MemoryCatalog(NoopCatalog):
         if key not in self._tables:
             raise NoSuchTableError(".".join(key))
         location = self._tables[key].location
-        return Table(key, self._tables[key], _metadata_file(location), file_io({}, location), self)
+        return Table(
+            key, self._tables[key], _metadata_file(location), make_file_io({}, location), self
+        )
 
     def commit_table(
         self,
@@ -118,26 +120,26 @@ class MemoryTables:
         found = self._found(table)
         if str(found.metadata.table_uuid) != table.uuid:
             raise TableGone(table, f"is now {found.metadata.table_uuid}")
-        return loaded(table, found)
+        return to_loaded_table(table, found)
 
-    def named(self, namespace: tuple[str, ...], name: str) -> LoadedTable:
+    def load_named(self, namespace: tuple[str, ...], name: str) -> LoadedTable:
         """As `Tables.named`."""
         found = self._found(TableName("", namespace, name))
-        return loaded(_name((*namespace, name), found.metadata), found)
+        return to_loaded_table(_name((*namespace, name), found.metadata), found)
 
     catalog_path = CATALOG
     address = ("memory:", "")
     archives = external_files = unreadable_tables = ""
 
-    def of(self, table: TableName) -> MemoryTables:
-        """As `Tables.of`."""
+    def for_table(self, table: TableName) -> MemoryTables:
+        """As `Tables.for_table`."""
         return self
 
-    def catalogs(self, table: TableName) -> Sequence[MemoryTables]:
-        """As `Tables.catalogs`."""
+    def known_catalogs(self, table: TableName) -> Sequence[MemoryTables]:
+        """As `Tables.known_catalogs`."""
         return (self,)
 
-    def names(self) -> Iterator[Identifier]:
+    def table_names(self) -> Iterator[Identifier]:
         """As `Tables.names`, of all."""
         yield from self._catalog.names()
 

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from firnline_adapters.in_memory import MemoryBroker
 from firnline_adapters.records.codec import RecordCodec
 from firnline_domain.settings.thresholds import Thresholds
-from firnline_planner.bucket.bucket import Bucket
-from firnline_planner.bucket.inputs import BY_BUCKET, TICKS, WITH_HANDOVERS, Input, Reader
-from firnline_planner.placement.routing import Fleet
+from firnline_planner.bucket.bucket import PlannerBucket
+from firnline_planner.bucket.inputs import BY_BUCKET, TICKS, WITH_HANDOVERS, Input, InputReader
+from firnline_planner.placement.routing import BucketFleet
 
 from tests.kit.memory_followers import MemoryAssignments
 from tests.kit.memory_store import MemoryStore
@@ -21,7 +21,7 @@ class MemoryDriver:
     def __init__(
         self,
         broker: MemoryBroker,
-        reader: Reader,
+        reader: InputReader,
         defaults: Thresholds,
         now: Callable[[], int],
         codec: RecordCodec | None = None,
@@ -37,19 +37,23 @@ class MemoryDriver:
         self._ticks: list[int] = []
         self._codec = codec or RecordCodec()
         self._assignments = MemoryAssignments(broker, self._codec)
-        self.buckets: list[Bucket] = []
+        self.buckets: list[PlannerBucket] = []
         self.restart()
 
     def restart(self) -> None:
         """Forget what lives in memory only."""
         self._assignments = MemoryAssignments(self._broker, self._codec)
         board = self._assignments.board
-        fleet = Fleet(board, self._codec)
+        fleet = BucketFleet(board, self._codec)
         added = self._broker.buckets - len(self.pairs)
         self.pairs += [MemoryStore() for _ in range(added)]
         self._ticks += [0] * added
         self.buckets = [
-            Bucket(pairs, self._defaults, routing=fleet.routing(number) if self._assigns else None)
+            PlannerBucket(
+                pairs,
+                self._defaults,
+                routing=fleet.create_routing(number) if self._assigns else None,
+            )
             for number, pairs in enumerate(self.pairs)
         ]
 
@@ -87,9 +91,9 @@ class MemoryDriver:
         came = Input(topic, partition, offset, key.encode(), value, headers)
         effects = self._reader.read_and_handle(came, self.buckets[partition], self._now())
         for output in effects.outputs:
-            sent = output.sent(partition, self._broker.homes, self._now())
+            sent = output.encode_for_send(partition, self._broker.homes, self._now())
             value = sent.value or b""
             place = (sent.topic, sent.partition)
-            headers = self._reader.signer.headers(*place, sent.key.encode(), value)
+            headers = self._reader.signer.sign_headers(*place, sent.key.encode(), value)
             self._broker.append(*place, sent.key, value, headers)
         self.buckets[partition].commit()

@@ -33,12 +33,12 @@ class MemoryPauseReader:
             for offset, (key, value) in enumerate(self._broker.logs[TOPIC, partition]):
                 headers = self._broker.headers.get((TOPIC, partition, offset))
                 with suppress(PoisonousRecord):
-                    self._signer.verify(TOPIC, partition, key, value, headers)
-                    self._board.fold(self._codec.decode(value), partition)
+                    self._signer.verify_record(TOPIC, partition, key, value, headers)
+                    self._board.fold_record(self._codec.decode(value), partition)
 
-    def pause(self, table_key: str | None) -> Pause | None:
-        """See `PauseReader.pause`."""
-        return self._board.pause(table_key)
+    def pause_of(self, table_key: str | None) -> Pause | None:
+        """See `PauseReader.pause_of`."""
+        return self._board.pause_of(table_key)
 
     def close(self) -> None:
         """See `PauseReader.close`."""
@@ -60,7 +60,7 @@ class MemoryAssignments:
             log = self._broker.logs[ASSIGNMENTS, partition]
             for key, value in log[self._read[partition] :]:
                 if value:
-                    self.board.fold(self._codec.decode(value))
+                    self.board.fold_record(self._codec.decode(value))
                 else:
-                    self.board.forget(key)
+                    self.board.forget_table(key)
             self._read[partition] = len(log)

@@ -14,14 +14,14 @@ from urllib.error import HTTPError
 from firnline_iceberg.connection.connection import CatalogConnection
 from firnline_local.processes.command import Command
 from firnline_local.processes.ports import LOOPBACK
-from firnline_local.servers.artifacts import Pin, cache_root, resolve
+from firnline_local.servers.artifacts import PinnedArtifact, cache_root, fetch_pins
 from firnline_local.servers.repository import repository_root
 
 from bench.rewrite.javas import homes, oldest_from
 from tests.kit.s3_server import REGION, S3Server
 
 VERSION = "0.99.0"  # 245 MB
-JAR = Pin(
+JAR = PinnedArtifact(
     "ce9fa33e2878bf5ea3981876b9e6204cabc0362b3dd82326b10e47271a78c417",
     f"org/projectnessie/nessie/nessie-quarkus/{VERSION}/nessie-quarkus-{VERSION}-runner.jar",
 )
@@ -65,7 +65,7 @@ class Nessie:
         java = oldest_from(JAVA, homes())
         if java is None:
             raise NoJava(f"Java {JAVA} or newer is needed")
-        (jar,) = resolve([JAR], cache_root(), repository_root)
+        (jar,) = fetch_pins([JAR], cache_root(), repository_root)
         options = (f"-D{name}={value}" for name, value in self._settings().items())
         argv = (str(java), *JVM, *options, "-jar", str(jar))
         # what the tests give every JVM is for Java 17

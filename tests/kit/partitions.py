@@ -14,7 +14,7 @@ from firnline_domain.counters.state.work import (
     TableWork,
 )
 from firnline_domain.identity import Scope, TableName
-from firnline_domain.policy.partition.decide import decide, explain
+from firnline_domain.policy.partition.decide import decide_rewrite, with_numbers
 from firnline_domain.policy.reasons.partition import Decision
 from firnline_domain.records.parts.tallies import FileTally, Tally
 from firnline_domain.settings.thresholds import Thresholds
@@ -31,7 +31,7 @@ AN_HOUR_AGO = NOW - 3_600_000
 def explained(*judged: Any) -> Decision:
     """A decision with its numbers."""
     table, partition, limits, now_ms = judged
-    return explain(table, partition, decide(*judged), limits, now_ms)
+    return with_numbers(table, partition, decide_rewrite(*judged), limits, now_ms)
 
 
 def of(**kinds: int) -> FileTally:

@@ -16,7 +16,7 @@ from confluent_kafka import Producer
 from firnline_adapters.in_memory import MemoryBroker, MemoryPublisher
 from firnline_adapters.kafka.client import KafkaInbox, KafkaPublisher
 from firnline_adapters.observability.logs import Log
-from firnline_adapters.records.codec import RecordCodec, encode
+from firnline_adapters.records.codec import RecordCodec, encode_record
 from firnline_adapters.records.record_sizes import COMPRESSION
 from firnline_adapters.records.signing import signer_here
 from firnline_domain.identity import Scope, TableName, bucket_of
@@ -34,9 +34,9 @@ from firnline_domain.records.parts.tallies import FileTally, Tally
 from firnline_domain.records.states import TableState
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_local.processes.command import Command
-from firnline_local.processes.process import serving
+from firnline_local.processes.process import run_process
 from firnline_local.stack.parts import ReadyLine
-from firnline_planner.bucket.inputs import Reader
+from firnline_planner.bucket.inputs import InputReader
 from firnline_planner.drivers.faust.driver import FaustStore
 from firnline_planner.state.stores import MAX_VALUE_BYTES
 
@@ -84,7 +84,7 @@ class InMemory:
         self.now_ms = 4_000_000_000_000
         self.broker = MemoryBroker(BUCKETS)
         self.publisher = MemoryPublisher(self.broker, signer=SIGNER)
-        reader = Reader(RecordCodec(), Log("planner"), SIGNER)
+        reader = InputReader(RecordCodec(), Log("planner"), SIGNER)
         self.driver = MemoryDriver(self.broker, reader, Thresholds(), lambda: self.now_ms)
 
     def put(self, topic: str, record: Any) -> None:
@@ -92,7 +92,7 @@ class InMemory:
 
     def put_raw(self, topic: str, table_key: str, value: bytes, signer: Any = SIGNER) -> None:
         place = bucket_of(table_key, BUCKETS)
-        headers = signer.headers(topic, place, table_key.encode(), value)
+        headers = signer.sign_headers(topic, place, table_key.encode(), value)
         self.broker.append(topic, place, table_key, value, headers)
 
     def tell_all(self, topic: str, record: Any) -> None:
@@ -102,8 +102,8 @@ class InMemory:
         self.driver.run()
         self.now_ms += 1_000
         for bucket in range(BUCKETS):
-            tick = encode(TickPassed(bucket, self.now_ms))
-            headers = SIGNER.headers("ticks", bucket, str(bucket).encode(), tick)
+            tick = encode_record(TickPassed(bucket, self.now_ms))
+            headers = SIGNER.sign_headers("ticks", bucket, str(bucket).encode(), tick)
             self.broker.append("ticks", bucket, str(bucket), tick, headers)
         self.driver.run()
         return [
@@ -136,7 +136,7 @@ class OverKafka:
 
     def put_raw(self, topic: str, table_key: str, value: bytes, signer: Any = SIGNER) -> None:
         place, key = bucket_of(table_key, BUCKETS), table_key.encode()
-        headers = signer.headers(topic, place, key, value)
+        headers = signer.sign_headers(topic, place, key, value)
         self.raw.produce(topic, value, key, partition=place, headers=headers)
         self.raw.flush(10)
 
@@ -164,10 +164,10 @@ def over_kafka(driver: str, kafka: str, home: Path) -> Iterator[OverKafka]:
         argv=(sys.executable, "-m", "firnline_planner"),
         cwd=home,
         env={**os.environ, **environment},
-        ready=line.seen,
-        prepare=line.mark,
+        ready=line.is_logged,
+        prepare=line.skip_earlier_lines,
     )
-    with serving(command, home / "planner.log", timeout_s=120):
+    with run_process(command, home / "planner.log", timeout_s=120):
         is_faust = driver == "faust"
         driven = OverKafka(kafka, FaustStore.max_value_bytes if is_faust else MAX_VALUE_BYTES)
         yield driven

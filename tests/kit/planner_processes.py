@@ -19,7 +19,7 @@ from firnline_domain.records.orders import ResyncTable, RewriteFiles
 from firnline_domain.records.parts.tallies import FileTally, Tally
 from firnline_domain.records.states import TableState
 from firnline_local.processes.command import Command
-from firnline_local.processes.process import Process, serving
+from firnline_local.processes.process import Process, run_process
 from firnline_local.stack.parts import ReadyLine
 
 SEED = int(os.environ.get("FIRNLINE_KILL_SEED", "20261122"))
@@ -138,12 +138,12 @@ class Members:
             argv=(sys.executable, "-m", "firnline_planner"),
             cwd=self.folder,
             env={**os.environ, **environment},
-            ready=line.seen,
-            prepare=line.mark,
+            ready=line.is_logged,
+            prepare=line.skip_earlier_lines,
         )
 
     def serving(self, driver: str, name: str) -> AbstractContextManager[Process]:
-        return serving(self.command(driver, name), self.log(name), timeout_s=120)
+        return run_process(self.command(driver, name), self.log(name), timeout_s=120)
 
 
 @dataclass

@@ -23,7 +23,7 @@ from firnline_domain.records.parts.tallies import FileTally, Tally
 from firnline_domain.records.results import TaskFailed
 from firnline_domain.records.states import PartitionState, TableState
 from firnline_domain.settings.thresholds import Thresholds
-from firnline_planner.bucket.bucket import Bucket
+from firnline_planner.bucket.bucket import PlannerBucket
 from firnline_planner.state.effects import Effects, Output
 
 from tests.kit.memory_store import MemoryStore
@@ -63,7 +63,7 @@ class PlannerWorld:
     def restart(self, limits: Thresholds | None = None) -> None:
         """Whatever lives in memory alone is gone; other `limits` are a fleet's new defaults."""
         self.limits = limits or self.limits
-        self.bucket = Bucket(self.store, self.limits)
+        self.bucket = PlannerBucket(self.store, self.limits)
 
     def take(self, record: object, keep: bool = True) -> list[Any]:
         """The records that come of it. `keep`: False = its effects could not be sent."""

@@ -8,19 +8,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from firnline_adapters.observability.logs import Log
-from firnline_committer.handlers import Handlers
-from firnline_standalone.engine import Engine, Topics
+from firnline_committer.handlers import CommitterHandlers
+from firnline_standalone.engine import Engine, RunTopics
 
 
 @dataclass(frozen=True)
 class RunCommitter:
-    """Stands where `Handlers` stand."""
+    """Stands where `CommitterHandlers` stand."""
 
-    handlers: Handlers
+    handlers: CommitterHandlers
 
     def handle(self, records: Sequence[Any]) -> list[Any]:
         """Each record's event, by the engine's pump."""
-        topics = Topics.fresh()
+        topics = RunTopics.create()
         with ThreadPoolExecutor(1) as executor:
             engine = Engine(_NO_TASKS, self.handlers, topics, executor, Log("test"))
             return engine.commit(records)

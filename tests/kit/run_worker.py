@@ -11,8 +11,8 @@ from firnline_adapters.observability.logs import Log
 from firnline_domain.errors import TaskRefused
 from firnline_domain.records.orders import RewriteFiles
 from firnline_domain.records.results import RewriteFinished, TaskFailed
-from firnline_standalone.engine import Topics
-from firnline_worker.handlers import RESULTS, Handlers
+from firnline_standalone.engine import RunTopics
+from firnline_worker.handlers import RESULTS, WorkerHandlers
 from firnline_worker.host.heartbeats import Heartbeats
 from firnline_worker.host.leases import TaskLeases
 from firnline_worker.rewrite.rewriter import Rewriter
@@ -34,9 +34,9 @@ class RunWorker:
 
     def rewrite(self, order: RewriteFiles, _note: Any) -> RewriteFinished:
         """Raises TaskRefused, TaskEnded."""
-        topics, log, nothing = Topics.fresh(), Log("test"), Any
+        topics, log, nothing = RunTopics.create(), Log("test"), Any
         publisher = topics.publisher
-        handlers = Handlers(
+        handlers = WorkerHandlers(
             self.rewriter,
             {},
             nothing,  # type: ignore[arg-type]
@@ -49,7 +49,7 @@ class RunWorker:
             Heartbeats(publisher, "run", now_ms),
         )
         handlers.handle(order)
-        (delivery,) = topics.inbox("test", RESULTS).poll(0)
+        (delivery,) = topics.open_inbox("test", RESULTS).poll(0)
         found = delivery.record
         if isinstance(found, TaskFailed):
             if found.reason in ("worker_error", "java_failed"):

@@ -28,7 +28,7 @@ from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 from firnline_local.processes.command import Command
 from firnline_local.processes.ports import LOOPBACK, free_port, is_open
-from firnline_local.processes.process import serving
+from firnline_local.processes.process import run_process
 from firnline_local.servers.artifacts import cache_root
 
 MODULE = "github.com/versity/versitygw"
@@ -223,7 +223,7 @@ def s3_server(
     listens on, in a network of the test's own. `more`: flags."""
     port = port or free_port()
     root = new_root()
-    with serving(command(folder, port, root, host, more), folder / "s3.log"):
+    with run_process(command(folder, port, root, host, more), folder / "s3.log"):
         made = S3Server(f"http://{host}:{port}", root, folder / "data")
         made.allow("s3:*")
         yield made

@@ -34,9 +34,9 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 from firnline_adapters.kafka.connection import KafkaConnection, client_config
-from firnline_adapters.kafka_admin.acls import SERVICES, Acl, acls
+from firnline_adapters.kafka_admin.acls import SERVICES, Acl, all_acls
 from firnline_local.processes.ports import LOOPBACK, free_port, is_open
-from firnline_local.processes.process import serving
+from firnline_local.processes.process import run_process
 from firnline_local.servers import kafka
 from firnline_local.topics.topics import topics_with
 
@@ -182,7 +182,7 @@ class SecuredKafka:
 
     def allow_all_services(self) -> None:
         """What `firnline kafka-acls` prints."""
-        self.allow(acls(topics_with(())))
+        self.allow(all_acls(topics_with(())))
 
 
 _KINDS = {
@@ -226,7 +226,7 @@ def secured_kafka(folder: Path) -> Iterator[SecuredKafka]:
             return False
         return True
 
-    with serving(replace(command, ready=answers), folder / "kafka.log"):
+    with run_process(replace(command, ready=answers), folder / "kafka.log"):
         users = [
             UserScramCredentialUpsertion(
                 user, ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096), password.encode()

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from firnline_local.processes.ports import free_port
-from firnline_local.processes.process import serving
+from firnline_local.processes.process import run_process
 
 from tests.kit.identity_server import IdentityServer, Rules, identity_server
 from tests.kit.nessie import Nessie
@@ -28,7 +28,7 @@ def main(folder: Path) -> None:
     with s3_server(folder / "store") as store, identity_server(store, rules) as identity:
         port = free_port()
         nessie = Nessie(port, free_port(frozenset({port})), store, identity.settings())
-        with serving(nessie.command(folder / "nessie"), folder / "nessie.log"):
+        with run_process(nessie.command(folder / "nessie"), folder / "nessie.log"):
             print(f"wrote {written(folder, nessie, identity)}; Ctrl-C ends it", flush=True)
             signal.sigwait({signal.SIGTERM, signal.SIGINT})
 

@@ -20,9 +20,9 @@ from firnline_iceberg.table.catalog_client import Tables
 from firnline_worker.delete_sets.cache import DeleteSetCache
 from firnline_worker.rewrite.iceberg_fallback import Handover
 from firnline_worker.rewrite.rewriter import Rewriter
-from firnline_worker.settings import Settings
+from firnline_worker.settings import WorkerSettings
 from firnline_worker.spark.java_api import JavaTables
-from firnline_worker.spark.session import SparkStage, session
+from firnline_worker.spark.session import SparkStage, start_session
 
 from tests.integration.worker.lab import Lab
 
@@ -31,7 +31,7 @@ from tests.integration.worker.lab import Lab
 class Parts:
     """As `bootstrap` puts them together, without topics."""
 
-    settings: Settings
+    settings: WorkerSettings
     spark: Any
     stage: SparkStage
     tables: Tables
@@ -120,8 +120,8 @@ def _answer(pipe: Connection, function: Callable[..., Any], *args: Any) -> Any:
 
 
 def _parts() -> Parts:
-    settings = from_environment(Settings, os.environ)
-    spark = session(settings)
+    settings = from_environment(WorkerSettings, os.environ)
+    spark = start_session(settings)
     stage = SparkStage(spark)
     tables = Tables(settings.connection)
     java = JavaTables(spark, settings.connection.name)

@@ -104,9 +104,9 @@ class FileWriter:
         """A Puffin file with the deletion vector of one data file."""
         sink, where = BytesIO(), np.array(sorted(positions), dtype=np.int64)
         about = {"referenced-data-file": data.path, "cardinality": str(len(where))}
-        payload = vectors.encoded(vectors.bitmap(where))
+        payload = vectors.encode_positions(vectors.to_bitmap(where))
         blob = puffin.Blob(vectors.BLOB_KIND, payload, (vectors.ROW_POSITION_ID,), about)
-        written = puffin.write(sink, [blob], "tests")
+        written = puffin.write_puffin(sink, [blob], "tests")
         self.store(path, sink.getvalue())
         ((offset, size),) = written.places
         return described(

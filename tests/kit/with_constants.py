@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from firnline_adapters import service as beginning
-from firnline_adapters.config.settings import declared
+from firnline_adapters.config.settings import declared_settings
 from firnline_local.processes.command import Command
 
 ROOT = Path(__file__).parents[2]
@@ -31,7 +31,7 @@ def run(service: str, constants: Mapping[str, Any]) -> None:
     read = beginning.from_environment
 
     def changed(settings: type[Any], environment: Mapping[str, str]) -> Any:
-        assert not constants.keys() & declared(settings).keys(), "a variable says that"
+        assert not constants.keys() & declared_settings(settings).keys(), "a variable says that"
         return replace(read(settings, environment), **constants)
 
     beginning.from_environment = changed

@@ -25,14 +25,14 @@ def listed(
     table: CommitScenario, result: RewriteFinished, *spare: str, **more: Any
 ) -> RewriteFinished:
     """The result, with the write-ahead list that a worker writes before it begins."""
-    names = [file.path for file in conflicts.outputs(result)]
+    names = [file.path for file in conflicts.output_files(result)]
     assert result.row_map is not None
     listing = OutputList(
         result.task_id, result.attempt, table.name.uuid, "w", now_ms(),
         (*names, *spare, result.row_map), **more,
     )  # fmt: skip
     path = result.row_map.removesuffix(ROW_MAP_SUFFIX) + LIST_SUFFIX
-    write_ahead_list.write(table.loaded.io, path, listing)
+    write_ahead_list.write_list(table.loaded.io, path, listing)
     return replace(result, output_list=path)
 
 
@@ -47,7 +47,7 @@ def ours(table: CommitScenario) -> list[str]:
 
 
 def outputs(result: RewriteFinished) -> list[Path]:
-    return [local(file.path) for file in conflicts.outputs(result)]
+    return [local(file.path) for file in conflicts.output_files(result)]
 
 
 def started(table: CommitScenario, **more: Any) -> RewriteFinished:

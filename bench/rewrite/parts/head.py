@@ -15,7 +15,7 @@ from typing import Any
 
 from firnline_adapters.observability.logs import Log
 from firnline_committer.commit.committer import Committer
-from firnline_committer.commit.held_catalog import catalog
+from firnline_committer.commit.held_catalog import open_catalog
 from firnline_domain.identity import Scope, normal_path
 from firnline_domain.records.events import RewriteCommitted
 from firnline_domain.records.results import (
@@ -27,7 +27,7 @@ from firnline_domain.records.results import (
 )
 from firnline_iceberg.commit.java_commits import JavaCommits
 from firnline_iceberg.java.jvm import IcebergJvm
-from firnline_iceberg.outputs.names import Run
+from firnline_iceberg.outputs.names import TaskRun
 from firnline_iceberg.table.loaded_table import LoadedTable
 from firnline_iceberg.table.write_format import SchemaChecksums
 from firnline_local.servers.artifacts import iceberg_jar
@@ -155,7 +155,7 @@ def _data_file(table: Table, manifest: int, file: int) -> DataFile:
 
 
 def _committer(machine: IcebergJvm, uri: str) -> Committer:
-    return Committer(catalog(uri), JavaCommits(machine, uri), Log("bench"), _now_ms)
+    return Committer(open_catalog(uri), JavaCommits(machine, uri), Log("bench"), _now_ms)
 
 
 def _result(table: LoadedTable, number: int, manifests: int) -> RewriteFinished:
@@ -164,7 +164,7 @@ def _result(table: LoadedTable, number: int, manifests: int) -> RewriteFinished:
     step = manifests // INPUTS
     paths = [_path(location, one * step + number, 7) for one in range(INPUTS)]
     inputs = tuple(InputFile(path, 1, ROWS, BYTES) for path in paths)
-    run = Run(table.identity.uuid, uuid.uuid4().hex, 1, uuid.uuid4().hex[:8])
+    run = TaskRun(table.identity.uuid, uuid.uuid4().hex, 1, uuid.uuid4().hex[:8])
     where = f"{location}/data/{run.output_name(0, 0)}"
     local = Path(normal_path(where).removeprefix("file://"))
     local.parent.mkdir(parents=True, exist_ok=True)

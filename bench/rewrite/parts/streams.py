@@ -25,10 +25,10 @@ from firnline_domain.records.results import RewriteFinished, TaskFailed
 from firnline_iceberg.scan.planning import live_files
 from firnline_iceberg.table.catalog_client import Tables
 from firnline_local.processes.command import Command
-from firnline_local.processes.process import Process, serving
+from firnline_local.processes.process import Process, run_process
 from firnline_local.stack import stack as stacks
 from firnline_local.stack.stack import Stack
-from firnline_local.topics.topics import buckets
+from firnline_local.topics.topics import initial_buckets
 from pyiceberg.catalog.rest import RestCatalog
 
 from bench.rewrite import stream_side
@@ -123,14 +123,14 @@ class Told:
 def run(place: Arena, _count: int, _scale: float, load: Load = Load()) -> dict[str, Any]:
     """Raises Failed where rows are not the right ones in the end."""
     folder = place.work("streams")
-    with stacks.running(folder / "state", only=PARTS) as stack:
+    with stacks.run_stack(folder / "state", only=PARTS) as stack:
         _make(stack.gateway_uri)
         seen, told = {HOT: Seen(), QUIET: Seen()}, {HOT: Told(), QUIET: Told()}
         with _records(stack, told) as drain, ExitStack() as writers:
             writers.enter_context(_writing(stack, folder, QUIET, QUIET_RATE))
             _warm(drain, told[QUIET])
             if load.busy:
-                writers.enter_context(serving(_busy(folder), folder / "busy.log"))
+                writers.enter_context(run_process(_busy(folder), folder / "busy.log"))
             for number in range(load.writers):
                 rate = load.rate / load.writers
                 writers.enter_context(_writing(stack, folder, HOT, rate, number))
@@ -169,7 +169,7 @@ def _writing(
 ) -> AbstractContextManager[Process]:
     book = folder / f"{name}-{number}.jsonl"
     side = stream_side.command(stack.gateway_uri, name, rate, book, number)
-    return serving(side, folder / f"{name}-{number}.log")
+    return run_process(side, folder / f"{name}-{number}.log")
 
 
 def _warm(drain: Callable[[float], None], told: Told) -> None:
@@ -207,7 +207,7 @@ def _metadata(stack: Stack, name: str) -> dict[str, Any]:
 @contextmanager
 def _records(stack: Stack, told: dict[str, Told]) -> Iterator[Callable[[float], None]]:
     """Takes in, when it is called, what has come, and goes on for some seconds."""
-    publisher = KafkaPublisher(stack.kafka, buckets(), "bench", signer=stack.signer)
+    publisher = KafkaPublisher(stack.kafka, initial_buckets(), "bench", signer=stack.signer)
     topics = ["task-results", "maintenance-events"]
     inbox = KafkaInbox(stack.kafka, f"bench-{uuid.uuid4()}", topics, publisher, Log("bench"))
 
@@ -215,7 +215,7 @@ def _records(stack: Stack, told: dict[str, Told]) -> Iterator[Callable[[float], 
         end = time.monotonic() + seconds
         while (found := inbox.poll(0.05)) or time.monotonic() < end:
             for delivery in found:
-                inbox.done(delivery)
+                inbox.mark_done(delivery)
                 if (one := told.get(delivery.record.table.name)) is not None:
                     one.take(delivery.record)
 
@@ -246,7 +246,7 @@ def _check(stack: Stack, name: str, book: Sequence[dict[str, Any]]) -> None:
         raise Failed(f"{name}: {len(wrong)} appends have not {ROWS} rows, {min(wrong)} among them")
     if more := set(counts) - landed - doubtful:
         raise Failed(f"{name}: {len(more)} appends that failed are there, {min(more)} among them")
-    table = Tables(stack.catalog_uri).named(NAMESPACE, name)
+    table = Tables(stack.catalog_uri).load_named(NAMESPACE, name)
     files = len(live_files(table, table.head_id("main")).data)
     summary = table.head("main").summary
     if summary is None or summary["total-data-files"] != str(files):

@@ -11,7 +11,13 @@ from firnline_adapters.in_memory import MemoryBroker, MemoryPublisher
 from firnline_cli.adoption.catalog_tables import Gone, Name, Outage, Unreadable
 from firnline_cli.adoption.counted_tables import CountedTables
 from firnline_cli.adoption.newcomers import FirstExpiry, Newcomer
-from firnline_cli.adoption.requests import REFRESH_S, SLOW_S, Clock, Requests, Stopped
+from firnline_cli.adoption.requests import (
+    REFRESH_S,
+    SLOW_S,
+    AdoptionStopped,
+    RequestClock,
+    Requests,
+)
 from firnline_cli.adoption.run import UNREAD_IN_A_ROW, Adoption
 from firnline_cli.shared.topic_reader_memory import MemoryTopics
 from firnline_domain.base.values import replace
@@ -66,10 +72,10 @@ class FakeLake:
         name = tuple(dotted.split("."))
         self.tables[name] = Newcomer(named(name), 9, 1000, 0, 0, weight, **more)  # type: ignore[arg-type]
 
-    def names(self, below: Name) -> Iterator[Name]:
+    def table_names(self, below: Name) -> Iterator[Name]:
         return (name for name in list(self.tables) if name[: len(below)] == below)
 
-    def newcomer(self, name: Name) -> Newcomer:
+    def weigh_by_summary(self, name: Name) -> Newcomer:
         self.loaded.append(name)
         if name in self.broken:
             raise Unreadable("of format version 4")
@@ -81,12 +87,12 @@ class FakeLake:
             raise Gone("does not exist")
         return self.tables[name]
 
-    def closer(self, newcomer: Newcomer) -> Newcomer:
+    def weigh_by_manifests(self, newcomer: Newcomer) -> Newcomer:
         name = (*newcomer.table.namespace, newcomer.table.name)
         return replace(newcomer, weight=self.exact[name], exact=True)
 
     def first_expiry(self, table: TableName) -> FirstExpiry:
-        self.newcomer((*table.namespace, table.name))
+        self.weigh_by_summary((*table.namespace, table.name))
         return FirstExpiry(1)
 
 
@@ -99,22 +105,22 @@ class Told:
     left: list[tuple[int, int, float]] = field(default_factory=list)
     count: int = 0
 
-    def listed(self, count: int) -> None:
+    def report_listed(self, count: int) -> None:
         self.count = count
 
-    def adopting(self, table: Newcomer, expiry: FirstExpiry) -> None:
+    def report_adoption(self, table: Newcomer, expiry: FirstExpiry) -> None:
         self.adopted.append(table.table.name)
 
-    def left_out(self, name: str, why: str) -> None:
+    def report_left_out(self, name: str, why: str) -> None:
         self.others.append(("left_out", name))
 
-    def unread(self, name: str, why: str) -> None:
+    def report_unread(self, name: str, why: str) -> None:
         self.others.append(("unread", name))
 
     def waiting(self, why: str) -> None:
         self.others.append(("waiting", why))
 
-    def progress(self, done: int, left: int, left_s: float) -> None:
+    def report_progress(self, done: int, left: int, left_s: float) -> None:
         self.left.append((done, left, left_s))
 
 
@@ -144,7 +150,9 @@ class World:
 
     @property
     def requests(self) -> list[ResyncTable]:
-        self._requests += [record for _, record in self._reader.news(REQUESTS, lambda key: True)]
+        self._requests += [
+            record for _, record in self._reader.new_records(REQUESTS, lambda key: True)
+        ]
         return sorted(self._requests, key=lambda one: one.requested_at_ms)
 
     def deal(self) -> None:
@@ -174,13 +182,13 @@ class World:
         topics = MemoryTopics(self.broker)
         known = CountedTables(topics)
         known.catch_up()
-        clock = Clock(lambda: self.now_s, self.sleep)
+        clock = RequestClock(lambda: self.now_s, self.sleep)
         requests = Requests(topics, known, clock, interval_s, waiting, self.told.waiting)
         return Adoption(self.lake, known, requests, self.told, clock.now, **more)  # type: ignore[arg-type]
 
     def adopt(self, interval_s: float = 1.0, waiting: int = 100, **more: object) -> Adoption:
         adoption = self.adoption(interval_s, waiting, **more)
-        adoption.run(adoption.newcomers([()], []))
+        adoption.adopt_all(adoption.find_newcomers([()], []))
         return adoption
 
 
@@ -248,14 +256,14 @@ def test_a_request_that_others_have_sent_takes_room_too(world: World) -> None:
             REQUESTS, "x", ResyncTable(named(("x", "y")), MAIN, None, None, "missing_parent", 1)
         )
     world.at_once = 0
-    with pytest.raises(Stopped, match="5 requests wait for the enricher"):
+    with pytest.raises(AdoptionStopped, match="5 requests wait for the enricher"):
         world.adopt(waiting=5)
     assert [kind for kind, _ in world.told.others] == ["waiting"]
 
 
 def test_without_an_enricher_it_stops_and_says_what_to_do(world: World) -> None:
     world.at_once = 0
-    with pytest.raises(Stopped, match="firnline status"):
+    with pytest.raises(AdoptionStopped, match="firnline status"):
         world.adopt(waiting=2)
     assert len(world.requests) == 2
     assert world.now_s > 1_000 + SLOW_S
@@ -307,9 +315,9 @@ def test_killed_and_started_again_it_goes_on(world: World) -> None:
 
 def test_a_table_that_vanishes_is_told_of_and_left_out(world: World) -> None:
     adoption = world.adoption()
-    newcomers = list(adoption.newcomers([()], []))
+    newcomers = list(adoption.find_newcomers([()], []))
     del world.lake.tables["other", "bad"]
-    adoption.run(newcomers)
+    adoption.adopt_all(newcomers)
     assert world.told.adopted == ["worst", "fair", "fine"]
     assert ("left_out", "other.bad") in world.told.others
     assert (adoption.tally.left_out, adoption.tally.unread) == (1, 0)
@@ -317,15 +325,15 @@ def test_a_table_that_vanishes_is_told_of_and_left_out(world: World) -> None:
 
 def test_a_table_that_the_planner_meets_by_itself_is_left_out(world: World) -> None:
     adoption = world.adoption()
-    newcomers = list(adoption.newcomers([()], []))
+    newcomers = list(adoption.find_newcomers([()], []))
     world.show(named(("db", "fair")))
-    adoption.run(newcomers)
+    adoption.adopt_all(newcomers)
     assert ("left_out", "db.fair") in world.told.others
 
 
 def test_nothing_is_asked_for_twice_within_a_run(world: World) -> None:
     adoption = world.adoption()
-    adoption.run(adoption.newcomers([("db",), ()], [("db", "fair")]))
+    adoption.adopt_all(adoption.find_newcomers([("db",), ()], [("db", "fair")]))
     assert sorted(one.table.name for one in world.requests) == ["bad", "fair", "fine", "worst"]
     assert all(kind != "left_out" for kind, _ in world.told.others)
 
@@ -361,7 +369,7 @@ def test_many_in_a_row_are_the_catalogs_fault(world: World) -> None:
     for n in range(UNREAD_IN_A_ROW):
         world.lake.put(f"x.t{n}", 1.0)
         world.lake.away.add(("x", f"t{n}"))
-    with pytest.raises(Stopped, match="in a row"):
+    with pytest.raises(AdoptionStopped, match="in a row"):
         world.adopt()
     assert world.requests == []
 
@@ -386,6 +394,6 @@ def test_one_without_an_answer_at_the_end_is_told(world: World) -> None:
 def test_a_dry_run_asks_for_nothing(world: World) -> None:
     adoption = world.adoption()
     adoption.requests = None
-    adoption.run(adoption.newcomers([()], []))
+    adoption.adopt_all(adoption.find_newcomers([()], []))
     assert world.told.adopted == ["worst", "bad", "fair", "fine"]
     assert world.requests == []

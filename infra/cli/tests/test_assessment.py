@@ -6,15 +6,15 @@ import re
 from typing import Any
 
 import pytest
-from firnline_cli.assessment.facts import DeleteFacts, Pace, TableFacts
-from firnline_cli.assessment.findings import Kind, findings_of
-from firnline_cli.assessment.html import page
-from firnline_cli.assessment.lake import Lake
-from firnline_cli.assessment.summary import LakeSummary, summed
-from firnline_cli.assessment.text import plan_of, seconds, words_of
+from firnline_cli.assessment.facts import AssessedFacts, DeleteFacts, Pace
+from firnline_cli.assessment.findings import FindingKind, findings_of
+from firnline_cli.assessment.html import render_page
+from firnline_cli.assessment.lake import AssessedLake
+from firnline_cli.assessment.summary import LakeSummary, summarize
+from firnline_cli.assessment.text import cpu_time_text, plan_of, words_of
 from firnline_cli.assessment.verdict import (
     PlannedRewrite,
-    Verdict,
+    TableAssessment,
     by_need,
     upkeep_s,
     with_shared_uuids,
@@ -28,9 +28,9 @@ NOW_MS = 1_795_000_000_000
 HOSTILE = '<script>alert("x")</script>&\x1b[31m'
 
 
-def facts(**more: Any) -> TableFacts:
+def facts(**more: Any) -> AssessedFacts:
     given: dict[str, Any] = {"data_files": 4, "partitions": 3, "live_specs": (0,)}
-    return TableFacts(2, 5, NOW_MS - DAY_MS, NOW_MS, **given | more)
+    return AssessedFacts(2, 5, NOW_MS - DAY_MS, NOW_MS, **given | more)
 
 
 def codes(**more: Any) -> list[tuple[str, str]]:
@@ -62,9 +62,11 @@ def test_each_finding_by_what_makes_it(more: dict[str, Any], expected: tuple[str
 
 def test_names_that_share_a_uuid_are_a_hazard_to_each_other() -> None:
     tables = {"a": "u1", "b": "u2", "c": "u1", "d": ""}
-    read = [Verdict(("db", name), facts(uuid=uuid)) for name, uuid in tables.items()]
-    found = with_shared_uuids([*read, Verdict(("db", "e"), error="x"), Verdict(("db", "f"))])
-    told = {one.dotted: one.findings[0].text for one in found if one.findings}
+    read = [TableAssessment(("db", name), facts(uuid=uuid)) for name, uuid in tables.items()]
+    found = with_shared_uuids(
+        [*read, TableAssessment(("db", "e"), error="x"), TableAssessment(("db", "f"))]
+    )
+    told = {one.dotted_name: one.findings[0].text for one in found if one.findings}
     assert told.keys() == {"db.a", "db.c"}
     assert told["db.a"].startswith("db.c has the same uuid")
     assert all(one.is_sick == bool(one.findings) for one in found)
@@ -76,10 +78,10 @@ def test_equality_deletes_of_several_partitions_are_no_hazard_by_themselves() ->
 
 def test_the_gravest_is_said_first_and_a_v3_table_by_what_it_uses() -> None:
     deletes = DeleteFacts(equality_files=1, vectors=2, oldest_ms=NOW_MS - 3 * DAY_MS)
-    table = TableFacts(3, 1, 0, 0, deletes=deletes, repeated=1, types=("variant",), partitions=2)
+    table = AssessedFacts(3, 1, 0, 0, deletes=deletes, repeated=1, types=("variant",), partitions=2)
     found = findings_of("db.t", table, None, NOW_MS)
     kinds = [one.kind for one in found]
-    assert kinds == sorted(kinds, key=list(Kind).index)
+    assert kinds == sorted(kinds, key=list(FindingKind).index)
     v3 = next(one for one in found if one.code == "format_v3")
     assert "variant, deletion vectors" in v3.text
     debt = next(one for one in found if one.code == "delete_debt")
@@ -100,8 +102,8 @@ def test_when_a_rewrite_comes() -> None:
     assert words_of(held, NOW_MS) == "compact a: waits (paused)"
 
 
-def verdict(name: str, **more: Any) -> Verdict:
-    return Verdict(("db", name), facts(), **more)
+def verdict(name: str, **more: Any) -> TableAssessment:
+    return TableAssessment(("db", name), facts(), **more)
 
 
 def test_those_that_readers_pay_most_for_come_first() -> None:
@@ -110,18 +112,18 @@ def test_those_that_readers_pay_most_for_come_first() -> None:
     assert [one.name[-1] for one in found] == ["a", "b", "c"]
 
 
-def lake(*verdicts: Verdict, **more: Any) -> LakeSummary:
+def lake(*verdicts: TableAssessment, **more: Any) -> LakeSummary:
     given: dict[str, Any] = {"unlisted": {}, "seconds": 3.0, "interrupted": False}
-    return summed(verdicts, len(verdicts), **given | more)
+    return summarize(verdicts, len(verdicts), **given | more)
 
 
 def test_names_and_errors_are_text_on_the_page() -> None:
     findings = findings_of(HOSTILE, facts(metadata_bytes=9 << 20), None, NOW_MS)
-    sick = Verdict(
+    sick = TableAssessment(
         ("db", HOSTILE), facts(), findings, (planned(partition=HOSTILE),), 1, reads_per_hour=2.0
     )
-    unread = Verdict(("db", f"{HOSTILE}2"), error=HOSTILE)
-    made = page(lake(sick, unread, unlisted={HOSTILE: HOSTILE}), [sick, unread], NOW_MS)
+    unread = TableAssessment(("db", f"{HOSTILE}2"), error=HOSTILE)
+    made = render_page(lake(sick, unread, unlisted={HOSTILE: HOSTILE}), [sick, unread], NOW_MS)
     assert "<script" not in made
     assert "\x1b" not in made
     assert made.count("&lt;script&gt;") >= 5
@@ -134,7 +136,7 @@ def test_a_lake_in_one_line() -> None:
     summary = lake(verdict("a", orders=2, later=1, cost_s=7.0, spared_s=120.0))
     assert "2 rewrites now and 1 later" in plan_of(summary)
     assert plan_of(lake(verdict("a"))) == ""
-    assert [seconds(one) for one in (0.0, 0.31, 40.0, 600.0, 36_000.0)] == [
+    assert [cpu_time_text(one) for one in (0.0, 0.31, 40.0, 600.0, 36_000.0)] == [
         *("0 CPU s", "0.3 CPU s", "40 CPU s", "10 CPU min", "10.0 CPU h"),
     ]
 
@@ -150,21 +152,23 @@ def test_upkeep_grows_with_what_writers_add() -> None:
 class Denied(Tables):
     """Lists one namespace alone, and loads nothing."""
 
-    def listed(self, namespace: tuple[str, ...]) -> Any:
+    def list_namespace(self, namespace: tuple[str, ...]) -> Any:
         if namespace == ("secret",):
             raise CatalogUnreachable("catalog: 403 Forbidden")
         return ([], [("secret",), ("open",)]) if not namespace else ([("open", "t")], [])
 
-    def named(self, namespace: tuple[str, ...], name: str) -> Any:
+    def load_named(self, namespace: tuple[str, ...], name: str) -> Any:
         raise ValueError("odd: Bearer abcdef")
 
 
 def test_a_namespace_that_may_not_be_listed_hides_no_other() -> None:
     told = list[int]()
-    found = Lake(Denied("http://127.0.0.1:9"), Thresholds(), 2, NOW_MS, sleep=lambda _: None)
-    names = found.names([()], told.append)
+    found = AssessedLake(
+        Denied("http://127.0.0.1:9"), Thresholds(), 2, NOW_MS, sleep=lambda _: None
+    )
+    names = found.list_tables([()], told.append)
     assert (names, told[-1]) == ([("open", "t")], 1)
     assert found.unlisted == {"secret": "catalog: 403 Forbidden"}
-    [broken] = found.verdicts(names)
+    [broken] = found.read_verdicts(names)
     assert broken.error.startswith("ValueError: odd")
     found.close()

@@ -39,21 +39,22 @@ for width, words in json.loads(sys.stdin.read()):
 """
 REPORTS = f"""
 import fcntl, struct, sys, termios
-from firnline_cli.adoption.report import TextReport
-from firnline_cli.checks.findings import Finding, Status
-from firnline_cli.commands.look.doctor import Report
-from firnline_cli.shared.formats import say
-from firnline_cli.commands.act.sweep_outputs import line
-bad = Finding("kafka.broker", Status.FAILED, "reading " + "x" * 300, "no answer", "do " * 90)
+from firnline_cli.adoption.report import TextAdoptionReport
+from firnline_cli.checks.findings import CheckFinding, CheckStatus
+from firnline_cli.commands.look.doctor import DoctorReport
+from firnline_cli.shared.formats import print_wrapped
+from firnline_cli.commands.act.sweep_outputs import result_lines
+text = "reading " + "x" * 300
+bad = CheckFinding("kafka.broker", CheckStatus.FAILED, text, "no answer", "do " * 90)
 swept = {{"table": "shop.t", "removed": ["s3://bucket/" + "d/" * 200], "lists": [], "uploads": [],
     "left": [], "reachable": 3, "troubles": ["no list " * 40]}}
 for width in {WIDTHS}:
     fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack("HHHH", 50, width, 0, 0))
     sys.stdout.write({MARK!r} + "\\n")
     sys.stdout.flush()
-    Report().show(bad)
-    TextReport(False).left_out("shop." + "y" * 300, "it is a view, " * 30)
-    say(line(swept, False), hang=4)
+    DoctorReport().print_finding(bad)
+    TextAdoptionReport(False).report_left_out("shop." + "y" * 300, "it is a view, " * 30)
+    print_wrapped(result_lines(swept, False), hang=4)
     sys.stdout.flush()
 """
 

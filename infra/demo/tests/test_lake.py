@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from firnline_demo import lake
-from firnline_demo.lake import Lake
+from firnline_demo.lake import DemoLake
 from firnline_domain.commits.load_header import MARK
 from firnline_domain.errors import Misconfigured
 from firnline_local.stack.parts import GATEWAY, SERVICES
@@ -31,12 +31,12 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_without_a_file_it_is_the_embedded_catalog() -> None:
-    found = Lake.of(None)
+    found = DemoLake.open_lake(None)
     assert (found.parts, found.settings, found.namespace) == (None, {}, "demo")
 
 
 def test_services_read_the_file_and_find_the_catalog_behind_the_gateway(config: Path) -> None:
-    found = Lake.of(config)
+    found = DemoLake.open_lake(config)
     assert found.parts is not None
     assert "catalog" not in found.parts
     assert set(found.settings) == set(SERVICES)
@@ -48,22 +48,24 @@ def test_services_read_the_file_and_find_the_catalog_behind_the_gateway(config: 
 
 
 def test_secrets_stay_in_the_file(config: Path) -> None:
-    found = Lake.of(config)
+    found = DemoLake.open_lake(config)
     assert SECRET not in f"{found.settings} {found!r}"
 
 
 def test_each_run_has_a_namespace_of_its_own(config: Path) -> None:
     """A lake may have a namespace `demo` already."""
-    assert Lake.of(config).namespace != Lake.of(config).namespace != "demo"
+    assert DemoLake.open_lake(config).namespace != DemoLake.open_lake(config).namespace != "demo"
 
 
 def test_writers_are_not_counted_as_our_services(config: Path) -> None:
-    made = Lake.of(config)
-    assert not set(made.pyiceberg("http://gateway").properties) & set(MARK)
-    assert not [name for name in made.spark("http://gateway") if name.endswith(tuple(MARK))]
+    made = DemoLake.open_lake(config)
+    assert not set(made.writer_catalog("http://gateway").properties) & set(MARK)
+    assert not [
+        name for name in made.spark_settings("http://gateway") if name.endswith(tuple(MARK))
+    ]
 
 
 def test_a_file_with_a_broker_is_refused(config: Path) -> None:
     config.write_text(FILE + '[kafka]\nbootstrap.servers = "b:9092"\n')
     with pytest.raises(Misconfigured, match="take \\[kafka\\] out"):
-        Lake.of(config)
+        DemoLake.open_lake(config)

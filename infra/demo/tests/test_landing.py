@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from firnline_demo.landing import TRIES, land
+from firnline_demo.landing import TRIES, commit_once
 from firnline_demo.model import TableModel
 
 
@@ -27,7 +27,7 @@ class Server:
 
 def run(server: Server) -> TableModel:
     model = TableModel("t", lambda row: row)
-    land(model, server.commit, server.landed, sleep=lambda _: None)
+    commit_once(model, server.commit, server.landed, sleep=lambda _: None)
     return model
 
 

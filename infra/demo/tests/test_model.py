@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from firnline_demo.model import Row, TableModel, compare
+from firnline_demo.model import Row, TableModel, compare_rows
 
 
 def by_id(row: Row) -> Row:
@@ -32,7 +32,7 @@ def test_delete_where() -> None:
 
 
 def test_a_lost_and_a_resurrected_row_are_told_apart() -> None:
-    found = compare(Counter([(1,), (2,)]), Counter([(2,), (2,), (3,)]))
-    assert (found.lost, found.resurrected, found.none) == (1, 2, False)
+    found = compare_rows(Counter([(1,), (2,)]), Counter([(2,), (2,), (3,)]))
+    assert (found.lost, found.resurrected, found.is_empty) == (1, 2, False)
     assert "lost (1,)" in found.examples
-    assert compare(Counter([(1,)]), Counter([(1,)])).none
+    assert compare_rows(Counter([(1,)]), Counter([(1,)])).is_empty

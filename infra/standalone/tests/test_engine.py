@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from firnline_adapters.in_memory import MemoryLeases
 from firnline_adapters.observability.logs import Log
-from firnline_committer.handlers import Handlers as CommitHandlers
+from firnline_committer.handlers import CommitterHandlers as CommitHandlers
 from firnline_domain.base.values import replace
 from firnline_domain.errors import PoisonousRecord, TaskRefused
 from firnline_domain.identity import Scope, TableName
@@ -19,9 +19,9 @@ from firnline_domain.policy.operator_requests import Order
 from firnline_domain.records.events import RewriteSkipped, TaskEnd, ends_order
 from firnline_domain.records.orders import RewriteFiles
 from firnline_domain.records.results import Mode, RewriteFinished, TaskFailed, TaskRunning
-from firnline_standalone.engine import EVENTS, RESULTS, Engine, Topics
-from firnline_standalone.runs import Run
-from firnline_worker.handlers import Handlers
+from firnline_standalone.engine import EVENTS, RESULTS, Engine, RunTopics
+from firnline_standalone.runs import TaskBatches
+from firnline_worker.handlers import WorkerHandlers
 from firnline_worker.host.heartbeats import Heartbeats
 from firnline_worker.host.leases import MAX_STARTS, Busy, TaskLeases
 
@@ -50,7 +50,7 @@ class Bench:
     """A worker whose rewriter does what it is told; `guard` is the lease of the whole table."""
 
     def __init__(self, doing: Doing) -> None:
-        self.topics, self.log, self.doing = Topics.fresh(), Log("test"), doing
+        self.topics, self.log, self.doing = RunTopics.create(), Log("test"), doing
         self.publisher = self.topics.publisher
         self.leases = TaskLeases(MemoryLeases(), "w", 60.0, self.log)
         self.calls = 0
@@ -61,14 +61,14 @@ class Bench:
 
     @contextmanager
     def guard(self) -> Iterator[None]:
-        with self.leases.holding("table:u"):
+        with self.leases.hold("table:u"):
             yield
 
     def engine(self, executor: ThreadPoolExecutor, commits: Any = None) -> Engine:
         name, now = "w", lambda: 1
         beats = Heartbeats(self.publisher, name, now)
         actions = {"expire": lambda of: expired(of.task_id, of.table, 1, 1, 5)}
-        tasks: Any = Handlers(
+        tasks: Any = WorkerHandlers(
             self, actions, None, self.leases, self.publisher, name, now, self.log,  # type: ignore[arg-type]
             lambda: False, beats,
         )  # fmt: skip
@@ -142,7 +142,7 @@ def test_a_stray_heartbeat_is_no_end(error: Exception) -> None:
     bench = Bench(fail)
     told = Told()
     with ThreadPoolExecutor(2) as executor:
-        assert not Run(bench.engine(executor), told, lambda: 1).execute([order()])
+        assert not TaskBatches(bench.engine(executor), told, lambda: 1).execute([order()])
     assert {type(one).__name__ for one in told.events} == {"TaskFailed"}
 
 
@@ -215,10 +215,10 @@ class Told:
     def __init__(self) -> None:
         self.events: list[Any] = []
 
-    def begun(self, *_: object) -> None: ...
-    def working(self, *_: object) -> None: ...
-    def rewritten(self, *_: object) -> None: ...
-    def compared(self, *_: object) -> None: ...
+    def on_start(self, *_: object) -> None: ...
+    def on_progress(self, *_: object) -> None: ...
+    def on_result(self, *_: object) -> None: ...
+    def on_comparison(self, *_: object) -> None: ...
 
-    def ended(self, of: Order, event: Any, again: bool) -> None:
+    def on_end(self, of: Order, event: Any, again: bool) -> None:
         self.events.append(event)

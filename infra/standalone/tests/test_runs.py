@@ -13,8 +13,8 @@ from firnline_domain.records.orders import RewriteFiles
 from firnline_domain.records.parts.conflict_reasons import ConflictReason
 from firnline_domain.records.parts.slices import Slice
 from firnline_domain.records.results import RowsCompared, TaskFailed
-from firnline_standalone.engine import Stopped
-from firnline_standalone.runs import AT_ONCE, ATTEMPTS, Run
+from firnline_standalone.engine import RunStopped
+from firnline_standalone.runs import AT_ONCE, ATTEMPTS, TaskBatches
 
 TABLE, SCOPE = TableName("u", ("db",), "t"), Scope(0, "[]")
 Answer = Callable[[RewriteFiles], Sequence[Any]]
@@ -66,21 +66,21 @@ class Engine:
 class Told:
     ended_with: list[tuple[str, bool]] = field(default_factory=list)
 
-    def begun(self, *_: object) -> None: ...
+    def on_start(self, *_: object) -> None: ...
 
-    def working(self, *_: object) -> None: ...
+    def on_progress(self, *_: object) -> None: ...
 
-    def rewritten(self, *_: object) -> None: ...
+    def on_result(self, *_: object) -> None: ...
 
-    def compared(self, *_: object) -> None: ...
+    def on_comparison(self, *_: object) -> None: ...
 
-    def ended(self, one: RewriteFiles, event: Any, again: bool) -> None:
+    def on_end(self, one: RewriteFiles, event: Any, again: bool) -> None:
         self.ended_with.append((type(event).__name__, again))
 
 
 def run(engine: Any, *orders: RewriteFiles) -> tuple[bool, Told]:
     told = Told()
-    return Run(engine, told, lambda: 100).execute(orders), told
+    return TaskBatches(engine, told, lambda: 100).execute(orders), told
 
 
 def test_slices_follow_each_other_each_from_the_commit_before() -> None:
@@ -122,7 +122,7 @@ def test_many_go_in_batches_that_share_a_commit() -> None:
 
 def test_told_to_stop_it_begins_nothing_more() -> None:
     engine = Engine(lambda one: [committed(one)], is_stopping=True)
-    with pytest.raises(Stopped):
+    with pytest.raises(RunStopped):
         run(engine, *map(order, range(AT_ONCE + 1)))
     assert len(engine.batches) == 1
     assert run(Engine(lambda one: [committed(one)], is_stopping=True), order())[0]  # it is done

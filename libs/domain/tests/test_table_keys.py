@@ -66,9 +66,9 @@ def test_a_prefix_has_one_spelling(raw: str, canonical: str) -> None:
 
 def test_what_a_person_types() -> None:
     one = table("u", "lake", "main%7Csecond")
-    assert one.full == "lake/main%7Csecond:shop.t"
-    assert split_name(one.full) == (one.catalog_path, one.dotted)
-    assert split_name("lake/main|second:shop.t") == (one.catalog_path, one.dotted)
+    assert one.full_name == "lake/main%7Csecond:shop.t"
+    assert split_name(one.full_name) == (one.catalog_path, one.dotted_name)
+    assert split_name("lake/main|second:shop.t") == (one.catalog_path, one.dotted_name)
     assert split_name("archive:shop.t") == ("archive", "shop.t")
     assert split_name("shop.t") == ("", "shop.t")
     assert split_name("shop.a:b") == ("", "shop.a:b"), "no catalog has a dot in its name"

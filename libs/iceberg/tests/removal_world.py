@@ -12,8 +12,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 from firnline_domain.identity import TableName
-from firnline_iceberg.outputs.names import Run
-from firnline_iceberg.removal.sweep import Sweeper, Swept
+from firnline_iceberg.outputs.names import TaskRun
+from firnline_iceberg.removal.sweep import OutputSweeper, Swept
 from firnline_iceberg.table.loaded_table import LoadedTable
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
@@ -43,8 +43,8 @@ class Owned:
         self.uuid = str(self.table.metadata.table_uuid)
         self.root = Path(self.table.metadata.location.removeprefix("file://"))
 
-    def run(self, task: str, attempt: int = 1) -> Run:
-        return Run(self.uuid, task, attempt, "cafe0000")
+    def run(self, task: str, attempt: int = 1) -> TaskRun:
+        return TaskRun(self.uuid, task, attempt, "cafe0000")
 
     def write(self, name: str) -> Path:
         path = self.root / "data" / name
@@ -142,11 +142,11 @@ class CatalogView:
         )
         return replace(table, metadata=metadata)
 
-    def catalogs(self, table: TableName) -> Sequence[Any]:
-        return self.world.tables.catalogs(table) if self.known is None else self.known
+    def known_catalogs(self, table: TableName) -> Sequence[Any]:
+        return self.world.tables.known_catalogs(table) if self.known is None else self.known
 
     def sweep(self) -> Swept:
-        sweeper = Sweeper(self, lambda: NOW_MS, AGE_MS, lambda _: NOW_MS)
+        sweeper = OutputSweeper(self, lambda: NOW_MS, AGE_MS, lambda _: NOW_MS)
         return sweeper.sweep(self.world.name)
 
 

@@ -9,13 +9,13 @@ from firnline_domain.errors import Misconfigured
 from firnline_domain.identity import PREFIX_HEADER, TableName
 from firnline_iceberg.catalogs import (
     MAX_OPEN,
-    Catalogs,
+    CatalogClients,
     UnknownCatalog,
     connections_of,
 )
 from firnline_iceberg.connection.connection import CatalogConnection
 from firnline_iceberg.connection.prefix import at_prefix
-from firnline_iceberg.connection.settings import watched
+from firnline_iceberg.connection.settings import watch_catalogs
 
 LAKE = CatalogConnection("lake", {"uri": "http://lake"})
 ARCHIVE = CatalogConnection("archive", {"uri": "http://archive"})
@@ -33,10 +33,10 @@ def test_each_catalog_and_prefix_has_one_client() -> None:
         made.append(connection)
         return len(made)
 
-    catalogs = Catalogs(BOTH, make)
+    catalogs = CatalogClients(BOTH, make)
     places = [("lake", ""), ("archive", ""), ("lake", "dev"), ("archive", "dev")]
     for _ in range(2):
-        assert [catalogs.of(table(*one)) for one in places] == [1, 2, 3, 4]
+        assert [catalogs.client_of(table(*one)) for one in places] == [1, 2, 3, 4]
     assert [one.properties.get("prefix") for one in made] == [None, None, "dev", "dev"]
     assert [one.name for one in made] == ["lake", "archive", "lake", "archive"]
     assert made[2].properties[f"header.{PREFIX_HEADER}"] == "dev"
@@ -44,7 +44,7 @@ def test_each_catalog_and_prefix_has_one_client() -> None:
 
 def test_a_catalog_that_nobody_knows_is_named_and_so_are_those_that_there_are() -> None:
     with pytest.raises(UnknownCatalog, match=r"stranger.*lake, archive") as refused:
-        Catalogs(BOTH, lambda _: 0).of(table("stranger"))
+        CatalogClients(BOTH, lambda _: 0).client_of(table("stranger"))
     assert (refused.value.reason, refused.value.retryable) == ("unknown_catalog", False)
 
 
@@ -57,21 +57,21 @@ def test_one_that_takes_long_to_open_holds_up_no_other() -> None:
             assert go_on.wait(20)
         return connection.name
 
-    catalogs = Catalogs(BOTH, make)
-    slow = threading.Thread(target=lambda: catalogs.of(table("archive")))
+    catalogs = CatalogClients(BOTH, make)
+    slow = threading.Thread(target=lambda: catalogs.client_of(table("archive")))
     slow.start()
     assert opening.wait(20)
-    assert catalogs.of(table("lake")) == "lake"
+    assert catalogs.client_of(table("lake")) == "lake"
     go_on.set()
     slow.join()
 
 
 def test_clients_of_prefixes_are_few() -> None:
     made: list[str] = []
-    catalogs = Catalogs(BOTH, lambda one: made.append(one.properties["prefix"]))
+    catalogs = CatalogClients(BOTH, lambda one: made.append(one.properties["prefix"]))
     for number in range(MAX_OPEN + 1):
-        catalogs.of(table(prefix=f"p{number}"))
-    catalogs.of(table(prefix="p0"))
+        catalogs.client_of(table(prefix=f"p{number}"))
+    catalogs.client_of(table(prefix="p0"))
     assert made.count("p0") == 2
 
 
@@ -87,17 +87,17 @@ class Noted:
         self.needed: list[str] = []
         self.used: list[str] = []
 
-    def needs(self, name: str, check: object) -> None:
+    def add_requirement(self, name: str, check: object) -> None:
         self.needed.append(name)
 
-    def uses(self, name: str, check: object) -> None:
+    def add_optional(self, name: str, check: object) -> None:
         self.used.append(name)
 
 
 def test_a_service_is_ready_without_one_of_several() -> None:
     one, several = Noted(), Noted()
-    watched(one, {"lake": LAKE}, lambda _: lambda: None)
-    watched(several, BOTH, lambda _: lambda: None)
+    watch_catalogs(one, {"lake": LAKE}, lambda _: lambda: None)
+    watch_catalogs(several, BOTH, lambda _: lambda: None)
     assert (one.needed, one.used) == (["catalog"], [])
     assert (several.needed, several.used) == ([], ["catalog lake", "catalog archive"])
 

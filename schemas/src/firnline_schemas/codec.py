@@ -75,7 +75,7 @@ def fingerprint(schema: Schema) -> bytes:
 
 
 @cache
-def _parsed(record: str) -> tuple[bytes, Any]:
+def _parse_newest(record: str) -> tuple[bytes, Any]:
     schema = newest(record)
     return fingerprint(schema), fastavro.parse_schema(schema)
 
@@ -86,7 +86,7 @@ def encode(record: str, value: dict[str, Any]) -> bytes:
     Raises SchemaNotFound, or ValueError where the value has an unknown or a missing field
     (`strict`: without it an unknown field would be dropped silently).
     """
-    mark, schema = _parsed(record)
+    mark, schema = _parse_newest(record)
     body = io.BytesIO()
     fastavro.schemaless_writer(body, schema, value, strict=True)
     return MARKER + mark + body.getvalue()
@@ -122,7 +122,7 @@ class Codec:
         if mark not in self._writers:
             raise SchemaNotFound(mark.hex())
         name, writer = self._writers[mark]
-        newest_mark, reader = _parsed(name)
+        newest_mark, reader = _parse_newest(name)
         body = io.BytesIO(data[HEADER_BYTES:])
         try:
             # Resolution compares both schemas with each record: half of its time.
@@ -159,7 +159,7 @@ class _Expansion:
     def add(self, schema: Any) -> tuple[int, int]:
         """(values, the fewest bytes that they take). Raises ValueError."""
         if isinstance(schema, str):
-            return self._referred(schema)
+            return self._bounds_of_name(schema)
         if isinstance(schema, list):
             parts = [self.add(one) for one in schema]
             return 1 + sum(values for values, _ in parts), 1
@@ -176,7 +176,7 @@ class _Expansion:
             return 1, schema.get("size", 1)
         return self.add(kind)
 
-    def _referred(self, name: str) -> tuple[int, int]:
+    def _bounds_of_name(self, name: str) -> tuple[int, int]:
         if name not in self._named:
             return 1, 0 if name == "null" else 1
         if (found := self._named[name]) is None:

@@ -20,7 +20,7 @@ MAX_BYTES = "max.message.bytes"
 DEFAULT_MAX_BYTES = 1_048_588  # Kafka's own default; set on every topic, whatever the broker's is
 
 
-class Signature(StrEnum):
+class TopicSignature(StrEnum):
     """Whether a topic's records carry the fleet's signature, and for how long it counts."""
 
     NONE = "none"  # only people look at them, or they describe records
@@ -42,7 +42,7 @@ class Topic:
     read_by: tuple[str, ...]
     key: str
     records: tuple[str, ...]
-    signature: Signature
+    signature: TopicSignature
     fixed_partitions: int | None  # None: as many as there are homes, or buckets
     is_by_bucket: bool  # one partition for each bucket, also for those that are added
     config: dict[str, str]  # Kafka topic settings; `max.message.bytes` always among them
@@ -64,8 +64,10 @@ def parse_topic(raw: dict[str, Any]) -> Topic:
     partitions = raw["partitions"]
     if partitions not in (BUCKETS, HOMES) and not isinstance(partitions, int):
         raise BadTopicFile(f"topic {raw['name']!r}: partitions is a number, {BUCKETS} or {HOMES}")
-    if raw["signature"] not in list(Signature):
-        raise BadTopicFile(f"topic {raw['name']!r}: signature is one of {', '.join(Signature)}")
+    if raw["signature"] not in list(TopicSignature):
+        raise BadTopicFile(
+            f"topic {raw['name']!r}: signature is one of {', '.join(TopicSignature)}"
+        )
     return Topic(
         name=raw["name"],
         about=raw["about"],
@@ -73,7 +75,7 @@ def parse_topic(raw: dict[str, Any]) -> Topic:
         read_by=tuple(raw["read_by"]),
         key=raw["key"],
         records=tuple(raw["records"]),
-        signature=Signature(raw["signature"]),
+        signature=TopicSignature(raw["signature"]),
         fixed_partitions=partitions if isinstance(partitions, int) else None,
         is_by_bucket=partitions == BUCKETS,
         config={
@@ -97,7 +99,7 @@ def topic(name: str) -> Topic:
 
 
 @cache
-def topics_with(signature: Signature) -> frozenset[str]:
+def topics_with(signature: TopicSignature) -> frozenset[str]:
     """Names of the topics whose records are signed so."""
     return frozenset(one.name for one in all_topics() if one.signature is signature)
 

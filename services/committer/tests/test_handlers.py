@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from firnline_adapters.observability.logs import Log
-from firnline_committer.commit.attempts import Progress
-from firnline_committer.handlers import Handlers, batches, handle_deliveries
+from firnline_committer.commit.attempts import AttemptProgress
+from firnline_committer.handlers import CommitterHandlers, handle_deliveries, split_batches
 from firnline_domain.errors import PoisonousRecord, RetryLater
 from firnline_domain.identity import Scope, TableName
 from firnline_domain.ports import Delivery
@@ -27,9 +27,9 @@ class Recording:
     def __init__(self) -> None:
         self.batches: list[list[str]] = []
 
-    def advance(self, results: Sequence[Any]) -> Progress:
+    def advance(self, results: Sequence[Any]) -> AttemptProgress:
         self.batches.append([one.task_id for one in results])
-        return Progress([f"event of {one.task_id}" for one in results])
+        return AttemptProgress([f"event of {one.task_id}" for one in results])
 
     def abandon(self, table_key: str, ref: str) -> None:
         """Nothing was left."""
@@ -48,8 +48,8 @@ def committing() -> Recording:
 
 
 @pytest.fixture
-def handlers(committing: Recording) -> Handlers:
-    return Handlers(committing, Away(), lambda: 9)
+def handlers(committing: Recording) -> CommitterHandlers:
+    return CommitterHandlers(committing, Away(), lambda: 9)
 
 
 def test_results_that_are_ready_together_are_swapped_together(handlers, committing, result) -> None:
@@ -62,7 +62,9 @@ def test_a_redelivery_and_an_overlap_wait_for_the_commit_before_them(result) -> 
     first = result(task="a", inputs=["file:/1"])
     overlap = result(task="b", inputs=["file:///1", "file:/2"])
     behind = result(task="c", inputs=["file:/2"])
-    found = [[one.task_id for one in batch] for batch in batches([first, first, overlap, behind])]
+    found = [
+        [one.task_id for one in batch] for batch in split_batches([first, first, overlap, behind])
+    ]
     assert found == [["a"], ["a"], ["b"], ["c"]]
 
 
@@ -85,7 +87,7 @@ def test_after_a_restart_the_table_is_read_once_for_all_that_was_handed_over(res
     again = [
         result(task=str(n), mode=Mode.HANDED_OVER, committed=n, inputs=()) for n in range(1, 9)
     ]
-    events = Handlers(Recording(), Counting(), lambda: 9).handle(again)
+    events = CommitterHandlers(Recording(), Counting(), lambda: 9).handle(again)
     assert [event.snapshot_ids for event in events] == [(n,) for n in range(1, 9)]
     assert len(loads) == 1
 
@@ -127,12 +129,14 @@ def test_bytes_are_counted_once_for_what_was_replaced_and_added(
     )
 
     class Committing(Recording):
-        def advance(self, results: Sequence[Any]) -> Progress:
-            return Progress([committed])
+        def advance(self, results: Sequence[Any]) -> AttemptProgress:
+            return AttemptProgress([committed])
 
     before = rewritten_bytes()
     delivery = Delivery("task-results", 0, 0, "k", result(task="a", inputs=["1"]))
-    handle_deliveries(Handlers(Committing(), Away(), lambda: 9), [delivery], Log("committer"))
+    handle_deliveries(
+        CommitterHandlers(Committing(), Away(), lambda: 9), [delivery], Log("committer")
+    )
     assert tuple(b - a for a, b in zip(before, rewritten_bytes(), strict=True)) == counted
 
 

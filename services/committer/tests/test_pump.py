@@ -10,9 +10,9 @@ from firnline_adapters.consumer.retry_queue import FIRST_PAUSE_S, PATIENCE_S
 from firnline_adapters.in_memory import MemoryBroker, MemoryInbox, MemoryPublisher
 from firnline_adapters.observability.logs import Log
 from firnline_committer.background.sweeps import Sweeps
-from firnline_committer.commit.attempts import Progress
-from firnline_committer.handlers import Handlers
-from firnline_committer.pump import Pump
+from firnline_committer.commit.attempts import AttemptProgress
+from firnline_committer.handlers import CommitterHandlers
+from firnline_committer.pump import CommitterPump
 from firnline_domain.base.values import replace
 from firnline_domain.errors import CatalogUnreachable, RetryLater
 from firnline_domain.identity import Scope, bucket_of
@@ -35,22 +35,22 @@ from tests.kit.memory_followers import MemoryPauseReader
 A, B = "uuid-a", "uuid-c"  # of two buckets
 
 
-class Scripted(Handlers):
+class Scripted(CommitterHandlers):
     """Skips every result; fails for tables and tasks as told."""
 
     def __init__(self) -> None:
         self.failing: dict[str, Exception] = {}
         self.calls: list[list[str]] = []
 
-    def advance(self, records: Sequence[Any]) -> Progress:
+    def advance(self, records: Sequence[Any]) -> AttemptProgress:
         self.calls.append([one.task_id for one in records])
         for one in records:
             error = self.failing.get(one.table.uuid) or self.failing.get(one.task_id)
             if isinstance(error, RetryLater):
-                return Progress([], records, unreachable=error)
+                return AttemptProgress([], records, unreachable=error)
             if error is not None:
                 raise error
-        return Progress(
+        return AttemptProgress(
             [RewriteSkipped(one.task_id, one.table, one.ref, one.scope, "x", 1) for one in records]
         )
 
@@ -65,7 +65,7 @@ class Bench:
         self.inbox = MemoryInbox(self.broker, "committer", ["task-results"])
         self.wall_ms = 10_000_000
         clocks = (lambda: self.now, lambda: self.wall_ms)
-        self.pump = Pump(self.inbox, self.publisher, self.handlers, Log("t"), *clocks)
+        self.pump = CommitterPump(self.inbox, self.publisher, self.handlers, Log("t"), *clocks)
 
     def steps(self, count: int) -> None:
         for _ in range(count):
@@ -115,7 +115,7 @@ def test_a_clock_that_jumps_neither_stops_a_table_nor_ends_its_patience(bench, r
 @pytest.fixture
 def gathering(bench) -> Bench:
     args = (bench.inbox, bench.publisher, bench.handlers, Log("t"), lambda: bench.now)
-    bench.pump = Pump(*args, gather_s=5.0)
+    bench.pump = CommitterPump(*args, gather_s=5.0)
     return bench
 
 
@@ -248,12 +248,12 @@ class Sweeping:
 def test_a_table_in_trouble_is_swept_after_its_results_are_dealt_with(bench, result) -> None:
     sweeper = Sweeping(bench)
     sweeps = Sweeps(sweeper, Log("t"), lambda: 7)
-    bench.pump = Pump(
+    bench.pump = CommitterPump(
         bench.inbox, bench.publisher, bench.handlers, Log("t"), lambda: bench.now, sweeps=sweeps
     )
     one = result(task="1")
     bench.send(one, TaskFailed("2", one.table, "main", None, "rewrite", 1, "w", "x", "", True, 1))
-    bench.handlers.advance = lambda records: Progress([*records[1:]])  # type: ignore[method-assign]
+    bench.handlers.advance = lambda records: AttemptProgress([*records[1:]])  # type: ignore[method-assign]
     bench.pump.step(0)
     assert sweeper.offsets == [2]
     *_, event = bench.broker.records("maintenance-events")
@@ -262,7 +262,7 @@ def test_a_table_in_trouble_is_swept_after_its_results_are_dealt_with(bench, res
 
 def test_a_paused_tables_result_waits_and_is_committed_after_it(bench, result) -> None:
     switches = MemoryPauseReader(bench.broker)
-    bench.pump = Pump(
+    bench.pump = CommitterPump(
         bench.inbox, bench.publisher, bench.handlers, Log("t"), lambda: bench.now, switches=switches
     )
     first = result(task="1")
@@ -278,7 +278,7 @@ def test_a_paused_tables_result_waits_and_is_committed_after_it(bench, result) -
 
 def test_the_fleets_switch_stops_every_sweep_but_not_what_a_task_tells(bench, result) -> None:
     sweeper = Sweeping(bench)
-    bench.pump = Pump(
+    bench.pump = CommitterPump(
         bench.inbox,
         bench.publisher,
         bench.handlers,
@@ -288,7 +288,7 @@ def test_the_fleets_switch_stops_every_sweep_but_not_what_a_task_tells(bench, re
         switches=MemoryPauseReader(bench.broker),
     )
     table = result(task="1").table
-    bench.handlers.advance = lambda records: Progress(list(records))  # type: ignore[method-assign]
+    bench.handlers.advance = lambda records: AttemptProgress(list(records))  # type: ignore[method-assign]
     bench.publisher.broadcast("operator-orders", "fleet", PauseMaintenance(None, "", "me", 1))
     bench.send(TaskFailed("2", table, "main", None, "rewrite", 1, "w", "x", "", True, 1))
     bench.pump.step(0)
@@ -301,7 +301,7 @@ def test_the_fleets_switch_stops_every_sweep_but_not_what_a_task_tells(bench, re
 def test_sampled_commits_are_ordered_to_be_read_back(result: Any, monkeypatch: Any) -> None:
     """Told again, they are ordered again, by the same task id."""
     bench = Bench()
-    bench.pump = Pump(
+    bench.pump = CommitterPump(
         bench.inbox, bench.publisher, bench.handlers, Log("t"), lambda: bench.now, share=1.0
     )
     event = RewriteCommitted(
@@ -309,7 +309,7 @@ def test_sampled_commits_are_ordered_to_be_read_back(result: Any, monkeypatch: A
         "native", False, 5,
     )  # fmt: skip
     monkeypatch.setattr(
-        bench.handlers, "advance", lambda records: Progress([event for _ in records])
+        bench.handlers, "advance", lambda records: AttemptProgress([event for _ in records])
     )
     bench.send(result())
     bench.send(result())
@@ -322,11 +322,10 @@ def test_sampled_commits_are_ordered_to_be_read_back(result: Any, monkeypatch: A
 def test_what_came_of_a_result_and_cannot_be_sent_puts_the_result_aside(bench, result) -> None:
     advance = bench.handlers.advance
 
-    def claiming(records: Sequence[Any]) -> Progress:
+    def claiming(records: Sequence[Any]) -> AttemptProgress:
         events = advance(records).events
-        return Progress([replace(one, at_ms=2**63) for one in events if one.task_id == "1"] + [
-            one for one in events if one.task_id != "1"
-        ])  # fmt: skip
+        late = [replace(event, at_ms=2**63) for event in events if event.task_id == "1"]
+        return AttemptProgress(late + [event for event in events if event.task_id != "1"])
 
     bench.handlers.advance = claiming
     bench.send(result(task="1"), result(task="2"), result(task="3", table=B))

@@ -10,7 +10,7 @@ from firnline_adapters.in_memory import MemoryInbox
 from firnline_adapters.kafka.poison_records import MAX_DEATHS, MemoryMarks, StartMarks
 from firnline_adapters.observability.logs import Log
 from firnline_committer import table_queues
-from firnline_committer.pump import Pump
+from firnline_committer.pump import CommitterPump
 from firnline_domain.errors import CatalogUnreachable
 from firnline_domain.identity import bucket_of
 from firnline_domain.records.events import RewriteConflicted, RewriteSkipped
@@ -34,7 +34,7 @@ def test_many_tables_that_stand_still_leave_room_for_one_that_moves(
     monkeypatch.setattr(table_queues, "MAX_WAITING", 50 * table_queues.LEAST)
     switches = MemoryPauseReader(bench.broker)
     clock = lambda: bench.now  # noqa: E731
-    bench.pump = Pump(
+    bench.pump = CommitterPump(
         bench.inbox, bench.publisher, bench.handlers, Log("t"), clock, switches=switches
     )
     names = [name for n in range(2000) if bucket_of(name := f"t{n}", 8) == bucket_of(A, 8)]
@@ -75,7 +75,9 @@ def test_a_result_that_ends_its_process_goes_back_after_three_lives(
     for life in range(MAX_DEATHS + 2):
         starts = StartMarks(marks, lambda: bench.now)
         bench.inbox = MemoryInbox(bench.broker, "committer", ["task-results"], starts=starts)
-        bench.pump = Pump(bench.inbox, bench.publisher, bench.handlers, Log("t"), lambda: bench.now)
+        bench.pump = CommitterPump(
+            bench.inbox, bench.publisher, bench.handlers, Log("t"), lambda: bench.now
+        )
         with pytest.raises(Killed) if life <= MAX_DEATHS else nullcontext():
             bench.steps(9)
     [letter] = bench.broker.records("dead-letters")

@@ -14,9 +14,9 @@ from firnline_adapters.in_memory import MemoryBroker, MemoryInbox, MemoryPublish
 from firnline_adapters.observability.logs import Log
 from firnline_committer import table_queues
 from firnline_committer.background.sweeps import Sweeps
-from firnline_committer.commit.attempts import Progress
-from firnline_committer.handlers import Handlers
-from firnline_committer.pump import Pump
+from firnline_committer.commit.attempts import AttemptProgress
+from firnline_committer.handlers import CommitterHandlers
+from firnline_committer.pump import CommitterPump
 from firnline_committer.table_queues import MAX_AT_ONCE
 from firnline_domain.base.values import replace
 from firnline_domain.errors import RetryLater
@@ -32,7 +32,7 @@ A, B = TABLES[:2]  # of two buckets
 PATIENCE_S = 20.0
 
 
-class Gates(Handlers):
+class Gates(CommitterHandlers):
     """Skips results, each table's when its gate is open; notes who is in work."""
 
     def __init__(self) -> None:
@@ -59,19 +59,19 @@ class Gates(Handlers):
         yield
         self.in_work.remove(table)
 
-    def advance(self, records: Sequence[Any]) -> Progress:
+    def advance(self, records: Sequence[Any]) -> AttemptProgress:
         table = records[0].table.uuid
         self.calls.append((table, [one.task_id for one in records]))
         with self.noted(table):
             if self.ends_jvm:
                 raise JvmEnded("gone")
             if table in self.away:
-                return Progress([], records, unreachable=RetryLater("storage"))
+                return AttemptProgress([], records, unreachable=RetryLater("storage"))
             done = [] if table in self.lost else records[: self.done]
             skips = [
                 RewriteSkipped(one.task_id, one.table, one.ref, one.scope, "x", 1) for one in done
             ]
-            return Progress(
+            return AttemptProgress(
                 skips, records[len(done) :], pause_s=0.2 if len(done) < len(records) else 0
             )
 
@@ -84,7 +84,7 @@ class Bench:
         self.broker, self.now, self.handlers = MemoryBroker(8), 0.0, Gates()
         self.publisher = MemoryPublisher(self.broker)
         self.inbox = MemoryInbox(self.broker, "committer", ["task-results"])
-        self.pump = Pump(
+        self.pump = CommitterPump(
             self.inbox,
             self.publisher,
             self.handlers,
@@ -242,7 +242,7 @@ def test_what_a_rebalance_has_taken_is_its_new_owners(result) -> None:
     bench.handlers.lost = {A}
     bench.send(result(task="1", table=A), result(task="2", table=A))
     bench.pump.step(0)
-    bench.inbox.lose("task-results", bucket_of(A, 8))
+    bench.inbox.lose_partition("task-results", bucket_of(A, 8))
     bench.handlers.lost, bench.now = set(), 1.0
     bench.pump.step(0)  # and it comes back to us at once
     assert bench.reported() == ["1", "2"]
@@ -254,7 +254,7 @@ def test_of_a_batch_that_is_anothers_nothing_is_kept(result) -> None:
     bench.handlers.lost = {A}
     bench.send(result(task="1", table=A))
     bench.pump.step(0)
-    bench.inbox.lose("task-results", bucket_of(A, 8))
+    bench.inbox.lose_partition("task-results", bucket_of(A, 8))
     bench.inbox.poll = lambda *_: []  # type: ignore[method-assign]
     for _ in range(3):
         bench.pump.step(0)
@@ -284,7 +284,7 @@ def test_a_sweep_and_a_commit_of_a_table_never_overlap(result) -> None:
     failed = TaskFailed("2", one.table, "main", None, "rewrite", 1, "w", "x", "", True, 1)
     bench.send(one)
     bench.until(lambda: bench.handlers.in_work == [A])
-    bench.pump._sweeps.notice([failed])
+    bench.pump._sweeps.schedule_after([failed])
     for _ in range(20):
         bench.pump.step(0)
     assert bench.handlers.in_work == [A]  # no sweep beside the commit
@@ -293,7 +293,7 @@ def test_a_sweep_and_a_commit_of_a_table_never_overlap(result) -> None:
 
     sweep_gate = bench.handlers.shut[A] = threading.Event()
     bench.pump._sweeps = Sweeps(sweeper, Log("t"), lambda: 7)
-    bench.pump._sweeps.notice([failed])
+    bench.pump._sweeps.schedule_after([failed])
     bench.until(lambda: bench.handlers.in_work == [A])
     bench.send(result(task="3", table=A), result(task="4", table=B))
     bench.until(lambda: "4" in bench.reported())

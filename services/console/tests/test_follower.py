@@ -17,7 +17,7 @@ from firnline_console.read_model.port import Built
 from firnline_domain.errors import RetryLater
 from firnline_domain.policy.fleet.lanes import lane_of_order
 from firnline_domain.ports import Delivery, Inbox, Place
-from firnline_domain.settings.groups import groups_of
+from firnline_domain.settings.groups import parse_groups
 from prometheus_client import REGISTRY
 
 from tests.kit.console_model import TestReadModel
@@ -73,26 +73,28 @@ def stage(make: Make, console_redis: str) -> Stage:
 
 def test_everything_on_the_topics_is_folded(stage: Stage) -> None:
     stage.run()
-    assert [one.dotted for one in stage.model.tables(Query())[1]] == ["shop.orders"]
-    assert len(stage.model.tasks(9)) == 1
+    assert [one.dotted_name for one in stage.model.list_tables(Query())[1]] == ["shop.orders"]
+    assert len(stage.model.list_tasks(9)) == 1
 
 
 def test_an_order_of_a_group_is_shown_as_its_own(stage: Stage, make: Make) -> None:
-    topics = topics_read(groups_of("default=1,etl,adhoc"))
+    topics = topics_read(parse_groups("default=1,etl,adhoc"))
     assert topics[: len(TOPICS)] == list(TOPICS)
     assert len({*topics}) == len(topics) == len(TOPICS) + 4
     stage.publish("rewrite-tasks-heavy.etl", make("rewrite_files/compact", task_id="etl"))
     stage.topics = topics
     stage.run()
-    found = {one.task_id: one.order.group for one in stage.model.tasks(9) if one.order}
+    found = {one.task_id: one.order.group for one in stage.model.list_tasks(9) if one.order}
     assert found == {make("rewrite_files/compact").task_id: "", "etl": "etl"}
-    assert [one.event.task_id for one in stage.model.events(None, 9) if one.event.task_id == "etl"]
+    assert [
+        one.event.task_id for one in stage.model.list_events(None, 9) if one.event.task_id == "etl"
+    ]
 
 
 def test_the_oldest_order_of_a_group_is_a_gauge(stage: Stage, make: Make) -> None:
     order = make("rewrite_files/compact", task_id="etl")
     stage.publish("rewrite-tasks-heavy.etl", order)
-    stage.topics = topics_read(groups_of("etl,adhoc"))
+    stage.topics = topics_read(parse_groups("etl,adhoc"))
     stage.run()
     gauges, lane = Gauges(stage.model, ["adhoc"]), lane_of_order(order.numbers)
 
@@ -113,23 +115,31 @@ def test_a_restart_goes_on_where_it_was(stage: Stage, make: Make) -> None:
     stage.publish("maintenance-events", make("rewrite_committed/native"))
     stage.run()
     assert set(stage.groups) == {"firnline-console-g1"}
-    assert stage.model.totals(0)["tasks_committed"] == 1
+    assert stage.model.read_totals(0)["tasks_committed"] == 1
     Gauges(stage.model, ()).set(0)
     assert REGISTRY.get_sample_value("firnline_fleet_tables") == 1
 
 
 def test_a_rebuild_reads_all_from_the_beginning(stage: Stage) -> None:
     stage.run()
-    before = (stage.model.totals(0), stage.model.tasks(9), stage.model.tables(Query()))
+    before = (
+        stage.model.read_totals(0),
+        stage.model.list_tasks(9),
+        stage.model.list_tables(Query()),
+    )
     stage.run(rebuild=True)
     assert stage.groups[-1] != stage.groups[0]
-    assert (stage.model.totals(0), stage.model.tasks(9), stage.model.tables(Query())) == before
+    assert (
+        stage.model.read_totals(0),
+        stage.model.list_tasks(9),
+        stage.model.list_tables(Query()),
+    ) == before
 
 
 def test_a_store_that_lost_everything_is_filled_again_without_a_new_record(stage: Stage) -> None:
     stage.at_end.append(stage.model.lose)
     stage.run()
-    assert len(stage.model.tasks(9)) == 1
+    assert len(stage.model.list_tasks(9)) == 1
     assert len(set(stage.groups)) == 2
 
 
@@ -148,13 +158,13 @@ def test_nothing_is_let_go_that_was_not_folded(
     monkeypatch.setattr("firnline_console.follower.RETRY_S", 0)
     monkeypatch.setattr(stage.model, "apply", failing)
     stage.run(rebuild)
-    assert len(stage.model.tasks(9)) == 1
+    assert len(stage.model.list_tasks(9)) == 1
     assert stage.groups == ["firnline-console-g1"] * 2
 
 
 def test_what_is_folded_is_let_go_at_once(stage: Stage) -> None:
     """A killed console reads again only its last batch."""
-    stage.model.begin(Built("g", 1), replace=False)
+    stage.model.begin_generation(Built("g", 1), replace=False)
     inbox = MemoryInbox(stage.broker, "group", TOPICS)
     on_deliveries(stage.model, "g", inbox, inbox.poll(0), Log("test"))
     assert MemoryInbox(stage.broker, "group", TOPICS).poll(0) == []

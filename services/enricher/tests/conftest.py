@@ -19,7 +19,7 @@ from firnline_domain.records.events import (
     TableCommitted,
 )
 from firnline_domain.records.parts.tallies import FileTally
-from firnline_enricher.handlers import Handlers
+from firnline_enricher.handlers import EnricherHandlers
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
@@ -58,7 +58,7 @@ class Lake:
 
     catalog: MemoryCatalog
     tables: MemoryTables
-    handlers: Handlers
+    handlers: EnricherHandlers
     told: int = 0  # commits that were handed on
     offset: int = 0
     sent: list[FilesChanged] = field(default_factory=list)
@@ -69,7 +69,7 @@ class Lake:
 
     @property
     def name(self) -> TableName:
-        return self.tables.named(("db",), "t").identity
+        return self.tables.load_named(("db",), "t").identity
 
     def commits(self) -> list[TableCommitted]:
         """What the gateway would tell of the commits since the last call."""
@@ -78,7 +78,7 @@ class Lake:
 
     def handle(self, record: object) -> list[FilesChanged]:
         delivery = Delivery("table-commits", 0, self.offset, None, record)
-        self.handlers.follow(delivery)
+        self.handlers.follow_offsets(delivery)
         changes = self.handlers.handle(delivery)
         self.offset += 1
         self.sent.extend(changes)
@@ -94,7 +94,7 @@ def lake(tmp_path: Path) -> Lake:
     catalog = MemoryCatalog(f"file://{tmp_path}/warehouse")
     catalog.make("db.t", SCHEMA, SPEC, **{"write.target-file-size-bytes": "4096"})
     tables = MemoryTables(catalog)
-    return Lake(catalog, tables, Handlers(tables, lambda: NOW_MS))
+    return Lake(catalog, tables, EnricherHandlers(tables, lambda: NOW_MS))
 
 
 def committed(commit: Commit) -> TableCommitted:

@@ -6,7 +6,7 @@ import pytest
 from firnline_domain.base.values import replace
 from firnline_domain.errors import PoisonousRecord, TaskRefused
 from firnline_domain.identity import TableName
-from firnline_enricher.handlers import Handlers
+from firnline_enricher.handlers import EnricherHandlers
 from firnline_iceberg.catalogs import UnknownCatalog
 from firnline_iceberg.connection.prefix import OtherPrefix
 
@@ -27,7 +27,7 @@ def test_it_is_said_why_and_nothing_is_told_that_a_planner_would_ask_for(
         return load(table)
 
     monkeypatch.setattr(lake.tables, "load", only_lake)
-    handlers: Handlers = lake.handlers
+    handlers: EnricherHandlers = lake.handlers
     lake.table.append(rows((1, 1)))
     [event] = lake.commits()[-1:]
     catalog = "stranger" if reason == "unknown_catalog" else "elsewhere"
@@ -35,6 +35,6 @@ def test_it_is_said_why_and_nothing_is_told_that_a_planner_would_ask_for(
     with pytest.raises(PoisonousRecord, match=catalog) as refused:
         lake.handle(strange)
     assert refused.value.reason == reason
-    assert handlers.unread(strange) == []
+    assert handlers.unread_changes(strange) == []
     assert lake.handle(event), "others go on"
-    assert handlers.unread(event)
+    assert handlers.unread_changes(event)

@@ -27,7 +27,7 @@ TARGET = 4096
 
 def recount(lake, ref: str = "main") -> dict[Scope, FileTally]:
     """What the ref's head holds, read from all of its manifests."""
-    table = lake.tables.named(("db",), "t")
+    table = lake.tables.load_named(("db",), "t")
     entries = live_entries(table, table.head_id(ref), Detail.COUNTS)
     return {part.scope: part.added for part in partition_changes(entries, TARGET)}
 
@@ -47,7 +47,7 @@ def test_an_append_adds_what_it_wrote_per_partition(lake, rows) -> None:
     assert change.settings == {"write.target-file-size-bytes": "4096"}
     one, two = change.partitions
     assert (one.scope, two.scope) == (Scope(0, "[1]"), Scope(0, "[2]"))
-    assert (one.added.data.files, one.added.data.records) == (1, 2)
+    assert (one.added.all_data.files, one.added.all_data.records) == (1, 2)
     assert one.added.undersized.files == 1  # of 1 kB, against a target of 4 kB
     assert (one.data_sequence_min, one.data_sequence_max) == (1, 1)
     assert one.removed == FileTally()
@@ -60,7 +60,7 @@ def test_only_the_manifests_that_the_snapshot_added_are_read(lake, rows) -> None
     first, second = lake.commits()
     local(old.manifest_path).unlink()
     (change,) = lake.handle(second)
-    assert (change.kind, change.partitions[0].added.data.files) == (ChangeKind.DELTA, 1)
+    assert (change.kind, change.partitions[0].added.all_data.files) == (ChangeKind.DELTA, 1)
     (gone,) = lake.handle(first)
     assert gone.kind is ChangeKind.REF_MOVED
 
@@ -75,7 +75,7 @@ def test_entries_that_a_merge_only_carries_on_are_not_counted_again(lake, rows) 
     (merged,) = lake.table.current_snapshot().manifests(lake.table.io)
     assert (merged.existing_files_count, merged.added_files_count) == (1, 1)
     change = lake.follow()[-1]
-    assert change.partitions[0].added.data.files == 1
+    assert change.partitions[0].added.all_data.files == 1
 
 
 def test_two_snapshots_of_one_post_are_two_changes_in_order(lake, rows) -> None:
@@ -85,7 +85,9 @@ def test_two_snapshots_of_one_post_are_two_changes_in_order(lake, rows) -> None:
     (event,) = lake.commits()
     assert len(event.snapshots) == 2
     delete, append = lake.handle(replace(event, expired_snapshot_ids=(9,), expired_snapshots=1))
-    assert delete.partitions[0].removed.data == Tally(1, 1, delete.partitions[0].removed.data.bytes)
+    assert delete.partitions[0].removed.all_data == Tally(
+        1, 1, delete.partitions[0].removed.all_data.bytes
+    )
     assert append.parent_snapshot_id == delete.snapshot_id
     assert (delete.expired_snapshots, append.expired_snapshots) == (0, 1)
 

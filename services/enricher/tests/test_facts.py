@@ -17,7 +17,7 @@ def names(catalog: MemoryCatalog, count: int) -> list[TableName]:
     for number in range(count):
         catalog.make(f"db.t{number}", Schema(NestedField(1, "id", LongType())))
     tables = MemoryTables(catalog)
-    return [tables.named(("db",), f"t{number}").identity for number in range(count)]
+    return [tables.load_named(("db",), f"t{number}").identity for number in range(count)]
 
 
 def test_the_least_recently_used_facts_are_forgotten(monkeypatch, tmp_path) -> None:
@@ -26,8 +26,8 @@ def test_the_least_recently_used_facts_are_forgotten(monkeypatch, tmp_path) -> N
     one, two, three = names(catalog, 3)
     cache = FactsCache(MemoryTables(catalog), lambda: 0)
     for name in (one, two, one, three):
-        cache.get(name)
-    assert [cache.peek(name) is not None for name in (one, two, three)] == [True, False, True]
+        cache.get_facts(name)
+    assert [cache.peek_facts(name) is not None for name in (one, two, three)] == [True, False, True]
 
 
 def test_two_tables_of_one_uuid_have_facts_of_their_own(tmp_path) -> None:
@@ -40,8 +40,8 @@ def test_two_tables_of_one_uuid_have_facts_of_their_own(tmp_path) -> None:
     with table.transaction() as change:
         change.set_properties({"firnline.enabled": "false"})
     cache = FactsCache(MemoryTables(catalog), lambda: 0)
-    assert cache.get(copy).settings == {"firnline.enabled": "false"}
-    assert cache.get(one).settings == {}
+    assert cache.get_facts(copy).settings == {"firnline.enabled": "false"}
+    assert cache.get_facts(one).settings == {}
 
 
 @pytest.mark.parametrize(

@@ -8,18 +8,18 @@ import pytest
 from firnline_domain.counters.state.counters import TableCounters
 from firnline_domain.counters.state.work import Table
 from firnline_domain.identity import TableName
-from firnline_domain.policy.fleet.holds import hold_of
+from firnline_domain.policy.fleet.holds import find_hold
 from firnline_domain.records.pauses import HoldReason
 from firnline_domain.settings.in_force import (
     PERIODS,
     REF_RULES,
-    unknown,
-    unreadable,
+    unknown_names,
+    unreadable_values,
     with_namespace,
 )
 from firnline_domain.settings.parquet import PARQUET
 from firnline_domain.settings.property import WORKERS
-from firnline_domain.settings.thresholds import PROPERTIES, Thresholds, thresholds
+from firnline_domain.settings.thresholds import PROPERTIES, Thresholds, resolve_thresholds
 from firnline_enricher.kept_settings import KNOWN, of_namespace, of_table
 
 LONG = "7" * 2_400_000
@@ -52,17 +52,17 @@ def test_a_value_that_is_too_long_is_unset_and_told(name: str) -> None:
         kept = of_table({name: huge})
         if PROPERTIES[name].field in NAMES:
             continue
-        [said] = unreadable(kept)
+        [said] = unreadable_values(kept)
         assert said.startswith(f"{name}=")
         if name not in WITHHOLD:
-            assert thresholds(kept) == Thresholds()
+            assert resolve_thresholds(kept) == Thresholds()
 
 
 @pytest.mark.parametrize("name", ["firnline.window", "firnline.blackout"])
 def test_a_period_is_never_cut_into_a_shorter_one(name: str) -> None:
     kept = of_table({name: "Mon 22:00-23:00; " * 1_000})
     table = Table(TableCounters(TableName("u", ("db",), "t"), "main"))
-    hold = hold_of(table, thresholds(kept), 1_795_270_002_000)
+    hold = find_hold(table, resolve_thresholds(kept), 1_795_270_002_000)
     assert hold is not None
     assert hold.reason == HoldReason.UNREADABLE_WINDOW
 
@@ -70,7 +70,7 @@ def test_a_period_is_never_cut_into_a_shorter_one(name: str) -> None:
 def test_what_fits_is_kept_as_it_is() -> None:
     settings = dict.fromkeys(KNOWN, "x" * 1000) | {"firnline.rewrite.min-fragment": "9"}
     assert of_table({**settings, "owner": "me"}) == settings
-    assert [*unknown(of_table({"firnline.rewrite.min-fragment": "9"}))]
+    assert [*unknown_names(of_table({"firnline.rewrite.min-fragment": "9"}))]
 
 
 def test_every_property_of_a_number_reaches_the_planner() -> None:

@@ -39,49 +39,49 @@ def namespaces(catalog: Catalog) -> Namespaces:
 
 
 def test_only_what_matters_is_kept_and_it_is_read_once(catalog, namespaces) -> None:
-    assert [namespaces.settings(LAKE) for _ in range(3)] == [THREE] * 3
-    assert namespaces.settings(TableName("v", ("other",), "t")) == {}
+    assert [namespaces.read_settings(LAKE) for _ in range(3)] == [THREE] * 3
+    assert namespaces.read_settings(TableName("v", ("other",), "t")) == {}
     assert catalog.reads == 2
 
 
 def test_a_change_is_seen_after_a_while(catalog, namespaces) -> None:
-    namespaces.settings(LAKE)
+    namespaces.read_settings(LAKE)
     catalog.properties = {}
     catalog.now_ms += FRESH_MS - 1
-    assert namespaces.settings(LAKE) == THREE
+    assert namespaces.read_settings(LAKE) == THREE
     catalog.now_ms += 1
-    assert namespaces.settings(LAKE) == {}
+    assert namespaces.read_settings(LAKE) == {}
 
 
 def test_a_clock_that_was_set_back_does_not_keep_it_for_ever(catalog, namespaces) -> None:
-    namespaces.settings(LAKE)
+    namespaces.read_settings(LAKE)
     catalog.properties, catalog.now_ms = {}, 1
-    assert namespaces.settings(LAKE) == {}
+    assert namespaces.read_settings(LAKE) == {}
 
 
 def test_a_catalog_that_is_away_takes_nothing_back(catalog, namespaces) -> None:
-    namespaces.settings(LAKE)
+    namespaces.read_settings(LAKE)
     catalog.away = True
     catalog.now_ms += FRESH_MS
-    assert [namespaces.settings(LAKE) for _ in range(2)] == [THREE] * 2
+    assert [namespaces.read_settings(LAKE) for _ in range(2)] == [THREE] * 2
     assert catalog.reads == 2, "not asked again at once"
     catalog.away, catalog.properties = False, {}
     catalog.now_ms += AGAIN_MS
-    assert namespaces.settings(LAKE) == {}
+    assert namespaces.read_settings(LAKE) == {}
 
 
 def test_what_was_never_read_is_waited_for_but_not_for_ever(catalog, namespaces) -> None:
     catalog.away = True
     for _ in range(2):
         with pytest.raises(RetryLater):
-            namespaces.settings(LAKE)
+            namespaces.read_settings(LAKE)
         catalog.now_ms += PATIENCE_MS - 1
     catalog.now_ms += 1 - (PATIENCE_MS - 1)
-    assert namespaces.settings(LAKE) == {}
+    assert namespaces.read_settings(LAKE) == {}
     catalog.away = False
-    assert namespaces.settings(LAKE) == {}
+    assert namespaces.read_settings(LAKE) == {}
     catalog.now_ms += AGAIN_MS
-    assert namespaces.settings(LAKE) == THREE
+    assert namespaces.read_settings(LAKE) == THREE
 
 
 def test_a_catalog_that_tells_no_namespace_keeps_no_commit_for_ever(
@@ -99,7 +99,7 @@ def test_a_catalog_that_tells_no_namespace_keeps_no_commit_for_ever(
     monkeypatch.setattr(lake.tables, "namespace_properties", silent)
     lake.handlers._facts.clear()  # and nothing of it is remembered
     lake.handlers._facts._namespaces._kept.clear()
-    [told] = lake.handlers.unread(event)
+    [told] = lake.handlers.unread_changes(event)
     assert (told.format_version, told.settings) == (0, {})
     with pytest.raises(RetryLater):
         lake.handle(event)
@@ -118,8 +118,8 @@ def test_they_travel_apart_from_the_tables_own(lake, rows) -> None:
 
 
 def test_namespaces_of_one_name_in_two_catalogs_are_two(catalog, namespaces) -> None:
-    assert namespaces.settings(LAKE) == THREE
+    assert namespaces.read_settings(LAKE) == THREE
     catalog.properties = {}
     for elsewhere in ({"catalog": "archive"}, {"prefix": "dev"}):
-        assert namespaces.settings(replace(LAKE, **elsewhere)) == {}
-    assert namespaces.settings(LAKE) == THREE
+        assert namespaces.read_settings(replace(LAKE, **elsewhere)) == {}
+    assert namespaces.read_settings(LAKE) == THREE

@@ -7,11 +7,11 @@ from typing import Any
 
 import fastavro
 import pytest
-from firnline_adapters.records.codec import RecordCodec, encode
+from firnline_adapters.records.codec import RecordCodec, encode_record
 from firnline_domain.base.values import LAST_MOMENT
 from firnline_domain.records.events import ChangeKind, FilesChanged
 from firnline_domain.records.orders import ResyncTable
-from firnline_enricher.resyncs import added
+from firnline_enricher.resyncs import to_snapshot_added
 
 Lake = Any  # conftest.Lake
 
@@ -32,7 +32,7 @@ def claim(lake: Lake, **claims: int) -> None:
 
 def sent(changes: list[FilesChanged]) -> list[FilesChanged]:
     """As their reader has them: what is out of range would not arrive."""
-    return [RecordCodec().decode(encode(one)) for one in changes]
+    return [RecordCodec().decode(encode_record(one)) for one in changes]
 
 
 @pytest.mark.parametrize("claimed", [2**53 + 1, 2**62, 2**63 - 1])
@@ -45,10 +45,10 @@ def test_files_that_claim_too_much_count_as_nothing_and_are_counted(
     first, second = sent(lake.follow())
     assert (first.odd_files, second.odd_files) == (1, 0)
     added = first.partitions[0].added
-    assert (added.data.files, added.data.records, added.data.bytes) == (1, 0, 0)
+    assert (added.all_data.files, added.all_data.records, added.all_data.bytes) == (1, 0, 0)
     [counted] = sent(lake.handle(ResyncTable(lake.name, "main", None, None, "first_seen", 1)))
     assert (counted.kind, counted.odd_files) == (ChangeKind.ABSOLUTE, 1)
-    assert counted.partitions[0].added.data.records == 1
+    assert counted.partitions[0].added.all_data.records == 1
 
 
 def test_a_file_that_is_gone_is_odd_no_more(lake: Lake, rows: Any) -> None:
@@ -69,5 +69,5 @@ def test_sums_of_what_files_may_claim_stop_at_the_highest_amount(lake: Lake, row
 def test_a_snapshot_of_a_moment_that_no_clock_shows_is_told_with_one(lake: Lake, rows: Any) -> None:
     lake.table.append(rows((1, 1)))
     [snapshot] = lake.tables.load(lake.name).snapshots
-    told = added(snapshot.model_copy(update={"timestamp_ms": 2**62}))
+    told = to_snapshot_added(snapshot.model_copy(update={"timestamp_ms": 2**62}))
     assert told.timestamp_ms == LAST_MOMENT

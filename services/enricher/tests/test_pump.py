@@ -14,9 +14,9 @@ from firnline_domain.errors import CatalogRefused, RetryLater, StorageUnreachabl
 from firnline_domain.identity import TableName, bucket_of
 from firnline_domain.ports import Delivery
 from firnline_domain.records.events import FilesChanged, RefMoved, TableChange, TableCommitted
-from firnline_enricher.file_changes import Subject, moved
-from firnline_enricher.handlers import Handlers
-from firnline_enricher.pump import MAX_AT_ONCE, PATIENCE_S, Pump
+from firnline_enricher.file_changes import ChangeContext, ref_move_change
+from firnline_enricher.handlers import EnricherHandlers
+from firnline_enricher.pump import MAX_AT_ONCE, PATIENCE_S, EnricherPump
 from firnline_enricher.unread_tables import MAX_PROBE_S
 
 from tests.kit.counted import counted
@@ -43,7 +43,7 @@ def commit(uuid: str, snapshot_id: int) -> TableCommitted:
 
 
 @dataclass
-class Scripted(Handlers):
+class Scripted(EnricherHandlers):
     """Handlers that fail as told: uuid -> what to raise."""
 
     failing: dict[str, Exception] = field(default_factory=dict)
@@ -56,7 +56,11 @@ class Scripted(Handlers):
         if table.uuid in self.failing:
             raise self.failing[table.uuid]
         event = delivery.record
-        return [moved(Subject(table, "main", event.event_id, 1), event.refs[0].snapshot_id)]
+        return [
+            ref_move_change(
+                ChangeContext(table, "main", event.event_id, 1), event.refs[0].snapshot_id
+            )
+        ]
 
 
 class Bench:
@@ -67,13 +71,13 @@ class Bench:
         self.inbox = MemoryInbox(self.broker, GROUP, [TOPIC])
         self.wall_ms = 10_000_000
         clocks = (lambda: self.now, lambda: self.wall_ms)
-        self.pump = Pump(self.inbox, self.publisher, self.handlers, Log("test"), *clocks)
+        self.pump = EnricherPump(self.inbox, self.publisher, self.handlers, Log("test"), *clocks)
 
     def restart(self, marks: MemoryMarks) -> None:
         starts = StartMarks(marks, lambda: self.now)
         self.inbox = MemoryInbox(self.broker, GROUP, [TOPIC], starts=starts)
         clocks = (lambda: self.now, lambda: self.wall_ms)
-        self.pump = Pump(self.inbox, self.publisher, self.handlers, Log("test"), *clocks)
+        self.pump = EnricherPump(self.inbox, self.publisher, self.handlers, Log("test"), *clocks)
 
     def steps(self, count: int) -> None:
         for _ in range(count):

@@ -28,7 +28,7 @@ def ask(lake, known: int | None, wanted: int | None = None, ref: str = "main"):
 
 
 def recount(lake):
-    table = lake.tables.named(("db",), "t")
+    table = lake.tables.load_named(("db",), "t")
     entries = live_entries(table, table.head_id("main"), Detail.COUNTS)
     return {part.scope: part.added for part in partition_changes(entries, 4096)}
 
@@ -71,7 +71,7 @@ def test_a_planner_at_the_head_that_still_misses_something_gets_everything(lake,
 
 
 def test_a_chain_ends_at_an_expired_snapshot_but_may_start_at_one(lake, history) -> None:
-    table = lake.tables.named(("db",), "t")
+    table = lake.tables.load_named(("db",), "t")
     left = {"snapshots": table.metadata.snapshots[2:]}
     expired = replace(table, metadata=table.metadata.model_copy(update=left))
 

@@ -16,7 +16,7 @@ import pytest
 from firnline_adapters.in_memory import MemoryBroker, MemoryInbox, MemoryPublisher
 from firnline_adapters.observability.logs import Log
 from firnline_adapters.records.codec import RecordCodec
-from firnline_domain.counters.fold.folding import fold
+from firnline_domain.counters.fold.folding import fold_change
 from firnline_domain.counters.fold.missing_snapshots import next_held, resync_request
 from firnline_domain.counters.state.counters import TableCounters
 from firnline_domain.errors import CatalogRefused, CatalogUnreachable, RetryLater, StorageRefused
@@ -30,9 +30,15 @@ from firnline_domain.records.events import (
     TableCommitted,
 )
 from firnline_domain.records.orders import ResyncTable
-from firnline_enricher.file_changes import Subject, absolute, delta, dropped, noted
-from firnline_enricher.handlers import Handlers
-from firnline_enricher.pump import MAX_AT_ONCE, MAX_HELD, MAX_OF_PARTITION, PATIENCE_S, Pump
+from firnline_enricher.file_changes import (
+    ChangeContext,
+    absolute_changes,
+    delta_changes,
+    facts_delta,
+    table_removal,
+)
+from firnline_enricher.handlers import EnricherHandlers
+from firnline_enricher.pump import MAX_AT_ONCE, MAX_HELD, MAX_OF_PARTITION, PATIENCE_S, EnricherPump
 
 from tests.kit.memory_catalog import MemoryCatalog, MemoryTables
 
@@ -50,7 +56,7 @@ def names_in(bucket: int) -> Callable[[], str]:
 
 
 @dataclass
-class Lake(Handlers):
+class Lake(EnricherHandlers):
     """Tables as lists of snapshots; those in `failing` cannot be read."""
 
     heads: dict[str, list[int]] = field(default_factory=dict)
@@ -98,18 +104,18 @@ class Lake(Handlers):
             self.now += self.takes_s
             raise error
         told = {"firnline.x": self.properties.get(table.uuid, "")}
-        subject = Subject(table, MAIN, f"c-{self.now_ms}", self.now_ms, 2, told)
+        subject = ChangeContext(table, MAIN, f"c-{self.now_ms}", self.now_ms, 2, told)
         history = self.heads.get(table.uuid)
         if history is None:
-            return [dropped(subject)]
+            return [table_removal(subject)]
         if isinstance(record, TableCommitted):
-            found = [c for one in record.snapshots for c in delta(subject, one, ())]
-            return found or [noted(subject)]
+            found = [c for one in record.snapshots for c in delta_changes(subject, one, ())]
+            return found or [facts_delta(subject)]
         known = record.known_snapshot_id
         if known is None or known >= history[-1] or history[-1] - known > 500:
-            return absolute(subject, snapshot(history[-1]), (), len(history), 1)
+            return absolute_changes(subject, snapshot(history[-1]), (), len(history), 1)
         missed = [one for one in history if one > known]
-        return [change for one in missed for change in delta(subject, snapshot(one), ())]
+        return [change for one in missed for change in delta_changes(subject, snapshot(one), ())]
 
 
 def snapshot(number: int) -> SnapshotAdded:
@@ -132,7 +138,7 @@ class Fleet:
     def restart(self) -> None:
         inbox = MemoryInbox(self.broker, "enricher", ["table-commits", "resync-requests"])
         clocks = (lambda: self.lake.now, lambda: self.lake.now_ms)
-        self.pump = Pump(inbox, self.publisher, self.lake, Log("test"), *clocks)
+        self.pump = EnricherPump(inbox, self.publisher, self.lake, Log("test"), *clocks)
 
     def write(self, event: TableCommitted) -> None:
         for moved in event.refs:
@@ -160,9 +166,9 @@ class Fleet:
 
     def _fold(self, change: FilesChanged) -> None:
         table = self.tables.get(change.table.key, TableCounters(change.table, MAIN))
-        after = fold(table, {}, change, self.lake.now_ms).table
+        after = fold_change(table, {}, change, self.lake.now_ms).table
         while (held := next_held(after)) is not None:
-            after = fold(after, {}, held, self.lake.now_ms).table
+            after = fold_change(after, {}, held, self.lake.now_ms).table
         self.tables[change.table.key] = after
         if change.table.uuid not in self.lake.failing:
             at = change.table.uuid, change.snapshot_id or 0
@@ -369,7 +375,9 @@ def test_tables_whose_storage_hangs_leave_an_answerer_to_the_others() -> None:
     inbox = MemoryInbox(fleet.broker, "enricher", ["table-commits", "resync-requests"])
     clocks = (lambda: fleet.lake.now, lambda: fleet.lake.now_ms)
     two = [fleet.lake, fleet.lake]
-    pump = Pump(inbox, fleet.publisher, fleet.lake, Log("test"), *clocks, pool=pool, answerers=two)
+    pump = EnricherPump(
+        inbox, fleet.publisher, fleet.lake, Log("test"), *clocks, pool=pool, answerers=two
+    )
 
     def ask(uuid: str) -> None:
         fleet.lake.heads[uuid] = [1]

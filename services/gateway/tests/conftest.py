@@ -13,14 +13,14 @@ from typing import Any
 
 import aiohttp
 import pytest
-from firnline_adapters.config.settings import Address
+from firnline_adapters.config.settings import ListenAddress
 from firnline_adapters.in_memory import MemoryBroker, MemoryPublisher
 from firnline_adapters.observability.logs import Log
 from firnline_domain.records.events import TableCommitted
 from firnline_gateway import bootstrap
 from firnline_gateway.handlers import Gateway
 from firnline_gateway.rest.call import Call
-from firnline_gateway.settings import Settings
+from firnline_gateway.settings import GatewaySettings
 from firnline_local.processes.ports import free_port
 
 RECORDED = Path(__file__).parent / "recorded"
@@ -185,7 +185,7 @@ class Bench:
 
     catalog: Catalog
     broker: MemoryBroker
-    settings: Settings
+    settings: GatewaySettings
     publisher: Any
     gateway: Gateway | None = None
 
@@ -242,10 +242,10 @@ async def in_time(true: Callable[[], bool]) -> None:
 def make_bench(catalog: Catalog, tmp_path: Path) -> Callable[..., Bench]:
     def make(own: str = "", **changed: Any) -> Bench:
         """`own`: what more the gateway is told of the catalog."""
-        settings = Settings(
+        settings = GatewaySettings(
             upstream_uri=f"http://127.0.0.1:{catalog.port}",
             kafka="-",
-            listen_address=Address("127.0.0.1", free_port()),
+            listen_address=ListenAddress("127.0.0.1", free_port()),
             state_dir=str(tmp_path / "state"),
             config=str(tmp_path / "firnline.toml"),
         )
@@ -259,8 +259,8 @@ def make_bench(catalog: Catalog, tmp_path: Path) -> Callable[..., Bench]:
 @pytest.fixture
 async def bench(make_bench: Callable[..., Bench]) -> AsyncIterator[Bench]:
     made = make_bench()
-    async with bootstrap.running(made.settings, made.publisher, Log("gateway")) as gateway:
-        made.gateway = gateway.first
+    async with bootstrap.run_gateways(made.settings, made.publisher, Log("gateway")) as gateway:
+        made.gateway = gateway.root_gateway
         yield made
 
 
@@ -274,6 +274,6 @@ async def client() -> AsyncIterator[aiohttp.ClientSession]:
 async def narrow(make_bench: Callable[..., Bench]) -> AsyncIterator[Bench]:
     """A gateway that keeps little."""
     made = make_bench(body_bytes=LIMIT, bodies_bytes=4 * LIMIT, own="token = 'our-own'")
-    async with bootstrap.running(made.settings, made.publisher, Log("gateway")) as gateway:
-        made.gateway = gateway.first
+    async with bootstrap.run_gateways(made.settings, made.publisher, Log("gateway")) as gateway:
+        made.gateway = gateway.root_gateway
         yield made

@@ -16,7 +16,7 @@ class Clock:
 
 
 async def waits(holds: Holds, table: str) -> bool:
-    task = asyncio.create_task(holds.wait(table))
+    task = asyncio.create_task(holds.wait_for_release(table))
     await asyncio.sleep(0.01)
     waiting = not task.done()
     task.cancel()
@@ -26,12 +26,12 @@ async def waits(holds: Holds, table: str) -> bool:
 def test_commits_wait_until_ours_is_answered() -> None:
     async def run() -> None:
         holds = commit_holds(10_000)
-        holds.begin("t")
+        holds.begin_hold("t")
         assert not await waits(holds, "other")
-        waiting = asyncio.create_task(holds.wait("t"))
+        waiting = asyncio.create_task(holds.wait_for_release("t"))
         await asyncio.sleep(0.01)
         assert not waiting.done()
-        holds.release("t")
+        holds.release_hold("t")
         await asyncio.wait_for(waiting, 5)
 
     asyncio.run(run())
@@ -40,8 +40,8 @@ def test_commits_wait_until_ours_is_answered() -> None:
 def test_nobody_waits_longer_than_that() -> None:
     async def run() -> None:
         holds = commit_holds(20)
-        holds.begin("t")
-        await asyncio.wait_for(holds.wait("t"), 5)
+        holds.begin_hold("t")
+        await asyncio.wait_for(holds.wait_for_release("t"), 5)
 
     asyncio.run(run())
 
@@ -49,7 +49,7 @@ def test_nobody_waits_longer_than_that() -> None:
 def test_it_can_be_switched_off() -> None:
     async def run() -> None:
         holds = commit_holds(0)
-        holds.begin("t")
+        holds.begin_hold("t")
         assert not await waits(holds, "t")
 
     asyncio.run(run())
@@ -62,7 +62,7 @@ def test_who_asks_all_the_time_holds_a_quarter_of_it() -> None:
         steps = 400
         for _ in range(steps):
             clock.now += 0.05
-            holds.begin("t")
+            holds.begin_hold("t")
             held += await waits(holds, "t")
         assert 0 < held <= steps / (1 + COMMIT_RESTS) + 6
 

@@ -66,7 +66,7 @@ async def test_an_oddly_spelt_commit_is_an_event(bench: Bench, path: str) -> Non
     bench.catalog.script[f"POST {path}"] = said(b"{}")
     await bench.raw(raw(path.encode(), append()))
     [event] = await bench.until(1)
-    assert (event.table.dotted, event.snapshots[0].snapshot_id) == ("n.t", SNAPSHOT)
+    assert (event.table.dotted_name, event.snapshots[0].snapshot_id) == ("n.t", SNAPSHOT)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ async def test_a_call_of_no_known_kind_is_an_event_of_its_table(
     bench.catalog.script[f"GET {TABLE}"] = bench.catalog.script[f"GET /v2{TABLE[3:]}"] = head()
     await bench.raw(raw(path.encode(), append(), method=method.encode()))
     [event] = await bench.until(1)
-    assert (event.table.dotted, event.source) == ("n.t", "reconciled")
+    assert (event.table.dotted_name, event.source) == ("n.t", "reconciled")
     assert event.snapshots[0].snapshot_id == SNAPSHOT
     await in_time(lambda: forgotten(bench))
 
@@ -108,7 +108,7 @@ async def test_where_no_table_is_named_those_that_were_touched_are_events(bench:
     bench.catalog.script["POST /v1/transactions/commit"] = said(b"", "204 No Content")
     await bench.raw(raw(b"/v1/transactions/commit", b"not what we read"))
     events = await bench.until(2)
-    assert {event.table.dotted for event in events} == {"n.t", "n.d.deep"}
+    assert {event.table.dotted_name for event in events} == {"n.t", "n.d.deep"}
     await in_time(lambda: forgotten(bench))
 
 
@@ -119,7 +119,7 @@ async def test_the_path_names_the_table_whatever_the_body_says(
     lie = {"identifier": {"namespace": ["other"], "name": "victim"}, **json.loads(append())}
     await post(client, bench, json.dumps(lie).encode())
     [event] = await bench.until(1)
-    assert event.table.dotted == "n.t"
+    assert event.table.dotted_name == "n.t"
 
 
 async def test_a_uuid_in_capitals_is_the_same_table(bench: Bench, client: Client) -> None:
@@ -244,7 +244,7 @@ async def test_slow_clients_hold_up_nobody(
     bench.catalog.script[f"POST {TABLE}"] = said(b"{}")
     head_of = f"POST {TABLE} HTTP/1.1\r\nHost: x\r\n".encode()
     halves = [head_of[:9], head_of, head_of + b"Content-Length: 99\r\n\r\n{"] * 50
-    async with bootstrap.running(bench.settings, bench.publisher, Log("gateway")):
+    async with bootstrap.run_gateways(bench.settings, bench.publisher, Log("gateway")):
         slow = [await asyncio.open_connection(*bench.address) for _ in halves]
         for (_, writer), half in zip(slow, halves, strict=True):
             writer.write(half)

@@ -41,7 +41,7 @@ async def waits(task: asyncio.Task[int]) -> bool:
 
 async def test_a_read_waits_until_the_commit_is_answered(made: Bench, client: Client) -> None:
     made.catalog.hold = asyncio.Event()
-    async with bootstrap.running(made.settings, made.publisher, Log("gateway")):
+    async with bootstrap.run_gateways(made.settings, made.publisher, Log("gateway")):
         await read(client, made, **HELD)
         reader = asyncio.create_task(read(client, made, TABLE + "?snapshots=all"))
         assert await waits(reader)
@@ -56,7 +56,7 @@ async def test_a_read_waits_until_the_commit_is_answered(made: Bench, client: Cl
 
 
 async def test_nobody_waits_but_readers_of_the_table(made: Bench, client: Client) -> None:
-    async with bootstrap.running(made.settings, made.publisher, Log("gateway")):
+    async with bootstrap.run_gateways(made.settings, made.publisher, Log("gateway")):
         await read(client, made, **HELD)
         for path in ("/v1/namespaces/a%1Fb/tables/u", "/v1/namespaces/b/tables/t", TABLE + "/plan"):
             await asyncio.wait_for(read(client, made, path), 5)
@@ -74,7 +74,7 @@ async def test_nobody_waits_but_readers_of_the_table(made: Bench, client: Client
 
 async def test_other_spellings_are_the_same_table(made: Bench, client: Client) -> None:
     made.catalog.script["GET /v1/namespaces/a%1fb/tables/%74"] = said(b"{}")
-    async with bootstrap.running(made.settings, made.publisher, Log("gateway")):
+    async with bootstrap.run_gateways(made.settings, made.publisher, Log("gateway")):
         await read(client, made, **HELD)
         reader = asyncio.create_task(read(client, made, "/v1/namespaces/a%1fb/tables/%74"))
         assert await waits(reader)
@@ -84,7 +84,7 @@ async def test_other_spellings_are_the_same_table(made: Bench, client: Client) -
 
 @pytest.mark.parametrize("word", ["", "begins", "HOLD_READS", "1000"])
 async def test_other_words_begin_nothing(made: Bench, client: Client, word: str) -> None:
-    async with bootstrap.running(made.settings, made.publisher, Log("gateway")):
+    async with bootstrap.run_gateways(made.settings, made.publisher, Log("gateway")):
         await read(client, made, **{HEADER: word})
         assert await asyncio.wait_for(read(client, made), 5) == 200
 
@@ -102,7 +102,7 @@ PEERS = itertools.count()
 async def held(holds: ReadHolds, peer: object = None) -> bool:
     """Whether a read waits, of somebody who was never there before if not told otherwise."""
     try:
-        await asyncio.wait_for(holds.read("t", peer or next(PEERS)), 0.02)
+        await asyncio.wait_for(holds.wait_to_read("t", peer or next(PEERS)), 0.02)
     except TimeoutError:
         return True
     return False
@@ -110,67 +110,67 @@ async def held(holds: ReadHolds, peer: object = None) -> bool:
 
 async def test_no_hold_is_longer_than_it_may_be() -> None:
     holds = ReadHolds(50)
-    holds.begin("t")
-    await asyncio.wait_for(holds.read("t", "a"), 5)
+    holds.begin_hold("t")
+    await asyncio.wait_for(holds.wait_to_read("t", "a"), 5)
 
 
 async def test_none_is_held_where_that_is_turned_off() -> None:
     holds = ReadHolds(0)
-    holds.begin("t")
+    holds.begin_hold("t")
     assert not await held(holds)
 
 
 async def test_a_table_is_held_for_half_of_the_time_at_the_most() -> None:
     clock = Clock()
     holds = ReadHolds(10_000, clock)
-    holds.begin("t")
+    holds.begin_hold("t")
     clock.now_s += 4
-    holds.begin("t")  # does not make it longer
-    holds.release("t")
+    holds.begin_hold("t")  # does not make it longer
+    holds.release_hold("t")
     clock.now_s += 3
-    holds.begin("t")
+    holds.begin_hold("t")
     assert not await held(holds)
     clock.now_s += 1.1
-    holds.begin("t")
+    holds.begin_hold("t")
     assert await held(holds)
 
 
 async def test_one_that_nobody_ended_has_ended_when_its_time_was_over() -> None:
     clock = Clock()
     holds = ReadHolds(10_000, clock)
-    holds.begin("t")
+    holds.begin_hold("t")
     clock.now_s += 15
-    holds.begin("t")  # 5 s of rest are missing
+    holds.begin_hold("t")  # 5 s of rest are missing
     assert not await held(holds)
     clock.now_s += 5.1
-    holds.begin("t")
+    holds.begin_hold("t")
     assert await held(holds)
 
 
 async def test_a_statement_under_way_reads_on_and_the_next_one_waits() -> None:
     clock = Clock()
     holds = ReadHolds(10_000, clock)
-    await holds.read("t", "a")  # a statement begins
-    holds.begin("t")
+    await holds.wait_to_read("t", "a")  # a statement begins
+    holds.begin_hold("t")
     assert not await held(holds, "a")  # and refreshes the table for its commit
-    holds.committed("t", "a")
+    holds.end_statement("t", "a")
     clock.now_s += 0.05
     assert not await held(holds, "a")  # its client's last look
     clock.now_s += 0.1
     assert await held(holds, "a")  # the next statement
-    holds.release("t")
+    holds.release_hold("t")
     assert not await held(holds, "a")
 
 
 async def test_who_only_reads_waits_once_at_the_most() -> None:
     clock = Clock()
     holds = ReadHolds(10_000, clock)
-    holds.begin("t")
+    holds.begin_hold("t")
     assert await held(holds, "a")
-    holds.release("t")
+    holds.release_hold("t")
     assert not await held(holds, "a")
     clock.now_s += 30
-    holds.begin("t")
+    holds.begin_hold("t")
     assert not await held(holds, "a")
 
 
@@ -178,8 +178,8 @@ async def test_only_so_many_readers_are_remembered(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(module, "MAX_READERS", 2)
     holds = ReadHolds(10_000)
     for peer in "abc":
-        await holds.read("t", peer)
-    holds.begin("t")
+        await holds.wait_to_read("t", peer)
+    holds.begin_hold("t")
     assert [await held(holds, peer) for peer in "abc"] == [True, False, False]
 
 
@@ -189,7 +189,7 @@ async def test_a_stranger_neither_begins_nor_ends_a_hold(
 ) -> None:
     """The header alone is anybody's: what counts is whether the catalog lets the caller read."""
     let_in, refused = said(b"{}"), said(b"", status)
-    async with bootstrap.running(made.settings, made.publisher, Log("gateway")):
+    async with bootstrap.run_gateways(made.settings, made.publisher, Log("gateway")):
         made.catalog.script[f"GET {TABLE}"] = refused
         await read(client, made, **HELD)
         made.catalog.script[f"GET {TABLE}"] = let_in
@@ -210,7 +210,7 @@ async def test_a_commit_that_the_catalog_does_not_let_in_ends_no_hold(
     made: Bench, client: Client
 ) -> None:
     made.catalog.script[f"POST {TABLE}"] = said(b"", "403 No")
-    async with bootstrap.running(made.settings, made.publisher, Log("gateway")):
+    async with bootstrap.run_gateways(made.settings, made.publisher, Log("gateway")):
         await read(client, made, **HELD)
         async with client.post(made.uri + TABLE, data=b"{}", headers={HEADER: PASS}) as answer:
             assert answer.status == 403

@@ -9,7 +9,7 @@ from firnline_domain.records.events import PartitionChange
 from firnline_domain.records.orders import RewriteFiles
 from firnline_domain.records.parts.tallies import FileTally, Tally
 from firnline_domain.records.results import TaskRunning
-from firnline_domain.settings.thresholds import Conversions
+from firnline_domain.settings.thresholds import ConversionPolicy
 
 from tests.kit.planner_world import (
     LIMITS,
@@ -46,7 +46,7 @@ def test_a_task_of_36_minutes_that_always_commits_is_never_lost() -> None:
     """Its table's deadline is 10 minutes, writers commit every minute, and an hour of queue comes
     before each start: ten such orders in a row used to park the partition. All of it is in one
     order (`slices`)."""
-    limits = replace(LIMITS, cheap_bytes=1 << 50, convert=Conversions.NEVER, slice_ms=0)
+    limits = replace(LIMITS, cheap_bytes=1 << 50, convert=ConversionPolicy.NEVER, slice_ms=0)
     world = PlannerWorld(limits=limits)
     order = only(world.commit(upsert(4, Tally(320, 10**9, 40 * GB))))
     for _ in range(12):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from firnline_domain.base.values import replace
 from firnline_domain.errors import Misconfigured
-from firnline_domain.settings.groups import groups_of
+from firnline_domain.settings.groups import parse_groups
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_planner.default_settings import with_defaults
 
@@ -52,5 +52,5 @@ def test_what_is_wrong_is_said_at_once(text: str, said: str) -> None:
 
 
 def test_a_group_of_the_fleet_may_be_its_default() -> None:
-    fleet = replace(LIMITS, groups=groups_of("etl"))
+    fleet = replace(LIMITS, groups=parse_groups("etl"))
     assert with_defaults('{"firnline.group": "etl"}', fleet, NOW_MS).served_by == "etl"

@@ -10,7 +10,7 @@ from firnline_domain.counters.state.counters import PartitionCounters, TableCoun
 from firnline_domain.counters.state.debt import Debt
 from firnline_domain.counters.state.work import Partition, PartitionWork, Table
 from firnline_domain.identity import Scope
-from firnline_domain.policy.partition.decide import decide
+from firnline_domain.policy.partition.decide import decide_rewrite
 from firnline_domain.records.events import (
     ChangeKind,
     PartitionChange,
@@ -151,7 +151,7 @@ def test_a_look_at_a_dropped_table_does_not_forget_it_early(world: PlannerWorld)
     world.state()
     for _ in range(3):
         world.tick(LIMITS.deadline_ms)
-    assert world.bucket.tables == 1
+    assert world.bucket.table_count == 1
 
 
 @pytest.mark.parametrize(("quiet_ms", "every_ms"), [(60_000, 40_000), (1_000, 800)])
@@ -181,4 +181,4 @@ def test_what_a_conversion_left_leaves_the_storage_though_a_writer_never_rests()
     for now_ms, reason in ((HOUR_MS - 1, "healthy"), (HOUR_MS, "recycling")):
         now_ms += since_ms
         counters = PartitionCounters(A, 1, 1, holds, changed_ms=now_ms - 40_000)
-        assert decide(KNOWN, Partition(counters, work), limits, now_ms).reason == reason
+        assert decide_rewrite(KNOWN, Partition(counters, work), limits, now_ms).reason == reason

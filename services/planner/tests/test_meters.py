@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from firnline_domain.counters.fold.folding import Verdict
+from firnline_domain.counters.fold.folding import FoldOutcome
 from firnline_planner import meters
 from firnline_planner.state.effects import RESYNC_REQUESTS, Effects, Output
 
@@ -25,11 +25,17 @@ def told() -> list[float]:
 def test_a_batch_counts_for_as_much_as_its_steps() -> None:
     before = told()
     asking = Output(RESYNC_REQUESTS, "u", None)
-    meters.count(
+    meters.count_steps(
         [
-            Effects(verdicts=[Verdict.FOLDED, Verdict.PART, Verdict.NOTED], outputs=[asking]),
-            Effects(verdicts=[Verdict.HELD, Verdict.STALE], outcomes=["lost"], spent_gb_hours=0.5),
-            Effects(verdicts=[Verdict.DUPLICATE], outcomes=["lost"], outputs=[asking]),
+            Effects(
+                verdicts=[FoldOutcome.FOLDED, FoldOutcome.PART, FoldOutcome.NOTED], outputs=[asking]
+            ),
+            Effects(
+                verdicts=[FoldOutcome.HELD, FoldOutcome.STALE],
+                outcomes=["lost"],
+                spent_gb_hours=0.5,
+            ),
+            Effects(verdicts=[FoldOutcome.DUPLICATE], outcomes=["lost"], outputs=[asking]),
         ]
     )
     meters.count_read(["file-changes", "file-changes"])

@@ -52,5 +52,5 @@ def test_partitions_that_miss_an_objective_are_counted(monkeypatch: pytest.Monke
         deletes = FileTally(equality_deletes=Tally(1, 1_000, 10_000))
         table.commit(PartitionChange(A, deletes, FileTally()))
         table.tick(2_000)
-        meters.show([table.bucket])
+        meters.set_gauges([table.bucket])
         assert shown["partitions_off_objective"] == missed

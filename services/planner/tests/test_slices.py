@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import pytest
 from firnline_domain.base.times import HOUR_MS
 from firnline_domain.base.values import replace
-from firnline_domain.policy.triggers.slices import max_bytes
+from firnline_domain.policy.triggers.slices import slice_max_bytes
 from firnline_domain.records.events import PartitionChange, RewriteCommitted
 from firnline_domain.records.orders import RewriteFiles
 from firnline_domain.records.parts.slices import Slice, StoredFile
@@ -141,8 +141,8 @@ def test_a_terabyte_is_served_in_slices_of_the_set_share_of_the_deadline(
 
     lake.begin = noted  # type: ignore[method-assign]
     lake.live(30 * HOUR_MS)
-    most = max_bytes(LARGE, seen[0].action)
-    assert 10 * GB < max_bytes(LARGE, "compact") < 11 * GB  # five minutes on two cores
+    most = slice_max_bytes(LARGE, seen[0].action)
+    assert 10 * GB < slice_max_bytes(LARGE, "compact") < 11 * GB  # five minutes on two cores
     assert {order.max_bytes for order in seen} == {most}
     assert max(order.run_ms for order in seen) <= LARGE.deadline_ms
     slices = TB * (KEYS if convert == "always" else 1) / most
@@ -181,7 +181,7 @@ def test_the_next_slice_goes_out_with_the_committers_word_without_cooling() -> N
     world = PlannerWorld(limits=LARGE)
     world.commit(PartitionChange(A, files(500), FileTally()))
     order = first_order(world)
-    assert (order.after, order.max_bytes) == (None, max_bytes(LARGE, order.action))
+    assert (order.after, order.max_bytes) == (None, slice_max_bytes(LARGE, order.action))
     done = Slice(order.action, order.reason, 7, order.min_dead_ratio, 3, 9, StoredFile("/m", "ab"))
     assert not orders(world.take(replace(committed(order, 777), slice=done)))
     after = only(world.commit(upsert(), task_id=order.task_id))

@@ -10,7 +10,7 @@ from firnline_domain.counters.state.counters import PartitionCounters, TableCoun
 from firnline_domain.counters.state.work import Partition, Table
 from firnline_domain.errors import PoisonousRecord
 from firnline_domain.identity import MAIN, Scope, TableName
-from firnline_domain.records.assignments import Route
+from firnline_domain.records.assignments import BucketRoute
 from firnline_domain.records.pauses import Pause
 from firnline_planner.state.bucket_state import BucketState
 from firnline_planner.state.encoding import PAUSE, pause_key
@@ -36,20 +36,20 @@ def test_what_is_staged_is_seen_and_not_kept_before_its_commit() -> None:
     state = BucketState(pairs)
     state.put_table(TABLE)
     state.put_partition(NAME.uuid, MAIN, PARTS[0])
-    state.put_route(NAME.uuid, Route(5, 2))
+    state.put_route(NAME.uuid, BucketRoute(5, 2))
     state.put_pause(NAME.uuid, OURS)
-    state.advance("topic", 41)
+    state.advance_offset("topic", 41)
     assert pairs.values == {}
     for one in (state, state):
         assert one.table(NAME.uuid, MAIN) == replace(TABLE, pause=OURS)
         assert parts(one) == PARTS[:1]
-        assert one.route(NAME.uuid) == Route(5, 2)
+        assert one.route(NAME.uuid) == BucketRoute(5, 2)
         assert one.next_offset("topic") == 42
         one.commit()
     again = BucketState(pairs)
     assert again.table(NAME.uuid, MAIN) == replace(TABLE, pause=OURS)
     assert parts(again) == PARTS[:1]
-    assert list(again.routes()) == [Route(5, 2)]
+    assert list(again.routes()) == [BucketRoute(5, 2)]
     assert again.next_offset("topic") == 42
 
 
@@ -62,10 +62,10 @@ def test_an_attempt_that_fails_is_undone_and_nothing_else() -> None:
     state.put_pause(NAME.uuid, OURS)
 
     def fail() -> None:
-        with state.attempt():
-            with state.attempt():
+        with state.undo_on_error():
+            with state.undo_on_error():
                 state.put_partition(NAME.uuid, MAIN, changed(PARTS[1]))
-            state.put_route(NAME.uuid, Route(5, 2))
+            state.put_route(NAME.uuid, BucketRoute(5, 2))
             state.put_pause(NAME.uuid, None)
             raise ZeroDivisionError
 
@@ -84,7 +84,7 @@ def test_an_attempt_whose_value_cannot_be_written_is_undone() -> None:
     state = BucketState(MemoryStore())
     state.put_table(TABLE)
     odd: Any = object()
-    with pytest.raises(TypeError), state.attempt():
+    with pytest.raises(TypeError), state.undo_on_error():
         state.put_table(replace(TABLE, work=replace(TABLE.work, published_ms=odd)))
     assert state.table(NAME.uuid, MAIN) == TABLE
     state.commit()
@@ -144,9 +144,9 @@ def test_records_that_were_taken_wait_no_more() -> None:
 def test_a_repeated_record_moves_no_cursor_back() -> None:
     state = BucketState(MemoryStore())
     assert state.has_read_nothing
-    state.advance("topic", 41)
-    state.advance("topic", 7)
+    state.advance_offset("topic", 41)
+    state.advance_offset("topic", 7)
     state.commit()
-    state.advance("topic", 8)
+    state.advance_offset("topic", 8)
     assert state.next_offset("topic") == 42
     assert not state.has_read_nothing

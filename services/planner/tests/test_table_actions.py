@@ -7,7 +7,7 @@ from firnline_domain.base.times import HOUR_MS
 from firnline_domain.base.values import replace
 from firnline_domain.counters.state.work import Table
 from firnline_domain.errors import PoisonousRecord
-from firnline_domain.policy.table_action.base import DEADLINE_MS, Asked, TableAction
+from firnline_domain.policy.table_action.base import DEADLINE_MS, DueCheck, TableAction
 from firnline_domain.policy.table_action.registry import TABLE_ACTIONS
 from firnline_domain.records.orders import PauseMaintenance, TableOrder
 from firnline_domain.records.results import TableResult, TaskFailed
@@ -24,9 +24,9 @@ class EveryHour(TableAction):
     name = "rewrite_manifests"
     interval_ms = HOUR_MS
 
-    def asks(self, table: Table, limits: Thresholds, now_ms: int) -> Asked:
+    def check_due(self, table: Table, limits: Thresholds, now_ms: int) -> DueCheck:
         head = table.counters.head_snapshot_id or 0
-        return Asked("many" if head > 1 else "few", head > 1, None, {"head": head})
+        return DueCheck("many" if head > 1 else "few", head > 1, None, {"head": head})
 
 
 @pytest.fixture
@@ -123,7 +123,7 @@ def test_what_orders_take_is_learned_once_of_each_that_was_carried_out(ready: Pl
     def shown() -> float | None:
         return REGISTRY.get_sample_value("firnline_price_factor", {"of": EveryHour.name})
 
-    meters.show([ready.bucket])
+    meters.set_gauges([ready.bucket])
     assert shown() == pytest.approx(1.149, abs=0.001)
-    meters.show([])
+    meters.set_gauges([])
     assert shown() == 1.0

@@ -56,7 +56,7 @@ def test_a_restart_goes_on_where_the_state_ends(world: PlannerWorld) -> None:
     world.head += 1
     assert world.commit(part(A, 1)) == []  # a parent is missing: a request is due in 3 s
     world.restart()
-    assert (world.bucket.tables, world.bucket.in_flight) == (1, 1)
+    assert (world.bucket.table_count, world.bucket.in_flight) == (1, 1)
     assert [one for one in world.tick(3_000) if isinstance(one, ResyncTable)]
     world.take(world.change(2, 1, part(A, 1)))
     world.commit(part(A, 1, 8), task_id=order.task_id)

@@ -13,7 +13,7 @@ def looks(marks: list[Hashable | None], stall_s: float = 30.0) -> list[str]:
     following = iter(marks)
     dog = Watchdog({"commits": lambda: next(following)}, stall_s, found.append)
     for _ in marks:
-        dog.check(10.0)
+        dog.check_progress(10.0)
     return found
 
 
@@ -41,5 +41,5 @@ def test_each_sign_is_watched_by_itself() -> None:
     signs = {"events": lambda: next(moving), "commits": lambda: 7}
     dog = Watchdog(signs, 20.0, found.append)
     for _ in range(3):
-        dog.check(10.0)
+        dog.check_progress(10.0)
     assert found == ["no progress in commits for 20 s"]

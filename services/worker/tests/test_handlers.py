@@ -19,7 +19,7 @@ from firnline_domain.records.results import (
     RowsCompared,
     TaskFailed,
 )
-from firnline_worker.handlers import RESULTS, Handlers
+from firnline_worker.handlers import RESULTS, WorkerHandlers
 from firnline_worker.host.heartbeats import Heartbeats
 from firnline_worker.host.leases import MAX_STARTS, Busy, TaskLeases, lease_of
 
@@ -53,9 +53,9 @@ class Bench:
         self.stopping = False
         self.log = Log("test")
 
-    def worker(self, name: str = "w") -> Handlers:
+    def worker(self, name: str = "w") -> WorkerHandlers:
         self.leases = TaskLeases(self.store, name, 30.0, self.log, lambda: self.seconds)
-        return Handlers(
+        return WorkerHandlers(
             self,
             {"expire": self.expire},
             self,
@@ -76,7 +76,7 @@ class Bench:
         self.calls += 1
         return self.comparing(order)
 
-    def skipped(self, order: CompareRows, reason: str, detail: str) -> Any:
+    def skip_comparison(self, order: CompareRows, reason: str, detail: str) -> Any:
         return replace(COMPARED, outcome="skipped", reason=reason)
 
     def expire(self, order: ExpireSnapshots) -> Any:
@@ -271,7 +271,7 @@ class RaisingLeases:
     def _away(self, *args: Any, **more: Any) -> Any:
         raise redis.ConnectionError("away")
 
-    acquire = renew = release = notes = _away
+    acquire = renew = release = read_notes = _away
 
 
 def test_without_redis_rewrites_go_on_but_nothing_expires(bench):

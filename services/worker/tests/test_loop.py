@@ -122,7 +122,7 @@ def test_a_busy_lease_lets_others_pass_and_is_tried_again():
     bench = Bench(work, max_running=1)
     bench.send("a", "b")
     bench.poll_until(lambda: calls == ["a", "b"])
-    bench.poll_until(lambda: not bench.loop.running)
+    bench.poll_until(lambda: not bench.loop.running_count)
     bench.loop.poll_once(0)
     assert calls == ["a", "b"]  # not before its time
     assert bench.committed == 0
@@ -138,7 +138,7 @@ def test_an_interrupted_task_is_not_done():
 
     bench = Bench(work)
     bench.send("a")
-    bench.poll_until(lambda: bench.loop._waiting and not bench.loop.running)
+    bench.poll_until(lambda: bench.loop._waiting and not bench.loop.running_count)
     assert bench.committed == 0
 
 
@@ -147,7 +147,7 @@ def test_a_broker_that_is_away_does_not_end_the_loop(monkeypatch):
     bench.send("a")
     with monkeypatch.context() as away:
         away.setattr(bench.loop.inbox, "commit", lambda: _raise(RetryLater("away")))
-        bench.poll_until(lambda: not bench.loop.running and not bench.loop._waiting)
+        bench.poll_until(lambda: not bench.loop.running_count and not bench.loop._waiting)
         bench.loop.poll_once(0)
     bench.poll_until(lambda: bench.committed == 1)
 
@@ -175,7 +175,7 @@ def test_no_more_tasks_than_asked_for_run_at_once():
     bench.loop.poll_once(0)
     bench.loop.poll_once(0)
     assert executor.given == ["a", "b"]
-    assert bench.loop.running == 2
+    assert bench.loop.running_count == 2
 
 
 def test_a_record_that_is_no_order_is_passed_over():

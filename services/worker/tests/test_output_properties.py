@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 from firnline_deletes.files.writer import RollingWriter, leaf_types
 from firnline_deletes.files.writer_properties import from_table
-from firnline_deletes.unsupported_files import Refused
-from firnline_domain.settings.parquet import CODEC, PARQUET, PARQUET_COLUMNS, readable
+from firnline_deletes.unsupported_files import UnsupportedFile
+from firnline_domain.settings.parquet import CODEC, PARQUET, PARQUET_COLUMNS, readable_properties
 
 ROWS = 40
 MOMENT = datetime.datetime(2026, 1, 2, 3, 4, 5)
@@ -61,12 +61,12 @@ TEXTS = (
 
 def write(properties: dict[str, str]) -> Any:
     sink = io.BytesIO()
-    written = from_table(readable(properties))
+    written = from_table(readable_properties(properties))
     path, kept = "file", pa.PythonFile(sink, "w")
     writer = RollingWriter(SCHEMA, written, 512 << 20, [path], lambda _: kept)
     sink.close = lambda: None  # type: ignore[method-assign]
     for batch in TABLE.to_batches():
-        writer.write(batch)
+        writer.write_batch(batch)
     writer.close()
     return pq.ParquetFile(io.BytesIO(sink.getvalue()))
 
@@ -87,7 +87,7 @@ def test_outputs_are_written_whatever_the_properties_say() -> None:
             name: text,
         }
         if (name, text) == (CODEC, "lzo"):
-            with pytest.raises(Refused, match="codec"):
+            with pytest.raises(UnsupportedFile, match="codec"):
                 write(beside)
         else:
             assert write(beside).metadata.num_rows == ROWS, (name, text)
@@ -127,7 +127,7 @@ def test_filters_take_no_more_than_they_may(ndv: str, fpp: str) -> None:
     given |= {f"{at}ndv.column.c{number}": ndv for number in range(300)}
     leaves = {f"c{number}": pa.int64() for number in range(300)}
     for name, most in (({}, 1 << 20), ({f"{at}max-bytes": "134217728"}, (256 << 20) // 300)):
-        options = from_table(readable({**given, **name})).writer_options(leaves)
+        options = from_table(readable_properties({**given, **name})).writer_options(leaves)
         for how in options["bloom_filter_options"].values():
             assert arrow_bytes(**how) <= most
 

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from firnline_worker.plan.planning import MAX_SPAN, milliseconds
+from firnline_worker.plan.planning import MAX_SPAN, property_ms
 from firnline_worker.rewrite.preconditions import HOLD_OFF
 
 
@@ -15,5 +15,5 @@ from firnline_worker.rewrite.preconditions import HOLD_OFF
 )
 def test_what_cannot_be_read_counts_as_unset(text: str, expected: int) -> None:
     table: Any = SimpleNamespace(properties={HOLD_OFF: text})
-    assert milliseconds(table, HOLD_OFF, 60) == expected
-    assert milliseconds(table, MAX_SPAN, 7) == 7
+    assert property_ms(table, HOLD_OFF, 60) == expected
+    assert property_ms(table, MAX_SPAN, 7) == 7

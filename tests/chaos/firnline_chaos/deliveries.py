@@ -96,7 +96,7 @@ class Rewind:
     def begin(self) -> None:
         if not self.ground.is_ready(self.blow.target):
             raise Missed(f"{self.blow.target} is not ready")
-        self.ground.stack.stop(self.blow.target)
+        self.ground.stack.stop_part(self.blow.target)
         try:
             set_back(self.ground.stack.kafka, self.blow.target, random.Random(self.blow.dice))
         except KafkaException as error:

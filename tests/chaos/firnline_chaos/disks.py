@@ -47,8 +47,8 @@ class DamageState:
     def begin(self) -> None:
         if not self.ground.is_ready(self.blow.target):
             raise Missed(f"{self.blow.target} is not ready")
-        self.ground.stack.stop(self.blow.target)
-        folder = self.ground.state.data(self.blow.target)
+        self.ground.stack.stop_part(self.blow.target)
+        folder = self.ground.state.data_path(self.blow.target)
         dice = random.Random(self.blow.dice)
         files = sorted(path for path in folder.rglob("*") if path.is_file() and path.stat().st_size)
         if files:

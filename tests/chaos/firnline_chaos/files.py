@@ -89,4 +89,4 @@ def versions_in(table: LoadedTable, data: DataFileEntry) -> list[int]:
 def vector_positions(table: LoadedTable, path: str, offset: int, size: int) -> set[int]:
     """What a deletion vector says."""
     blob = body_of(table, path)[offset : offset + size]
-    return {int(one) for one in vectors.decoded(blob, path)}
+    return {int(one) for one in vectors.decode_positions(blob, path)}

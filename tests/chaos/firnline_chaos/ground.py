@@ -12,7 +12,7 @@ from firnline_iceberg.connection.connection import NAME, CatalogConnection
 from firnline_local.servers.artifacts import iceberg_jar
 from firnline_local.stack import stack_processes
 from firnline_local.stack.parts import SERVICES, pick_ports
-from firnline_local.stack.stack import Stack, running
+from firnline_local.stack.stack import Stack, run_stack
 from firnline_local.stack.state import StackRecord, StateDir
 
 from firnline_chaos.catalog_proxy import CatalogProxy, Journal
@@ -97,11 +97,11 @@ class Ground:
     def pid(self, part: str) -> int | None:
         """Its main process, while there is one."""
         own = self.own.get(part)
-        return own.pid if own else self.stack.part(part).pid
+        return own.pid if own else self.stack.part_record(part).pid
 
     def is_ready(self, part: str) -> bool:
         own = self.own.get(part)
-        return (own.life if own else self.stack.part(part).life) == "ready"
+        return (own.life if own else self.stack.part_record(part).life) == "ready"
 
     def processes(self, part: str) -> list[psutil.Process]:
         """All of a part's, children included."""
@@ -110,7 +110,7 @@ class Ground:
 
     def let_run(self, part: str) -> None:
         """Start a part that was stopped; return at once."""
-        self.state.held(part).unlink(missing_ok=True)
+        self.state.held_path(part).unlink(missing_ok=True)
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -123,9 +123,11 @@ def ground(
 ) -> Iterator[Ground]:
     """Start everything, hand it over when it is ready, take it down again. `clocks`: more of the
     services' environment, by part. The `lake` runs already."""
-    state = StateDir.at(state_dir)
+    state = StateDir.from_path(state_dir)
     ports = pick_ports({})
-    state.write(StackRecord(ports=ports))  # so that the proxy knows where the catalog will be
+    state.write_record(
+        StackRecord(ports=ports)
+    )  # so that the proxy knows where the catalog will be
     with ExitStack() as stack:
         proxy = lake.proxy if lake else stack.enter_context(proxied(ports["catalog"], journal))
         told = lake.known.settings if lake else {"gateway": {"FIRNLINE_UPSTREAM_URI": proxy.uri}}
@@ -135,7 +137,7 @@ def ground(
             for part in SERVICES
         }
         parts = lake.known.parts if lake else None
-        found = stack.enter_context(running(state_dir, parts, settings))
+        found = stack.enter_context(run_stack(state_dir, parts, settings))
         second = second_gateway(state, settings["gateway"])
         stack.callback(second.close)
         second.wait_ready()

@@ -119,7 +119,7 @@ def ends(ledger: Ledger) -> list[str]:
         *earlier, last = ledger.turns(task)
         for attempt in (*earlier, *([last] if task in late else [])):
             if not attempt.ends:
-                name = f"{orders[0].table.dotted}: task {task} attempt {attempt.order.attempt}"
+                name = f"{orders[0].table.dotted_name}: task {task} attempt {attempt.order.attempt}"
                 found.append(f"{name} came to no end")
     return found
 

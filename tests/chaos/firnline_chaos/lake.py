@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from firnline_demo.lake import Lake
+from firnline_demo.lake import DemoLake
 from firnline_iceberg.connection.connection import CatalogConnection
 from firnline_local.processes.ports import LOOPBACK, free_port
 from firnline_local.servers.artifacts import aws_bundle
@@ -64,7 +64,7 @@ class SecuredLake:
     proxy: CatalogProxy
     storage: Storage
     parts: tuple[OwnPart, ...]
-    known: Lake  # as the stack is told of it
+    known: DemoLake  # as the stack is told of it
     hides_history: bool = False
 
     @property
@@ -78,7 +78,7 @@ class SecuredLake:
     def by(self, uri: str) -> CatalogConnection:
         """The same catalog by another way to it."""
         assert self.known.connection is not None
-        return self.known.connection.at(uri)
+        return self.known.connection.at_uri(uri)
 
     def refusals(self) -> dict[str, int]:
         """What came of its faults, and of tokens and keys that had ended."""
@@ -99,10 +99,10 @@ class SecuredLake:
 def storage_of(state: StateDir) -> Iterator[Storage]:
     """Up, with an empty bucket."""
     root, port = s3_server.new_root(), free_port()
-    command = s3_server.command(state.data("store"), port, root)
+    command = s3_server.command(state.data_path("store"), port, root)
     endpoint = f"http://{LOOPBACK}:{port}"
     with own_part(replace(command, name="store"), state, endpoint) as part:
-        server = S3Server(endpoint, root, state.data("store") / "data")
+        server = S3Server(endpoint, root, state.data_path("store") / "data")
         server.allow("s3:*")
         os.environ["SPARK_DIST_CLASSPATH"] = str(aws_bundle())  # of the writers' JVMs
         try:

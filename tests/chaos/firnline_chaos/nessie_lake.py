@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from email.message import Message
 from pathlib import Path
 
-from firnline_demo.lake import Lake
+from firnline_demo.lake import DemoLake
 from firnline_local.processes.command import Command
 from firnline_local.processes.ports import free_port
 from firnline_local.stack.state import StateDir
@@ -67,7 +67,7 @@ class Gate:
 @contextmanager
 def nessie_lake(folder: Path, journal: Journal) -> Iterator[SecuredLake]:
     """All of it up, below `folder`."""
-    state, rules = StateDir.at(folder), Rules(TOKEN_S, KEYS_S, shares_keys=True)
+    state, rules = StateDir.from_path(folder), Rules(TOKEN_S, KEYS_S, shares_keys=True)
     with storage_of(state) as storage, identity_server(storage.server, rules) as identity:
         nessie, command = _server(state, storage, identity)
         with (
@@ -75,14 +75,16 @@ def nessie_lake(folder: Path, journal: Journal) -> Iterator[SecuredLake]:
             proxied(nessie.port, journal) as proxy,
         ):
             proxy.gate = gate = Gate(identity)
-            known = Lake.of(toml_of(folder, f"{proxy.uri}/iceberg", identity.credentials()))
+            known = DemoLake.open_lake(
+                toml_of(folder, f"{proxy.uri}/iceberg", identity.credentials())
+            )
             parts = (storage.part, served)
             yield SecuredLake(nessie.uri, gate, proxy, storage, parts, known, hides_history=True)
 
 
 def _server(state: StateDir, storage: Storage, identity: IdentityServer) -> tuple[Nessie, Command]:
     """What it knows outlives its process, as long as the folder does."""
-    port, folder = free_port(), state.data("catalog")
+    port, folder = free_port(), state.data_path("catalog")
     more = {
         **identity.settings(),
         "nessie.version.store.type": "ROCKSDB",

@@ -11,12 +11,12 @@ from pathlib import Path
 
 from firnline_local.processes.command import Command
 from firnline_local.processes.ports import LOOPBACK, free_port
-from firnline_local.processes.process import NotReady
+from firnline_local.processes.process import PartNotReady
 from firnline_local.stack import stack_processes
 from firnline_local.stack.parts import Addresses, ReadyLine, Settings, command_of
 from firnline_local.stack.state import StateDir
 from firnline_local.stack.supervised_part import SupervisedPart
-from firnline_local.stack.supervisor import quiet
+from firnline_local.stack.supervisor import ignore_event
 
 GATEWAY_2 = "gateway-2"
 TICK_S = 0.1
@@ -30,16 +30,16 @@ class OwnPart:
     def __init__(self, command: Command, state: StateDir, uri: str) -> None:
         self.name, self.uri, self.root = command.name, uri, state.root
         command.cwd.mkdir(parents=True, exist_ok=True)
-        state.log(self.name).parent.mkdir(parents=True, exist_ok=True)
-        marked = {**command.env, **stack_processes.mark(state.root, self.name)}
-        self._part = SupervisedPart(replace(command, env=marked), state, uri, quiet)
+        state.log_path(self.name).parent.mkdir(parents=True, exist_ok=True)
+        marked = {**command.env, **stack_processes.mark_of(state.root, self.name)}
+        self._part = SupervisedPart(replace(command, env=marked), state, uri, ignore_event)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, name=self.name, daemon=True)
         self._thread.start()
 
     @property
     def pid(self) -> int | None:
-        return self._part.record().pid
+        return self._part.part_record().pid
 
     @property
     def life(self) -> str:
@@ -50,14 +50,14 @@ class OwnPart:
         deadline = time.monotonic() + UP_S
         while self.life != "ready":
             if time.monotonic() > deadline:
-                raise NotReady(
+                raise PartNotReady(
                     f"{self.name} is not ready after {UP_S:g} s: {self._part.log_tail()}"
                 )
             time.sleep(TICK_S)
 
     def _watch(self) -> None:
         while not self._stop.wait(TICK_S):
-            self._part.tick()
+            self._part.run_due_actions()
         self._part.terminate()
         self._part.finish()
 
@@ -80,19 +80,24 @@ def own_part(command: Command, state: StateDir, uri: str) -> Iterator[OwnPart]:
 def second_gateway(state: StateDir, settings: Mapping[str, str]) -> OwnPart:
     """Another gateway before the same catalog, with an outbox of its own. `settings`: of the first
     one."""
-    ports = state.read().ports
+    ports = state.read_record().ports
     port = free_port(frozenset(ports.values()))
     told: Settings = {"gateway": settings}
     stock = command_of("gateway", state, Addresses(ports), told)
-    folder: Path = state.data(GATEWAY_2)
+    folder: Path = state.data_path(GATEWAY_2)
     env = {
         **stock.env,
         "FIRNLINE_LISTEN_ADDRESS": str(port),
         "FIRNLINE_METRICS_ADDRESS": "",
         "FIRNLINE_STATE_DIR": str(folder),
     }
-    line = ReadyLine(state.log(GATEWAY_2))
+    line = ReadyLine(state.log_path(GATEWAY_2))
     command = replace(
-        stock, name=GATEWAY_2, cwd=folder, env=env, ready=line.seen, prepare=line.mark
+        stock,
+        name=GATEWAY_2,
+        cwd=folder,
+        env=env,
+        ready=line.is_logged,
+        prepare=line.skip_earlier_lines,
     )
     return OwnPart(command, state, f"http://{LOOPBACK}:{port}")

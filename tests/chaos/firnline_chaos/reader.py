@@ -23,7 +23,7 @@ from firnline_iceberg.metadata.entry_cache import FileCache
 from firnline_iceberg.metadata.manifest_reader import Detail, read_manifest_list
 from firnline_iceberg.metadata.partition_tally import partition_changes
 from firnline_iceberg.outputs import write_ahead_list
-from firnline_iceberg.outputs.names import stem_of
+from firnline_iceberg.outputs.names import task_stem
 from firnline_iceberg.removal.removal import sent_path, shares_files
 from firnline_iceberg.scan.planning import live_entries
 from firnline_iceberg.storage.paths import PREFIX
@@ -51,7 +51,7 @@ class Reader:
     _added: dict[int, frozenset[str]] = field(default_factory=dict)  # by snapshot, once read
 
     def load(self, name: str) -> LoadedTable:
-        return self.tables.named((NAMESPACE,), name)
+        return self.tables.load_named((NAMESPACE,), name)
 
     def facts(
         self,
@@ -126,7 +126,7 @@ def _brought(table: LoadedTable, node: Node) -> frozenset[str]:
         for manifest in read_manifest_list(table.io, node.manifest_list):
             if manifest.added_snapshot_id == node.snapshot_id:
                 found.add(normal_path(manifest.path))
-                found |= {entry.normal for entry in table.entries(manifest)}
+                found |= {entry.normal_path for entry in table.entries_of(manifest)}
     except MetadataFileGone:
         pass
     return frozenset(found)
@@ -164,7 +164,7 @@ def file_facts(
     retained |= {*hidden}
     missing = [path for path in retained | _metadata(table) if not files.path(path).exists()]
     listed, overdue = _listed(table, promise)
-    stems = tuple(stem_of(table.identity.uuid, task) for task in committed)
+    stems = tuple(task_stem(table.identity.uuid, task) for task in committed)
     unlisted = [
         path
         for path in _written(table, files)
@@ -176,13 +176,13 @@ def file_facts(
 def _metadata(table: LoadedTable) -> set[str]:
     """Manifest lists and manifests of all retained snapshots."""
     lists = {snapshot.manifest_list for snapshot in table.snapshots}
-    manifests = {one.path for snapshot in table.snapshots for one in table.manifests(snapshot)}
+    manifests = {one.path for snapshot in table.snapshots for one in table.manifests_of(snapshot)}
     return lists | manifests
 
 
 def _live(table: LoadedTable, snapshot_id: int) -> list[tuple[str, int | None]]:
     return [
-        (entry.normal, entry.content_offset if isinstance(entry, DeleteFileEntry) else None)
+        (entry.normal_path, entry.content_offset if isinstance(entry, DeleteFileEntry) else None)
         for entry in live_entries(table, snapshot_id, Detail.REFERENCES)
     ]
 
@@ -191,9 +191,9 @@ def _listed(table: LoadedTable, promise: Promise) -> tuple[set[str], list[str]]:
     """What write-ahead lists name, and those of them that are past their age."""
     paths: set[str] = set()
     overdue = []
-    for place in write_ahead_list.places(table.io, metadata_folders(table)):
+    for place in write_ahead_list.list_places(table.io, metadata_folders(table)):
         try:
-            found = write_ahead_list.read(table.io, place.path)
+            found = write_ahead_list.read_list(table.io, place.path)
         except FileNotFoundError:
             continue
         paths |= {normal_path(path) for path in found.outputs}
@@ -218,7 +218,7 @@ def reader(
     catalog: CatalogConnection, class_path: str, files: StoredFiles, scratch: Path
 ) -> Iterator[Reader]:
     """A Spark session of our own for as long as the block lasts."""
-    spark = writer_session(class_path, catalog.spark(), scratch)
+    spark = writer_session(class_path, catalog.spark_settings(), scratch)
     # PySpark has put itself between py4j and everybody: it would look for the exceptions of our
     # writers' JVMs in Spark's.
     py4j.java_gateway.get_return_value = py4j.protocol.get_return_value

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from firnline_demo.lake import Lake
+from firnline_demo.lake import DemoLake
 from firnline_local.processes.ports import free_port
 from firnline_local.servers import catalog
 from firnline_local.stack.state import StateDir
@@ -45,10 +45,10 @@ class FrontDoors:
 @contextmanager
 def reference_lake(folder: Path, journal: Journal) -> Iterator[SecuredLake]:
     """All of it up, below `folder`."""
-    state = StateDir.at(folder)
+    state = StateDir.from_path(folder)
     with storage_of(state) as storage:
         port = free_port()
-        command = s3_catalog(state.data("catalog"), port, storage.server)
+        command = s3_catalog(state.data_path("catalog"), port, storage.server)
         uri = catalog.uri(port)
         rules = Rules(token_s=TOKEN_S, keys_s=KEYS_S, shares_keys=True)
         with (
@@ -57,6 +57,6 @@ def reference_lake(folder: Path, journal: Journal) -> Iterator[SecuredLake]:
             lake_front(uri, Rules(token_s=OWN_S, keys_s=OWN_S), storage.server) as own,
             proxied(front.server_address[1], journal) as proxy,
         ):
-            known = Lake.of(toml_of(folder, proxy.uri, {"credential": CREDENTIAL}))
+            known = DemoLake.open_lake(toml_of(folder, proxy.uri, {"credential": CREDENTIAL}))
             parts = (storage.part, served)
             yield SecuredLake(own.uri, FrontDoors(front), proxy, storage, parts, known)

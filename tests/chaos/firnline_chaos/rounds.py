@@ -17,7 +17,7 @@ from firnline_adapters.records.signing import signer_at
 from firnline_committer.background.sweeps import AGAIN_MS
 from firnline_domain.records.events import RewriteCommitted
 from firnline_iceberg.metadata.manifest_reader import Detail
-from firnline_iceberg.removal.sweep import Sweeper
+from firnline_iceberg.removal.sweep import OutputSweeper
 from firnline_iceberg.scan.planning import live_entries
 from firnline_iceberg.table.catalog_client import Tables
 from firnline_iceberg.table.loaded_table import LoadedTable
@@ -84,11 +84,13 @@ class Run:
         """What killed processes have left is swept, as an operator does it, and everything is
         looked at once more: nothing of age is left, and nothing is gone that anybody needs."""
         tables = Tables(self.ground.catalog)
-        sweeper = Sweeper(tables, now_ms, int(SWEEP_AGE_S * 1000))
+        sweeper = OutputSweeper(tables, now_ms, int(SWEEP_AGE_S * 1000))
         began_ms = now_ms()  # what comes of age after that is not promised
         for kind in KINDS:
             swept = sweeper.sweep(self.reader.load(kind.name).identity)
-            self.swept += Counter(lists=len(swept.lists), files=len(swept.removed), **swept.reasons)
+            self.swept += Counter(
+                lists=len(swept.lists), files=len(swept.removed), **swept.skipped_by_reason
+            )
         found = self._look_at_rest(Promise(SWEEP_AGE_S, began_ms))
         self.findings += found
         return found
@@ -287,7 +289,7 @@ def prepared(
         settings = clocks.settings(state_dir)
         found = stack.enter_context(ground(state_dir, journal, settings, lake))
         by_gateway = found.by(found.stack.gateway_uri)
-        RestCatalog("lake", **by_gateway.pyiceberg()).create_namespace(NAMESPACE)
+        RestCatalog("lake", **by_gateway.pyiceberg_properties()).create_namespace(NAMESPACE)
         book = Book(lineages, itertools.count(1))
         uris = (*found.gateways, found.stack.gateway_uri)  # the last one is the busy table's
         writers = [Writer(iceberg_jar, found.by(uri), book) for uri in uris]

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import psutil
-from firnline_local.processes.process import NotReady
+from firnline_local.processes.process import PartNotReady
 
 from firnline_chaos.faults import FAULTS, Fault
 from firnline_chaos.ground import Ground
@@ -64,7 +64,7 @@ class Storm:
         except Skipped as skipped:
             self.skipped[blow.fault] = str(skipped)
             return True
-        except (Missed, NotReady, psutil.NoSuchProcess) as missed:
+        except (Missed, PartNotReady, psutil.NoSuchProcess) as missed:
             self.missed[name] += 1
             if self.missed[name] == 1:
                 self.say(f"missed: {name}: {missed}")

@@ -125,7 +125,7 @@ class Topics:
             "fetch.message.max.bytes": 16 * 1024 * 1024,
         }  # fmt: skip
         self._consumer = Consumer(options)
-        self._codec = RecordCodec(SchemaTopic(bootstrap).find)
+        self._codec = RecordCodec(SchemaTopic(bootstrap).find_schema)
         self._seen: dict[tuple[str, int], int] = {}
         self.ledger = Ledger()
         known = self._consumer.list_topics(timeout=30).topics

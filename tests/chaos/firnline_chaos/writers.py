@@ -104,7 +104,7 @@ class Writer:
         return Done(write, "landed", number)
 
     def _turn(self, write: Write, marker: str) -> Turn:
-        table = self._tables.named((NAMESPACE,), write.table)
+        table = self._tables.load_named((NAMESPACE,), write.table)
         lineage = self._book.lineages[write.table]
         lineage.observe(snapshots_json(table))
         java = self.catalog.loadTable(identifier(self.jvm, write.table))

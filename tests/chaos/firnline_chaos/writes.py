@@ -184,7 +184,7 @@ def _vectors(deletes: Iterable[DeleteFileEntry], file: DataFileEntry) -> list[De
     return [
         one
         for one in deletes
-        if one.kind is DeleteKind.DELETION_VECTOR and one.referenced_data_file == file.normal
+        if one.kind is DeleteKind.DELETION_VECTOR and one.referenced_data_file == file.normal_path
     ]
 
 

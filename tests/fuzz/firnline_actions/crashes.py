@@ -21,9 +21,9 @@ from tests.meddling import Meddler, Meddling
 
 CALLS: tuple[tuple[type, tuple[str, ...]], ...] = (
     (LakeFileIO, ("new_input", "new_output", "delete")),
-    (Storage, ("_listed", "holds")),
-    (Mover, ("_move",)),
-    (Tables, ("load", "named")),
+    (Storage, ("_list_with_arrow", "has_file")),
+    (Mover, ("_move_file",)),
+    (Tables, ("load", "load_named")),
     (JavaTables, ("load",)),
     (JavaCommits, ("commit",)),
     (SparkStage, ("run",)),

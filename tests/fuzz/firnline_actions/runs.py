@@ -15,20 +15,20 @@ from unittest.mock import patch
 
 from firnline_adapters.observability.logs import Log
 from firnline_cli.forecast.catalog import Forecasts, Unread
-from firnline_cli.running.tasks import chosen
+from firnline_cli.running.tasks import choose_tasks
 from firnline_domain.base.times import HOUR_MS
 from firnline_domain.commits.output_lifetimes import Lifetimes
 from firnline_domain.errors import RetryLater
 from firnline_domain.identity import TableName
-from firnline_domain.policy.operator_requests import Order, Requested
+from firnline_domain.policy.operator_requests import Order, RequestedAction
 from firnline_domain.policy.table_action.create_tags import TagCreation
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_iceberg.connection.connection import CatalogConnection
-from firnline_iceberg.removal.sweep import Sweeper
+from firnline_iceberg.removal.sweep import OutputSweeper
 from firnline_iceberg.table.catalog_client import Tables
-from firnline_standalone.bootstrap import assembled
-from firnline_standalone.runs import Run, is_fine
-from firnline_standalone.settings import Settings
+from firnline_standalone.bootstrap import assemble_engine
+from firnline_standalone.runs import TaskBatches, is_fine
+from firnline_standalone.settings import StandaloneSettings
 from firnline_worker.delete_sets.cache import DeleteSetCache
 
 
@@ -42,12 +42,12 @@ class Told:
 
     events: list[Any] = field(default_factory=list)
 
-    def begun(self, orders: Sequence[Order], left: int) -> None: ...
-    def working(self, done: int, total: int) -> None: ...
-    def rewritten(self, result: Any) -> None: ...
-    def compared(self, outcome: Any) -> None: ...
+    def on_start(self, orders: Sequence[Order], left: int) -> None: ...
+    def on_progress(self, done: int, total: int) -> None: ...
+    def on_result(self, result: Any) -> None: ...
+    def on_comparison(self, outcome: Any) -> None: ...
 
-    def ended(self, order: Order, event: Any, again: bool) -> None:
+    def on_end(self, order: Order, event: Any, again: bool) -> None:
         self.events.append(event)
 
 
@@ -63,14 +63,16 @@ class Runner:
     scratch: Path
     runs: int = 0
 
-    def run(self, table: TableName, requested: Requested) -> list[Any]:
+    def run(self, table: TableName, requested: RequestedAction) -> list[Any]:
         """What became of its orders. Raises Crash, TaskRefused, RetryLater."""
         self.sweep(table)
         tables = Tables(self.connection)
-        found = Forecasts(tables, Thresholds(), {}).of((*table.namespace, table.name), now_ms())
+        found = Forecasts(tables, Thresholds(), {}).forecast_table(
+            (*table.namespace, table.name), now_ms()
+        )
         if isinstance(found, Unread):
             raise RetryLater(found.why)
-        orders = chosen(found, requested, now_ms()).orders
+        orders = choose_tasks(found, requested, now_ms()).orders
         told = Told()
         is_later = HOUR_MS * (requested.action == TagCreation.name)  # when the hour is over
 
@@ -91,23 +93,23 @@ class Runner:
     def sweep(self, table: TableName, later_ms: int = 0) -> None:
         """What killed runs have left, as a run begins; or as one that comes later does."""
         tables = Tables(self.connection)
-        named = tables.named(table.namespace, table.name).identity
+        named = tables.load_named(table.namespace, table.name).identity
 
         def later(*_: Any) -> int:
             return now_ms() + later_ms
 
-        Sweeper(tables, later, Lifetimes().sweep_ms, later).sweep(named)
+        OutputSweeper(tables, later, Lifetimes().sweep_ms, later).sweep(named)
 
     def _carry_out(self, orders: Sequence[Order], told: Told) -> None:
         self.runs += 1
         state, log, stop = self.scratch / f"run{self.runs}", Log("run"), threading.Event()
         reached = self.connection
-        settings = Settings(reached, {reached.name: reached}, self.iceberg_jar, state)
+        settings = StandaloneSettings(reached, {reached.name: reached}, self.iceberg_jar, state)
         cache = DeleteSetCache(state)
         with ThreadPoolExecutor(1) as executor:
-            engine = assembled(settings, log, stop, self.jvm, self.spark, cache, executor)
+            engine = assemble_engine(settings, log, stop, self.jvm, self.spark, cache, executor)
             try:
-                Run(engine, told, now_ms).execute(orders)
+                TaskBatches(engine, told, now_ms).execute(orders)
             finally:
                 cache.close()
                 shutil.rmtree(state, ignore_errors=True)

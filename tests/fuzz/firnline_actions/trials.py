@@ -14,7 +14,7 @@ from typing import Any
 from firnline_domain.base.times import DAY_MS
 from firnline_domain.errors import RetryLater, TaskRefused
 from firnline_domain.identity import MAIN
-from firnline_domain.policy.operator_requests import Requested
+from firnline_domain.policy.operator_requests import RequestedAction
 from firnline_fuzz.maker import Maker
 
 from firnline_actions.ages import all_old
@@ -141,7 +141,7 @@ class Trial:
         """Whether the action came to its end, and says that all is well."""
         ground, rng, table = self.ground, self.rng, self.table.name
         every = action in REWRITES and rng.random() < 0.7
-        wanted, errors = Requested(action, every_partition=every), list[BaseException]()
+        wanted, errors = RequestedAction(action, every_partition=every), list[BaseException]()
         if end == "killed":
             ground.fuse.arm(rng)
         elif end == "meddled":
@@ -248,7 +248,7 @@ class Trial:
         self.ground.told["statistics files read"] += len(self.witness.described.seen)
 
     def _run_well(self, action: str) -> None:
-        events = self.ground.runner.run(self.table.name, Requested(action))
+        events = self.ground.runner.run(self.table.name, RequestedAction(action))
         assert all_fine(events), [_why(one) for one in events]
 
 

@@ -37,7 +37,7 @@ def marked(one: Live) -> list[int]:
         with local(body["file-path"]).open("rb") as source:
             source.seek(body["content-offset"])
             blob = source.read(body["content-size-in-bytes"])
-        found += vectors.decoded(blob, body["file-path"]).tolist()
+        found += vectors.decode_positions(blob, body["file-path"]).tolist()
     return found
 
 

@@ -12,7 +12,7 @@ import pytest
 from firnline_adapters.observability.logs import Log
 from firnline_committer.commit.committer import Committer
 from firnline_committer.commit.held_catalog import without_gateway
-from firnline_committer.handlers import Handlers
+from firnline_committer.handlers import CommitterHandlers
 from firnline_iceberg.commit.java_commits import JavaCommits
 from firnline_iceberg.java.api import rest_catalog
 from firnline_iceberg.java.jvm import IcebergJvm
@@ -62,7 +62,7 @@ def fuzz_bench(
     commits = JavaCommits(fuzz_jvm, catalog_uri)
     committer = Committer(without_gateway(tables), commits, log, now_ms)
     catalog = rest_catalog(fuzz_jvm.jvm, catalog_uri)
-    handlers = Handlers(committer, tables, now_ms)
+    handlers = CommitterHandlers(committer, tables, now_ms)
     reader = spark.newSession()
     reader.conf.set("spark.sql.codegen.wholeStage", "false")  # a compilation for every few rows
     return Bench(fuzz_jvm.jvm, catalog, reader, tables, rewriter, handlers, namespace, tmp_path)

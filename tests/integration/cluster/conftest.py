@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from firnline_local.servers.artifacts import aws_bundle, classpath, iceberg_jar
+from firnline_local.servers.artifacts import aws_bundle, iceberg_jar, join_class_path
 
 from tests.kit import s3_server as s3
 from tests.kit.lake_catalog import LakeCatalog, Rules, lake_catalog
@@ -50,7 +50,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     except NoGo as error:
         pytest.skip(str(error))
     jars = (iceberg_jar(), aws_bundle())  # and the catalog's: the cluster's network has no way out
-    classpath("catalog")
+    join_class_path("catalog")
     folder = tmp_path_factory.mktemp("cluster")
     with spark_cluster(folder) as cluster, cluster.here(), _served(folder) as (store, catalog):
         properties = {**catalog.properties(), "s3.endpoint": store.endpoint}

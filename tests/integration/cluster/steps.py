@@ -11,7 +11,7 @@ from firnline_domain.errors import Misconfigured
 from firnline_domain.records.orders import CompareRows, ExpireSnapshots, RewriteFiles
 from firnline_domain.records.results import RewriteFinished
 from firnline_iceberg.expiry import file_cleanup
-from firnline_iceberg.removal.sweep import Sweeper
+from firnline_iceberg.removal.sweep import OutputSweeper
 from firnline_iceberg.scan.planning import live_files
 from firnline_iceberg.storage.file_io import TableStorage
 from firnline_worker.delete_sets import send_to_executors
@@ -65,7 +65,7 @@ def sweep(parts: Parts, namespace: str) -> list[str]:
     """As if all lists were old; what went."""
     hour_ms = 3_600_000
     later = lab_now(parts) + 1_000 * hour_ms
-    sweeper = Sweeper(parts.tables, lambda: later, hour_ms, lambda _: later)
+    sweeper = OutputSweeper(parts.tables, lambda: later, hour_ms, lambda _: later)
     return sweeper.sweep(parts.lab(namespace).name).removed
 
 
@@ -119,7 +119,7 @@ def expire_halfway(
         stands.touch()
         threading.Event().wait()
 
-    write, remove = expiry.write_journal, file_cleanup._patiently
+    write, remove = expiry.write_journal, file_cleanup._remove_with_retries
     turn, gone = threading.Lock(), list[str]()
 
     def written(*given: Any) -> None:
@@ -135,7 +135,7 @@ def expire_halfway(
             gone.extend([path] * done)  # what an earlier one has removed does not count
         return done
 
-    expiry.write_journal, file_cleanup._patiently = written, removed
+    expiry.write_journal, file_cleanup._remove_with_retries = written, removed
     expire_of(parts, ordered)
 
 
@@ -164,8 +164,8 @@ def reachable(parts: Parts, namespace: str) -> tuple[int, set[str]]:
     table = parts.lab(namespace).table()
     found = set[str]()
     for snapshot in table.snapshots:
-        manifests = table.manifests(snapshot)
-        entries = (one.path for each in manifests for one in table.entries(each) if one.live)
+        manifests = table.manifests_of(snapshot)
+        entries = (one.path for each in manifests for one in table.entries_of(each) if one.is_live)
         found |= {snapshot.manifest_list, *(one.path for one in manifests), *entries}
     return len(table.snapshots), {path.rpartition("/")[2] for path in found}
 
@@ -195,7 +195,7 @@ def checked(parts: Parts, unreachable: str = "") -> list[str]:
         settings["s3.connect-timeout"] = "1"
         sample = replace(sample, storage=TableStorage(settings, sample.storage.location))
     try:
-        executor_check.require(parts.spark, sample)
+        executor_check.check_executors(parts.spark, sample)
     except Misconfigured as error:
         return str(error).splitlines()
     return []

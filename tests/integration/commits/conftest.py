@@ -11,15 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from firnline_adapters.config.settings import Address
+from firnline_adapters.config.settings import ListenAddress
 from firnline_adapters.in_memory import MemoryBroker, MemoryPublisher
 from firnline_adapters.observability.logs import Log
 from firnline_committer.commit.committer import Committer
-from firnline_committer.commit.held_catalog import catalog
-from firnline_committer.handlers import Handlers
+from firnline_committer.commit.held_catalog import open_catalog
+from firnline_committer.handlers import CommitterHandlers
 from firnline_domain.identity import TableName
-from firnline_gateway.bootstrap import running as gateway_running
-from firnline_gateway.settings import Settings as GatewaySettings
+from firnline_gateway.bootstrap import run_gateways as gateway_running
+from firnline_gateway.settings import GatewaySettings
 from firnline_iceberg.commit.java_commits import JavaCommits
 from firnline_iceberg.java.api import rest_catalog
 from firnline_iceberg.java.jvm import IcebergJvm
@@ -45,7 +45,7 @@ def gateway(meddler: Meddler, tmp_path: Path) -> Iterator[str]:
     settings = GatewaySettings(
         upstream_uri=meddler.uri,
         kafka="-",
-        listen_address=Address("127.0.0.1", port),
+        listen_address=ListenAddress("127.0.0.1", port),
         state_dir=state,
         commit_wait_s=60.0,
     )
@@ -119,7 +119,7 @@ def way(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def as_run(
     way: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
-) -> Callable[[IcebergJvm, Handlers], Any]:
+) -> Callable[[IcebergJvm, CommitterHandlers], Any]:
     """What stands for the handlers: they themselves, or an engine around them."""
     if way == "service":
         return lambda iceberg, handlers: handlers
@@ -127,7 +127,7 @@ def as_run(
     sparks = capture_sql_exception(protocol.get_return_value)  # as a session of Spark leaves it
     monkeypatch.setattr(java_gateway, "get_return_value", sparks)
 
-    def run(iceberg: IcebergJvm, handlers: Handlers) -> Any:
+    def run(iceberg: IcebergJvm, handlers: CommitterHandlers) -> Any:
         keep_apart(iceberg)
         return RunCommitter(handlers)
 
@@ -147,11 +147,11 @@ def committer_at(
     uri: str,
     patience_s: int = 60,
     sleep: Callable[[float], object] = lambda _: None,
-) -> Handlers:
+) -> CommitterHandlers:
     """The committer's handlers over a catalog URI."""
-    lake, log = catalog(uri), Log("test")
+    lake, log = open_catalog(uri), Log("test")
     java = JavaCommits(iceberg, uri, patience_s=patience_s)
-    return Handlers(Committer(lake, java, log, lambda: 5, sleep), lake.tables, lambda: 5)
+    return CommitterHandlers(Committer(lake, java, log, lambda: 5, sleep), lake.tables, lambda: 5)
 
 
 @pytest.fixture

@@ -10,14 +10,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from firnline_cli.commands.act.purge import archive_of
-from firnline_cli.purging.report import Archived, Found, look
+from firnline_cli.purging.report import Archived, PurgeLook, look_for_rows
 from firnline_domain.errors import TaskRefused
 from firnline_domain.policy.reasons.partition import Reason
 from firnline_domain.records.parts.archive_marks import ARCHIVE_OF
 from firnline_iceberg.java.jvm import IcebergJvm
 from firnline_iceberg.scan.planning import live_files
 from firnline_iceberg.table.loaded_table import LoadedTable
-from firnline_worker.table_actions.archive_partitions import Archiver, preview
+from firnline_worker.table_actions.archive_partitions import Archiver, preview_archiving
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.table.update import RemoveSnapshotsUpdate
 from pyiceberg.types import LongType
@@ -59,7 +59,7 @@ def leftovers(table: LoadedTable) -> list[str]:
 
 
 def test_old_files_move_and_are_read_there(world: World) -> None:
-    seen = preview(world.tables, world.table(), world.order(), now_ms())
+    seen = preview_archiving(world.tables, world.table(), world.order(), now_ms())
     assert not isinstance(seen, str)
     assert sum(one.records for one in seen.files) == 3
     result = world.archive()
@@ -67,7 +67,7 @@ def test_old_files_move_and_are_read_there(world: World) -> None:
     assert (world.days(), world.kept()) == ([1], [30, 40, 400])
     archive = world.table("t_archive")
     source = world.table().identity
-    assert archive.properties[ARCHIVE_OF] == f"{source.key}/{source.dotted}"
+    assert archive.properties[ARCHIVE_OF] == f"{source.key}/{source.dotted_name}"
     assert archive.properties["firnline.enabled"] == "false"
     assert world.is_settled()
     assert leftovers(archive) == []
@@ -104,9 +104,9 @@ def test_columns_and_partitions_change_and_the_archive_follows(world: World) -> 
 
 
 def test_a_purge_of_the_table_looks_into_its_archive(world: World) -> None:
-    def seen(where: str) -> Found:
+    def seen(where: str) -> PurgeLook:
         table = world.table()
-        return look(table, archive_of(world.tables, table), where, {}, now_ms())
+        return look_for_rows(table, archive_of(world.tables, table), where, {}, now_ms())
 
     said = {"firnline.archive.table": "cold"}  # of the namespace
     world.lake.update_namespace_properties(world.namespace, updates=said)
@@ -114,15 +114,15 @@ def test_a_purge_of_the_table_looks_into_its_archive(world: World) -> None:
     world.archive()
     found = seen("d = 40")
     assert found.archived == Archived(f"{world.namespace}.cold", 2)  # with its manifest
-    assert "2 files may have such rows; firnline purge" in [*found.steps()][-1]
-    assert not found.proved
+    assert "2 files may have such rows; firnline purge" in [*found.next_steps()][-1]
+    assert not found.is_proved
     absent = seen("d = 12345")
-    assert (absent.proved, absent.archived and absent.archived.files) == (True, 0)
+    assert (absent.is_proved, absent.archived and absent.archived.files) == (True, 0)
     with world.lake.load_table(f"{world.namespace}.t").update_schema() as schema:
         schema.add_column("late", LongType())
     unknown = seen("late = 5")
     assert unknown.archived is not None
-    assert (unknown.archived.files, unknown.proved) == (None, False)
+    assert (unknown.archived.files, unknown.is_proved) == (None, False)
     assert "late" in unknown.archived.reason
 
 
@@ -251,7 +251,7 @@ def test_a_tagged_round_behind_expired_snapshots_was_not_undone(world: World) ->
     table.refresh()
     between = table.snapshots()[-2].snapshot_id
     update = RemoveSnapshotsUpdate.model_validate({"snapshot-ids": [between]})
-    world.tables.commit(world.table().identity, (), (update,))
+    world.tables.commit_changes(world.table().identity, (), (update,))
     world.insert(50)
     assert world.archive().numbers["files_archived"] == 1
     assert (world.days(), world.kept()) == ([1, 2, 3], [30, 40, 50, 400])

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from firnline_domain.commits.ancestry import traced
+from firnline_domain.commits.ancestry import traced_snapshots
 from firnline_domain.identity import MAIN
 from firnline_iceberg.scan.planning import live_files
 from firnline_iceberg.table.loaded_table import LoadedTable
@@ -21,9 +21,9 @@ STEPS = 40
 
 def seen(table: LoadedTable, snapshot_id: int) -> frozenset[int]:
     """All that a snapshot has of anybody."""
-    manifests = table.manifests(table.snapshot(snapshot_id))
-    entries = [entry for one in manifests for entry in table.entries(one)]
-    return traced(manifests, entries)
+    manifests = table.manifests_of(table.snapshot(snapshot_id))
+    entries = [entry for one in manifests for entry in table.entries_of(one)]
+    return traced_snapshots(manifests, entries)
 
 
 def write_manifests_anew(table: CommitScenario) -> None:

@@ -22,7 +22,7 @@ from tests.kit.commit_scenario import file_names_of
 
 pytestmark = pytest.mark.stack
 Table = Any  # tests.kit.commit_scenario.CommitScenario
-Committer = Any  # firnline_committer.handlers.Handlers
+Committer = Any  # firnline_committer.handlers.CommitterHandlers
 EQUALITY, POSITION, VECTOR = DeleteKind.EQUALITY, DeleteKind.POSITION, DeleteKind.DELETION_VECTOR
 
 
@@ -49,7 +49,7 @@ def leftovers(table: Table, refused: RewriteFinished | None = None) -> list[str]
     the sweep."""
     loaded = table.loaded
     found = [live_files(loaded, one.snapshot_id) for one in loaded.snapshots]
-    live = {file.normal for one in found for file in (*one.data, *one.deletes)}
+    live = {file.normal_path for one in found for file in (*one.data, *one.deletes)}
     root = Path(table.loaded.metadata.location.removeprefix("file:"))
     waiting = file_names_of(refused)
     ours = [path for path in root.rglob("firnline-*") if path.name not in waiting]

@@ -17,7 +17,7 @@ from firnline_domain.records.results import RewriteFinished
 pytestmark = pytest.mark.stack
 Table = Any  # tests.kit.commit_scenario.CommitScenario
 Meddler = Any  # tests.meddling.Meddler
-Committer = Any  # firnline_committer.handlers.Handlers
+Committer = Any  # firnline_committer.handlers.CommitterHandlers
 
 ANSWERS = [500, 502, 503, 504, 409, 429, 400, "half", "none", "late"]
 

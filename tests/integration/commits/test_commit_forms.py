@@ -27,7 +27,7 @@ from tests.kit.table_writer import described, local
 
 pytestmark = pytest.mark.stack
 Table = Any  # tests.kit.commit_scenario.CommitScenario
-Committer = Any  # firnline_committer.handlers.Handlers
+Committer = Any  # firnline_committer.handlers.CommitterHandlers
 Meddler = Any  # tests.meddling.Meddler
 GUARDED = pytest.mark.parametrize("guarded", [True, False])
 
@@ -263,7 +263,7 @@ def test_the_form_is_looked_at_again_where_java_commits(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     result = planned_without_v(table)
-    load, changes = JavaCommits._load, [lambda: in_force(table, 0)]
+    load, changes = JavaCommits._load_java, [lambda: in_force(table, 0)]
     if reason is ConflictReason.FORMAT_CHANGED:
         set_v3 = table.java.updateProperties().set("format-version", "3")
         changes = [set_v3.commit]
@@ -273,7 +273,7 @@ def test_the_form_is_looked_at_again_where_java_commits(
             changes.pop()()
         return load(self, name)
 
-    monkeypatch.setattr(JavaCommits, "_load", meanwhile)
+    monkeypatch.setattr(JavaCommits, "_load_java", meanwhile)
     if guarded:
         head = table.head
         refused(committer, result, reason)

@@ -23,7 +23,7 @@ from tests.kit.commit_checks import handled, without
 
 pytestmark = pytest.mark.stack
 Table = Any  # tests.kit.commit_scenario.CommitScenario
-Committer = Any  # firnline_committer.handlers.Handlers
+Committer = Any  # firnline_committer.handlers.CommitterHandlers
 
 
 def refusal(committer: Committer, result: RewriteFinished) -> ConflictReason:

@@ -14,14 +14,14 @@ from firnline_domain.identity import CATALOG
 from firnline_domain.records.events import RewriteCommitted, RewriteConflicted
 from firnline_domain.records.parts.conflict_reasons import ConflictReason
 from firnline_domain.records.results import RewriteFinished
-from firnline_iceberg.commit.java_commits import JavaCommits, Pin
+from firnline_iceberg.commit.java_commits import HeadPin, JavaCommits
 from prometheus_client import REGISTRY
 
 from tests.kit.commit_checks import files, handled, replaces, rewritten
 
 pytestmark = pytest.mark.stack
 Table = Any  # tests.kit.commit_scenario.CommitScenario
-Committer = Any  # firnline_committer.handlers.Handlers
+Committer = Any  # firnline_committer.handlers.CommitterHandlers
 Meddler = Any  # tests.meddling.Meddler
 
 
@@ -96,7 +96,7 @@ def test_java_loads_a_head_that_nobody_examined(
     """A global equality delete and an append came in between: the 10312 hazard."""
     table.append((1, 1), (2, 1))
     result = table.rewrite()
-    load = JavaCommits._load
+    load = JavaCommits._load_java
 
     def meanwhile(self: JavaCommits, name: Any) -> Any:
         if table.rows() == [(1, 1), (2, 1)]:
@@ -104,13 +104,13 @@ def test_java_loads_a_head_that_nobody_examined(
             table.append((4, 1))
         return load(self, name)
 
-    monkeypatch.setattr(JavaCommits, "_load", meanwhile)
+    monkeypatch.setattr(JavaCommits, "_load_java", meanwhile)
     if pinned:
         assert handled(committer, result).reason is ConflictReason.HAZARD_10312
         assert table.rows() == [(2, 1), (4, 1)]
     else:
-        monkeypatch.setattr(Pin, "validate", lambda self, _: True)
-        monkeypatch.setattr(Pin, "holds", lambda self, _: True)
+        monkeypatch.setattr(HeadPin, "validate", lambda self, _: True)
+        monkeypatch.setattr(HeadPin, "is_head", lambda self, _: True)
         monkeypatch.setattr(committing.post_commit_check, "needed_but_removed", lambda *_: None)
         assert isinstance(handled(committer, result), RewriteCommitted)
         assert table.rows() == [(1, 1), (2, 1), (4, 1)]
@@ -244,7 +244,7 @@ def test_so_is_one_that_a_committer_has_sent_which_died(
 ) -> None:
     result = harmful(table, monkeypatch)
     with monkeypatch.context() as dead:
-        dead.setattr(committing.post_commit_check, "losses", lambda *_: {})
+        dead.setattr(committing.post_commit_check, "lost_deletes", lambda *_: {})
         handled(committer, result)
         assert table.rows() == [(1, 1), (2, 1), (3, 1)]
     taken_back(table, handled(committer_of(iceberg, catalog_uri), result))
@@ -278,13 +278,13 @@ def test_of_a_commit_of_two_tasks_only_the_harmful_one_goes_back(
     first = table.rewrite("a")
     table.append((2, 1), p="b")
     second = table.rewrite("b")
-    blamed = committing.post_commit_check.losses
+    blamed = committing.post_commit_check.lost_deletes
 
     def second_alone(table: Any, results: Any, found: Any, sent: Any) -> dict[str, str]:
         assert blamed(table, results, found, sent) == {}
         return {task: "a delete" for task in found if task == second.task_id}
 
-    monkeypatch.setattr(committing.post_commit_check, "losses", second_alone)
+    monkeypatch.setattr(committing.post_commit_check, "lost_deletes", second_alone)
     events = {event.task_id: event for event in committer.handle([first, second])}
     assert isinstance(events[first.task_id], RewriteCommitted)
     assert isinstance(events[second.task_id], RewriteConflicted)

@@ -9,7 +9,7 @@ from firnline_adapters.observability.logs import Log
 from firnline_committer.commit import committer as committing
 from firnline_committer.commit.held_catalog import without_gateway
 from firnline_committer.examine.outputs import Outputs
-from firnline_committer.handlers import Handlers
+from firnline_committer.handlers import CommitterHandlers
 from firnline_domain.base.values import replace
 from firnline_domain.commits.output_lifetimes import Lifetimes
 from firnline_domain.records.events import RewriteCommitted
@@ -22,7 +22,7 @@ from tests.kit.write_ahead import outputs, started
 
 pytestmark = pytest.mark.stack
 Table = Any  # tests.kit.commit_scenario.CommitScenario
-Committer = Any  # firnline_committer.handlers.Handlers
+Committer = Any  # firnline_committer.handlers.CommitterHandlers
 Meddler = Any  # tests.meddling.Meddler
 LIVES = Lifetimes()
 
@@ -48,12 +48,12 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def clocked(iceberg: Any, meddler: Meddler, clock: Clock) -> Handlers:
+def clocked(iceberg: Any, meddler: Meddler, clock: Clock) -> CommitterHandlers:
     """A committer whose time is the clock's and whose catalog is the meddler."""
     tables, log = Tables(meddler.uri), Log("test")
     lake, java = without_gateway(tables), JavaCommits(iceberg, meddler.uri)
     committer = committing.Committer(lake, java, log, clock, lambda _: None, LIVES)
-    return Handlers(committer, tables, clock)
+    return CommitterHandlers(committer, tables, clock)
 
 
 def test_a_committer_that_was_stopped_looks_again_before_it_sends(
@@ -63,7 +63,7 @@ def test_a_committer_that_was_stopped_looks_again_before_it_sends(
     swept, and the head is still the one that it has pinned."""
     result = started(table)
     before, head = table.rows(), table.head
-    lost = Outputs.lost
+    lost = Outputs.first_missing
 
     def then_stopped(self: Outputs, *args: Any) -> str | None:
         found = lost(self, *args)
@@ -72,7 +72,7 @@ def test_a_committer_that_was_stopped_looks_again_before_it_sends(
             outputs(result)[0].unlink()
         return found
 
-    monkeypatch.setattr(Outputs, "lost", then_stopped)
+    monkeypatch.setattr(Outputs, "first_missing", then_stopped)
     (event,) = clocked.handle([result])
     assert event.reason in (ConflictReason.TOO_OLD, ConflictReason.OUTPUTS_GONE)
     assert meddler.commits == 0
@@ -84,13 +84,13 @@ def test_after_a_pause_that_harmed_nobody_it_commits(
 ) -> None:
     result = started(table)
     pauses = [LIVES.send_ms + 1]
-    lost = Outputs.lost
+    lost = Outputs.first_missing
 
     def then_paused(self: Outputs, *args: Any) -> str | None:
         clock.ms += pauses.pop() if pauses else 0
         return lost(self, *args)
 
-    monkeypatch.setattr(Outputs, "lost", then_paused)
+    monkeypatch.setattr(Outputs, "first_missing", then_paused)
     before = table.rows()
     (event,) = clocked.handle([result])
     assert isinstance(event, RewriteCommitted)
@@ -101,13 +101,13 @@ def test_after_a_pause_that_harmed_nobody_it_commits(
 def test_a_clock_that_is_set_back_counts_as_a_pause(
     table: Table, clocked: Committer, meddler: Meddler, clock: Clock, monkeypatch: Any
 ) -> None:
-    lost = Outputs.lost
+    lost = Outputs.first_missing
 
     def backwards(self: Outputs, *args: Any) -> str | None:
         clock.ms -= 1
         return lost(self, *args)
 
-    monkeypatch.setattr(Outputs, "lost", backwards)
+    monkeypatch.setattr(Outputs, "first_missing", backwards)
     result = started(table)
     assert clocked.advance([result]).open == [result]
     assert meddler.commits == 0

@@ -174,7 +174,7 @@ def test_what_a_killed_worker_left_is_swept_when_its_task_counts_as_failed(
     folder = table.loaded.metadata_location.rsplit("/", 1)[0]
     place = f"{folder}/{table.run.list_name}"
     listed = OutputList("t", 1, table.name.uuid, "w", int(days_ago * 1000), (output,))
-    write_ahead_list.write(table.loaded.io, place, listed, signer_here().keys)
+    write_ahead_list.write_list(table.loaded.io, place, listed, signer_here().keys)
     os.utime(place.removeprefix("file:"), (days_ago, days_ago))
     failed = TaskFailed("t", table.name, "main", None, "rewrite", 1, "w", "oom", "", True, 1)
     publisher = KafkaPublisher(kafka, 8, "test")

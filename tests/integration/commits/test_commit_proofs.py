@@ -15,7 +15,7 @@ from firnline_domain.records.results import KeyChecksums, RewriteFinished
 
 pytestmark = pytest.mark.stack
 Table = Any  # tests.kit.commit_scenario.CommitScenario
-Committer = Any  # firnline_committer.handlers.Handlers
+Committer = Any  # firnline_committer.handlers.CommitterHandlers
 KEYS = KeyChecksums((1,), "0000000000000005", "0000000000000007", "fffffffffffffffe")
 
 
@@ -25,7 +25,7 @@ def handled(committer: Committer, result: RewriteFinished) -> Any:
 
 
 def paths(result: RewriteFinished) -> list[Path]:
-    return [Path(file.path.removeprefix("file:")) for file in conflicts.outputs(result)]
+    return [Path(file.path.removeprefix("file:")) for file in conflicts.output_files(result)]
 
 
 def two_groups(table: Table, keys: KeyChecksums | None) -> RewriteFinished:
@@ -47,7 +47,7 @@ def test_the_event_carries_the_proof_of_every_group(table: Table, committer: Com
     )
     numbers = [(proof.rows_in, proof.rows_masked, proof.rows_out) for proof in event.proofs]
     assert sorted(numbers) == [(1, 0, 1), (2, 1, 1)]
-    assert records.RecordCodec().decode(records.encode(event)) == event
+    assert records.RecordCodec().decode(records.encode_record(event)) == event
 
 
 def test_results_of_older_workers_stand_on_their_rows(table: Table, committer: Committer) -> None:

@@ -58,17 +58,19 @@ def test_manifests_serve_again_after_appends_and_upserts(
     assert len(ours[0]) >= 5  # four that lost their file, and the new one
     loaded = table.loaded
     head = loaded.head("main")
-    made = {one.path for one in loaded.manifests(head) if one.added_snapshot_id == head.snapshot_id}
+    made = {
+        one.path for one in loaded.manifests_of(head) if one.added_snapshot_id == head.snapshot_id
+    }
     assert {Path(path).name for path in made} <= {path.name for path in ours[0]}
     left = manifests(table) & ours[0]
     assert {path.name for path in left} <= {Path(path).name for path in made}
     if version == "3":
         ids = [
             row_id
-            for one in loaded.manifests(head)
+            for one in loaded.manifests_of(head)
             if not one.holds_deletes
-            for entry in loaded.entries(one)
-            if entry.live
+            for entry in loaded.entries_of(one)
+            if entry.is_live
             for row_id in range(entry.first_row_id, entry.first_row_id + entry.records)
         ]
         assert len(ids) == len(set(ids))

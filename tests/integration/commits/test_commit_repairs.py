@@ -19,13 +19,13 @@ from firnline_domain.identity import normal_path
 from firnline_domain.records.parts.conflict_reasons import ConflictReason
 from firnline_domain.records.results import DeleteKind, RewriteFinished
 from firnline_iceberg.commit.java_commits import JavaCommits
-from firnline_iceberg.commit.pinned_head import Pinned
+from firnline_iceberg.commit.pinned_head import PinnedHead
 
 from tests.kit.commit_checks import committed, committed_meanwhile, leftovers, refused
 
 pytestmark = pytest.mark.stack
 Table = Any  # tests.kit.commit_scenario.CommitScenario
-Committer = Any  # firnline_committer.handlers.Handlers
+Committer = Any  # firnline_committer.handlers.CommitterHandlers
 
 
 @pytest.fixture
@@ -147,7 +147,7 @@ def test_repaired_from_the_start_java_refuses_it(
     result = table.rewrite()
     table.delete_rows(path, 0)
     start = result.start_snapshot_id
-    monkeypatch.setattr(Pinned, "_validated_from", lambda *_: start)
+    monkeypatch.setattr(PinnedHead, "_validated_from", lambda *_: start)
     assert refused(table, committer, result).reason is ConflictReason.NEW_POSITION_DELETES
 
 
@@ -341,14 +341,14 @@ def test_of_a_repair_that_cannot_be_made_nothing_stays(
     path = table.append((1, 1), (2, 1))
     result = table.rewrite()
     table.delete_rows(path, 0)
-    write = position_files.write
+    write = position_files.write_positions
 
     def failing(*args: Any) -> Any:
         write(*args)
         raise failure
 
     with monkeypatch.context() as fault:
-        fault.setattr(position_files, "write", failing)
+        fault.setattr(position_files, "write_positions", failing)
         if isinstance(failure, ValueError):
             assert refused(table, committer, result).reason is ConflictReason.NEW_POSITION_DELETES
             return

@@ -20,7 +20,7 @@ from firnline_iceberg.scan.planning import live_files
 
 pytestmark = pytest.mark.stack
 Table = Any  # tests.kit.commit_scenario.CommitScenario
-Committer = Any  # firnline_committer.handlers.Handlers
+Committer = Any  # firnline_committer.handlers.CommitterHandlers
 EQUALITY = DeleteKind.EQUALITY
 
 

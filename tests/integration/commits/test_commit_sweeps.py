@@ -21,7 +21,7 @@ from firnline_iceberg.metadata.avro_reader import MetadataFileGone
 from firnline_iceberg.outputs import write_ahead_list
 from firnline_iceberg.outputs.write_ahead_list import OutputList
 from firnline_iceberg.removal import removal
-from firnline_iceberg.removal.sweep import Sweeper, Swept
+from firnline_iceberg.removal.sweep import OutputSweeper, Swept
 from firnline_iceberg.table.catalog_client import Tables
 
 from tests.kit.table_writer import local
@@ -29,7 +29,7 @@ from tests.kit.write_ahead import listed, never_written, now_ms, ours, outputs, 
 
 pytestmark = pytest.mark.stack
 Table = Any  # tests.kit.commit_scenario.CommitScenario
-Committer = Any  # firnline_committer.handlers.Handlers
+Committer = Any  # firnline_committer.handlers.CommitterHandlers
 Meddler = Any  # tests.meddling.Meddler
 LIVES = Lifetimes()
 
@@ -41,7 +41,7 @@ def sweep(catalog_uri: str) -> Callable[..., Swept]:
     def run(table: Table, after_ms: int = LIVES.sweep_ms + 1_000, **more: Any) -> Swept:
         later = now_ms() + after_ms
         tables, age_ms = Tables(catalog_uri), LIVES.sweep_ms
-        sweeper = Sweeper(tables, lambda: later, age_ms, lambda *_: later)
+        sweeper = OutputSweeper(tables, lambda: later, age_ms, lambda *_: later)
         return sweeper.sweep(table.name, **more)
 
     return run
@@ -95,7 +95,7 @@ def test_another_attempts_outputs_stay_on_their_list(
     assert all(path.exists() for path in outputs(other))
     before = table.rows()
     swept = sweep(table)
-    assert {file.path for file in conflicts.outputs(other)} <= set(swept.removed)
+    assert {file.path for file in conflicts.output_files(other)} <= set(swept.removed)
     assert all(path.exists() for path in outputs(result))
     assert (ours(table), table.rows()) == ([], before)
 
@@ -152,7 +152,7 @@ def test_a_refused_result_is_committed_by_another_committer_after_a_rollback(
     table.append((3, 1))
     result = listed(table, table.rewrite())
     head, before = table.head, table.rows()
-    lost, calls = Outputs.lost, list[Any]()
+    lost, calls = Outputs.first_missing, list[Any]()
 
     def slowly(self: Outputs, *args: Any) -> str | None:
         found = lost(self, *args)
@@ -165,7 +165,7 @@ def test_a_refused_result_is_committed_by_another_committer_after_a_rollback(
             table.roll_back(head)
         return found
 
-    monkeypatch.setattr(Outputs, "lost", slowly)
+    monkeypatch.setattr(Outputs, "first_missing", slowly)
     (event,) = committer.handle([result])
     assert isinstance(event, RewriteCommitted)
     assert table.rows() == before
@@ -180,7 +180,7 @@ def test_a_lost_group_is_committed_by_another_committer_after_a_rollback(
     table.append((2, 1))
     result = listed(table, table.rewrite(groups=2))
     head, before = table.head, table.rows()
-    lost, calls = Outputs.lost, list[Any]()
+    lost, calls = Outputs.first_missing, list[Any]()
 
     def slowly(self: Outputs, *args: Any) -> str | None:
         found = lost(self, *args)
@@ -193,7 +193,7 @@ def test_a_lost_group_is_committed_by_another_committer_after_a_rollback(
             table.roll_back(head)
         return found
 
-    monkeypatch.setattr(Outputs, "lost", slowly)
+    monkeypatch.setattr(Outputs, "first_missing", slowly)
     committer.handle([result])
     assert table.rows() == before
     assert all(local(path).exists() for path in table.live_data())
@@ -206,7 +206,7 @@ def test_what_was_refused_goes_when_it_is_of_age(
     result = listed(table, table.rewrite())
     table.remove(path)
     committer.handle([result])
-    assert sweep(table, LIVES.sweep_ms - 10_000).reasons == {"young": 1}
+    assert sweep(table, LIVES.sweep_ms - 10_000).skipped_by_reason == {"young": 1}
     swept = sweep(table)
     assert (len(swept.removed), len(swept.lists)) == (2, 1)
     assert (ours(table), table.rows()) == ([], [])
@@ -231,9 +231,9 @@ def test_a_commit_of_which_nobody_heard(
 
 
 def batch_of(result: RewriteFinished) -> Any:
-    from firnline_committer.commit.attempts import Batch
+    from firnline_committer.commit.attempts import ResultBatch
 
-    return Batch(result.table, result.ref, {result.task_id: result})
+    return ResultBatch(result.table, result.ref, {result.task_id: result})
 
 
 def test_of_a_commit_in_part_only_the_lost_group_goes(
@@ -321,19 +321,21 @@ def test_format_version_1_has_no_numbers_to_go_by(
 def test_what_is_young_or_in_flight_is_left_alone(table: Table, sweep: Any) -> None:
     result = listed(table, started(table))
     swept = sweep(table, LIVES.sweep_ms - 10_000)
-    assert (swept.lists, swept.reasons) == ([], {"young": 1})
+    assert (swept.lists, swept.skipped_by_reason) == ([], {"young": 1})
     local(result.output_list or "").unlink()
     result = listed(table, result, deadline_ms=now_ms() + 10 * LIVES.sweep_ms)
-    assert sweep(table).reasons == {"in_flight": 1}
+    assert sweep(table).skipped_by_reason == {"in_flight": 1}
     assert all(path.exists() for path in outputs(result))
 
 
 def test_a_clock_of_ours_that_is_ahead_sweeps_nothing(table: Table, catalog_uri: str) -> None:
     """The storage's own clock says how old a list is."""
     result = listed(table, started(table))
-    ahead = Sweeper(Tables(catalog_uri), lambda: now_ms() + 10 * LIVES.sweep_ms, LIVES.sweep_ms)
+    ahead = OutputSweeper(
+        Tables(catalog_uri), lambda: now_ms() + 10 * LIVES.sweep_ms, LIVES.sweep_ms
+    )
     before = ours(table)
-    assert ahead.sweep(table.name).reasons == {"young": 1}
+    assert ahead.sweep(table.name).skipped_by_reason == {"young": 1}
     assert ours(table) == before
     assert all(path.exists() for path in outputs(result))
 
@@ -341,7 +343,7 @@ def test_a_clock_of_ours_that_is_ahead_sweeps_nothing(table: Table, catalog_uri:
 def test_a_table_that_shares_its_files_is_left_alone(make_table: Any, sweep: Any) -> None:
     table = make_table(**{"gc.enabled": "false"})
     result = listed(table, started(table))
-    assert sweep(table).reasons == {"gc_disabled": 1}
+    assert sweep(table).skipped_by_reason == {"gc_disabled": 1}
     assert all(path.exists() for path in outputs(result))
 
 
@@ -360,14 +362,14 @@ def test_the_table_is_read_after_its_lists(
 ) -> None:
     """A commit lands while the lists are read: what it took is not removed."""
     result = listed(table, started(table))
-    read = write_ahead_list.read
+    read = write_ahead_list.read_list
 
     def slowly(*args: Any) -> OutputList:
         found = read(*args)
         committer.handle([replace(result, output_list=None)])
         return found
 
-    monkeypatch.setattr(write_ahead_list, "read", slowly)
+    monkeypatch.setattr(write_ahead_list, "read_list", slowly)
     assert sweep(table).reachable == 1
     assert table.rows() == [(1, 1), (2, 1), (3, 1), (4, 1)]
 
@@ -376,7 +378,7 @@ def test_a_snapshot_that_expires_meanwhile_is_looked_at_anew(
     table: Table, sweep: Any, monkeypatch: Any
 ) -> None:
     result = listed(table, started(table))
-    found, calls = removal.reached, []
+    found, calls = removal.find_reachable, []
 
     def once_gone(*args: Any) -> Any:
         calls.append(1)
@@ -384,7 +386,7 @@ def test_a_snapshot_that_expires_meanwhile_is_looked_at_anew(
             raise MetadataFileGone("expired")
         return found(*args)
 
-    monkeypatch.setattr(removal, "reached", once_gone)
+    monkeypatch.setattr(removal, "find_reachable", once_gone)
     sweep(table)
     assert len(calls) == 2
     assert not any(path.exists() for path in outputs(result))

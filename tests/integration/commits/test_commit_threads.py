@@ -10,7 +10,7 @@ from firnline_domain.records.events import RewriteCommitted
 
 pytestmark = pytest.mark.stack
 Table = Any  # tests.kit.commit_scenario.CommitScenario
-Committer = Any  # firnline_committer.handlers.Handlers
+Committer = Any  # firnline_committer.handlers.CommitterHandlers
 ROUNDS = 3
 
 

@@ -21,16 +21,16 @@ from firnline_domain.errors import RetryLater
 from firnline_domain.records.events import OutputsSwept, RewriteCommitted
 from firnline_domain.records.orders import CompareRows, HoldPartitions
 from firnline_iceberg.commit.java_commits import JavaCommits
-from firnline_iceberg.commit.revert import CannotUndo, Undo, undo_of
+from firnline_iceberg.commit.revert import CannotUndo, UndoPlan, undo_of
 from firnline_iceberg.outputs import write_ahead_list
 from firnline_iceberg.outputs.write_ahead_list import OutputList
 
 pytestmark = pytest.mark.stack
 Table = Any  # tests.kit.commit_scenario.CommitScenario
-Committer = Any  # firnline_committer.handlers.Handlers
+Committer = Any  # firnline_committer.handlers.CommitterHandlers
 
 
-def found(table: Table, task: str, ref: str = "main") -> Undo | CannotUndo:
+def found(table: Table, task: str, ref: str = "main") -> UndoPlan | CannotUndo:
     return undo_of(table.loaded, ref, task)
 
 
@@ -48,7 +48,7 @@ def rewritten(table: Table, committer: Committer, **more: Any) -> str:
 def test_what_would_be_taken_back(table: Table, committer: Committer) -> None:
     task = rewritten(table, committer)
     undo = found(table, task)
-    assert isinstance(undo, Undo)
+    assert isinstance(undo, UndoPlan)
     parent = table.loaded.snapshot(table.head).parent_snapshot_id
     assert (undo.head, undo.restored) == (table.head, parent)
     assert (undo.task_ids, undo.scopes) == ((task,), (table.scope(),))
@@ -84,7 +84,7 @@ def test_what_is_expired_cannot_come_back(table: Table, committer: Committer) ->
 def test_what_was_taken_back_is_not_taken_back_twice(table: Table, committer: Committer) -> None:
     task = rewritten(table, committer)
     undo = found(table, task)
-    assert isinstance(undo, Undo)
+    assert isinstance(undo, UndoPlan)
     table.roll_back(undo.restored)
     cannot = found(table, task)
     assert isinstance(cannot, CannotUndo)
@@ -113,14 +113,14 @@ def test_results_of_one_commit_go_back_together(make_table: Any, committer: Comm
     before, rows = table.head, table.rows()
     committer.handle([first, second])
     undo = [found(table, one.task_id) for one in (first, second)]
-    done = [one for one in undo if isinstance(one, Undo)]
+    done = [one for one in undo if isinstance(one, UndoPlan)]
     assert len(done) == 1  # the lower one names the upper one
     (cannot,) = [one for one in undo if isinstance(one, CannotUndo)]
     assert done[0].task_ids[0] in cannot.detail
     table.roll_back(done[0].restored)
     lower = next(one.task_id for one in (first, second) if one.task_id not in done[0].task_ids)
     rest = found(table, lower)
-    assert isinstance(rest, Undo)
+    assert isinstance(rest, UndoPlan)
     assert rest.restored == before
     table.roll_back(rest.restored)
     assert table.rows() == rows
@@ -144,7 +144,7 @@ def test_two_commits_of_a_handover_go_back_together_or_not_at_all(
         assert undo.reason == "later_commits"
         assert f"{between} (append)" in undo.detail
     else:
-        assert isinstance(undo, Undo)
+        assert isinstance(undo, UndoPlan)
         assert (undo.snapshot_ids, undo.restored) == ((table.head, first), before)
 
 
@@ -178,7 +178,7 @@ def test_undo_says_first_and_does_when_told(
 ) -> None:
     task = rewritten(table, committer)
     rows, head = table.rows(), table.head
-    words = ("undo", task, "--table", table.name.dotted)
+    words = ("undo", task, "--table", table.name.dotted_name)
     dry = firnline(*words)
     assert dry.exit_code == 0, dry.output
     assert "nothing was changed" in dry.output
@@ -201,11 +201,11 @@ def test_verify_orders_a_comparison_of_the_tasks_commit(
     table: Table, committer: Committer, firnline: Any, kafka: str
 ) -> None:
     task = rewritten(table, committer)
-    done = firnline("verify", task, "--table", table.name.dotted)
+    done = firnline("verify", task, "--table", table.name.dotted_name)
     assert done.exit_code == 0, done.output
     (order,) = told(kafka, "compare-tasks", CompareRows, table)
     assert (order.task_id, order.scope, order.snapshot_ids) == (task, table.scope(), (table.head,))
-    none = firnline("verify", "f" * 32, "--table", table.name.dotted)
+    none = firnline("verify", "f" * 32, "--table", table.name.dotted_name)
     assert none.exit_code == 1
     assert "retains no snapshot of task" in none.output
 
@@ -221,7 +221,7 @@ def test_a_commit_that_comes_in_between_is_not_lost(
         return undo(self, *args)
 
     monkeypatch.setattr(JavaCommits, "undo", late)
-    refused = firnline("undo", task, "--table", table.name.dotted, "--yes")
+    refused = firnline("undo", task, "--table", table.name.dotted_name, "--yes")
     assert refused.exit_code == 1
     assert "another commit has landed meanwhile" in refused.output
     assert table.rows() == [(2, 1), (3, 1), (9, 1)]
@@ -238,25 +238,25 @@ def test_an_answer_that_is_lost_is_read_from_the_table(
         raise RetryLater("no answer")
 
     monkeypatch.setattr(JavaCommits, "undo", lost)
-    assert firnline("undo", task, "--table", table.name.dotted, "--yes").exit_code == 0
+    assert firnline("undo", task, "--table", table.name.dotted_name, "--yes").exit_code == 0
 
 
 def garbage(table: Table, age_s: float) -> list[Path]:
     """An output and its list, of a worker that was killed so long ago."""
     table.append((1, 1))
     result = table.rewrite()
-    paths = [file.path for file in conflicts.outputs(result)]
+    paths = [file.path for file in conflicts.output_files(result)]
     at_ms = int((time.time() - age_s) * 1000)
     listed = OutputList(result.task_id, 1, table.name.uuid, "w", at_ms, tuple(paths))
     folder = table.loaded.metadata_location.rsplit("/", 1)[0]
     path = f"{folder}/{table.run.list_name}"
-    write_ahead_list.write(table.loaded.io, path, listed, signer_here().keys)
+    write_ahead_list.write_list(table.loaded.io, path, listed, signer_here().keys)
     return [Path(one.removeprefix("file:")) for one in (*paths, path)]
 
 
 def test_sweep_outputs_says_first_and_tells_of_it(table: Table, firnline: Any, kafka: str) -> None:
     paths = garbage(table, 3_600)
-    name = table.name.dotted
+    name = table.name.dotted_name
     assert "0 lists" in firnline("sweep-outputs", name).output  # too young
     dry = firnline("sweep-outputs", name, "--older-than", "0s", "--dry-run")
     assert "would remove 1 files and 1 lists" in dry.output
@@ -280,8 +280,8 @@ def test_sweep_outputs_goes_through_all_tables_and_past_those_it_cannot_read(
     for one in tables:
         garbage(one, 0)
     whole = firnline("sweep-outputs", "--older-than", "0s", "--dry-run")
-    assert all(f"{one.name.dotted}: would remove 1 files" in whole.output for one in tables)
-    lacking = firnline("sweep-outputs", "no.such", tables[0].name.dotted, "--dry-run")
+    assert all(f"{one.name.dotted_name}: would remove 1 files" in whole.output for one in tables)
+    lacking = firnline("sweep-outputs", "no.such", tables[0].name.dotted_name, "--dry-run")
     assert lacking.exit_code == 1
     assert "no.such" in lacking.output
-    assert tables[0].name.dotted in lacking.output
+    assert tables[0].name.dotted_name in lacking.output

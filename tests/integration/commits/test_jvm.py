@@ -97,8 +97,8 @@ def test_many_files_become_java_objects_in_loops_of_javas(
     first, last = (content_file(iceberg.jvm, java, texts[at]) for at in (0, CHUNK))
     assert again == [content_file_json(iceberg.jvm, java, one) for one in (first, last)]
     change = java.newRowDelta()
-    loops.call(change, "RowDelta", "addRows", files, "DataFile")
-    loops.call(change, "RowDelta", "addDeletes", files, "DeleteFile")
+    loops.call_for_each(change, "RowDelta", "addRows", files, "DataFile")
+    loops.call_for_each(change, "RowDelta", "addDeletes", files, "DeleteFile")
     change.commit()
     summary = lake.load_table((namespace, "t")).metadata.snapshots[-1].summary
     assert summary is not None
@@ -123,7 +123,7 @@ def test_a_jvm_that_was_killed_is_noticed(iceberg_jar: Path) -> None:
     with IcebergJvm(iceberg_jar) as running:
         os.kill(running.pid, signal.SIGKILL)
         psutil.wait_procs([psutil.Process(running.pid)], timeout=20)
-        with pytest.raises(JvmEnded), running.watched():
+        with pytest.raises(JvmEnded), running.watch():
             running.jvm.java.lang.System.currentTimeMillis()
 
 
@@ -137,7 +137,7 @@ def test_memory_that_does_not_suffice_is_not_told_as_the_catalogs_fault(
 ) -> None:
     with pytest.raises(Py4JJavaError) as caught:
         iceberg.jvm.java.util.ArrayList(2**31 - 1)
-    told = java_errors.unreachable(caught.value, "lake")
+    told = java_errors.catalog_unreachable(caught.value, "lake")
     assert isinstance(told, HeapTooSmall)
     assert "FIRNLINE_HEAP_BYTES" in str(told)
     assert "lake" not in str(told)

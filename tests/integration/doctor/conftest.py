@@ -15,7 +15,7 @@ from firnline_adapters.kafka.client import KafkaPublisher
 from firnline_adapters.kafka.connection import KafkaConnection
 from firnline_adapters.records.signing import signer_here
 from firnline_cli.__main__ import main
-from firnline_local.servers.java import java
+from firnline_local.servers.java import find_java
 from firnline_local.topics.topics import DEFAULT_BUCKETS, make_topics
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.schema import Schema
@@ -80,9 +80,9 @@ def healthy(
 
 def asked(environment: dict[str, str], *words: str) -> tuple[int, Findings, str]:
     """Exit code, findings by check, and all that was printed."""
-    java.cache_clear()
+    find_java.cache_clear()
     done = CliRunner().invoke(main, ["doctor", "--json", *words], env=environment)
-    java.cache_clear()
+    find_java.cache_clear()
     assert done.exception is None or isinstance(done.exception, SystemExit), done.output
     found: dict[str, Any] = json.loads(done.stdout)
     by_check: Findings = {}

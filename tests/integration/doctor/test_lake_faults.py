@@ -14,7 +14,7 @@ from urllib.request import urlopen
 
 import pytest
 import trustme
-from firnline_local.servers.artifacts import cache_root, pins, resolve
+from firnline_local.servers.artifacts import cache_root, fetch_pins, read_pins
 from firnline_local.servers.repository import repository_root
 
 from tests.integration.doctor.conftest import asked, failures
@@ -87,8 +87,8 @@ def properties(remote: Lake) -> Properties:
 @pytest.fixture
 def environment(healthy: dict[str, str]) -> dict[str, str]:
     """As an enricher, a worker and a committer have it, with the bundle of AWS."""
-    aws = next(one for one in pins("bundles") if "aws" in one.path)
-    (bundle,) = resolve([aws], cache_root(), repository_root)
+    aws = next(one for one in read_pins("bundles") if "aws" in one.path)
+    (bundle,) = fetch_pins([aws], cache_root(), repository_root)
     jars = f"{healthy['FIRNLINE_ICEBERG_JAR']}{os.pathsep}{bundle}"
     return healthy | {"FIRNLINE_CATALOG_URI": "", "FIRNLINE_ICEBERG_JAR": jars}
 

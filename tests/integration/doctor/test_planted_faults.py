@@ -139,9 +139,9 @@ def jar_missing(given: Environment, world: World) -> Environment:
 
 def jar_other(given: Environment, world: World) -> Environment:
     """Of Iceberg, and not the one: that of its core."""
-    from firnline_local.servers.artifacts import jars
+    from firnline_local.servers.artifacts import fetch_jars
 
-    core = next(one for one in jars("catalog") if one.name.startswith("iceberg-core"))
+    core = next(one for one in fetch_jars("catalog") if one.name.startswith("iceberg-core"))
     return given | {"FIRNLINE_ICEBERG_JAR": str(core)}
 
 

@@ -22,8 +22,8 @@ from firnline_domain.records.events import (
 )
 from firnline_domain.records.orders import ResyncTable
 from firnline_domain.records.parts.tallies import FileTally
-from firnline_enricher.handlers import Handlers
-from firnline_enricher.resyncs import added
+from firnline_enricher.handlers import EnricherHandlers
+from firnline_enricher.resyncs import to_snapshot_added
 from firnline_iceberg.table.catalog_client import Tables
 from firnline_iceberg.table.loaded_table import LoadedTable
 
@@ -38,7 +38,7 @@ class Follower:
     """An enricher and a planner's counters of `main` behind one table."""
 
     tables: Tables
-    handlers: Handlers
+    handlers: EnricherHandlers
     name: TableName
     seen: LoadedTable | None = None
     offset: int = 0
@@ -59,7 +59,7 @@ class Follower:
     def _handle(self, record: object) -> list[FilesChanged]:
         self.offset += 1
         delivery = Delivery("table-commits", 0, self.offset, None, record)
-        self.handlers.follow(delivery)
+        self.handlers.follow_offsets(delivery)
         return self.handlers.handle(delivery)
 
     def _fold(self, change: FilesChanged) -> None:
@@ -98,7 +98,9 @@ def committed(before: LoadedTable | None, now: LoadedTable, event_id: str) -> Ta
         event_id=event_id,
         table=now.identity,
         change=TableChange.COMMITTED,
-        snapshots=tuple(added(one) for one in now.snapshots if one.snapshot_id not in known),
+        snapshots=tuple(
+            to_snapshot_added(one) for one in now.snapshots if one.snapshot_id not in known
+        ),
         refs=tuple(moved),
         expired_snapshot_ids=tuple(known - left),
         metadata_changed=before is None or before.properties != now.properties,
@@ -118,7 +120,7 @@ def follower(catalog_uri: str, namespace: str) -> Callable[[str], Follower]:
     """`follower(name)` for a table of this test's namespace."""
     tables = Tables(catalog_uri)
     return lambda name: Follower(
-        tables, Handlers(tables, lambda: 1), tables.named((namespace,), name).identity
+        tables, EnricherHandlers(tables, lambda: 1), tables.load_named((namespace,), name).identity
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from firnline_demo.upserts import upsert
+from firnline_demo.upserts import commit_upsert
 from firnline_domain.identity import Scope
 from firnline_domain.records.events import ChangeKind
 from firnline_domain.records.parts.tallies import FileTally
@@ -47,7 +47,7 @@ def files_by_spark(spark, table: str) -> dict[int, tuple[int, int]]:
 
 def files_by_us(holds: dict[Scope, FileTally]) -> dict[int, tuple[int, int]]:
     total = sum(holds.values(), FileTally())
-    kinds = {0: total.data, 1: total.position_deletes, 2: total.equality_deletes}
+    kinds = {0: total.all_data, 1: total.position_deletes, 2: total.equality_deletes}
     return {key: (one.files, one.records) for key, one in kinds.items() if one.files}
 
 
@@ -71,7 +71,7 @@ def test_appends_merge_on_read_upserts_and_a_rewrite(spark, namespace, follower)
     agrees()
     assert 1 in files_by_us(behind.holds)
     for number in range(3):
-        upsert(spark, table, ["id"], [(number, "b"), (number + 50, "b")], {})
+        commit_upsert(spark, table, ["id"], [(number, "b"), (number + 50, "b")], {})
         agrees()
     assert files_by_us(behind.holds)[2] == (3, 6)
     spark.sql(f"CALL lake.system.rewrite_manifests('{namespace}.written', false)")

@@ -13,20 +13,20 @@ import pyarrow as pa
 import pytest
 from firnline_adapters.in_memory import MemoryBroker, MemoryInbox, MemoryPublisher
 from firnline_adapters.observability.logs import Log
-from firnline_adapters.records.codec import RecordCodec, encode
+from firnline_adapters.records.codec import RecordCodec, encode_record
 from firnline_domain.identity import Scope, bucket_of
 from firnline_domain.records.events import TableCommitted, TickPassed
 from firnline_domain.records.orders import ResyncTable
 from firnline_domain.records.parts.tallies import FileTally
 from firnline_domain.records.states import TableState
 from firnline_domain.settings.thresholds import Thresholds
-from firnline_enricher.handlers import Handlers
-from firnline_enricher.pump import Pump
+from firnline_enricher.handlers import EnricherHandlers
+from firnline_enricher.pump import EnricherPump
 from firnline_iceberg.metadata.manifest_reader import Detail
 from firnline_iceberg.metadata.partition_tally import partition_changes
 from firnline_iceberg.scan.planning import live_entries
 from firnline_iceberg.table.loaded_table import LoadedTable
-from firnline_planner.bucket.inputs import Reader
+from firnline_planner.bucket.inputs import InputReader
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
@@ -49,14 +49,14 @@ class Flow:
         self.tables = MemoryTables(catalog)
         self.broker, self.now_ms = MemoryBroker(), 1_800_000_000_000
         self.publisher = MemoryPublisher(self.broker)
-        reader = Reader(RecordCodec(), Log("planner"))
+        reader = InputReader(RecordCodec(), Log("planner"))
         self.planner = MemoryDriver(self.broker, reader, Thresholds(), lambda: self.now_ms)
         self.restart()
 
     def restart(self) -> None:
         inbox = MemoryInbox(self.broker, "enricher", ["table-commits", "resync-requests"])
-        handlers = Handlers(self.tables, lambda: self.now_ms)
-        self.enricher = Pump(inbox, self.publisher, handlers, Log("enricher"))
+        handlers = EnricherHandlers(self.tables, lambda: self.now_ms)
+        self.enricher = EnricherPump(inbox, self.publisher, handlers, Log("enricher"))
         self.planner.restart()
 
     def tell(self, event: TableCommitted) -> None:
@@ -68,7 +68,7 @@ class Flow:
         self.enricher.step(0)
         for bucket in range(self.broker.buckets):
             tick = TickPassed(bucket, self.now_ms)
-            self.broker.logs["ticks", bucket].append((str(bucket), encode(tick)))
+            self.broker.logs["ticks", bucket].append((str(bucket), encode_record(tick)))
         self.planner.run()
         self.enricher.step(0)
         self.planner.run()
@@ -125,7 +125,7 @@ def test_whatever_is_lost_the_counters_are_the_tables(
     before = None
     for number in range(20):
         commit(catalog.load_table("db.t"), dice, number)
-        now = flow.tables.named(("db",), "t")
+        now = flow.tables.load_named(("db",), "t")
         event = committed(before, now, f"commit-{number}")
         before = now
         for _ in range(dice.choice([0, 1, 1, 1, 2])):
@@ -135,7 +135,7 @@ def test_whatever_is_lost_the_counters_are_the_tables(
         if dice.random() < 0.1:
             flow.restart()
     catalog.load_table("db.t").append(rows((9, 99)))
-    table = flow.tables.named(("db",), "t")
+    table = flow.tables.load_named(("db",), "t")
     flow.tell(committed(before, table, "the last"))  # without one more, a loss stays unseen
     for _ in range(SECONDS_TO_HEAL):
         flow.second()
@@ -155,9 +155,9 @@ def test_a_table_that_lived_before_us_is_asked_for_once(
     for number in range(3):
         catalog.load_table("db.t").append(rows((number, number)))
     flow = Flow(catalog)
-    before = flow.tables.named(("db",), "t")
+    before = flow.tables.load_named(("db",), "t")
     catalog.load_table("db.t").append(rows((1, 7)))
-    table = flow.tables.named(("db",), "t")
+    table = flow.tables.load_named(("db",), "t")
     flow.tell(committed(before, table, "first seen"))
     for _ in range(5):
         flow.second()
@@ -174,7 +174,7 @@ def test_a_dropped_table_is_forgotten(
     catalog = MemoryCatalog(f"file://{tmp_path}")
     catalog.make("db.t", SCHEMA, SPEC).append(rows((1, 1)))
     flow = Flow(catalog)
-    table = flow.tables.named(("db",), "t")
+    table = flow.tables.load_named(("db",), "t")
     event = committed(None, table, "created")
     flow.tell(event)
     flow.second()

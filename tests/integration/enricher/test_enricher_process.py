@@ -24,7 +24,7 @@ from firnline_domain.records.events import (
     TableCommitted,
 )
 from firnline_domain.records.orders import ResyncTable
-from firnline_enricher.resyncs import added
+from firnline_enricher.resyncs import to_snapshot_added
 from firnline_iceberg.table.catalog_client import Tables
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
@@ -81,7 +81,7 @@ def test_commits_become_changes_over_a_kill_and_a_restart(
     first = start()
     publish_append(table, publisher, catalog_uri)
     (delta,) = changes(name, 1)
-    assert (delta.kind, delta.partitions[0].added.data.records) == (ChangeKind.DELTA, 2)
+    assert (delta.kind, delta.partitions[0].added.all_data.records) == (ChangeKind.DELTA, 2)
     first.kill()
     publish_append(table, publisher, catalog_uri)
     second = start()
@@ -101,14 +101,14 @@ def test_commits_become_changes_over_a_kill_and_a_restart(
 
 def name_of(table, catalog_uri: str) -> TableName:
     *namespace, name = table.name()
-    return Tables(catalog_uri).named(tuple(namespace), name).identity
+    return Tables(catalog_uri).load_named(tuple(namespace), name).identity
 
 
 def publish_append(table, publisher: KafkaPublisher, catalog_uri: str) -> None:
     """Append two rows, and tell of it as the gateway would."""
     table.refresh()
     table.append(pa.table({"id": pa.array([1, 2], pa.int64())}))
-    snapshot = added(table.current_snapshot())
+    snapshot = to_snapshot_added(table.current_snapshot())
     event = TableCommitted(
         event_id=str(snapshot.snapshot_id),
         table=name_of(table, catalog_uri),

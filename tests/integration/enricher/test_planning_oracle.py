@@ -30,9 +30,9 @@ def plan_of_java(history, snapshot_id: int) -> Plan:
 
 def our_plan(table: LoadedTable, live: LiveFiles, prune: bool) -> Plan:
     return {
-        (file.normal, file.sequence_number): {
+        (file.normal_path, file.sequence_number): {
             one.key
-            for one in live.index.for_data_file(file)
+            for one in live.delete_index.for_data_file(file)
             if not prune
             or one.kind is not DeleteKind.EQUALITY
             or may_match(file, one, table.schema)
@@ -50,7 +50,7 @@ def test_the_plan_is_that_of_java(
         if number == COMMITS // 2 and seed % 3 == 0:
             history.upgrade_to_v3()
         history.step()
-    table = Tables(catalog_uri).named((namespace,), "planned")
+    table = Tables(catalog_uri).load_named((namespace,), "planned")
     compared = 0
     for snapshot in table.snapshots:
         live = live_files(table, snapshot.snapshot_id, Detail.STATS)

@@ -14,7 +14,7 @@ from firnline_adapters.records.codec import RecordCodec
 from firnline_domain.records.events import TableCommitted
 from firnline_local.processes.command import Command
 from firnline_local.processes.ports import free_port
-from firnline_local.processes.process import serving
+from firnline_local.processes.process import run_process
 from firnline_local.servers import catalog
 from firnline_local.topics.topics import make_topics
 from pyiceberg.catalog.rest import RestCatalog
@@ -81,7 +81,7 @@ def gateway_command(directory: Path, port: int, upstream: str, kafka: str) -> Co
         name="gateway",
         argv=(sys.executable, "-m", "firnline_gateway"),
         cwd=directory,
-        ready=catalog.answers(catalog.uri(port)),
+        ready=catalog.make_probe(catalog.uri(port)),
         env=environment,
     )
 
@@ -92,7 +92,7 @@ def gateway_uri(kafka: str, catalog_uri: str, servers: Path) -> Iterator[str]:
     make_topics(kafka, BUCKETS)
     port = free_port()
     command = gateway_command(servers / "gateway", port, catalog_uri, kafka)
-    with serving(command, servers / "gateway.log"):
+    with run_process(command, servers / "gateway.log"):
         yield catalog.uri(port)
 
 

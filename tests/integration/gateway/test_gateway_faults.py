@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 from confluent_kafka.admin import AdminClient
 from firnline_local.processes.ports import free_port
-from firnline_local.processes.process import serving
+from firnline_local.processes.process import run_process
 from firnline_local.servers import catalog, kafka
 from firnline_local.topics.topics import make_topics
 from pyiceberg.catalog.rest import RestCatalog
@@ -43,21 +43,21 @@ def test_writers_go_on_while_the_broker_is_away(
     port = free_port()
     broker = kafka.command(tmp_path / "kafka", port, free_port(frozenset({port})))
     own = free_port(frozenset({port}))
-    address = kafka.bootstrap(port)
+    address = kafka.bootstrap_servers(port)
     gateway = gateway_command(tmp_path / "gateway", own, catalog_uri, address)
     log = tmp_path / "kafka.log"
     with contextlib.ExitStack() as servers:
-        running = servers.enter_context(serving(broker, log))
+        running = servers.enter_context(run_process(broker, log))
         make_topics(address, BUCKETS)
-        servers.enter_context(serving(gateway, tmp_path / "gateway.log"))
+        servers.enter_context(run_process(gateway, tmp_path / "gateway.log"))
         table = RestCatalog("x", uri=catalog.uri(own)).create_table(f"{namespace}.t", ROW.schema)
         table.append(ROW)
         running.terminate()
-        running.finish()
+        running.wait_or_kill()
         for _ in range(10):
             table.append(ROW)
         assert table.refresh().scan().to_arrow().num_rows == 11
-        with serving(broker, log):
+        with run_process(broker, log):
             assert AdminClient({"bootstrap.servers": address}).list_topics(timeout=30)
             events = Events(address)
             written = ids(table)
@@ -122,7 +122,7 @@ def test_a_gateway_killed_between_acceptance_and_answer(
 ) -> None:
     port = free_port()
     command = gateway_command(tmp_path / "gateway", port, wire.uri, kafka)
-    with serving(command, tmp_path / "one.log") as killed:
+    with run_process(command, tmp_path / "one.log") as killed:
         table = RestCatalog("x", uri=catalog.uri(port)).create_table(f"{namespace}.t", ROW.schema)
         table.append(ROW)
         wire.muffled.set()
@@ -137,7 +137,7 @@ def test_a_gateway_killed_between_acceptance_and_answer(
     accepted = ids(lake.load_table(f"{namespace}.t"))
     assert len(accepted) == 2
     wire.muffled.clear()
-    with serving(command, tmp_path / "two.log"):
+    with run_process(command, tmp_path / "two.log"):
         found = events.until(namespace, has_all(accepted))
     sources = {s.snapshot_id: event.source for event in found for s in event.snapshots}
     assert sources == dict(zip(accepted, ["gateway", "reconciled"], strict=True))
@@ -170,7 +170,7 @@ def test_two_gateways_side_by_side(
 ) -> None:
     port = free_port()
     command = gateway_command(tmp_path / "second", port, catalog_uri, kafka)
-    with serving(command, tmp_path / "second.log"):
+    with run_process(command, tmp_path / "second.log"):
         first = RestCatalog("a", uri=gateway_uri).create_table(f"{namespace}.t", ROW.schema)
         second = RestCatalog("b", uri=catalog.uri(port)).load_table(f"{namespace}.t")
         for _ in range(3):

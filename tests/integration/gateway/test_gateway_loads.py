@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from firnline_adapters.config.settings import Address
+from firnline_adapters.config.settings import ListenAddress
 from firnline_adapters.in_memory import MemoryBroker, MemoryPublisher
 from firnline_adapters.observability.logs import Log
 from firnline_domain.identity import Scope
@@ -29,11 +29,11 @@ from firnline_domain.settings.thresholds import Thresholds
 from firnline_gateway import bootstrap
 from firnline_gateway.reads import scans as scans_module
 from firnline_gateway.reads.table_loads import HOLD_MS
-from firnline_gateway.settings import Settings
+from firnline_gateway.settings import GatewaySettings
 from firnline_iceberg.table.catalog_client import Tables
 from firnline_local.processes.ports import free_port
 from firnline_local.servers import catalog
-from firnline_planner.bucket.bucket import Bucket
+from firnline_planner.bucket.bucket import PlannerBucket
 from pyiceberg.catalog.rest import RestCatalog
 from pyspark.sql import SparkSession
 
@@ -67,17 +67,17 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 def gateway(upstream: str, directory: Path, broker: MemoryBroker) -> Iterator[str]:
     """A gateway in a thread of this process, whose clock is ours. Its URI."""
     port, ready, loop = free_port(), threading.Event(), asyncio.new_event_loop()
-    settings = Settings(
+    settings = GatewaySettings(
         upstream_uri=upstream,
         kafka="-",
-        listen_address=Address("127.0.0.1", port),
+        listen_address=ListenAddress("127.0.0.1", port),
         state_dir=str(directory),
         scan_report_s=0.05,
     )
     stop = asyncio.Event()
 
     async def serve() -> None:
-        async with bootstrap.running(settings, MemoryPublisher(broker), Log("gateway")):
+        async with bootstrap.run_gateways(settings, MemoryPublisher(broker), Log("gateway")):
             ready.set()
             await stop.wait()
 
@@ -94,7 +94,7 @@ def gateway(upstream: str, directory: Path, broker: MemoryBroker) -> Iterator[st
 
 def believed(events: list[TableScanned]) -> TableReads | None:
     """What a planner makes of them."""
-    bucket, now_ms = Bucket(MemoryStore(), Thresholds()), events[0].from_ms
+    bucket, now_ms = PlannerBucket(MemoryStore(), Thresholds()), events[0].from_ms
     tally = FileTally(fragments=Tally(4, 8, 4_000))
     part = PartitionChange(Scope(0, "[]"), tally, FileTally())
     table = events[0].table
@@ -135,7 +135,7 @@ def test_reads_of_pyiceberg_are_seen_and_commits_of_spark_are_not(
             assert reader.load_table(f"{namespace}.t").scan().to_arrow().num_rows >= 3
             if number % 4 == 0:
                 spark.sql(f"INSERT INTO beside.{namespace}.t VALUES ({number})")
-            ours.named((namespace,), "t")
+            ours.load_named((namespace,), "t")
             clock.ms += every_ms
             time.sleep(0.1)
         clock.ms += HOLD_MS

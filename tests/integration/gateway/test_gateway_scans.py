@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 from firnline_adapters.records.codec import RecordCodec
-from firnline_domain.advice.sorting import quoted
+from firnline_domain.advice.sorting import quote_names
 from firnline_domain.base.values import replace
 from firnline_domain.identity import Scope, TableName, bucket_of
 from firnline_domain.records.events import (
@@ -30,7 +30,7 @@ from firnline_domain.records.states import TableReads, TableState
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_iceberg.connection.connection import CatalogConnection
 from firnline_iceberg.java.api import load_table, rest_catalog
-from firnline_planner.bucket.bucket import Bucket
+from firnline_planner.bucket.bucket import PlannerBucket
 from pyiceberg.catalog.rest import RestCatalog
 from pyspark.sql import SparkSession
 
@@ -48,7 +48,7 @@ MINUTE_MS = 60_000
 def readers(spark: SparkSession, gateway_uri: str) -> SparkSession:
     """The session with two more catalogs: `loud` reports its scans as all do, `quiet` is that of
     our workers."""
-    catalogs = CatalogConnection("quiet", {"uri": gateway_uri}).spark() | {
+    catalogs = CatalogConnection("quiet", {"uri": gateway_uri}).spark_settings() | {
         f"{CATALOGS}loud{name}": value
         for name, value in {
             "": "org.apache.iceberg.spark.SparkCatalog",
@@ -114,7 +114,7 @@ def table(readers: SparkSession, namespace: str) -> str:
 
 def counted_rate(event: TableScanned) -> TableReads:
     """What a planner makes of readers that do the same every minute of half an hour."""
-    bucket, now_ms = Bucket(MemoryStore(), Thresholds()), event.to_ms
+    bucket, now_ms = PlannerBucket(MemoryStore(), Thresholds()), event.to_ms
     tally = FileTally(fragments=Tally(4, 8, 4_000))
     part = PartitionChange(Scope(0, "[]"), tally, FileTally())
     bucket.handle(
@@ -179,9 +179,11 @@ def test_what_readers_filter_by_is_told_beside_the_order_of_their_table(
     assert event.layout == TableLayout((), ("part",))
 
     # What advice quotes is what Spark's SQL takes, and has the name that reports and orders have.
-    other, column, by = f"{namespace}.u", "a`b.x", quoted("a`b", "x")
-    readers.sql(f"CREATE TABLE quiet.{other} ({quoted('a`b')} STRUCT<x: BIGINT>) USING iceberg")
-    readers.sql(f"ALTER TABLE quiet.{quoted(*other.split('.'))} WRITE ORDERED BY {by}")
+    other, column, by = f"{namespace}.u", "a`b.x", quote_names("a`b", "x")
+    readers.sql(
+        f"CREATE TABLE quiet.{other} ({quote_names('a`b')} STRUCT<x: BIGINT>) USING iceberg"
+    )
+    readers.sql(f"ALTER TABLE quiet.{quote_names(*other.split('.'))} WRITE ORDERED BY {by}")
     readers.sql(f"INSERT INTO quiet.{other} SELECT named_struct('x', 5)")
     assert len(readers.sql(f"SELECT * FROM loud.{other} WHERE {by} > 4").collect()) == 1
     *_, event = scans.until(lambda found, files: found == 2)

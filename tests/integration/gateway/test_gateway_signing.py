@@ -74,7 +74,7 @@ def test_writers_and_services_go_through(
 def test_who_has_no_token_is_told_what_to_send(gateway: GatewayThread, glue: LakeCatalog) -> None:
     nobody = CatalogConnection("glue", {"uri": f"{gateway.uri}/glue"})
     with pytest.raises(CatalogRefused, match="does not take who we are"):
-        Tables(nobody).named(("db",), "t")
+        Tables(nobody).load_named(("db",), "t")
     signs = CatalogConnection(
         "glue",
         {
@@ -85,5 +85,5 @@ def test_who_has_no_token_is_told_what_to_send(gateway: GatewayThread, glue: Lak
         },
     )
     with pytest.raises(CatalogRefused, match="does not take who we are"):
-        Tables(signs).named(("db",), "t")
+        Tables(signs).load_named(("db",), "t")
     assert {path for _, path, _ in glue.seen} <= {"/v1/config"}  # the gateway's own question

@@ -13,7 +13,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AclOperation, NewTopic
 from firnline_adapters.kafka.connection import client_config, reader_group
 from firnline_adapters.kafka.consumer_groups import ask_coordinator
-from firnline_adapters.kafka.startup import KafkaProbe, operations, require_kafka
+from firnline_adapters.kafka.startup import KafkaProbe, require_kafka, topic_operations
 from firnline_adapters.kafka_admin.acls import CLI_READS, SERVICES, Acl
 from firnline_adapters.kafka_admin.replication import Replication
 from firnline_adapters.observability.logs import Log
@@ -39,7 +39,7 @@ READ, WRITE = AclOperation.READ, AclOperation.WRITE
 
 def allowed(service: str) -> dict[str, set[AclOperation]]:
     extra = {name: {READ} for name in CLI_READS} if service == "cli" else {}
-    files = operations(service)
+    files = topic_operations(service)
     return {name: files.get(name, set()) | extra.get(name, set()) for name in {*files, *extra}}
 
 
@@ -48,10 +48,10 @@ def test_each_may_do_what_its_topics_say_and_nothing_else(
     secured: SecuredKafka, service: str
 ) -> None:
     probe = KafkaProbe(secured.plain(PREFIX + service))
-    assert probe.wrong(allowed(service)) == []
+    assert probe.list_problems(allowed(service)) == []
     for one in all_topics():
         for operation in {READ, WRITE} - allowed(service).get(one.name, set()):
-            assert probe.wrong({one.name: {operation}}) != [], (one.name, operation)
+            assert probe.list_problems({one.name: {operation}}) != [], (one.name, operation)
 
 
 @pytest.mark.parametrize("service", SERVICES)
@@ -77,7 +77,7 @@ def test_the_broker_takes_no_record_for_any_other_topic(
 
 @pytest.mark.parametrize("service", SERVICES)
 def test_each_has_its_own_group_and_no_others(secured: SecuredKafka, service: str) -> None:
-    admin = KafkaClients(secured.plain(PREFIX + service), "x").admin()
+    admin = KafkaClients(secured.plain(PREFIX + service), "x").create_admin()
     named = GROUPS | {"all": reader_group()}
     for owner, group in named.items():
         assert may(admin, group) == (
@@ -126,7 +126,7 @@ def test_only_local_makes_topics(secured: SecuredKafka, service: str) -> None:
     if service == "local":
         make_topics(secured.plain(PREFIX + service), 8)
         return
-    admin = KafkaClients(secured.plain(PREFIX + service), "x").admin()
+    admin = KafkaClients(secured.plain(PREFIX + service), "x").create_admin()
     made = admin.create_topics([NewTopic(f"other-{service}", 1, 1)], request_timeout=10)
     with pytest.raises(KafkaException) as why:
         made[f"other-{service}"].result()
@@ -135,9 +135,9 @@ def test_only_local_makes_topics(secured: SecuredKafka, service: str) -> None:
 
 def test_the_planner_makes_and_widens_its_changelog(secured: SecuredKafka) -> None:
     clients = KafkaClients(secured.plain(f"{PREFIX}planner"), "planner")
-    found = changelog.opened(clients, "firnline-planner-state", 2, Replication(1, 1))
-    found.widen(3)
-    assert found.ends([2]) == {2: 0}
+    found = changelog.open_changelog(clients, "firnline-planner-state", 2, Replication(1, 1))
+    found.add_partitions(3)
+    assert found.end_offsets([2]) == {2: 0}
     admin = secured.admin()  # its futures do not outlive it
     admin.delete_topics(["firnline-planner-state"])["firnline-planner-state"].result()
 
@@ -146,7 +146,7 @@ def test_a_lacking_acl_ends_the_start_with_a_line(secured: SecuredKafka) -> None
     with pytest.raises(Misconfigured) as why:
         require_kafka("committer", secured.plain(f"{PREFIX}gateway"), Log("test"))
     lines = str(why.value).splitlines()
-    assert len(lines) == len(operations("committer")) - 1  # it may write dead letters
+    assert len(lines) == len(topic_operations("committer")) - 1  # it may write dead letters
     assert all("firnline kafka-acls" in line for line in lines)
     assert any("denies us" in line or "not let us see" in line for line in lines)
 
@@ -169,7 +169,7 @@ def test_the_command_prints_what_kafkas_own_tool_takes() -> None:
 
 def test_a_right_is_a_command() -> None:
     right = Acl("planner", "transactional-id", "planner-", "prefixed", ("Describe", "Write"))
-    assert right.command("User:p", "b:1", "c").endswith(
+    assert right.tool_command("User:p", "b:1", "c").endswith(
         "--operation Describe --operation Write --transactional-id 'planner-'"
         " --resource-pattern-type prefixed"
     )

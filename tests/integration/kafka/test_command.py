@@ -21,18 +21,18 @@ from firnline_cli.shared.topic_reader import KafkaTopics
 from firnline_domain.identity import TableName
 from firnline_domain.records.orders import ResyncTable
 from firnline_local.servers import artifacts
-from firnline_local.servers.java import java
+from firnline_local.servers.java import find_java
 from firnline_local.servers.repository import repository_root
 
 from tests.kit.secured_kafka import ADMIN, PASSWORDS, PREFIX, SecuredKafka
 
 # Kafka's own tools, which nothing but this test needs.
 TOOLS = (
-    artifacts.Pin(
+    artifacts.PinnedArtifact(
         "cb7aedcd2e418b86079c4b35257c8e37800eea84723c78c8b90f535bd589888e",
         "org/apache/kafka/kafka-tools/4.1.2/kafka-tools-4.1.2.jar",
     ),
-    artifacts.Pin(
+    artifacts.PinnedArtifact(
         "df26cc58f235f477db07f753ba5a3ab243ebe5789d9f89ecf68dd62ea9a66c28",
         "net/sf/jopt-simple/jopt-simple/5.0.4/jopt-simple-5.0.4.jar",
     ),
@@ -47,15 +47,15 @@ def written(path: Path, properties: dict[str, str]) -> str:
 
 def test_adopt_reads_and_asks_as_its_principal(secured: SecuredKafka) -> None:
     topics = KafkaTopics(secured.scram(f"{PREFIX}cli"), signer_here())
-    before = topics.unread("resync-requests", "enricher")
+    before = topics.count_unread("resync-requests", "enricher")
     uuid_ = uuid.uuid4().hex
     order = ResyncTable(
         TableName(uuid_, ("db",), "t"), "main", None, None, "test", time.time_ns() // 1_000_000
     )
-    topics.put("resync-requests", uuid_, order)
-    assert topics.unread("resync-requests", "enricher") == before + 1
+    topics.send("resync-requests", uuid_, order)
+    assert topics.count_unread("resync-requests", "enricher") == before + 1
     for topic in ("table-states", "maintenance-events", "operator-orders"):
-        assert list(topics.news(topic, lambda _: True)) is not None
+        assert list(topics.new_records(topic, lambda _: True)) is not None
 
 
 def test_an_operator_pauses_the_fleet(secured: SecuredKafka, tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ def test_an_operator_pauses_the_fleet(secured: SecuredKafka, tmp_path: Path) -> 
     done = CliRunner().invoke(main, ["pause", "--fleet", "--reason", "test"], env=environment)
     assert done.exit_code == 0, done.output
     topics = KafkaTopics(connection, signer_here())
-    assert any(topics.news("operator-orders", lambda _: True))
+    assert any(topics.new_records("operator-orders", lambda _: True))
     CliRunner().invoke(main, ["resume", "--fleet"], env=environment)
     wrong = {**environment, "FIRNLINE_KAFKA_CONFIG": "/not/there"}
     refused = CliRunner().invoke(main, ["pause", "--fleet"], env=wrong)
@@ -93,9 +93,15 @@ def test_the_printed_commands_are_run_word_for_word(secured: SecuredKafka, tmp_p
         },
     )
     tool = tmp_path / "kafka-acls.sh"
-    more = artifacts.resolve(TOOLS, artifacts.cache_root(), repository_root)
-    paths = os.pathsep.join([artifacts.classpath("kafka"), *map(str, more)])
-    call = [java(), "-XX:TieredStopAtLevel=1", "-cp", paths, "org.apache.kafka.tools.AclCommand"]
+    more = artifacts.fetch_pins(TOOLS, artifacts.cache_root(), repository_root)
+    paths = os.pathsep.join([artifacts.join_class_path("kafka"), *map(str, more)])
+    call = [
+        find_java(),
+        "-XX:TieredStopAtLevel=1",
+        "-cp",
+        paths,
+        "org.apache.kafka.tools.AclCommand",
+    ]
     tool.write_text(f'#!/bin/sh\nexec {shlex.join(call)} "$@"\n')
     tool.chmod(0o755)
     said = ["kafka-acls", "--service", "gateway", "--principal-prefix", "other-"]

@@ -53,7 +53,7 @@ def test_what_one_service_writes_another_reads(way: Way) -> None:
     while request not in found:  # others have written to the topic as well
         for delivery in inbox.poll(0.5):
             found.append(delivery.record)
-            inbox.done(delivery)
+            inbox.mark_done(delivery)
     inbox.close()
     FullTopicReader(way(READER), "bucket-assignments", lambda *_: None).close()
 
@@ -74,7 +74,7 @@ def test_aiokafka_comes_in_by_the_same_properties(name: str, secured: SecuredKaf
 def test_a_wrong_password_is_said_with_where_to_look(secured: SecuredKafka) -> None:
     wrong = secured.plain(WRITER, "wrong-cAnAry")
     with pytest.raises(Misconfigured, match=r"refuses us: .*see sasl\.\* in") as why:
-        KafkaProbe(wrong).ask()
+        KafkaProbe(wrong).wait_for_broker()
     assert "cAnAry" not in str(why.value)
 
 
@@ -82,26 +82,26 @@ def test_an_authority_that_we_do_not_know_is_said(secured: SecuredKafka) -> None
     known = secured.scram(WRITER)
     properties = {name: one for name, one in known.properties.items() if "ssl.ca" not in name}
     with pytest.raises(Misconfigured, match=r"certificate verify failed.*ssl\.\* in"):
-        KafkaProbe(KafkaConnection(known.servers, properties)).ask()
+        KafkaProbe(KafkaConnection(known.servers, properties)).wait_for_broker()
 
 
 def test_tls_to_a_listener_without_it_is_said(secured: SecuredKafka) -> None:
     plain, tls = secured.plain(WRITER), secured.plain_tls(WRITER)
     with pytest.raises(Unreached, match=r"connecting to a PLAINTEXT broker listener\?"):
-        KafkaProbe(KafkaConnection(plain.servers, tls.properties)).ask()
+        KafkaProbe(KafkaConnection(plain.servers, tls.properties)).wait_for_broker()
 
 
 def test_a_listener_with_tls_does_not_answer_without(secured: SecuredKafka) -> None:
     plain, tls = secured.plain(WRITER), secured.plain_tls(WRITER)
     with pytest.raises(Unreached, match=tls.servers):
-        KafkaProbe(KafkaConnection(tls.servers, plain.properties)).ask()
+        KafkaProbe(KafkaConnection(tls.servers, plain.properties)).wait_for_broker()
 
 
 def test_a_token_that_nobody_gives_is_said(secured: SecuredKafka, end_point: str) -> None:
     known = secured.token(WRITER, end_point)
     properties = {**known.properties, "sasl.oauthbearer.client.secret": "wrong"}
     with pytest.raises((Misconfigured, Unreached), match=r"(?i)token|oauth"):
-        KafkaProbe(KafkaConnection(known.servers, properties)).ask()
+        KafkaProbe(KafkaConnection(known.servers, properties)).wait_for_broker()
 
 
 def test_no_password_is_shown(secured: SecuredKafka) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from firnline_iceberg.java.jvm import IcebergJvm
 from firnline_local.processes.ports import free_port
-from firnline_local.processes.process import serving
+from firnline_local.processes.process import run_process
 from firnline_local.servers.artifacts import aws_bundle
 
 from tests.kit.lake_pair import Pair, pair
@@ -54,7 +54,7 @@ def counted(servers: Path, request: pytest.FixtureRequest, calls: Calls) -> Iter
 def nessie(servers: Path, store: S3Server) -> Iterator[Nessie]:
     port = free_port()
     server = Nessie(port, free_port(frozenset({port})), store)
-    with serving(server.command(servers / "nessie"), servers / "nessie.log"):
+    with run_process(server.command(servers / "nessie"), servers / "nessie.log"):
         yield server
 
 

@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 from firnline_domain.errors import StorageUnreachable
 from firnline_iceberg.expiry import file_cleanup
-from firnline_iceberg.expiry.file_cleanup import ExpiredLists, clean, named_by_snapshots
-from firnline_iceberg.storage.s3_client import Bucket
+from firnline_iceberg.expiry.file_cleanup import ExpiredLists, named_by_snapshots, remove_unneeded
+from firnline_iceberg.storage.s3_client import S3Bucket
 from firnline_iceberg.table.loaded_table import LoadedTable
 
 from tests.integration.lake.test_orphans_by_inventory import Site
@@ -55,7 +55,7 @@ def needed(site: Site) -> set[str]:
 def test_all_of_it_goes_in_four_requests(site: Site, calls: Calls) -> None:
     table, lists = expired(site)
     had, before = stored(site), calls.of(site.prefix)
-    cleaned = clean(table, lists)
+    cleaned = remove_unneeded(table, lists)
     assert cleaned.content >= COMMITS
     assert needed(site) <= stored(site)
     assert cleaned.files == len(had - stored(site))
@@ -67,13 +67,13 @@ def test_all_of_it_goes_in_four_requests(site: Site, calls: Calls) -> None:
 def test_a_store_that_knows_no_such_request_is_asked_for_each(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def unknown(_: Bucket, keys: list[str]) -> None:
+    def unknown(_: S3Bucket, keys: list[str]) -> None:
         raise PermissionError("501 NotImplemented")
 
-    monkeypatch.setattr(Bucket, "delete_objects", unknown)
+    monkeypatch.setattr(S3Bucket, "delete_objects", unknown)
     table, lists = expired(site)
     had = stored(site)
-    cleaned = clean(table, lists)
+    cleaned = remove_unneeded(table, lists)
     assert cleaned.files == len(had - stored(site))
     assert cleaned.content >= COMMITS
 
@@ -85,8 +85,8 @@ def test_a_store_that_refuses_is_said_so(site: Site, monkeypatch: pytest.MonkeyP
     site.store.allow("s3:GetObject", "s3:PutObject", "s3:ListBucket")
     try:
         with pytest.raises(StorageUnreachable, match="cannot remove s3://"):
-            clean(table, lists)
+            remove_unneeded(table, lists)
     finally:
         site.store.allow("s3:*")
     assert stored(site) == had
-    assert clean(table, lists).files == len(had - stored(site))
+    assert remove_unneeded(table, lists).files == len(had - stored(site))

@@ -16,8 +16,8 @@ from firnline_iceberg.connection.connection import CatalogConnection
 from firnline_iceberg.java.jvm import IcebergJvm
 from firnline_iceberg.removal.orphans import find_orphans
 from firnline_iceberg.removal.removal import storage_now_ms
-from firnline_iceberg.removal.sweep import Sweeper
-from firnline_iceberg.storage.file_io import file_io
+from firnline_iceberg.removal.sweep import OutputSweeper
+from firnline_iceberg.storage.file_io import make_file_io
 from firnline_iceberg.table.listing import Storage
 from firnline_iceberg.table.retained_names import RetainedNames
 
@@ -57,8 +57,8 @@ def table(lake: Pair) -> LakeTable:
 
 
 def test_the_kernel(nodes: str) -> None:
-    given = CatalogConnection("lake", {"uri": "http://g"}).pyiceberg()
-    tally, found, wanted = rewritten(file_io(given, f"{nodes}/kernel"), f"{nodes}/kernel")
+    given = CatalogConnection("lake", {"uri": "http://g"}).pyiceberg_properties()
+    tally, found, wanted = rewritten(make_file_io(given, f"{nodes}/kernel"), f"{nodes}/kernel")
     assert tally.rows_in == ROWS
     assert found.equals(wanted)
 
@@ -83,7 +83,9 @@ def test_outputs_that_nobody_commits_are_swept(lake: Pair, table: LakeTable) -> 
     assert storage_ms is not None
     assert abs(storage_ms - now_ms()) < 60_000
     later_ms = storage_ms + 86_400_000
-    swept = Sweeper(lake.tables, lambda: later_ms, 3_600_000, lambda _: later_ms).sweep(table.name)
+    swept = OutputSweeper(lake.tables, lambda: later_ms, 3_600_000, lambda _: later_ms).sweep(
+        table.name
+    )
     assert len(swept.lists) == 1, swept
     assert not any(map(table.exists, made))
 
@@ -133,7 +135,7 @@ def test_an_orphan_has_a_date(nodes: str, table: LakeTable) -> None:
 
 
 def test_what_a_name_node_says_is_an_error_of_files_in_a_line(nodes: str) -> None:
-    output = file_io({}, f"{nodes}/x").new_output(f"{nodes}/probe/below")  # `probe` is a file
+    output = make_file_io({}, f"{nodes}/x").new_output(f"{nodes}/probe/below")  # `probe` is a file
     with pytest.raises(OSError, match="not a directory") as told, output.create(True) as sink:
         sink.write(b"x")
     assert "\tat " not in str(told.value)

@@ -10,11 +10,11 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from firnline_committer.background.sampled_comparison import comparison
+from firnline_committer.background.sampled_comparison import order_comparison
 from firnline_domain.errors import TaskRefused
-from firnline_iceberg.commit.revert import CannotUndo, Undo, give_back, undo_of
+from firnline_iceberg.commit.revert import CannotUndo, UndoPlan, give_back, undo_of
 from firnline_iceberg.scan.planning import live_files
-from firnline_worker.table_actions.compare_rows import Skipped, sides
+from firnline_worker.table_actions.compare_rows import Skipped, find_sides
 
 from tests.kit.lake_pair import LakeTable, Pair, now_ms
 from tests.kit.nessie import Nessie
@@ -207,7 +207,7 @@ def test_a_rewrite_is_taken_back_by_the_metadata_file_of_before(
     (event,) = lake.commit(lake.rewrite(table.order()))
     assert table.head in event.snapshot_ids
     undo = undo_of(table.loaded, "main", event.task_id)
-    assert isinstance(undo, Undo), undo
+    assert isinstance(undo, UndoPlan), undo
     assert (undo.head, undo.restored, undo.files_back) == (table.head, before, 6)
     assert give_back(lake.tables, table.name, undo)
     assert (table.head, files_of(table), table.rows()) == (before, files, rows)
@@ -221,7 +221,7 @@ def test_a_rewrite_is_taken_back_by_the_metadata_file_of_before(
 def test_a_commit_that_came_in_between_is_not_taken_back(lake: Pair, table: LakeTable) -> None:
     event = committed(lake, table)
     undo = undo_of(table.loaded, "main", event.task_id)
-    assert isinstance(undo, Undo), undo
+    assert isinstance(undo, UndoPlan), undo
     table.append((9, 9))
     rows = table.rows()
     assert not give_back(lake.tables, table.name, undo)
@@ -246,15 +246,15 @@ def test_a_metadata_file_that_is_not_of_before_is_not_believed(
     with old.io.new_output(f"{folder}/00000-{uuid.uuid4()}.metadata.json").create() as sink:
         sink.write(older)
     undo = undo_of(table.loaded, "main", event.task_id)
-    assert isinstance(undo, Undo), undo
+    assert isinstance(undo, UndoPlan), undo
     assert undo.restored == before
 
 
 def test_a_commit_is_read_back_by_the_metadata_file_of_before(lake: Pair, table: LakeTable) -> None:
     event = committed(lake, table)
-    order = comparison(event, 1.0, now_ms())
+    order = order_comparison(event, 1.0, now_ms())
     assert order is not None
-    before, after = sides(table.loaded, order)
+    before, after = find_sides(table.loaded, order)
     assert before.metadata
     assert len(before.files) == 5
     assert after.files
@@ -264,5 +264,5 @@ def test_a_commit_is_read_back_by_the_metadata_file_of_before(lake: Pair, table:
     assert known is not None
     table.append((9, 9))
     with pytest.raises(Skipped) as skipped:
-        sides(table.loaded, order)
+        find_sides(table.loaded, order)
     assert skipped.value.reason == "history_hidden"

@@ -33,12 +33,12 @@ def gateway(nessie: Nessie, tmp_path: Path) -> Iterator[GatewayThread]:
 
 @pytest.fixture
 def reached(nessie: Nessie, gateway: GatewayThread) -> CatalogConnection:
-    return nessie.connection.at(f"{gateway.uri}/lake")
+    return nessie.connection.at_uri(f"{gateway.uri}/lake")
 
 
 def client(reached: CatalogConnection, branch: str = "") -> RestCatalog:
     uri = f"{reached.uri}/{branch}".rstrip("/")
-    return RestCatalog(branch or "main", **{**reached.pyiceberg(), "uri": uri})
+    return RestCatalog(branch or "main", **{**reached.pyiceberg_properties(), "uri": uri})
 
 
 def head(table: Table) -> int:
@@ -91,9 +91,9 @@ def test_nessie_lets_a_client_have_the_prefix_that_it_asks_for(
     nessie.branch(branch)
     made.append(ROWS)
     direct = CatalogTables(nessie.connection)
-    main = direct.named((namespace,), "t").identity
+    main = direct.load_named((namespace,), "t").identity
     assert main.catalog_path == "lake/main"
-    assert main == CatalogTables(reached).named((namespace,), "t").identity
+    assert main == CatalogTables(reached).load_named((namespace,), "t").identity
     dev = TableName(main.uuid, main.namespace, main.name, main.catalog, branch)
     heads = {direct.load(one).head_id("main") for one in (main, dev)}
     assert len(heads) == 2

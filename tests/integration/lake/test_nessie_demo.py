@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from firnline_iceberg.connection.connection import CatalogConnection
 from firnline_local.processes.ports import free_port
-from firnline_local.processes.process import serving
+from firnline_local.processes.process import run_process
 from pyiceberg.catalog.rest import RestCatalog
 
 from tests.kit.identity_server import SECRET, Rules, identity_server
@@ -26,7 +26,7 @@ def test_every_row_is_right_on_nessie(tmp_path: Path, store: S3Server) -> None:
     with identity_server(store, Rules(60.0, 60.0)) as identity:
         port = free_port()
         nessie = Nessie(port, free_port(frozenset({port})), store, identity.settings())
-        with serving(nessie.command(tmp_path / "nessie"), tmp_path / "nessie.log"):
+        with run_process(nessie.command(tmp_path / "nessie"), tmp_path / "nessie.log"):
             config = written(tmp_path, nessie, identity)
             command = [sys.executable, "-m", "firnline_cli", "demo", "--json"]
             options = ["--state", str(tmp_path / "demo"), "--config", str(config)]
@@ -40,7 +40,7 @@ def test_every_row_is_right_on_nessie(tmp_path: Path, store: S3Server) -> None:
             )
             assert done.returncode == 0, done.stderr[-6000:]
             reached = CatalogConnection("lake", {"uri": nessie.uri, **identity.credentials()})
-            assert RestCatalog("lake", **reached.pyiceberg()).list_namespaces() == []
+            assert RestCatalog("lake", **reached.pyiceberg_properties()).list_namespaces() == []
             tokens = identity.rules.given
     figures = json.loads(done.stdout)
     tables = figures["tables"]

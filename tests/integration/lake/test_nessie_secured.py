@@ -14,7 +14,7 @@ import pytest
 from firnline_iceberg.connection.connection import CatalogConnection
 from firnline_iceberg.java.jvm import IcebergJvm
 from firnline_local.processes.ports import free_port
-from firnline_local.processes.process import serving
+from firnline_local.processes.process import run_process
 
 from tests.kit.identity_server import SECRET, IdentityServer, Rules, identity_server
 from tests.kit.lake_pair import LakeTable, Pair, pair
@@ -36,7 +36,7 @@ def secured(servers: Path, store: S3Server, identity: IdentityServer) -> Iterato
     port = free_port()
     server = Nessie(port, free_port(frozenset({port})), store, identity.settings())
     folder = servers / "nessie-secured"
-    with serving(server.command(folder), folder.with_suffix(".log")):
+    with run_process(server.command(folder), folder.with_suffix(".log")):
         yield server
 
 

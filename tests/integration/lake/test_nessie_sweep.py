@@ -7,12 +7,12 @@ import uuid
 from typing import Any
 
 import pytest
-from firnline_domain.commits.conflicts import outputs
+from firnline_domain.commits.conflicts import output_files
 from firnline_domain.commits.output_lifetimes import Lifetimes
 from firnline_domain.errors import StorageUnreachable
 from firnline_domain.records.results import RewriteFinished
 from firnline_iceberg.removal.removal import sent_path
-from firnline_iceberg.removal.sweep import Sweeper, Swept
+from firnline_iceberg.removal.sweep import OutputSweeper, Swept
 
 from tests.kit.lake_pair import LakeTable, Pair, now_ms
 from tests.kit.nessie import Nessie
@@ -34,12 +34,12 @@ def swept_later(table: LakeTable) -> Swept:
     """A day later, by every clock."""
     tables = table.pair.tables
     later_ms = now_ms() + 2 * LIVES.sweep_ms
-    sweeper = Sweeper(tables, lambda: later_ms, LIVES.sweep_ms, lambda _: later_ms)
+    sweeper = OutputSweeper(tables, lambda: later_ms, LIVES.sweep_ms, lambda _: later_ms)
     return sweeper.sweep(table.name)
 
 
 def paths(result: RewriteFinished) -> list[str]:
-    return [file.path for file in outputs(result)]
+    return [file.path for file in output_files(result)]
 
 
 def test_outputs_that_no_commit_has_named_are_swept(lake: Pair, table: LakeTable) -> None:
@@ -76,7 +76,7 @@ def test_what_another_branch_has_is_not_swept(
     nessie.assign("main", before)
     swept = swept_later(table)
     assert swept.removed == []
-    assert swept.reasons == {"sent": 1}
+    assert swept.skipped_by_reason == {"sent": 1}
     assert all(map(table.exists, paths(result)))
 
 

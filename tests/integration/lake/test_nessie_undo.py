@@ -17,14 +17,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from firnline_demo.lake import Lake
+from firnline_demo.lake import DemoLake
 from firnline_iceberg.commit.rewrite import task_ids
 from firnline_iceberg.connection.connection import CatalogConnection
 from firnline_iceberg.java.jvm import IcebergJvm
 from firnline_iceberg.scan.planning import live_files
 from firnline_local.processes.ports import free_port
-from firnline_local.processes.process import serving
-from firnline_local.stack.stack import Stack, running
+from firnline_local.processes.process import run_process
+from firnline_local.stack.stack import Stack, run_stack
 
 from tests.kit.identity_server import SECRET, IdentityServer, Rules, identity_server
 from tests.kit.lake_pair import LakeTable, Pair, pair
@@ -57,7 +57,7 @@ class Fleet:
             "FIRNLINE_CONFIG": str(self.config),
             "FIRNLINE_KAFKA": self.stack.kafka,
             "FIRNLINE_CONSOLE_URI": self.stack.console_uri,
-            **self.stack.state.signing(),
+            **self.stack.state.signing_environment(),
         }
         command = [sys.executable, "-m", "firnline_cli", *words]
         done = subprocess.run(
@@ -74,13 +74,13 @@ class Fleet:
 
     def explained(self, table: LakeTable) -> dict[str, Any]:
         """Its only partition."""
-        code, said = self.firnline("explain", table.name.dotted, "--json")
+        code, said = self.firnline("explain", table.name.dotted_name, "--json")
         found = json.loads(said)["partitions"] if code == 0 else []
         return found[0] if found else {"reason": "", "words": "", "fragments": 0}
 
     def read_back(self, task: str) -> list[str]:
         """What came of comparisons by Iceberg's own reader."""
-        lines = self.stack.state.log("worker").read_text().splitlines()
+        lines = self.stack.state.log_path("worker").read_text().splitlines()
         found = (
             re.search(rf"action=rows_compared .*task={task} outcome=(\w+)", line) for line in lines
         )
@@ -102,11 +102,11 @@ def fleet(
 ) -> Iterator[Fleet]:
     folder, port = tmp_path_factory.mktemp("undo"), free_port()
     nessie = Nessie(port, free_port(frozenset({port})), store, identity.settings())
-    with serving(nessie.command(folder / "nessie"), folder / "nessie.log"):
-        services = Lake.of(written(folder, nessie, identity))
+    with run_process(nessie.command(folder / "nessie"), folder / "nessie.log"):
+        services = DemoLake.open_lake(written(folder, nessie, identity))
         settings = {part: {**own, "FIRNLINE_COMPARE_SHARE": "1"}
                     for part, own in services.settings.items()}  # fmt: skip
-        with running(folder / "stack", services.parts, settings) as stack:
+        with run_stack(folder / "stack", services.parts, settings) as stack:
             (folder / "person").mkdir()
             config = toml_of(folder / "person", stack.gateway_uri, identity.credentials())
             properties = {"uri": stack.gateway_uri, **identity.credentials()}
@@ -176,15 +176,15 @@ def test_a_commit_is_taken_back_held_and_made_again(fleet: Fleet, version: str) 
     assert table.rows() == rows
     eventually(lambda: fleet.explained(table), lambda one: one["fragments"] == 6)
     assert not head_task(table), "rewritten, though it is held"
-    code, said = fleet.firnline("undo", task, "--table", table.name.dotted, "--yes")
+    code, said = fleet.firnline("undo", task, "--table", table.name.dotted_name, "--yes")
     assert (code, "history_hidden" in said) == (1, True), said
     assert table.rows() == rows
 
     before = state(table)
-    fleet.done("unpark", table.name.dotted)
+    fleet.done("unpark", table.name.dotted_name)
     again = rewritten(table)
     assert again
     assert state(table)[2] == rows
-    said = fleet.done("undo", again, "--table", table.name.dotted, "--yes")
+    said = fleet.done("undo", again, "--table", table.name.dotted_name, "--yes")
     assert "undone" in said
     assert state(table) == before

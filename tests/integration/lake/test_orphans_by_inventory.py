@@ -17,9 +17,9 @@ from firnline_domain.identity import TableName
 from firnline_iceberg.connection.connection import CatalogConnection
 from firnline_iceberg.removal import orphans as module
 from firnline_iceberg.removal.orphans import find_orphans
-from firnline_iceberg.storage.file_io import file_io
+from firnline_iceberg.storage.file_io import make_file_io
 from firnline_iceberg.storage.stored_files import StoredFiles
-from firnline_iceberg.table.catalog_client import loaded
+from firnline_iceberg.table.catalog_client import to_loaded_table
 from firnline_iceberg.table.listing import Storage
 from firnline_iceberg.table.loaded_table import LoadedTable
 from firnline_iceberg.table.retained_names import RetainedNames
@@ -47,7 +47,7 @@ class Stored(MemoryCatalog):
 
     def load_table(self, identifier: Any) -> Table:
         table = super().load_table(identifier)
-        table.io = file_io(self.settings, table.metadata.location)
+        table.io = make_file_io(self.settings, table.metadata.location)
         place = table.io.new_output(table.metadata_location)
         ToOutputFile.table_metadata(table.metadata, place, overwrite=True)
         return table
@@ -60,7 +60,7 @@ class Site:
         self.store, self.prefix = store, uuid.uuid4().hex
         keys = keys or store.new_keys()
         given = {"uri": "http://g", **store.properties, **keys.properties()}
-        settings = CatalogConnection("lake", given).pyiceberg()
+        settings = CatalogConnection("lake", given).pyiceberg_properties()
         self.catalog = Stored(f"s3://{BUCKET}/{self.prefix}", settings)
         self.catalog.make("ns.t", Schema(NestedField(1, "id", LongType())))
         self.made = self.catalog.load_table(("ns", "t"))
@@ -99,7 +99,7 @@ class Site:
 
     def table(self) -> LoadedTable:
         found = self.catalog.load_table(("ns", "t"))
-        return loaded(TableName(str(found.metadata.table_uuid), ("ns",), "t"), found)
+        return to_loaded_table(TableName(str(found.metadata.table_uuid), ("ns",), "t"), found)
 
     def orphans(self, inventory: str) -> list[str]:
         table = self.table()
@@ -125,18 +125,18 @@ def test_what_the_inventory_names_and_the_table_does_not(
     site.put(f"data/00000-1-{RUN}.parquet", 1)
     inventory = site.inventory()
     site.put(f"data/00000-2-{RUN}.parquet", 10)  # the next inventory has it
-    listed = Storage.pages
+    listed = Storage.list_pages
 
     def of_other_tables(self: Storage, below: str = "", **more: str) -> Iterator[StoredFiles]:
         assert below, "it was listed"
         return listed(self, below, **more)
 
-    monkeypatch.setattr(module.Storage, "pages", of_other_tables)
+    monkeypatch.setattr(module.Storage, "list_pages", of_other_tables)
     assert site.orphans(inventory) == [
         f"data/00000-0-{RUN}.parquet",
         f"data/0123abcd/00000-0-{RUN}.parquet",
     ]
-    monkeypatch.setattr(module.Storage, "pages", listed)
+    monkeypatch.setattr(module.Storage, "list_pages", listed)
     assert f"data/00000-2-{RUN}.parquet" in site.orphans("")
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from firnline_iceberg.connection.connection import CatalogConnection
-from firnline_iceberg.storage.file_io import file_io
+from firnline_iceberg.storage.file_io import make_file_io
 
 from tests.kit import cloud_stores
 from tests.kit.kernel_on_storage import ROWS, rewritten
@@ -17,8 +17,8 @@ pytestmark = pytest.mark.stack
 
 
 def holds(location: str, properties: dict[str, str]) -> None:
-    given = CatalogConnection("lake", {"uri": "http://g", **properties}).pyiceberg()
-    tally, found, wanted = rewritten(file_io(given, location), location)
+    given = CatalogConnection("lake", {"uri": "http://g", **properties}).pyiceberg_properties()
+    tally, found, wanted = rewritten(make_file_io(given, location), location)
     assert tally.rows_in == ROWS
     assert found.equals(wanted)
 
@@ -46,9 +46,9 @@ def test_a_store_that_says_slow_down_is_asked_again(store: S3Server) -> None:
     body = bytes(10_000)
     with throttling(store.endpoint, refusals=4) as slow:
         there = {**store.properties, "s3.endpoint": slow.uri, **store.root.properties()}
-        given = CatalogConnection("lake", {"uri": "http://g", **there}).pyiceberg()
+        given = CatalogConnection("lake", {"uri": "http://g", **there}).pyiceberg_properties()
         location = f"s3://{BUCKET}/slow"
-        io = file_io(given, location)
+        io = make_file_io(given, location)
         with io.new_output(f"{location}/x").create(overwrite=True) as sink:
             sink.write(body)
         with io.new_input(f"{location}/x").open() as source:

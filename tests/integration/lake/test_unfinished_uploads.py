@@ -15,13 +15,13 @@ import pytest
 from firnline_domain.identity import TableName
 from firnline_iceberg.connection.connection import CatalogConnection
 from firnline_iceberg.outputs import write_ahead_list
-from firnline_iceberg.outputs.names import Run
+from firnline_iceberg.outputs.names import TaskRun
 from firnline_iceberg.outputs.write_ahead_list import OutputList
 from firnline_iceberg.removal import removal
-from firnline_iceberg.removal.sweep import Sweeper, Swept
+from firnline_iceberg.removal.sweep import OutputSweeper, Swept
 from firnline_iceberg.storage import s3_client
-from firnline_iceberg.storage.file_io import file_io
-from firnline_iceberg.storage.vended_credentials import Credential, Vended
+from firnline_iceberg.storage.file_io import make_file_io
+from firnline_iceberg.storage.vended_credentials import Credential, VendedCredentials
 from firnline_iceberg.table.catalog_client import fresh_credentials
 from firnline_iceberg.table.loaded_table import LoadedTable
 from pyiceberg.io import FileIO
@@ -36,9 +36,9 @@ from tests.kit.s3_server import BUCKET, S3Server
 pytestmark = pytest.mark.stack
 WRITER = """
 import json, sys, time
-from firnline_iceberg.storage.file_io import file_io
+from firnline_iceberg.storage.file_io import make_file_io
 paths, settings = json.loads(sys.stdin.readline())
-sinks = [file_io(settings, one).new_output(one).create(overwrite=True) for one in paths]
+sinks = [make_file_io(settings, one).new_output(one).create(overwrite=True) for one in paths]
 for sink in sinks:
     sink.write(bytes(30_000_000))
 print("begun", flush=True)
@@ -54,19 +54,19 @@ class Lake(MemoryCatalog):
         super().__init__(f"s3://{BUCKET}/{uuid.uuid4().hex}")
         self.keys = store.new_keys()
         settings = {**store.properties, **self.keys.properties()}
-        given = CatalogConnection("lake", {"uri": "http://g", **settings}).pyiceberg()
+        given = CatalogConnection("lake", {"uri": "http://g", **settings}).pyiceberg_properties()
         self.settings = {name: one for name, one in given.items() if isinstance(one, str)}
         self.vends = vends
 
     def io(self, location: str) -> FileIO:
         if not self.vends:
-            return file_io(self.settings, location)
+            return make_file_io(self.settings, location)
         keys = self.keys.properties()
         without = {name: one for name, one in self.settings.items() if name not in keys}
         credential = Credential(location, keys, time.time())
         connection = CatalogConnection("lake", {"uri": "http://g"})
-        vended = Vended(connection, {}, ("ns", "t"), (credential,), fresh_credentials)
-        return file_io(without, location, vended)
+        vended = VendedCredentials(connection, {}, ("ns", "t"), (credential,), fresh_credentials)
+        return make_file_io(without, location, vended)
 
     def load_table(self, identifier: Any) -> Table:
         table = super().load_table(identifier)
@@ -84,13 +84,13 @@ class Left:
         made = self.catalog.make("ns.t", Schema(NestedField(1, "id", LongType())))
         self.tables = MemoryTables(self.catalog)
         self.name = TableName(str(made.metadata.table_uuid), ("ns",), "t")
-        self.run = Run(self.name.uuid, "task", 1, "cafe0000")
+        self.run = TaskRun(self.name.uuid, "task", 1, "cafe0000")
         names = (self.run.output_name(0, number) for number in range(3))
         self.outputs = tuple(f"{made.metadata.location}/data/{name}" for name in names)
         self.other = f"{made.metadata.location}/data/00000-1-another-writer.parquet"
         self.list = f"{made.metadata.location}/metadata/{self.run.list_name}"
         body = OutputList("task", 1, self.name.uuid, "w", 0, self.outputs)
-        write_ahead_list.write(made.io, self.list, body)
+        write_ahead_list.write_list(made.io, self.list, body)
         with made.io.new_output(self.outputs[0]).create() as sink:
             sink.write(b"x")
         self.begin(self.outputs[1], self.other)
@@ -122,7 +122,9 @@ class Left:
 
     def sweep(self, dry_run: bool = False) -> Swept:
         later = int(time.time() * 1000) + 10_000
-        return Sweeper(self.tables, lambda: later, 1_000, lambda _: later).sweep(self.name, dry_run)
+        return OutputSweeper(self.tables, lambda: later, 1_000, lambda _: later).sweep(
+            self.name, dry_run
+        )
 
     def uploads(self) -> set[str]:
         return set(self.store.uploads()) & set(map(self.key, (*self.outputs, self.other)))
@@ -154,8 +156,8 @@ def test_an_upload_of_a_killed_writer_is_given_up(store: S3Server, vends: bool) 
 def test_a_young_lists_uploads_go_on(store: S3Server) -> None:
     left = Left(store)
     now = int(time.time() * 1000)
-    swept = Sweeper(left.tables, lambda: now, 3_600_000, lambda _: now).sweep(left.name)
-    assert swept.reasons == {"young": 1}
+    swept = OutputSweeper(left.tables, lambda: now, 3_600_000, lambda _: now).sweep(left.name)
+    assert swept.skipped_by_reason == {"young": 1}
     assert len(left.uploads()) == 2
 
 
@@ -196,5 +198,5 @@ def test_a_store_that_does_not_answer_keeps_the_list(
             lambda io, path: s3_client.bucket_of(table.io, nowhere, path),
         )
         swept = left.sweep()
-    assert swept.reasons == {"not_removed": 1}
+    assert swept.skipped_by_reason == {"not_removed": 1}
     assert left.sweep().uploads == [left.outputs[1]]

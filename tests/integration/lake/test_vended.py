@@ -13,7 +13,7 @@ import pytest
 from firnline_domain.base import values
 from firnline_domain.errors import StorageRefused
 from firnline_iceberg.java.jvm import IcebergJvm
-from firnline_iceberg.removal.sweep import Sweeper
+from firnline_iceberg.removal.sweep import OutputSweeper
 from firnline_iceberg.storage.vended_file_io import CarefulInput, StagedOutput
 from firnline_iceberg.table.catalog_client import Tables
 from firnline_worker.spark.session import SparkStage
@@ -69,7 +69,7 @@ def test_a_rewrite_with_the_catalogs_keys_alone(
     (event,) = lake.commit(lake.rewrite(table.order()))
     assert type(event).__name__ == "RewriteCommitted"
     assert table.rows() == rows
-    assert len(list(table.loaded.manifests(table.loaded.head("main")))) >= 1
+    assert len(list(table.loaded.manifests_of(table.loaded.head("main")))) >= 1
     assert server.handed_out
 
 
@@ -173,7 +173,7 @@ def test_a_table_that_was_loaded_long_ago_is_still_read(
     time.sleep(1.1)
     store.drop_all()
     head = kept.head("main")
-    entries = [one for file in kept.manifests(head) for one in kept.entries(file)]
+    entries = [one for file in kept.manifests_of(head) for one in kept.entries_of(file)]
     assert len(entries) == 6
 
 
@@ -182,7 +182,9 @@ def test_the_committer_goes_on_when_the_keys_of_a_try_have_ended(
 ) -> None:
     rows = upserted(table)
     result = lake.rewrite(table.order())
-    lake.commits._keep(table.name, lake.commits._read(table.name))  # as after a lost race
+    lake.commits._keep_table(
+        table.name, lake.commits._read_table(table.name)
+    )  # as after a lost race
     time.sleep(1.1)
     store.drop_all()
     (event,) = lake.commit(result)
@@ -202,7 +204,7 @@ def test_leftovers_are_swept_with_new_keys(
     tables = Tables(server.connection())
     time.sleep(1.5)
     store.drop_all()
-    swept = Sweeper(tables, now_ms, 1000).sweep(table.name)
+    swept = OutputSweeper(tables, now_ms, 1000).sweep(table.name)
     assert len(swept.lists) == 1, swept
     assert not any(table.exists(one.path) for one in outputs)
 
@@ -225,6 +227,6 @@ def test_a_key_that_may_not_is_told_as_such(
     loaded = table.loaded
     before = len(server.handed_out)
     with pytest.raises(StorageRefused, match="give our keys this right") as caught:
-        list(loaded.manifests(loaded.head("main")))
+        list(loaded.manifests_of(loaded.head("main")))
     assert len(server.handed_out) - before <= 2
     assert "cAnAry" not in str(caught.value)

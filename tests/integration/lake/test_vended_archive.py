@@ -48,7 +48,7 @@ def test_old_rows_move_by_two_tables_keys(
     result = Archiver(lake.tables, lake.commits, "w1", now_ms).archive(order)
     assert result.numbers["files_archived"] == 2
     assert table.rows() == [(2, 2)]
-    kept = lake.tables.named((namespace,), "cold")
+    kept = lake.tables.load_named((namespace,), "cold")
     archive = LakeTable(lake, kept.identity, partitioned=True)
     assert archive.rows() == [(0, 0), (1, 1)]
     below = kept.metadata.location

@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from firnline_domain.base.times import DAY_MS
-from firnline_iceberg.removal.sweep import Sweeper
+from firnline_iceberg.removal.sweep import OutputSweeper
 from firnline_iceberg.table.catalog_client import Tables
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.exceptions import CommitFailedException
@@ -152,8 +152,8 @@ def test_a_run_that_is_ended_in_the_middle(
     assert table.refresh().current_snapshot().summary.operation.value == "replace"
     assert how is not signal.SIGKILL or left <= ours(table)  # too young to be swept
     days_later = int(time.time() * 1000) + 2 * DAY_MS
-    sweeper = Sweeper(tables, lambda: days_later, DAY_MS, lambda _: days_later)
-    swept = sweeper.sweep(tables.named((namespace,), "t").identity)
+    sweeper = OutputSweeper(tables, lambda: days_later, DAY_MS, lambda _: days_later)
+    swept = sweeper.sweep(tables.load_named((namespace,), "t").identity)
     assert bool(swept.lists) == (how is signal.SIGKILL)
     live = {Path(path).name for path in table.refresh().inspect.files()["file_path"].to_pylist()}
     assert ours(table) <= live

@@ -68,7 +68,7 @@ class Lab:
         return self.table().identity
 
     def table(self) -> LoadedTable:
-        return self.tables.named((self.namespace,), "t")
+        return self.tables.load_named((self.namespace,), "t")
 
     @property
     def writer(self) -> TableWriter:

@@ -6,7 +6,12 @@ from pathlib import Path
 
 import pytest
 from firnline_domain.errors import TaskRefused
-from firnline_iceberg.removal.deleted_row_search import Holder, Kind, holders, wanted_rows
+from firnline_iceberg.removal.deleted_row_search import (
+    Holder,
+    HolderKind,
+    find_holders,
+    wanted_rows,
+)
 
 from tests.integration.worker.lab import Lab
 
@@ -16,8 +21,8 @@ pytestmark = [pytest.mark.spark, pytest.mark.stack]
 def held(lab: Lab, where: str) -> list[Holder]:
     """Of files with rows; what manifests say is another's test."""
     table = lab.table()
-    found = holders(table, wanted_rows(table, where))
-    return [one for one in found if one.kind is not Kind.MANIFEST]
+    found = find_holders(table, wanted_rows(table, where))
+    return [one for one in found if one.kind is not HolderKind.MANIFEST]
 
 
 def test_data_files_and_the_keys_in_equality_deletes_are_found(lab: Lab) -> None:
@@ -28,7 +33,7 @@ def test_data_files_and_the_keys_in_equality_deletes_are_found(lab: Lab) -> None
     assert [one.rows for one in held(lab, "mail = 'b'")] == [1, 1]
     lab.equality_delete(["mail"], "('b')")
     found = held(lab, "mail = 'b'")
-    data, delete = Kind.DATA, Kind.DELETE
+    data, delete = HolderKind.DATA, HolderKind.DELETE
     assert sorted((one.kind, one.rows) for one in found) == [(data, 1), (data, 1), (delete, 1)]
     assert not any(one.visible for one in found)
     # of the other column the delete file has nothing: perhaps one of its keys is of such a row

@@ -42,7 +42,7 @@ def fill(lab: Lab, more: str = "", **properties: str) -> None:
 
 
 def kept(lab: Lab) -> LoadedTable:
-    return lab.tables.named((lab.namespace,), "t_archive")
+    return lab.tables.load_named((lab.namespace,), "t_archive")
 
 
 def days(lab: Lab, name: str = "t") -> list[int]:

@@ -237,18 +237,18 @@ def test_what_another_expiry_has_removed_already_is_no_error(lab, tables, java):
 def test_an_expiry_that_loses_what_it_retains_is_put_off(lab, expirer, monkeypatch):
     """Another one goes further, while ours cleans up; the next one ends what this has begun."""
     filled(lab)
-    rows, cleaned = lab.rows(), expiry.clean
+    rows, cleaned = lab.rows(), expiry.remove_unneeded
 
     def gone(*_: Any) -> None:
         raise MetadataFileGone("snap-1.avro")
 
-    monkeypatch.setattr(expiry, "clean", gone)
+    monkeypatch.setattr(expiry, "remove_unneeded", gone)
     with pytest.raises(TaskRefused) as refused:
         expirer.expire(order(lab))
     assert (refused.value.reason, refused.value.retryable) == ("metadata_file_gone", True)
     assert len(left(lab)) == 1
     stored = lab.stored()
-    monkeypatch.setattr(expiry, "clean", cleaned)
+    monkeypatch.setattr(expiry, "remove_unneeded", cleaned)
     result = expirer.expire(order(lab))
     assert (result.expired, result.deleted_files) == (0, len(stored - lab.stored()) - 1)
     assert result.deleted_files >= 6
@@ -281,6 +281,6 @@ def named(lab: Lab) -> set[str]:
     """Every file that the table's only snapshot has."""
     table = lab.table()
     [snapshot] = table.snapshots
-    manifests = table.manifests(snapshot)
-    entries = [entry.path for one in manifests for entry in table.entries(one) if entry.live]
+    manifests = table.manifests_of(snapshot)
+    entries = [entry.path for one in manifests for entry in table.entries_of(one) if entry.is_live]
     return {snapshot.manifest_list, *(one.path for one in manifests), *entries}

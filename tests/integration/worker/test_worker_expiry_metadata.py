@@ -119,4 +119,4 @@ def test_a_folder_is_looked_through_once_a_day(lab: Lab, expirer: Expirer) -> No
     ],
 )
 def test_versions_are_in_the_names(name: str, number: int | None) -> None:
-    assert metadata_files.version(name) == number
+    assert metadata_files.metadata_version(name) == number

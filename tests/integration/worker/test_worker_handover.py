@@ -83,7 +83,7 @@ def test_h15_all_commits_of_a_handover_are_known_for_ours(
     lab.equality_delete(["x"], "(1.5)", rows="(4.5, 3)")
     if not guarded:
         monkeypatch.setitem(OPTIONS, "remove-dangling-deletes", "true")
-        monkeypatch.setattr(Handover, "_tidy", lambda *_: None)
+        monkeypatch.setattr(Handover, "_remove_dangling_deletes", lambda *_: None)
     before, head = lab.rows(), lab.table().head_id("main")
     order = lab.order()
     result = in_thread(rewriter.rewrite, order, lambda _: None)
@@ -96,7 +96,7 @@ def test_h15_all_commits_of_a_handover_are_known_for_ours(
     if guarded:
         assert others == []
         assert (undo.restored, len(undo.snapshot_ids)) == (head, 2)
-        told = reports.handed_over(result, table, 1)
+        told = reports.handed_over_event(result, table, 1)
         assert told.snapshot_ids == tuple(one.snapshot_id for one in made)
         assert (told.files_removed, told.equality_deletes_removed) == (3, 1)
     else:

@@ -109,7 +109,7 @@ class Refusing:
     def run(self, name: str, order: StageOrder, groups: Sequence[GroupOrder]) -> list[GroupResult]:
         return [GroupRefused(group.index, "unreadable_file", "by this test") for group in groups]
 
-    def forget(self, live: LiveSets) -> None:
+    def remove_unused_sets(self, live: LiveSets) -> None:
         """None are sent."""
 
 

@@ -6,7 +6,7 @@ import time
 
 import pytest
 from firnline_iceberg.outputs import write_ahead_list
-from firnline_iceberg.removal.sweep import Sweeper
+from firnline_iceberg.removal.sweep import OutputSweeper
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
 AGE_MS = 60_000
@@ -14,7 +14,7 @@ AGE_MS = 60_000
 
 def sweeper(tables, after_ms):
     later = int(time.time() * 1000) + after_ms
-    return Sweeper(tables, lambda: later, AGE_MS, lambda *_: later)
+    return OutputSweeper(tables, lambda: later, AGE_MS, lambda *_: later)
 
 
 def test_a_worker_that_never_told_of_its_result(lab, rewriter, tables):
@@ -25,7 +25,7 @@ def test_a_worker_that_never_told_of_its_result(lab, rewriter, tables):
     before, rows = lab.stored(), lab.rows()
     order = lab.order(None)
     result = rewriter.rewrite(order, lambda _: None)
-    listed = write_ahead_list.read(lab.table().io, result.output_list)
+    listed = write_ahead_list.read_list(lab.table().io, result.output_list)
     assert listed.deadline_ms == listed.written_at_ms + order.run_ms
     # until the planner takes the partition back, it is in flight
     assert sweeper(tables, AGE_MS + 1_000).sweep(lab.name).reasons == {"in_flight": 1}

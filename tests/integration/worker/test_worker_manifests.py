@@ -33,7 +33,7 @@ def order(table: TableName) -> TableOrder:
 
 def listed(lab: Lab) -> tuple[ManifestFile, ...]:
     table = lab.table()
-    return tuple(table.manifests(table.head(MAIN)))
+    return tuple(table.manifests_of(table.head(MAIN)))
 
 
 @pytest.mark.parametrize("version", ["1", "2", "3"])

@@ -15,11 +15,11 @@ pytestmark = pytest.mark.spark
 SCRIPT = """
 import json, os, signal, sys
 import pyarrow as pa
-from firnline_worker.host.out_of_memory import is_out_of_memory, which
-from firnline_worker.settings import Settings
-from firnline_worker.spark.session import session
+from firnline_worker.host.out_of_memory import is_out_of_memory, exhausted_memory
+from firnline_worker.settings import WorkerSettings
+from firnline_worker.spark.session import start_session
 
-spark = session(Settings(
+spark = start_session(WorkerSettings(
     kafka="", redis="", catalog_uri="http://127.0.0.1:1", iceberg_jar=sys.argv[1],
     state_dir=sys.argv[2], spark_master="local[1]", heap_bytes=512 << 20,
 ))
@@ -53,7 +53,7 @@ for name, act in KINDS.items():
     try:
         act()
     except BaseException as error:
-        found[name] = is_out_of_memory(error) and which(error)
+        found[name] = is_out_of_memory(error) and exhausted_memory(error)
 print(json.dumps(found))
 print(json.dumps(spark.sparkContext.getConf().get("spark.executor.pyspark.memory")))
 spark.stop()

@@ -14,7 +14,7 @@ from firnline_domain.policy.table_action.remove_orphans import OrphanRemoval
 from firnline_domain.records.orders import TableOrder
 from firnline_iceberg.java.api import removal_json
 from firnline_iceberg.metadata.manifest_file_names import _plain_names
-from firnline_iceberg.removal.moves import Move, Mover
+from firnline_iceberg.removal.moves import FileMove, Mover
 from firnline_iceberg.removal.removal import QUARANTINE
 from firnline_iceberg.scan.planning import live_files
 from firnline_iceberg.storage.paths import file_name
@@ -116,16 +116,16 @@ def test_a_file_that_a_writer_commits_while_it_is_moved_goes_back(lab, remover, 
     data = next(one for one in lab.stored() if one.endswith(".parquet") and "p=x" in one)
     copy = Path(data).with_name(f"00002-2-{RUN}-00001.parquet")
     copy.write_bytes(Path(data).read_bytes())
-    late, moved = entry_of(lab, copy), Mover._move
+    late, moved = entry_of(lab, copy), Mover._move_file
     age(root(lab))
 
-    def move(mover: Mover, move: Move) -> bool:
+    def move(mover: Mover, move: FileMove) -> bool:
         found = moved(mover, move)
         if move.to.endswith(copy.name):
             lab.writer.append(late)
         return found
 
-    monkeypatch.setattr(Mover, "_move", move)
+    monkeypatch.setattr(Mover, "_move_file", move)
     numbers = remover.remove(order(lab.name)).numbers
     assert (numbers["files_quarantined"], numbers["files_restored"]) == (1, 1)
     assert copy.exists()

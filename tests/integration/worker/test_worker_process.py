@@ -18,12 +18,12 @@ from confluent_kafka.admin import AdminClient
 from firnline_adapters.kafka.client import KafkaInbox, KafkaPublisher
 from firnline_adapters.observability.logs import Log
 from firnline_domain.identity import Scope, TableName, task_id
-from firnline_domain.policy.fleet.lanes import Lane, topic_of, topics_of_group
+from firnline_domain.policy.fleet.lanes import Lane, lane_topic, topics_of_group
 from firnline_domain.records.orders import CompareRows, PauseMaintenance, RewriteFiles
 from firnline_domain.records.results import RewriteFinished
 from firnline_domain.settings.groups import Group
 from firnline_local.processes.command import Command
-from firnline_local.processes.process import NotReady, Process, serving
+from firnline_local.processes.process import PartNotReady, Process, run_process
 from firnline_local.topics.topics import make_topics
 
 from tests.kit.with_constants import with_constants
@@ -68,7 +68,7 @@ def command(
 
 @pytest.fixture
 def worker(command: Command, tmp_path: Path) -> Iterator[Process]:
-    with serving(command, tmp_path / "worker.log", WAIT_S) as process:
+    with run_process(command, tmp_path / "worker.log", WAIT_S) as process:
         yield process
 
 
@@ -152,7 +152,7 @@ def test_an_order_becomes_a_result_and_sigterm_ends_all(
 
 def test_a_worker_that_nothing_runs_on_leaves_when_it_is_asked_to(worker):
     """As whoever gives it another size does: SIGUSR1."""
-    worker.leave()
+    worker.stop_when_idle()
     worker._popen.wait(30)
     assert worker.exit_code() == 0
 
@@ -166,7 +166,7 @@ def test_a_worker_whose_jvm_is_killed_ends_and_the_next_one_does_its_work(
         table.append(rows)
     name = TableName(str(table.metadata.table_uuid), (namespace,), "k")
     head = table.refresh().current_snapshot().snapshot_id
-    with serving(command, tmp_path / "worker.log", WAIT_S) as process:
+    with run_process(command, tmp_path / "worker.log", WAIT_S) as process:
         children = psutil.Process(process.pid).children(recursive=True)
         [java] = [child for child in children if child.name() == "java"]
         java.kill()
@@ -174,7 +174,7 @@ def test_a_worker_whose_jvm_is_killed_ends_and_the_next_one_does_its_work(
         process._popen.wait(60)
         assert process.exit_code() == 75
     (tmp_path / "worker.log").unlink()
-    with serving(command, tmp_path / "worker.log", WAIT_S):
+    with run_process(command, tmp_path / "worker.log", WAIT_S):
         assert isinstance(results(task), RewriteFinished)
 
 
@@ -190,7 +190,7 @@ def test_a_killed_workers_task_is_done_by_its_next_life_without_waiting_for_the_
     head = table.refresh().current_snapshot().snapshot_id
     command = with_constants(command, "worker", group=consumer_group, lease_s=600.0)
     log = tmp_path / "worker.log"
-    with serving(command, log, WAIT_S) as process:
+    with run_process(command, log, WAIT_S) as process:
         task = ordered(kafka, name, head)
         while b"action=task_started" not in log.read_bytes():
             time.sleep(0.01)
@@ -203,7 +203,7 @@ def test_a_killed_workers_task_is_done_by_its_next_life_without_waiting_for_the_
         process._popen.wait(60)
     assert b"action=task_finished" not in log.read_bytes()
     log.unlink()
-    with serving(command, log, WAIT_S):
+    with run_process(command, log, WAIT_S):
         assert isinstance(results(task), RewriteFinished)
 
 
@@ -213,13 +213,13 @@ def test_a_groups_worker_takes_the_orders_of_its_group_and_no_others(
     group = f"g-{uuid.uuid4().hex[:8]}"
     env = {**command.env, "FIRNLINE_RESOURCE_GROUP": group}
     nothing = [TableName(f"no-such-{n}", (namespace,), "nothing") for n in range(3)]
-    with pytest.raises(NotReady, match=rf"rewrite-tasks\.{group} is not there"):
+    with pytest.raises(PartNotReady, match=rf"rewrite-tasks\.{group} is not there"):
         start_and_stop(replace(command, env=env), tmp_path)
     make_topics(kafka, 8, [Group(group)])
-    with serving(replace(command, env=env), tmp_path / "worker.log", WAIT_S):
+    with run_process(replace(command, env=env), tmp_path / "worker.log", WAIT_S):
         others = ordered(kafka, nothing[0], 1)
         for table, lane in zip(nothing[1:], Lane, strict=True):
-            assert results(ordered(kafka, table, 1, topic=topic_of(lane, group)))
+            assert results(ordered(kafka, table, 1, topic=lane_topic(lane, group)))
         admin = AdminClient({"bootstrap.servers": kafka})
         members = subscribed(admin, f"{consumer_group}.{group}")
         assert members == {*topics_of_group(group)}
@@ -234,7 +234,7 @@ def subscribed(admin: AdminClient, group: str) -> set[str]:
 
 
 def start_and_stop(command: Command, at: Path) -> None:
-    with serving(command, at / "worker.log", WAIT_S):
+    with run_process(command, at / "worker.log", WAIT_S):
         pass
 
 
@@ -267,7 +267,7 @@ def test_a_worker_that_is_told_to_stop_finishes_its_task_or_gives_it_back(
     head = table.refresh().current_snapshot().snapshot_id
     patient = {**command.env, "FIRNLINE_GRACE_SECONDS": str(grace_s)}
     log = tmp_path / "worker.log"
-    with serving(replace(command, env=patient), log, WAIT_S) as process:
+    with run_process(replace(command, env=patient), log, WAIT_S) as process:
         task = ordered(kafka, name, head)
         while b"action=task_started" not in log.read_bytes():
             time.sleep(0.01)
@@ -277,7 +277,7 @@ def test_a_worker_that_is_told_to_stop_finishes_its_task_or_gives_it_back(
     assert (b"action=task_finished" in log.read_bytes()) == (grace_s > 0)
     if grace_s == 0:
         log.unlink()
-        with serving(command, log, WAIT_S):
+        with run_process(command, log, WAIT_S):
             assert isinstance(results(task), RewriteFinished)
     else:
         assert isinstance(results(task), RewriteFinished)

@@ -120,18 +120,20 @@ def test_the_row_map_says_where_rows_went(lab, rewriter):
     lab.equality_delete(["id"], "(3), (5)")
     result = rewritten(lab, rewriter)
     with lab.table().io.new_input(result.row_map).open() as file:
-        rows = row_map.read(file.read(), result.row_map)
+        rows = row_map.read_map(file.read(), result.row_map)
     with lab.table().io.new_input(result.output_list).open() as file:
         assert result.row_map in json.loads(file.read())["outputs"]
     went, marked = {}, []
     for group in result.groups:
         inputs = [(file.path, file.records) for file in group.inputs]
-        moves = row_map.Moves.of(rows, inputs, [file.records for file in group.outputs])
+        moves = row_map.Moves.from_map(rows, inputs, [file.records for file in group.outputs])
         outputs = [ids(file.path) for file in group.outputs]
         for path, records in inputs:
             names = ids(path)
-            living = moves.living(path, np.arange(records))
-            new = [outputs[n][at] for n, places in moves.moved(path, living) for at in places]
+            living = moves.living_positions(path, np.arange(records))
+            new = [
+                outputs[n][at] for n, places in moves.move_positions(path, living) for at in places
+            ]
             went.update(zip((names[at] for at in living), new, strict=True))
             marked += [names[at] for at in moves.rows[path].marked]
     assert went == {one: one for one in (1, 4, 6, 7, 8)}

@@ -146,10 +146,10 @@ def test_partition_statistics_are_made_from_the_last_ones_where_that_is_right(
 ):
     """Of a table of several specs Iceberg 1.12 loses partitions that way (docs/decisions/0042)."""
     whole = []
-    undescribed = StatisticsComputer._undescribed
+    undescribed = StatisticsComputer._without_partition_statistics
     monkeypatch.setattr(
         StatisticsComputer,
-        "_undescribed",
+        "_without_partition_statistics",
         lambda self, java: whole.append(java) or undescribed(self, java),
     )
     lab.create("id BIGINT, p INT", "PARTITIONED BY (p)", **BOTH)
@@ -188,14 +188,14 @@ def test_nothing_is_done_where_they_are_fresh(lab, computer):
 def test_another_engines_file_of_the_same_snapshot_is_not_replaced(lab, computer, monkeypatch):
     """It comes while we read: Iceberg's own procedure, as `ANALYZE` of another engine would."""
     filled(lab, 50)
-    sketched = StatisticsComputer._sketched
+    sketched = StatisticsComputer._compute_sketches
 
     def and_another(self: Any, *given: Any) -> Any:
         made = sketched(self, *given)
         lab.sql(f"CALL lake.system.compute_table_stats('{lab.namespace}.t', NULL, array('p'))")
         return made
 
-    monkeypatch.setattr(StatisticsComputer, "_sketched", and_another)
+    monkeypatch.setattr(StatisticsComputer, "_compute_sketches", and_another)
     with pytest.raises(RetryLater, match="another engine has described"):
         computer.compute(order(lab.name))
     [theirs] = lab.table().metadata.statistics
@@ -217,7 +217,7 @@ def test_what_another_engine_has_described_a_moment_ago_is_not_computed_again(la
 def test_a_snapshot_that_expires_meanwhile_gets_no_entry(lab, computer, monkeypatch, when):
     filled(lab, 50)
     stored_before = stored(lab, "")
-    committed = compute_statistics._commit
+    committed = compute_statistics._commit_statistics
 
     def expire() -> None:
         lab.insert("(100, 1)")
@@ -230,7 +230,7 @@ def test_a_snapshot_that_expires_meanwhile_gets_no_entry(lab, computer, monkeypa
             expire()
         committed(java, made, stale)
 
-    sketched = StatisticsComputer._sketched
+    sketched = StatisticsComputer._compute_sketches
 
     def sketch(self: Any, *given: Any) -> Any:
         made = sketched(self, *given)
@@ -238,8 +238,8 @@ def test_a_snapshot_that_expires_meanwhile_gets_no_entry(lab, computer, monkeypa
             expire()
         return made
 
-    monkeypatch.setattr(compute_statistics, "_commit", commit)
-    monkeypatch.setattr(StatisticsComputer, "_sketched", sketch)
+    monkeypatch.setattr(compute_statistics, "_commit_statistics", commit)
+    monkeypatch.setattr(StatisticsComputer, "_compute_sketches", sketch)
     with pytest.raises(RetryLater, match="was expired while"):
         computer.compute(order(lab.name))
     metadata = lab.table().metadata

@@ -164,7 +164,7 @@ def test_two_workers_at_once_make_one_tag(lab: Lab, tables: Any) -> None:
             if self.meets:
                 self.meets = False
                 creator(tables, tomorrow).create(order(lab, tomorrow))
-            return tables.commit(*what)
+            return tables.commit_changes(*what)
 
     made = creator(Late(), tomorrow).create(order(lab, tomorrow))
     assert made.numbers["tags_created"] == 0

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from firnline_deletes.deletes import row_map
-from firnline_domain.commits.pinned_head import outlives
+from firnline_domain.commits.pinned_head import applies_to
 from firnline_domain.records.parts.conflict_reasons import ConflictReason
 from firnline_domain.records.parts.summaries import TASK_ID
 from firnline_domain.records.results import RewriteFinished, RewriteGroup
@@ -91,7 +91,7 @@ def _lost_conversion(table: Table, result: RewriteFinished, group: RewriteGroup)
     storage, path = table.ground.storage, result.row_map or ""
     if not storage.exists(path):
         return {ConflictReason.OUTPUTS_GONE}
-    rows = row_map.read(storage.get(path), path)
+    rows = row_map.read_map(storage.get(path), path)
     dead = {
         table.memory.data[file.path][position]
         for file in group.inputs
@@ -118,7 +118,7 @@ def hazardous(table: Table, result: RewriteFinished, found: Expected, since: Seq
     """A later equality delete is there, and the rewrite cannot be cut in two: it has a single
     group, or none with outputs that position deletes left alone."""
     number, scope = result.start_sequence_number, result.scope
-    needed = any(outlives(one, scope, number) for one in table.live().deletes)
+    needed = any(applies_to(one, scope, number) for one in table.live().deletes)
     replacing = [(n, group) for n, group in enumerate(result.groups) if not group.converts]
     left = [group for n, group in replacing if n not in found.must]
     if not left:

@@ -18,7 +18,7 @@ from unittest.mock import patch
 from firnline_adapters.observability.logs import Log
 from firnline_committer.commit.committer import Committer
 from firnline_committer.commit.held_catalog import without_gateway
-from firnline_committer.handlers import Handlers
+from firnline_committer.handlers import CommitterHandlers
 from firnline_domain.identity import TableName
 from firnline_iceberg.commit import java_commits as commits
 from firnline_iceberg.commit.java_commits import JavaCommits
@@ -201,10 +201,12 @@ class Ground:
         of.setAccessible(True)
         return of.get(owner)
 
-    def _committer(self) -> Handlers:
+    def _committer(self) -> CommitterHandlers:
         log, tables = Log("schedules"), cast(Tables, self)
         lake, commits = without_gateway(tables), Commits(self)
-        return Handlers(Committer(lake, commits, log, now_ms, lambda _: None), tables, now_ms)
+        return CommitterHandlers(
+            Committer(lake, commits, log, now_ms, lambda _: None), tables, now_ms
+        )
 
     # ---- tables
 
@@ -233,8 +235,8 @@ class Ground:
 
     # ---- the JVM, as the committer's `IcebergJvm`
 
-    def watched(self) -> AbstractContextManager[None]:
-        return self.iceberg.watched()
+    def watch(self) -> AbstractContextManager[None]:
+        return self.iceberg.watch()
 
     def close(self) -> None:
         self.iceberg.close()

@@ -10,7 +10,7 @@ from typing import Any
 from firnline_committer.commit import found_commits, post_commit_check
 from firnline_committer.commit.found_commits import FoundCommit
 from firnline_committer.examine import delete_files, delete_repair, examination
-from firnline_committer.examine.conversions import _Known
+from firnline_committer.examine.conversions import _KnownFile
 from firnline_committer.examine.delete_files import DeleteFiles
 from firnline_committer.examine.delete_repair import Repairs
 from firnline_committer.examine.outputs import Outputs
@@ -20,8 +20,8 @@ from firnline_domain.base.values import replace
 from firnline_domain.commits import commit_plan, conflicts
 from firnline_domain.commits.commit_plan import AddedDelete
 from firnline_domain.records.results import DeleteKind
-from firnline_iceberg.commit.java_commits import Pin
-from firnline_iceberg.commit.pinned_head import Pinned
+from firnline_iceberg.commit.java_commits import HeadPin
+from firnline_iceberg.commit.pinned_head import PinnedHead
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def off_by_one(self: Moves, path: str, positions: Any) -> Iterator[tuple[int, An
         yield owner, places + 1
 
 
-def from_the_start(_: Pinned, __: Any, starts: dict[str, int]) -> int:
+def from_the_start(_: PinnedHead, __: Any, starts: dict[str, int]) -> int:
     return next(iter(starts.values()))
 
 
@@ -90,16 +90,22 @@ def nothing(*_: Any) -> None:
     return None
 
 
-_judge, _by_sequence_number, _moved = conflicts.judge, commit_plan._by_sequence_number, Moves.moved
+_judge, _by_sequence_number, _moved = (
+    conflicts.judge_result,
+    commit_plan._by_sequence_number,
+    Moves.move_positions,
+)
 _VECTOR = DeleteKind.DELETION_VECTOR
 NO_POST_COMMIT_CHECK = (post_commit_check, "needed_but_removed", nothing)
 
 CHECKS = [
-    Mutation("proof: rows", "v2: start!loses deliver.A", ((conflicts, "_unbalanced", nothing),)),
+    Mutation(
+        "proof: rows", "v2: start!loses deliver.A", ((conflicts, "_find_imbalance", nothing),)
+    ),
     Mutation(
         "proof: data sequence number",
         "v2p: eq.global append.b start.b!low deliver.A",
-        (without(conflicts.proof),),
+        (without(conflicts.check_proof),),
     ),
     Mutation(
         "inputs_live",
@@ -119,7 +125,7 @@ CHECKS = [
     Mutation(
         "a conversion takes in what the head says by position",
         "v3: start.c dv deliver.A",
-        ((_Known, "dead", row_map.NONE),),
+        ((_KnownFile, "dead_rows", row_map.NONE),),
     ),
     Mutation(
         "nothing_missed",
@@ -160,7 +166,9 @@ CHECKS = [
         ((conflicts, "_applied_gone", whatever_it_applied_to),),
     ),
     Mutation(
-        "group by group", "v2: start.2 remove deliver.A", ((examination, "judge", all_or_nothing),)
+        "group by group",
+        "v2: start.2 remove deliver.A",
+        ((examination, "judge_result", all_or_nothing),),
     ),
 ]
 
@@ -183,7 +191,7 @@ PLANS = [
     Mutation(
         "the pin",
         "v2: start eq deliver.A~append",
-        ((Pin, "validate", lambda *_: True), (Pin, "holds", lambda *_: True)),
+        ((HeadPin, "validate", lambda *_: True), (HeadPin, "is_head", lambda *_: True)),
     ),
     Mutation(
         "one rewrite per data sequence number",
@@ -218,12 +226,12 @@ REPAIRS = [
         "v3: start rollback expire deliver.A",
         ((delete_repair._Case, "came_back", nothing),),
     ),
-    Mutation("moved", "v2: start pos deliver.A", ((Moves, "moved", off_by_one),)),
-    Mutation("moved, v3", "v3: start dv deliver.A", ((Moves, "moved", off_by_one),)),
+    Mutation("moved", "v2: start pos deliver.A", ((Moves, "move_positions", off_by_one),)),
+    Mutation("moved, v3", "v3: start dv deliver.A", ((Moves, "move_positions", off_by_one),)),
     Mutation(
         "delta less masked",
         "v3: start dv deliver.A",
-        ((Moves, "living", lambda self, path, positions: positions),),
+        ((Moves, "living_positions", lambda self, path, positions: positions),),
     ),
     Mutation(
         "trimmed",
@@ -243,7 +251,7 @@ REPAIRS = [
     Mutation(
         "validated from the head (H4)",
         "v2: start pos deliver.A",
-        ((Pinned, "_validated_from", from_the_start),),
+        ((PinnedHead, "_validated_from", from_the_start),),
     ),
     Mutation("a repair's list goes", "v2: start pos deliver.A", ((Repairs, "close", nothing),)),
 ]

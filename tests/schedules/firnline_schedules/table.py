@@ -182,7 +182,7 @@ class Table:
         blob = body[offset : offset + size]
         return [
             (delete.referenced_data_file or "", int(one))
-            for one in vectors.decoded(blob, delete.path)
+            for one in vectors.decode_positions(blob, delete.path)
         ]
 
     # ---- commits of writers

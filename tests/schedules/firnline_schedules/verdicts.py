@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from firnline_domain.commits.conflicts import outputs
+from firnline_domain.commits.conflicts import output_files
 from firnline_domain.records.events import RewriteCommitted, RewriteConflicted
 from firnline_domain.records.parts.conflict_reasons import ConflictReason
 from firnline_domain.records.results import RewriteFinished
@@ -33,7 +33,7 @@ class Task:
     def waiting(self) -> Iterator[str | None]:
         """Its files, while they may be needed."""
         if self.waits:
-            yield from (file.path for file in outputs(self.result))
+            yield from (file.path for file in output_files(self.result))
             yield from (self.result.row_map, self.result.output_list)
 
 

@@ -23,7 +23,7 @@ from firnline_domain.records.results import (
     RewriteGroup,
 )
 from firnline_iceberg.metadata.entries import DataFileEntry
-from firnline_iceberg.outputs.names import Run
+from firnline_iceberg.outputs.names import TaskRun
 from firnline_iceberg.scan.planning import PlannedFile
 from firnline_iceberg.storage.paths import folder_of
 from firnline_iceberg.table.write_format import SchemaChecksums
@@ -80,9 +80,9 @@ class _Run:
     wrong: Wrong
 
     @property
-    def own(self) -> Run:
+    def own(self) -> TaskRun:
         """What names its files."""
-        return Run(self.table.name.uuid, self.task, 1, "cafe0000")
+        return TaskRun(self.table.name.uuid, self.task, 1, "cafe0000")
 
     def applied(self, planned: PlannedFile) -> PlannedFile:
         """With the deletes up to the output's number alone, and all position deletes and vectors
@@ -147,9 +147,9 @@ class _Run:
     def row_map(self, files: Sequence[PlannedFile], kept: Sequence[PlannedFile]) -> str:
         masked, sink = row_map.MaskedRows(), BytesIO()
         for one in (*files, *map(of_equality, kept)):
-            masked.add(one.data.path, 0, np.array(self.keep(one), dtype=np.bool_))
+            masked.add_group(one.data.path, 0, np.array(self.keep(one), dtype=np.bool_))
         marked = {one.data.path: np.array(self.marked(one), dtype=np.int64) for one in files}
-        row_map.write(sink, masked.blobs(), marked)
+        row_map.write_map(sink, masked.to_blobs(), marked)
         return self.written(self.own.row_map_name, sink.getvalue())
 
     def group(self, files: Sequence[PlannedFile], number: int) -> RewriteGroup:

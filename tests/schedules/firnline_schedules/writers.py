@@ -110,7 +110,7 @@ def mark(table: Table, file: DataFileEntry) -> None:
         place = (file.spec_id, file.partition)
         table.row_delta(delete=[table.position_file(marks, place, file.path)])
     else:
-        old = [one for one in table.live().deletes if one.referenced_data_file == file.normal]
+        old = [one for one in table.live().deletes if one.referenced_data_file == file.normal_path]
         said = {pos for one in old for _, pos in table.marks_of(one)}
         table.replace_deletes(table.vector_file(file, said | set(positions)), old)
     table.landed(table.rows() - {row})
@@ -135,7 +135,7 @@ def file_scoped(table: Table) -> list[DeleteFileEntry]:
     return [
         one
         for one in table.live().deletes
-        if one.kind is DeleteKind.POSITION and one.referenced_data_file == file.normal
+        if one.kind is DeleteKind.POSITION and one.referenced_data_file == file.normal_path
     ]
 
 

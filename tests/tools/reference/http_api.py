@@ -15,7 +15,7 @@ from tests.tools.reference.markdown import cell, table
 def list_endpoints() -> str:
     """Return the table of endpoints with their query parameters."""
     model: Any = None
-    application = Api(model, lambda: 0, lambda: True).application()
+    application = Api(model, lambda: 0, lambda: True).create_application()
     return table(
         "path | parameters | answer",
         (_row(route) for route in application.router.routes() if route.method == "GET"),

@@ -26,7 +26,7 @@ def list_advanced() -> str:
     rows = [_row(name) for name, one in PROPERTIES.items() if not one.is_common]
     rows += [
         f"`{name}` | {_default(name, HOLD_OFF_MS if name == HOLD_OFF else 0)} | "
-        f"{WORKERS[name].words} | {cell(about)}"
+        f"{WORKERS[name].allowed_text} | {cell(about)}"
         for name, about in ABOUT_WORKERS.items()
     ]
     return table(HEAD, sorted(rows))
@@ -36,7 +36,9 @@ def list_checked() -> str:
     """Return the table of Iceberg's properties whose values are checked."""
     columns = {f"{start}NAME": value for start, value in PARQUET_COLUMNS.items()}
     checked = {**PARQUET, **columns, **OF_COMMITS}
-    return table("property | value", (f"`{name}` | {one.words}" for name, one in checked.items()))
+    return table(
+        "property | value", (f"`{name}` | {one.allowed_text}" for name, one in checked.items())
+    )
 
 
 def _row(name: str) -> str:
@@ -59,7 +61,7 @@ def _default(name: str, value: object) -> str:
 
 def _range(field: str) -> str:
     if field in RANGES:
-        return RANGES[field].words
+        return RANGES[field].allowed_text
     value = getattr(Thresholds(), field)
     if isinstance(value, StrEnum):
         return ", ".join(f"`{one.value}`" for one in type(value))

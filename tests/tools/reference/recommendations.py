@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from firnline_domain.advice import layout, snapshots, sorting, workers, writers
-from firnline_domain.advice.finding import size
+from firnline_domain.advice.finding import size_text
 from firnline_domain.advice.rules import RULES
 
 from tests.tools.reference.markdown import table
@@ -68,7 +68,7 @@ RULE_TEXTS = {
     ),
     "codec": (
         f"`write.parquet.compression-codec` is {' or '.join(layout.POOR_CODECS)}, on "
-        f"{size(layout.CODEC_BYTES)} or more.",
+        f"{size_text(layout.CODEC_BYTES)} or more.",
         "Set it to `zstd`.",
     ),
     "missing_sort_order": (

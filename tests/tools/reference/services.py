@@ -15,7 +15,7 @@ def settings() -> str:
 
 def _row_of_setting(setting: Setting) -> str:
     default = "unset" if setting.default in ("", None) else f"`{setting.default}`"
-    default = "required" if setting.required else default
+    default = "required" if setting.is_required else default
     services = ", ".join(setting.services)
     return f"`{setting.variable}` | {default} | {services} | {cell(setting.about)}"
 
@@ -29,6 +29,6 @@ def metrics() -> str:
 def _row_of_metric(metric: Metric) -> str:
     services = "all" if metric.services == ALL else ", ".join(metric.services)
     return (
-        f"`{metric.scraped}` | {metric.kind} | {quoted(metric.labels)} | {services} | "
+        f"`{metric.prometheus_name}` | {metric.kind} | {quoted(metric.labels)} | {services} | "
         f"{cell(metric.meaning)}"
     )

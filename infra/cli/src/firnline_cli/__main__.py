@@ -71,18 +71,18 @@ class Commands(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command. Errors quote addresses, which may contain passwords, and a terminal is
         often shared: passwords are removed."""
-        from firnline_adapters.config.redaction import learn_environment, redacted
+        from firnline_adapters.config.redaction import mask_environment, redact
 
-        learn_environment(os.environ)
+        mask_environment(os.environ)
         try:
             return super().invoke(ctx)
         except click.ClickException as error:
-            error.message = redacted(error.message)
+            error.message = redact(error.message)
             raise
         except ModuleNotFoundError as error:  # of an extra
-            from firnline_cli.shared.extras import lacking
+            from firnline_cli.shared.extras import not_installed_error
 
-            raise lacking(error) from None
+            raise not_installed_error(error) from None
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Accept `firnline help X` and `firnline version`, as other programs do."""

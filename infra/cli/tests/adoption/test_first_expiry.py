@@ -27,7 +27,7 @@ def lake_of(tmp_path: Path, **properties: str) -> tuple[CatalogLake, TableName]:
     tables = MemoryTables(catalog)
     later = time.time() + 30 * 86_400
     lake = CatalogLake(tables, tables, Thresholds(), lambda _: None, lambda: later)  # type: ignore[arg-type]
-    return lake, tables.named(("db",), "t").identity
+    return lake, tables.load_named(("db",), "t").identity
 
 
 def test_what_would_be_deleted_is_shown(tmp_path: Path) -> None:

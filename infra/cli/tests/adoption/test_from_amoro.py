@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from firnline_cli.adoption.amoro import CONVERSIONS, NEVER_MS, alter_table, convert_properties
-from firnline_domain.settings.thresholds import PROPERTIES, thresholds
+from firnline_domain.settings.thresholds import PROPERTIES, resolve_thresholds
 
 COUNT = "self-optimizing.minor.trigger.file-count"
 AGE = "self-optimizing.minor.trigger.interval"
@@ -42,7 +42,7 @@ MAX_AGE = "history.expire.max-snapshot-age-ms"
 def test_properties_are_converted(properties: dict[str, str], converted: dict[str, str]) -> None:
     assert convert_properties(properties) == (converted, [])
     assert converted.keys() <= PROPERTIES.keys()
-    thresholds(converted)
+    resolve_thresholds(converted)
 
 
 @pytest.mark.parametrize(

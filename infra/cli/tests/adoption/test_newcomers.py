@@ -6,14 +6,14 @@ import pytest
 from firnline_cli.adoption.newcomers import (
     Newcomer,
     Ranking,
-    Summary,
+    SnapshotTotals,
     by_manifests,
     by_summary,
     summary_of,
 )
 from firnline_domain.base.values import replace
 from firnline_domain.identity import Scope, TableName
-from firnline_domain.policy.cost.cost_benefit import offers
+from firnline_domain.policy.cost.cost_benefit import list_offers
 from firnline_domain.records.events import PartitionChange
 from firnline_domain.records.parts.tallies import FileTally, Tally
 from firnline_domain.settings.thresholds import Thresholds
@@ -28,7 +28,7 @@ def texts(**totals: int) -> dict[str, str]:
     return {name.replace("_", "-"): str(value) for name, value in totals.items()}
 
 
-def summary(**totals: int) -> Summary:
+def summary(**totals: int) -> SnapshotTotals:
     found = summary_of(texts(**{"total_data_files": 0, "total_files_size": 0, **totals}))
     assert found is not None
     return found
@@ -58,7 +58,7 @@ def test_of_one_partition_the_summary_weighs_what_the_manifests_do() -> None:
 
 def test_the_weight_is_the_gain_by_which_the_policy_ranks() -> None:
     holds = FileTally(fragments=Tally(1000, 50_000, 10 * MB))
-    gain = offers(holds, LIMITS)[0].gain
+    gain = list_offers(holds, LIMITS)[0].gain
     for rate in (1.0, 7.0):
         read = replace(LIMITS, reads_per_hour=rate)
         told = by_summary(TABLE, summary(**FRAGMENTS), read, False, 2)
@@ -130,7 +130,7 @@ def test_fragments_beside_large_files_are_expected_where_the_newest_are_small() 
     told = weighed(**mixed, added_data_files=2, added_files_size=2 * MB)
     assert not told.exact
     merged = FileTally(fragments=Tally(1000, 0, 1000 * MB), on_target=Tally(900, 0, 900 * 512 * MB))
-    gain = offers(merged, LIMITS)[0].gain * LIMITS.reads_per_hour
+    gain = list_offers(merged, LIMITS)[0].gain * LIMITS.reads_per_hour
     assert told.weight == pytest.approx(gain, rel=0.01)
     large = weighed(**mixed, added_data_files=2, added_files_size=1024 * MB)
     assert large.weight < told.weight / 5  # their mean is below half of the target: a merge of all
@@ -159,6 +159,6 @@ def test_the_worst_comes_first_and_of_equals_the_earlier() -> None:
     ranking = Ranking()
     for name, weight in (("a", 1.0), ("b", 9.0), ("c", 1.0), ("d", float("inf"))):
         ranking.add(newcomer(name, weight))
-    assert ranking.worst().table.name == "d"
+    assert ranking.pop_worst().table.name == "d"
     ranking.add(newcomer("d", 0.5))
-    assert [ranking.worst().table.name for _ in range(len(ranking))] == ["b", "a", "c", "d"]
+    assert [ranking.pop_worst().table.name for _ in range(len(ranking))] == ["b", "a", "c", "d"]

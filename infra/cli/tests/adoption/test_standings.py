@@ -6,10 +6,10 @@ from itertools import count
 
 import pytest
 from firnline_cli.adoption.counted_tables import CountedTable, known_table
-from firnline_cli.adoption.report import JsonReport, TextReport
+from firnline_cli.adoption.report import JsonAdoptionReport, TextAdoptionReport
 from firnline_domain.base.values import replace
 from firnline_domain.identity import TableName
-from firnline_domain.records.pauses import Hold
+from firnline_domain.records.pauses import TableHold
 from firnline_domain.records.states import SettingInForce
 
 from tests.examples import make
@@ -30,19 +30,19 @@ def test_in_the_end_it_says_what_is_done_with_each_table(
     tables = [
         standing(),
         standing(in_force=(in_force,)),
-        standing(hold=Hold("shadow")),
-        standing(hold=Hold("paused")),
+        standing(hold=TableHold("shadow")),
+        standing(hold=TableHold("paused")),
         standing(in_force=(off,)),
     ]
     assert [one.standing for one in tables] == [
         *["maintained", "shadow", "shadow", "paused", "off"]
     ]
-    TextReport(False).standings(tables)
+    TextAdoptionReport(False).report_standings(tables)
     out = capsys.readouterr().out
     assert "1 table maintained" in out
     assert "2 tables in shadow mode: nothing is ordered. Set the table property firnline" in out
     assert "without firnline.shadow in FIRNLINE_DEFAULTS. shop.t1, shop.t2\n" in out
     assert "`firnline resume`" in out
     assert "firnline.enabled=false" in out
-    JsonReport().standings(tables)
+    JsonAdoptionReport().report_standings(tables)
     assert '"is_now": "shadow"' in capsys.readouterr().out

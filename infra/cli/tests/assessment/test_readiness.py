@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from firnline_cli.assessment.facts import DeleteFacts, Pace, TableFacts
+from firnline_cli.assessment.facts import AssessedFacts, DeleteFacts, Pace
 from firnline_cli.assessment.readiness import (
     Readiness,
     lake_words,
@@ -16,7 +16,7 @@ from firnline_cli.assessment.readiness import (
 
 
 def of(version: int, **more: Any) -> dict[int, Readiness]:
-    facts = TableFacts(version, 5, 0, 0, **more)
+    facts = AssessedFacts(version, 5, 0, 0, **more)
     return {one.version: one for one in readiness_of(facts)}
 
 
@@ -63,8 +63,8 @@ def test_each_point_by_what_makes_it(
 
 
 def test_a_lake_in_two_lines_and_a_table_in_one_for_each_version() -> None:
-    unready = readiness_of(TableFacts(2, 5, 0, 0, unready_writers=("trino",)))
-    counts = ready_counts([unready, readiness_of(TableFacts(3, 5, 0, 0)), ()])
+    unready = readiness_of(AssessedFacts(2, 5, 0, 0, unready_writers=("trino",)))
+    counts = ready_counts([unready, readiness_of(AssessedFacts(3, 5, 0, 0)), ()])
     assert counts["v3"] == {"ready": 0, "not_ready": 1, "writers": 1}
     assert counts["v4"] == {"ready": 1, "not_ready": 1, "format_version": 1}
     assert list(lake_words(counts)) == [

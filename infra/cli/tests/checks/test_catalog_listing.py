@@ -42,21 +42,21 @@ def test_a_namespace_that_somebody_dropped_meanwhile_is_passed_over(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     checks = listing(Client({"gone": None, "shop": ["orders"]}), monkeypatch)
-    assert checks.list() == "2 namespaces, 1 tables"
+    assert checks.list_tables() == "2 namespaces, 1 tables"
     assert checks.listed == [("shop", "orders")]
 
 
 def test_our_own_namespace_is_not_looked_into(monkeypatch: pytest.MonkeyPatch) -> None:
     checks = listing(Client({"firnline_doctor": ["t1"], "shop": ["orders"]}), monkeypatch)
-    assert checks.list() == "1 namespaces, 1 tables"
+    assert checks.list_tables() == "1 namespaces, 1 tables"
 
 
 def test_ten_thousand_namespaces_do_not_outlast_the_check(monkeypatch: pytest.MonkeyPatch) -> None:
     client = Client({f"n{one}": ["t"] for one in range(10_000)})
     checks = listing(client, monkeypatch)
-    assert checks.list() == "10000 namespaces, 200 tables in the first 200"
+    assert checks.list_tables() == "10000 namespaces, 200 tables in the first 200"
     assert len(client.asked) == 200
     monkeypatch.setattr(catalog, "LISTING_S", -1.0)
     client.asked.clear()
-    listing(client, monkeypatch).list()
+    listing(client, monkeypatch).list_tables()
     assert client.asked == []

@@ -7,8 +7,8 @@ from typing import Any, cast
 
 import pytest
 from firnline_cli.checks.catalog import CatalogChecks
-from firnline_cli.checks.findings import Answer, NotTried, Status
-from firnline_cli.checks.shared_uuids import MAX_LOADED, compared, shared_uuid_checks
+from firnline_cli.checks.findings import CheckAnswer, CheckStatus, NotTried
+from firnline_cli.checks.shared_uuids import MAX_LOADED, compare_uuids, shared_uuid_checks
 from firnline_domain.identity import TableName
 from firnline_iceberg.connection.connection import CatalogConnection
 
@@ -37,7 +37,7 @@ class Catalog:
     def listed(self) -> list[tuple[str, ...]]:
         return list(self.tables)
 
-    def named(self, name: tuple[str, ...]) -> Table | None:
+    def load_listed(self, name: tuple[str, ...]) -> Table | None:
         self.loaded += 1
         return self.tables[name]
 
@@ -52,14 +52,14 @@ def catalogs(*uuids: str, **properties: str) -> list[Any]:
     return found
 
 
-def said(found: list[Any]) -> Answer | str:
-    return compared(cast("list[CatalogChecks]", found))
+def said(found: list[Any]) -> CheckAnswer | str:
+    return compare_uuids(cast("list[CatalogChecks]", found))
 
 
 def test_one_uuid_in_two_catalogs_is_remarked() -> None:
     answer = said(catalogs("u", "v", "u"))
-    assert isinstance(answer, Answer)
-    assert answer.status is Status.REMARK
+    assert isinstance(answer, CheckAnswer)
+    assert answer.status is CheckStatus.REMARK
     assert "c0:shop.orders and c2:shop.orders" in answer.found
     assert "gc.enabled=false" in answer.remedy
 

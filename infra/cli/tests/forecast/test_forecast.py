@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from firnline_cli.forecast.forecast import Forecast, Seen, forecast
+from firnline_cli.forecast.forecast import Forecast, SeenTable, forecast
 from firnline_domain.base.times import DAY_MS, HOUR_MS
 from firnline_domain.identity import Scope, TableName
 from firnline_domain.records.events import PartitionChange
@@ -37,7 +37,7 @@ def made(
         "oldest_snapshot_ms": NOW_MS - age_ms,
         "partitions": partitions,
     }
-    return forecast(Seen(**values | more), fleet or Thresholds(), NOW_MS)
+    return forecast(SeenTable(**values | more), fleet or Thresholds(), NOW_MS)
 
 
 def reasons(found: Forecast) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from firnline_cli.shared.buckets import described, lines
+from firnline_cli.shared.buckets import bucket_lines, describe_board
 from firnline_domain.records.assignments import Board
 from firnline_domain.records.events import BucketLoaded, TableAssigned
 
@@ -10,13 +10,13 @@ from firnline_domain.records.events import BucketLoaded, TableAssigned
 def test_the_hottest_and_the_newest_with_its_reason() -> None:
     board = Board(2)
     for bucket, load in enumerate((10, 900, 40)):
-        board.fold(BucketLoaded(bucket, 3, load, 1))
+        board.fold_record(BucketLoaded(bucket, 3, load, 1))
     for number in range(7):
-        board.fold(TableAssigned(f"u{number}", 2, number, number, f"reason {number}"))
-    found = described(board)
+        board.fold_record(TableAssigned(f"u{number}", 2, number, number, f"reason {number}"))
+    found = describe_board(board)
     assert found["loads"] == {0: 10, 1: 900, 2: 40}
     assert (found["assigned"], len(found["newest"])) == (7, 5)
-    first, *rest = lines(found, {"u6": "shop.orders"})
+    first, *rest = bucket_lines(found, {"u6": "shop.orders"})
     assert first == (
         "3 buckets, 950 steps a minute; the hottest is 1 with 900. 7 assignments of tables, the "
         "newest:"
@@ -26,4 +26,4 @@ def test_the_hottest_and_the_newest_with_its_reason() -> None:
 
 
 def test_nothing_of_a_fleet_that_never_had_to_move_a_table() -> None:
-    assert lines(described(Board(8)), {}) == []
+    assert bucket_lines(describe_board(Board(8)), {}) == []

@@ -6,7 +6,7 @@ import json
 
 import click
 import pytest
-from firnline_cli.commands.act.undo import known
+from firnline_cli.commands.act.undo import find_task
 from firnline_cli.commands.look import tables
 from firnline_cli.shared import console_client
 from firnline_domain.base.values import replace
@@ -50,7 +50,7 @@ def test_a_terminal_gets_a_grid_and_names_do_not_drive_it() -> None:
         "last_commit": {"at_ms": NOW - 3_000},
         "last_change_ms": None,
     }
-    text = on_a_terminal(lambda terminal: tables.show([row], terminal, NOW))
+    text = on_a_terminal(lambda terminal: tables.print_tables([row], terminal, NOW))
     assert "shop.[red]?[2Jorders" in text
     assert "2 parked" in text
     assert "3 s" in text
@@ -86,7 +86,7 @@ def test_a_name_is_not_folded_on_80_columns() -> None:
         "fragments": 1_234, "delete_files": 123, "debt_files": 99,
         "last_commit": {"at_ms": NOW - 3_000}, "last_change_ms": None,
     }  # fmt: skip
-    text = on_a_terminal(lambda terminal: tables.show([row], terminal, NOW), width=80)
+    text = on_a_terminal(lambda terminal: tables.print_tables([row], terminal, NOW), width=80)
     [_, line] = text.splitlines()
     assert row["table"] in line
     assert "waiting, 5 of 8" in line
@@ -116,7 +116,7 @@ def test_the_beginning_of_a_task_has_to_be_enough(site: Site) -> None:
         make("rewrite_files/compact", task_id="abcdef2"),
     )
     place = console_client.console_at(None, site.uri)
-    assert known(place, "abcdef1")[0] == "abcdef1"
+    assert find_task(place, "abcdef1")[0] == "abcdef1"
     for task, text in (("", "6 characters"), ("abcdef", "several tasks"), ("123456", "no task")):
         with pytest.raises(click.ClickException, match=text):
-            known(place, task)
+            find_task(place, task)

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 import pytest
-from firnline_cli.shared.fleet import levels, quoted_name, table_of
+from firnline_cli.shared.fleet import name_levels, quoted_name, table_of
 from firnline_domain.errors import CatalogUnreachable, TaskRefused
 from firnline_domain.identity import TableName
 from firnline_iceberg.table.loaded_table import TableGone
@@ -25,7 +25,7 @@ class Tables:
     names: set[tuple[str, ...]]
     refusing: bool = False
 
-    def named(self, namespace: tuple[str, ...], name: str) -> Any:
+    def load_named(self, namespace: tuple[str, ...], name: str) -> Any:
         found = TableName("u", namespace, name)
         if (*namespace, name) in self.names:
             return Found(found)
@@ -44,7 +44,7 @@ def test_a_dot_in_a_level_is_found_without_quotes() -> None:
         one = found({name}, "ns.Tbl-1.x y", refusing="." not in name[0] and len(name) == 2)
         assert one is not None
         assert (*one.namespace, one.name) == name
-        assert levels(quoted_name(one)) == name
+        assert name_levels(quoted_name(one)) == name
     assert found({("ns", "t")}, "ns.Tbl-1.x y") is None
 
 
@@ -62,12 +62,12 @@ def test_the_plain_reading_wins_and_others_have_to_be_told_apart() -> None:
 
 def test_what_is_no_name_is_said() -> None:
     with pytest.raises(click.ClickException, match="levels with dots"):
-        levels("a..b")
+        name_levels("a..b")
 
 
 def test_a_table_that_cannot_be_read_is_not_looked_for_elsewhere() -> None:
     class Refusing(Tables):
-        def named(self, namespace: tuple[str, ...], name: str) -> Any:
+        def load_named(self, namespace: tuple[str, ...], name: str) -> Any:
             raise TaskRefused("format_version_4", "v4")
 
     with pytest.raises(TaskRefused):

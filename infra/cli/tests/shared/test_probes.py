@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from firnline_cli.shared import probes as _probes
-from firnline_cli.shared.probes import NO_ANSWER, probes
+from firnline_cli.shared.probes import NO_ANSWER, probe_parts
 from firnline_local.processes.ports import LOOPBACK
 from firnline_local.stack.state import PartRecord, StackRecord
 
@@ -55,22 +55,22 @@ def record(**ports: int) -> StackRecord:
 
 def test_parts_that_answer_have_no_problem(serve: Serve) -> None:
     ports = {"redis": serve(b"+PONG\r\n"), "kafka": serve(b"\0\0\0\4"), "console": serve(OK)}
-    found = probes(record(**ports, **{"planner-metrics": serve(OK)}))
+    found = probe_parts(record(**ports, **{"planner-metrics": serve(OK)}))
     assert found == {"redis": "", "kafka": "", "console": "", "planner": ""}
 
 
 def test_frozen_parts_are_named(serve: Serve) -> None:
     """The kernel still accepts for them: a connection says nothing."""
     ports = {name: serve(None) for name in ("redis", "kafka", "catalog", "worker-metrics")}
-    assert set(probes(record(**ports)).values()) == {NO_ANSWER}
+    assert set(probe_parts(record(**ports)).values()) == {NO_ANSWER}
 
 
 def test_a_console_without_its_redis_says_so(serve: Serve) -> None:
-    found = probes(record(console=serve(AWAY + NO_REDIS)))
+    found = probe_parts(record(console=serve(AWAY + NO_REDIS)))
     assert "its Redis does not answer" in found["console"]
 
 
 def test_a_part_that_is_not_ready_is_not_asked(serve: Serve) -> None:
     frozen = serve(None)
     parts = {"redis": PartRecord("starting"), "kafka": PartRecord("held")}
-    assert probes(StackRecord(ports={"redis": frozen, "kafka": frozen}, parts=parts)) == {}
+    assert probe_parts(StackRecord(ports={"redis": frozen, "kafka": frozen}, parts=parts)) == {}

@@ -35,7 +35,7 @@ class Feed:
         self._inbox = KafkaInbox(bootstrap, f"demo-{uuid.uuid4()}", TOPICS, publisher, Log("demo"))
         self._show = show
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="feed", daemon=True)
+        self._thread = threading.Thread(target=self._follow, name="feed", daemon=True)
         self.outcomes: Counter[str] = Counter()
         self.upkeep: defaultdict[str, Upkeep] = defaultdict(Upkeep)  # by table
         self.open: set[str] = set()  # ids of tasks that were ordered and have no outcome yet
@@ -49,20 +49,20 @@ class Feed:
         self._thread.join()
         self._inbox.close()
 
-    def _run(self) -> None:
+    def _follow(self) -> None:
         while not self._stop.is_set():
             for delivery in self._inbox.poll(0.5):
-                self._take(delivery.record)
-                self._inbox.done(delivery)
+                self._count_record(delivery.record)
+                self._inbox.mark_done(delivery)
 
-    def _take(self, record: Any) -> None:
+    def _count_record(self, record: Any) -> None:
         self.outcomes[type(record).__name__] += 1
         if isinstance(record, RewriteFiles | TableOrder):
             self.open.add(record.task_id)
         elif not isinstance(record, OutputsSwept | RowsCompared):
             self.open.discard(record.task_id)
         if isinstance(record, RewriteCommitted) and not record.redelivered:
-            done = self.upkeep[record.table.dotted]
+            done = self.upkeep[record.table.dotted_name]
             done.rewrites += 1
             done.files_removed += record.files_removed
             done.deletes_removed += record.equality_deletes_removed
@@ -73,7 +73,7 @@ class Feed:
 
 def line_of(record: Any) -> str:
     """Return a record as one line of text; '' if it contains nothing new."""
-    where = record.table.dotted
+    where = record.table.dotted_name
     match record:
         case RewriteFiles():
             return f"{where}: ordered a rewrite of {record.scope.label} ({record.reason})"

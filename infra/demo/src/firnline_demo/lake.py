@@ -14,7 +14,7 @@ from typing import Any
 from firnline_adapters.config.config_file import read_config
 from firnline_domain.commits.load_header import MARK
 from firnline_domain.errors import Misconfigured
-from firnline_iceberg.connection.configuration import OURS, connections, the_one
+from firnline_iceberg.connection.configuration import OURS, read_connections, single_connection
 from firnline_iceberg.connection.connection import NAME, CatalogConnection
 from firnline_iceberg.connection.properties import UPSTREAM
 from firnline_local.servers.artifacts import aws_bundle, iceberg_jar
@@ -23,7 +23,7 @@ from pyiceberg.catalog.rest import RestCatalog
 
 
 @dataclass(frozen=True)
-class Lake:
+class DemoLake:
     """The catalog of the demo. `namespace`: of the demo's tables; in another owner's catalog it is
     a new one."""
 
@@ -33,7 +33,7 @@ class Lake:
     on_s3: bool = False
 
     @classmethod
-    def of(cls, config: Path | None) -> Lake:
+    def open_lake(cls, config: Path | None) -> DemoLake:
         """Open the lake. Raises Misconfigured, and what PyIceberg raises if the catalog does not
         answer."""
         if config is None:
@@ -41,9 +41,9 @@ class Lake:
         file = read_config(str(config))
         if file is not None and file.kafka:
             raise Misconfigured(f"{config}: the demo has a broker of its own: take [kafka] out")
-        found = the_one(connections(file))
+        found = single_connection(read_connections(file))
         upstream = found.behind_gateway(found.properties.get(UPSTREAM) or found.uri)
-        told = RestCatalog(found.name, **upstream.pyiceberg()).properties
+        told = RestCatalog(found.name, **upstream.pyiceberg_properties()).properties
         s3 = str(told.get("warehouse", "")).startswith("s3") or "s3.endpoint" in told
         return cls(upstream, config.absolute(), f"demo_{uuid.uuid4().hex[:6]}", s3)
 
@@ -84,24 +84,26 @@ class Lake:
         given = os.environ.get("SPARK_DIST_CLASSPATH")
         return os.pathsep.join([*found, *([given] if given else [])])
 
-    def pyiceberg(self, gateway_uri: str) -> RestCatalog:
+    def writer_catalog(self, gateway_uri: str) -> RestCatalog:
         """Return a writer's catalog, by way of the gateway."""
-        return RestCatalog(self.name, **_as_a_writer(self._by(gateway_uri).pyiceberg()))
+        return RestCatalog(
+            self.name, **_without_mark(self._gateway_connection(gateway_uri).pyiceberg_properties())
+        )
 
-    def spark(self, gateway_uri: str) -> dict[str, str]:
+    def spark_settings(self, gateway_uri: str) -> dict[str, str]:
         """Return the settings of a writer's session. They may contain secrets, so set them after
         the session has started."""
         prefix = f"spark.sql.catalog.{self.name}."
         unmarked = {f"{prefix}{name}" for name in MARK}
-        settings = self._by(gateway_uri).spark()
+        settings = self._gateway_connection(gateway_uri).spark_settings()
         return {name: settings[name] for name in settings if name not in unmarked}
 
-    def _by(self, gateway_uri: str) -> CatalogConnection:
+    def _gateway_connection(self, gateway_uri: str) -> CatalogConnection:
         if self.connection is None:
             return CatalogConnection(NAME, {"uri": gateway_uri})
-        return self.connection.at(gateway_uri)
+        return self.connection.at_uri(gateway_uri)
 
 
-def _as_a_writer(properties: Mapping[str, Any]) -> dict[str, Any]:
+def _without_mark(properties: Mapping[str, Any]) -> dict[str, Any]:
     """Return the properties without the mark that our own services send."""
     return {name: properties[name] for name in properties if name not in MARK}

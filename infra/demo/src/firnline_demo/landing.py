@@ -19,7 +19,7 @@ TRIES = 40  # with the pause: a service has 40 s to come back
 PAUSE_S = 1.0
 
 
-def land(
+def commit_once(
     model: TableModel,
     action: Callable[[str], object],
     landed: Callable[[str], bool],
@@ -43,11 +43,11 @@ def land(
             sleep(PAUSE_S)
 
 
-def history(catalog: RestCatalog, table: str) -> Callable[[str], bool]:
+def find_marker(catalog: RestCatalog, table: str) -> Callable[[str], bool]:
     """Return a function that returns whether a snapshot of the table carries a marker."""
 
-    def landed(marker: str) -> bool:
+    def has_landed(marker: str) -> bool:
         snapshots = catalog.load_table(table).metadata.snapshots
         return any(one.summary is not None and one.summary[MARKER] == marker for one in snapshots)
 
-    return landed
+    return has_landed

@@ -16,7 +16,7 @@ READS = 3  # the median of so many
 
 
 @dataclass(frozen=True)
-class Health:
+class TableHealth:
     """A table at one moment. `read_bytes` counts a delete file once per data file that needs it,
     as Spark reads it."""
 
@@ -28,14 +28,14 @@ class Health:
     rows: int
 
 
-def health(spark: SparkSession, table: str) -> Health:
+def measure_health(spark: SparkSession, table: str) -> TableHealth:
     """Measure a table by its metadata and by reading all of it."""
     kinds = spark.sql(
         "SELECT sum(if(content = 0, 1, 0)), sum(if(content = 0, 0, 1)), "
         f"sum(file_size_in_bytes) FROM {table}.files"
     ).collect()[0]
     seconds, rows = full_read(spark, table)
-    return Health(
+    return TableHealth(
         data_files=kinds[0] or 0,
         delete_files=kinds[1] or 0,
         bytes=kinds[2] or 0,

@@ -52,7 +52,7 @@ class TableModel:
 
 
 @dataclass(frozen=True)
-class Difference:
+class RowDifference:
     """A difference between the rows read and the intended rows."""
 
     lost: int
@@ -60,15 +60,15 @@ class Difference:
     examples: tuple[str, ...]
 
     @property
-    def none(self) -> bool:
+    def is_empty(self) -> bool:
         """Return whether both are the same."""
         return not self.lost and not self.resurrected
 
 
-def compare(meant: Counter[Row], read: Counter[Row]) -> Difference:
+def compare_rows(meant: Counter[Row], read: Counter[Row]) -> RowDifference:
     """Compare rows. Rows that are intended and not read are lost; rows that are read and not
     intended are resurrected."""
     lost, extra = meant - read, read - meant
     examples = [f"lost {row}" for row in list(lost)[:3]]
     examples += [f"resurrected {row}" for row in list(extra)[:3]]
-    return Difference(lost.total(), extra.total(), tuple(examples))
+    return RowDifference(lost.total(), extra.total(), tuple(examples))

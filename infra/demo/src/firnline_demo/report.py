@@ -9,8 +9,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from firnline_demo.measure import Health, Upkeep
-from firnline_demo.model import Difference
+from firnline_demo.measure import TableHealth, Upkeep
+from firnline_demo.model import RowDifference
 
 
 @dataclass(frozen=True)
@@ -21,36 +21,36 @@ class TableReport:
     writer: str
     commits: int
     writer_retries: int
-    before: Health
-    after: Health
+    before: TableHealth
+    after: TableHealth
     upkeep: Upkeep
-    difference: Difference
+    difference: RowDifference
 
 
 @dataclass(frozen=True)
-class Verdict:
+class DemoVerdict:
     """The exit code and its reason."""
 
     code: int
     text: str
 
 
-def verdict(reports: list[TableReport]) -> Verdict:
+def judge(reports: list[TableReport]) -> DemoVerdict:
     """Return the verdict: exit code 0 only if every row is as it should be and something was
     compacted."""
     for report in reports:
-        if not report.difference.none:
+        if not report.difference.is_empty:
             lost, extra = report.difference.lost, report.difference.resurrected
             examples = "; ".join(report.difference.examples)
             text = f"{report.name}: {lost} rows lost, {extra} resurrected: {examples}"
-            return Verdict(1, text)
+            return DemoVerdict(1, text)
     if not any(report.upkeep.rewrites for report in reports):
-        return Verdict(2, "nothing was compacted")
+        return DemoVerdict(2, "nothing was compacted")
     rows = sum(report.after.rows for report in reports)
-    return Verdict(0, f"rows verified: {rows:,} rows of {len(reports)} tables, none differs")
+    return DemoVerdict(0, f"rows verified: {rows:,} rows of {len(reports)} tables, none differs")
 
 
-def show(console: Console, reports: list[TableReport]) -> None:
+def print_report(console: Console, reports: list[TableReport]) -> None:
     """Print the tables before and after: two rows per table, a column per figure that matters."""
     table = Table(
         title="Before Firnline, and after",
@@ -64,8 +64,8 @@ def show(console: Console, reports: list[TableReport]) -> None:
     for heading in ("files", "deletes", "stored", "to read", "full read", "rows"):
         table.add_column(heading, justify="right", no_wrap=True)
     for report in reports:
-        table.add_row(report.name, "before", *figures(report.before))
-        table.add_row(f"[dim]{report.writer}[/dim]", "after", *figures(report.after))
+        table.add_row(report.name, "before", *health_figures(report.before))
+        table.add_row(f"[dim]{report.writer}[/dim]", "after", *health_figures(report.after))
         table.add_section()
     console.print(table)
     for report in reports:
@@ -77,25 +77,25 @@ def show(console: Console, reports: list[TableReport]) -> None:
         )
 
 
-def figures(health: Health) -> tuple[str, ...]:
+def health_figures(health: TableHealth) -> tuple[str, ...]:
     """Return a table's health in the columns' order."""
     return (
         f"{health.data_files}",
         f"{health.delete_files}",
-        size(health.bytes),
-        size(health.read_bytes),
+        size_text(health.bytes),
+        size_text(health.read_bytes),
         f"{health.read_seconds:.2f} s",
         f"{health.rows:,}",
     )
 
 
-def as_json(reports: list[TableReport], end: Verdict) -> str:
+def as_json(reports: list[TableReport], end: DemoVerdict) -> str:
     """Return all results, for programs."""
     body = {"tables": [asdict(report) for report in reports], "verdict": asdict(end)}
     return json.dumps(body, indent=2)
 
 
-def size(count: int) -> str:
+def size_text(count: int) -> str:
     """Return bytes in a unit that fits: `12.3 kB`."""
     amount = float(count)
     for unit in ("B", "kB", "MB", "GB"):

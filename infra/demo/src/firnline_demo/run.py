@@ -11,20 +11,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from firnline_local.stack.stack import Stack, running
-from firnline_local.topics.topics import buckets
+from firnline_local.stack.stack import Stack, run_stack
+from firnline_local.topics.topics import initial_buckets
 from pyiceberg.catalog.rest import RestCatalog
 from pyspark.sql import SparkSession
 from rich.console import Console
 
 from firnline_demo import report, writers
 from firnline_demo.feed import Feed
-from firnline_demo.lake import Lake
-from firnline_demo.measure import Health, health, rows_of
-from firnline_demo.model import TableModel, compare
+from firnline_demo.lake import DemoLake
+from firnline_demo.measure import TableHealth, measure_health, rows_of
+from firnline_demo.model import TableModel, compare_rows
 from firnline_demo.report import TableReport
 from firnline_demo.session import writer_session
-from firnline_demo.writers import Writer
+from firnline_demo.writers import DemoWriter
 
 ALONE_SHARE = 0.5  # of the time, the writers run while Firnline only watches
 QUIET_S = 8.0  # without an open task or a new snapshot: Firnline is done
@@ -45,17 +45,17 @@ class Demo:
     spark: SparkSession
     catalog: RestCatalog
     namespace: str
-    writers: list[Writer]
+    writers: list[DemoWriter]
     going: threading.Event
     stopping: threading.Event
     started: float
 
-    def say(self, line: str) -> None:
+    def print_line(self, line: str) -> None:
         """Print a line with the seconds since the start."""
         self.console.print(f"[dim]{time.monotonic() - self.started:6.1f} s[/dim]  {line}")
 
 
-def run(
+def run_demo(
     state_dir: Path,
     seconds: float,
     seed: int,
@@ -71,15 +71,15 @@ def run(
     console = Console(stderr=as_json, highlight=False)
     started = time.monotonic()
     console.print("[bold]Firnline demo[/bold]: three writers, one gateway, real servers")
-    lake = Lake.of(config)
-    with running(state_dir, lake.parts, lake.settings) as stack:
+    lake = DemoLake.open_lake(config)
+    with run_stack(state_dir, lake.parts, lake.settings) as stack:
         console.print(f"stack is ready after {time.monotonic() - started:.1f} s")
         console.print(f"  catalog for writers  {stack.gateway_uri}")
         console.print(f"  console              {stack.console_uri}")
-        with prepared(stack, console, lake, state_dir, seed) as demo:
-            reports = play(demo, seconds, kills)
-    end = report.verdict(reports)
-    report.show(console, reports)
+        with prepare_demo(stack, console, lake, state_dir, seed) as demo:
+            reports = play_demo(demo, seconds, kills)
+    end = report.judge(reports)
+    report.print_report(console, reports)
     console.print(f"[bold]{end.text}[/bold]")
     if as_json:
         sys.stdout.write(report.as_json(reports, end) + "\n")
@@ -87,12 +87,14 @@ def run(
 
 
 @contextmanager
-def prepared(
-    stack: Stack, console: Console, lake: Lake, state_dir: Path, seed: int
+def prepare_demo(
+    stack: Stack, console: Console, lake: DemoLake, state_dir: Path, seed: int
 ) -> Iterator[Demo]:
     """Create tables and writers, which do not run yet. The session ends with the block."""
-    catalog = lake.pyiceberg(stack.gateway_uri)
-    spark = writer_session(lake.class_path, lake.spark(stack.gateway_uri), state_dir / "writers")
+    catalog = lake.writer_catalog(stack.gateway_uri)
+    spark = writer_session(
+        lake.class_path, lake.spark_settings(stack.gateway_uri), state_dir / "writers"
+    )
     going, stopping = threading.Event(), threading.Event()
     try:
         fresh_namespace(catalog, lake.namespace)
@@ -129,54 +131,54 @@ def make_writers(
     seed: int,
     going: threading.Event,
     stopping: threading.Event,
-) -> list[Writer]:
+) -> list[DemoWriter]:
     """Return the three writers; each creates its own table."""
     dice = [random.Random(seed + number) for number in range(3)]
     clicks = TableModel("clicks", lambda row: row)
     accounts = TableModel("accounts", lambda row: row[:2])
     orders = TableModel("orders", lambda row: row[:1])
     plan = [
-        (clicks, writers.clicks(catalog, namespace, dice[0]), 0.8),
-        (accounts, writers.accounts(catalog, spark, namespace, dice[1], accounts), 0.8),
-        (orders, writers.orders(catalog, spark, namespace, dice[2], orders), 0.8),
+        (clicks, writers.clicks_writer(catalog, namespace, dice[0]), 0.8),
+        (accounts, writers.accounts_writer(catalog, spark, namespace, dice[1], accounts), 0.8),
+        (orders, writers.orders_writer(catalog, spark, namespace, dice[2], orders), 0.8),
     ]
-    return [Writer(model, commit, pause, stopping, going) for model, commit, pause in plan]
+    return [DemoWriter(model, commit, pause, stopping, going) for model, commit, pause in plan]
 
 
-def play(demo: Demo, seconds: float, kills: Sequence[str]) -> list[TableReport]:
+def play_demo(demo: Demo, seconds: float, kills: Sequence[str]) -> list[TableReport]:
     """Run the writers without Firnline, measure, enable Firnline, run the writers, settle, measure,
     compare."""
-    with Feed(demo.stack.kafka, buckets(), demo.say, demo.stack.signer) as feed:
-        demo.say(f"writers go; Firnline only watches for {seconds * ALONE_SHARE:.0f} s")
+    with Feed(demo.stack.kafka, initial_buckets(), demo.print_line, demo.stack.signer) as feed:
+        demo.print_line(f"writers go; Firnline only watches for {seconds * ALONE_SHARE:.0f} s")
         demo.going.set()
         for writer in demo.writers:
             writer.start()
-        watch(demo, seconds * ALONE_SHARE)
-        before = paused(demo)
-        demo.say("Firnline is switched on (firnline.enabled = true); the writers go on")
-        enable(demo)
+        watch_writers(demo, seconds * ALONE_SHARE)
+        before = measure_paused(demo)
+        demo.print_line("Firnline is switched on (firnline.enabled = true); the writers go on")
+        enable_maintenance(demo)
         demo.going.set()
         share = seconds * (1 - ALONE_SHARE) / (len(kills) + 1)
-        watch(demo, share)
+        watch_writers(demo, share)
         for part in kills:
-            demo.say(f"[red]kill -9[/red] {part} (pid {demo.stack.kill(part)})")
-            watch(demo, share)
-        stop(demo)
+            demo.print_line(f"[red]kill -9[/red] {part} (pid {demo.stack.kill_part(part)})")
+            watch_writers(demo, share)
+        stop_writers(demo)
         for part in kills:  # the time to settle counts from the last part's start
             demo.stack.wait_ready(part)
-        settle(demo, feed)
-    return [judged(demo, writer, before[writer.model.name], feed) for writer in demo.writers]
+        wait_until_settled(demo, feed)
+    return [report_table(demo, writer, before[writer.model.name], feed) for writer in demo.writers]
 
 
-def watch(demo: Demo, seconds: float) -> None:
+def watch_writers(demo: Demo, seconds: float) -> None:
     """Let the writers run. A writer that failed ends the demo with its error."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         time.sleep(0.2)
-        check(demo)
+        raise_writer_error(demo)
 
 
-def check(demo: Demo) -> None:
+def raise_writer_error(demo: Demo) -> None:
     """Raise the error of a writer that failed."""
     for writer in demo.writers:
         if writer.error is not None:
@@ -188,55 +190,55 @@ def full_name(demo: Demo, model: TableModel) -> str:
     return f"{demo.catalog.name}.{demo.namespace}.{model.name}"
 
 
-def paused(demo: Demo) -> dict[str, Health]:
+def measure_paused(demo: Demo) -> dict[str, TableHealth]:
     """Hold the writers between two commits and measure their tables."""
     demo.going.clear()
     found = {}
     for writer in demo.writers:
         with writer.model.lock:  # a commit in flight ends first
-            found[writer.model.name] = health(demo.spark, full_name(demo, writer.model))
+            found[writer.model.name] = measure_health(demo.spark, full_name(demo, writer.model))
     commits = ", ".join(f"{writer.model.name} {writer.model.commits}" for writer in demo.writers)
-    demo.say(f"measured; commits so far: {commits}")
+    demo.print_line(f"measured; commits so far: {commits}")
     return found
 
 
-def enable(demo: Demo) -> None:
+def enable_maintenance(demo: Demo) -> None:
     """Enable maintenance of the tables, as an owner would: by a table property."""
     for writer in demo.writers:
         table = demo.catalog.load_table(f"{demo.namespace}.{writer.model.name}")
         table.transaction().set_properties({"firnline.enabled": "true"}).commit_transaction()
 
 
-def stop(demo: Demo) -> None:
+def stop_writers(demo: Demo) -> None:
     """Stop the writers' commits."""
     demo.stopping.set()
     for writer in demo.writers:
         writer.thread.join()
-    check(demo)
+    raise_writer_error(demo)
     commits = sum(writer.model.commits for writer in demo.writers)
-    demo.say(f"writers stopped after {commits} commits; waiting for Firnline to finish")
+    demo.print_line(f"writers stopped after {commits} commits; waiting for Firnline to finish")
 
 
-def settle(demo: Demo, feed: Feed) -> None:
+def wait_until_settled(demo: Demo, feed: Feed) -> None:
     """Wait until no task is open and no table has moved for a while."""
     deadline = time.monotonic() + SETTLE_S
-    seen, since = heads(demo), time.monotonic()
+    seen, since = head_snapshots(demo), time.monotonic()
     while time.monotonic() < deadline:
         time.sleep(0.5)
-        if (now := heads(demo)) != seen or feed.open:
+        if (now := head_snapshots(demo)) != seen or feed.open:
             seen, since = now, time.monotonic()
         elif time.monotonic() - since > QUIET_S:
             break
-    demo.say("quiet")
+    demo.print_line("quiet")
 
 
-def heads(demo: Demo) -> list[int | None]:
+def head_snapshots(demo: Demo) -> list[int | None]:
     """Return the head snapshot of every table."""
     names = [f"{demo.namespace}.{writer.model.name}" for writer in demo.writers]
     return [demo.catalog.load_table(name).metadata.current_snapshot_id for name in names]
 
 
-def judged(demo: Demo, writer: Writer, before: Health, feed: Feed) -> TableReport:
+def report_table(demo: Demo, writer: DemoWriter, before: TableHealth, feed: Feed) -> TableReport:
     """Measure a table again and compare its rows with the model's."""
     name = full_name(demo, writer.model)
     return TableReport(
@@ -245,7 +247,7 @@ def judged(demo: Demo, writer: Writer, before: Health, feed: Feed) -> TableRepor
         commits=writer.model.commits,
         writer_retries=writer.model.retries,
         before=before,
-        after=health(demo.spark, name),
+        after=measure_health(demo.spark, name),
         upkeep=feed.upkeep[f"{demo.namespace}.{writer.model.name}"],
-        difference=compare(writer.model.all_rows(), rows_of(demo.spark, name)),
+        difference=compare_rows(writer.model.all_rows(), rows_of(demo.spark, name)),
     )

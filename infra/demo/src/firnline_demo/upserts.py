@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from firnline_demo.model import Row
 
 
-def upsert(
+def commit_upsert(
     spark: SparkSession,
     table_name: str,
     key: Sequence[str],

@@ -12,16 +12,16 @@ import pyarrow as pa
 from pyiceberg.catalog.rest import RestCatalog
 from pyspark.sql import SparkSession
 
-from firnline_demo.landing import MARKER, history, land
+from firnline_demo.landing import MARKER, commit_once, find_marker
 from firnline_demo.model import Row, TableModel
-from firnline_demo.upserts import upsert
+from firnline_demo.upserts import commit_upsert
 
 APPEND_ROWS = 400
 UPSERT_ROWS = 1_500
 UPSERT_KEYS = 8_000  # per tenant; the base holds every one of them once
 INSERT_ROWS = 600
 DELETED_SHARE = 20  # every third commit deletes one order in so many
-BASE_ROWS = 40_000  # what `accounts` and `orders` hold before their writers start
+BASE_ROWS = 40_000  # what `accounts_writer` and `orders_writer` hold before their writers start
 
 CLICKS = pa.schema(
     [("id", pa.int64()), ("page", pa.string()), ("user", pa.string()), ("at", pa.int64())]
@@ -38,7 +38,7 @@ PROPERTIES = {
 
 
 @dataclass
-class Writer:
+class DemoWriter:
     """A writer's thread: it commits until it is stopped, and pauses on request."""
 
     model: TableModel
@@ -51,10 +51,12 @@ class Writer:
 
     def start(self) -> None:
         """Start the thread in the background."""
-        self.thread = threading.Thread(target=self._run, name=self.model.name, daemon=True)
+        self.thread = threading.Thread(
+            target=self._commit_until_stopped, name=self.model.name, daemon=True
+        )
         self.thread.start()
 
-    def _run(self) -> None:
+    def _commit_until_stopped(self) -> None:
         try:
             while not self.stopping.is_set():
                 self.going.wait()
@@ -66,13 +68,13 @@ class Writer:
             self.error = error
 
 
-def clicks(
+def clicks_writer(
     catalog: RestCatalog, namespace: str, dice: random.Random
 ) -> Callable[[TableModel], None]:
     """Return a writer of many small appends by PyIceberg."""
     name = f"{namespace}.clicks"
     catalog.create_table(name, CLICKS, properties=PROPERTIES)
-    landed = history(catalog, name)
+    landed = find_marker(catalog, name)
 
     def commit(model: TableModel) -> None:
         start = model.commits * APPEND_ROWS
@@ -82,13 +84,15 @@ def clicks(
         ]
         columns: list[Any] = list(zip(*rows, strict=True))
         batch = pa.table(columns, schema=CLICKS)
-        land(model, lambda marker: catalog.load_table(name).append(batch, {MARKER: marker}), landed)
+        commit_once(
+            model, lambda marker: catalog.load_table(name).append(batch, {MARKER: marker}), landed
+        )
         model.append(rows)
 
     return commit
 
 
-def accounts(
+def accounts_writer(
     catalog: RestCatalog,
     spark: SparkSession,
     namespace: str,
@@ -100,14 +104,14 @@ def accounts(
     name = f"{catalog.name}.{namespace}.accounts"
     spark.sql(
         f"CREATE TABLE {name} (tenant STRING, id BIGINT, balance DOUBLE, version BIGINT) "
-        f"USING iceberg TBLPROPERTIES ({properties()})"
+        f"USING iceberg TBLPROPERTIES ({sql_properties()})"
     )
     base: list[Row] = [
         (f"tenant-{n % 5}", n // 5, dice.randrange(10**6) / 100, -1) for n in range(BASE_ROWS)
     ]
-    insert(spark, name, base)
+    insert_rows(spark, name, base)
     model.upsert(base)
-    landed = history(catalog, f"{namespace}.accounts")
+    landed = find_marker(catalog, f"{namespace}.accounts")
 
     def commit(model: TableModel) -> None:
         rows: dict[Row, Row] = {}
@@ -117,13 +121,15 @@ def accounts(
             rows[tenant, number] = (tenant, number, dice.randrange(10**6) / 100, model.commits)
         fresh = list(rows.values())
         keys = ("tenant", "id")
-        land(model, lambda marker: upsert(spark, name, keys, fresh, {MARKER: marker}), landed)
+        commit_once(
+            model, lambda marker: commit_upsert(spark, name, keys, fresh, {MARKER: marker}), landed
+        )
         model.upsert(fresh)
 
     return commit
 
 
-def orders(
+def orders_writer(
     catalog: RestCatalog,
     spark: SparkSession,
     namespace: str,
@@ -135,49 +141,49 @@ def orders(
     name = f"{catalog.name}.{namespace}.orders"
     spark.sql(
         f"CREATE TABLE {name} (id BIGINT, region STRING, amount DOUBLE) USING iceberg "
-        f"PARTITIONED BY (region) TBLPROPERTIES ({properties()}, "
+        f"PARTITIONED BY (region) TBLPROPERTIES ({sql_properties()}, "
         "'write.delete.mode'='merge-on-read')"
     )
 
-    landed = history(catalog, f"{namespace}.orders")
+    landed = find_marker(catalog, f"{namespace}.orders")
 
-    def made(start: int, count: int) -> list[Row]:
+    def make_rows(start: int, count: int) -> list[Row]:
         return [
             (start + n, ("north", "south", "east")[n % 3], dice.randrange(10**5) / 100)
             for n in range(count)
         ]
 
-    def marked(action: Callable[[], object]) -> Callable[[str], object]:
-        def run(marker: str) -> object:
+    def with_marker(action: Callable[[], object]) -> Callable[[str], object]:
+        def run_marked(marker: str) -> object:
             # The only writer of this session that commits by Spark SQL.
             spark.conf.set(f"spark.sql.iceberg.snapshot-property.{MARKER}", marker)
             return action()
 
-        return run
+        return run_marked
 
     def commit(model: TableModel) -> None:
         if model.commits % 3 == 2:
             rest = dice.randrange(DELETED_SHARE)
             doomed = f"DELETE FROM {name} WHERE id % {DELETED_SHARE} = {rest}"
-            land(model, marked(lambda: spark.sql(doomed)), landed)
+            commit_once(model, with_marker(lambda: spark.sql(doomed)), landed)
             model.delete_where(lambda row: int(str(row[0])) % DELETED_SHARE == rest)
         else:
-            rows = made(BASE_ROWS + model.commits * INSERT_ROWS, INSERT_ROWS)
-            land(model, marked(lambda: insert(spark, name, rows)), landed)
+            rows = make_rows(BASE_ROWS + model.commits * INSERT_ROWS, INSERT_ROWS)
+            commit_once(model, with_marker(lambda: insert_rows(spark, name, rows)), landed)
             model.append(rows)
 
-    base = made(0, BASE_ROWS)
-    insert(spark, name, base)
+    base = make_rows(0, BASE_ROWS)
+    insert_rows(spark, name, base)
     model.append(base)
     return commit
 
 
-def insert(spark: SparkSession, table: str, rows: list[Row]) -> None:
+def insert_rows(spark: SparkSession, table: str, rows: list[Row]) -> None:
     """Append rows by Spark in one commit, one file per partition."""
     frame = spark.createDataFrame(rows, spark.table(table).schema)
     frame.coalesce(1).writeTo(table).append()
 
 
-def properties() -> str:
+def sql_properties() -> str:
     """Return the table properties as Spark SQL takes them."""
     return ", ".join(f"'{name}'='{value}'" for name, value in PROPERTIES.items())

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 
-from firnline_local.stack.parts import SETTINGS, Settings, UnknownPart, chosen
+from firnline_local.stack.parts import SETTINGS, Settings, UnknownPart, choose_parts
 from firnline_local.stack.state import AlreadyRunning, Event, StateDir
 from firnline_local.stack.supervisor import StartFailed, Supervisor
 from firnline_local.topics.topics import WrongPartitions
@@ -33,7 +33,7 @@ def main() -> int:
     only = tuple(given.only.split(",")) if given.only else None
     try:
         settings = settings_of(os.environ.pop(SETTINGS, "{}"))
-        Supervisor(StateDir.at(given.state), only, _say, own_age_s, settings).run()
+        Supervisor(StateDir.from_path(given.state), only, _print_event, own_age_s, settings).run()
     except (AlreadyRunning, UnknownPart) as error:
         print(error, file=sys.stderr, flush=True)
         return 2
@@ -46,12 +46,12 @@ def main() -> int:
 def settings_of(text: str) -> Settings:
     """Return the settings by part. Raises UnknownPart."""
     found: dict[str, dict[str, str]] = json.loads(text)
-    chosen(tuple(found))
+    choose_parts(tuple(found))
     return found
 
 
-def _say(event: Event) -> None:
-    print(event.line(), file=sys.stderr, flush=True)
+def _print_event(event: Event) -> None:
+    print(event.as_line(), file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 from firnline_local.processes.command import Command
-from firnline_local.processes.process import NotReady, Process, serving
+from firnline_local.processes.process import PartNotReady, Process, run_process
 
 SLEEPER = "import time; print('alive', flush=True); time.sleep(600)"
 STARTER = f"""
@@ -58,7 +58,7 @@ def test_a_part_that_ignores_sigterm_is_killed(tmp_path: Path) -> None:
     while "deaf" not in process.log_tail():
         assert process.exit_code() is None
     process.terminate()
-    process.finish(grace_s=0.2)
+    process.wait_or_kill(grace_s=0.2)
     assert process.exit_code() == -9
 
 
@@ -66,8 +66,8 @@ def test_serving_says_why_a_part_did_not_come_up(tmp_path: Path) -> None:
     code = "print('port is taken'); raise SystemExit(4)"
     command = sleeper(tmp_path, argv=(sys.executable, "-c", code), ready=lambda: False)
     with (
-        pytest.raises(NotReady, match=r"(?s)part exited with 4.*port is taken"),
-        serving(command, tmp_path / "part.log"),
+        pytest.raises(PartNotReady, match=r"(?s)part exited with 4.*port is taken"),
+        run_process(command, tmp_path / "part.log"),
     ):
         pass
 
@@ -75,8 +75,8 @@ def test_serving_says_why_a_part_did_not_come_up(tmp_path: Path) -> None:
 def test_serving_stops_what_does_not_become_ready(tmp_path: Path) -> None:
     command = sleeper(tmp_path, ready=lambda: False, env={"FIRNLINE_STACK": str(tmp_path)})
     with (
-        pytest.raises(NotReady, match=r"not ready in 0\.3 s"),
-        serving(command, tmp_path / "part.log", timeout_s=0.3),
+        pytest.raises(PartNotReady, match=r"not ready in 0\.3 s"),
+        run_process(command, tmp_path / "part.log", timeout_s=0.3),
     ):
         pass
     from firnline_local.stack import stack_processes

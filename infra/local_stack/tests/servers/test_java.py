@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from firnline_local.servers.java import JavaMissing, java
+from firnline_local.servers.java import JavaMissing, find_java
 
 
 @pytest.fixture(autouse=True)
 def _forget() -> Iterator[None]:
-    java.cache_clear()
+    find_java.cache_clear()
     yield
-    java.cache_clear()
+    find_java.cache_clear()
 
 
 def fake_java(folder: Path, version: str) -> Path:
@@ -33,7 +33,7 @@ def test_an_old_java_is_named_with_its_version(
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
     with pytest.raises(JavaMissing, match=f"17 or newer is needed; {program} is version {number}$"):
-        java()
+        find_java()
 
 
 @pytest.mark.parametrize("version", ["17.0.15", "21", "25-ea"])
@@ -43,18 +43,18 @@ def test_a_new_enough_java_is_taken(
     program = fake_java(tmp_path, version)
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
-    assert java() == str(program)
+    assert find_java() == str(program)
 
 
 def test_java_home_goes_before_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "home" / "bin").mkdir(parents=True)
     program = fake_java(tmp_path / "home" / "bin", "17")
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "home"))
-    assert java() == str(program)
+    assert find_java() == str(program)
 
 
 def test_no_java_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(JavaMissing, match="none found in JAVA_HOME or on PATH"):
-        java()
+        find_java()

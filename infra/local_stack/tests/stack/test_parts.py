@@ -14,7 +14,7 @@ from firnline_local.stack.parts import (
     Addresses,
     ReadyLine,
     UnknownPart,
-    chosen,
+    choose_parts,
     command_of,
     pick_ports,
     port_names,
@@ -27,13 +27,13 @@ def test_every_part_is_in_exactly_one_stage() -> None:
 
 
 def test_a_choice_is_put_into_starting_order() -> None:
-    assert chosen(("gateway", "kafka")) == ("kafka", "gateway")
-    assert chosen(None) == ALL
+    assert choose_parts(("gateway", "kafka")) == ("kafka", "gateway")
+    assert choose_parts(None) == ALL
 
 
 def test_an_unknown_part_is_named() -> None:
     with pytest.raises(UnknownPart, match="no such part: zookeeper; parts: redis"):
-        chosen(("kafka", "zookeeper"))
+        choose_parts(("kafka", "zookeeper"))
 
 
 def test_every_name_gets_a_port_of_its_own() -> None:
@@ -54,17 +54,17 @@ def test_a_service_is_ready_when_its_present_life_says_so(tmp_path: Path) -> Non
     log = tmp_path / "planner.log"
     log.write_text("2026-01-01 INFO planner action=ready\n")
     line = ReadyLine(log)
-    line.mark()
-    assert not line.seen()
+    line.skip_earlier_lines()
+    assert not line.is_logged()
     with log.open("a") as file:
         file.write("2026-01-01 INFO planner action=ready\n")
-    assert line.seen()
+    assert line.is_logged()
 
 
 def test_settings_of_one_part_go_over_those_of_the_stack(tmp_path: Path) -> None:
     where = Addresses(pick_ports({}))
     settings = settings_of('{"redis": {"A": "1", "B": "x=y"}}')
-    state = StateDir.at(tmp_path)
+    state = StateDir.from_path(tmp_path)
     given = command_of("redis", state, where, settings).env
     assert (given["A"], given["B"]) == ("1", "x=y")
     assert "A" not in command_of("catalog", state, where, settings).env

@@ -26,13 +26,13 @@ NEST = (
 def supervised(
     tmp_path: Path, code: str, events: list[Event], comes_up: bool = True
 ) -> SupervisedPart:
-    state = StateDir.at(tmp_path)
+    state = StateDir.from_path(tmp_path)
     command = Command(
         name="part",
         argv=(sys.executable, "-c", code),
         cwd=tmp_path / "part",
         ready=lambda: comes_up,
-        env=stack_processes.mark(state.root, "part"),
+        env=stack_processes.mark_of(state.root, "part"),
     )
     return SupervisedPart(command, state, "", events.append)
 
@@ -41,7 +41,7 @@ def tick_until(part: SupervisedPart, done: Callable[[], bool]) -> None:
     deadline = time.monotonic() + 60
     while not done():
         assert time.monotonic() < deadline
-        part.tick()
+        part.run_due_actions()
         time.sleep(0.02)
 
 
@@ -58,13 +58,13 @@ def test_a_killed_part_is_restarted_and_said_so(tmp_path: Path, events: list[Eve
     part = supervised(tmp_path, SLEEPER, events)
     try:
         tick_until(part, lambda: part.life == "ready")
-        first = part.record().pid
+        first = part.part_record().pid
         assert first is not None
         psutil.Process(first).kill()
         tick_until(part, lambda: part.life == "crashed")
         tick_until(part, lambda: part.life == "ready")
-        assert part.record().pid != first
-        assert part.record().restarts == 1
+        assert part.part_record().pid != first
+        assert part.part_record().restarts == 1
         assert [event.what for event in events] == [
             "started", "ready", "crashed", "started", "ready"
         ]  # fmt: skip
@@ -76,10 +76,10 @@ def test_a_killed_part_is_restarted_and_said_so(tmp_path: Path, events: list[Eve
 
 def test_a_killed_part_takes_its_grandchildren_along(tmp_path: Path, events: list[Event]) -> None:
     part = supervised(tmp_path, NEST, events)
-    state = StateDir.at(tmp_path)
+    state = StateDir.from_path(tmp_path)
     try:
         tick_until(part, lambda: len(stack_processes.find(state.root, "part")) == 2)
-        pid = part.record().pid
+        pid = part.part_record().pid
         assert pid is not None
         psutil.Process(pid).kill()
         tick_until(part, lambda: part.life == "crashed")
@@ -91,7 +91,7 @@ def test_a_killed_part_takes_its_grandchildren_along(tmp_path: Path, events: lis
 
 def test_stopping_leaves_no_process_behind(tmp_path: Path, events: list[Event]) -> None:
     part = supervised(tmp_path, NEST, events)
-    root = StateDir.at(tmp_path).root
+    root = StateDir.from_path(tmp_path).root
     tick_until(part, lambda: len(stack_processes.find(root)) == 2)
     part.terminate()
     part.finish()
@@ -111,15 +111,15 @@ def test_a_part_that_never_comes_up_is_given_up(
 
 def test_a_held_part_stays_down_until_it_is_let_go(tmp_path: Path, events: list[Event]) -> None:
     part = supervised(tmp_path, SLEEPER, events)
-    held = StateDir.at(tmp_path).held("part")
+    held = StateDir.from_path(tmp_path).held_path("part")
     held.parent.mkdir(parents=True)
     try:
         tick_until(part, lambda: part.life == "ready")
         held.touch()
-        part.tick()
+        part.run_due_actions()
         assert part.life == "held"
-        assert stack_processes.find(StateDir.at(tmp_path).root) == []
-        part.tick()
+        assert stack_processes.find(StateDir.from_path(tmp_path).root) == []
+        part.run_due_actions()
         assert part.life == "held"
         held.unlink()
         tick_until(part, lambda: part.life == "ready")
@@ -141,8 +141,8 @@ BUSY = (
 
 def changed(part: SupervisedPart, tmp_path: Path, code: str) -> None:
     """By another command, whose environment tells which it was."""
-    mark = stack_processes.mark(StateDir.at(tmp_path).root, "part")
-    part.change(
+    mark = stack_processes.mark_of(StateDir.from_path(tmp_path).root, "part")
+    part.change_command(
         Command(
             "part", (sys.executable, "-c", code), tmp_path / "part", lambda: True,
             {**mark, "SIZE": "2"},
@@ -157,19 +157,19 @@ def test_a_part_that_is_changed_ends_its_work_first(tmp_path: Path, events: list
     busy.touch()
     try:
         tick_until(part, lambda: part.life == "ready" and (tmp_path / "part" / "up").exists())
-        first = part.record().pid
+        first = part.part_record().pid
         changed(part, tmp_path, SLEEPER)
         for _ in range(20):
-            part.tick()
+            part.run_due_actions()
             time.sleep(0.02)
-        assert (part.life, part.record().pid) == ("leaving", first)
+        assert (part.life, part.part_record().pid) == ("leaving", first)
         busy.unlink()
         tick_until(part, lambda: part.life == "ready")
-        pid = part.record().pid
+        pid = part.part_record().pid
         assert pid not in (None, first)
         # Between fork and exec a process has its parent's environment.
         tick_until(part, lambda: psutil.Process(pid).environ().get("SIZE") == "2")
-        assert part.record().restarts == 0
+        assert part.part_record().restarts == 0
         assert [event.what for event in events] == [
             "started", "ready", "leaving", "started", "ready"
         ]  # fmt: skip
@@ -189,10 +189,10 @@ def test_a_part_whose_work_does_not_end_is_asked_to_stop_and_then_killed(
     (tmp_path / "part" / "busy").touch()
     try:
         tick_until(part, lambda: part.life == "ready" and (tmp_path / "part" / "up").exists())
-        first = part.record().pid
+        first = part.part_record().pid
         changed(part, tmp_path, SLEEPER)
         tick_until(part, lambda: part.life == "ready")
-        assert part.record().pid != first
+        assert part.part_record().pid != first
     finally:
         part.terminate()
         part.finish()
@@ -202,11 +202,11 @@ def test_a_part_that_is_down_comes_back_changed(tmp_path: Path, events: list[Eve
     part = supervised(tmp_path, SLEEPER, events)
     try:
         tick_until(part, lambda: part.life == "ready")
-        psutil.Process(part.record().pid).kill()
+        psutil.Process(part.part_record().pid).kill()
         tick_until(part, lambda: part.life == "crashed")
         changed(part, tmp_path, SLEEPER)
         tick_until(part, lambda: part.life == "ready")
-        assert psutil.Process(part.record().pid).environ()["SIZE"] == "2"
+        assert psutil.Process(part.part_record().pid).environ()["SIZE"] == "2"
     finally:
         part.terminate()
         part.finish()

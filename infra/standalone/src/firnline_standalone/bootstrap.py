@@ -19,12 +19,12 @@ from firnline_adapters.observability.logs import Log
 from firnline_committer.background.sweeps import Sweeps
 from firnline_committer.commit.committer import Committer
 from firnline_committer.commit.held_catalog import without_gateway
-from firnline_committer.handlers import Handlers as CommitHandlers
+from firnline_committer.handlers import CommitterHandlers as CommitHandlers
 from firnline_iceberg.catalogs import OneCatalogTables
 from firnline_iceberg.commit.java_commits import JavaCommits
 from firnline_iceberg.java.jvm import IcebergJvm
 from firnline_iceberg.metadata.entry_cache import FileCache
-from firnline_iceberg.removal.sweep import Sweeper
+from firnline_iceberg.removal.sweep import OutputSweeper
 from firnline_iceberg.table.catalog_client import Tables
 from firnline_worker.bootstrap import Host, handlers_of
 from firnline_worker.delete_sets.cache import DeleteSetCache
@@ -32,32 +32,32 @@ from firnline_worker.host.heartbeats import Heartbeats
 from firnline_worker.host.leases import TaskLeases
 from firnline_worker.spark import jvm
 from firnline_worker.spark.java_api import JavaTables
-from firnline_worker.spark.session import SparkStage, session
+from firnline_worker.spark.session import SparkStage, start_session
 from py4j import java_gateway, protocol
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
-from firnline_standalone.engine import Engine, Topics
-from firnline_standalone.settings import Settings
+from firnline_standalone.engine import Engine, RunTopics
+from firnline_standalone.settings import StandaloneSettings
 
 FOREVER_S = 10 * 365 * 86_400.0  # leases of one process end with it
 
 
 @contextmanager
-def running(settings: Settings, log: Log, stop: threading.Event) -> Iterator[Engine]:
+def open_engine(settings: StandaloneSettings, log: Log, stop: threading.Event) -> Iterator[Engine]:
     """Run an engine on a Spark session and a small JVM of its own, which start side by side. Raises
     Misconfigured, and whatever Spark's start raises."""
     worker = settings.of_worker()
     starting = jvm.launch(worker)
     with IcebergJvm(settings.iceberg_jar, settings.commit_heap_bytes) as iceberg:
-        handlers = _signals(stop)
-        spark = session(worker, starting)
+        handlers = _stop_on_signals(stop)
+        spark = start_session(worker, starting)
         keep_apart(iceberg)
-        _signals(stop)  # Spark has put its own in place
+        _stop_on_signals(stop)  # Spark has put its own in place
         cache = DeleteSetCache(settings.state_dir)
         executor = ThreadPoolExecutor(settings.tasks_at_once, "task")
         try:
-            yield assembled(settings, log, stop, iceberg, spark, cache, executor)
+            yield assemble_engine(settings, log, stop, iceberg, spark, cache, executor)
         finally:
             executor.shutdown(wait=False, cancel_futures=True)
             cache.close()
@@ -67,8 +67,8 @@ def running(settings: Settings, log: Log, stop: threading.Event) -> Iterator[Eng
                 signal.signal(number, handler)
 
 
-def assembled(
-    settings: Settings,
+def assemble_engine(
+    settings: StandaloneSettings,
     log: Log,
     stop: threading.Event,
     iceberg: IcebergJvm,
@@ -78,7 +78,7 @@ def assembled(
 ) -> Engine:
     """Assemble an engine on JVMs that run already."""
     reached = settings.catalog
-    name, topics = f"{socket.gethostname()}-{os.getpid()}", Topics.fresh()
+    name, topics = f"{socket.gethostname()}-{os.getpid()}", RunTopics.create()
     publisher, keys = topics.publisher, settings.keys
     stage = SparkStage(spark)
     leases = TaskLeases(MemoryLeases(), name, FOREVER_S, log)
@@ -92,7 +92,7 @@ def assembled(
     committer = Committer(
         without_gateway(cached), commits, log, now_ms, time.sleep, settings.lives, keys
     )
-    sweeper = Sweeper(tables, now_ms, settings.lives.sweep_ms, keys=keys)
+    sweeper = OutputSweeper(tables, now_ms, settings.lives.sweep_ms, keys=keys)
     return Engine(
         tasks,
         CommitHandlers(committer, cached, now_ms),
@@ -103,11 +103,11 @@ def assembled(
         settings.share,
         stop.is_set,
         stage.cancel_all,
-        partial(_progress, spark),
+        partial(_count_groups, spark),
     )
 
 
-def _progress(spark: SparkSession) -> tuple[int, int]:
+def _count_groups(spark: SparkSession) -> tuple[int, int]:
     """Count the groups that are done, and all of them: groups are Spark's tasks."""
     tracker = spark.sparkContext.statusTracker()
     stages = [tracker.getStageInfo(one) for one in tracker.getActiveStageIds()]
@@ -115,7 +115,7 @@ def _progress(spark: SparkSession) -> tuple[int, int]:
     return sum(one.numCompletedTasks for one in running), sum(one.numTasks for one in running)
 
 
-def _signals(stop: threading.Event) -> dict[int, Any]:
+def _stop_on_signals(stop: threading.Event) -> dict[int, Any]:
     """Set `stop` on Ctrl-C and SIGTERM, so that a run ends in good order. Return the earlier
     handlers, to be put back."""
     before = dict[int, Any]()

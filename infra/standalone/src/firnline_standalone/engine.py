@@ -12,14 +12,14 @@ from firnline_adapters.in_memory import MemoryBroker, MemoryInbox, MemoryPublish
 from firnline_adapters.observability.logs import Log
 from firnline_committer.background.sweeps import Sweeps
 from firnline_committer.bootstrap import GROUP, TOPICS
-from firnline_committer.handlers import Handlers as CommitHandlers
-from firnline_committer.pump import COMPARISONS, EVENTS, Pump
+from firnline_committer.handlers import CommitterHandlers as CommitHandlers
+from firnline_committer.pump import COMPARISONS, EVENTS, CommitterPump
 from firnline_domain.errors import PoisonousRecord
 from firnline_domain.policy.operator_requests import Order
 from firnline_domain.records.events import ends_order
 from firnline_domain.records.results import RewriteFinished, TaskFailed
 from firnline_worker.handlers import RESULTS, failure_of
-from firnline_worker.handlers import Handlers as TaskHandlers
+from firnline_worker.handlers import WorkerHandlers as TaskHandlers
 from firnline_worker.host.leases import Busy
 
 STEP_S = 0.05
@@ -29,23 +29,23 @@ LETTERS = "dead-letters"
 MAX_BUSY = 5  # tries of a task whose lease is taken, though no other task runs
 
 
-class Stopped(Exception):
+class RunStopped(Exception):
     """The run was stopped: its running tasks have been cleared away, or are committed, or are on a
     write-ahead list if the catalog did not answer."""
 
 
 @dataclass(frozen=True)
-class Topics:
+class RunTopics:
     """The topics between worker, committer and run, in memory."""
 
     broker: MemoryBroker
 
     @classmethod
-    def fresh(cls) -> Topics:
+    def create(cls) -> RunTopics:
         """Create topics of one partition: no other process shares them."""
         return cls(MemoryBroker(1))
 
-    def inbox(self, group: str, *topics: str) -> MemoryInbox:
+    def open_inbox(self, group: str, *topics: str) -> MemoryInbox:
         """Open a reader, from the beginning."""
         return MemoryInbox(self.broker, group, topics)
 
@@ -63,7 +63,7 @@ class Engine:
         self,
         tasks: TaskHandlers,
         commits: CommitHandlers,
-        topics: Topics,
+        topics: RunTopics,
         executor: Executor,
         log: Log,
         sweeps: Sweeps | None = None,
@@ -78,13 +78,13 @@ class Engine:
         self._stopping = stopping
         self._cancel = cancel
         self.progress = progress
-        self._results = topics.inbox(CALLER, RESULTS)
-        self._events = topics.inbox(CALLER, EVENTS)
-        self._comparisons = topics.inbox("worker", COMPARISONS)
-        self._letters = topics.inbox(CALLER, LETTERS)
+        self._results = topics.open_inbox(CALLER, RESULTS)
+        self._events = topics.open_inbox(CALLER, EVENTS)
+        self._comparisons = topics.open_inbox("worker", COMPARISONS)
+        self._letters = topics.open_inbox(CALLER, LETTERS)
         self._publisher = topics.publisher
-        self._pump = Pump(
-            topics.inbox(GROUP, *TOPICS),
+        self._pump = CommitterPump(
+            topics.open_inbox(GROUP, *TOPICS),
             topics.publisher,
             commits,
             log,
@@ -105,7 +105,7 @@ class Engine:
         sent = [one for one in orders if one.task_id not in broken]
         return [
             *(one for one in broken.values() if one),
-            *self._settled(sent, ends_order, finished),
+            *self._wait_for_events(sent, ends_order, finished),
         ]
 
     @property
@@ -117,7 +117,7 @@ class Engine:
         """Return the events of results of another process's tasks."""
         for result in results:
             self._publisher.publish(RESULTS, result.table.key, result)
-        return self._settled(results, _has_its_id, lambda _: None)
+        return self._wait_for_events(results, _has_its_id, lambda _: None)
 
     def _run_tasks(
         self,
@@ -136,7 +136,7 @@ class Engine:
         while running or held:
             done, _ = wait(running, STEP_S, FIRST_COMPLETED)
             one_ended = False
-            self._tell(finished)
+            self._report_results(finished)
             working()
             for future in done:
                 order = running.pop(future)
@@ -165,12 +165,12 @@ class Engine:
                 held = []
         return broken
 
-    def _tell(self, finished: Callable[[Any], None]) -> None:
+    def _report_results(self, finished: Callable[[Any], None]) -> None:
         for delivery in self._results.poll(0):
             finished(delivery.record)
-            self._results.done(delivery)
+            self._results.mark_done(delivery)
 
-    def _settled(
+    def _wait_for_events(
         self,
         wanted: Sequence[Any],
         ends: Callable[[Any, Any], bool],
@@ -182,24 +182,24 @@ class Engine:
         open_, found, until_s = list(wanted), list[Any](), None
         while open_:
             self._pump.step(STEP_S)
-            self._tell(finished)
+            self._report_results(finished)
             for delivery in self._events.poll(0):
                 ended = next((one for one in open_ if ends(delivery.record, one)), None)
                 if ended is not None:
                     open_.remove(ended)
                     found.append(delivery.record)
-                self._events.done(delivery)
+                self._events.mark_done(delivery)
             if open_ and self._pump.is_idle:  # nothing is left that could still bring an event
-                return [*found, *(self._unanswered(one) for one in open_)]
+                return [*found, *(self._failure_of_rejected(one) for one in open_)]
             if open_ and self._stopping():
                 until_s = until_s or time.monotonic() + GRACE_S
                 if time.monotonic() > until_s:
-                    raise Stopped
+                    raise RunStopped
             if open_:
                 time.sleep(STEP_S)
         return found
 
-    def _unanswered(self, order: Any) -> TaskFailed:
+    def _failure_of_rejected(self, order: Any) -> TaskFailed:
         """Return the failure of a task whose result is in the dead letters, with the reason from
         there."""
         letters = [delivery.record for delivery in self._letters.poll(0)]
@@ -215,7 +215,7 @@ class Engine:
         found = list[Any]()
         for delivery in self._comparisons.poll(0):
             found.append(self._tasks.run(delivery.record))
-            self._comparisons.done(delivery)
+            self._comparisons.mark_done(delivery)
         return found
 
 

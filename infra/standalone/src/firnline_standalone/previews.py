@@ -20,15 +20,15 @@ from firnline_domain.policy.table_action.rewrite_manifests import ManifestRewrit
 from firnline_domain.policy.table_action.snapshot_retention import (
     configured_ref_rules,
     configured_retention,
-    refusal,
+    refusal_reason,
 )
 from firnline_domain.policy.table_action.upgrade_format import FormatUpgrade
 from firnline_domain.records.orders import ExpireSnapshots, RewriteFiles, TableOrder
 from firnline_domain.records.parts.tallies import target_bytes_of
 from firnline_domain.records.results import DeleteKind
-from firnline_domain.settings.thresholds import Thresholds, thresholds
-from firnline_iceberg.expiry.refs import old_refs
-from firnline_iceberg.expiry.snapshot_selection import expiring, going
+from firnline_domain.settings.thresholds import Thresholds, resolve_thresholds
+from firnline_iceberg.expiry.refs import find_old_refs
+from firnline_iceberg.expiry.snapshot_selection import expiring_snapshots, preview_expiry
 from firnline_iceberg.metadata.entries import DataFileEntry
 from firnline_iceberg.removal.orphans import find_orphans, refuse_unclear
 from firnline_iceberg.scan.dangling_deletes import dangling_deletes
@@ -44,9 +44,9 @@ from firnline_worker.plan.planning import (
     time_span_limit,
 )
 from firnline_worker.plan.sort_plan import sort_plan, sort_wish
-from firnline_worker.rewrite.eligibility import reasons
+from firnline_worker.rewrite.eligibility import unsupported_reasons
 from firnline_worker.rewrite.preconditions import yield_to_writers
-from firnline_worker.table_actions.archive_partitions import preview as archive_preview
+from firnline_worker.table_actions.archive_partitions import preview_archiving as archive_preview
 from firnline_worker.table_actions.compute_statistics import limits_of, wish_of
 from firnline_worker.table_actions.create_tags import refusal as refusal_of_tags
 from firnline_worker.table_actions.create_tags import wanted_tags
@@ -54,8 +54,8 @@ from firnline_worker.table_actions.expire_partitions import old_files, ttl_h
 from firnline_worker.table_actions.expire_partitions import refusal as refusal_of_partitions
 from firnline_worker.table_actions.remove_orphans import inventory_of
 from firnline_worker.table_actions.rewrite_manifests import small_manifests
+from firnline_worker.table_actions.upgrade_format import find_obstacle, v2_deletes
 from firnline_worker.table_actions.upgrade_format import refusal as refusal_of_upgrade
-from firnline_worker.table_actions.upgrade_format import unfit, v2_deletes
 
 
 @dataclass(frozen=True)
@@ -87,30 +87,32 @@ def preview(tables: Tables, order: Order, now_ms: int) -> Preview:
     MetadataFileGone."""
     table = tables.load(order.table)
     if isinstance(order, RewriteFiles):
-        return _rewrite(tables, table, order, now_ms)
+        return _preview_rewrite(tables, table, order, now_ms)
     if isinstance(order, ExpireSnapshots):
-        return _expiry(tables, table, order, now_ms)
+        return _preview_expiry(tables, table, order, now_ms)
     match order.action:
         case DanglingDeletes.name:
-            return _dangling(table)
+            return _preview_dangling(table)
         case ManifestRewrite.name:
-            return _manifests(table)
+            return _preview_manifests(table)
         case OrphanRemoval.name:
-            return _orphans(tables, table, order, now_ms)
+            return _preview_orphans(tables, table, order, now_ms)
         case PartitionArchiving.name:
-            return _archiving(tables, table, order, now_ms)
+            return _preview_archiving(tables, table, order, now_ms)
         case PartitionExpiry.name:
-            return _partitions(tables, table, order, now_ms)
+            return _preview_partitions(tables, table, order, now_ms)
         case FormatUpgrade.name:
-            return _upgrade(tables, table, order, now_ms)
+            return _preview_upgrade(tables, table, order, now_ms)
         case Statistics.name:
-            return _statistics(tables, table, order)
+            return _preview_statistics(tables, table, order)
         case TagCreation.name:
-            return _tags(tables, table, order, now_ms)
+            return _preview_tags(tables, table, order, now_ms)
     return Preview(unknown=True)
 
 
-def _rewrite(tables: Tables, table: LoadedTable, order: RewriteFiles, now_ms: int) -> Preview:
+def _preview_rewrite(
+    tables: Tables, table: LoadedTable, order: RewriteFiles, now_ms: int
+) -> Preview:
     yield_to_writers(table, order.ref, now_ms)
     live = live_files(table, table.head(order.ref).snapshot_id)
     refuse_duplicates(live)
@@ -126,29 +128,33 @@ def _rewrite(tables: Tables, table: LoadedTable, order: RewriteFiles, now_ms: in
     equality = sum(one.kind is DeleteKind.EQUALITY for one in chosen.deletes)
     return Preview(
         files=len(chosen.inputs),
-        bytes=_bytes(chosen.inputs),
+        bytes=_total_bytes(chosen.inputs),
         converted=len(chosen.converted),
         outputs=chosen.outputs,
         equality_deletes=equality,
         position_deletes=len(chosen.deletes) - equality,
-        handed_over=next(reasons(table, chosen), None) if chosen.taken else None,
+        handed_over=next(unsupported_reasons(table, chosen), None)
+        if chosen.files_to_read
+        else None,
         verb="rewrite",
     )
 
 
-def _expiry(tables: Tables, table: LoadedTable, order: ExpireSnapshots, now_ms: int) -> Preview:
+def _preview_expiry(
+    tables: Tables, table: LoadedTable, order: ExpireSnapshots, now_ms: int
+) -> Preview:
     settings = settings_of(tables, table)
-    if why := refusal(order, settings, now_ms):
+    if why := refusal_reason(order, settings, now_ms):
         return Preview(refused=why)
     retention_ms, least = configured_retention(settings)
     older_than_ms = min(order.older_than_ms, now_ms - retention_ms)
-    refs = old_refs(table, configured_ref_rules(settings), now_ms).names
-    found = expiring(table, older_than_ms, max(order.retain_last, least), now_ms, refs)
-    gone = going(table, found)
+    refs = find_old_refs(table, configured_ref_rules(settings), now_ms).ref_names
+    found = expiring_snapshots(table, older_than_ms, max(order.retain_last, least), now_ms, refs)
+    gone = preview_expiry(table, found)
     return Preview(files=gone.files, bytes=gone.bytes, snapshots=gone.snapshots, refs=refs)
 
 
-def _dangling(table: LoadedTable) -> Preview:
+def _preview_dangling(table: LoadedTable) -> Preview:
     found = dangling_deletes(table, table.head(MAIN).snapshot_id)
     equality = sum(one.kind is DeleteKind.EQUALITY for one in found)
     return Preview(
@@ -158,23 +164,29 @@ def _dangling(table: LoadedTable) -> Preview:
     )
 
 
-def _manifests(table: LoadedTable) -> Preview:
+def _preview_manifests(table: LoadedTable) -> Preview:
     small = [one for of_spec in small_manifests(table) for one in of_spec]
     taken = sum(one.length for one in small)
     return Preview(files=len(small), bytes=taken, verb="rewrite", noun="manifest")
 
 
-def _partitions(tables: Tables, table: LoadedTable, order: TableOrder, now_ms: int) -> Preview:
+def _preview_partitions(
+    tables: Tables, table: LoadedTable, order: TableOrder, now_ms: int
+) -> Preview:
     settings = settings_of(tables, table)
-    limits = thresholds(settings, Thresholds(partition_ttl_h=order.numbers["ttl_h"]))
+    limits = resolve_thresholds(settings, Thresholds(partition_ttl_h=order.numbers["ttl_h"]))
     if why := refusal_of_partitions(order, limits, now_ms):
         return Preview(refused=": ".join(why))
     before_ms = now_ms - int(ttl_h(order, limits) * HOUR_MS)
     found = old_files(table, table.head(MAIN).snapshot_id, limits, before_ms)
-    return Preview(files=len(found.files), bytes=_bytes(found.files), partitions=len(found.scopes))
+    return Preview(
+        files=len(found.files), bytes=_total_bytes(found.files), partitions=len(found.scopes)
+    )
 
 
-def _archiving(tables: Tables, table: LoadedTable, order: TableOrder, now_ms: int) -> Preview:
+def _preview_archiving(
+    tables: Tables, table: LoadedTable, order: TableOrder, now_ms: int
+) -> Preview:
     seen = archive_preview(tables, table, order, now_ms)
     if isinstance(seen, str):
         return Preview(refused=seen)
@@ -187,8 +199,8 @@ def _archiving(tables: Tables, table: LoadedTable, order: TableOrder, now_ms: in
     )
 
 
-def _tags(tables: Tables, table: LoadedTable, order: TableOrder, now_ms: int) -> Preview:
-    limits = thresholds(settings_of(tables, table))
+def _preview_tags(tables: Tables, table: LoadedTable, order: TableOrder, now_ms: int) -> Preview:
+    limits = resolve_thresholds(settings_of(tables, table))
     if why := refusal_of_tags(limits, order.ordered_at_ms, now_ms):
         return Preview(refused=": ".join(why))
     wanted = wanted_tags(table, limits, now_ms)
@@ -200,13 +212,13 @@ def _tags(tables: Tables, table: LoadedTable, order: TableOrder, now_ms: int) ->
     return Preview(says="No tag would be made: they are there, or the state has expired.")
 
 
-def _upgrade(tables: Tables, table: LoadedTable, order: TableOrder, now_ms: int) -> Preview:
+def _preview_upgrade(tables: Tables, table: LoadedTable, order: TableOrder, now_ms: int) -> Preview:
     """Preview a format upgrade, with the delete files that become vectors afterwards."""
-    limits = thresholds(settings_of(tables, table))
+    limits = resolve_thresholds(settings_of(tables, table))
     if why := refusal_of_upgrade(order, limits, now_ms):
         return Preview(refused=": ".join(why))
     held = v2_deletes(table, table.head(MAIN).snapshot_id)
-    if table.format_version < VECTORS and (why := unfit(table, limits, now_ms)):
+    if table.format_version < VECTORS and (why := find_obstacle(table, limits, now_ms)):
         return Preview(refused=": ".join(why))
     if table.format_version >= VECTORS:
         return Preview(says=f"It has format version {table.format_version} already.")
@@ -221,7 +233,7 @@ def _upgrade(tables: Tables, table: LoadedTable, order: TableOrder, now_ms: int)
     )
 
 
-def _statistics(tables: Tables, table: LoadedTable, order: TableOrder) -> Preview:
+def _preview_statistics(tables: Tables, table: LoadedTable, order: TableOrder) -> Preview:
     """Return an upper bound of what would be read: readers skip blocks of files, and columns that
     are not asked for."""
     wish = wish_of(table, order, limits_of(tables, table, order))
@@ -231,7 +243,7 @@ def _statistics(tables: Tables, table: LoadedTable, order: TableOrder) -> Previe
     equality = sum(one.kind is DeleteKind.EQUALITY for one in live.deletes)
     return Preview(
         files=len(live.data),
-        bytes=_bytes(live.data) + sum(one.bytes for one in live.deletes),
+        bytes=_total_bytes(live.data) + sum(one.bytes for one in live.deletes),
         equality_deletes=equality,
         position_deletes=len(live.deletes) - equality,
         columns=wish.columns,
@@ -239,15 +251,15 @@ def _statistics(tables: Tables, table: LoadedTable, order: TableOrder) -> Previe
     )
 
 
-def _orphans(tables: Tables, table: LoadedTable, order: TableOrder, now_ms: int) -> Preview:
+def _preview_orphans(tables: Tables, table: LoadedTable, order: TableOrder, now_ms: int) -> Preview:
     """Preview the removal of orphans, by this host's clock: reading the storage's clock requires
     writing a file."""
     refuse_unclear(tables, table)
     older_than_ms = now_ms - int(order.numbers["min_age_h"] * HOUR_MS)
     inventory = inventory_of(tables, table)
     found = find_orphans(table, RetainedNames(table), Storage(table), older_than_ms, inventory)
-    return Preview(files=len(found.files), bytes=found.bytes)
+    return Preview(files=len(found.files), bytes=found.total_bytes)
 
 
-def _bytes(files: Iterable[DataFileEntry]) -> int:
+def _total_bytes(files: Iterable[DataFileEntry]) -> int:
     return sum(file.bytes for file in files)

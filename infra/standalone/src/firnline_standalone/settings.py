@@ -11,14 +11,14 @@ from firnline_domain.records.signing import Keyring
 from firnline_iceberg.connection.configuration import Connections
 from firnline_iceberg.connection.connection import CatalogConnection
 from firnline_iceberg.outputs.write_ahead_list import UNSIGNED
-from firnline_worker.settings import Settings as WorkerSettings
+from firnline_worker.settings import WorkerSettings
 
 NOBODY = "-"  # a server that a run does without
 GIB = 1024**3
 
 
 @dataclass(frozen=True)
-class Settings:
+class StandaloneSettings:
     """Settings of a run. `keys`: of the write-ahead lists; a fleet's, if there is one. `share`: of
     the commits that are read back by Iceberg's own reader."""
 

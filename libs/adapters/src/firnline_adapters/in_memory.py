@@ -17,7 +17,7 @@ from firnline_domain.records.signing import Keyring
 from firnline_adapters.consumer.offset_tracker import OffsetTracker
 from firnline_adapters.kafka.dead_letters import send_to_dead_letters
 from firnline_adapters.kafka.poison_records import MAX_DEATHS, MemoryMarks, StartMarks, died_at
-from firnline_adapters.records.codec import RecordCodec, expected
+from firnline_adapters.records.codec import RecordCodec, check_kind
 from firnline_adapters.records.record_sizes import (
     Unsendable,
     check_size,
@@ -77,17 +77,17 @@ class MemoryPublisher:
         self._signer = signer
 
     def publish(self, topic: str, key: str, record: Any) -> bool:
-        return self._put(topic, key, record, self._partition(topic, key))
+        return self._put_record(topic, key, record, self._partition_of(topic, key))
 
     def publish_encoded(self, topic: str, key: str, value: bytes) -> None:
-        self._append(topic, self._partition(topic, key), key, value)
+        self._append_bytes(topic, self._partition_of(topic, key), key, value)
 
-    def _partition(self, topic: str, key: str) -> int:
+    def _partition_of(self, topic: str, key: str) -> int:
         if self._board and topic in ROUTED:
-            return self._board.bucket(key)
+            return self._board.bucket_of_table(key)
         return bucket_of(key, self._broker.homes)
 
-    def _put(self, topic: str, key: str, record: Any, partition: int) -> bool:
+    def _put_record(self, topic: str, key: str, record: Any, partition: int) -> bool:
         try:
             value = encode_to_fit(topic, key, record)
         except Unsendable as error:
@@ -95,15 +95,15 @@ class MemoryPublisher:
                 self, dead_letter_of_unsent(topic, partition, key, error, self._service, 0)
             )
             return False
-        self._append(topic, partition, key, value)
+        self._append_bytes(topic, partition, key, value)
         return True
 
-    def _append(self, topic: str, partition: int, key: str, value: bytes) -> None:
-        headers = self._signer.headers(topic, partition, key.encode(), value)
+    def _append_bytes(self, topic: str, partition: int, key: str, value: bytes) -> None:
+        headers = self._signer.sign_headers(topic, partition, key.encode(), value)
         self._broker.append(topic, partition, key, value, headers)
 
     def broadcast(self, topic: str, key: str, record: Any) -> bool:
-        sent = [self._put(topic, key, record, one) for one in range(self._broker.homes)]
+        sent = [self._put_record(topic, key, record, one) for one in range(self._broker.homes)]
         return all(sent)
 
     def flush(self, timeout_s: float = 30.0) -> bool:
@@ -139,21 +139,21 @@ class MemoryInbox:
         for topic in self._topics:
             for partition in range(self._broker.buckets):
                 if (topic, partition) not in full:
-                    found.extend(self._read(topic, partition))
+                    found.extend(self._read_partition(topic, partition))
         if not found:
-            self._starts.relax()
+            self._starts.relax_if_idle()
         return found
 
-    def moved(self) -> Collection[Place]:
+    def take_moved(self) -> Collection[Place]:
         moved, self._moved = self._moved, set()
         return moved
 
-    def lose(self, topic: str, partition: int) -> None:
+    def lose_partition(self, topic: str, partition: int) -> None:
         """Lose a partition as in a rebalance that gives it back at once."""
         self._marks.pop((topic, partition), None)
         self._moved.add((topic, partition))
 
-    def _read(self, topic: str, partition: int) -> list[Delivery]:
+    def _read_partition(self, topic: str, partition: int) -> list[Delivery]:
         log = self._broker.logs[topic, partition]
         start = self._broker.committed.get((self._group, topic, partition), 0)
         mark = self._marks.setdefault((topic, partition), OffsetTracker(start))
@@ -162,15 +162,15 @@ class MemoryInbox:
             if self._starts.is_waiting:
                 break
             key, value = log[offset]
-            mark.read(offset)
-            deaths = self._starts.begin((topic, partition), offset)
+            mark.mark_read(offset)
+            deaths = self._starts.begin_record((topic, partition), offset)
             try:
                 if deaths > MAX_DEATHS and (error := died_at(deaths)):
                     raise error
                 check_size(topic, value)
                 headers = self._broker.headers.get((topic, partition, offset))
-                self._signer.verify(topic, partition, key, value, headers)
-                record = expected(topic, self._codec.decode(value))
+                self._signer.verify_record(topic, partition, key, value, headers)
+                record = check_kind(topic, self._codec.decode(value))
                 found.append(Delivery(topic, partition, offset, key, record, deaths))
             except PoisonousRecord as poison:
                 letter = DeadLettered(
@@ -185,20 +185,20 @@ class MemoryInbox:
                     0,
                 )
                 send_to_dead_letters(MemoryPublisher(self._broker), letter)
-                mark.done(offset)
-                self._starts.end((topic, partition), offset)
+                mark.mark_done(offset)
+                self._starts.end_record((topic, partition), offset)
         return found
 
-    def done(self, delivery: Delivery) -> None:
+    def mark_done(self, delivery: Delivery) -> None:
         if mark := self._marks.get((delivery.topic, delivery.partition)):
-            mark.done(delivery.offset)
-            self._starts.end((delivery.topic, delivery.partition), delivery.offset)
+            mark.mark_done(delivery.offset)
+            self._starts.end_record((delivery.topic, delivery.partition), delivery.offset)
 
     def commit(self) -> None:
         for (topic, partition), mark in self._marks.items():
             self._broker.committed[self._group, topic, partition] = mark.committable
 
-    def note(self, text: str) -> None:
+    def write_note(self, text: str) -> None:
         for topic in self._topics:
             for partition in range(self._broker.buckets):
                 self._broker.notes[self._group, topic, partition] = text
@@ -219,29 +219,29 @@ class MemoryLeases:
         self._now = now
         self._held: dict[str, tuple[str, float, str]] = {}
 
-    def _live(self, name: str) -> tuple[str, float, str] | None:
+    def _live_lease(self, name: str) -> tuple[str, float, str] | None:
         held = self._held.get(name)
         return held if held and held[1] > self._now() else None
 
     def acquire(self, name: str, owner: str, ttl_s: float, note: str = "") -> bool:
-        held = self._live(name)
+        held = self._live_lease(name)
         if held and held[0] != owner and not takes_over(owner, held[0]):
             return False
         self._held[name] = (owner, self._now() + ttl_s, note)
         return True
 
     def renew(self, name: str, owner: str, ttl_s: float, note: str | None = None) -> bool:
-        held = self._live(name)
+        held = self._live_lease(name)
         if not held or held[0] != owner:
             return False
         self._held[name] = (owner, self._now() + ttl_s, held[2] if note is None else note)
         return True
 
     def release(self, name: str, owner: str) -> None:
-        held = self._live(name)
+        held = self._live_lease(name)
         if held and held[0] == owner:
             del self._held[name]
 
-    def notes(self, prefix: str) -> dict[str, str]:
-        found = {name: self._live(name) for name in self._held if name.startswith(prefix)}
+    def read_notes(self, prefix: str) -> dict[str, str]:
+        found = {name: self._live_lease(name) for name in self._held if name.startswith(prefix)}
         return {name: held[2] for name, held in found.items() if held}

@@ -15,7 +15,13 @@ from typing import TypeVar
 from firnline_domain.errors import Misconfigured
 
 from firnline_adapters.config.config_file import CONFIG, ConfigFile, read_config, with_config
-from firnline_adapters.config.settings import Address, from_environment, setting, shared, shown
+from firnline_adapters.config.settings import (
+    ListenAddress,
+    declare_setting,
+    from_environment,
+    shared_setting,
+    shown_settings,
+)
 from firnline_adapters.kafka.connection import KAFKA, KAFKA_CONFIG, KafkaConnection, with_file
 from firnline_adapters.observability import metrics
 from firnline_adapters.observability.health import HEALTH
@@ -27,26 +33,26 @@ from firnline_adapters.records.signing import SigningSettings
 class ServiceSettings(SigningSettings):
     """Settings of every service; its own settings extend this."""
 
-    kafka: str = shared(KAFKA)
-    kafka_config: str | None = shared(KAFKA_CONFIG)
-    config: str | None = shared(CONFIG)
-    buckets: int = setting(
+    kafka: str = shared_setting(KAFKA)
+    kafka_config: str | None = shared_setting(KAFKA_CONFIG)
+    config: str | None = shared_setting(CONFIG)
+    buckets: int = declare_setting(
         "FIRNLINE_BUCKETS",
         "Number of buckets when the topics were created. It cannot change afterwards, and must "
         "be the same for all services. Add buckets with `firnline topics --buckets`.",
         8,
     )
-    metrics_address: Address | None = setting(
+    metrics_address: ListenAddress | None = declare_setting(
         "FIRNLINE_METRICS_ADDRESS",
         "`host:port` of `/metrics`, `/healthz` and `/readyz`. A port without a host listens on "
         "loopback, `0.0.0.0:9100` on all interfaces. Unset: disabled.",
         None,
     )
-    log_level: str = setting(
+    log_level: str = declare_setting(
         "FIRNLINE_LOG_LEVEL", "Lowest level to log: `DEBUG`, `INFO`, `WARNING` or `ERROR`.", "INFO"
     )
 
-    log_format: str = setting(
+    log_format: str = declare_setting(
         "FIRNLINE_LOG_FORMAT",
         "Log format: `text` (logfmt) or `json` (one object per line).",
         "text",
@@ -70,16 +76,18 @@ def _end_at_sigterm(log: Log) -> None:
     """Until a service has handlers of its own: the first process of a container gets no default
     ones, so what is told to stop while it waits for Kafka or for Spark would go on."""
 
-    def stopped(*_: object) -> None:
+    def raise_stop(*_: object) -> None:
         log.info("stopped", why="signal received during startup")
         sys.exit(0)
 
     if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, stopped)
+        signal.signal(signal.SIGTERM, raise_stop)
 
 
 @contextmanager
-def starting(service: str, kind: type[S], waits_for_kafka: bool = True) -> Iterator[tuple[S, Log]]:
+def run_service(
+    service: str, kind: type[S], waits_for_kafka: bool = True
+) -> Iterator[tuple[S, Log]]:
     """Give the settings and the log of a service for as long as it runs, once Kafka has answered.
     Where a setting is missing or wrong, or Kafka refuses us, a line for each says so and the
     process ends with exit code 2. `waits_for_kafka` False: of one that serves while Kafka is
@@ -90,16 +98,18 @@ def starting(service: str, kind: type[S], waits_for_kafka: bool = True) -> Itera
         settings = from_environment(kind, with_config(os.environ))
         set_level(settings.log_level)
         set_format(service, settings.log_format)
-        log.info("starting", **shown(settings))
-        metrics.serve(service, settings.metrics_address)
+        log.info("starting", **shown_settings(settings))
+        metrics.serve_metrics(service, settings.metrics_address)
         from firnline_adapters.kafka.startup import require_kafka  # who lists settings needs none
 
         probe = require_kafka(service, settings.broker, log, waits_for_kafka)
-        (HEALTH.needs if waits_for_kafka else HEALTH.uses)("kafka", probe.ask)
+        (HEALTH.add_requirement if waits_for_kafka else HEALTH.add_optional)(
+            "kafka", probe.wait_for_broker
+        )
         try:
             yield settings, log
         finally:
-            HEALTH.ended()
+            HEALTH.set_ended()
     except Misconfigured as error:
         for line in str(error).splitlines():
             log.error("misconfigured", why=line.strip())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import string
 
 import pytest
-from firnline_adapters.config.redaction import redacted
+from firnline_adapters.config.redaction import redact
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -46,7 +46,7 @@ HEX = "0123456789abcdef" * 4
     ],
 )
 def test_a_secret_is_masked(text: str) -> None:
-    found = redacted(text)
+    found = redact(text)
     assert SECRET not in found
     assert "c4n4ry" not in found
     assert "***" in found
@@ -57,7 +57,7 @@ def test_a_secret_is_masked(text: str) -> None:
     ["AKIAIOSFODNN7EXAMPLE", f"Signature={HEX}", "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.abc_-1"],
 )
 def test_what_is_known_by_its_own_form_is_masked(text: str) -> None:
-    assert text.rpartition("=")[2] not in redacted(f"x {text} y")
+    assert text.rpartition("=")[2] not in redact(f"x {text} y")
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_what_is_known_by_its_own_form_is_masked(text: str) -> None:
     ],
 )
 def test_anything_else_stays(text: str) -> None:
-    assert redacted(text) == text
+    assert redact(text) == text
 
 
 # What servers and libraries answer. Without these words nobody can mend what is wrong.
@@ -113,7 +113,7 @@ ERRORS = [
 
 @pytest.mark.parametrize("text", ERRORS)
 def test_words_of_a_protocol_stay(text: str) -> None:
-    assert redacted(text) == text
+    assert redact(text) == text
 
 
 PLACES = [
@@ -139,7 +139,7 @@ PLACES = [
 @example("password: {}", "correcthorse")
 @example("password: {}", "KeyErrorish")
 def test_a_secret_is_masked_in_whatever_sentence(place: str, secret: str) -> None:
-    assert secret not in redacted(place.format(secret))
+    assert secret not in redact(place.format(secret))
 
 
 @pytest.mark.parametrize(
@@ -148,4 +148,4 @@ def test_a_secret_is_masked_in_whatever_sentence(place: str, secret: str) -> Non
 @pytest.mark.timeout(120)
 def test_a_hostile_text_comes_to_an_end(piece: str) -> None:
     """A megabyte takes under a second; were a pattern quadratic, hours."""
-    assert redacted(piece * (1_000_000 // len(piece)))
+    assert redact(piece * (1_000_000 // len(piece)))

@@ -7,24 +7,24 @@ import sys
 from dataclasses import dataclass
 
 import pytest
-from firnline_adapters.config.redaction import redacted
+from firnline_adapters.config.redaction import redact
 from firnline_adapters.config.settings import (
-    Address,
+    ListenAddress,
     all_settings,
+    declare_setting,
     from_environment,
-    setting,
-    shown,
+    shown_settings,
 )
 from firnline_domain.errors import Misconfigured
 
 
 @dataclass(frozen=True)
 class Settings:
-    kafka: str = setting("X_KAFKA", "Bootstrap servers.")
-    port: int = setting("X_PORT", "Port.", default=8080)
-    dry: bool = setting("X_DRY", "Only say what would be done.", default=False)
-    token: str | None = setting("X_TOKEN", "Catalog token.", default=None, secret=True)
-    metrics: Address | None = setting("X_METRICS", "Where metrics are.", default=None)
+    kafka: str = declare_setting("X_KAFKA", "Bootstrap servers.")
+    port: int = declare_setting("X_PORT", "Port.", default=8080)
+    dry: bool = declare_setting("X_DRY", "Only say what would be done.", default=False)
+    token: str | None = declare_setting("X_TOKEN", "Catalog token.", default=None, secret=True)
+    metrics: ListenAddress | None = declare_setting("X_METRICS", "Where metrics are.", default=None)
     limit: int = 7
 
 
@@ -36,7 +36,7 @@ def test_types_and_defaults() -> None:
 def test_a_field_without_a_variable_is_no_setting() -> None:
     found = from_environment(Settings, {"X_KAFKA": "h:1", "LIMIT": "9", "limit": "9"})
     assert found.limit == 7
-    assert "limit" not in shown(found)
+    assert "limit" not in shown_settings(found)
 
 
 def test_every_mistake_is_named_at_once() -> None:
@@ -46,12 +46,12 @@ def test_every_mistake_is_named_at_once() -> None:
 
 
 def test_secrets_are_masked() -> None:
-    assert shown(Settings("h:1", token="s3cret"))["token"] == "***"
+    assert shown_settings(Settings("h:1", token="s3cret"))["token"] == "***"
 
 
 def test_the_password_of_a_uri_is_masked_and_the_rest_is_shown() -> None:
     found = from_environment(Settings, {"X_KAFKA": "redis://me:s3cret-1@h:1/0"})
-    assert shown(found)["kafka"] == "redis://***@h:1/0"
+    assert shown_settings(found)["kafka"] == "redis://***@h:1/0"
 
 
 def test_a_secret_that_cannot_be_read_is_not_quoted() -> None:
@@ -65,9 +65,9 @@ def test_what_the_environment_holds_is_masked_wherever_it_is_quoted() -> None:
     given = {"X_KAFKA": "h:1", "X_TOKEN": "plain-s3cret", "SOME_PASSWORD": "other/s3cret word",
              "X_URL": "http://u:3rd%2Fs3cret@h", "TOKEN_FILE": "/a", "A_TOKEN": "7"}  # fmt: skip
     from_environment(Settings, given)
-    text = redacted("got plain-s3cret, other/s3cret word, other%2Fs3cret%20word, 3rd/s3cret")
+    text = redact("got plain-s3cret, other/s3cret word, other%2Fs3cret%20word, 3rd/s3cret")
     assert text == "got ***, ***, ***, ***"
-    assert redacted("/a has 7") == "/a has 7"
+    assert redact("/a has 7") == "/a has 7"
 
 
 @pytest.mark.parametrize(
@@ -81,8 +81,8 @@ def test_what_the_environment_holds_is_masked_wherever_it_is_quoted() -> None:
 )
 def test_an_address_is_on_loopback_unless_it_says_where(text: str, host: str, port: int) -> None:
     found = from_environment(Settings, {"X_KAFKA": "h:1", "X_METRICS": text}).metrics
-    assert found == Address(host, port)
-    assert Address.parse(str(found)) == found
+    assert found == ListenAddress(host, port)
+    assert ListenAddress.parse(str(found)) == found
 
 
 @pytest.mark.parametrize("text", ["here", "h:", "h:70000", "h:http"])
@@ -107,7 +107,7 @@ def test_all_settings_are_listed_and_no_service_is_loaded() -> None:
     found = {one.variable: one for one in all_settings()}
     assert told.stdout.split() == sorted(found)
     assert len(found) <= 40
-    assert found["FIRNLINE_KAFKA"].required
+    assert found["FIRNLINE_KAFKA"].is_required
     assert len(found["FIRNLINE_KAFKA"].services) == 6
     assert found["FIRNLINE_SIGNING_KEYS"].secret
     assert found["FIRNLINE_DELETE_SET_BYTES"].default == 1024**3
@@ -127,5 +127,5 @@ def test_a_variable_has_one_meaning() -> None:
     meant: dict[str, tuple[str, bool, bool]] = {}
     for one in all_settings():
         assert one.variable.startswith("FIRNLINE_")
-        meaning = (one.about, one.secret, one.required)
+        meaning = (one.about, one.secret, one.is_required)
         assert meant.setdefault(one.variable, meaning) == meaning

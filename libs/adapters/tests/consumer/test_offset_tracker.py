@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 def test_it_stops_at_the_first_open_record() -> None:
     mark = OffsetTracker(10)
     for offset in (10, 11, 12):
-        mark.read(offset)
-    mark.done(12)
-    mark.done(10)
+        mark.mark_read(offset)
+    mark.mark_done(12)
+    mark.mark_done(10)
     assert mark.committable == 11
 
 
@@ -24,8 +24,8 @@ def test_nothing_read_is_the_start() -> None:
 def test_low_is_the_smallest_not_done(order: list[int], finished: int) -> None:
     mark = OffsetTracker(0)
     for offset in range(8):
-        mark.read(offset)
+        mark.mark_read(offset)
     for offset in order[:finished]:
-        mark.done(offset)
-        mark.done(offset)
+        mark.mark_done(offset)
+        mark.mark_done(offset)
     assert mark.committable == min(set(range(8)) - set(order[:finished]), default=8)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import trustme
-from firnline_adapters.config.redaction import redacted
+from firnline_adapters.config.redaction import redact
 from firnline_adapters.kafka.connection import (
     OWNED,
     KafkaConnection,
@@ -49,7 +49,7 @@ def test_a_file_is_read_with_its_references(tmp_path: Path) -> None:
             "client.rack": "-----BEGIN\nx=y",
         },
     )
-    for shown in (str(found), repr(found), redacted("the broker said a=b-cAnAry#1")):
+    for shown in (str(found), repr(found), redact("the broker said a=b-cAnAry#1")):
         assert "cAnAry" not in shown
     assert "sasl.password=***" in str(found)
 

@@ -12,7 +12,7 @@ from firnline_adapters.kafka.poison_records import (
     MemoryMarks,
     StartMark,
     StartMarks,
-    mark_in,
+    parse_mark,
 )
 from firnline_domain.identity import TableName, bucket_of
 from firnline_domain.records.events import RewriteSkipped
@@ -70,7 +70,7 @@ class Fleet:
             return
         else:
             self.done.append(name)
-        inbox.done(delivery)
+        inbox.mark_done(delivery)
 
     def live_on(self) -> None:
         for _ in range(20):
@@ -127,7 +127,7 @@ def test_ends_in_order_and_rebalances_are_no_deaths() -> None:
     fleet.send("t1")
     starts = StartMarks(fleet.marks)
     starts.take_over([(TOPIC, 0)])
-    starts.forget([(TOPIC, 0)])  # lost: its own life may have it again
+    starts.forget_partitions([(TOPIC, 0)])  # lost: its own life may have it again
     starts.take_over([(TOPIC, 0)])
     assert not starts.is_careful
     starts.give_back([(TOPIC, 0)])
@@ -157,7 +157,7 @@ def test_after_a_while_without_deaths_it_is_as_fast_as_before() -> None:
     for _ in range(60):
         fleet.now += 1.0
         for delivery in inbox.poll(0):
-            inbox.done(delivery)
+            inbox.mark_done(delivery)
     assert not starts.is_careful
 
 
@@ -166,6 +166,6 @@ def test_after_a_while_without_deaths_it_is_as_fast_as_before() -> None:
     ["", None, "v2 x 1 2 3", "v1", "v1 a b c d", "v1 x 1 2", "\0", "v1 - -1 -1 -1", "x" * 9999],
 )
 def test_any_text_may_stand_where_a_mark_is_kept(text: str | None) -> None:
-    mark = mark_in(text)
+    mark = parse_mark(text)
     assert mark.deaths <= 0
-    assert mark_in(StartMark("life", 5, 6, 2).text()) == StartMark("life", 5, 6, 2)
+    assert parse_mark(StartMark("life", 5, 6, 2).to_text()) == StartMark("life", 5, 6, 2)

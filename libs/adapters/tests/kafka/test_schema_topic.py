@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from firnline_adapters.kafka.schema_topic import MAX_ENTRY_BYTES, SchemaTopic
-from firnline_adapters.records.codec import RecordCodec, encode
+from firnline_adapters.records.codec import RecordCodec, encode_record
 from firnline_domain.errors import PoisonousRecord
 from firnline_domain.records.events import TickPassed
 from firnline_schemas import codec
@@ -17,14 +17,16 @@ NEWER: dict[str, Any] = {
     "fields": [*codec.newest("TickPassed")["fields"], {"name": "why", "type": "string"}],
 }
 MARK = codec.fingerprint(NEWER)
-OF_A_NEWER_FLEET = codec.MARKER + MARK + encode(TickPassed(3, 5))[codec.HEADER_BYTES :] + b"\x02x"
+OF_A_NEWER_FLEET = (
+    codec.MARKER + MARK + encode_record(TickPassed(3, 5))[codec.HEADER_BYTES :] + b"\x02x"
+)
 NOWHERE = "127.0.0.1:1"
 
 
 def learned(*entries: tuple[bytes, bytes]) -> SchemaTopic:
     topic = SchemaTopic(NOWHERE)
     for offset, (key, value) in enumerate(entries):
-        topic.take(key, value, offset)
+        topic.take_entry(key, value, offset)
     topic._missed[MARK.hex()] = float("inf")  # nothing is read from a broker
     return topic
 
@@ -56,7 +58,7 @@ def test_an_odd_entry_is_said_once_and_the_record_that_needs_it_is_poison(
     entry: tuple[bytes, bytes], caplog: pytest.LogCaptureFixture
 ) -> None:
     topic = learned(entry)
-    reader = RecordCodec(topic.find)
+    reader = RecordCodec(topic.find_schema)
     for _ in range(3):
         with pytest.raises(PoisonousRecord) as caught:
             reader.decode(OF_A_NEWER_FLEET)
@@ -66,7 +68,7 @@ def test_an_odd_entry_is_said_once_and_the_record_that_needs_it_is_poison(
 
 def test_an_odd_entry_hides_no_true_one() -> None:
     topic = learned((TRUE[0], b"{}"), TRUE, (TRUE[0], b"5"))
-    assert RecordCodec(topic.find).decode(OF_A_NEWER_FLEET) == TickPassed(3, 5)
+    assert RecordCodec(topic.find_schema).decode(OF_A_NEWER_FLEET) == TickPassed(3, 5)
 
 
 @pytest.mark.parametrize("answer", [{}, [], 5, "x", {"name": []}, {"name": "TickPassed"}])

@@ -7,9 +7,9 @@ import urllib.error
 import urllib.request
 
 import pytest
-from firnline_adapters.config.settings import Address
+from firnline_adapters.config.settings import ListenAddress
 from firnline_adapters.observability import health
-from firnline_adapters.observability.health import Health, http_answers, serve
+from firnline_adapters.observability.health import ServiceHealth, http_answers, serve_health
 from firnline_local.processes.ports import free_port
 
 
@@ -29,34 +29,34 @@ def test_it_is_ready_once_it_has_said_so_and_all_that_it_needs_answers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(health, "KEPT_S", 0.0)
-    one, answers = Health(), [fail]
-    one.needs("kafka", lambda: answers[0]())
-    one.uses("redis", fail)
+    one, answers = ServiceHealth(), [fail]
+    one.add_requirement("kafka", lambda: answers[0]())
+    one.add_optional("redis", fail)
     assert one.report()[0] is False
-    one.began()
+    one.set_serving()
     ready, said = one.report()
     assert not ready
     assert said["kafka"] == "refused by redis://***@h:1"
     answers[0] = lambda: None
     assert one.report() == (True, {"service": "ok", "kafka": "ok", "redis": said["redis"]})
-    one.ended()
+    one.set_ended()
     assert one.report()[0] is False
 
 
 def test_an_answer_is_kept_for_a_while() -> None:
-    one, asked = Health(), []
-    one.needs("kafka", lambda: asked.append(1))
+    one, asked = ServiceHealth(), []
+    one.add_requirement("kafka", lambda: asked.append(1))
     for _ in range(5):
         one.report()
     assert len(asked) == 1
 
 
 def test_pages() -> None:
-    port, one = free_port(), Health()
-    serve(Address("127.0.0.1", port), one)
+    port, one = free_port(), ServiceHealth()
+    serve_health(ListenAddress("127.0.0.1", port), one)
     assert get(port, "/healthz")[0] == 200
     assert get(port, "/readyz") == (503, '{"service": "not serving"}\n')
-    one.began()
+    one.set_serving()
     assert json.loads(get(port, "/readyz")[1]) == {"service": "ok"}
     assert "python_info" in get(port, "/metrics")[1]
     assert get(port, "/other")[0] == 404

@@ -8,20 +8,20 @@ import subprocess
 import sys
 
 import pytest
-from firnline_adapters.config.settings import Address
+from firnline_adapters.config.settings import ListenAddress
 from firnline_adapters.observability.logs import Log, set_level
 from firnline_domain.errors import Misconfigured
 from firnline_domain.identity import TableName
 
 STARTS = """
 from dataclasses import dataclass
-from firnline_adapters.service import ServiceSettings, starting
-from firnline_adapters.config.settings import setting
+from firnline_adapters.service import ServiceSettings, run_service
+from firnline_adapters.config.settings import declare_setting
 @dataclass(frozen=True)
 class Settings(ServiceSettings):
-    kafka: str = setting("FIRNLINE_KAFKA", "Kafka's address.")
-    example: bool = setting("FIRNLINE_EXAMPLE", "", False)
-with starting("test", Settings, waits_for_kafka=False) as (settings, log):
+    kafka: str = declare_setting("FIRNLINE_KAFKA", "Kafka's address.")
+    example: bool = declare_setting("FIRNLINE_EXAMPLE", "", False)
+with run_service("test", Settings, waits_for_kafka=False) as (settings, log):
     log.info("ready")
 """
 
@@ -42,7 +42,7 @@ with starting("test", Settings, waits_for_kafka=False) as (settings, log):
         (False, "false"),
         ([5, None, "b"], "5,b"),
         ((True, ""), "true"),
-        (Address("::1", 80), "[::1]:80"),
+        (ListenAddress("::1", 80), "[::1]:80"),
         (TimeoutError(), "TimeoutError"),
         (ValueError("bad"), "bad"),
     ],

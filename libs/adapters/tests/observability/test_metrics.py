@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from firnline_adapters.observability.metric_list import ALL, METRICS, Metric
-from firnline_adapters.observability.metrics import measured
+from firnline_adapters.observability.metrics import measure_at_scrape
 from prometheus_client import REGISTRY
 
 ROOT = Path(__file__).parents[4]
@@ -85,7 +85,7 @@ def test_names_and_labels_are_as_promtool_asks_for() -> None:
     for one in METRICS.values():
         words = one.name.split("_")
         wrong += [
-            (one.scraped, why)
+            (one.prometheus_name, why)
             for why, found in {
                 "case": not all(re.fullmatch("[a-z][a-z_]*", name) for name in names(one)),
                 "type": TYPES & set(words),
@@ -165,7 +165,7 @@ def test_a_gauge_that_is_read_at_the_scrape_has_what_is_found_then() -> None:
     def lag() -> float | None:
         return REGISTRY.get_sample_value("firnline_consumer_lag_records", labels)
 
-    with measured("consumer_lag_records", lambda: found):
+    with measure_at_scrape("consumer_lag_records", lambda: found):
         assert lag() == 4
         found[("g", "t", "0")] = 5.0
         assert lag() == 5

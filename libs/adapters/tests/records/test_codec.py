@@ -7,7 +7,7 @@ import json
 
 import fastavro
 import pytest
-from firnline_adapters.records.codec import RecordCodec, encode, expected, record_types
+from firnline_adapters.records.codec import RecordCodec, check_kind, encode_record, record_types
 from firnline_domain.errors import PoisonousRecord
 from firnline_domain.identity import Scope, TableName
 from firnline_domain.records.events import RewriteSkipped
@@ -30,11 +30,11 @@ def test_every_schema_has_its_type() -> None:
 @pytest.mark.parametrize("path", EXAMPLES)
 def test_every_example_becomes_its_value_and_back(path: str) -> None:
     value = make(path)
-    assert RecordCodec().decode(encode(value)) == value
+    assert RecordCodec().decode(encode_record(value)) == value
 
 
 def broken(reason: str) -> bytes | None:
-    whole = encode(SKIPPED)
+    whole = encode_record(SKIPPED)
     return {
         "empty_record": None,
         "not_single_object": b'{"json": true}',
@@ -54,13 +54,13 @@ def test_poison_has_a_reason_code(reason: str) -> None:
 
 @pytest.mark.parametrize("topic", ["maintenance-events", "no-topic-of-ours"])
 def test_a_record_is_taken_where_its_topic_names_it(topic: str) -> None:
-    assert expected(topic, SKIPPED) is SKIPPED
+    assert check_kind(topic, SKIPPED) is SKIPPED
 
 
 @pytest.mark.parametrize("topic", ["table-scans", "rewrite-tasks", "rewrite-tasks.etl"])
 def test_a_record_on_another_topic_is_poison(topic: str) -> None:
     with pytest.raises(PoisonousRecord) as caught:
-        expected(topic, SKIPPED)
+        check_kind(topic, SKIPPED)
     assert caught.value.reason == "unexpected_record"
 
 

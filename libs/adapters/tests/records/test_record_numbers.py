@@ -13,9 +13,16 @@ from typing import Any
 import pytest
 from firnline_adapters.in_memory import MemoryBroker, MemoryInbox, MemoryPublisher
 from firnline_adapters.kafka.dead_letters import dead_letter_of
-from firnline_adapters.records.codec import RecordCodec, encode, from_plain, record_types
+from firnline_adapters.records.codec import RecordCodec, encode_record, from_plain, record_types
 from firnline_adapters.records.record_sizes import Unencodable, encode_to_fit
-from firnline_domain.base.values import MAX_AMOUNT, Value, bounded, replace, to_plain, within_longs
+from firnline_domain.base.values import (
+    MAX_AMOUNT,
+    Value,
+    bound_amount,
+    replace,
+    to_plain,
+    within_longs,
+)
 from firnline_domain.errors import PoisonousRecord
 from firnline_domain.ports import Delivery
 from firnline_domain.records.results import RewriteFinished
@@ -85,7 +92,7 @@ def test_a_claim_that_fits_avro_is_refused_where_it_is_read(claimed: int) -> Non
     file = replace(result.groups[0].inputs[0], bytes=claimed)
     group = replace(result.groups[0], inputs=(file,))
     with pytest.raises(PoisonousRecord, match=r"groups.*bytes") as caught:
-        RecordCodec().decode(encode(replace(result, groups=(group,))))
+        RecordCodec().decode(encode_record(replace(result, groups=(group,))))
     assert caught.value.reason == "bad_value"
 
 
@@ -126,7 +133,7 @@ def test_encoding_raises_one_thing_whatever_the_record(record: Any) -> None:
     [(3, 3), (-1, 0), (2**60, MAX_AMOUNT), (1e300, MAX_AMOUNT), (INF, MAX_AMOUNT), (NAN, 0)],
 )
 def test_sums_stop_at_the_highest_amount(number: float, amount: int) -> None:
-    assert bounded(number) == amount
+    assert bound_amount(number) == amount
 
 
 def test_the_nearest_long_stands_for_a_number_beyond() -> None:

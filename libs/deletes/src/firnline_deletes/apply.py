@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from firnline_deletes.columns.checksums import NO_SUMS, KeySums, key_sums
 from firnline_deletes.columns.hashing import index_values
-from firnline_deletes.columns.keys import KeyReader, proving
+from firnline_deletes.columns.keys import KeyReader, checksum_fields
 from firnline_deletes.columns.packing import Mask
 from firnline_deletes.columns.target_schema import TargetSchema
 from firnline_deletes.deletes.delete_set import open_mapped
@@ -32,7 +32,7 @@ from firnline_deletes.deletes.masks import (
 )
 from firnline_deletes.deletes.row_map import MaskedRows
 from firnline_deletes.files.parquet import Open, ParquetSource, SequencedFile, rows_within
-from firnline_deletes.files.projection import Projection, plan
+from firnline_deletes.files.projection import Projection, plan_projection
 
 _BATCH_BYTES = 64 * 1024 * 1024  # decoded bytes per batch: bounds a task's memory
 
@@ -40,20 +40,20 @@ _BATCH_BYTES = 64 * 1024 * 1024  # decoded bytes per batch: bounds a task's memo
 class RowWriter(Protocol):
     """Takes living rows: a `RollingWriter`, or what sorts them before."""
 
-    def expect(self, rows: float) -> None:
+    def expect_rows(self, rows: float) -> None:
         """Set how many rows there will be in all, as far as is known."""
 
-    def write(self, batch: pa.RecordBatch) -> None:
+    def write_batch(self, batch: pa.RecordBatch) -> None:
         """Take some rows."""
 
 
 @dataclass(frozen=True)
-class Tally:
+class RewriteTally:
     """The proof of a rewrite: rows_in - rows_masked = rows_out.
 
-    `keys` the same by checksums (`TargetSchema.proved`), modulo 2^64: `read` - `masked` is what the
-    outputs' are. Rows of a row group that died without a look at its keys are in neither.
-    """
+    `keys` the same by checksums (`TargetSchema.proved`), modulo 2^64: `read_group` - `masked` is
+    what the outputs' are. Rows of a row group that died without a look at its keys are in
+    neither."""
 
     rows_in: int = 0
     rows_masked: int = 0
@@ -62,8 +62,8 @@ class Tally:
     keys: KeySums = NO_SUMS
     key_bytes: int = 0  # read of key columns by `find_dead_rows`, as they are stored
 
-    def __add__(self, other: Tally) -> Tally:
-        return Tally(
+    def __add__(self, other: RewriteTally) -> RewriteTally:
+        return RewriteTally(
             self.rows_in + other.rows_in,
             self.rows_masked + other.rows_masked,
             self.rows_out + other.rows_out,
@@ -81,7 +81,7 @@ def write_live_rows(
     writer: RowWriter,
     threads: int = 1,
     masked: MaskedRows | None = None,
-) -> Tally:
+) -> RewriteTally:
     """Write every living row of `files`, in order, in the table's `target`; the writer stays open.
 
     Rows that are left out are added to `masked`.
@@ -90,19 +90,19 @@ def write_live_rows(
     output (spec rules 4.1). With several threads, row groups are read and masked at once, as many
     as there are threads, of one file or of several. Raises Refused for what must be handed over.
     """
-    total, records = Tally(), sum(file.records for file in files)
+    total, records = RewriteTally(), sum(file.records for file in files)
     inputs = [(file, ParquetSource(file.path, open_file)) for file in files]
-    source = _Reading(deletes, target, masks_of_parts(inputs, deletes, target))
-    read = source.in_turn(inputs) if threads == 1 else source.ahead(inputs, threads)
+    source = _RowGroupReader(deletes, target, masks_of_parts(inputs, deletes, target))
+    read = source.in_turn(inputs) if threads == 1 else source.read_ahead(inputs, threads)
     for group in read:
         total += group.tally
-        writer.expect(total.rows_out / max(1, total.rows_in) * records)
+        writer.expect_rows(total.rows_out / max(1, total.rows_in) * records)
         for part in group.parts:
-            total += Tally(keys=part.sums)
+            total += RewriteTally(keys=part.sums)
             if part.rows is not None:
-                writer.write(part.rows)
+                writer.write_batch(part.rows)
         if masked is not None:
-            masked.add(group.path, group.start, group.keep)
+            masked.add_group(group.path, group.start, group.keep)
     return total
 
 
@@ -112,24 +112,24 @@ def find_dead_rows(
     target: TargetSchema,
     open_file: Open,
     masked: MaskedRows,
-) -> Tally:
+) -> RewriteTally:
     """Add every dead row to `masked`; only key columns are read. Raises Refused."""
-    unproved, total = replace(target, proved=()), Tally()
+    unproved, total = replace(target, proved=()), RewriteTally()
     inputs = [(file, ParquetSource(file.path, open_file)) for file in files]
     known = masks_of_parts(inputs, deletes, unproved)
     for file, source in inputs:
-        with source.open(encoded=True) as parquet:
+        with source.open_parquet(encoded=True) as parquet:
             masks = Masks(parquet, file, deletes, unproved, known)
             parts = [Deletes([open_mapped(part)]) for part in deletes.parts]
             read = [masks, *(Masks(parquet, file, part, unproved) for part in parts)]
-            for group, start in enumerate(_starts(parquet)):
+            for group, start in enumerate(_first_rows(parquet)):
                 rows = parquet.metadata.row_group(group).num_rows
-                keep = masks.of(group, start, rows).keep
+                keep = masks.mask_group(group, start, rows).keep
                 kept = rows if keep is None else int(keep.sum())
-                masked.add(file.path, start, keep)
+                masked.add_group(file.path, start, keep)
                 key_bytes = sum(one.key_bytes(group) for one in read)
-                total += Tally(rows, rows - kept, kept, key_bytes=key_bytes)
-        source.forget()
+                total += RewriteTally(rows, rows - kept, kept, key_bytes=key_bytes)
+        source.drop_bytes()
     return total
 
 
@@ -143,62 +143,64 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Read:
+class LiveRows:
     """One row group: what became of its rows, and those that live, in the table's schema."""
 
     path: str
     start: int  # position of its first row in the file
     keep: Mask | None  # None = all live
-    tally: Tally
+    tally: RewriteTally
     parts: Iterable[Part]
 
 
 @dataclass(frozen=True)
-class _Reading:
+class _RowGroupReader:
     """Reads data files, a row group at a time, in order."""
 
     deletes: Deletes
     target: TargetSchema
     known: PartMasks
 
-    def in_turn(self, inputs: Iterable[Input]) -> Iterator[Read]:
+    def in_turn(self, inputs: Iterable[Input]) -> Iterator[LiveRows]:
         """Batches are decoded as they are asked for."""
         for file, source in inputs:
-            with closing(source), source.open(encoded=True) as parquet:
-                reader = self._reader(file, parquet)
-                for group, start in enumerate(_starts(parquet)):
-                    yield reader.read(group, start)
+            with closing(source), source.open_parquet(encoded=True) as parquet:
+                reader = self._open_reader(file, parquet)
+                for group, start in enumerate(_first_rows(parquet)):
+                    yield reader.read_group(group, start)
 
-    def ahead(self, inputs: Iterable[Input], threads: int) -> Iterator[Read]:
+    def read_ahead(self, inputs: Iterable[Input], threads: int) -> Iterator[LiveRows]:
         """Read whole row groups, decoded by threads while earlier ones are written."""
-        waiting: deque[Future[Read]] = deque()
+        waiting: deque[Future[LiveRows]] = deque()
         with ThreadPoolExecutor(threads) as pool:
             for file, source in inputs:
                 with closing(source):
-                    with source.open() as parquet:
-                        starts = _starts(parquet)
+                    with source.open_parquet() as parquet:
+                        starts = _first_rows(parquet)
                     for group, start in enumerate(starts):
                         job = replace(source)  # what it fetched stays until its last job has ended
-                        waiting.append(pool.submit(self._decoded, file, job, group, start))
+                        waiting.append(pool.submit(self._decode, file, job, group, start))
                         if len(waiting) > threads:
                             yield waiting.popleft().result()
             while waiting:
                 yield waiting.popleft().result()
 
-    def _decoded(self, file: SequencedFile, source: ParquetSource, group: int, start: int) -> Read:
+    def _decode(
+        self, file: SequencedFile, source: ParquetSource, group: int, start: int
+    ) -> LiveRows:
         """Read one row group by a handle of its own: a Parquet reader belongs to one thread."""
-        with source.open(encoded=True) as parquet:
-            read = self._reader(file, parquet).read(group, start)
+        with source.open_parquet(encoded=True) as parquet:
+            read = self._open_reader(file, parquet).read_group(group, start)
             return replace(read, parts=list(read.parts))
 
-    def _reader(self, file: SequencedFile, parquet: pq.ParquetFile) -> _Reader:
+    def _open_reader(self, file: SequencedFile, parquet: pq.ParquetFile) -> _Reader:
         masks = Masks(parquet, file, self.deletes, self.target, self.known)
-        keys = KeyReader(parquet, proving(self.target), file.path, self.target)
-        projection = plan(parquet, self.target, file)
+        keys = KeyReader(parquet, checksum_fields(self.target), file.path, self.target)
+        projection = plan_projection(parquet, self.target, file)
         return _Reader(file.path, parquet, projection, masks, keys, self.target.proved)
 
 
-def _starts(parquet: pq.ParquetFile) -> list[int]:
+def _first_rows(parquet: pq.ParquetFile) -> list[int]:
     """Return the position of the first row of each row group."""
     groups = range(parquet.num_row_groups)
     rows = [parquet.metadata.row_group(group).num_rows for group in groups]
@@ -216,39 +218,39 @@ class _Reader:
     proved: KeyReader
     ids: Sequence[int]  # of its columns, as the sums take them
 
-    def read(self, group: int, start: int) -> Read:
+    def read_group(self, group: int, start: int) -> LiveRows:
         """Read the row group whose first row is row `start` of the file."""
         rows = self.parquet.metadata.row_group(group).num_rows
-        living = self.masks.of(group, start, rows)
+        living = self.masks.mask_group(group, start, rows)
         kept = rows if living.keep is None else int(living.keep.sum())
-        parts = self._parts(group, start, living) if kept else ()
-        tally = Tally(rows, rows - kept, kept, int(not kept), living.sums or NO_SUMS)
-        return Read(self.path, start, living.keep, tally, parts)
+        parts = self._read_parts(group, start, living) if kept else ()
+        tally = RewriteTally(rows, rows - kept, kept, int(not kept), living.sums or NO_SUMS)
+        return LiveRows(self.path, start, living.keep, tally, parts)
 
-    def _parts(self, group: int, start: int, living: GroupMask) -> Iterator[Part]:
+    def _read_parts(self, group: int, start: int, living: GroupMask) -> Iterator[Part]:
         at = 0
-        for batch in self._whole(group, living):
+        for batch in self._read_columns(group, living):
             mask = None if living.keep is None else living.keep[at : at + batch.num_rows]
             first = start + at
             at += batch.num_rows
-            sums = NO_SUMS if living.sums is not None else self._sums(batch, mask)
+            sums = NO_SUMS if living.sums is not None else self._sum_keys(batch, mask)
             if mask is not None and not mask.any():
                 yield Part(None, sums)
                 continue
             kept = batch if mask is None or mask.all() else batch.filter(pa.array(mask))
-            where = partial(_positions, first, batch.num_rows, mask)
+            where = partial(_live_positions, first, batch.num_rows, mask)
             yield Part(self.projection.apply(kept, where), sums)
 
-    def _sums(self, batch: pa.RecordBatch, mask: Mask | None) -> KeySums:
+    def _sum_keys(self, batch: pa.RecordBatch, mask: Mask | None) -> KeySums:
         if not self.ids:
             return NO_SUMS
-        arrays = self.proved.arrays(batch)
+        arrays = self.proved.key_arrays(batch)
         return key_sums(index_values([arrays[number] for number in self.ids]), mask)
 
-    def _whole(self, group: int, living: GroupMask) -> Iterator[pa.RecordBatch]:
+    def _read_columns(self, group: int, living: GroupMask) -> Iterator[pa.RecordBatch]:
         """Read all projected columns; those that were read for the mask are not read again."""
         wanted = list(self.projection.columns)
-        known = _known(living.read, wanted)
+        known = _columns_read(living.read, wanted)
         rest = [name for name in wanted if name not in known]
         size = rows_within(self.parquet, group, _BATCH_BYTES)
         if not known:
@@ -258,16 +260,16 @@ class _Reader:
         else:
             table = pa.Table.from_batches(living.read).select(known)
             batches = self.parquet.iter_batches(size, [group], columns=rest, use_threads=False)
-            yield from _beside(table, batches)
+            yield from _add_columns(table, batches)
 
 
-def _known(read: Sequence[pa.RecordBatch], wanted: Sequence[str]) -> list[str]:
+def _columns_read(read: Sequence[pa.RecordBatch], wanted: Sequence[str]) -> list[str]:
     """Return the top-level columns that were read already; of a struct only the key was."""
     fields = read[0].schema if read else ()
     return [f.name for f in fields if f.name in wanted and not pa.types.is_struct(f.type)]
 
 
-def _beside(table: pa.Table, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _add_columns(table: pa.Table, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Return each batch, with the columns of the table's same rows."""
     at = 0
     for batch in batches:
@@ -279,6 +281,6 @@ def _beside(table: pa.Table, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.R
         )
 
 
-def _positions(first: int, rows: int, mask: Mask | None) -> npt.NDArray[np.int64]:
+def _live_positions(first: int, rows: int, mask: Mask | None) -> npt.NDArray[np.int64]:
     every = np.arange(first, first + rows)
     return every if mask is None else every[mask]

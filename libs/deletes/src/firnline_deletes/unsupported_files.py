@@ -49,7 +49,7 @@ SENTENCES: dict[Reason, str] = {
 assert set(SENTENCES) == set(get_args(Reason))
 
 
-class Refused(Exception):
+class UnsupportedFile(Exception):
     """The kernel does not serve this input; `reason` says why, `detail` names the place."""
 
     def __init__(self, reason: Reason, detail: str) -> None:
@@ -57,6 +57,6 @@ class Refused(Exception):
         self.reason: Reason = reason
         self.detail = detail
 
-    def __reduce__(self) -> tuple[type[Refused], tuple[Reason, str]]:
+    def __reduce__(self) -> tuple[type[UnsupportedFile], tuple[Reason, str]]:
         """Pickled by its two parts: it crosses from a Spark task to the driver."""
-        return (Refused, (self.reason, self.detail))
+        return (UnsupportedFile, (self.reason, self.detail))

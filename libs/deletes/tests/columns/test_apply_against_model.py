@@ -123,7 +123,7 @@ def test_the_kernel_keeps_exactly_what_the_specification_keeps(
         for made, file in zip(data, inputs, strict=True)
         for sequence, position in made.positions
     ]
-    where = positions.build(marks, inputs, folder.open, str)
+    where = positions.build_position_set(marks, inputs, folder.open, str)
     table = table_schema(pa.schema([folder.column(f"t{n}", n, k) for n, k in TABLE.items()]))
     writer = folder.writer(table, target_bytes=500, proved=proved)
     paths = loaded(folder, deletes, parts)

@@ -104,10 +104,10 @@ def test_columns_inside_structs_and_of_extension_types() -> None:
     names = pa.array([bytes([n] * 16) for n in range(3)], pa.binary(16))
     table = pa.Table.from_arrays([names.cast(pa.uuid()), structs], schema=schema)
     keys = pa.array([1, None, None], pa.int64())
-    assert Leaves.of(schema, (2, 3)).checksum(table) == checksum([keys, names])
-    assert Leaves.of(schema, ()).checksum(table) == 0
+    assert Leaves.from_ids(schema, (2, 3)).checksum(table) == checksum([keys, names])
+    assert Leaves.from_ids(schema, ()).checksum(table) == 0
     with pytest.raises(ValueError, match="4"):
-        Leaves.of(schema, (4,))
+        Leaves.from_ids(schema, (4,))
 
 
 # ---- a rewrite of two files, by equality deletes and by positions, that errs
@@ -120,15 +120,15 @@ def table(folder: Any) -> pa.Schema:
 def balance(folder: Any, threads: int = 1) -> int:
     """read - masked - written; 0 = it adds up."""
     keys = pa.schema([folder.column("k", 1, pa.int64())])
-    dead = building.build(
+    dead = building.build_delete_set(
         [folder.file(2, keys, [(3,), (6,)])], [KeyField(1, pa.int64())], folder.open
     )
     old = folder.file(1, table(folder), [(n, f"a{n}") for n in range(9)])
     new = folder.file(3, table(folder), [(n, f"b{n}") for n in range(6)])
     marks = [folder.position_deletes(4, [(old.path, 1), (new.path, 2)])]
-    where = positions.build(marks, [old, new], folder.open, str)
+    where = positions.build_position_set(marks, [old, new], folder.open, str)
     target = TargetSchema(table(folder), proved=(1,))
-    writer = folder.writer(target.written, proved=target.proved)
+    writer = folder.writer(target.output_schema, proved=target.proved)
     tally = write_live_rows(
         [old, new], Deletes([dead], where), target, folder.open, writer, threads
     )
@@ -156,20 +156,22 @@ def test_a_swapped_key_is_seen(folder: Any, monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_a_row_in_place_of_another_is_seen(folder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The number of rows is right: one is there twice and one is not."""
-    write = RollingWriter.write
+    write = RollingWriter.write_batch
 
     def twice(self: RollingWriter, batch: pa.RecordBatch) -> None:
         first = batch.slice(0, 1)
         write(self, pa.concat_batches([first, batch.slice(0, batch.num_rows - 1)]))
 
-    monkeypatch.setattr(RollingWriter, "write", twice)
+    monkeypatch.setattr(RollingWriter, "write_batch", twice)
     assert balance(folder) != 0
 
 
 def test_a_row_lost_in_the_cut_is_seen(folder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    take = pending_batch.Pending.take
+    take = pending_batch.PendingBatches.take_rows
     monkeypatch.setattr(
-        pending_batch.Pending, "take", lambda self, rows: [b.slice(1) for b in take(self, rows)]
+        pending_batch.PendingBatches,
+        "take_rows",
+        lambda self, rows: [b.slice(1) for b in take(self, rows)],
     )
     assert balance(folder) != 0
 

@@ -12,7 +12,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from firnline_deletes.files import hilbert_curve
-from firnline_deletes.files.hilbert_curve import CurveWriter, cuts_of, hilbert, ranked
+from firnline_deletes.files.hilbert_curve import (
+    CurveWriter,
+    cuts_of,
+    hilbert_positions,
+    rank_values,
+)
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 VALUES: dict[str, tuple[pa.DataType, Any]] = {
@@ -34,7 +39,7 @@ def test_each_cell_is_one_step_from_the_next(columns: int, monkeypatch: Any) -> 
     bits = {2: 4, 3: 3, 4: 2}[columns]
     monkeypatch.setattr(hilbert_curve, "BITS", bits)
     cells = list(product(range(1 << bits), repeat=columns))
-    keys = hilbert([np.array(axis, dtype=np.uint64) for axis in zip(*cells, strict=True)])
+    keys = hilbert_positions([np.array(axis, dtype=np.uint64) for axis in zip(*cells, strict=True)])
     in_turn = [cell for _, cell in sorted(zip(keys.tolist(), cells, strict=True))]
     assert sorted(keys.tolist()) == list(range(len(cells)))
     assert all(sum(abs(a - b) for a, b in zip(*two, strict=True)) == 1 for two in pairwise(in_turn))
@@ -46,7 +51,7 @@ def test_ranks_rise_with_values_and_no_value_is_the_least(kind: str) -> None:
     rows = [None, *(value(number) for number in range(1_000)), None]
     column = pa.array(rows, kind_of)
     shuffled = column.take(pa.array(random.Random(1).sample(range(len(rows)), len(rows))))
-    ranks = ranked(column, cuts_of(pa.chunked_array([shuffled])))
+    ranks = rank_values(column, cuts_of(pa.chunked_array([shuffled])))
     assert ranks[0] == ranks[-1] == 0
     assert (np.diff(ranks[:-1].astype(np.int64)) >= 0).all()
     assert len(set(ranks.tolist())) == (3 if kind == "boolean" else 1_001)
@@ -56,16 +61,16 @@ def test_ranks_rise_with_values_and_no_value_is_the_least(kind: str) -> None:
 def test_skew_and_few_values_take_as_many_ranks_as_all_others() -> None:
     chance = np.random.default_rng(1)
     skewed = pa.array((chance.random(50_000) ** 8 * 10**12).astype(np.int64))
-    ranks = ranked(skewed, cuts_of(pa.chunked_array([skewed])))
+    ranks = rank_values(skewed, cuts_of(pa.chunked_array([skewed])))
     assert np.bincount(ranks.astype(np.int64) // 256).min() > 10_000  # of 50,000 in four parts
     few = pa.array(chance.integers(0, 3, 1_000))
-    assert set(ranked(few, cuts_of(pa.chunked_array([few]))).tolist()) == {511, 767, 1023}
+    assert set(rank_values(few, cuts_of(pa.chunked_array([few]))).tolist()) == {511, 767, 1023}
 
 
 def test_columns_without_a_value_are_ranked() -> None:
     none = pa.array([None, None], pa.string())
-    assert ranked(none, cuts_of(pa.chunked_array([none]))).tolist() == [0, 0]
-    assert ranked(pa.array(["a"]), cuts_of(pa.chunked_array([none]))).tolist() == [1023]
+    assert rank_values(none, cuts_of(pa.chunked_array([none]))).tolist() == [0, 0]
+    assert rank_values(pa.array(["a"]), cuts_of(pa.chunked_array([none]))).tolist() == [1023]
 
 
 @pytest.mark.parametrize("run_bytes", [2_000, 60_000, 10**9])
@@ -89,7 +94,7 @@ def test_rows_come_out_once_and_files_are_narrow_in_each_column(
         if at % 200:  # text may be a dictionary
             columns = [batch.column(0), batch.column(1).dictionary_encode(), batch.column(2)]
             batch = pa.RecordBatch.from_arrays(columns, names=schema.names)
-        sorter.write(batch)
+        sorter.write_batch(batch)
     sorter.finish()
     found = [dict(zip(schema.names, row, strict=True)) for row in folder.rows_of(writer)]
     assert sorted(one["row"] for one in found) == list(range(4_000))

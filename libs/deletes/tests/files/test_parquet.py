@@ -65,7 +65,7 @@ def test_a_small_file_is_one_request(folder, schema, threads):
     store = Store()
     data = [folder.file(1, schema, some_rows(n), group_rows=1000) for n in range(2)]
     deletes = folder.file(2, pa.schema([schema.field(0)]), [(1,), (2,)])
-    made = building.build([deletes], [KeyField(1, pa.int64())], store.open)
+    made = building.build_delete_set([deletes], [KeyField(1, pa.int64())], store.open)
     writer = folder.writer(schema)
     write_live_rows(data, Deletes([made]), TargetSchema(writer.schema), store.open, writer, threads)
     assert len(folder.rows_of(writer)) == 2 * ROWS - 4

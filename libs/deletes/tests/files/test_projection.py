@@ -8,21 +8,21 @@ from decimal import Decimal
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from firnline_deletes.apply import Tally, write_live_rows
+from firnline_deletes.apply import RewriteTally, write_live_rows
 from firnline_deletes.columns import name_mapping
-from firnline_deletes.columns.fields import normal
+from firnline_deletes.columns.fields import plain_type
 from firnline_deletes.columns.target_schema import LINEAGE, TargetSchema
 from firnline_deletes.deletes import positions
 from firnline_deletes.deletes.masks import Deletes
 from firnline_deletes.files.parquet import SequencedFile
 from firnline_deletes.files.projection import Matcher, table_schema
-from firnline_deletes.unsupported_files import Refused
+from firnline_deletes.unsupported_files import UnsupportedFile
 
 
 def through(folder, file, table, **known):
     """Rows of one file as the table sees them; `known` is the rest of its target."""
     target = TargetSchema(table_schema(table), **known)
-    writer = folder.writer(target.written)
+    writer = folder.writer(target.output_schema)
     write_live_rows([file], Deletes(), target, folder.open, writer)
     return folder.rows_of(writer)
 
@@ -96,7 +96,7 @@ def test_nested_columns_of_the_tables_shape_pass_and_large_types_are_brought_dow
 
 
 def refused(folder, file_schema, table, rows=(), **known):
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(UnsupportedFile) as caught:
         through(folder, folder.file(1, file_schema, rows), table, **known)
     return caught.value.reason
 
@@ -206,7 +206,9 @@ def test_a_masked_row_shifts_no_list(folder):
     data = folder.file(1, schemas[0], [(k, [{"x": k}] * k) for k in range(5)], group_rows=5)
     deletes = Deletes(
         (),
-        positions.build([folder.position_deletes(1, [(data.path, 1)])], [data], folder.open, str),
+        positions.build_position_set(
+            [folder.position_deletes(1, [(data.path, 1)])], [data], folder.open, str
+        ),
     )
     writer = folder.writer(schemas[1])
     write_live_rows([data], deletes, TargetSchema(writer.schema), folder.open, writer)
@@ -232,7 +234,7 @@ ABSENT = {
 def test_a_missing_column_has_the_value_that_the_shape_knows(folder):
     column = folder.column
     table = pa.schema([column(f"c{n}", n, kind, n % 2 == 0) for n, (kind, _) in ABSENT.items()])
-    absent = {n: pa.array([value], normal(kind)) for n, (kind, value) in ABSENT.items()}
+    absent = {n: pa.array([value], plain_type(kind)) for n, (kind, value) in ABSENT.items()}
     file = folder.file(1, pa.schema([column("other", 99, pa.int64())]), [(1,)] * 3)
     expected = tuple(value for _, value in ABSENT.values())
     assert through(folder, file, table, absent=absent) == [expected] * 3
@@ -246,8 +248,8 @@ def test_row_ids_are_the_stored_ones_else_counted_from_the_files_first(folder):
         first_row_id=200,
     )
     target = TargetSchema(table_schema(table), lineage=True)
-    writer = folder.writer(target.written)
-    where = positions.build(
+    writer = folder.writer(target.output_schema)
+    where = positions.build_position_set(
         [folder.position_deletes(9, [(plain.path, 1), (plain.path, 2)])], [plain], folder.open, str
     )
     write_live_rows([plain, moved], Deletes((), where), target, folder.open, writer)
@@ -289,14 +291,14 @@ def test_a_file_without_ids_is_read_by_the_name_mapping(folder):
         ]
     )
     file = folder.file(1, plain, [(0, 1, {"X": 2, "z": 9}, [3, 4], [("k", 5)])])
-    names = name_mapping.parse(MAPPING)
+    names = name_mapping.parse_mapping(MAPPING)
     assert through(folder, file, table, names=names) == [(1, {"x": 2}, [3, 4], [("k", 5)])]
     own = folder.file(1, pa.schema([column("s", 1, pa.int32())]), [(7,)])  # its ids win
     assert through(folder, own, table, names=names) == [(7, None, None, None)]
 
 
 def test_a_tally_adds_up():
-    assert Tally(3, 1, 2, 0) + Tally(5, 5, 0, 1) == Tally(8, 6, 2, 1)
+    assert RewriteTally(3, 1, 2, 0) + RewriteTally(5, 5, 0, 1) == RewriteTally(8, 6, 2, 1)
 
 
 def test_nested_slices_are_rebuilt_in_place(folder):
@@ -311,7 +313,7 @@ def test_nested_slices_are_rebuilt_in_place(folder):
         for kind in (old, new)
     )
     rows = [[("a", {"x": 1, "l": [1]})], None, [("b", None), ("c", {"x": 2, "l": [2, 3]})], []]
-    convert = Matcher(TargetSchema(pa.schema([table])), "here", mapped=False).convert(mine, table)
+    convert = Matcher(TargetSchema(pa.schema([table])), "here", mapped=False).converter(mine, table)
     whole = pa.array(rows, mine.type)
     for start in range(4):
         made = convert(whole[start:])

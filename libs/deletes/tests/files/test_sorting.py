@@ -69,13 +69,13 @@ def test_whatever_comes_goes_out_in_order_and_nothing_is_lost(folder, tmp_path, 
             {**{kind: value(kind, chance) for kind in KINDS}, "row": len(rows) + number}
             for number in range(chance.randint(1, 90))
         ]
-        sorter.expect(total)
+        sorter.expect_rows(total)
         batch = pa.RecordBatch.from_pylist(some, schema=schema)
         if chance.random() < 0.5:  # text may be a dictionary
             encoded = batch.column(1).dictionary_encode()
             columns = [*batch.columns[:1], encoded, *batch.columns[2:]]
             batch = pa.RecordBatch.from_arrays(columns, names=schema.names)
-        sorter.write(batch)
+        sorter.write_batch(batch)
         rows += some
     sorter.finish()
     out = [dict(zip(schema.names, row, strict=True)) for row in folder.rows_of(writer)]
@@ -91,17 +91,17 @@ def test_one_key_of_which_there_is_more_than_memory_is_never_sorted_at_once(
     schema = pa.schema([folder.column("k", 1, pa.int64())])
     writer = folder.writer(schema, target_bytes=10**6)
     seen = list[int]()
-    real = sorting._sorted
+    real = sorting._sort_table
 
     def counted(table: pa.Table, keys: object) -> pa.Table:
         seen.append(table.num_rows)
         return real(table, keys)
 
-    monkeypatch.setattr(sorting, "_sorted", counted)
+    monkeypatch.setattr(sorting, "_sort_table", counted)
     sorter = SortingWriter(writer, [SortKey("k")], tmp_path, run_bytes=8_000)
     for number in range(40):
         keys = [7] * 950 + [number - 20] * 50
-        sorter.write(pa.RecordBatch.from_pylist([{"k": key} for key in keys], schema=schema))
+        sorter.write_batch(pa.RecordBatch.from_pylist([{"k": key} for key in keys], schema=schema))
     sorter.finish()
     out = [key for (key,) in folder.rows_of(writer)]
     assert out == sorted(out)

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from firnline_deletes.files.writer_properties import ParquetProperties, from_table
-from firnline_deletes.unsupported_files import Refused
+from firnline_deletes.unsupported_files import UnsupportedFile
 
 
 def batch(schema: pa.Schema, *columns: object) -> pa.RecordBatch:
@@ -18,10 +18,10 @@ def batch(schema: pa.Schema, *columns: object) -> pa.RecordBatch:
 def test_files_roll_near_the_target_and_account_for_every_row(folder, rows):
     schema = pa.schema([folder.column("k", 1, pa.int64()), folder.column("v", 2, pa.string())])
     writer = folder.writer(schema, target_bytes=100_000)
-    writer.expect(rows)
+    writer.expect_rows(rows)
     for start in range(0, rows, 1000):
         keys = list(range(start, start + 1000))
-        writer.write(batch(schema, keys, [f"value {k * 7919 % 100_003}" for k in keys]))
+        writer.write_batch(batch(schema, keys, [f"value {k * 7919 % 100_003}" for k in keys]))
     assert [k for k, _ in folder.rows_of(writer)] == list(range(rows))
     assert sum(file.bytes for file in writer.files) > 75_000
     for file in writer.files:
@@ -54,7 +54,7 @@ def test_dictionaries_are_written_as_such_whatever_they_hold(folder):
     schema, batches = texts(folder, one, two.dictionary_encode())
     writer = folder.writer(schema)
     for made in batches:
-        writer.write(made)
+        writer.write_batch(made)
     assert [row for (row,) in folder.rows_of(writer)] == TEXT * 50 + ["blue", "grey"] * 50
     column = pq.read_metadata(writer.files[0].path).row_group(0).column(0)
     assert "RLE_DICTIONARY" in column.encodings
@@ -67,7 +67,7 @@ def test_plain_text_and_dictionaries_meet_in_one_column(folder):
         schema, batches = texts(folder, *order)
         writer = folder.writer(schema, target_bytes=100)  # several row groups
         for made in batches:
-            writer.write(made)
+            writer.write_batch(made)
         assert [row for (row,) in folder.rows_of(writer)] == TEXT * 10
 
 
@@ -78,7 +78,7 @@ def test_a_dictionary_that_outgrows_its_limit_begins_another_file(folder):
     schema, batches = texts(folder, few, many)
     writer = folder.writer(schema, properties=properties)
     for made in batches:
-        writer.write(made)
+        writer.write_batch(made)
     assert len(folder.rows_of(writer)) == 700
     assert len(writer.files) > 1
     footer = pq.read_metadata(writer.files[-1].path)
@@ -89,7 +89,7 @@ def test_a_dictionary_that_outgrows_its_limit_begins_another_file(folder):
 def test_a_dictionary_that_does_not_pay_is_not_made(folder):
     schema = pa.schema([folder.column("k", 1, pa.int64()), folder.column("few", 2, pa.int64())])
     writer = folder.writer(schema)
-    writer.write(batch(schema, list(range(5000)), [n % 3 for n in range(5000)]))
+    writer.write_batch(batch(schema, list(range(5000)), [n % 3 for n in range(5000)]))
     group = pq.read_metadata(writer.close()[0].path).row_group(0)
     found = ["RLE_DICTIONARY" in group.column(index).encodings for index in range(2)]
     assert found == [False, True]
@@ -98,9 +98,9 @@ def test_a_dictionary_that_does_not_pay_is_not_made(folder):
 def test_the_last_name_takes_all_that_is_left(folder):
     schema = pa.schema([folder.column("k", 1, pa.int64())])
     writer = folder.writer(schema, target_bytes=2_000, files=2)
-    writer.expect(5_000)
+    writer.expect_rows(5_000)
     for start in range(0, 5_000, 100):
-        writer.write(batch(schema, list(range(start, start + 100))))
+        writer.write_batch(batch(schema, list(range(start, start + 100))))
     assert len(folder.rows_of(writer)) == 5_000
     assert len(writer.files) == 2
     assert writer.files[0].bytes < writer.files[1].bytes
@@ -109,7 +109,7 @@ def test_the_last_name_takes_all_that_is_left(folder):
 def test_no_row_makes_no_file(folder):
     schema = pa.schema([folder.column("k", 1, pa.int64())])
     writer = folder.writer(schema)
-    writer.write(batch(schema, []))
+    writer.write_batch(batch(schema, []))
     assert writer.close() == []
 
 
@@ -125,7 +125,7 @@ def test_footer_has_ids_no_arrow_schema_and_iceberg_decimals(folder):
         ]
     )
     writer = folder.writer(schema)
-    writer.write(batch(schema, [1], [None], [None], [None], [None], [[1]]))
+    writer.write_batch(batch(schema, [1], [None], [None], [None], [None], [[1]]))
     file = pq.ParquetFile(writer.close()[0].path)
     physical = [file.schema.column(i).physical_type for i in range(6)]
     assert physical == ["INT64", "INT32", "INT64", "FIXED_LEN_BYTE_ARRAY", "INT64", "INT32"]
@@ -147,8 +147,8 @@ def test_nans_are_counted_by_field_id_but_not_in_lists(folder):
     )
     nan = math.nan
     writer = folder.writer(schema)
-    writer.write(batch(schema, [nan, 1.0, None], [{"f": nan}, {"f": nan}, None], [[nan]] * 3))
-    writer.write(batch(schema, [nan], [None], [None]))
+    writer.write_batch(batch(schema, [nan, 1.0, None], [{"f": nan}, {"f": nan}, None], [[nan]] * 3))
+    writer.write_batch(batch(schema, [nan], [None], [None]))
     assert writer.close()[0].nan_counts == {1: 2, 3: 2}
 
 
@@ -172,7 +172,7 @@ def test_table_properties_reach_the_writer(folder):
     assert properties.bloom_filters == {"v": {"fpp": 0.01, "ndv": 1000}}
     schema = pa.schema([folder.column("k", 1, pa.int64()), folder.column("v", 2, pa.string())])
     writer = folder.writer(schema, properties=properties)
-    writer.write(batch(schema, list(range(1000)), ["a", "b"] * 500))
+    writer.write_batch(batch(schema, list(range(1000)), ["a", "b"] * 500))
     footer = pq.read_metadata(writer.close()[0].path)
     assert footer.num_row_groups > 5
     key, value = (footer.row_group(0).column(i) for i in range(2))
@@ -187,6 +187,6 @@ def test_defaults_and_codecs():
     assert from_table({}) == ParquetProperties()
     assert from_table({"write.parquet.compression-codec": "uncompressed"}).codec == "none"
     assert from_table({"write.parquet.compression-codec": "snappy"}).level is None
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(UnsupportedFile) as refused:
         from_table({"write.parquet.compression-codec": "lzo"})
     assert refused.value.reason == "codec"

@@ -27,13 +27,13 @@ def agreed_now(clocks: Mapping[str, int], ordered_at_ms: int) -> int:
     (first_ms, _), (last_ms, _) = moments[0], moments[-1]
     if max(last_ms, ordered_at_ms) - first_ms > FURTHEST_MS:
         shown = [*moments, (ordered_at_ms, ORDERED)] if ordered_at_ms > first_ms else moments
-        said = ", ".join(f"{name} {_shown(at_ms)}" for at_ms, name in shown)
+        said = ", ".join(f"{name} {_format_time(at_ms)}" for at_ms, name in shown)
         text = f"clocks are more than 5 min apart: {said}. Set the wrong one (chronyc tracking)"
         raise TaskRefused(CLOCKS_DIFFER, text, retryable=True)
     return first_ms
 
 
-def _shown(at_ms: int) -> str:
+def _format_time(at_ms: int) -> str:
     try:
         return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%dT%H:%M:%SZ}"
     except (ValueError, OverflowError, OSError):  # no year of Python's

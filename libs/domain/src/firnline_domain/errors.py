@@ -40,7 +40,7 @@ class HeapTooSmall(RetryLater):
     dependency = "memory"
 
 
-class Refused(RetryLater):
+class AccessDenied(RetryLater):
     """The server answers, and refuses access: an operator has to give Firnline a right, or a key
     that holds. Not an outage of minutes. `of`: what refuses, a catalog or a table; reported once
     for each."""
@@ -50,13 +50,13 @@ class Refused(RetryLater):
         self.of = of
 
 
-class CatalogRefused(Refused):
+class CatalogRefused(AccessDenied):
     """The catalog does not take who we are (401), or does not let us (403)."""
 
     dependency = "catalog"
 
 
-class StorageRefused(Refused):
+class StorageRefused(AccessDenied):
     """The storage of a table's files does not let us read or write."""
 
     dependency = "storage"

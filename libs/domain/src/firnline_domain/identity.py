@@ -50,7 +50,7 @@ class TableName(Value):
         return self.uuid
 
     @property
-    def dotted(self) -> str:
+    def dotted_name(self) -> str:
         """Return `namespace.name`, as it is typed."""
         return ".".join((*self.namespace, self.name))
 
@@ -66,9 +66,9 @@ class TableName(Value):
         return f"{self.catalog}/{self.prefix}" if self.prefix else self.catalog
 
     @property
-    def full(self) -> str:
+    def full_name(self) -> str:
         """Return `lake:namespace.name`, for pages that show several catalogs."""
-        return f"{self.catalog_path}:{self.dotted}"
+        return f"{self.catalog_path}:{self.dotted_name}"
 
 
 def is_catalog_name(name: str) -> bool:
@@ -148,12 +148,12 @@ class Scope(Value, order=True):
 
     @property
     def is_abbreviated(self) -> bool:
-        """True where `counted` has put a digest in the partition's place: counted, never
+        """True where `counted_scope` has put a digest in the partition's place: counted, never
         rewritten."""
         return self.partition.startswith(DIGEST)
 
     @property
-    def counted(self) -> Scope:
+    def counted_scope(self) -> Scope:
         """Return the scope that its files are counted under. A value of a megabyte would be in
         every key, record and line of the log that names its partition."""
         if len(self.partition) <= MAX_PARTITION:

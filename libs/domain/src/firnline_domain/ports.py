@@ -49,18 +49,18 @@ class Inbox(Protocol):
         """Wait up to `timeout_s` for records. Undecodable ones go to `dead-letters`. Those of the
         partitions in `full` stay where they are, until a poll without them."""
 
-    def moved(self) -> Collection[Place]:
+    def take_moved(self) -> Collection[Place]:
         """Return and forget the partitions that were taken from this process, if only for a moment,
         since the last call: what came from them before the last poll comes again, to the process
         that has them now."""
 
-    def done(self, delivery: Delivery) -> None:
+    def mark_done(self, delivery: Delivery) -> None:
         """Mark a delivery as done. Offsets commit at the low watermark of what is done."""
 
     def commit(self) -> None:
         """Commit every partition's low watermark now (blocks)."""
 
-    def note(self, text: str) -> None:
+    def write_note(self, text: str) -> None:
         """Keep a text beside the offsets of every partition that is ours, for readers of the group
         (blocks where it is new); later commits keep it, too."""
 
@@ -73,19 +73,19 @@ class Leases(Protocol):
     """Leases save work; correctness never rests on one."""
 
     def acquire(self, name: str, owner: str, ttl_s: float, note: str = "") -> bool:
-        """Take the lease if nobody (or the same owner) has it. `note` is kept beside it.
+        """Take the lease if nobody (or the same owner) has it. `write_note` is kept beside it.
 
         An owner `slot#life/...` also takes it from another life of its slot, which is over: only
         one sits there at a time.
         """
 
     def renew(self, name: str, owner: str, ttl_s: float, note: str | None = None) -> bool:
-        """Prolong; False if it is not ours any more. `note` None keeps the old one."""
+        """Prolong; False if it is not ours any more. `write_note` None keeps the old one."""
 
     def release(self, name: str, owner: str) -> None:
         """Give it back; does nothing if it is not ours."""
 
-    def notes(self, prefix: str) -> dict[str, str]:
+    def read_notes(self, prefix: str) -> dict[str, str]:
         """Return the notes of all live leases whose name starts with `prefix`."""
 
 
@@ -95,7 +95,7 @@ class PauseReader(Protocol):
     def catch_up(self) -> None:
         """Read the orders that are there; do not wait for more."""
 
-    def pause(self, table_key: str | None) -> Pause | None:
+    def pause_of(self, table_key: str | None) -> Pause | None:
         """Return the pause of a table as of the last `catch_up`; of the fleet for None."""
 
     def close(self) -> None:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from firnline_domain.advice.finding import Known, size
+from firnline_domain.advice.finding import Known, size_text
 from firnline_domain.advice.rules import EASE, advise
-from firnline_domain.advice.sorting import SCANS, mark_of
+from firnline_domain.advice.sorting import SCANS, column_mark
 from firnline_domain.advice.writers import COMMITS
 from firnline_domain.base.times import HOUR_MS
 from firnline_domain.base.values import replace
 from firnline_domain.counters.activity.filters import TAU_MS, Use
 from firnline_domain.counters.activity.writers import Hour
-from firnline_domain.counters.state.counters import Waiting
+from firnline_domain.counters.state.counters import MissingChanges
 
 from tests.kit.advice_input import (
     NOW_MS,
@@ -67,7 +67,7 @@ def test_another_text_is_told_again() -> None:
 
 def test_while_the_counters_may_be_wrong_nothing_is_said_or_taken_back() -> None:
     facts = known(snapshot_count=1_000)
-    _, waiting = again(facts, snapshot_count=1, waiting=Waiting("missing_parent", NOW_MS))
+    _, waiting = again(facts, snapshot_count=1, waiting=MissingChanges("missing_parent", NOW_MS))
     assert waiting.changed == ()
     assert set(waiting.given) == {"many_snapshots"}
 
@@ -113,7 +113,7 @@ def test_a_table_is_sorted_by_what_most_scans_filter_by() -> None:
 def test_a_column_that_is_advised_stays_so_while_it_is_good_enough() -> None:
     facts = known(**filtering())
     before = advise(facts)
-    assert before.given["missing_sort_order"].mark == mark_of("id")
+    assert before.given["missing_sort_order"].mark == column_mark("id")
 
     def later(**changes: Any) -> set[str]:
         work = replace(known(**filtering(**changes)).table.work, advice=before.given)
@@ -140,7 +140,7 @@ def test_what_nobody_filters_by_any_more_is_forgotten() -> None:
 
 
 def test_sizes() -> None:
-    assert [size(one) for one in (999, 1_500, 512 * 1024**2, 2e12)] == [
+    assert [size_text(one) for one in (999, 1_500, 512 * 1024**2, 2e12)] == [
         "999 bytes",
         "1.5 kB",
         "537 MB",

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import pytest
-from firnline_domain.base.numbers import number
+from firnline_domain.base.numbers import parse_number
 from firnline_domain.records.parts.summaries import number_in
 from firnline_domain.records.parts.tallies import (
     DEFAULT_TARGET_BYTES,
     TARGET_BYTES,
     target_bytes_of,
 )
-from firnline_domain.settings.in_force import effective, unreadable, with_namespace
+from firnline_domain.settings.in_force import settings_in_force, unreadable_values, with_namespace
 from firnline_domain.settings.parquet import (
     OF_COMMITS,
     PARQUET,
     PARQUET_COLUMNS,
     Choice,
-    readable,
-    unusable,
+    readable_properties,
+    unusable_properties,
 )
 from firnline_domain.settings.property import WORKERS
-from firnline_domain.settings.thresholds import PROPERTIES, RANGES, Thresholds, thresholds
+from firnline_domain.settings.thresholds import PROPERTIES, RANGES, Thresholds, resolve_thresholds
 
 DEFAULTS = Thresholds()
 NUMBERS = {
@@ -62,16 +62,16 @@ def texts_outside(name: str) -> list[str]:
 @pytest.mark.parametrize("name", sorted(EVERY))
 def test_what_is_no_number_or_makes_no_sense_is_unset_and_told(name: str) -> None:
     for text in texts_outside(name):
-        [said] = unreadable({name: text})
+        [said] = unreadable_values({name: text})
         assert said == f"{name}={text} cannot be read and counts as unset: write a " + (
-            EVERY[name].words
+            EVERY[name].allowed_text
         )
-        assert readable({name: text, "other": "1"}).get("other") == "1"
+        assert readable_properties({name: text, "other": "1"}).get("other") == "1"
         if name in NUMBERS:
-            assert thresholds({name: text}) == DEFAULTS
-            assert effective({name: text})[name].problem
+            assert resolve_thresholds({name: text}) == DEFAULTS
+            assert settings_in_force({name: text})[name].problem
             of_namespace = with_namespace({}, {name: text})
-            assert thresholds(of_namespace) == DEFAULTS
+            assert resolve_thresholds(of_namespace) == DEFAULTS
 
 
 @pytest.mark.parametrize("name", sorted(EVERY))
@@ -79,46 +79,46 @@ def test_the_bounds_themselves_are_read(name: str) -> None:
     wanted = EVERY[name]
     for value in (wanted.low, wanted.high):
         text = str(int(value)) if wanted.whole else repr(value)
-        assert [*unreadable({name: f" {text}\t"})] == []
+        assert [*unreadable_values({name: f" {text}\t"})] == []
         if name in NUMBERS:
-            assert getattr(thresholds({name: f" {text}\t"}), NUMBERS[name]) == value
+            assert getattr(resolve_thresholds({name: f" {text}\t"}), NUMBERS[name]) == value
 
 
 @pytest.mark.parametrize("name", sorted(CHOICES))
 def test_a_word_is_one_of_a_few_or_is_unset_and_told(name: str) -> None:
     for text in (*NONE, "truе", " true", "falsch", "x" * 5_000):  # the third letter is Cyrillic
-        if CHOICES[name].read(text) is None:
-            [said] = unreadable({name: text})
+        if CHOICES[name].parse(text) is None:
+            [said] = unreadable_values({name: text})
             assert said.startswith(
                 f"{name}={text} cannot be read and counts as unset: write a word"
             )
-            assert name not in readable({name: text})
+            assert name not in readable_properties({name: text})
     for word in CHOICES[name].words_allowed:
-        assert [*unreadable({name: word}), *unreadable({name: word.upper()})] == []
-        assert readable({name: word}) == {name: word}
+        assert [*unreadable_values({name: word}), *unreadable_values({name: word.upper()})] == []
+        assert readable_properties({name: word}) == {name: word}
 
 
 @pytest.mark.parametrize("name", sorted(OF_COMMITS))
 def test_what_java_throws_at_is_told(name: str) -> None:
     for text in ("", "x", "1.5", "9" * 19, "9" * 5_000, "1e3", "1_000", "²"):
-        said = [*unusable({name: text})]
-        assert [*unreadable({name: text})] == said
-        if OF_COMMITS[name].read(text) is None:
+        said = [*unusable_properties({name: text})]
+        assert [*unreadable_values({name: text})] == said
+        if OF_COMMITS[name].parse(text) is None:
             assert said[0].startswith(f"{name}={text} cannot be read by Iceberg's Java library")
     good = {"num": ("-1", "0", "+5", "2147483647"), "min": ("100",), "com": ("GZIP",)}
     for text in good.get(name.rpartition(".")[2][:3], ()):
-        assert [*unusable({name: text})] == []
+        assert [*unusable_properties({name: text})] == []
 
 
 @pytest.mark.parametrize("text", NONE)
 def test_one_parser_for_all(text: str) -> None:
-    assert number(text) is None
-    assert number(text, is_whole=False) is None
+    assert parse_number(text) is None
+    assert parse_number(text, is_whole=False) is None
     assert number_in({"total-records": text}, "total-records") == 0
     assert target_bytes_of({TARGET_BYTES: text}) == DEFAULT_TARGET_BYTES
 
 
 def test_what_a_number_is() -> None:
-    assert [number(text) for text in ("0", " 007 ", "9" * 18)] == [0, 7, int("9" * 18)]
+    assert [parse_number(text) for text in ("0", " 007 ", "9" * 18)] == [0, 7, int("9" * 18)]
     reals = ("0.5", "1e-3", "2E+2", "7")
-    assert [number(text, is_whole=False) for text in reals] == [0.5, 0.001, 200.0, 7.0]
+    assert [parse_number(text, is_whole=False) for text in reals] == [0.5, 0.001, 200.0, 7.0]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from firnline_domain.commits.commit_plan import (
     CommitPlan,
-    plan,
+    plan_commit,
 )
-from firnline_domain.commits.conflicts import examine
+from firnline_domain.commits.conflicts import find_conflict
 from firnline_domain.identity import Scope
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -65,8 +65,8 @@ def test_what_is_accepted_never_changes_a_row(
     ]
     live(table, later)
     head = table.pinned(history)
-    accepted = [one for one in results if one.groups and examine(one, head) is None]
-    made: CommitPlan = plan(accepted, head)
+    accepted = [one for one in results if one.groups and find_conflict(one, head) is None]
+    made: CommitPlan = plan_commit(accepted, head)
     before = table.visible()
     for swap in made.snapshots:  # each snapshot is right, not only the last one
         table.swap([swap])

@@ -12,7 +12,7 @@ import itertools
 import random
 
 from firnline_domain.base.values import replace
-from firnline_domain.commits.ancestry import MAX_HEADS, Lineage, traced
+from firnline_domain.commits.ancestry import MAX_HEADS, KnownAncestry, traced_snapshots
 from firnline_domain.commits.pinned_head import Head
 from firnline_domain.records.parts.conflict_reasons import ConflictReason
 from hypothesis import given, settings
@@ -137,7 +137,7 @@ class Branch:
 def test_traces_never_say_ancestor_where_full_history_does_not(
     steps: list[str], dice: random.Random
 ) -> None:
-    branch, known = Branch(dice), Lineage()
+    branch, known = Branch(dice), KnownAncestry()
     for word in steps:
         if word != "look":
             branch.step(word)
@@ -146,7 +146,7 @@ def test_traces_never_say_ancestor_where_full_history_does_not(
             continue
         manifests = branch.snapshots[branch.head].manifests
         read = [entry for one in manifests for entry in one.entries if dice.random() < 0.5]
-        found = known.ancestors(traced(manifests, read))
+        found = known.ancestors_of(traced_snapshots(manifests, read))
         assert found <= branch.ancestors(branch.head)
         known = known.with_head(branch.head, found)
 
@@ -158,7 +158,7 @@ def test_a_start_is_found_behind_any_number_of_appends(commits: int, before: int
     for _ in range(commits):
         branch.step("append")
     start = min(before, commits - 1) + 1
-    assert start in traced(branch.listed)
+    assert start in traced_snapshots(branch.listed)
 
 
 def test_what_was_rolled_back_leaves_no_trace() -> None:
@@ -169,28 +169,28 @@ def test_what_was_rolled_back_leaves_no_trace() -> None:
     branch.head = 1
     branch.step("append")
     entries = [entry for one in branch.listed for entry in one.entries]
-    assert start not in traced(branch.listed, entries)
+    assert start not in traced_snapshots(branch.listed, entries)
 
 
 def test_a_snapshot_whose_files_are_gone_is_known_by_one_that_is_left() -> None:
     """Several partitions are rewritten at once: the first commit takes out what the start of the
     others has added."""
-    known = Lineage().with_head(12, frozenset({10, 11}))
-    assert known.ancestors(frozenset({12, 13})) == {10, 11, 12, 13}
-    assert 10 not in known.ancestors(frozenset({13}))
+    known = KnownAncestry().with_head(12, frozenset({10, 11}))
+    assert known.ancestors_of(frozenset({12, 13})) == {10, 11, 12, 13}
+    assert 10 not in known.ancestors_of(frozenset({13}))
 
 
 def test_what_is_known_of_two_heads_is_put_together() -> None:
-    known = Lineage().with_head(2, frozenset({1})).with_head(3, frozenset({2}))
-    assert known.ancestors(frozenset({3})) == {1, 2, 3}
+    known = KnownAncestry().with_head(2, frozenset({1})).with_head(3, frozenset({2}))
+    assert known.ancestors_of(frozenset({3})) == {1, 2, 3}
 
 
 def test_old_heads_are_forgotten() -> None:
-    known = Lineage()
+    known = KnownAncestry()
     for number in range(1, MAX_HEADS + 10):
         known = known.with_head(number, frozenset({number - 1}))
     assert len(known.behind) == MAX_HEADS
-    assert 0 not in known.ancestors(frozenset({1}))
+    assert 0 not in known.ancestors_of(frozenset({1}))
 
 
 def hidden(table: Table, *seen: int) -> Head:

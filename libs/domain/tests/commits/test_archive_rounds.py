@@ -12,7 +12,7 @@ from firnline_domain.commits.archive_rounds import (
     CopiedFile,
     Copy,
     GiveUp,
-    Refused,
+    NeedsOperator,
     Remove,
     Settled,
     Source,
@@ -73,7 +73,7 @@ def test_a_round_that_has_left_is_never_withdrawn(given_up: str) -> None:
     """Whatever a writer of the table has set its marks to; rows that came back leave again."""
     left = replace(archive("r2", "1"), settled="r2")
     denied = step(source(round_="r1", given_up=given_up), left)
-    assert isinstance(denied, Refused)
+    assert isinstance(denied, NeedsOperator)
     assert denied.reason == "archive_changed"
     assert step(source(ONE, round_="r1", given_up=given_up), left) == Remove((ONE,), "r2")
 
@@ -110,7 +110,7 @@ def test_what_nobody_can_tell_is_left_to_a_person(
     table: Source, kept: Archive, reason: str
 ) -> None:
     found = step(table, kept)
-    assert isinstance(found, Refused)
+    assert isinstance(found, NeedsOperator)
     assert found.reason == reason
 
 
@@ -198,7 +198,7 @@ class World:
         if who not in self.known:
             return
         wanted, head, archive_head = self.known.pop(who)
-        assert not isinstance(wanted, Refused), wanted
+        assert not isinstance(wanted, NeedsOperator), wanted
         if isinstance(wanted, Copy | Withdraw) and archive_head == self.archive_head:
             self.archive_head += 1
             self._in_archive(wanted)

@@ -9,9 +9,9 @@ from firnline_domain.base.values import replace
 from firnline_domain.commits import conflicts
 from firnline_domain.commits.commit_plan import (
     PlannedSnapshot,
-    forms,
+    alternative_plans,
     lost_deletes,
-    plan,
+    plan_commit,
 )
 from firnline_domain.records.results import (
     AppliedDelete,
@@ -39,7 +39,7 @@ def test_a_hazardous_swap_of_two_groups_goes_in_two() -> None:
     table.eq_delete(ALL, 1)
     table.append(ALL, 3)
     before, head = table.visible(), table.pinned()
-    swaps = plan([result], head).snapshots
+    swaps = plan_commit([result], head).snapshots
     assert [len(swap.parts) for swap in swaps] == [1, 1]
     table.swap(swaps)
     assert table.visible() == before
@@ -56,7 +56,7 @@ def test_what_iceberg_drops_with_the_first_half_is_not_removed_by_the_second() -
     table.append(ALL, 4)
     before, head = table.visible(), table.pinned()
     assert spent in {delete.path for delete in head.deletes}
-    table.swap(plan([result], head).snapshots)
+    table.swap(plan_commit([result], head).snapshots)
     assert table.visible() == before
     assert spent not in table.deletes
 
@@ -69,7 +69,7 @@ def test_a_delete_that_went_with_another_groups_file_is_no_conflict() -> None:
     table.append(ALL, 3)
     result = rewrite(table, ALL, groups=2)
     table.commit(gone=[old, spent])
-    found = conflicts.judge(result, table.pinned())
+    found = conflicts.judge_result(result, table.pinned())
     assert found.lost.keys() == {0}
     assert not found.touched
 
@@ -82,7 +82,7 @@ def test_only_the_exposed_result_is_refused() -> None:
     table.append(A, 2)
     table.append(B, 3)
     second = rewrite(table, A, task="second")
-    made = plan([first, second], table.pinned())
+    made = plan_commit([first, second], table.pinned())
     assert made.refused.keys() == {"first"}
     assert [swap.task_ids for swap in made.snapshots] == [("second",)]
 
@@ -96,8 +96,8 @@ def test_another_result_of_the_commit_may_keep_an_old_file_alive() -> None:
     table.append(B, 3)
     second = rewrite(table, A, task="second")
     before, head = table.visible(), table.pinned()
-    assert plan([first], head).refused == {}
-    table.swap(plan([first, second], head).snapshots)
+    assert plan_commit([first], head).refused == {}
+    table.swap(plan_commit([first, second], head).snapshots)
     assert table.visible() == before
 
 
@@ -112,7 +112,7 @@ def test_one_rewrite_per_stamp() -> None:
     table.append(B, 1)
     second = rewrite(table, B, task="second")
     before, head = table.visible(), table.pinned()
-    swaps = plan([second, first], head).snapshots
+    swaps = plan_commit([second, first], head).snapshots
     assert [(swap.sequence_number, swap.task_ids) for swap in swaps] == [
         (2, ("first",)),
         (5, ("second",)),
@@ -126,7 +126,7 @@ def test_one_rewrite_per_stamp() -> None:
 
 
 def removed(table: Table, *results: RewriteFinished) -> set[str]:
-    made = plan(results, table.pinned())
+    made = plan_commit(results, table.pinned())
     assert not any(swap.removed_deletes for swap in made.snapshots[:-1])
     return {delete.path for delete in made.snapshots[-1].removed_deletes}
 
@@ -169,7 +169,7 @@ def test_a_position_delete_of_its_own_commit_stays() -> None:
     table.commit(Data("flink", -1, A, rows), Delete("pos", -1, A, DeleteKind.POSITION, named=named))
     before, head = table.visible(), table.pinned()
     applied = AppliedDelete("pos", DeleteKind.POSITION, 2, A)
-    table.swap(plan([replace(result, applied_deletes=(applied,))], head).snapshots)
+    table.swap(plan_commit([replace(result, applied_deletes=(applied,))], head).snapshots)
     assert table.visible() == before
 
 
@@ -189,6 +189,6 @@ def test_forms_never_lose_a_group() -> None:
     for key in range(4):
         table.append(ALL, key)
     swap = bare(rewrite(table, ALL, groups=4))
-    for form in forms((swap,)):
+    for form in alternative_plans((swap,)):
         assert Counter(part for one in form for part in one.parts) == Counter(swap.parts)
     assert not lost_deletes((swap,), table.pinned())

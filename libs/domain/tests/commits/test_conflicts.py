@@ -8,7 +8,7 @@ import pytest
 from firnline_domain.base.values import Value, replace
 from firnline_domain.commits import conflicts
 from firnline_domain.commits.commit_plan import (
-    plan,
+    plan_commit,
     spent_deletes,
 )
 from firnline_domain.commits.pinned_head import Head
@@ -346,7 +346,7 @@ def test_concurrent_appends_and_upserts_do_not_conflict() -> None:
     before = table.visible()
     head = table.pinned()
     assert verdict(result, head) is None
-    table.swap(plan([result], head).snapshots)
+    table.swap(plan_commit([result], head).snapshots)
     assert table.visible() == before
 
 

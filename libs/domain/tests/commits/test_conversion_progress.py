@@ -9,8 +9,14 @@ from dataclasses import dataclass, field
 import pytest
 from firnline_domain.base.values import replace
 from firnline_domain.commits.commit_plan import spent_deletes
-from firnline_domain.commits.conflicts import judge
-from firnline_domain.commits.conversion_progress import Mark, MarkingSlice, Marks, answered, earlier
+from firnline_domain.commits.conflicts import judge_result
+from firnline_domain.commits.conversion_progress import (
+    ConversionMark,
+    MarkingSlice,
+    Marks,
+    converted_up_to,
+    earlier_marks,
+)
 from firnline_domain.identity import TableName
 from firnline_domain.records.results import (
     AppliedDelete,
@@ -54,7 +60,7 @@ class Pass:
 
     def valid(self) -> dict[str, int]:
         head = self.table.pinned()
-        return answered(self.marks, head.data, head.deletes, wrote)
+        return converted_up_to(self.marks, head.data, head.deletes, wrote)
 
     def work(self, most: int) -> None:
         """A worker takes the oldest files that no mark answers for."""
@@ -72,7 +78,9 @@ class Pass:
             read = InputFile(one.path, one.sequence_number, one.records, 1)
             rows, gone = one.records, len(dead)
             groups.append(RewriteGroup((read,), (), rows, gone, rows - gone, converts=True))
-            files[one.path] = Mark(one.sequence_number, rows, gone, len(self.marks.slices))
+            files[one.path] = ConversionMark(
+                one.sequence_number, rows, gone, len(self.marks.slices)
+            )
         mine = MarkingSlice(task, 1, start, {d.path: d.sequence_number for d in equality})
         self.marks = Marks("u", A, (*self.marks.slices, mine), files)
         self.result = self._result(task, start, equality, groups)
@@ -97,13 +105,15 @@ class Pass:
         if result is None:
             return
         head = self.table.pinned()
-        verdict = judge(result, head)
+        verdict = judge_result(result, head)
         lost = verdict.lost | verdict.touched
         fit = [group for n, group in enumerate(result.groups) if n not in lost]
         if not fit:
             return
         result = replace(result, groups=tuple(fit))
-        known = answered(earlier(self.marks, result.task_id), head.data, head.deletes, wrote)
+        known = converted_up_to(
+            earlier_marks(self.marks, result.task_id), head.data, head.deletes, wrote
+        )
         spent = spent_deletes([result], head, known)
         self.number  # noqa: B018 - noted before it moves
         added = [
@@ -253,7 +263,7 @@ def test_a_delete_that_comes_with_an_old_number_was_not_answered() -> None:
     assert "late" in table.deletes
 
 
-MASKED = Mark(3, 9, 2, 0)
+MASKED = ConversionMark(3, 9, 2, 0)
 BY = MarkingSlice("t1", 1, 7, {"eq": 5})
 FILE = Data("a", 3, A, tuple((n, n) for n in range(9)))
 SAID = Delete(
@@ -302,17 +312,17 @@ def test_a_mark_holds_as_far_as_the_table_bears_it_out(
     case: str, file: Data, deletes: list[Delete], holds: bool
 ) -> None:
     marks = Marks("u", A, (BY,), {"a": MASKED})
-    assert answered(marks, {"a": file}, deletes, wrote) == ({"a": 7} if holds else {})
+    assert converted_up_to(marks, {"a": file}, deletes, wrote) == ({"a": 7} if holds else {})
 
 
 def test_of_a_file_without_dead_rows_nothing_has_to_be_said() -> None:
     marks = Marks("u", A, (BY,), {"a": replace(MASKED, masked=0)})
-    assert answered(marks, {"a": FILE}, [EQ], wrote) == {"a": 7}
-    assert answered(marks, {}, [EQ], wrote) == {}
+    assert converted_up_to(marks, {"a": FILE}, [EQ], wrote) == {"a": 7}
+    assert converted_up_to(marks, {}, [EQ], wrote) == {}
 
 
 def test_what_a_result_says_of_its_own_files_is_not_taken_from_its_marks() -> None:
     again = MarkingSlice("t2", 1, 9, {})
     marks = Marks("u", A, (BY, again), {"a": MASKED, "b": replace(MASKED, slice=1)})
-    assert earlier(marks, "t2") == Marks("u", A, (BY,), {"a": MASKED})
-    assert earlier(marks, "t1").files == {"b": MASKED}
+    assert earlier_marks(marks, "t2") == Marks("u", A, (BY,), {"a": MASKED})
+    assert earlier_marks(marks, "t1").files == {"b": MASKED}

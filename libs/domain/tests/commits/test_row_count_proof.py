@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 from firnline_domain.base.values import replace
-from firnline_domain.commits.row_count_proof import checksum_text, flaw
+from firnline_domain.commits.row_count_proof import checksum_text, find_flaw
 from firnline_domain.records.results import InputFile, KeyChecksums, OutputFile, RewriteGroup
 
 KEYS = KeyChecksums((1,), "0000000000000005", "0000000000000007", "fffffffffffffffe")
@@ -18,8 +18,8 @@ GROUP = RewriteGroup(
 
 def test_what_balances_has_no_flaw_and_keys_may_be_unknown() -> None:
     """The sums wrap at 2^64: 5 - 7 is 2^64 - 2."""
-    assert flaw([GROUP, replace(GROUP, keys=None)]) is None
-    assert flaw([]) is None
+    assert find_flaw([GROUP, replace(GROUP, keys=None)]) is None
+    assert find_flaw([]) is None
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_what_balances_has_no_flaw_and_keys_may_be_unknown() -> None:
     ],
 )
 def test_every_number_counts(wrong: dict[str, object], reason: str) -> None:
-    found = flaw([GROUP, replace(GROUP, **wrong)])  # type: ignore[arg-type]
+    found = find_flaw([GROUP, replace(GROUP, **wrong)])  # type: ignore[arg-type]
     assert found is not None
     assert found.reason == reason
     assert found.detail.startswith("group 1: ")

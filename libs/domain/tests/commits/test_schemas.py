@@ -1,14 +1,14 @@
 from __future__ import annotations
 
 import pytest
-from firnline_domain.commits.schemas import Fields, unreadable
+from firnline_domain.commits.schemas import Fields, first_unreadable
 from firnline_domain.records.results import TableForm
 
 THEN = {1: "int", 2: "decimal(9, 2)", 4: "struct", 5: "string"}
 
 
 def verdict(now: Fields, last: int = 5) -> str | None:
-    return unreadable(TableForm(2, 0, last), {0: THEN, 7: now}, 7)
+    return first_unreadable(TableForm(2, 0, last), {0: THEN, 7: now}, 7)
 
 
 @pytest.mark.parametrize(
@@ -41,9 +41,9 @@ def test_what_would_be_read_wrong(now: Fields) -> None:
 
 def test_an_older_schema_with_narrower_types_is_no_way_back() -> None:
     schemas = {0: {1: "int"}, 1: {1: "long"}}
-    assert unreadable(TableForm(2, 1, 1), schemas, 0) is not None
-    assert unreadable(TableForm(2, 0, 1), schemas, 1) is None
+    assert first_unreadable(TableForm(2, 1, 1), schemas, 0) is not None
+    assert first_unreadable(TableForm(2, 0, 1), schemas, 1) is None
 
 
 def test_a_schema_that_nobody_knows_any_more() -> None:
-    assert unreadable(TableForm(2, 9, 5), {0: THEN}, 0) is not None
+    assert first_unreadable(TableForm(2, 9, 5), {0: THEN}, 0) is not None

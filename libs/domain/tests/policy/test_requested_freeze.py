@@ -8,7 +8,7 @@ from firnline_domain.base.values import replace
 from firnline_domain.counters.state.counters import PartitionCounters, TableCounters
 from firnline_domain.counters.state.work import Partition, Table
 from firnline_domain.identity import Scope, TableName
-from firnline_domain.policy.operator_requests import Requested, requested_rewrites
+from firnline_domain.policy.operator_requests import RequestedAction, requested_rewrites
 from firnline_domain.policy.reasons.partition import Decision
 from firnline_domain.records.parts.tallies import FileTally, Tally
 from firnline_domain.settings.thresholds import Thresholds
@@ -23,12 +23,15 @@ DELETES = FileTally(position_deletes=Tally(1, 1, 1))
 
 
 def asked(
-    holds: FileTally, age_h: float, requested: Requested | None = None, limits: Thresholds = LIMITS
+    holds: FileTally,
+    age_h: float,
+    requested: RequestedAction | None = None,
+    limits: Thresholds = LIMITS,
 ) -> Decision:
     """Of a partition that a commit changed so long ago."""
     changed_ms = NOW - int(age_h * HOUR_MS)
     counters = PartitionCounters(Scope(1, '["a"]'), 1, 1, holds, changed_ms=changed_ms)
-    wanted = requested or Requested("freeze")
+    wanted = requested or RequestedAction("freeze")
     [(_, decision)] = requested_rewrites(TABLE, [Partition(counters)], wanted, limits, NOW)
     return decision
 
@@ -61,7 +64,7 @@ def test_nothing_is_rewritten_every_night(holds: FileTally, order: bool) -> None
 
 
 def test_a_named_partition_does_not_have_to_wait() -> None:
-    off, named = replace(LIMITS, freeze_after_h=0.0), Requested("freeze", '["a"]')
+    off, named = replace(LIMITS, freeze_after_h=0.0), RequestedAction("freeze", '["a"]')
     decision = asked(SMALL, 0, named, off)
     assert (decision.order, decision.action, decision.reason) == (True, "full", "requested")
     assert asked(FULL, 0, named, off).reason == "frozen"
@@ -71,4 +74,4 @@ def test_a_named_partition_does_not_have_to_wait() -> None:
 def test_a_window_is_a_window_unless_partitions_are_named() -> None:
     closed = replace(LIMITS, window="00:00-00:01")
     assert asked(SMALL, 100, limits=closed).reason == "outside_window"
-    assert asked(SMALL, 100, Requested("freeze", every_partition=True), closed).order
+    assert asked(SMALL, 100, RequestedAction("freeze", every_partition=True), closed).order

@@ -14,7 +14,7 @@ PARTS = (b"topic", b"key", b"value")
 
 def refusal(keys: Keyring, signature: Signature | None, now_ms: int, *parts: bytes) -> str:
     with pytest.raises(SignatureRefused) as refused:
-        keys.verify(signature, now_ms, 1_000, *parts)
+        keys.verify_parts(signature, now_ms, 1_000, *parts)
     return refused.value.reason
 
 
@@ -26,8 +26,8 @@ def signature(keys: Keyring = KEYS) -> Signature:
 
 def test_the_first_key_signs_and_all_verify() -> None:
     assert signature().key_id == "new"
-    KEYS.verify(signature(), 11_000, 1_000, *PARTS)
-    KEYS.verify(signature(Keyring((OLD,))), 10_000, 1_000, *PARTS)
+    KEYS.verify_parts(signature(), 11_000, 1_000, *PARTS)
+    KEYS.verify_parts(signature(Keyring((OLD,))), 10_000, 1_000, *PARTS)
     assert refusal(Keyring((OLD,)), signature(), 10_000, *PARTS) == "unknown_key"
 
 
@@ -64,8 +64,8 @@ def test_what_is_unsigned_stale_or_of_the_future_is_refused() -> None:
     assert refusal(KEYS, None, 10_000, *PARTS) == "unsigned"
     assert refusal(KEYS, signature(), 11_001, *PARTS) == "stale"
     assert refusal(KEYS, signature(), 8_999, *PARTS) == "signed_in_the_future"
-    KEYS.verify(signature(), 9_000, 1_000, *PARTS)  # a clock that is ahead
-    KEYS.verify(signature(), 10_000_000, None, *PARTS)  # of any age
+    KEYS.verify_parts(signature(), 9_000, 1_000, *PARTS)  # a clock that is ahead
+    KEYS.verify_parts(signature(), 10_000_000, None, *PARTS)  # of any age
 
 
 def test_a_short_secret_and_two_of_one_id_are_no_keys_and_none_is_shown() -> None:
@@ -79,4 +79,4 @@ def test_a_short_secret_and_two_of_one_id_are_no_keys_and_none_is_shown() -> Non
 def test_without_keys_nothing_is_signed_and_all_is_believed() -> None:
     off = Keyring()
     assert off.sign(1, b"x") is None
-    off.verify(None, 1, 1, b"x")
+    off.verify_parts(None, 1, 1, b"x")

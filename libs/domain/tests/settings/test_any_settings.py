@@ -8,11 +8,16 @@ import pytest
 from firnline_domain.advice.finding import Known
 from firnline_domain.advice.rules import RULES, advise
 from firnline_domain.counters.state.counters import TableCounters
-from firnline_domain.counters.state.size_spread import Spread
+from firnline_domain.counters.state.size_spread import PartitionSpread
 from firnline_domain.counters.state.work import Table
 from firnline_domain.identity import TableName
-from firnline_domain.settings.in_force import effective, shown
-from firnline_domain.settings.thresholds import NAMESPACE, PROPERTIES, Thresholds, thresholds
+from firnline_domain.settings.in_force import property_text, settings_in_force
+from firnline_domain.settings.thresholds import (
+    NAMESPACE,
+    PROPERTIES,
+    Thresholds,
+    resolve_thresholds,
+)
 
 NOW_MS = 1_795_000_000_000
 NAMES = (
@@ -41,14 +46,14 @@ def written(seed: int) -> dict[str, str]:
 @pytest.mark.parametrize("seed", range(400))
 def test_nothing_fails_and_what_is_shown_is_what_holds(seed: int) -> None:
     settings, fleet = written(seed), Thresholds(min_fragments=3, window="Mon 22:00-06:00")
-    limits = thresholds(settings, fleet)
-    found = effective(settings, fleet)
+    limits = resolve_thresholds(settings, fleet)
+    found = settings_in_force(settings, fleet)
     assert found.keys() == PROPERTIES.keys()
     for name, known in PROPERTIES.items():
-        assert found[name].value == shown(getattr(limits, known.field))
+        assert found[name].value == property_text(getattr(limits, known.field))
     table = Table(
         TableCounters(TableName("u", ("db",), "t"), "main", known=True, settings=settings)
     )
-    after = advise(Known(table, Spread(limits.target_bytes), limits, fleet, NOW_MS))
+    after = advise(Known(table, PartitionSpread(limits.target_bytes), limits, fleet, NOW_MS))
     assert set(after.given) <= set(RULES)
     assert all(one.finding and one.remedy for one in after.changed)

@@ -9,25 +9,25 @@ from firnline_domain.policy.fleet.lanes import (
     Lane,
     group_at,
     lane_at,
-    topic_of,
+    lane_topic,
     topics_of_group,
 )
 from firnline_domain.settings.groups import (
     FORM,
     Group,
-    canonical,
+    canonical_name,
     group_name,
-    groups_of,
-    named,
-    served,
-    unserved,
+    group_names,
+    parse_groups,
+    serving_group,
+    unserved_text,
 )
 from hypothesis import given
 from hypothesis import strategies as st
 
 NAMES = st.from_regex(FORM, fullmatch=True)
 QUOTAS = st.none() | st.floats(min_value=1e-6, max_value=1e12)
-FLEET = groups_of("etl=2.5, adhoc")
+FLEET = parse_groups("etl=2.5, adhoc")
 
 
 def written(group: Group) -> str:
@@ -35,20 +35,20 @@ def written(group: Group) -> str:
     return name if group.quota_gb_hours is None else f" {name} = {group.quota_gb_hours!r} "
 
 
-@given(st.dictionaries(NAMES.map(canonical), QUOTAS))
+@given(st.dictionaries(NAMES.map(canonical_name), QUOTAS))
 def test_what_is_written_is_read(quotas: dict[str, float | None]) -> None:
     groups = tuple(Group(name, quota) for name, quota in quotas.items())
-    assert groups_of(",".join(map(written, groups))) == groups
+    assert parse_groups(",".join(map(written, groups))) == groups
 
 
 @given(st.text(max_size=60))
 def test_any_text_is_groups_or_is_refused(text: str) -> None:
     try:
-        groups = groups_of(text)
+        groups = parse_groups(text)
     except Misconfigured:
         return
     assert len({one.name for one in groups}) == len(groups)
-    assert all(FORM.fullmatch(one) for one in named(groups))
+    assert all(FORM.fullmatch(one) for one in group_names(groups))
     assert all(one.quota_gb_hours is None or one.quota_gb_hours > 0 for one in groups)
 
 
@@ -73,22 +73,22 @@ def test_any_text_is_groups_or_is_refused(text: str) -> None:
 )
 def test_what_is_wrong_is_said(text: str, said: str | None) -> None:
     if said is None:
-        assert groups_of(text) == (Group("etl"),)
+        assert parse_groups(text) == (Group("etl"),)
         return
     with pytest.raises(Misconfigured, match=r"^FIRNLINE_GROUPS: ") as error:
-        groups_of(text)
+        parse_groups(text)
     assert said in str(error.value)
 
 
 def test_all_that_is_wrong_is_said_at_once() -> None:
     with pytest.raises(Misconfigured, match=r"'Adhoc': .*; 'etl=x': "):
-        groups_of("etl=x,Adhoc")
+        parse_groups("etl=x,Adhoc")
 
 
 def test_no_groups_and_the_quota_of_the_default_one() -> None:
-    assert groups_of("") == groups_of("  ") == ()
-    assert groups_of("default=4,etl") == (Group("", 4.0), Group("etl"))
-    assert [*named(groups_of("default=4,etl"))] == ["etl"]
+    assert parse_groups("") == parse_groups("  ") == ()
+    assert parse_groups("default=4,etl") == (Group("", 4.0), Group("etl"))
+    assert [*group_names(parse_groups("default=4,etl"))] == ["etl"]
 
 
 @pytest.mark.parametrize(
@@ -96,13 +96,13 @@ def test_no_groups_and_the_quota_of_the_default_one() -> None:
     [("etl", "etl"), (" adhoc ", "adhoc"), ("", ""), ("default", ""), ("ETL", ""), ("bi", "")],
 )
 def test_who_serves_a_table(wanted: str, group: str) -> None:
-    assert served(wanted, FLEET) == group
-    assert (unserved(wanted, FLEET) is None) == (canonical(wanted) == group)
+    assert serving_group(wanted, FLEET) == group
+    assert (unserved_text(wanted, FLEET) is None) == (canonical_name(wanted) == group)
 
 
 def test_who_is_not_served_reads_which_groups_there_are() -> None:
-    assert "(it has: adhoc, default, etl)" in (unserved("bi", FLEET) or "")
-    assert "(it has: default)" in (unserved("etl", ()) or "")
+    assert "(it has: adhoc, default, etl)" in (unserved_text("bi", FLEET) or "")
+    assert "(it has: default)" in (unserved_text("etl", ()) or "")
 
 
 def test_the_one_group_of_a_worker() -> None:
@@ -113,7 +113,7 @@ def test_the_one_group_of_a_worker() -> None:
 
 @given(st.sampled_from(Lane), NAMES)
 def test_every_group_has_topics_of_its_own_that_tell_group_and_lane(lane: Lane, name: str) -> None:
-    topic = topic_of(lane, name)
+    topic = lane_topic(lane, name)
     assert topic not in TOPICS.values()
     assert (lane_at(topic), group_at(topic)) == (lane, name)
     assert len(topic) <= 249  # Kafka's longest

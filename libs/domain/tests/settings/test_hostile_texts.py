@@ -9,19 +9,30 @@ from firnline_domain.advice.finding import Known
 from firnline_domain.advice.rules import advise
 from firnline_domain.base.times import DAY_MS
 from firnline_domain.counters.state.counters import TableCounters
-from firnline_domain.counters.state.size_spread import Spread
+from firnline_domain.counters.state.size_spread import PartitionSpread
 from firnline_domain.counters.state.work import Table
 from firnline_domain.identity import TableName
-from firnline_domain.policy.fleet.holds import hold_changes_ms, hold_of
+from firnline_domain.policy.fleet.holds import find_hold, hold_changes_ms
 from firnline_domain.policy.table_action.registry import TABLE_ACTIONS
 from firnline_domain.policy.table_action.snapshot_retention import decide_expiry
 from firnline_domain.records.pauses import HoldReason
-from firnline_domain.settings.in_force import effective, unknown, unreadable
-from firnline_domain.settings.ref_rules import NamedRef, expired_refs, ref_rules
+from firnline_domain.settings.in_force import settings_in_force, unknown_names, unreadable_values
+from firnline_domain.settings.ref_rules import NamedRef, expired_refs, parse_ref_rules
 from firnline_domain.settings.rule_lists import find_problem
-from firnline_domain.settings.tag_rules import periods_ended, tag_rules
-from firnline_domain.settings.thresholds import NAMESPACE, PROPERTIES, Thresholds, thresholds
-from firnline_domain.settings.windows import LAST_MS, inside_until, openings, opens_ms, periods
+from firnline_domain.settings.tag_rules import parse_tag_rules, periods_ended
+from firnline_domain.settings.thresholds import (
+    NAMESPACE,
+    PROPERTIES,
+    Thresholds,
+    resolve_thresholds,
+)
+from firnline_domain.settings.windows import (
+    LAST_MS,
+    inside_until,
+    list_openings,
+    opens_ms,
+    parse_periods,
+)
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -85,34 +96,34 @@ texts = st.one_of(
 @example("00:00-23:59 America/New_York", LAST_MS)
 @example("00:00-23:59 Asia/Tokyo", 0)
 def test_a_period_is_read_or_has_a_problem(text: str, now_ms: int) -> None:
-    if find_problem(periods, text):
+    if find_problem(parse_periods, text):
         return
     until_ms, next_ms = inside_until(text, now_ms), opens_ms(text, now_ms)
     assert until_ms is None or now_ms < until_ms <= LAST_MS + DAY_MS
     assert next_ms is None or now_ms < next_ms <= LAST_MS
-    openings(text, now_ms, now_ms + DAY_MS)
+    list_openings(text, now_ms, now_ms + DAY_MS)
 
 
 def test_for_ever_is_for_ever() -> None:
-    assert find_problem(periods, FOR_EVER) is None
+    assert find_problem(parse_periods, FOR_EVER) is None
     assert inside_until(FOR_EVER, NOW_MS + 100 * DAY_MS) == LAST_MS
 
 
 def test_a_long_list_of_periods_costs_no_tick() -> None:
     many = ";".join(f"{hour:02}:{minute:02}-{hour:02}:{minute + 1:02}"
                     for hour in range(24) for minute in range(59))  # fmt: skip
-    assert "1416 periods: write 400 at the most" in (find_problem(periods, many) or "")
+    assert "1416 periods: write 400 at the most" in (find_problem(parse_periods, many) or "")
 
 
 @given(texts, MOMENTS)
 def test_rules_for_refs_are_read_or_have_a_problem(text: str, now_ms: int) -> None:
-    if not find_problem(ref_rules, text):
+    if not find_problem(parse_ref_rules, text):
         expired_refs([NamedRef("daily-1", 0), NamedRef("[", now_ms)], text, now_ms)
 
 
 @given(texts, st.integers(0, LAST_MS - 400 * DAY_MS))
 def test_rules_for_tags_are_read_or_have_a_problem(text: str, now_ms: int) -> None:
-    if not find_problem(tag_rules, text):
+    if not find_problem(parse_tag_rules, text):
         periods_ended(text, now_ms)
 
 
@@ -128,20 +139,20 @@ fleets = st.sampled_from([Thresholds(), Thresholds(blackout=FOR_EVER, window="Mo
 def test_a_table_with_any_properties_is_judged(
     settings: dict[str, str], fleet: Thresholds, now_ms: int
 ) -> None:
-    limits = thresholds(settings, fleet)
-    for said in (unknown(settings), unreadable(settings)):
+    limits = resolve_thresholds(settings, fleet)
+    for said in (unknown_names(settings), unreadable_values(settings)):
         assert all(isinstance(one, str) for one in said)
-    effective(settings, fleet)
+    settings_in_force(settings, fleet)
     counters = TableCounters(
         TableName("u", ("db",), "t"), "main", head_snapshot_id=1, known=True, settings=settings
     )
     table = Table(counters)
-    advise(Known(table, Spread(limits.target_bytes), limits, fleet, now_ms))
+    advise(Known(table, PartitionSpread(limits.target_bytes), limits, fleet, now_ms))
     decide_expiry(table, limits, now_ms)
     for action in TABLE_ACTIONS.values():
-        action.considered(table, limits, now_ms)
-        action.weights(table, limits, now_ms)
-    hold = hold_of(table, limits, now_ms)
+        action.plan_order(table, limits, now_ms)
+        action.estimate_numbers(table, limits, now_ms)
+    hold = find_hold(table, limits, now_ms)
     if hold is None or hold.reason != HoldReason.UNREADABLE_WINDOW:
         hold_changes_ms(table, limits, now_ms)
     json.dumps(settings)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from firnline_domain.base.times import DAY_MS, HOUR_MS
-from firnline_domain.settings.ref_rules import NamedRef, expired_refs, ref_rules
+from firnline_domain.settings.ref_rules import NamedRef, expired_refs, parse_ref_rules
 from firnline_domain.settings.rule_lists import UnreadableRules, find_problem
 
 NOW = 1_000 * DAY_MS
@@ -51,5 +51,5 @@ def test_an_age_in_hours() -> None:
 def test_what_cannot_be_read_expires_nothing(text: str) -> None:
     with pytest.raises(UnreadableRules, match=r"write 'PATTERN AGE \[keep NUMBER\]'"):
         expired_refs([ref("x", 100)], text, NOW)
-    assert find_problem(ref_rules, text)
-    assert find_problem(ref_rules, "x 1d; y never keep 2") is None
+    assert find_problem(parse_ref_rules, text)
+    assert find_problem(parse_ref_rules, "x 1d; y never keep 2") is None

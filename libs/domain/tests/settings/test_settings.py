@@ -6,17 +6,17 @@ from datetime import UTC, datetime
 
 import pytest
 from firnline_domain.records.states import SettingInForce
-from firnline_domain.settings.contradictions import contradictions
-from firnline_domain.settings.groups import groups_of, unserved
+from firnline_domain.settings.contradictions import find_contradictions
+from firnline_domain.settings.groups import parse_groups, unserved_text
 from firnline_domain.settings.in_force import (
     READ_ELSEWHERE,
-    effective,
-    unknown,
-    unreadable,
+    settings_in_force,
+    unknown_names,
+    unreadable_values,
     with_namespace,
 )
 from firnline_domain.settings.property import ABOUT_WORKERS, WORKERS
-from firnline_domain.settings.thresholds import PROPERTIES, Thresholds, thresholds
+from firnline_domain.settings.thresholds import PROPERTIES, Thresholds, resolve_thresholds
 
 FRAGMENTS = "firnline.rewrite.min-fragments"
 MONDAY_MS = int(datetime(2026, 11, 23, 12, tzinfo=UTC).timestamp() * 1000)
@@ -29,9 +29,9 @@ def in_force(
     name: str = FRAGMENTS,
 ) -> tuple[str, str]:
     settings = with_namespace(table, namespace or {})
-    found = effective(settings, fleet)[name]
+    found = settings_in_force(settings, fleet)[name]
     # What is shown is what holds.
-    value = getattr(thresholds(settings, fleet), PROPERTIES[name].field)
+    value = getattr(resolve_thresholds(settings, fleet), PROPERTIES[name].field)
     assert found.value == ("" if value in (None, "") else str(value).lower().removesuffix(".0"))
     return found.value, found.origin
 
@@ -47,11 +47,11 @@ def test_the_table_then_the_namespace_then_the_fleet_then_the_default() -> None:
 
 def test_what_cannot_be_read_gives_way_to_the_next_and_is_told() -> None:
     settings = with_namespace({FRAGMENTS: "many"}, {FRAGMENTS: "3"})
-    assert effective(settings)[FRAGMENTS] == SettingInForce(
+    assert settings_in_force(settings)[FRAGMENTS] == SettingInForce(
         FRAGMENTS, "3", "namespace", "'many' of the table property cannot be read"
     )
-    assert thresholds(settings).min_fragments == 3
-    [said] = unreadable(settings)
+    assert resolve_thresholds(settings).min_fragments == 3
+    [said] = unreadable_values(settings)
     assert said == f"{FRAGMENTS}=many cannot be read and counts as unset: " + (
         "write a whole number from 0 to 1,000,000,000"
     )
@@ -63,9 +63,9 @@ def test_a_namespaces_names_are_never_a_tables() -> None:
 
 def test_what_the_workers_read_is_told_too() -> None:
     name = "firnline.rewrite.hold-off-ms"
-    [said] = unreadable({name: "an hour"})
+    [said] = unreadable_values({name: "an hour"})
     assert said.startswith(f"{name}=an hour cannot be read")
-    assert [*unreadable({name: " 0"})] == []
+    assert [*unreadable_values({name: " 0"})] == []
 
 
 @pytest.mark.parametrize(
@@ -78,15 +78,15 @@ def test_what_the_workers_read_is_told_too() -> None:
     ],
 )
 def test_an_unknown_name_is_told_with_the_nearest(name: str, hint: str) -> None:
-    assert [*unknown({name: "1"})] == [f"{name} is no setting: {hint}"]
-    assert [*unknown({f"namespace:{name}": "1"})] == [
+    assert [*unknown_names({name: "1"})] == [f"{name} is no setting: {hint}"]
+    assert [*unknown_names({f"namespace:{name}": "1"})] == [
         f"{name} (of the namespace) is no setting: {hint}"
     ]
 
 
 def test_known_names_are_not_told() -> None:
     every = (*PROPERTIES, *READ_ELSEWHERE, "write.delete.mode")
-    assert [*unknown(dict.fromkeys(every, "1"))] == []
+    assert [*unknown_names(dict.fromkeys(every, "1"))] == []
 
 
 @pytest.mark.parametrize(
@@ -101,22 +101,22 @@ def test_known_names_are_not_told() -> None:
     ],
 )
 def test_whose_workers_get_a_tables_orders(settings: dict[str, str], group: str) -> None:
-    fleet = Thresholds(groups=groups_of("etl,adhoc"))
-    assert thresholds(settings, fleet).served_by == group
-    assert effective(settings, fleet)["firnline.group"].problem == (
-        unserved("bi", fleet.groups) if "bi" in settings.values() else ""
+    fleet = Thresholds(groups=parse_groups("etl,adhoc"))
+    assert resolve_thresholds(settings, fleet).served_by == group
+    assert settings_in_force(settings, fleet)["firnline.group"].problem == (
+        unserved_text("bi", fleet.groups) if "bi" in settings.values() else ""
     )
 
 
 def test_what_only_a_table_can_say_is_told_of_a_namespace() -> None:
-    [said] = unknown({"namespace:firnline.rewrite.hold-off-ms": "0"})
+    [said] = unknown_names({"namespace:firnline.rewrite.hold-off-ms": "0"})
     assert said.endswith("is read from the table's own properties alone")
 
 
 def found_in(settings: dict[str, str], fleet: Thresholds | None = None) -> list[str]:
     fleet = fleet or Thresholds()
-    limits = thresholds(settings, fleet)
-    return [*contradictions(settings, limits, fleet, MONDAY_MS)]
+    limits = resolve_thresholds(settings, fleet)
+    return [*find_contradictions(settings, limits, fleet, MONDAY_MS)]
 
 
 @pytest.mark.parametrize(

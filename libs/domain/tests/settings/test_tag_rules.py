@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 
 import pytest
 from firnline_domain.base.times import MINUTE_MS
-from firnline_domain.settings.in_force import effective
+from firnline_domain.settings.in_force import settings_in_force
 from firnline_domain.settings.rule_lists import find_problem
-from firnline_domain.settings.tag_rules import Period, periods_at, periods_ended, tag_rules
+from firnline_domain.settings.tag_rules import Period, parse_tag_rules, periods_at, periods_ended
 
 
 def ms(*at: int) -> int:
@@ -51,10 +51,10 @@ def test_periods_follow_each_other_without_a_gap(period: str) -> None:
              "x" * 95 + "{date}", "täglich-{date}"],
 )  # fmt: skip
 def test_what_cannot_be_read_is_said(text: str) -> None:
-    assert find_problem(tag_rules, text)
+    assert find_problem(parse_tag_rules, text)
     assert (
         "no tag is made"
-        in effective({"firnline.tags.create": text})["firnline.tags.create"].problem
+        in settings_in_force({"firnline.tags.create": text})["firnline.tags.create"].problem
     )
 
 
@@ -63,4 +63,4 @@ def test_several_and_none() -> None:
         "a-2026-05-01", "b-2025",
     ]  # fmt: skip
     assert periods_ended("", ms(2026, 5, 2)) == ()
-    assert find_problem(tag_rules, "") is None
+    assert find_problem(parse_tag_rules, "") is None

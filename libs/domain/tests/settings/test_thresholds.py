@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from firnline_domain.base.times import HOUR_MS
-from firnline_domain.settings.thresholds import PROPERTIES, Thresholds, thresholds
+from firnline_domain.settings.thresholds import PROPERTIES, Thresholds, resolve_thresholds
 
 
 @pytest.mark.parametrize(
@@ -33,21 +33,23 @@ from firnline_domain.settings.thresholds import PROPERTIES, Thresholds, threshol
     ],
 )
 def test_a_property(property_name: str, text: str, field: str, value: object) -> None:
-    assert getattr(thresholds({property_name: text}), field) == value
+    assert getattr(resolve_thresholds({property_name: text}), field) == value
 
 
 def test_defaults_of_the_fleet_hold_where_the_table_says_nothing() -> None:
     fleet = Thresholds(min_fragments=20, min_equality_deletes=30)
-    found = thresholds({"firnline.rewrite.min-fragments": "5"}, fleet)
+    found = resolve_thresholds({"firnline.rewrite.min-fragments": "5"}, fleet)
     assert (found.min_fragments, found.min_equality_deletes) == (5, 30)
 
 
 def test_retention_is_in_hours_where_the_table_says_so() -> None:
     age = {"history.expire.max-snapshot-age-ms": "1000"}
     agreed = {**age, "firnline.expire.enabled": "true"}
-    assert thresholds(agreed).retention_ms == 1000
-    assert thresholds(age).retention_ms == 24 * HOUR_MS  # readers of streams go on after a day
-    assert thresholds({**age, "firnline.retain.hours": "2"}).retention_ms == 2 * HOUR_MS
+    assert resolve_thresholds(agreed).retention_ms == 1000
+    assert (
+        resolve_thresholds(age).retention_ms == 24 * HOUR_MS
+    )  # readers of streams go on after a day
+    assert resolve_thresholds({**age, "firnline.retain.hours": "2"}).retention_ms == 2 * HOUR_MS
     assert Thresholds().retention_ms == 5 * 24 * HOUR_MS
 
 

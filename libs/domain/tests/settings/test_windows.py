@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from firnline_domain.settings.rule_lists import UnreadableRules, find_problem
-from firnline_domain.settings.windows import inside_until, opens_ms, periods
+from firnline_domain.settings.windows import inside_until, opens_ms, parse_periods
 
 NIGHTS = "Mon-Fri 22:00-06:00 Europe/Berlin"
 WEEKEND = "Sat,Sun 00:00-24:00 Europe/Berlin"
@@ -94,14 +94,18 @@ def test_outside(case: str, text: str, now: str, next_: str | None) -> None:
     ],
 )
 def test_what_cannot_be_read_says_how_to_write_it(text: str, said: str) -> None:
-    assert said in str(find_problem(periods, text))
+    assert said in str(find_problem(parse_periods, text))
     with pytest.raises(UnreadableRules):
         inside_until(text, 0)
 
 
 @pytest.mark.parametrize("text", ["", " ", " ; "])
 def test_nothing_is_no_period(text: str) -> None:
-    assert (periods(text), find_problem(periods, text), inside_until(text, 0)) == ((), None, None)
+    assert (parse_periods(text), find_problem(parse_periods, text), inside_until(text, 0)) == (
+        (),
+        None,
+        None,
+    )
 
 
 def test_a_year_of_nights_never_overlaps_or_loses_one() -> None:

@@ -27,7 +27,7 @@ from pyiceberg.exceptions import (
     UnauthorizedError,
 )
 
-from firnline_iceberg.connection.call_metrics import date_of
+from firnline_iceberg.connection.call_metrics import parse_date
 from firnline_iceberg.connection.configuration import Connections
 from firnline_iceberg.connection.connection import CatalogConnection
 from firnline_iceberg.java.jars import VARIABLE
@@ -50,7 +50,7 @@ class Cause:
     may_pass: bool = False
 
 
-def configuration(connection: CatalogConnection) -> Mapping[str, str]:
+def read_configuration(connection: CatalogConnection) -> Mapping[str, str]:
     """Return our properties with what `/v1/config` says over and under them. Raises what PyIceberg
     raises, see `cause_of`."""
     return {
@@ -66,7 +66,7 @@ def require_catalog(
     """Its configuration, once it has answered. Raises Misconfigured where it refuses us."""
     while True:
         try:
-            return configuration(connection)
+            return read_configuration(connection)
         except Misconfigured:
             raise
         except Exception as error:
@@ -98,7 +98,7 @@ def require_catalogs(
         found, causes = list[Mapping[str, str]](), list[Cause]()
         for one in connections.values():
             try:
-                found.append(configuration(one))
+                found.append(read_configuration(one))
             except Misconfigured:
                 raise
             except Exception as error:
@@ -117,30 +117,30 @@ def require_catalogs(
 def cause_of(error: BaseException, connection: CatalogConnection) -> Cause:
     """Return what is behind an exception of a client of PyIceberg's, and what to do."""
     # An HTTP error is only a number; what it was read as has the catalog's own words.
-    chain = [one for one in _chain(error) if not isinstance(one, requests.HTTPError)]
+    chain = [one for one in _error_chain(error) if not isinstance(one, requests.HTTPError)]
     where = f"[catalogs.{connection.name}]"
-    text = _said(next((one for one in chain if isinstance(one, RESTError)), chain[0]))
+    text = _error_text(next((one for one in chain if isinstance(one, RESTError)), chain[0]))
     for one in chain:
         if isinstance(one, OAuthError):
             return Cause(
-                f"no token: {_said(one)}",
+                f"no token: {_error_text(one)}",
                 f"credential, oauth2-server-uri and scope of {where} are not what it knows, or the "
                 "secret has ended",
             )
         if isinstance(one, UnauthorizedError | AuthorizationExpiredError):
             return Cause(
-                f"401, it does not take who we are ({connection.auth}): {_said(one)}",
+                f"401, it does not take who we are ({connection.auth}): {_error_text(one)}",
                 f"credential, token or header.Authorization of {where} are not, or no longer, what "
                 "it knows",
             )
         if isinstance(one, ForbiddenError):
             return Cause(
-                f"403, it does not let us: {_said(one)}",
+                f"403, it does not let us: {_error_text(one)}",
                 f"give the principal of {where} this right in the catalog; scope says as what role",
             )
         if isinstance(one, requests.exceptions.SSLError) or UNKNOWN_CA in str(one):
             return Cause(
-                f"TLS: {_said(one)}",
+                f"TLS: {_error_text(one)}",
                 f"ssl.cabundle of {where} names a PEM file with the CA of its certificate; uri "
                 "begins with https:// where it speaks TLS",
             )
@@ -148,13 +148,15 @@ def cause_of(error: BaseException, connection: CatalogConnection) -> Cause:
             break
         if isinstance(one, requests.RequestException | OSError):
             return Cause(
-                _said(one),
+                _error_text(one),
                 f"uri of {where} names the gateway, or the catalog; is it running, and may this "
                 "host connect to it?",
                 may_pass=True,
             )
         if isinstance(one, _PASSING):
-            return Cause(_said(one), f"see the log of the catalog behind uri of {where}", True)
+            return Cause(
+                _error_text(one), f"see the log of the catalog behind uri of {where}", True
+            )
     if any(isinstance(one, Misconfigured) for one in chain):
         return Cause(text, f"mend {where}")
     if any(isinstance(one, CatalogRefused) for one in chain):
@@ -179,14 +181,14 @@ UNKNOWN_CA = "CERTIFICATE_VERIFY_FAILED"  # as OpenSSL says it, also of the toke
 def clock_of(connection: CatalogConnection) -> float | None:
     """Its clock, in seconds since 1970, as the HTTP answer is dated; None where it is not. Raises
     requests.RequestException."""
-    tls = connection.pyiceberg().get("ssl", {})
+    tls = connection.pyiceberg_properties().get("ssl", {})
     answer = requests.get(
         f"{connection.uri.rstrip('/')}/v1/config", timeout=TRY_S, verify=tls.get("cabundle", True)
     )
-    return date_of(answer.headers)
+    return parse_date(answer.headers)
 
 
-def _chain(error: BaseException) -> Iterator[BaseException]:
+def _error_chain(error: BaseException) -> Iterator[BaseException]:
     """Yield the error, then what it was raised from, the first cause last."""
     found: BaseException | None = error
     while found is not None:
@@ -194,11 +196,11 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
         found = found.__cause__
 
 
-def _said(error: BaseException) -> str:
-    return _short(str(error) or type(error).__name__)
+def _error_text(error: BaseException) -> str:
+    return _shorten(str(error) or type(error).__name__)
 
 
-def _short(text: str) -> str:
+def _shorten(text: str) -> str:
     line = " ".join(text.split())
     return line if len(line) <= MAX_CHARS else f"{line[:MAX_CHARS]} ..."
 
@@ -226,7 +228,7 @@ def root_cause(throwable: Any) -> str:
     cause = throwable
     while (deeper := cause.getCause()) is not None:
         cause = deeper
-    return _short(str(cause.toString()))
+    return _shorten(str(cause.toString()))
 
 
 def remedy_of_java(text: str, connection: CatalogConnection) -> str:

@@ -39,8 +39,8 @@ class UnknownCatalog(TaskRefused):
     def __init__(self, table: TableName, known: Mapping[str, object]) -> None:
         names = ", ".join(known)
         text = (
-            f"{table.full}: no catalog {table.catalog} is configured here, only {names}: give all "
-            f"services the same [catalogs.{table.catalog}], or unregister its tables"
+            f"{table.full_name}: no catalog {table.catalog} is configured here, only {names}: "
+            f"give all services the same [catalogs.{table.catalog}], or unregister its tables"
         )
         super().__init__("unknown_catalog", text)
 
@@ -60,7 +60,7 @@ def connections_of(catalog: Catalog | Connections) -> Connections:
     return found
 
 
-class Catalogs(Generic[Opened]):
+class CatalogClients(Generic[Opened]):
     """One client for each catalog and prefix, made when it is first needed. Thread-safe."""
 
     def __init__(
@@ -71,17 +71,17 @@ class Catalogs(Generic[Opened]):
         self._opened = LRUCache[tuple[str, str], Opened](MAX_OPEN)
         self._lock = threading.Lock()
 
-    def of(self, table: TableName) -> Opened:
+    def client_of(self, table: TableName) -> Opened:
         """The client of a table's catalog. Raises UnknownCatalog, and what making one raises."""
         place = (table.catalog, table.prefix)
         with self._lock:
             if (known := self._opened.get(place)) is not None:
                 return known
-        made = self._make(self._connection(table))  # may take a round trip; others go on
+        made = self._make(self._connection_of(table))  # may take a round trip; others go on
         with self._lock:
             return self._opened.setdefault(place, made)
 
-    def _connection(self, table: TableName) -> CatalogConnection:
+    def _connection_of(self, table: TableName) -> CatalogConnection:
         if (connection := self.connections.get(table.catalog)) is None:
             raise UnknownCatalog(table, self.connections)
         return at_prefix(connection, table.prefix)
@@ -99,29 +99,31 @@ class CatalogTables(Tables):
         declare_catalogs(connections)
         super().__init__(next(iter(connections.values())), cache, **properties)
 
-        def make(connection: CatalogConnection) -> Tables:
+        def make_tables(connection: CatalogConnection) -> Tables:
             return Tables(connection, cache, **properties)
 
-        self._each = Catalogs(connections, make)
+        self._each = CatalogClients(connections, make_tables)
 
-    def of(self, table: TableName) -> Tables:
+    def for_table(self, table: TableName) -> Tables:
         """Raises UnknownCatalog."""
-        return self._each.of(table)
+        return self._each.client_of(table)
 
-    def catalogs(self, table: TableName) -> Sequence[Tables]:
+    def known_catalogs(self, table: TableName) -> Sequence[Tables]:
         """All connections, each where its own words lead, and the table's own prefix. Raises
         UnknownCatalog."""
-        own = self._each.of(table)
-        others = [self._each.of(TableName("", (), "", name)) for name in self._each.connections]
+        own = self._each.client_of(table)
+        others = [
+            self._each.client_of(TableName("", (), "", name)) for name in self._each.connections
+        ]
         return (own, *(one for one in others if one.catalog_path != own.catalog_path))
 
     def load(self, table: TableName) -> LoadedTable:
         """Raises UnknownCatalog, and as `Tables.load`."""
-        return self._each.of(table).load(table)
+        return self._each.client_of(table).load(table)
 
     def namespace_properties(self, table: TableName) -> dict[str, str]:
         """Raises UnknownCatalog, and as `Tables.namespace_properties`."""
-        return self._each.of(table).namespace_properties(table)
+        return self._each.client_of(table).namespace_properties(table)
 
 
 class OneCatalogTables(Tables):
@@ -134,8 +136,8 @@ class OneCatalogTables(Tables):
         super().__init__(catalog, cache)
         self._all = [Tables(connection) for connection in all_of_them.values()]
 
-    def catalogs(self, table: TableName) -> Sequence[Tables]:
-        """As `CatalogTables.catalogs`."""
+    def known_catalogs(self, table: TableName) -> Sequence[Tables]:
+        """As `CatalogTables.known_catalogs`."""
         return (self, *(one for one in self._all if one.catalog_path != self.catalog_path))
 
 
@@ -146,38 +148,38 @@ class CatalogCommits(JavaCommits):
         """Raises Misconfigured; py4j.protocol.Py4JJavaError where no catalog answers. One that
         does not answer now is asked again by the first table of it."""
         connections = connections_of(catalogs)
-        self._each = Catalogs(connections, partial(_commits, iceberg))
+        self._each = CatalogClients(connections, partial(_make_commits, iceberg))
         failures = []
         for name in connections:
             try:
-                self._each.of(TableName("", (), "", name))
+                self._each.client_of(TableName("", (), "", name))
             except Py4JJavaError as failure:
                 failures.append(failure)
         if len(failures) == len(connections):
             raise failures[0]
 
-    def _of(self, table: TableName) -> JavaCommits:
+    def _commits_of(self, table: TableName) -> JavaCommits:
         try:
-            return self._each.of(table)
+            return self._each.client_of(table)
         except Py4JJavaError as error:
             raise CatalogUnreachable(f"catalog {table.catalog}: {error.java_exception}") from error
 
     def commit(self, table: TableName, *how: Any, **more: Any) -> Outcome:
         """Raises UnknownCatalog, and as `JavaCommits.commit`."""
-        return self._of(table).commit(table, *how, **more)
+        return self._commits_of(table).commit(table, *how, **more)
 
     def begin(self, table: TableName) -> None:
         """Raises UnknownCatalog, and as `JavaCommits.begin`."""
-        self._of(table).begin(table)
+        self._commits_of(table).begin(table)
 
     def abandon(self, table: TableName) -> None:
         with suppress(TaskRefused, CatalogUnreachable):  # then nothing was ever written for it
-            self._of(table).abandon(table)
+            self._commits_of(table).abandon(table)
 
     def undo(self, table: TableName, ref: str, ours: int, parent: int) -> bool:
         """Raises UnknownCatalog, and as `JavaCommits.undo`."""
-        return self._of(table).undo(table, ref, ours, parent)
+        return self._commits_of(table).undo(table, ref, ours, parent)
 
 
-def _commits(iceberg: Jvm, connection: CatalogConnection) -> JavaCommits:
+def _make_commits(iceberg: Jvm, connection: CatalogConnection) -> JavaCommits:
     return JavaCommits(iceberg, connection)

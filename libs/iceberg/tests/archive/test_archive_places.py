@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from firnline_domain.errors import TaskRefused
-from firnline_iceberg.archive.archive_table import create
+from firnline_iceberg.archive.archive_table import create_archive
 from firnline_iceberg.connection.connection import CatalogConnection
 from firnline_iceberg.outputs.write_ahead_list import UNSIGNED
 from firnline_iceberg.table.catalog_client import Tables
@@ -23,9 +23,9 @@ def refused(catalog: RestCatalog, location: str) -> str:
     """The reason, and that nothing was asked to be made."""
     properties = {"uri": catalog.uri, "firnline.archives": "s3://cold/arch, s3://lake/shop/"}
     tables = Tables(CatalogConnection("lake", properties))
-    table = tables.named(("shop",), "orders")
+    table = tables.load_named(("shop",), "orders")
     with pytest.raises(TaskRefused) as why:
-        create(tables, table, "", location, UNSIGNED, 0)
+        create_archive(tables, table, "", location, UNSIGNED, 0)
     return why.value.reason
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 from firnline_domain.errors import StorageUnreachable, TaskRefused
-from firnline_iceberg.archive.file_copies import copy, copy_json, key_of
-from firnline_iceberg.metadata.entries import DataFileEntry, FileLayout, FileStats, Status
-from firnline_iceberg.outputs.names import Run, copied
+from firnline_iceberg.archive.file_copies import copy_data_file, copy_json, copy_key
+from firnline_iceberg.metadata.entries import DataFileEntry, EntryStatus, FileLayout, FileStats
+from firnline_iceberg.outputs.names import TaskRun, parse_copy_name
 from pyiceberg.io import FileIO, OutputFile
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
@@ -19,7 +19,7 @@ BODY = bytes(range(256)) * 1000
 
 def entry(path: Path, size: int = len(BODY)) -> DataFileEntry:
     return DataFileEntry(
-        path=f"file:{path}", manifest_path="m", status=Status.ADDED, snapshot_id=1,
+        path=f"file:{path}", manifest_path="m", status=EntryStatus.ADDED, snapshot_id=1,
         sequence_number=1, file_sequence_number=1, spec_id=3, partition='["a"]',
         format="PARQUET", records=7, bytes=size, sort_order_id=2,
         stats=FileStats({1: 7}, {1: 0}, {}, {1: b"\x01\xff"}, {1: b"\x02"}),
@@ -64,20 +64,20 @@ def source(tmp_path: Path) -> DataFileEntry:
 
 
 def test_the_same_bytes(source: DataFileEntry, tmp_path: Path, io: FileIO) -> None:
-    copy(io, source, io, f"file:{tmp_path}/c.parquet")
+    copy_data_file(io, source, io, f"file:{tmp_path}/c.parquet")
     assert (tmp_path / "c.parquet").read_bytes() == BODY
 
 
 def test_other_bytes_are_no_copy(source: DataFileEntry, tmp_path: Path, io: FileIO) -> None:
     with pytest.raises(StorageUnreachable, match="other bytes"):
-        copy(io, source, Lossy(), f"file:{tmp_path}/c.parquet")
+        copy_data_file(io, source, Lossy(), f"file:{tmp_path}/c.parquet")
 
 
 def test_a_file_that_is_not_what_its_table_says(tmp_path: Path, io: FileIO) -> None:
     (tmp_path / "f.parquet").write_bytes(BODY)
     for wrong in (entry(tmp_path / "f.parquet", size=5), entry(tmp_path / "g.parquet")):
         with pytest.raises(TaskRefused) as refused:
-            copy(io, wrong, io, f"file:{tmp_path}/c.parquet")
+            copy_data_file(io, wrong, io, f"file:{tmp_path}/c.parquet")
         assert refused.value.reason == "unreadable_file"
 
 
@@ -96,9 +96,9 @@ def test_what_a_copy_says_of_itself(source: DataFileEntry) -> None:
 
 
 def test_its_name_says_of_which_file_it_is(source: DataFileEntry) -> None:
-    run, key = Run("uuid", "task", 1, "0a1b2c3d"), key_of("u", source.normal)
+    run, key = TaskRun("uuid", "task", 1, "0a1b2c3d"), copy_key("u", source.normal_path)
     name = run.copy_name(3, key, "PARQUET")
-    assert copied(name) == (run.stem, key)
+    assert parse_copy_name(name) == (run.stem, key)
     assert run.names_content(name)
-    assert copied(run.output_name(1, 2)) is None
-    assert key_of("v", source.normal) != key
+    assert parse_copy_name(run.output_name(1, 2)) is None
+    assert copy_key("v", source.normal_path) != key

@@ -10,8 +10,8 @@ from typing import Any, cast
 
 import fastavro
 import pytest
-from firnline_domain.commits.commit_plan import plan
-from firnline_domain.commits.conflicts import judge
+from firnline_domain.commits.commit_plan import plan_commit
+from firnline_domain.commits.conflicts import judge_result
 from firnline_domain.commits.pinned_head import Head, Rest
 from firnline_domain.identity import Scope, TableName
 from firnline_domain.records.results import (
@@ -25,12 +25,12 @@ from firnline_domain.records.results import (
     TableForm,
 )
 from firnline_iceberg.commit import head_examination
-from firnline_iceberg.commit.head_examination import Subject, entries_named, examined
+from firnline_iceberg.commit.head_examination import FileSelection, entries_named, examine_files
 from firnline_iceberg.metadata.entries import DataFileEntry, DeleteFileEntry, FileEntry
-from firnline_iceberg.metadata.manifest_digest import Digest, hashes, read_digest
+from firnline_iceberg.metadata.manifest_digest import Digest, hashes_of, read_digest
 from firnline_iceberg.metadata.manifest_pruning import may_hold
 from firnline_iceberg.metadata.manifest_reader import FieldSummary, ManifestFile, read_manifest
-from firnline_iceberg.metadata.partition_text import PartitionText, types_of
+from firnline_iceberg.metadata.partition_text import PartitionText, field_types
 from firnline_iceberg.table.loaded_table import LoadedTable
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -101,20 +101,20 @@ class Table:
     def snapshot(self, _: int) -> None:
         return None
 
-    def manifests(self, _: None) -> list[ManifestFile]:
+    def manifests_of(self, _: None) -> list[ManifestFile]:
         return self.listed
 
     def text(self, manifest: ManifestFile) -> PartitionText:
         return PartitionText(SPECS[manifest.spec_id], [SCHEMA])
 
-    def entries(self, manifest: ManifestFile) -> Iterator[FileEntry]:
+    def entries_of(self, manifest: ManifestFile) -> Iterator[FileEntry]:
         return read_manifest(self.io, manifest, self.text(manifest))
 
-    def digest(self, manifest: ManifestFile) -> Digest:
+    def digest_of(self, manifest: ManifestFile) -> Digest:
         return read_digest(self.io, manifest, self.text(manifest))
 
     def partition_types(self, spec_id: int) -> Any:
-        return types_of(SPECS[spec_id], [SCHEMA])
+        return field_types(SPECS[spec_id], [SCHEMA])
 
     def write(self, manifest: Manifest) -> None:
         kind: list[dict[str, Any]] = (
@@ -167,16 +167,16 @@ class Table:
 
     @property
     def live(self) -> list[FileEntry]:
-        return [one for each in self.listed for one in self.entries(each) if one.live]
+        return [one for each in self.listed for one in self.entries_of(each) if one.is_live]
 
-    def of(self, about: Subject) -> tuple[Any, Rest]:
-        return examined(cast(LoadedTable, self), 1, about)
+    def of(self, about: FileSelection) -> tuple[Any, Rest]:
+        return examine_files(cast(LoadedTable, self), 1, about)
 
     def head(self, data: Any, deletes: Any, rest: Rest) -> Head:
         return Head(
             snapshot_id=1,
             last_sequence_number=LAST,
-            data={one.normal: one for one in data},
+            data={one.normal_path: one for one in data},
             deletes=tuple(deletes),
             ancestors=frozenset({1}),
             retained=frozenset({1}),
@@ -210,8 +210,8 @@ def result_of(draw: st.DrawFn, live: list[FileEntry]) -> RewriteFinished | None:
     files = [one for one in live if isinstance(one, DataFileEntry) and one.scope == scope]
     chosen = draw(st.lists(st.sampled_from(files), min_size=1, unique=True))
     known = [one for one in live if isinstance(one, DeleteFileEntry)]
-    about = Subject(frozenset(one.path for one in chosen), frozenset({scope}))
-    applied = [one for one in known if about.has(one) and draw(st.booleans())]
+    about = FileSelection(frozenset(one.path for one in chosen), frozenset({scope}))
+    applied = [one for one in known if about.concerns(one) and draw(st.booleans())]
     rows = 10 * len(chosen)
     place = json.loads(scope.partition)
     text = json.dumps({"spec-id": scope.spec_id, "partition": place})
@@ -250,7 +250,7 @@ def test_it_is_decided_as_on_the_whole_head(
     paths = frozenset(file.path for group in result.groups for file in group.inputs)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(head_examination, "SMALL", small)
-        part, rest = table.of(Subject(paths, frozenset({result.scope})))
+        part, rest = table.of(FileSelection(paths, frozenset({result.scope})))
         found = entries_named(cast(LoadedTable, table), table.listed, paths)
         assert {one.path for one in found} == paths
     data_files = [one for one in live if isinstance(one, DataFileEntry)]
@@ -258,8 +258,8 @@ def test_it_is_decided_as_on_the_whole_head(
     whole = table.head(data_files, deletes, Rest())
     pruned = table.head(part.data, part.deletes, rest)
     assert len(pruned.data) == len(paths)
-    assert judge(result, pruned) == judge(result, whole)
-    assert plan([result], pruned) == plan([result], whole)
+    assert judge_result(result, pruned) == judge_result(result, whole)
+    assert plan_commit([result], pruned) == plan_commit([result], whole)
 
 
 @pytest.fixture
@@ -279,14 +279,14 @@ def test_a_manifest_list_that_is_wrong_makes_it_careful(
     table = Table(tmp_path)
     table.write(Manifest(0, False, [File(0, 5, None), File(0, 7, None)]))
     table.listed = [replace(table.listed[0], min_sequence_number=listed)]
-    _, rest = table.of(Subject(frozenset(), frozenset({Scope(0, "[]")})))
+    _, rest = table.of(FileSelection(frozenset(), frozenset({Scope(0, "[]")})))
     assert (rest.lowest, rest.as_listed) == (lowest, as_listed)
     assert rest.by_scope == {Scope(0, "[]"): 5}
 
 
 def test_other_partitions_manifests_are_not_opened(table: Table) -> None:
     Path(table.listed[1].path.removeprefix("file://")).unlink()
-    part, rest = table.of(Subject(frozenset({"file:///w/0"}), frozenset({Scope(1, '["a"]')})))
+    part, rest = table.of(FileSelection(frozenset({"file:///w/0"}), frozenset({Scope(1, '["a"]')})))
     assert [one.path for one in part.data] == ["file:///w/0"]
     assert (rest.lowest, rest.as_listed, rest.by_scope) == (3, 3, {})
 
@@ -297,7 +297,7 @@ def test_bounds_of_a_manifest_list_that_leave_out_a_partition_keep_its_deletes(
     """A delete is spent only where no older file of its partition is left."""
     table.listed[1] = replace(table.listed[1], partitions=(FieldSummary(False, b"a", b"b"),))
     table.write(Manifest(1, False, [File(0, 8, "c")]))
-    subject = Subject(frozenset({"file:///w/4"}), frozenset({Scope(1, '["c"]')}))
+    subject = FileSelection(frozenset({"file:///w/4"}), frozenset({Scope(1, '["c"]')}))
     assert table.of(subject)[1].by_scope == {}
     table.write(Manifest(1, True, [File(2, 7, "c")]))
     assert table.of(subject)[1].by_scope == {Scope(1, '["c"]'): 4}
@@ -308,7 +308,7 @@ def test_bounds_of_a_manifest_list_that_leave_out_a_partition_keep_its_deletes(
 
 def test_a_delete_that_names_a_file_is_found_wherever_it_lies(table: Table) -> None:
     table.write(Manifest(1, True, [File(1, 7, "z", about="file:///w/0")]))
-    part, _ = table.of(Subject(frozenset({"file:///w/0"}), frozenset({Scope(1, '["a"]')})))
+    part, _ = table.of(FileSelection(frozenset({"file:///w/0"}), frozenset({Scope(1, '["a"]')})))
     assert [one.kind for one in part.deletes] == [DeleteKind.POSITION]
 
 
@@ -354,7 +354,7 @@ def test_nulls(nulls: bool | None, held: bool) -> None:
 def test_a_digest_costs_few_bytes_a_file(tmp_path: Path) -> None:
     table = Table(tmp_path)
     table.write(Manifest(0, False, [File(0, 1, None) for _ in range(1000)]))
-    digest = table.digest(table.listed[0])
+    digest = table.digest_of(table.listed[0])
     assert digest.nbytes < 9 * 1000
-    assert digest.names(hashes(["file:///w/999", "file:///nowhere"]))
-    assert not digest.names(hashes(["file:///w/1000"]))
+    assert digest.may_name(hashes_of(["file:///w/999", "file:///nowhere"]))
+    assert not digest.may_name(hashes_of(["file:///w/1000"]))

@@ -42,7 +42,7 @@ class Shown:
             yield known[number]
             number = known[number].parent_snapshot_id
 
-    def manifests(self, snapshot: Snapshot) -> list[ManifestFile]:
+    def manifests_of(self, snapshot: Snapshot) -> list[ManifestFile]:
         makers = next(made for number, _, _, made in self.rows if number == snapshot.snapshot_id)
         return [
             ManifestFile(path=f"{one}", length=1, spec_id=0, added_snapshot_id=one)

@@ -12,8 +12,8 @@ THEN = ManifestBase(1, 7, {"a": 3, "b": 7}, (0, 0))
 
 def test_what_is_younger_may_come() -> None:
     now = ManifestBase(2, 9, {"a": 3, "b": 7, "c": 8, "d": 9}, (0, 0))
-    assert THEN.serves(now)
-    assert THEN.serves(THEN)
+    assert THEN.can_serve(now)
+    assert THEN.can_serve(THEN)
 
 
 @pytest.mark.parametrize(
@@ -27,9 +27,9 @@ def test_what_is_younger_may_come() -> None:
     ],
 )
 def test_anything_else_is_written_anew(now: ManifestBase) -> None:
-    assert not THEN.serves(now)
+    assert not THEN.can_serve(now)
 
 
 def test_v1_tables_have_no_numbers_to_tell_by() -> None:
     then = replace(THEN, last_sequence_number=0, manifests={"a": 0})
-    assert not then.serves(replace(then, manifests={"a": 0, "b": 0}))
+    assert not then.can_serve(replace(then, manifests={"a": 0, "b": 0}))

@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 from firnline_domain.identity import Scope, TableName
 from firnline_iceberg.commit.partition_last_change import LastChanges
-from firnline_iceberg.metadata.entries import DataFileEntry, Status
-from firnline_iceberg.table.catalog_client import loaded
+from firnline_iceberg.metadata.entries import DataFileEntry, EntryStatus
+from firnline_iceberg.table.catalog_client import to_loaded_table
 from firnline_iceberg.table.loaded_table import LoadedTable
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
@@ -22,7 +22,7 @@ ROWS = pa.table({"id": pa.array([1], pa.int64())})
 
 def entry(snapshot_id: int | None, number: int | None, at: str = "[1]") -> DataFileEntry:
     return DataFileEntry(
-        path="p", manifest_path="m", status=Status.EXISTING, snapshot_id=snapshot_id,
+        path="p", manifest_path="m", status=EntryStatus.EXISTING, snapshot_id=snapshot_id,
         sequence_number=1, file_sequence_number=number, spec_id=0, partition=at,
         format="PARQUET", records=1, bytes=1,
     )  # fmt: skip
@@ -33,7 +33,7 @@ def made(catalog: MemoryCatalog) -> LoadedTable:
     for _ in range(3):
         table.append(ROWS)
     name = TableName(str(table.metadata.table_uuid), ("db",), "t")
-    found = loaded(name, catalog.load_table("db.t"))
+    found = to_loaded_table(name, catalog.load_table("db.t"))
     snapshots = [
         one.model_copy(update={"timestamp_ms": 1000 * (number + 1)})
         for number, one in enumerate(found.metadata.snapshots)
@@ -44,7 +44,7 @@ def made(catalog: MemoryCatalog) -> LoadedTable:
 
 def noted(table: LoadedTable, *entries: DataFileEntry) -> LastChanges:
     changes = LastChanges(table)
-    assert [*changes.noting(entries)] == [*entries]
+    assert [*changes.note_entries(entries)] == [*entries]
     return changes
 
 
@@ -53,7 +53,7 @@ def test_the_newest_file_of_each_partition_says_it(catalog: MemoryCatalog) -> No
     first, second, third = (one.snapshot_id for one in table.snapshots)
     found = noted(table, entry(second, 2), entry(first, 1), entry(third, 3, "[2]"))
     scopes = [Scope(0, at) for at in ("[1]", "[2]", "[3]")]
-    assert [found.of(one) for one in scopes] == [2000, 3000, None]
+    assert [found.changed_ms(one) for one in scopes] == [2000, 3000, None]
 
 
 def test_a_file_of_an_expired_snapshot_is_no_younger_than_the_next_one(
@@ -62,6 +62,6 @@ def test_a_file_of_an_expired_snapshot_is_no_younger_than_the_next_one(
     table = made(catalog)
     left: Any = table.metadata.model_copy(update={"snapshots": table.metadata.snapshots[1:]})
     expired, table = table.snapshots[0].snapshot_id, replace(table, metadata=left)
-    assert noted(table, entry(expired, 1)).of(Scope(0, "[1]")) == 2000
-    assert noted(table, entry(expired, None)).of(Scope(0, "[1]")) == 3000  # nobody knows
-    assert noted(table, entry(None, 3)).of(Scope(0, "[1]")) == 3000
+    assert noted(table, entry(expired, 1)).changed_ms(Scope(0, "[1]")) == 2000
+    assert noted(table, entry(expired, None)).changed_ms(Scope(0, "[1]")) == 3000  # nobody knows
+    assert noted(table, entry(None, 3)).changed_ms(Scope(0, "[1]")) == 3000

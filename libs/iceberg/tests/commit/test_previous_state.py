@@ -10,7 +10,7 @@ from uuid import uuid4
 import pyarrow as pa
 import pytest
 from firnline_domain.identity import TableName
-from firnline_iceberg.commit.previous_state import MAX_LOOKED, state_before
+from firnline_iceberg.commit.previous_state import MAX_LOOKED, find_previous_state
 from firnline_iceberg.table.loaded_table import LoadedTable
 from pyiceberg.schema import Schema
 from pyiceberg.serializers import ToOutputFile
@@ -73,7 +73,7 @@ def test_the_files_of_the_head_say_which_it_is_whatever_the_times_say(
     before = site.append(2)
     location = site.leave(before, 10)
     site.leave(older, 50)
-    found = state_before(table := site.loaded(takes_out), head(table))
+    found = find_previous_state(table := site.loaded(takes_out), head(table))
     assert found is not None
     assert found.metadata_location == location
     current = before.current_snapshot()
@@ -86,7 +86,7 @@ def test_without_its_file_there_is_none(site: Site) -> None:
     site.append(2)
     (site.folder / "00000-x.metadata.json").write_text("{")
     table = site.loaded()
-    assert state_before(table, head(table)) is None
+    assert find_previous_state(table, head(table)) is None
 
 
 def test_a_file_of_another_table_is_passed_over(site: Site) -> None:
@@ -94,7 +94,7 @@ def test_a_file_of_another_table_is_passed_over(site: Site) -> None:
     before = site.append(2)
     site.leave(before.model_copy(update={"table_uuid": uuid4()}), 60)
     table = site.loaded()
-    assert state_before(table, head(table)) is None
+    assert find_previous_state(table, head(table)) is None
 
 
 def test_no_more_files_are_looked_at_than_that(site: Site) -> None:
@@ -103,4 +103,4 @@ def test_no_more_files_are_looked_at_than_that(site: Site) -> None:
     for number in range(MAX_LOOKED):
         site.leave(older, 10 + number)
     table = site.loaded()
-    assert state_before(table, head(table)) is None
+    assert find_previous_state(table, head(table)) is None

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 from firnline_adapters.config.config_file import read_config, with_config
-from firnline_adapters.config.redaction import redacted
+from firnline_adapters.config.redaction import redact
 from firnline_adapters.kafka.connection import connection_here
 from firnline_domain.errors import Misconfigured
-from firnline_iceberg.connection.configuration import connections_here, the_one
+from firnline_iceberg.connection.configuration import connections_here, single_connection
 
 FILE = """
 [catalogs.lake]
@@ -68,7 +68,7 @@ def test_a_file_names_catalogs_kafka_and_redis(written: Write) -> None:
     assert (told["FIRNLINE_KAFKA"], told["FIRNLINE_REDIS"][:9]) == ("b:9093", "rediss://")
     assert connection_here("b:9093", environment).properties == {"client.rack": "r1"}
     text = "file-cAnAry env-cAnAry static-cAnAry r-cAnAry"
-    assert redacted(text) == "*** *** *** ***"
+    assert redact(text) == "*** *** *** ***"
 
 
 def test_variables_win_over_the_file_and_pyiceberg_fills_in(written: Write, tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_variables_win_over_the_file_and_pyiceberg_fills_in(written: Write, tmp_
 def test_the_short_form_takes_nothing_from_pyiceberg(written: Write, tmp_path: Path) -> None:
     (tmp_path / ".pyiceberg.yaml").write_text("catalog:\n  lake:\n    token: theirs\n")
     environment = {**written(), "FIRNLINE_CONFIG": "", "FIRNLINE_CATALOG_URI": "http://g"}
-    assert dict(the_one(connections_here(environment)).properties) == {"uri": "http://g"}
+    assert dict(single_connection(connections_here(environment)).properties) == {"uri": "http://g"}
 
 
 @pytest.mark.parametrize(
@@ -149,9 +149,9 @@ def test_contradictions_are_refused(written: Write, more: dict[str, str], said: 
 
 def test_several_catalogs_are_too_many_for_a_service_with_one(written: Write) -> None:
     with pytest.raises(Misconfigured, match="lake, other"):
-        the_one(connections_here(written()))
+        single_connection(connections_here(written()))
     with pytest.raises(Misconfigured, match="no catalog is named"):
-        the_one({})
+        single_connection({})
 
 
 def test_a_broken_yaml_is_told_without_its_content(written: Write, tmp_path: Path) -> None:

@@ -155,11 +155,13 @@ def test_all_clients_are_told_the_same(
     given: dict[str, str], python: dict[str, Any], java: dict[str, str]
 ) -> None:
     found = CatalogConnection("lake", {"uri": URI, **given})
-    assert python.items() <= found.pyiceberg().items()
-    assert java.items() <= found.java().items()
-    settings = {f"spark.sql.catalog.lake.{name}": one for name, one in found.java().items()}
-    assert settings.items() <= found.spark().items()
-    assert len(found.spark()) == len(settings) + 2  # the class, and that nothing is cached
+    assert python.items() <= found.pyiceberg_properties().items()
+    assert java.items() <= found.java_properties().items()
+    settings = {
+        f"spark.sql.catalog.lake.{name}": one for name, one in found.java_properties().items()
+    }
+    assert settings.items() <= found.spark_settings().items()
+    assert len(found.spark_settings()) == len(settings) + 2  # the class, and that nothing is cached
 
 
 def test_every_word_is_tried() -> None:
@@ -176,19 +178,27 @@ def test_another_spelling_is_the_same(alias: str, word: str) -> None:
     told |= {"client.region": value} if word == "s3.role-arn" else {}
     one, other = ({**told, name: value} for name in (alias, word))
     one.pop(word, None) if alias in one and word in rest else None
-    assert CatalogConnection("lake", one).java() == CatalogConnection("lake", other).java()
+    assert (
+        CatalogConnection("lake", one).java_properties()
+        == CatalogConnection("lake", other).java_properties()
+    )
 
 
 def test_what_is_pyicebergs_alone_does_not_reach_java() -> None:
     given = {"uri": URI, "ssl.cabundle": "/ca", "py-io-impl": "x.Y", "s3.resolve-region": "true"}
-    found = CatalogConnection("lake", given).java()
+    found = CatalogConnection("lake", given).java_properties()
     assert not {name for name in found if name.startswith(("ssl", "py-", "s3."))}
 
 
 def test_a_user_in_the_uri_is_a_header() -> None:
     found = connection_of("http://me:s%3At@g:8181/x")
-    assert found.uri == "http://g:8181/x" == found.java()["uri"] == found.pyiceberg()["uri"]
-    assert found.java()["header.Authorization"] == "Basic bWU6czp0"
+    assert (
+        found.uri
+        == "http://g:8181/x"
+        == found.java_properties()["uri"]
+        == found.pyiceberg_properties()["uri"]
+    )
+    assert found.java_properties()["header.Authorization"] == "Basic bWU6czp0"
     assert "s%3At" not in f"{found!r} {found}"
 
 

@@ -11,16 +11,16 @@ import pyarrow as pa
 import pytest
 from firnline_domain.identity import TableName
 from firnline_domain.records.signing import Keyring, SigningKey
-from firnline_iceberg.expiry.file_cleanup import ExpiredLists, clean, named_by_snapshots
+from firnline_iceberg.expiry.file_cleanup import ExpiredLists, named_by_snapshots, remove_unneeded
 from firnline_iceberg.expiry.journal import (
-    Journal,
+    ExpiryJournal,
     end_journal,
     journal_path,
     read_journal,
     write_journal,
 )
 from firnline_iceberg.removal.removal import ExpiredRemoval, NotRemovable, remove_journal
-from firnline_iceberg.table.catalog_client import loaded
+from firnline_iceberg.table.catalog_client import to_loaded_table
 from firnline_iceberg.table.loaded_table import LoadedTable
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
@@ -72,7 +72,7 @@ class Site:
     def table(self) -> LoadedTable:
         self.made = self.catalog.load_table(("db", "t"))
         uuid = str(self.made.metadata.table_uuid)
-        return loaded(TableName(uuid, ("db",), "t"), self.made)
+        return to_loaded_table(TableName(uuid, ("db",), "t"), self.made)
 
     def expire(self) -> list[int]:
         """Some of what no ref points at."""
@@ -112,7 +112,7 @@ def test_what_is_left_is_what_is_needed(tmp_path: Path, seed: int) -> None:
             gone = site.expire()
             expiries += bool(gone)
             stored = site.stored()
-            cleaned = clean(site.table(), named_by_snapshots(before, gone))
+            cleaned = remove_unneeded(site.table(), named_by_snapshots(before, gone))
             assert cleaned.files == len(stored - site.stored())
             assert site.stored() & listed == site.needed()
     assert expiries
@@ -125,7 +125,7 @@ def test_lists_of_snapshots_that_are_there_lead_to_nothing(tmp_path: Path) -> No
         site.append()
     table, stored = site.table(), site.stored()
     lists = tuple(one.manifest_list for one in table.snapshots)
-    assert clean(table, ExpiredLists(lists)).files == 0
+    assert remove_unneeded(table, ExpiredLists(lists)).files == 0
     assert site.stored() == stored
 
 
@@ -135,9 +135,9 @@ def test_files_outside_the_tables_locations_stay_unless_their_owner_agrees(tmp_p
     other = tmp_path / "others" / "x.parquet"
     other.parent.mkdir()
     other.write_bytes(b"x")
-    assert not ExpiredRemoval(site.table(), outside=None).remove([f"file://{other}"])
+    assert not ExpiredRemoval(site.table(), outside=None).remove_allowed([f"file://{other}"])
     assert other.exists()
-    assert ExpiredRemoval(site.table(), outside=lambda _: "").remove([f"file://{other}"])
+    assert ExpiredRemoval(site.table(), outside=lambda _: "").remove_allowed([f"file://{other}"])
     assert not other.exists()
 
 
@@ -152,7 +152,7 @@ def test_a_path_that_is_read_in_two_ways_takes_no_other_file_along(
     live = next(one for one in stored if one.endswith(".parquet"))
     odd = live + ending.format(live.rpartition("/")[2])
     removal = ExpiredRemoval(site.table(), outside=lambda _: "")
-    assert removal.remove([odd]) == 0
+    assert removal.remove_allowed([odd]) == 0
     assert site.stored() == stored
     assert [*removal.left] == [odd]
 
@@ -165,7 +165,7 @@ def test_files_behind_a_link_stay_and_are_said(tmp_path: Path) -> None:
     (site.root / "data" / "link").symlink_to(tmp_path)
     removal = ExpiredRemoval(site.table(), outside=lambda _: "")
     paths = [f"file://{site.root}/data/link/victim.parquet"]
-    assert removal.remove(paths) == 0
+    assert removal.remove_allowed(paths) == 0
     assert victim.exists()
     assert "is a link" in removal.left[paths[0]]
 
@@ -180,13 +180,13 @@ def test_a_journal_is_the_fleets_own_and_of_this_table(tmp_path: Path) -> None:
     site.append()
     table = site.table()
     assert read_journal(table, KEYS) is None
-    journal = Journal(table.identity.uuid, (1, 2), ("a", "b"), ("s",))
+    journal = ExpiryJournal(table.identity.uuid, (1, 2), ("a", "b"), ("s",))
     write_journal(table, journal, 1_000, KEYS)
     assert read_journal(table, KEYS) == journal
     assert read_journal(table, OTHERS) is None
     end_journal(table)
     assert read_journal(table, KEYS) is None
-    write_journal(table, Journal("another", (1,), ("a",)), 1_000, KEYS)
+    write_journal(table, ExpiryJournal("another", (1,), ("a",)), 1_000, KEYS)
     assert read_journal(table, KEYS) is None
     Path(journal_path(table).removeprefix("file://")).write_bytes(b"\xff{")
     assert read_journal(table, KEYS) is None

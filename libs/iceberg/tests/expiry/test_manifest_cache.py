@@ -10,7 +10,7 @@ from threading import Thread
 
 import pytest
 from firnline_iceberg.expiry import manifest_cache
-from firnline_iceberg.expiry.file_cleanup import clean, named_by_snapshots
+from firnline_iceberg.expiry.file_cleanup import named_by_snapshots, remove_unneeded
 from firnline_iceberg.expiry.manifest_cache import LIST_BYTES, MANIFEST_BYTES, ManifestCache
 from firnline_iceberg.metadata.avro_reader import MetadataFileGone
 from firnline_iceberg.metadata.manifest_digest import Hashes
@@ -168,11 +168,11 @@ def test_an_expiry_reads_each_file_once_and_the_next_one_the_new_ones(
         listed |= site.needed()
         if number % 6 == 5:
             before = site.table()
-            assert looked.first(before, known.manifests) is None
+            assert looked.find_first(before, known.manifests) is None
             gone = site.expire()
             after, stored = site.table(), site.stored()
             expired = named_by_snapshots(before, gone)
-            cleaned = clean(after, expired, None, known.manifests, names.file_names)
+            cleaned = remove_unneeded(after, expired, None, known.manifests, names.file_names)
             known.keep(after, {one.manifest_list for one in after.snapshots})
             assert cleaned.files == len(stored - site.stored())
             assert site.stored() & listed == site.needed()

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from firnline_domain.records.results import Going
-from firnline_iceberg.expiry.snapshot_selection import expiring, going
+from firnline_domain.records.results import ExpiryPreview
+from firnline_iceberg.expiry.snapshot_selection import expiring_snapshots, preview_expiry
 from firnline_iceberg.table.loaded_table import LoadedTable
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
@@ -36,14 +36,15 @@ def table(catalog: MemoryCatalog) -> Table:
 
 
 def loaded(catalog: MemoryCatalog) -> LoadedTable:
-    return MemoryTables(catalog).named(("db",), "t")
+    return MemoryTables(catalog).load_named(("db",), "t")
 
 
 def ids(catalog: MemoryCatalog, retain_last: int = 1, older_than_ms: int = NOW) -> list[int]:
     found = loaded(catalog)
     order = [one.snapshot_id for one in found.snapshots]
     return [
-        order.index(one.snapshot_id) for one in expiring(found, older_than_ms, retain_last, NOW)
+        order.index(one.snapshot_id)
+        for one in expiring_snapshots(found, older_than_ms, retain_last, NOW)
     ]
 
 
@@ -55,10 +56,10 @@ def test_all_but_the_newest_go_and_what_they_alone_need(
     assert sorted(ids(catalog, retain_last=3)) == list(range(count - 3))
     assert ids(catalog, older_than_ms=0) == []
     found = loaded(catalog)
-    what = going(found, expiring(found, NOW, 1, NOW))
+    what = preview_expiry(found, expiring_snapshots(found, NOW, 1, NOW))
     assert (what.snapshots, what.files) == (count - 1, 3)
     assert what.bytes > 0
-    assert going(found, []) == Going()
+    assert preview_expiry(found, []) == ExpiryPreview()
 
 
 def test_what_a_tag_points_at_stays(catalog: MemoryCatalog, table: Table) -> None:

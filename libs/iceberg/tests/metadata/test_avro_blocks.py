@@ -10,7 +10,12 @@ import pytest
 import zstandard
 from fastavro.read import BLOCK_READERS
 from firnline_iceberg.metadata import avro_blocks
-from firnline_iceberg.metadata.avro_reader import MetadataUnreadable, Wanted, blocks, records
+from firnline_iceberg.metadata.avro_reader import (
+    AvroFields,
+    MetadataUnreadable,
+    read_blocks,
+    read_records,
+)
 from pyiceberg.io import FileIO
 
 SCHEMA = {
@@ -18,7 +23,7 @@ SCHEMA = {
     "name": "row",
     "fields": [{"name": "path", "type": "string", "field-id": 500}],
 }
-WANTED = Wanted({500: "path"})
+WANTED = AvroFields({500: "path"})
 CODECS = ["null", "deflate", "bzip2", "xz", "snappy"]
 
 
@@ -34,8 +39,8 @@ def written(tmp_path: Path, codec: str, texts: list[str]) -> str:
 def test_blocks_are_read_as_they_were_written(io: FileIO, tmp_path: Path, codec: str) -> None:
     texts = [f"s3://b/{n}" * n for n in range(1, 40)]
     path = written(tmp_path, codec, texts)
-    assert [row["path"] for row in records(io, path, WANTED)] == texts
-    assert sum(count for count, _ in blocks(io, path)[1]) == len(texts)
+    assert [row["path"] for row in read_records(io, path, WANTED)] == texts
+    assert sum(count for count, _ in read_blocks(io, path)[1]) == len(texts)
 
 
 @pytest.mark.parametrize("codec", CODECS[1:])
@@ -45,9 +50,9 @@ def test_a_block_that_unpacks_to_too_much_is_unreadable(
     monkeypatch.setattr(avro_blocks, "MAX_BLOCK_BYTES", 100_000)
     path = written(tmp_path, codec, ["a" * 99_000, "a" * 200_000])
     with pytest.raises(MetadataUnreadable, match="unpacks to more than"):
-        list(records(io, path, WANTED))
+        list(read_records(io, path, WANTED))
     with pytest.raises(MetadataUnreadable, match="unpacks to more than"):
-        list(blocks(io, path)[1])
+        list(read_blocks(io, path)[1])
 
 
 def test_blocks_of_zstandard_are_read_and_limited(monkeypatch: pytest.MonkeyPatch) -> None:

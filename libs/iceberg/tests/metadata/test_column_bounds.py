@@ -7,9 +7,15 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from firnline_iceberg.metadata.column_bounds import UNKNOWN, Span, read_bound, read_range, span_of
+from firnline_iceberg.metadata.column_bounds import (
+    UNKNOWN,
+    ValueRange,
+    read_bound,
+    read_range,
+    span_of,
+)
 from firnline_iceberg.metadata.entries import FileStats
-from firnline_iceberg.scan.delete_pruning import excludes
+from firnline_iceberg.scan.delete_pruning import have_no_common
 from pyiceberg.types import (
     BinaryType,
     BooleanType,
@@ -100,17 +106,17 @@ FIELD = NestedField(1, "k", LongType())
 @pytest.mark.parametrize(
     ("values", "nulls", "low", "high", "span"),
     [
-        (9, 0, LONG, LONG, Span((7, 7), none_null=True)),
-        (9, 2, LONG, LONG, Span((7, 7))),
-        (9, None, LONG, LONG, Span((7, 7))),
-        (9, 9, None, None, Span(all_null=True)),
+        (9, 0, LONG, LONG, ValueRange((7, 7), none_null=True)),
+        (9, 2, LONG, LONG, ValueRange((7, 7))),
+        (9, None, LONG, LONG, ValueRange((7, 7))),
+        (9, 9, None, None, ValueRange(all_null=True)),
         (9, 9, LONG, LONG, UNKNOWN),  # no value, and yet a bound
         (9, 10, LONG, LONG, UNKNOWN),
         (9, -1, LONG, LONG, UNKNOWN),
     ],
 )
 def test_counts_that_contradict_are_not_known(
-    values: int, nulls: int | None, low: bytes | None, high: bytes | None, span: Span
+    values: int, nulls: int | None, low: bytes | None, high: bytes | None, span: ValueRange
 ) -> None:
     lower, upper = ({} if one is None else {1: one} for one in (low, high))
     counts = {} if nulls is None else {1: nulls}
@@ -120,8 +126,10 @@ def test_counts_that_contradict_are_not_known(
 def test_an_upper_bound_of_text_that_was_cut_and_not_raised_excludes_nothing_that_it_begins() -> (
     None
 ):
-    cut = Span(("aaaa", "customer-0000000"), none_null=True)
-    assert not excludes(cut, Span(("customer-00000007", "customer-00000007"), none_null=True))
-    assert excludes(cut, Span(("customer-1", "customer-1"), none_null=True))
-    raw = Span((b"\0", b"\1\2"), none_null=True)
-    assert not excludes(raw, Span((b"\1\2\3", b"\1\2\3"), none_null=True))
+    cut = ValueRange(("aaaa", "customer-0000000"), none_null=True)
+    assert not have_no_common(
+        cut, ValueRange(("customer-00000007", "customer-00000007"), none_null=True)
+    )
+    assert have_no_common(cut, ValueRange(("customer-1", "customer-1"), none_null=True))
+    raw = ValueRange((b"\0", b"\1\2"), none_null=True)
+    assert not have_no_common(raw, ValueRange((b"\1\2\3", b"\1\2\3"), none_null=True))

@@ -14,7 +14,7 @@ def reads(cache: FileCache, key: str, count: int) -> bool:
         asked.append(key)
         return list(range(count))
 
-    assert list(cache.get(key, read)) == list(range(count))
+    assert list(cache.get_or_read(key, read)) == list(range(count))
     return bool(asked)
 
 
@@ -44,5 +44,5 @@ def test_an_error_is_not_kept() -> None:
         raise OSError("away")
 
     with pytest.raises(OSError, match="away"):
-        cache.get("a", broken)
+        cache.get_or_read("a", broken)
     assert reads(cache, "a", 1)

@@ -62,13 +62,13 @@ def row(path: str, kind: str = "PARQUET", bound: bytes = b"", records: int = 1) 
 @pytest.fixture
 def decoded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Manifests that were decoded."""
-    seen, real = list[str](), manifest_file_names.records
+    seen, real = list[str](), manifest_file_names.read_records
 
     def records(io: Any, path: str, wanted: Any) -> Any:
         seen.append(path)
         return real(io, path, wanted)
 
-    monkeypatch.setattr(manifest_file_names, "records", records)
+    monkeypatch.setattr(manifest_file_names, "read_records", records)
     return seen
 
 

@@ -12,12 +12,12 @@ import pytest
 from firnline_domain.errors import StorageUnreachable
 from firnline_domain.records.results import DeleteKind
 from firnline_iceberg.metadata.avro_reader import (
+    AvroFields,
     MetadataFileGone,
     MetadataUnreadable,
-    Wanted,
-    records,
+    read_records,
 )
-from firnline_iceberg.metadata.entries import DataFileEntry, DeleteFileEntry, FileEntry, Status
+from firnline_iceberg.metadata.entries import DataFileEntry, DeleteFileEntry, EntryStatus, FileEntry
 from firnline_iceberg.metadata.manifest_reader import (
     Detail,
     ManifestFile,
@@ -67,11 +67,11 @@ def test_v2_null_numbers_are_inherited_by_added_entries_only(
         for one in read(io, manifest_of(path))
     ]
     assert found == [
-        (Status.ADDED, 77, 5, 5),
-        (Status.EXISTING, 9, 3, 4),
-        (Status.DELETED, 9, 2, 2),
-        (Status.ADDED, 77, 1, 5),
-        (Status.EXISTING, 9, None, None),
+        (EntryStatus.ADDED, 77, 5, 5),
+        (EntryStatus.EXISTING, 9, 3, 4),
+        (EntryStatus.DELETED, 9, 2, 2),
+        (EntryStatus.ADDED, 77, 1, 5),
+        (EntryStatus.EXISTING, 9, None, None),
     ]
 
 
@@ -212,8 +212,8 @@ def test_a_field_that_is_not_wanted_takes_nobodys_name(
     schema = fastavro.parse_schema({"type": "record", "name": "r", "fields": fields})
     with (tmp_path / "m.avro").open("wb") as out:
         fastavro.writer(out, schema, [{"file_path": "f", "path": 7, "day": 8}])
-    wanted = Wanted({100: "path", 9_998: "at"}, most=most)
-    [found] = records(io, str(tmp_path / "m.avro"), wanted)
+    wanted = AvroFields({100: "path", 9_998: "at"}, most=most)
+    [found] = read_records(io, str(tmp_path / "m.avro"), wanted)
     assert (found["path"], found["at"]) == ("f", 8)
 
 

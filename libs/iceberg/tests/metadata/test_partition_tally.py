@@ -6,7 +6,7 @@ from firnline_domain.identity import MAX_PARTITION, Scope
 from firnline_domain.records.events import PartitionChange
 from firnline_domain.records.parts.tallies import FileTally, Tally
 from firnline_domain.records.results import DeleteKind
-from firnline_iceberg.metadata.entries import DataFileEntry, DeleteFileEntry, Status
+from firnline_iceberg.metadata.entries import DataFileEntry, DeleteFileEntry, EntryStatus
 from firnline_iceberg.metadata.partition_tally import partition_changes
 
 BASE: dict[str, Any] = {
@@ -19,7 +19,9 @@ BASE: dict[str, Any] = {
 }
 
 
-def data(size: int, at: str = "[1]", status: Status = Status.ADDED, seq: int = 1) -> DataFileEntry:
+def data(
+    size: int, at: str = "[1]", status: EntryStatus = EntryStatus.ADDED, seq: int = 1
+) -> DataFileEntry:
     return DataFileEntry(
         bytes=size, records=10, partition=at, status=status, sequence_number=seq, **BASE
     )
@@ -31,7 +33,7 @@ def delete(kind: DeleteKind, seq: int = 1, size: int | None = None) -> DeleteFil
         bytes=5,
         records=3,
         partition="[1]",
-        status=Status.ADDED,
+        status=EntryStatus.ADDED,
         sequence_number=seq,
         content_size=size,
         **BASE,
@@ -68,7 +70,7 @@ def test_deletes_count_by_kind_and_a_vector_by_its_own_bytes() -> None:
 
 
 def test_removed_and_added_stand_apart_and_partitions_too() -> None:
-    gone = data(100, "[2]", Status.DELETED, seq=9)
+    gone = data(100, "[2]", EntryStatus.DELETED, seq=9)
     first, second = partition_changes([gone, data(100), data(100, "[2]", seq=4)], 1000)
     assert (first.scope, second.scope) == (Scope(0, "[1]"), Scope(0, "[2]"))
     assert (second.added.fragments.files, second.removed.fragments.files) == (1, 1)
@@ -86,7 +88,7 @@ def test_a_partition_of_a_megabyte_is_counted_under_a_digest() -> None:
     """Its text would be in every key and record; two that begin alike are still two."""
     one, other = (f'["{"x" * 1_000_000}{end}"]' for end in "ab")
     changes = partition_changes([data(1, one), data(1, other), data(1, one)], 1000)
-    assert sorted(change.added.data.files for change in changes) == [1, 2]
+    assert sorted(change.added.all_data.files for change in changes) == [1, 2]
     assert all(change.scope.is_abbreviated for change in changes)
     assert all(len(change.scope.partition) < 200 for change in changes)
     longest = '["' + "y" * (MAX_PARTITION - 4) + '"]'

@@ -10,7 +10,7 @@ from typing import Any
 import fastavro
 import pytest
 from firnline_iceberg.metadata import repeated_rows
-from firnline_iceberg.metadata.avro_reader import MetadataFileGone, MetadataUnreadable, records
+from firnline_iceberg.metadata.avro_reader import MetadataFileGone, MetadataUnreadable, read_records
 from firnline_iceberg.metadata.field_ids import LIST_PATHS
 from firnline_iceberg.metadata.repeated_rows import RepeatedRows
 from pyiceberg.io.pyarrow import PyArrowFileIO
@@ -80,8 +80,10 @@ def test_paths_are_those_that_a_plain_reader_finds(tmp_path: Path, seed: int) ->
         alive[0] = {**alive[0], "manifest_length": number}
         made, codec = schema(chance.random() < 0.7), chance.choice(["deflate", "null"])
         path = written(tmp_path / f"{number}.avro", made, alive, codec)
-        expected = [row["path"] for row in records(IO, path, LIST_PATHS)]
-        assert repeated.paths(IO, path) == expected == [row["manifest_path"] for row in alive]
+        expected = [row["path"] for row in read_records(IO, path, LIST_PATHS)]
+        assert (
+            repeated.manifest_paths(IO, path) == expected == [row["manifest_path"] for row in alive]
+        )
 
 
 def test_the_same_bytes_of_another_schema_are_another_row(tmp_path: Path) -> None:
@@ -90,7 +92,7 @@ def test_the_same_bytes_of_another_schema_are_another_row(tmp_path: Path) -> Non
         fields = [{"name": f"f{number}", "type": "string", "field-id": number} for number in ids]
         made = fastavro.parse_schema({"type": "record", "name": "row", "fields": fields})
         row = {f"f{ids[0]}": "first", f"f{ids[1]}": "second"}
-        found += repeated.paths(IO, written(tmp_path / f"{ids[0]}", made, [row]))
+        found += repeated.manifest_paths(IO, written(tmp_path / f"{ids[0]}", made, [row]))
     assert found == ["first", "second"]
 
 
@@ -98,16 +100,19 @@ def test_a_row_that_comes_again_is_decoded_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     decoded: list[int] = []
-    real = repeated_rows._decoded
+    real = repeated_rows._decode_row
 
     def decoding(raw: bytes, at: int, known: bytes) -> Any:
         decoded.append(at)
         return real(raw, at, known)
 
-    monkeypatch.setattr(repeated_rows, "_decoded", decoding)
+    monkeypatch.setattr(repeated_rows, "_decode_row", decoding)
     repeated, alive = RepeatedRows(), rows(random.Random(1), 100)
     for number in range(5):
-        assert len(repeated.paths(IO, written(tmp_path / f"{number}", schema(), alive))) == 100
+        assert (
+            len(repeated.manifest_paths(IO, written(tmp_path / f"{number}", schema(), alive)))
+            == 100
+        )
     assert len(decoded) == 100
 
 
@@ -117,21 +122,21 @@ def test_few_rows_are_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     for number in range(10):
         alive = rows(random.Random(number), 100)
         path = written(tmp_path / f"{number}", schema(), alive)
-        assert repeated.paths(IO, path) == [row["manifest_path"] for row in alive]
+        assert repeated.manifest_paths(IO, path) == [row["manifest_path"] for row in alive]
         assert sum(map(len, repeated._after.values())) <= 250
 
 
 def test_what_is_no_list_is_refused(tmp_path: Path) -> None:
     path = written(tmp_path / "a", schema(), rows(random.Random(1), 20))
     whole, repeated = Path(path).read_bytes(), RepeatedRows()
-    assert len(repeated.paths(IO, path)) == 20  # and is known from now on
+    assert len(repeated.manifest_paths(IO, path)) == 20  # and is known from now on
     for damaged in (whole[:-30], whole[: len(whole) // 2], b"", b"Obj\x01"):
         Path(path).write_bytes(damaged)
         with pytest.raises(MetadataUnreadable):
-            repeated.paths(IO, path)
+            repeated.manifest_paths(IO, path)
     Path(path).unlink()
     with pytest.raises(MetadataFileGone):
-        repeated.paths(IO, path)
+        repeated.manifest_paths(IO, path)
 
 
 def test_bytes_behind_the_last_row_are_no_list(tmp_path: Path) -> None:
@@ -144,4 +149,4 @@ def test_bytes_behind_the_last_row_are_no_list(tmp_path: Path) -> None:
     raw[at] = 4
     Path(path).write_bytes(raw)
     with pytest.raises(MetadataUnreadable, match="bytes behind the last row"):
-        RepeatedRows().paths(IO, path)
+        RepeatedRows().manifest_paths(IO, path)

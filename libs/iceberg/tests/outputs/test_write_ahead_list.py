@@ -21,14 +21,14 @@ def io(tmp_path: Path) -> FileIO:
 
 
 def test_what_was_written_is_read(tmp_path: Path, io: FileIO) -> None:
-    write_ahead_list.write(io, str(tmp_path / "l"), LISTED)
-    assert write_ahead_list.read(io, str(tmp_path / "l")) == LISTED
+    write_ahead_list.write_list(io, str(tmp_path / "l"), LISTED)
+    assert write_ahead_list.read_list(io, str(tmp_path / "l")) == LISTED
 
 
 def test_a_list_is_never_written_over(tmp_path: Path, io: FileIO) -> None:
-    write_ahead_list.write(io, str(tmp_path / "l"), LISTED)
+    write_ahead_list.write_list(io, str(tmp_path / "l"), LISTED)
     with pytest.raises(FileExistsError):
-        write_ahead_list.write(io, str(tmp_path / "l"), LISTED)
+        write_ahead_list.write_list(io, str(tmp_path / "l"), LISTED)
 
 
 def test_what_nobody_would_read_is_not_written(
@@ -36,7 +36,7 @@ def test_what_nobody_would_read_is_not_written(
 ) -> None:
     monkeypatch.setattr(write_ahead_list, "MAX_BYTES", 50)
     with pytest.raises(ValueError, match="2 outputs"):
-        write_ahead_list.write(io, str(tmp_path / "l"), LISTED)
+        write_ahead_list.write_list(io, str(tmp_path / "l"), LISTED)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -79,4 +79,4 @@ def test_a_file_that_is_no_list_says_so(
     monkeypatch.setattr(write_ahead_list, "MAX_BYTES", 10_000)
     (tmp_path / "l").write_bytes(content)
     with pytest.raises(ValueError, match="/l: "):
-        write_ahead_list.read(io, str(tmp_path / "l"))
+        write_ahead_list.read_list(io, str(tmp_path / "l"))

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 from firnline_domain.errors import StorageUnreachable, TaskRefused
 from firnline_iceberg.removal.bucket_inventory import Inventory
-from firnline_iceberg.storage.stored_files import StoredFile
+from firnline_iceberg.storage.stored_files import ListedObject
 from pyarrow import orc
 from pyarrow import parquet as pq
 from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
@@ -44,8 +44,8 @@ ROWS = [
     row("wh/db/t/data/undated.parquet", last_modified_date=None),
 ]
 SEEN = [
-    StoredFile("wh/db/t/data/a.parquet", 7, AT_MS),
-    StoredFile("wh/db/t/data/p=a b+c/ä.parquet", 0, AT_MS),
+    ListedObject("wh/db/t/data/a.parquet", 7, AT_MS),
+    ListedObject("wh/db/t/data/p=a b+c/ä.parquet", 0, AT_MS),
 ]
 
 
@@ -77,8 +77,10 @@ class Bucket:
         self.put(path, gzip.compress("".join(map(line, rows)).encode()))
         return path
 
-    def seen(self, path: str, table: str = TABLE) -> list[StoredFile]:
-        return [one for some in Inventory.at(self.files, path).below(table) for one in some]
+    def seen(self, path: str, table: str = TABLE) -> list[ListedObject]:
+        return [
+            one for some in Inventory.open_path(self.files, path).files_below(table) for one in some
+        ]
 
 
 def line(one: Row) -> str:
@@ -127,7 +129,7 @@ def test_a_csv_of_ones_own_has_a_header_and_keys_as_they_are(bucket: Bucket) -> 
     path = "lists/mine.csv"
     text = "key,size,last_modified_date,owner\nwh/db/t/a+b%20c,7,2026-03-01T12:30:00Z,me\n"
     bucket.put(path, text.encode())
-    assert bucket.seen(path) == [StoredFile("wh/db/t/a+b%20c", 7, AT_MS)]
+    assert bucket.seen(path) == [ListedObject("wh/db/t/a+b%20c", 7, AT_MS)]
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 from firnline_domain.identity import TableName
 from firnline_domain.records.results import DeleteKind
-from firnline_iceberg.metadata.entries import DataFileEntry, DeleteFileEntry, FileStats, Status
+from firnline_iceberg.metadata.entries import DataFileEntry, DeleteFileEntry, EntryStatus, FileStats
 from firnline_iceberg.removal import deleted_row_search
-from firnline_iceberg.removal.deleted_row_search import Kind, holders, wanted_rows
+from firnline_iceberg.removal.deleted_row_search import HolderKind, find_holders, wanted_rows
 from firnline_iceberg.table.loaded_table import LoadedTable
 from pyiceberg.conversions import to_bytes
 from pyiceberg.partitioning import PartitionField, PartitionSpec
@@ -78,7 +78,7 @@ def written(folder: Path, rows: list[dict[str, Any]], *fields: pa.Field, name: s
 
 def entry(path: str, kind: DeleteKind | None = None, **more: Any) -> Any:
     given = {
-        "path": path, "manifest_path": "m", "status": Status.ADDED, "snapshot_id": 1,
+        "path": path, "manifest_path": "m", "status": EntryStatus.ADDED, "snapshot_id": 1,
         "sequence_number": 1, "file_sequence_number": 1, "spec_id": 0, "partition": "[]",
         "format": "PARQUET", "records": 3, "bytes": 1, **more,
     }  # fmt: skip
@@ -86,7 +86,7 @@ def entry(path: str, kind: DeleteKind | None = None, **more: Any) -> Any:
 
 
 def count(table: LoadedTable, one: Any, where: str) -> tuple[int | None, str]:
-    return deleted_row_search._counted(table, one, wanted_rows(table, where))
+    return deleted_row_search._count_rows(table, one, wanted_rows(table, where))
 
 
 def stats(low: Any, high: Any, number: int = 1) -> FileStats:
@@ -100,7 +100,7 @@ def test_bounds_leave_out_no_file(catalog: MemoryCatalog, monkeypatch: pytest.Mo
     made = catalog.make("db.t", SCHEMA)
     made.append(pa.table({"customer": [3, 7, 9], "mail": ["c", "g", "i"]}))
     loaded = load(catalog, made)
-    entries = LoadedTable.entries
+    entries = LoadedTable.entries_of
     wrong = FileStats({1: 3}, {1: 3}, {}, {1: b"\1", 2: b"\xff\xe2"}, {1: b"\0" * 8, 2: b"\xe2"})
 
     def lied(self: LoadedTable, manifest: Any, *detail: Any) -> Any:
@@ -108,11 +108,11 @@ def test_bounds_leave_out_no_file(catalog: MemoryCatalog, monkeypatch: pytest.Mo
 
         return (replace(one, stats=wrong) for one in entries(self, manifest, *detail))
 
-    monkeypatch.setattr(LoadedTable, "entries", lied)
+    monkeypatch.setattr(LoadedTable, "entries_of", lied)
     for where in ("customer = 7", "mail = 'g'", "customer = 7 and mail = 'g'"):
-        [found] = holders(loaded, wanted_rows(loaded, where))
-        assert (found.kind, found.rows, found.visible) == (Kind.DATA, 1, True)
-    assert holders(loaded, wanted_rows(loaded, "customer = 8")) == []
+        [found] = find_holders(loaded, wanted_rows(loaded, where))
+        assert (found.kind, found.rows, found.visible) == (HolderKind.DATA, 1, True)
+    assert find_holders(loaded, wanted_rows(loaded, "customer = 8")) == []
 
 
 @pytest.mark.parametrize("kind", [None, DeleteKind.EQUALITY, DeleteKind.POSITION])
@@ -239,7 +239,7 @@ def test_values_of_all_types_are_values_in_a_manifest(
     loaded = load(catalog, catalog.make("db.t", schema, spec))
 
     def says(one: Any, where: str) -> bool:
-        return deleted_row_search._says(loaded, one, wanted_rows(loaded, where))
+        return deleted_row_search._metadata_matches(loaded, one, wanted_rows(loaded, where))
 
     partition = json.dumps([canonical])
     assert says(entry("f", stats=NO_STATS, partition=partition), f"x = {text}")
@@ -259,7 +259,7 @@ NO_STATS = FileStats({}, {}, {}, {}, {})
     [
         (entry("f", stats=stats(3, 7)), "customer = 7", True),
         (entry("f", stats=stats(3, 9)), "customer = 7", False),
-        (entry("f", stats=stats(3, 7), status=Status.DELETED), "customer = 7", True),
+        (entry("f", stats=stats(3, 7), status=EntryStatus.DELETED), "customer = 7", True),
         (entry("f", DeleteKind.EQUALITY, stats=stats(7, 7)), "customer = 7", True),
         (entry("f", stats=stats("a", "g", 2)), "mail = 'g'", True),
         (entry("f", stats=stats(3, 7)), "customer = 7 and mail = 'g'", False),  # of one alone
@@ -284,7 +284,7 @@ def test_bounds_and_partition_values_are_values(
     catalog: MemoryCatalog, one: Any, where: str, said: bool
 ) -> None:
     loaded = load(catalog, catalog.make("db.t", SCHEMA, SPEC))
-    assert deleted_row_search._says(loaded, one, wanted_rows(loaded, where)) is said
+    assert deleted_row_search._metadata_matches(loaded, one, wanted_rows(loaded, where)) is said
 
 
 def test_a_manifest_of_a_retained_snapshot_holds_what_its_entries_say(
@@ -293,8 +293,8 @@ def test_a_manifest_of_a_retained_snapshot_holds_what_its_entries_say(
     made = catalog.make("db.t", SCHEMA)
     made.append(pa.table({"customer": [7, 9], "mail": ["g", "i"]}))
     loaded = load(catalog, made)
-    data, manifest = holders(loaded, wanted_rows(loaded, "customer = 7"))
-    assert (data.kind, manifest.kind) == (Kind.DATA, Kind.MANIFEST)
+    data, manifest = find_holders(loaded, wanted_rows(loaded, "customer = 7"))
+    assert (data.kind, manifest.kind) == (HolderKind.DATA, HolderKind.MANIFEST)
     assert (manifest.rows, manifest.refs, manifest.snapshots) == (1, ("main",), 1)
 
 
@@ -306,11 +306,11 @@ def test_the_quarantine_is_read(catalog: MemoryCatalog) -> None:
     folder.mkdir(parents=True)
     path = written(folder, ROWS, CUSTOMER, MAIL)
     wanted = wanted_rows(loaded, "customer = 7")
-    [found] = holders(loaded, wanted)
-    assert (found.kind, found.path, found.rows) == (Kind.QUARANTINED, path, 1)
+    [found] = find_holders(loaded, wanted)
+    assert (found.kind, found.path, found.rows) == (HolderKind.QUARANTINED, path, 1)
     (folder / "f.parquet").unlink()
     (folder / "v3.metadata.json").write_text("{}")
-    assert holders(loaded, wanted) == []
+    assert find_holders(loaded, wanted) == []
     (folder / "m0.avro").write_bytes(b"Obj")
-    [found] = holders(loaded, wanted)
+    [found] = find_holders(loaded, wanted)
     assert (found.rows, found.why) == (None, "its format is not read")

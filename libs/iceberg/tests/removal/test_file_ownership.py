@@ -10,7 +10,7 @@ import fastavro
 import pyarrow as pa
 import pytest
 from firnline_domain.errors import TaskRefused
-from firnline_iceberg.removal.orphan_quarantine import move_in, release
+from firnline_iceberg.removal.orphan_quarantine import move_in, release_files
 from firnline_iceberg.removal.orphans import find_orphans
 from firnline_iceberg.removal.removal import QUARANTINE
 from firnline_iceberg.table.listing import Storage
@@ -50,7 +50,7 @@ class Street(Site):
             names, storage = RetainedNames(table), Storage(table)
             found = find_orphans(table, names, storage, LIMIT_MS, forced=True)
             move_in(storage, found.files, at_ms)
-            release(table, names, storage, before_ms=9_000)
+            release_files(table, names, storage, before_ms=9_000)
             kept |= found.kept
         return kept
 
@@ -94,7 +94,7 @@ def test_what_somebody_else_has_put_into_the_quarantine_stays(street: Street) ->
     street.put(f"{QUARANTINE}/123/data/report.csv")
     street.put(f"{QUARANTINE}/123/data/{left()}")
     table = street.table()
-    gone = release(table, RetainedNames(table), Storage(table), before_ms=9_000)
+    gone = release_files(table, RetainedNames(table), Storage(table), before_ms=9_000)
     assert gone.deleted == 1
     assert len(gone.left) == 2
     assert f"{QUARANTINE}/123/victim/data/{left()}" in street.stored()
@@ -251,5 +251,5 @@ def test_a_name_in_another_normal_form_is_the_same_file(site: Site) -> None:
     data_of(site.put(f"data/é-{name}"), 1, "id")
     site.made.add_files([path])
     names = RetainedNames(site.table())
-    assert names.has(normalize("NFD", f"é-{name}"))
-    assert names.has(f"é-{name}")
+    assert names.has_name(normalize("NFD", f"é-{name}"))
+    assert names.has_name(f"é-{name}")

@@ -34,7 +34,7 @@ def swept(world: World, **properties: str) -> Swept:
 
 def test_what_was_never_sent_is_removed_and_nothing_else(world: World) -> None:
     path = listed(world, sends_noted=True)
-    assert swept(world).reasons == {}
+    assert swept(world).skipped_by_reason == {}
     assert world.gone() == set(world.mine.leftovers)
     assert not path.exists()
 
@@ -44,21 +44,21 @@ def test_a_list_that_does_not_promise_a_note_stays(world: World, with_note: bool
     listed(world)
     if with_note:
         note(world)
-    assert swept(world).reasons == {"gc_disabled": 1}
+    assert swept(world).skipped_by_reason == {"gc_disabled": 1}
     assert world.gone() == set()
 
 
 def test_what_was_sent_stays(world: World) -> None:
     listed(world, sends_noted=True)
     note(world)
-    assert swept(world).reasons == {"sent": 1}
+    assert swept(world).skipped_by_reason == {"sent": 1}
     assert world.gone() == set()
 
 
 def test_a_copy_of_another_table_is_left_alone_all_the_same(world: World) -> None:
     """Spark's `snapshot` makes one."""
     listed(world, sends_noted=True)
-    assert swept(world, snapshot="true").reasons == {"external_files": 1}
+    assert swept(world, snapshot="true").skipped_by_reason == {"external_files": 1}
     assert world.gone() == set()
 
 
@@ -66,13 +66,13 @@ def test_a_list_that_names_what_is_not_its_own_stays(world: World) -> None:
     body = honest(world)
     outputs = [*body["outputs"], f"file://{world.secret}"]
     listed(world, sends_noted=True, outputs=outputs)
-    assert swept(world).reasons == {"invalid_outputs": 1}
+    assert swept(world).skipped_by_reason == {"invalid_outputs": 1}
     assert world.gone() == set()
 
 
 def test_a_word_that_is_no_boolean_is_no_list(world: World) -> None:
     listed(world, sends_noted="yes")
-    assert swept(world).reasons == {"unreadable": 1}
+    assert swept(world).skipped_by_reason == {"unreadable": 1}
 
 
 @pytest.mark.parametrize("was_sent", [False, True])

@@ -11,11 +11,11 @@ import pytest
 from firnline_domain.errors import TaskRefused
 from firnline_domain.identity import TableName
 from firnline_iceberg.removal.moves import Mover
-from firnline_iceberg.removal.orphan_quarantine import move_in, release
+from firnline_iceberg.removal.orphan_quarantine import move_in, release_files
 from firnline_iceberg.removal.orphans import find_orphans, refuse_unclear
-from firnline_iceberg.removal.removal import QUARANTINE, Move, NotRemovable, remove_quarantined
+from firnline_iceberg.removal.removal import QUARANTINE, FileMove, NotRemovable, remove_quarantined
 from firnline_iceberg.table import retained_names as module
-from firnline_iceberg.table.catalog_client import loaded
+from firnline_iceberg.table.catalog_client import to_loaded_table
 from firnline_iceberg.table.listing import Storage
 from firnline_iceberg.table.loaded_table import LoadedTable
 from firnline_iceberg.table.retained_names import RetainedNames
@@ -63,7 +63,7 @@ class Site:
 
     def table(self) -> LoadedTable:
         found = self.catalog.load_table(("db", "t"))
-        return loaded(TableName(str(found.metadata.table_uuid), ("db",), "t"), found)
+        return to_loaded_table(TableName(str(found.metadata.table_uuid), ("db",), "t"), found)
 
     def orphans(self, forced: bool = False) -> list[str]:
         table = self.table()
@@ -202,9 +202,9 @@ def test_the_quarantine_keeps_a_file_for_its_time(site: Site) -> None:
     there = f"{QUARANTINE}/5000/{place}"
     assert there in site.stored()
     assert place not in site.stored()
-    assert release(table, names, storage, before_ms=5_000).deleted == 0
+    assert release_files(table, names, storage, before_ms=5_000).deleted == 0
     assert there in site.stored()
-    gone = release(table, names, storage, before_ms=5_001)
+    gone = release_files(table, names, storage, before_ms=5_001)
     assert (gone.deleted, gone.deleted_bytes) == (1, 5)
     assert there not in site.stored()
 
@@ -213,12 +213,12 @@ def test_what_the_table_names_after_all_goes_back(site: Site) -> None:
     live = next(one for one in site.stored() if one.startswith("data/") and "y" in one)
     table = site.table()
     names, storage = RetainedNames(table), Storage(table)
-    Mover(storage).move_all([Move(live, f"{QUARANTINE}/5000/{live}")])
-    assert release(table, names, storage, before_ms=9_000).restored == 1
+    Mover(storage).move_all([FileMove(live, f"{QUARANTINE}/5000/{live}")])
+    assert release_files(table, names, storage, before_ms=9_000).restored == 1
     assert live in site.stored()
-    Mover(storage).move_all([Move(live, f"{QUARANTINE}/5000/{live}")])
+    Mover(storage).move_all([FileMove(live, f"{QUARANTINE}/5000/{live}")])
     site.put(live, NOW_S)  # somebody has put it there again
-    assert release(table, names, storage, before_ms=9_000).restored == 0
+    assert release_files(table, names, storage, before_ms=9_000).restored == 0
 
 
 @pytest.mark.parametrize(
@@ -243,7 +243,7 @@ def test_a_move_is_into_the_quarantine_or_back(site: Site, place: str, to: str) 
     (site.root.parent / "victim").mkdir()
     (site.root.parent / "victim" / "live.parquet").write_bytes(b"x")
     before = {one for one in site.root.parent.rglob("*") if one.is_file()}
-    moved = Mover(Storage(site.table())).move_all([Move(place, to)])
+    moved = Mover(Storage(site.table())).move_all([FileMove(place, to)])
     assert (moved.files, [*moved.left]) == (0, [place])
     assert {one for one in site.root.parent.rglob("*") if one.is_file()} == before
 

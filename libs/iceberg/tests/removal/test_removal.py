@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 from firnline_domain.errors import RetryLater, TaskRefused
-from firnline_iceberg.outputs.write_ahead_list import OutputList, Place
-from firnline_iceberg.removal.removal import NotRemovable, Removal, StoredList
+from firnline_iceberg.outputs.write_ahead_list import ListPlace, OutputList
+from firnline_iceberg.removal.removal import NotRemovable, OutputRemoval, StoredList
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -93,9 +93,9 @@ def test_a_neighbours_files_are_not_named_by_ones_own_task(world: World) -> None
     body = {**honest(world), "outputs": theirs}
     put(world.mine.root / "metadata", world.mine.run(KILLED).list_name, body)
     catalog = CatalogView(world, properties={"write.data.path": f"file://{world.other.root}/data"})
-    assert catalog.sweep().reasons == {"shared_location": 1}
+    assert catalog.sweep().skipped_by_reason == {"shared_location": 1}
     catalog.known = ()  # the neighbour is in a catalog that nobody knows
-    assert catalog.sweep().reasons == {"invalid_outputs": 1}
+    assert catalog.sweep().skipped_by_reason == {"invalid_outputs": 1}
     assert world.gone() == set()
 
 
@@ -106,7 +106,7 @@ def test_a_copy_outside_of_the_table_stays(world: World, by: str) -> None:
     names = [path.name for path in world.mine.leftovers[:3]]
     body = {**honest(world), "outputs": [f"file://{world.folder}/{by}/{name}" for name in names]}
     put(world.mine.root / "metadata", world.mine.run(KILLED).list_name, body)
-    assert CatalogView(world).sweep().reasons == {"invalid_outputs": 1}
+    assert CatalogView(world).sweep().skipped_by_reason == {"invalid_outputs": 1}
     assert world.gone() == set()
 
 
@@ -187,9 +187,11 @@ def test_files_that_another_table_may_share_never_go(world: World) -> None:
     table = CatalogView(world, properties={"gc.enabled": "no"}).load(world.name)
     run, body = world.mine.run(KILLED), honest(world)
     listed = OutputList(**{**body, "outputs": tuple(body["outputs"])})
-    found = StoredList(Place(f"file://{world.mine.root}/metadata/{run.list_name}", 0), listed, run)
-    decided = Removal.of(table, [found])
+    found = StoredList(
+        ListPlace(f"file://{world.mine.root}/metadata/{run.list_name}", 0), listed, run
+    )
+    decided = OutputRemoval.read_reachable(table, [found])
     for path in listed.outputs:
         with pytest.raises(NotRemovable, match="shared"):
-            decided.remove(found, path)
+            decided.remove_output(found, path)
     assert world.gone() == set()

@@ -78,7 +78,7 @@ def attempt(world: World, sequence_number: int) -> WrittenMetadata:
     """Of a refused commit: new manifests of its own, and some that the table has taken since."""
     table, metadata = world.load(), world.mine.root / "metadata"
     own = put(metadata, "uuid-m0.avro", b"x")
-    theirs = [one.path for snapshot in table.snapshots for one in table.manifests(snapshot)]
+    theirs = [one.path for snapshot in table.snapshots for one in table.manifests_of(snapshot)]
     lists = [snapshot.manifest_list for snapshot in table.snapshots]
     written = metadata / "uuid-list.avro"
     rows = [

@@ -13,11 +13,11 @@ from firnline_domain.errors import TaskRefused
 from firnline_domain.identity import TableName
 from firnline_domain.records.signing import Keyring, SigningKey
 from firnline_iceberg.outputs import write_ahead_list
-from firnline_iceberg.outputs.names import Run
-from firnline_iceberg.outputs.write_ahead_list import UNSIGNED, OutputList, Place
+from firnline_iceberg.outputs.names import TaskRun
+from firnline_iceberg.outputs.write_ahead_list import UNSIGNED, ListPlace, OutputList
 from firnline_iceberg.removal import sweep as sweeping
 from firnline_iceberg.removal.removal import FURTHEST_MS, storage_now_ms, too_young
-from firnline_iceberg.removal.sweep import Sweeper
+from firnline_iceberg.removal.sweep import OutputSweeper
 from pyiceberg.io import load_file_io
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
@@ -26,7 +26,7 @@ from tests.kit.memory_catalog import MemoryCatalog, MemoryTables
 
 AGE, NOW = 1_000, 5_000
 LISTED = OutputList("task", 1, "uuid", "w", 3_000, ("file:///x",))
-PLACE = Place("file:///l", 2_000)
+PLACE = ListPlace("file:///l", 2_000)
 
 
 @pytest.mark.parametrize(
@@ -61,8 +61,8 @@ def test_only_lists_of_the_directory_itself_are_found(tmp_path: Path) -> None:
     (below / "firnline-b.json").write_text("{}")
     os.utime(tmp_path / "firnline-a-1-r.json", (7, 7))
     folders = [f"file://{tmp_path}", f"file://{tmp_path}/not-there"]
-    found = list(write_ahead_list.places(io, folders))
-    assert found == [Place(f"file://{tmp_path}/firnline-a-1-r.json", 7_000, 2)]
+    found = list(write_ahead_list.list_places(io, folders))
+    assert found == [ListPlace(f"file://{tmp_path}/firnline-a-1-r.json", 7_000, 2)]
 
 
 class Made:
@@ -73,7 +73,7 @@ class Made:
         self.tables = MemoryTables(catalog)
         self.name = TableName(str(self.table.metadata.table_uuid), ("ns",), "t")
         self.folder = Path(self.table.metadata_location.removeprefix("file://")).parent
-        self.run = Run(self.name.uuid, "task", 1, "cafe0000")
+        self.run = TaskRun(self.name.uuid, "task", 1, "cafe0000")
         self.output = self.folder.parent / "data" / self.run.output_name(0, 0)
         self.output.parent.mkdir()
         self.output.write_text("x")
@@ -82,13 +82,13 @@ class Made:
     def listed(self, keys: Keyring = UNSIGNED, **more: Any) -> Path:
         body = OutputList("task", 1, self.name.uuid, "w", 0, (f"file://{self.output}",))
         path = self.folder / self.run.list_name
-        write_ahead_list.write(self.table.io, f"file://{path}", replace(body, **more), keys)
+        write_ahead_list.write_list(self.table.io, f"file://{path}", replace(body, **more), keys)
         os.utime(path, (7, 7))
         return path
 
     def sweep(self, keys: Keyring = UNSIGNED) -> sweeping.Swept:
         later = int(time.time() * 1000)
-        sweeper = Sweeper(self.tables, lambda: later, AGE, lambda _: later, keys=keys)
+        sweeper = OutputSweeper(self.tables, lambda: later, AGE, lambda _: later, keys=keys)
         return sweeper.sweep(self.name)
 
     @property
@@ -116,10 +116,10 @@ def test_a_clones_sweep_leaves_the_outputs_of_its_source(
     catalog.clone("dev.copy", "ns.t")
     name = TableName(made.name.uuid, ("dev",), "copy")
     later = int(time.time() * 1000)
-    sweeper = Sweeper(made.tables, lambda: later, AGE, lambda _: later)
+    sweeper = OutputSweeper(made.tables, lambda: later, AGE, lambda _: later)
     for one in (name, made.name):
         swept = sweeper.sweep(one)
-        assert swept.reasons == {"shared_identity": 1}
+        assert swept.skipped_by_reason == {"shared_identity": 1}
         assert swept.removed == []
         assert made.output.exists()
     catalog.drop_table("dev.copy")
@@ -133,7 +133,7 @@ def test_a_file_that_is_no_list_is_told_of_and_stays(made: Made) -> None:
     torn.write_text('{"task_id": "t", "outpu')
     os.utime(torn, (7, 7))
     swept = made.sweep()
-    assert swept.reasons == {"unreadable": 1}
+    assert swept.skipped_by_reason == {"unreadable": 1}
     assert (swept.removed, len(swept.lists)) == ([f"file://{made.output}"], 1)
     assert made.left == {"firnline-torn.json"}
 
@@ -150,7 +150,7 @@ def test_a_file_that_is_no_list_is_told_of_and_stays(made: Made) -> None:
 )
 def test_a_forged_list_is_told_of_and_removes_nothing(made: Made, more, reason) -> None:
     path = made.listed(**more)
-    assert made.sweep().reasons == {reason: 1}
+    assert made.sweep().skipped_by_reason == {reason: 1}
     assert path.exists()
     assert made.output.exists()
 
@@ -158,7 +158,7 @@ def test_a_forged_list_is_told_of_and_removes_nothing(made: Made, more, reason) 
 def test_a_list_in_another_place_or_under_another_name_is_no_list(made: Made) -> None:
     path = made.listed()
     path.rename(made.folder / "firnline-another.json")
-    assert made.sweep().reasons == {"invalid_outputs": 1}
+    assert made.sweep().skipped_by_reason == {"invalid_outputs": 1}
     assert made.output.exists()
 
 
@@ -176,8 +176,8 @@ def test_a_flood_of_lists_is_read_in_parts(made: Made, monkeypatch: pytest.Monke
 def test_a_list_that_is_too_long_is_not_read(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
     made.listed()
     monkeypatch.setattr(write_ahead_list, "MAX_BYTES", 10)
-    monkeypatch.setattr(write_ahead_list, "read", None)
-    assert made.sweep().reasons == {"unreadable": 1}
+    monkeypatch.setattr(write_ahead_list, "read_list", None)
+    assert made.sweep().skipped_by_reason == {"unreadable": 1}
 
 
 def test_nothing_goes_while_the_metadata_file_cannot_be_read(made: Made) -> None:

@@ -16,15 +16,15 @@ from firnline_iceberg.metadata.entries import (
     PATH_ID,
     DataFileEntry,
     DeleteFileEntry,
+    EntryStatus,
     FileStats,
-    Status,
 )
 from firnline_iceberg.scan import dangling_deletes as dangling
 from firnline_iceberg.scan.dangling_deletes import (
-    LiveData,
+    LiveSequences,
     by_bounds,
-    by_footers,
-    by_number,
+    dangling_by_footers,
+    dangling_by_number,
     dangling_deletes,
 )
 from firnline_iceberg.scan.planning import DeleteIndex
@@ -41,7 +41,7 @@ SCHEMA = Schema(NestedField(1, "id", LongType(), required=True))
 NULLABLE = Schema(NestedField(1, "id", LongType()))
 COMMON: dict[str, Any] = {
     "manifest_path": "m",
-    "status": Status.ADDED,
+    "status": EntryStatus.ADDED,
     "snapshot_id": 1,
     "file_sequence_number": 1,
     "format": "PARQUET",
@@ -66,10 +66,10 @@ def delete(
     )  # fmt: skip
 
 
-def live(files: list[DataFileEntry], deletes: list[DeleteFileEntry]) -> LiveData:
-    known = LiveData(deletes)
+def live(files: list[DataFileEntry], deletes: list[DeleteFileEntry]) -> LiveSequences:
+    known = LiveSequences(deletes)
     for file in files:
-        known.add(file)
+        known.add_file(file)
     return known
 
 
@@ -98,13 +98,13 @@ def test_exactly_those_that_a_reader_applies_to_no_file(
     marks = [replace(one, path=f"d{index}") for index, one in enumerate(marks)]
     index = DeleteIndex(marks)
     applied = {one.path for file in held for one in index.for_data_file(file)}
-    found = {one.path for one in by_number(marks, live(held, marks))}
+    found = {one.path for one in dangling_by_number(marks, live(held, marks))}
     assert found == {one.path for one in marks} - applied
 
 
 def test_one_whose_number_is_missing_stays() -> None:
     broken = replace(delete(EQUALITY, 1), sequence_number=None)  # type: ignore[arg-type]
-    assert by_number([broken], live([], [])) == ()
+    assert dangling_by_number([broken], live([], [])) == ()
     assert by_bounds([broken], [data(1)], SCHEMA) == ()
 
 
@@ -160,10 +160,10 @@ def test_what_bounds_say_of_an_equality_delete_has_to_be_said_by_the_files(
     name = stored(tmp_path, "deletes", {"id": (1, pa.array(keys, pa.int64()))})
     mark = bounded(replace(delete(EQUALITY, 2, name=name), equality_ids=(1,)), 10, 99)
     assert by_bounds([mark], held, NULLABLE) == (mark,)
-    assert by_footers(table, [mark], held) == ((mark,) if goes else ())
-    assert by_footers(table, [replace(mark, format="AVRO")], held) == ()
+    assert dangling_by_footers(table, [mark], held) == ((mark,) if goes else ())
+    assert dangling_by_footers(table, [replace(mark, format="AVRO")], held) == ()
     (tmp_path / "data").unlink()
-    assert by_footers(table, [mark], held) == ()
+    assert dangling_by_footers(table, [mark], held) == ()
 
 
 def test_footers_are_read_up_to_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,7 +172,7 @@ def test_footers_are_read_up_to_a_limit(tmp_path: Path, monkeypatch: pytest.Monk
     held = [data(1, stored(tmp_path, "data", {"id": (1, pa.array([1]))}))]
     names = [stored(tmp_path, f"d{at}", {"id": (1, pa.array([9]))}) for at in range(5)]
     marks = [replace(delete(EQUALITY, 2, name=one), equality_ids=(1,)) for one in names]
-    assert by_footers(table, marks, held) == tuple(marks[:2])
+    assert dangling_by_footers(table, marks, held) == tuple(marks[:2])
 
 
 @pytest.mark.parametrize(

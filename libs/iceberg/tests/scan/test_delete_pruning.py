@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from firnline_domain.records.results import DeleteKind
-from firnline_iceberg.metadata.entries import DataFileEntry, DeleteFileEntry, FileStats, Status
+from firnline_iceberg.metadata.entries import DataFileEntry, DeleteFileEntry, EntryStatus, FileStats
 from firnline_iceberg.scan.delete_pruning import may_match
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
@@ -17,7 +17,7 @@ REQUIRED = Schema(NestedField(1, "id", LongType(), required=True))
 BASE: dict[str, Any] = {
     "path": "p",
     "manifest_path": "m",
-    "status": Status.ADDED,
+    "status": EntryStatus.ADDED,
     "snapshot_id": 1,
     "sequence_number": 1,
     "file_sequence_number": 1,

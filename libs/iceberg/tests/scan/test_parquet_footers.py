@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from firnline_domain.identity import normal_path
-from firnline_iceberg.metadata.column_bounds import UNKNOWN, Span
-from firnline_iceberg.metadata.entries import PATH_ID, DataFileEntry, Status
+from firnline_iceberg.metadata.column_bounds import UNKNOWN, ValueRange
+from firnline_iceberg.metadata.entries import PATH_ID, DataFileEntry, EntryStatus
 from firnline_iceberg.scan.parquet_footers import read_paths, read_spans
 from pyiceberg.io import FileIO
 from pyiceberg.types import (
@@ -34,7 +34,7 @@ DAYS = pa.array([20_000, 2_932_897], pa.int32()).cast(pa.date32())
 
 def entry(path: str, **more: Any) -> DataFileEntry:
     given = {
-        "path": path, "manifest_path": "m", "status": Status.ADDED, "snapshot_id": 1,
+        "path": path, "manifest_path": "m", "status": EntryStatus.ADDED, "snapshot_id": 1,
         "sequence_number": 1, "file_sequence_number": 1, "spec_id": 0, "partition": "[]",
         "format": "PARQUET", "records": 2, "bytes": 1,
     }  # fmt: skip
@@ -52,37 +52,45 @@ def written(folder: Path, table: pa.Table, **how: Any) -> str:
     return f"file://{path}"
 
 
-def span_in(io: FileIO, path: str, kind: IcebergType) -> Span | None:
+def span_in(io: FileIO, path: str, kind: IcebergType) -> ValueRange | None:
     return read_spans(io, entry(path), (NestedField(1, "k", kind),)).get(1)
 
 
 @pytest.mark.parametrize(
     ("kind", "array", "span"),
     [
-        (LongType(), pa.array([3, -2], pa.int32()), Span((-2, 3), none_null=True)),
-        (LongType(), pa.array([3, None], pa.int64()), Span((3, 3))),
-        (LongType(), pa.array([None, None], pa.int64()), Span(all_null=True)),
-        (LongType(), pa.array([], pa.int64()), Span(None, True, True)),
-        (IntegerType(), pa.array([1, 2**31 + 5], pa.uint32()), Span(None, none_null=True)),
-        (DateType(), DAYS, Span((20_000, 2_932_897), none_null=True)),
-        (TimestampType(), pa.array([1, FAR], pa.timestamp("us")), Span((1, FAR), True)),
-        (TimestampType(), pa.array([-1, 2], pa.timestamp("ms")), Span((-1000, 2000), True)),
-        (TimestamptzType(), pa.array([1, 2], pa.timestamp("us", "UTC")), Span((1, 2), True)),
-        (TimestampNanoType(), pa.array([1, 2], pa.timestamp("ns")), Span((1, 2), True)),
-        (TimestampType(), DAYS, Span((20_000 * 86_400 * 10**6, 2_932_897 * 86_400 * 10**6), True)),
-        (StringType(), pa.array(["a", "ä"]), Span(("a", "ä"), True)),
+        (LongType(), pa.array([3, -2], pa.int32()), ValueRange((-2, 3), none_null=True)),
+        (LongType(), pa.array([3, None], pa.int64()), ValueRange((3, 3))),
+        (LongType(), pa.array([None, None], pa.int64()), ValueRange(all_null=True)),
+        (LongType(), pa.array([], pa.int64()), ValueRange(None, True, True)),
+        (IntegerType(), pa.array([1, 2**31 + 5], pa.uint32()), ValueRange(None, none_null=True)),
+        (DateType(), DAYS, ValueRange((20_000, 2_932_897), none_null=True)),
+        (TimestampType(), pa.array([1, FAR], pa.timestamp("us")), ValueRange((1, FAR), True)),
+        (TimestampType(), pa.array([-1, 2], pa.timestamp("ms")), ValueRange((-1000, 2000), True)),
+        (TimestamptzType(), pa.array([1, 2], pa.timestamp("us", "UTC")), ValueRange((1, 2), True)),
+        (TimestampNanoType(), pa.array([1, 2], pa.timestamp("ns")), ValueRange((1, 2), True)),
+        (
+            TimestampType(),
+            DAYS,
+            ValueRange((20_000 * 86_400 * 10**6, 2_932_897 * 86_400 * 10**6), True),
+        ),
+        (StringType(), pa.array(["a", "ä"]), ValueRange(("a", "ä"), True)),
         (
             DecimalType(38, 2),
             pa.array([Decimal("-1.50"), Decimal("9.99")], pa.decimal128(5, 2)),
-            Span((Decimal("-1.50"), Decimal("9.99")), True),
+            ValueRange((Decimal("-1.50"), Decimal("9.99")), True),
         ),
-        (DecimalType(38, 2), pa.array([Decimal("1.5")], pa.decimal128(5, 1)), Span(None, True)),
-        (DoubleType(), pa.array([1.0, float("nan")]), Span(None, True)),
-        (TimestampType(), pa.array([1, 2], pa.int64()), Span(None, True)),
+        (
+            DecimalType(38, 2),
+            pa.array([Decimal("1.5")], pa.decimal128(5, 1)),
+            ValueRange(None, True),
+        ),
+        (DoubleType(), pa.array([1.0, float("nan")]), ValueRange(None, True)),
+        (TimestampType(), pa.array([1, 2], pa.int64()), ValueRange(None, True)),
     ],
 )
 def test_a_columns_span(
-    tmp_path: Path, io: FileIO, kind: IcebergType, array: pa.Array, span: Span
+    tmp_path: Path, io: FileIO, kind: IcebergType, array: pa.Array, span: ValueRange
 ) -> None:
     for how in ({}, {"row_group_size": 1}, {"store_decimal_as_integer": True}):
         path = written(tmp_path, numbered("k", array), **how)
@@ -119,7 +127,7 @@ def test_a_field_in_a_struct_has_one_value_a_row_and_one_in_a_list_has_not(
     rows = [{"many": [100], "in": {"k": 1, "l": 9}}, {"many": [], "in": None}]
     path = written(tmp_path, pa.Table.from_pylist(rows, schema))
     fields = tuple(NestedField(one, "k", LongType()) for one in (1, 2, 5))
-    assert read_spans(io, entry(path), fields) == {1: Span((1, 1)), 2: Span((9, 9))}
+    assert read_spans(io, entry(path), fields) == {1: ValueRange((1, 1)), 2: ValueRange((9, 9))}
 
 
 def test_a_position_delete_file_is_read_for_what_it_names(tmp_path: Path, io: FileIO) -> None:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from firnline_domain.identity import Scope, TableName
 from firnline_domain.records.results import DeleteKind
-from firnline_iceberg.metadata.entries import DataFileEntry, DeleteFileEntry, Status
+from firnline_iceberg.metadata.entries import DataFileEntry, DeleteFileEntry, EntryStatus
 from firnline_iceberg.scan.planning import DeleteIndex, LiveFiles, live_files
 from firnline_iceberg.table.loaded_table import LoadedTable, RefGone, SnapshotGone, TableGone
 from pyiceberg.partitioning import PartitionField, PartitionSpec
@@ -25,7 +25,7 @@ from tests.kit.memory_catalog import MemoryCatalog, MemoryTables
 EQUALITY, POSITION, VECTOR = DeleteKind.EQUALITY, DeleteKind.POSITION, DeleteKind.DELETION_VECTOR
 BASE: dict[str, Any] = {
     "manifest_path": "m",
-    "status": Status.ADDED,
+    "status": EntryStatus.ADDED,
     "snapshot_id": 1,
     "file_sequence_number": 1,
     "format": "PARQUET",
@@ -120,7 +120,7 @@ def history(catalog: MemoryCatalog) -> LoadedTable:
     for number in range(3):
         table.append(rows((1, number), (2, number)))
     table.delete("part == 1")
-    return MemoryTables(catalog).named(("db",), "t")
+    return MemoryTables(catalog).load_named(("db",), "t")
 
 
 def test_live_files_are_those_of_the_snapshot_that_was_asked_for(history: LoadedTable) -> None:
@@ -139,7 +139,7 @@ def test_deleted_entries_beside_live_ones_are_not_live(
     catalog: MemoryCatalog, write_manifest: Callable[..., str], tmp_path: Path
 ) -> None:
     catalog.make("db.t", SCHEMA).append(rows((1, 1)))
-    table = MemoryTables(catalog).named(("db",), "t")
+    table = MemoryTables(catalog).load_named(("db",), "t")
     old = {"snapshot_id": 1, "sequence_number": 1, "file_sequence_number": 1}
     entries = [{"status": status, "file_path": f"f{status}", **old} for status in (0, 1, 2)]
     names = {500: "manifest_path", 501: "length", 502: "spec", 504: "added", 515: "seq"}
@@ -167,7 +167,7 @@ def test_a_table_says_what_is_gone(history: LoadedTable, catalog: MemoryCatalog)
     with pytest.raises(TableGone):
         tables.load(TableName("another-uuid", ("db",), "t"))
     with pytest.raises(TableGone):
-        tables.named(("db",), "u")
+        tables.load_named(("db",), "u")
 
 
 def test_ancestors_end_where_snapshots_are_not_retained(catalog: MemoryCatalog) -> None:
@@ -176,6 +176,6 @@ def test_ancestors_end_where_snapshots_are_not_retained(catalog: MemoryCatalog) 
         table.append(rows((1, number)))
     chain = [one.snapshot_id for one in table.metadata.snapshots]
     table.maintenance.expire_snapshots().by_id(chain[0]).commit()
-    loaded = MemoryTables(catalog).named(("db",), "t")
+    loaded = MemoryTables(catalog).load_named(("db",), "t")
     assert [one.snapshot_id for one in loaded.ancestors(chain[2])] == [chain[2], chain[1]]
     assert not loaded.retains(chain[0])

@@ -11,7 +11,7 @@ from typing import Any, cast
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from firnline_iceberg.metadata.entries import DataFileEntry, FileStats, Status
+from firnline_iceberg.metadata.entries import DataFileEntry, EntryStatus, FileStats
 from firnline_iceberg.scan.parquet_footers import Footers
 from firnline_iceberg.scan.row_age import Age, FileAges, guess_age
 from firnline_iceberg.table.loaded_table import LoadedTable
@@ -40,7 +40,7 @@ def ms(text: str) -> int:
 
 def entry(partition: str, stats: FileStats | None, path: str = "f") -> DataFileEntry:
     return DataFileEntry(
-        path=path, manifest_path="m", status=Status.ADDED, snapshot_id=1, sequence_number=1,
+        path=path, manifest_path="m", status=EntryStatus.ADDED, snapshot_id=1, sequence_number=1,
         file_sequence_number=1, spec_id=1, partition=partition, format="PARQUET", records=1,
         bytes=1, stats=stats,
     )  # fmt: skip
@@ -231,10 +231,10 @@ def test_the_file_itself_decides_where_bounds_say_that_it_is_old(
     first = micros(rows[0] or OLD) if rows else micros(OLD)
     file = entry(partition, bounds("time", first, first), f"file://{path}")
     ages = FileAges(cast(LoadedTable, table), column, Footers())
-    assert list(ages.decided([file], ms("2026-11-01"))) == [(file, is_old)]
+    assert list(ages.decide_ages([file], ms("2026-11-01"))) == [(file, is_old)]
     of_avro = replace(file, format="AVRO")  # of which the partition value alone is known
     ages = FileAges(cast(LoadedTable, table), column, Footers())
-    [(_, by_value)] = ages.decided([of_avro], ms("2026-11-01"))
+    [(_, by_value)] = ages.decide_ages([of_avro], ms("2026-11-01"))
     assert by_value is (partition == "[50]" and transform == "year")
 
 
@@ -257,7 +257,7 @@ def test_a_file_stays_that_has_the_column_and_does_not_tell_its_values(
     table = SimpleNamespace(io=PyArrowFileIO(), spec=lambda _: spec_of("year"))
     file = entry("[50]", None, f"file://{path}")
     ages = FileAges(cast(LoadedTable, table), NestedField(5, "at", KINDS["time"]), Footers())
-    assert list(ages.decided([file], ms("2026-11-01"))) == [(file, False)]
+    assert list(ages.decide_ages([file], ms("2026-11-01"))) == [(file, False)]
 
 
 def test_a_file_stays_that_has_the_column_twice(tmp_path: Path) -> None:
@@ -268,4 +268,4 @@ def test_a_file_stays_that_has_the_column_twice(tmp_path: Path) -> None:
     table = SimpleNamespace(io=PyArrowFileIO(), spec=lambda _: spec_of("year"))
     file = entry("[50]", None, f"file://{path}")
     ages = FileAges(cast(LoadedTable, table), NestedField(5, "at", KINDS["time"]), Footers())
-    assert list(ages.decided([file], ms("2026-11-01"))) == [(file, False)]
+    assert list(ages.decide_ages([file], ms("2026-11-01"))) == [(file, False)]

@@ -8,8 +8,8 @@ from unicodedata import normalize
 from urllib.parse import unquote, urlparse
 
 import pytest
-from firnline_iceberg.storage.file_io import file_io, file_system
-from firnline_iceberg.storage.paths import UnclearPath, address, resolve_file
+from firnline_iceberg.storage.file_io import file_system, make_file_io
+from firnline_iceberg.storage.paths import UnclearPath, parse_address, resolve_file
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyiceberg.io.fsspec import FsspecFileIO
@@ -71,7 +71,7 @@ def test_the_file_is_the_one_that_is_recorded_or_nothing_happens(path: str, sche
     with tempfile.TemporaryDirectory() as folder:
         there = put_where_others_look(Path(folder), path)
         recorded = f"{scheme}{folder}/{path}"
-        io, exact = file_io({}, folder), Path(f"{folder}/{path}")
+        io, exact = make_file_io({}, folder), Path(f"{folder}/{path}")
         try:
             found = io.new_input(recorded).open().read()
         except (UnclearPath, FileNotFoundError):
@@ -105,7 +105,7 @@ def test_of_a_bucket_the_key_is_what_stands_there(path: str) -> None:
 )  # fmt: skip
 def test_a_path_that_is_read_in_two_ways_is_refused_by_its_name(path: str) -> None:
     with pytest.raises(UnclearPath, match="path ") as refused:
-        file_io({}, "/").new_input(path)
+        make_file_io({}, "/").new_input(path)
     assert refused.value.reason == "unclear_path"
     assert repr(path) in str(refused.value)
 
@@ -114,7 +114,7 @@ def test_a_class_of_the_connections_choice_is_given_no_unclear_path(tmp_path: Pa
     """fsspec cuts at `#`, too."""
     (tmp_path / "live").write_bytes(b"x")
     named = f"{FsspecFileIO.__module__}.{FsspecFileIO.__name__}"
-    io = file_io({"py-io-impl": named}, str(tmp_path))
+    io = make_file_io({"py-io-impl": named}, str(tmp_path))
     assert io.new_input(f"file://{tmp_path}/live").open().read() == b"x"
     for act in (io.new_input, io.new_output, io.delete):
         with pytest.raises(UnclearPath):
@@ -123,5 +123,5 @@ def test_a_class_of_the_connections_choice_is_given_no_unclear_path(tmp_path: Pa
 
 
 def test_a_folder_may_end_with_a_slash() -> None:
-    assert file_system(file_io({}, "/"), "file:///tmp/")[1] == "/tmp"
-    assert address("s3://b/t/") == address("s3a://b/t")
+    assert file_system(make_file_io({}, "/"), "file:///tmp/")[1] == "/tmp"
+    assert parse_address("s3://b/t/") == parse_address("s3a://b/t")

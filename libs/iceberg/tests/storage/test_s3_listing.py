@@ -11,21 +11,21 @@ from xml.etree import ElementTree
 from xml.sax.saxutils import escape
 
 import pytest
-from firnline_iceberg.storage.file_io import file_io, s3_bucket
-from firnline_iceberg.storage.s3_client import Bucket
+from firnline_iceberg.storage.file_io import make_file_io, s3_bucket
+from firnline_iceberg.storage.s3_client import S3Bucket
 from firnline_iceberg.storage.s3_listing import (
     FOLDER_PAGES,
     MAX_CUT,
     RANGES,
+    ListPage,
     NotAPage,
     NotOrdered,
-    Page,
     all_below,
     listed_in_turn,
     page_of,
     plain_page,
 )
-from firnline_iceberg.storage.stored_files import StoredFile, StoredFiles
+from firnline_iceberg.storage.stored_files import ListedObject, StoredFiles
 
 PER_PAGE = 10
 
@@ -38,7 +38,9 @@ class Store:
     shuffled: bool = False
     asked: list[str] = field(default_factory=list)
 
-    def page(self, prefix: str, after: str = "", token: str = "", by_folder: bool = False) -> Page:
+    def page(
+        self, prefix: str, after: str = "", token: str = "", by_folder: bool = False
+    ) -> ListPage:
         self.asked.append("folders" if by_folder else "page")
         if token:
             assert token.startswith("t:"), "a key is no token"
@@ -51,9 +53,11 @@ class Store:
         if by_folder:
             return self._by_folder(prefix, found)
         more = f"t:{found[PER_PAGE - 1]}" if len(found) > PER_PAGE else ""
-        return Page(StoredFiles.of([StoredFile(one, 1, 0) for one in found[:PER_PAGE]]), [], more)
+        return ListPage(
+            StoredFiles.from_files([ListedObject(one, 1, 0) for one in found[:PER_PAGE]]), [], more
+        )
 
-    def _by_folder(self, prefix: str, found: list[str]) -> Page:
+    def _by_folder(self, prefix: str, found: list[str]) -> ListPage:
         folders: dict[str, str] = {}
         for key in found:
             name, slash, _ = key[len(prefix) :].partition("/")
@@ -61,7 +65,7 @@ class Store:
                 folders[f"{prefix}{name}/"] = key
         some = list(folders)[:PER_PAGE]
         more = f"t:{folders[some[-1]]}" if len(folders) > PER_PAGE else ""
-        return Page(StoredFiles.of([]), some, more)
+        return ListPage(StoredFiles.from_files([]), some, more)
 
 
 def keys_of(store: Store, skipped: str = "") -> list[str]:
@@ -101,7 +105,7 @@ def test_ranges_are_listed_side_by_side() -> None:
     store = Store([f"t/data/p={n // 40:02}/{n:04}" for n in range(1_000)])
     begun: list[str] = []
 
-    def noted(prefix: str, after: str = "", token: str = "", by_folder: bool = False) -> Page:
+    def noted(prefix: str, after: str = "", token: str = "", by_folder: bool = False) -> ListPage:
         if not token and not by_folder:
             begun.append(after)
         return store.page(prefix, after, token, by_folder)
@@ -137,7 +141,7 @@ def test_a_store_without_order_is_told_and_listed_in_turn() -> None:
 def test_an_error_in_a_range_ends_the_listing() -> None:
     store = Store([f"t/data/p={n:02}/{n}" for n in range(60)])
 
-    def failing(prefix: str, after: str = "", token: str = "", by_folder: bool = False) -> Page:
+    def failing(prefix: str, after: str = "", token: str = "", by_folder: bool = False) -> ListPage:
         if after > "t/data/p=30":
             raise OSError("SlowDown")
         return store.page(prefix, after, token, by_folder)
@@ -146,11 +150,11 @@ def test_an_error_in_a_range_ends_the_listing() -> None:
         list(all_below(failing, "t/"))
 
 
-def told(page: Page) -> tuple[list[StoredFile], list[str], str]:
+def told(page: ListPage) -> tuple[list[ListedObject], list[str], str]:
     return list(page.objects), page.folders, page.token
 
 
-def read(text: str) -> Page:
+def read(text: str) -> ListPage:
     return page_of(ElementTree.fromstring(f"<ListBucketResult>{text}</ListBucketResult>"), "")
 
 
@@ -161,7 +165,7 @@ def test_a_page_as_a_store_writes_it() -> None:
         "<NextContinuationToken>x</NextContinuationToken>"
         "<CommonPrefixes><Prefix>p%2F</Prefix></CommonPrefixes>"
     )
-    assert told(found) == ([StoredFile("a=b c", 7, 1767323045678)], ["p/"], "x")
+    assert told(found) == ([ListedObject("a=b c", 7, 1767323045678)], ["p/"], "x")
     assert read(f"<Contents>{one}</Contents>").objects.places == ["a%3Db+c"]
 
 
@@ -195,7 +199,7 @@ TROUBLE = {
 
 
 @contextmanager
-def bucket_that_answers(answers: list[tuple[int, bytes]]) -> Iterator[Bucket]:
+def bucket_that_answers(answers: list[tuple[int, bytes]]) -> Iterator[S3Bucket]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             status, body = answers.pop(0)
@@ -215,7 +219,7 @@ def bucket_that_answers(answers: list[tuple[int, bytes]]) -> Iterator[Bucket]:
         "s3.access-key-id": "a",
         "s3.secret-access-key": "b",
     }
-    found = s3_bucket(file_io(given, "s3://b/t"), "s3://b/t")
+    found = s3_bucket(make_file_io(given, "s3://b/t"), "s3://b/t")
     assert found is not None
     yield found[0]
     server.shutdown()
@@ -226,7 +230,7 @@ def bucket_that_answers(answers: list[tuple[int, bytes]]) -> Iterator[Bucket]:
 def test_a_page_that_did_not_come_is_asked_for_again(trouble: str) -> None:
     answers = [TROUBLE[trouble], (200, PAGE)]
     with bucket_that_answers(answers) as bucket:
-        assert told(bucket.page("t/")) == ([StoredFile("t/a", 7, 1767323045000)], [], "")
+        assert told(bucket.list_page("t/")) == ([ListedObject("t/a", 7, 1767323045000)], [], "")
     assert not answers
 
 
@@ -235,13 +239,13 @@ def test_who_may_not_list_is_told() -> None:
         bucket_that_answers([(403, b"<Error><Code>AccessDenied</Code></Error>")]) as bucket,
         pytest.raises(PermissionError, match="AccessDenied"),
     ):
-        bucket.page("t/")
+        bucket.list_page("t/")
 
 
 def test_a_page_without_a_time_is_an_error_of_the_storage() -> None:
     wrong = PAGE.replace(b"2026-01-02T03:04:05.000Z", b"")
     with bucket_that_answers([(200, wrong)]) as bucket, pytest.raises(OSError, match="listing"):
-        bucket.page("t/")
+        bucket.list_page("t/")
 
 
 def listing(keys: list[str], coded: bool = False, each: str = "") -> bytes:

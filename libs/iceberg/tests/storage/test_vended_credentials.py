@@ -8,18 +8,18 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from firnline_adapters.config.redaction import redacted
+from firnline_adapters.config.redaction import redact
 from firnline_domain.errors import CatalogUnreachable, TaskRefused
 from firnline_iceberg.connection.connection import CatalogConnection
 from firnline_iceberg.storage.errors import is_denied
-from firnline_iceberg.storage.file_io import TableStorage, file_io
+from firnline_iceberg.storage.file_io import TableStorage, make_file_io
 from firnline_iceberg.storage.vended_credentials import (
     LONG_S,
     Ask,
     Credential,
     Credentials,
-    Vended,
-    best,
+    VendedCredentials,
+    best_credential,
     credentials_of,
 )
 from firnline_iceberg.storage.vended_file_io import VendedFileIO
@@ -37,11 +37,11 @@ def keys(name: str, ends_in_s: float | None = None, prefix: str = "s3://b/t") ->
 
 
 @pytest.fixture
-def vended(request: pytest.FixtureRequest) -> Callable[..., Vended]:
+def vended(request: pytest.FixtureRequest) -> Callable[..., VendedCredentials]:
     """Of a table of this test's own."""
 
-    def made(*first: Credential, ask: Ask = fresh_credentials) -> Vended:
-        return Vended(LAKE, {}, ("db", request.node.name), first, ask)
+    def made(*first: Credential, ask: Ask = fresh_credentials) -> VendedCredentials:
+        return VendedCredentials(LAKE, {}, ("db", request.node.name), first, ask)
 
     return made
 
@@ -52,9 +52,12 @@ def test_the_longest_prefix_wins_whatever_the_spelling() -> None:
         keys("t"),
         keys("deep", prefix="s3a://b/t/x"),
     )
-    named = {place: best(found, place) for place in ("s3a://b/t/f", "s3n://b/t/x/f", "s3://c/f")}
+    named = {
+        place: best_credential(found, place)
+        for place in ("s3a://b/t/f", "s3n://b/t/x/f", "s3://c/f")
+    }
     assert [one.config["s3.access-key-id"] for one in named.values() if one] == ["t", "deep", "all"]
-    assert best((keys("t"),), "s3://other/f") is None
+    assert best_credential((keys("t"),), "s3://other/f") is None
 
 
 def test_storage_credentials_come_before_config_and_are_secret() -> None:
@@ -64,7 +67,7 @@ def test_storage_credentials_come_before_config_and_are_secret() -> None:
     (given,) = credentials_of(config, [("s3://b", {"s3.access-key-id": "g"})], 0.0)
     assert given.config == {"s3.access-key-id": "g"}
     assert credentials_of({"s3.endpoint": "x"}, [], 0.0) == ()
-    assert redacted("it was config-cAnAry") == "it was ***"
+    assert redact("it was config-cAnAry") == "it was ***"
     assert "cAnAry" not in repr(plain)
 
 
@@ -77,10 +80,10 @@ def test_keys_are_due_before_they_end(life_s: float, left_s: float, due: bool) -
     ends = {"s3.session-token-expires-at-ms": str((now + left_s) * 1000)}
     one = Credential("", ends, now + left_s - life_s)
     assert one.is_due(now) is due
-    assert one.lasts(now) is (left_s >= LONG_S)
+    assert one.is_lasting(now) is (left_s >= LONG_S)
 
 
-def test_threads_ask_once_between_them(vended: Callable[..., Vended]) -> None:
+def test_threads_ask_once_between_them(vended: Callable[..., VendedCredentials]) -> None:
     asked = []
 
     def ask(*about: object) -> Credentials:
@@ -90,68 +93,70 @@ def test_threads_ask_once_between_them(vended: Callable[..., Vended]) -> None:
 
     old = vended(keys("old", -1), ask=ask)
     with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda _: old.credential("s3://b/t/f"), range(16)))
+        found = list(pool.map(lambda _: old.credential_for("s3://b/t/f"), range(16)))
     assert {one.config["s3.access-key-id"] for one in found if one} == {"new"}
     assert len(asked) == 1
 
 
 def test_keys_that_are_refused_are_replaced_but_not_young_ones(
-    vended: Callable[..., Vended],
+    vended: Callable[..., VendedCredentials],
 ) -> None:
     old = Credential("", keys("old").config, time.time() - 5)
     answers = iter([(keys("new", prefix=""),)])  # asked once more it raises StopIteration
     ours = vended(old, ask=lambda *_: next(answers))
-    first = ours.credential("s3://b/t")
+    first = ours.credential_for("s3://b/t")
     assert first is not None
-    new = ours.credential("s3://b/t", first)
+    new = ours.credential_for("s3://b/t", first)
     assert new is not None
     assert new.config["s3.access-key-id"] == "new"
-    assert ours.credential("s3://b/t", new) is new
+    assert ours.credential_for("s3://b/t", new) is new
 
 
-def test_a_clock_that_was_set_back_since_keeps_no_dead_keys(vended: Callable[..., Vended]) -> None:
+def test_a_clock_that_was_set_back_since_keeps_no_dead_keys(
+    vended: Callable[..., VendedCredentials],
+) -> None:
     hour_s = 3600
     ended = Credential("", keys("ended", -1).config, time.time() + hour_s)
     assert ended.is_due(time.time())
     assert not Credential("", keys("k", 20).config, time.time() + hour_s).is_due(time.time())
     unsaid = Credential("", keys("unsaid").config, time.time() + hour_s)
     one = vended(unsaid, ask=lambda *_: (keys("new"),))
-    found = one.credential("s3://b/t/f", unsaid)
+    found = one.credential_for("s3://b/t/f", unsaid)
     assert found is not None
     assert found.config["s3.access-key-id"] == "new"
 
 
-def test_while_keys_last_a_catalog_may_be_away(vended: Callable[..., Vended]) -> None:
+def test_while_keys_last_a_catalog_may_be_away(vended: Callable[..., VendedCredentials]) -> None:
     def away(*_: object) -> Credentials:
         raise CatalogUnreachable("away")
 
     due = Credential("", {**keys("k", 5).config}, time.time() - 60)
-    assert vended(due, ask=away).credential("s3://b/t") is due
-    ended = Vended(LAKE, {}, ("db", "ended"), (keys("k", -5),), away)
+    assert vended(due, ask=away).credential_for("s3://b/t") is due
+    ended = VendedCredentials(LAKE, {}, ("db", "ended"), (keys("k", -5),), away)
     with pytest.raises(CatalogUnreachable):
-        ended.credential("s3://b/t/f")
+        ended.credential_for("s3://b/t/f")
 
 
 def test_newer_keys_of_a_load_serve_who_was_given_older_ones(
-    vended: Callable[..., Vended],
+    vended: Callable[..., VendedCredentials],
 ) -> None:
     older, newer = vended(keys("older", 3600)), vended(keys("newer", 3600))
     for one in (older, newer, older):
-        found = one.credential("s3://b/t/f")
+        found = one.credential_for("s3://b/t/f")
     assert found is not None
     assert found.config["s3.access-key-id"] == "newer"
 
 
 def test_what_travels_to_executors_is_of_the_storage_alone() -> None:
     given = {"s3.endpoint": "http://s3", "credential": "a:cAnAry", "token": "cAnAry", "uri": "x"}
-    io = file_io({**given, "header.Authorization": "cAnAry", "client.region": "r"}, "s3://b/t")
+    io = make_file_io({**given, "header.Authorization": "cAnAry", "client.region": "r"}, "s3://b/t")
     retries = {"s3.retry-strategy-impl": "firnline_iceberg.storage.arrow_file_io.PatientRetries"}
     assert io.properties == {"s3.endpoint": "http://s3", "client.region": "r", **retries}
-    storage = TableStorage.of(io, "s3://b/t")
+    storage = TableStorage.from_io(io, "s3://b/t")
     assert b"cAnAry" not in pickle.dumps(storage)
-    vended = Vended(LAKE, {}, ("db", "t"), (keys("k", 60),), fresh_credentials)
+    vended = VendedCredentials(LAKE, {}, ("db", "t"), (keys("k", 60),), fresh_credentials)
     again: TableStorage = pickle.loads(pickle.dumps(TableStorage({}, "s3://b/t", vended)))
-    made = again.io()
+    made = again.make_io()
     assert isinstance(made, VendedFileIO)
     assert made.vended.first[0].config["s3.access-key-id"] == "k"
     assert "cAnAry" not in repr(again)

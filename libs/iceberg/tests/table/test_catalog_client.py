@@ -142,7 +142,7 @@ def test_metadata_that_cannot_be_read_are_refused_in_a_line(
     text = str(refused.value)
     assert "\n" not in text
     assert len(text) < 500
-    assert NAME.dotted in text
+    assert NAME.dotted_name in text
     assert (reason == "format_version_4") == ("format_version_4" in text)
 
 
@@ -153,7 +153,7 @@ def test_another_table_of_the_same_name_is_not_the_table(
     metadata = new_table_metadata(schema, PartitionSpec(), UNSORTED_SORT_ORDER, "file:///w/t", {})
     answer = {"metadata-location": "m", "metadata": json.loads(metadata.model_dump_json())}
     tables = answering(200, {**answer, "config": {}})
-    found = tables.named(("db",), "t")
+    found = tables.load_named(("db",), "t")
     assert found.identity == TableName(str(metadata.table_uuid), ("db",), "t")
     assert tables.load(found.identity).identity == found.identity
     with pytest.raises(TableGone):
@@ -204,8 +204,8 @@ def choosy(told: dict[str, object]) -> Iterator[str]:
 @pytest.mark.parametrize("where", ["defaults", "overrides"])
 def test_no_configuration_of_a_catalog_hides_snapshots(where: str) -> None:
     with choosy({where: {"snapshot-loading-mode": "refs"}}) as uri:
-        found = Tables(uri).named(("db",), "t")
-        heads = Tables(uri, **{"snapshot-loading-mode": "refs"}).named(("db",), "t")
+        found = Tables(uri).load_named(("db",), "t")
+        heads = Tables(uri, **{"snapshot-loading-mode": "refs"}).load_named(("db",), "t")
     assert [one.snapshot_id for one in found.snapshots] == [1, 2]
     assert [one.snapshot_id for one in heads.snapshots] == [2]  # who asks for heads gets heads
 
@@ -266,14 +266,14 @@ def test_a_table_has_no_say_in_how_its_files_are_reached(
         answer = {"metadata-location": place, "metadata": metadata, "config": config,
                   "storage-credentials": credentials}  # fmt: skip
         with listening(answer) as (catalog, _):
-            table = Tables(catalog).named(("db",), "t")
+            table = Tables(catalog).load_named(("db",), "t")
         with pytest.raises(FileNotFoundError):
             table.io.new_input(place).open().read()
     assert asked
     assert not stolen
     assert table.properties == properties  # still there to be advised on
     assert isinstance(table.io, VendedFileIO)
-    found = table.io.vended.credential(place)
+    found = table.io.vended.credential_for(place)
     assert found is not None
     told = {**table.io.properties, **found.config}
     assert {name: told[name] for name in ours} == ours

@@ -40,7 +40,7 @@ from tests.kit.memory_catalog import MemoryCatalog, MemoryTables
 def test_only_what_is_clearly_below_a_location_is_the_tables_own(
     location: str, properties: dict[str, str], path: str, own: bool
 ) -> None:
-    assert OwnLocations.of(location, properties).holds(path) is own
+    assert OwnLocations.from_properties(location, properties).contains(path) is own
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def rows(*ids: int) -> pa.Table:
 
 
 def loaded(catalog: MemoryCatalog) -> LoadedTable:
-    return MemoryTables(catalog).named(("db",), "t")
+    return MemoryTables(catalog).load_named(("db",), "t")
 
 
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
@@ -74,13 +74,13 @@ def test_a_file_that_only_an_older_snapshot_has_is_found(
 ) -> None:
     table = catalog.load_table("db.t")
     table.append(rows(1))
-    assert ExternalFiles().first(loaded(catalog)) is None
+    assert ExternalFiles().find_first(loaded(catalog)) is None
     path = f"{tmp_path}/others.parquet"
     pq.write_table(rows(2), path)
     table.add_files([path])
-    assert ExternalFiles().first(loaded(catalog)) == path
+    assert ExternalFiles().find_first(loaded(catalog)) == path
     table.overwrite(rows(3))  # our compaction would do the same to it
-    assert ExternalFiles().first(loaded(catalog)) == path
+    assert ExternalFiles().find_first(loaded(catalog)) == path
 
 
 def test_what_was_read_once_is_not_read_again(
@@ -90,29 +90,29 @@ def test_what_was_read_once_is_not_read_again(
     for number in range(3):
         table.append(rows(number))
     read = reads(monkeypatch)
-    assert looked.first(loaded(catalog)) is None
+    assert looked.find_first(loaded(catalog)) is None
     assert len(read) == len(set(read)) == 3
-    assert looked.first(loaded(catalog)) is None
+    assert looked.find_first(loaded(catalog)) is None
     assert len(read) == 3
     table.append(rows(9))
-    assert looked.first(loaded(catalog)) is None
+    assert looked.find_first(loaded(catalog)) is None
     assert len(read) == 4
 
 
 def test_a_table_that_was_given_another_location_is_read_anew(catalog: MemoryCatalog) -> None:
     table, looked = catalog.load_table("db.t"), ExternalFiles()
     table.append(rows(1))
-    assert looked.first(loaded(catalog)) is None
+    assert looked.find_first(loaded(catalog)) is None
     with table.transaction() as change:
         change.set_properties({"write.data.path": "s3://elsewhere/t"})
-    assert looked.first(loaded(catalog)) is None
+    assert looked.find_first(loaded(catalog)) is None
     metadata = loaded(catalog).metadata.model_copy(update={"location": "s3://elsewhere/t"})
-    assert looked.first(replace(loaded(catalog), metadata=metadata)) is not None
+    assert looked.find_first(replace(loaded(catalog), metadata=metadata)) is not None
 
 
 def test_little_is_remembered(catalog: MemoryCatalog) -> None:
     table, looked = catalog.load_table("db.t"), ExternalFiles(most=2)
     for number in range(5):
         table.append(rows(number))
-    assert looked.first(loaded(catalog)) is None
+    assert looked.find_first(loaded(catalog)) is None
     assert len(looked._clean) == 2

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from firnline_iceberg.storage.paths import address
+from firnline_iceberg.storage.paths import parse_address
 from firnline_iceberg.table.locations import Locations
 
 
 def locations(*content: str, metadata: str = "") -> Locations:
-    found = [one for one in map(address, content) if one]
-    beside = [one for one in [address(metadata)] if one]
+    found = [one for one in map(parse_address, content) if one]
+    beside = [one for one in [parse_address(metadata)] if one]
     return Locations(tuple(found), tuple(beside))
 
 
@@ -26,7 +26,7 @@ def locations(*content: str, metadata: str = "") -> Locations:
     ],
 )
 def test_inside(path: str) -> None:
-    assert locations("s3://b/wh/tbl/").holds(path)
+    assert locations("s3://b/wh/tbl/").contains(path)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_inside(path: str) -> None:
     ],
 )
 def test_outside_or_unclear(path: str) -> None:
-    assert not locations("s3://b/wh/tbl").holds(path)
+    assert not locations("s3://b/wh/tbl").contains(path)
 
 
 def test_local_paths(tmp_path: Path) -> None:
@@ -71,14 +71,14 @@ def test_local_paths(tmp_path: Path) -> None:
     other.mkdir()
     (table / "link").symlink_to(other)
     own = locations(f"file:{table}")
-    assert own.holds(f"file://{table}/data/x")
-    assert own.holds(f"file:{table}//data/x")
-    assert own.holds(f"file://{table}/not/there/yet/x")
-    assert not own.holds(f"file://{table}/link/x")
-    assert not own.holds(f"file://{table}/data/../../tbl2/x")
-    assert not own.holds(f"file://localhost{table}/data/x")
-    assert not own.holds(f"{table}/data/x")  # FileIOs differ on what that is
-    assert locations(f"{table}").holds(f"{table}/data/x")
+    assert own.contains(f"file://{table}/data/x")
+    assert own.contains(f"file:{table}//data/x")
+    assert own.contains(f"file://{table}/not/there/yet/x")
+    assert not own.contains(f"file://{table}/link/x")
+    assert not own.contains(f"file://{table}/data/../../tbl2/x")
+    assert not own.contains(f"file://localhost{table}/data/x")
+    assert not own.contains(f"{table}/data/x")  # FileIOs differ on what that is
+    assert locations(f"{table}").contains(f"{table}/data/x")
 
 
 def test_nothing_behind_a_link_is_a_tables(tmp_path: Path) -> None:
@@ -88,22 +88,22 @@ def test_nothing_behind_a_link_is_a_tables(tmp_path: Path) -> None:
     (tmp_path / "real/tbl/data/y").symlink_to(tmp_path / "real/tbl/data/x")
     (tmp_path / "link").symlink_to(tmp_path / "real")
     (tmp_path / "tbl").symlink_to(tmp_path / "real/tbl")
-    assert locations(f"file:{tmp_path}/real/tbl").holds(f"file:{tmp_path}/real/tbl/data/x")
+    assert locations(f"file:{tmp_path}/real/tbl").contains(f"file:{tmp_path}/real/tbl/data/x")
     for place in ("link/tbl", "tbl"):
         own = locations(f"file:{tmp_path}/{place}", metadata=f"file:{tmp_path}/{place}/data")
-        assert not own.holds(f"file:{tmp_path}/{place}/data/x")
-        assert not own.beside_metadata(f"file:{tmp_path}/{place}/data/x")
-    assert not locations(f"file:{tmp_path}/real/tbl").holds(f"file:{tmp_path}/real/tbl/data/y")
+        assert not own.contains(f"file:{tmp_path}/{place}/data/x")
+        assert not own.is_beside_metadata(f"file:{tmp_path}/{place}/data/x")
+    assert not locations(f"file:{tmp_path}/real/tbl").contains(f"file:{tmp_path}/real/tbl/data/y")
 
 
 def test_the_root_of_a_machine_is_no_tables(tmp_path: Path) -> None:
-    assert address("file:///") is not None
+    assert parse_address("file:///") is not None
     (tmp_path / "x").mkdir()
-    assert not Locations((), ()).holds("file:///etc/passwd")
+    assert not Locations((), ()).contains("file:///etc/passwd")
 
 
 def test_beside_metadata_is_not_below() -> None:
     own = locations("s3://b/t", metadata="s3://b/t/metadata")
-    assert own.beside_metadata("s3://b/t/metadata/x.json")
-    assert not own.beside_metadata("s3://b/t/metadata/below/x.json")
-    assert not own.beside_metadata("s3://b/t/metadata2/x.json")
+    assert own.is_beside_metadata("s3://b/t/metadata/x.json")
+    assert not own.is_beside_metadata("s3://b/t/metadata/below/x.json")
+    assert not own.is_beside_metadata("s3://b/t/metadata2/x.json")

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import firnline_iceberg.table.catalog_client  # noqa: F401  teaches PyIceberg
 import pytest
-from firnline_iceberg.table.nanoseconds import nanoseconds
+from firnline_iceberg.table.nanoseconds import parse_nanoseconds
 from pyiceberg.types import NestedField, TimestamptzNanoType
 
 
@@ -17,12 +17,12 @@ from pyiceberg.types import NestedField, TimestamptzNanoType
     ],
 )
 def test_every_digit_counts(text: str, number: int) -> None:
-    assert nanoseconds(text) == number
+    assert parse_nanoseconds(text) == number
 
 
 def test_another_zone_is_no_value() -> None:
     with pytest.raises(ValueError, match=r"\+01:00"):
-        nanoseconds("1970-01-01T00:00:00+01:00")
+        parse_nanoseconds("1970-01-01T00:00:00+01:00")
 
 
 def test_a_default_is_read() -> None:

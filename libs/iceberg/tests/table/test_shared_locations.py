@@ -17,9 +17,9 @@ from firnline_iceberg.table.shared_locations import (
     FACTS_AGE_S,
     NAMES_AGE_S,
     Neighbours,
+    outside_rule,
     places_of,
     refuse_shared,
-    rule_of_outside,
 )
 
 from libs.iceberg.tests.rest_catalog import OURS, Name, RestCatalog, serving
@@ -38,7 +38,7 @@ def other_catalog() -> Iterator[RestCatalog]:
 def refused(catalog: RestCatalog, name: Name = OURS) -> str:
     """The reason and the neighbours' names; '' where nothing speaks against a removal."""
     tables = Tables(catalog.uri)
-    table = tables.named(name[:-1], name[-1])
+    table = tables.load_named(name[:-1], name[-1])
     try:
         refuse_shared(tables, table)
     except TaskRefused as why:
@@ -176,7 +176,7 @@ def test_what_the_catalog_does_not_show_is_refused(
     catalog.put(("dev", "t"), "s3://lake/dev/t")
     catalog.answers[path] = status
     tables = Tables(catalog.uri)
-    table = tables.named(("shop",), "orders")
+    table = tables.load_named(("shop",), "orders")
     with pytest.raises((TaskRefused, RetryLater)) as why:
         refuse_shared(tables, table)
     if status == 403:
@@ -195,16 +195,16 @@ def test_an_unreadable_table_that_the_operator_names_stops_no_other(
     catalog.put(("dev", "t"), location)
     properties = {"uri": catalog.uri, "firnline.unreadable-tables": declared}
     tables = Tables(CatalogConnection("lake", properties))
-    table = tables.named(("shop",), "orders")
+    table = tables.load_named(("shop",), "orders")
     with pytest.raises(TaskRefused, match="both have files"):
         refuse_shared(tables, table)  # the name excuses no table that can be loaded
     catalog.answers["namespaces/dev/tables/t"] = status
     unknown = Neighbours(tables)
     if refuses:
         with pytest.raises(TaskRefused, match=r"firnline\.unreadable-tables"):
-            unknown.of(table)
+            unknown.neighbours_of(table)
     else:
-        assert unknown.of(table) == []
+        assert unknown.neighbours_of(table) == []
 
 
 def test_a_table_that_the_catalog_lists_and_does_not_have_stops_nobody(
@@ -221,22 +221,22 @@ def test_all_connections_are_asked(catalog: RestCatalog, other_catalog: RestCata
         "other": CatalogConnection("other", {"uri": other_catalog.uri}),
     }
     tables = CatalogTables(connections)
-    table = tables.named(("shop",), "orders")
+    table = tables.load_named(("shop",), "orders")
     with pytest.raises(TaskRefused, match=r"other:shop\.orders") as why:
         refuse_shared(tables, table)
     assert why.value.reason == "shared_identity"
     del other_catalog.tables[OURS]
-    assert Neighbours(tables).of(table) == []
+    assert Neighbours(tables).neighbours_of(table) == []
     other_catalog.put(("db", "t"), "s3://lake/shop/orders/x")
-    assert [one.name for one in Neighbours(tables).of(table)] == ["other:db.t"]
+    assert [one.name for one in Neighbours(tables).neighbours_of(table)] == ["other:db.t"]
 
 
 def test_two_connections_to_one_place_see_one_table(catalog: RestCatalog) -> None:
     """Not a copy of itself; what only the second one may see counts."""
     connections = {name: CatalogConnection(name, {"uri": catalog.uri}) for name in ("lake", "two")}
     tables = CatalogTables(connections)
-    table = tables.named(("shop",), "orders")
-    assert Neighbours(tables).of(table) == []
+    table = tables.load_named(("shop",), "orders")
+    assert Neighbours(tables).neighbours_of(table) == []
 
 
 def test_calls_are_bounded_by_age_and_shared(catalog: RestCatalog) -> None:
@@ -245,11 +245,11 @@ def test_calls_are_bounded_by_age_and_shared(catalog: RestCatalog) -> None:
         catalog.put(("many", f"t{at}"), f"s3://lake/many/t{at}")
     now = [1_000.0]
     tables = Tables(catalog.uri)
-    table, known = tables.named(("shop",), "orders"), Neighbours(tables, lambda: now[0])
+    table, known = tables.load_named(("shop",), "orders"), Neighbours(tables, lambda: now[0])
     catalog.calls.clear()
     asked = catalog.delegated
     for _ in range(10):
-        assert known.of(table) == []
+        assert known.neighbours_of(table) == []
     listings = [one for one in catalog.calls if "/tables/" not in one and one != "config"]
     assert catalog.loads() == 21
     assert len(listings) == 5  # of the namespaces at the top, and two for each of two
@@ -273,21 +273,21 @@ def test_what_tables_say_is_read_for_each_action_unless_that_is_slow(
 
     catalog.put(("dev", "t"), "s3://lake/dev/t")
     tables = Slow(catalog.uri)
-    table, known = tables.named(("shop",), "orders"), Neighbours(tables, lambda: now[0])
-    assert known.of(table) == []
+    table, known = tables.load_named(("shop",), "orders"), Neighbours(tables, lambda: now[0])
+    assert known.neighbours_of(table) == []
     catalog.put(("dev", "t"), "s3://lake/dev/t", uuid=1)
     if used_until_s > now[0]:
         now[0] = used_until_s - 0.1
-        assert known.of(table) == []
+        assert known.neighbours_of(table) == []
         now[0] = used_until_s
         catalog.put(("dev", "new"), "s3://lake/shop/orders/x")
-        assert [one.name for one in known.of(table)] == ["lake:dev.new"]
+        assert [one.name for one in known.neighbours_of(table)] == ["lake:dev.new"]
         del catalog.tables["dev", "new"]
     now[0] = used_until_s + 0.1
-    assert [one.name for one in known.of(table)] == ["lake:dev.t"]
+    assert [one.name for one in known.neighbours_of(table)] == ["lake:dev.t"]
     catalog.put(("dev", "t"), "s3://lake/shop/orders/data")
     now[0] += used_until_s + 0.1
-    assert [one.reason for one in known.of(table)] == ["shared_location"]
+    assert [one.reason for one in known.neighbours_of(table)] == ["shared_location"]
 
 
 @pytest.mark.parametrize(("takes_s", "used_until_s"), [(0.9, 0.9), (2.0, 40.0)])
@@ -298,30 +298,30 @@ def test_a_listing_is_made_for_each_action_unless_it_is_slow(
     now = [0.0]
 
     class Slow(Tables):
-        def names(self) -> Iterator[tuple[str, ...]]:
+        def table_names(self) -> Iterator[tuple[str, ...]]:
             now[0] += takes_s
-            return super().names()
+            return super().table_names()
 
     tables = Slow(catalog.uri)
-    table, known = tables.named(("shop",), "orders"), Neighbours(tables, lambda: now[0])
-    assert known.of(table) == []
+    table, known = tables.load_named(("shop",), "orders"), Neighbours(tables, lambda: now[0])
+    assert known.neighbours_of(table) == []
     catalog.put(("dev", "clone"), "s3://lake/clone", uuid=1)
     if used_until_s > now[0]:
         now[0] = used_until_s
-        assert known.of(table) == []
+        assert known.neighbours_of(table) == []
     now[0] = used_until_s + 0.1
-    assert [one.name for one in known.of(table)] == ["lake:dev.clone"]
+    assert [one.name for one in known.neighbours_of(table)] == ["lake:dev.clone"]
 
 
 def test_a_table_that_was_dropped_is_forgotten(catalog: RestCatalog) -> None:
     now = [0.0]
     tables = Tables(catalog.uri)
-    table, known = tables.named(("shop",), "orders"), Neighbours(tables, lambda: now[0])
+    table, known = tables.load_named(("shop",), "orders"), Neighbours(tables, lambda: now[0])
     catalog.put(("dev", "t"), "s3://lake/shop/orders/x")
-    assert known.of(table)
+    assert known.neighbours_of(table)
     del catalog.tables["dev", "t"]
     now[0] += NAMES_AGE_S + 1
-    assert known.of(table) == []
+    assert known.neighbours_of(table) == []
 
 
 def test_a_prefix_that_no_connection_names_is_looked_through(catalog: RestCatalog) -> None:
@@ -330,7 +330,7 @@ def test_a_prefix_that_no_connection_names_is_looked_through(catalog: RestCatalo
     tables = CatalogTables(CatalogConnection("lake", {"uri": catalog.uri}))
     uuid = str(UUID(int=1))
     table = tables.load(TableName(uuid, ("shop",), "orders", "lake", "dev"))
-    assert [one.name for one in Neighbours(tables).of(table)] == ["lake/dev:db.t"]
+    assert [one.name for one in Neighbours(tables).neighbours_of(table)] == ["lake/dev:db.t"]
 
 
 def test_files_outside_go_only_where_the_operator_says_and_nobody_else_is(
@@ -343,8 +343,8 @@ def test_files_outside_go_only_where_the_operator_says_and_nobody_else_is(
     named = "s3://lake/imports, s3a://cold/"
     properties = {"uri": catalog.uri, "firnline.external-files": named}
     tables = Tables(CatalogConnection("lake", properties))
-    table = tables.named(("shop",), "orders")
-    why_kept = rule_of_outside(tables, table, tables)
+    table = tables.load_named(("shop",), "orders")
+    why_kept = outside_rule(tables, table, tables)
     for path in ("s3://lake/imports/a.parquet", "s3://cold/x/y", "s3n://lake/imports/a/b"):
         assert why_kept(path) == ""
     for path in (
@@ -367,4 +367,4 @@ def test_files_outside_go_only_where_the_operator_says_and_nobody_else_is(
     ):
         assert "lake:dev.t" in why_kept(path), path
     bare = Tables(catalog.uri)
-    assert rule_of_outside(bare, table, bare)("s3://lake/imports/a.parquet") != ""
+    assert outside_rule(bare, table, bare)("s3://lake/imports/a.parquet") != ""

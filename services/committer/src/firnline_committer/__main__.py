@@ -8,14 +8,14 @@ import threading
 
 from firnline_adapters.observability.health import HEALTH, say_ready
 from firnline_adapters.observability.logs import Log
-from firnline_adapters.service import starting
+from firnline_adapters.service import run_service
 from firnline_domain.errors import RetryLater
 from firnline_iceberg.connection.auth import catalog_answers
-from firnline_iceberg.connection.settings import watched
+from firnline_iceberg.connection.settings import watch_catalogs
 from firnline_iceberg.java.jvm import JavaFailed, JvmEnded
 
-from firnline_committer.bootstrap import running
-from firnline_committer.settings import Settings
+from firnline_committer.bootstrap import open_pump
+from firnline_committer.settings import CommitterSettings
 
 POLL_S = 0.1  # what a lone result waits for company
 FINISH_S = 10.0  # for the commits in work; supervisors kill after 15 s
@@ -23,9 +23,9 @@ FINISH_S = 10.0  # for the commits in work; supervisors kill after 15 s
 
 def main() -> None:
     """Run until SIGTERM or Ctrl-C. Exit with 1 if a restart is the remedy."""
-    with starting("committer", Settings) as (settings, log):
+    with run_service("committer", CommitterSettings) as (settings, log):
         stop = threading.Event()
-        watched(HEALTH, settings.connections, catalog_answers)
+        watch_catalogs(HEALTH, settings.connections, catalog_answers)
         try:
             run(settings, log, stop)
         except (RetryLater, JvmEnded, JavaFailed) as error:
@@ -34,9 +34,9 @@ def main() -> None:
         log.info("stopped")
 
 
-def run(settings: Settings, log: Log, stop: threading.Event) -> None:
+def run(settings: CommitterSettings, log: Log, stop: threading.Event) -> None:
     """Pump until `stop` is set. The next run reads again what was read and not handled."""
-    with running(settings, log) as pump:
+    with open_pump(settings, log) as pump:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: stop.set())
         say_ready(log)

@@ -20,28 +20,28 @@ from firnline_iceberg.catalog_probe import require_catalogs, told_by_java
 from firnline_iceberg.catalogs import CatalogCommits, CatalogTables
 from firnline_iceberg.java.jars import class_path
 from firnline_iceberg.java.jvm import IcebergJvm
-from firnline_iceberg.removal.sweep import Sweeper
+from firnline_iceberg.removal.sweep import OutputSweeper
 
 from firnline_committer.background.sweeps import Sweeps
 from firnline_committer.commit.committer import Committer
-from firnline_committer.commit.held_catalog import catalog
-from firnline_committer.handlers import Handlers
-from firnline_committer.pump import Pump
-from firnline_committer.settings import Settings
+from firnline_committer.commit.held_catalog import open_catalog
+from firnline_committer.handlers import CommitterHandlers
+from firnline_committer.pump import CommitterPump
+from firnline_committer.settings import CommitterSettings
 
 GROUP = "committer"
 TOPICS = ("task-results",)
 
 
 @contextmanager
-def running(settings: Settings, log: Log) -> Iterator[Pump]:
+def open_pump(settings: CommitterSettings, log: Log) -> Iterator[CommitterPump]:
     """Open a pump over Kafka, the catalog and a JVM; it reads nothing before its first step. Waits
     for a catalog that does not answer. Raises Misconfigured, JavaFailed."""
     signer = signer_of(settings)
     jars = class_path(settings.iceberg_jar, require_catalogs(settings.connections, log))
     with IcebergJvm(jars, settings.heap_bytes) as iceberg:
         publisher = KafkaPublisher(settings.broker, settings.buckets, GROUP, signer=signer)
-        lake = catalog(settings.connections)
+        lake = open_catalog(settings.connections)
         tables = lake.tables
         with told_by_java(settings.connections):
             commits = CatalogCommits(iceberg, settings.connections)
@@ -50,13 +50,15 @@ def running(settings: Settings, log: Log) -> Iterator[Pump]:
         # Without a cache: a sweep reads all, once.
         passing = {f"header.{HEADER}": PASS}
         uncached = CatalogTables(settings.connections, None, **passing)
-        sweeps = Sweeps(Sweeper(uncached, now_ms, lives.sweep_ms, keys=signer.keys), log, now_ms)
-        handlers = Handlers(committer, tables, now_ms)
+        sweeps = Sweeps(
+            OutputSweeper(uncached, now_ms, lives.sweep_ms, keys=signer.keys), log, now_ms
+        )
+        handlers = CommitterHandlers(committer, tables, now_ms)
         switches = KafkaPauseReader(settings.broker, signer)
         starts = StartMarks(KafkaMarks(settings.broker, GROUP))
         inbox = KafkaInbox(settings.broker, GROUP, TOPICS, publisher, log, starts=starts)
         try:
-            yield Pump(
+            yield CommitterPump(
                 inbox,
                 publisher,
                 handlers,

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from firnline_adapters.observability import metrics
 from firnline_adapters.observability.logs import Log
-from firnline_domain.commits.conflicts import inputs
+from firnline_domain.commits.conflicts import input_files
 from firnline_domain.errors import PoisonousRecord, RetryLater, TaskRefused
 from firnline_domain.identity import TableName, normal_path
 from firnline_domain.ports import Delivery
@@ -25,32 +25,34 @@ from firnline_iceberg.java.jvm import JvmEnded
 from firnline_iceberg.table.loaded_table import LoadedTable
 
 from firnline_committer.commit import events as reports
-from firnline_committer.commit.attempts import Progress, until_closed
+from firnline_committer.commit.attempts import AttemptProgress, until_closed
 
 WITHOUT_COMMIT = TaskFailed | TableResult | RowsCompared
 
 
-class Commits(Protocol):
+class CommitPort(Protocol):
     """The part of `committer.Committer` that handlers use."""
 
-    def advance(self, results: Sequence[RewriteFinished]) -> Progress:
+    def advance(self, results: Sequence[RewriteFinished]) -> AttemptProgress:
         """Make a few attempts."""
 
     def abandon(self, table_key: str, ref: str) -> None:
         """Clear up after results that were left open and will not be asked for again."""
 
 
-class Loads(Protocol):
+class CatalogPort(Protocol):
     """The part of `firnline_iceberg.table.catalog_client.Tables` that handlers use."""
 
     def load(self, table: TableName) -> LoadedTable:
         """Load a table. Raises TableGone, RetryLater."""
 
 
-class Handlers:
+class CommitterHandlers:
     """Handlers of records of `task-results`."""
 
-    def __init__(self, committer: Commits, tables: Loads, now_ms: Callable[[], int]) -> None:
+    def __init__(
+        self, committer: CommitPort, tables: CatalogPort, now_ms: Callable[[], int]
+    ) -> None:
         self._committer = committer
         self._tables = tables
         self._now_ms = now_ms
@@ -59,12 +61,12 @@ class Handlers:
         """Handle records until each has its event. Raises RetryLater, PoisonousRecord."""
         return until_closed(self.advance, records)
 
-    def advance(self, records: Sequence[Any]) -> Progress:
+    def advance(self, records: Sequence[Any]) -> AttemptProgress:
         """Make a few attempts with records of one table and ref. Raises PoisonousRecord."""
         rewrites = [record for record in records if _needs_commit(record)]
         events = self._without_commit([record for record in records if not _needs_commit(record)])
         waiting, pause_s, unreachable = list[Any](), 0.0, None
-        for batch in batches(rewrites):
+        for batch in split_batches(rewrites):
             if waiting:  # other tables come first
                 waiting.extend(batch)
                 continue
@@ -72,7 +74,7 @@ class Handlers:
             events.extend(progress.events)
             waiting.extend(progress.open)
             pause_s, unreachable = progress.pause_s, progress.unreachable
-        return Progress(events, waiting, pause_s, unreachable)
+        return AttemptProgress(events, waiting, pause_s, unreachable)
 
     def abandon(self, table_key: str, ref: str) -> None:
         """Clear up after records that were left open and will not be delivered again."""
@@ -88,14 +90,14 @@ class Handlers:
         others = [record for record in records if not isinstance(record, RewriteFinished)]
         handed = [rewrite for rewrite in rewrites if rewrite.committed_snapshot_id is not None]
         skipped = [rewrite for rewrite in rewrites if rewrite.committed_snapshot_id is None]
-        table = self._table(handed[0]) if handed else None
+        table = self._load_or_none(handed[0]) if handed else None
         return [
             *others,
-            *(reports.skipped(one, self._now_ms()) for one in skipped),
-            *(reports.handed_over(one, table, self._now_ms()) for one in handed),
+            *(reports.skipped_event(one, self._now_ms()) for one in skipped),
+            *(reports.handed_over_event(one, table, self._now_ms()) for one in handed),
         ]
 
-    def _table(self, record: RewriteFinished) -> LoadedTable | None:
+    def _load_or_none(self, record: RewriteFinished) -> LoadedTable | None:
         try:
             return self._tables.load(record.table)
         except (TaskRefused, RetryLater):
@@ -107,7 +109,7 @@ def _needs_commit(record: Any) -> bool:
     return finished and bool(record.groups)
 
 
-def batches(results: Sequence[RewriteFinished]) -> Iterator[list[RewriteFinished]]:
+def split_batches(results: Sequence[RewriteFinished]) -> Iterator[list[RewriteFinished]]:
     """Split results into batches, in order, each without a task or an input twice: a redelivery, or
     an overlapping result, is examined after the one before it has been committed."""
     left = list(results)
@@ -116,7 +118,7 @@ def batches(results: Sequence[RewriteFinished]) -> Iterator[list[RewriteFinished
         later: list[RewriteFinished] = []
         used: set[str] = set()
         for result in left:
-            named = {result.task_id} | {normal_path(file.path) for file in inputs(result)}
+            named = {result.task_id} | {normal_path(file.path) for file in input_files(result)}
             (later if named & used else taken).append(result)
             used |= named
         yield taken
@@ -135,10 +137,10 @@ class Handled:
     unreachable: RetryLater | None = None
 
 
-def handle_deliveries(handlers: Handlers, batch: list[Delivery], log: Log) -> Handled:
+def handle_deliveries(handlers: CommitterHandlers, batch: list[Delivery], log: Log) -> Handled:
     """Handle deliveries, in any thread. Raises JvmEnded."""
     started, handled = time.monotonic(), Handled()
-    _handle(handlers, batch, log, handled)
+    _handle_batch(handlers, batch, log, handled)
     metrics.observe("commit_seconds", time.monotonic() - started)
     _count_bytes(handled.events)
     return handled
@@ -153,7 +155,9 @@ def _count_bytes(events: Iterable[Any]) -> None:
             metrics.count("rewritten_bytes", one.bytes_after, files="added")
 
 
-def _handle(handlers: Handlers, batch: list[Delivery], log: Log, handled: Handled) -> None:
+def _handle_batch(
+    handlers: CommitterHandlers, batch: list[Delivery], log: Log, handled: Handled
+) -> None:
     try:
         progress = handlers.advance([delivery.record for delivery in batch])
     except JvmEnded:
@@ -172,14 +176,14 @@ def _handle(handlers: Handlers, batch: list[Delivery], log: Log, handled: Handle
 
 
 def _one_by_one(
-    handlers: Handlers, batch: list[Delivery], log: Log, handled: Handled, error: Exception
+    handlers: CommitterHandlers, batch: list[Delivery], log: Log, handled: Handled, error: Exception
 ) -> None:
     if len(batch) == 1:
         handled.broken.append((batch[0], error))
         return
     for delivery in batch:
         if handled.unreachable is None:
-            _handle(handlers, [delivery], log, handled)
+            _handle_batch(handlers, [delivery], log, handled)
 
 
 def table_of(record: Any) -> TableName | None:

@@ -31,10 +31,10 @@ from firnline_iceberg.catalogs import UnknownCatalog
 from firnline_iceberg.connection.prefix import OtherPrefix
 from firnline_iceberg.java.jvm import JvmEnded
 
-from firnline_committer.background.sampled_comparison import comparison
+from firnline_committer.background.sampled_comparison import order_comparison
 from firnline_committer.background.sweeps import Sweeps
 from firnline_committer.commit import events as reports
-from firnline_committer.handlers import Handled, Handlers, handle_deliveries, table_of
+from firnline_committer.handlers import CommitterHandlers, Handled, handle_deliveries, table_of
 from firnline_committer.table_queues import TableQueue, TableQueues, partition_of
 
 EVENTS = "maintenance-events"
@@ -54,14 +54,14 @@ class _Work:
     sweeps: bool = False
 
 
-class Pump:
+class CommitterPump:
     """A pump that carries deliveries from an inbox through the handlers to a publisher."""
 
     def __init__(
         self,
         inbox: Inbox,
         publisher: Publisher,
-        handlers: Handlers,
+        handlers: CommitterHandlers,
         log: Log,
         now: Callable[[], float] = time.monotonic,
         now_ms: Callable[[], int] = clock.now_ms,
@@ -74,7 +74,7 @@ class Pump:
         """Build a pump. `now`: seconds of a monotonic clock, because a jump would stop a table, or
         end its patience. `now_ms`: dates what is published. `sweeps`: None = no sweeps here.
         `switches`: None = no pauses. `share` of the commits are read back. `gather_s`: see
-        `TableQueue.gathers`."""
+        `TableQueue.is_gathering`."""
         self._inbox = inbox
         self._publisher = publisher
         self._handlers = handlers
@@ -97,22 +97,22 @@ class Pump:
         what was done."""
         if self._switches is not None:
             self._switches.catch_up()
-        self._read(self._patience(timeout_s))
+        self._read(self._poll_timeout_s(timeout_s))
         self._make_room()
         self._start_commits()
         self._collect()
         self._start_sweep()
         self._collect()
-        self._queues.prune()
+        self._queues.remove_idle()
         self._confirm_rest()
 
     def _confirm_rest(self) -> None:
         """Confirm that the pause of the whole fleet holds here and nothing is under way any more:
         `firnline pause --wait` checks for it. No offset would show it: results wait through a
         pause."""
-        pause = None if self._switches is None else self._switches.pause(None)
+        pause = None if self._switches is None else self._switches.pause_of(None)
         if pause is not None and not self._work:
-            self._inbox.note(pause.note)
+            self._inbox.write_note(pause.to_note)
 
     def finish(self, timeout_s: float) -> None:
         """Wait for what is in work, no longer than that: the next consumer to read the rest settles
@@ -127,15 +127,15 @@ class Pump:
 
     # ---- in
 
-    def _patience(self, timeout_s: float) -> float:
+    def _poll_timeout_s(self, timeout_s: float) -> float:
         """Return the seconds for which the pump has nothing to do but to read."""
         pauses = (queue.not_before - self._now() for queue in self._queues if queue.waiting)
         soonest = min((pause for pause in pauses if pause > 0), default=timeout_s)
         return min(timeout_s, soonest, POLL_S if self._work else timeout_s)
 
     def _read(self, timeout_s: float) -> None:
-        deliveries = self._inbox.poll(timeout_s, self._queues.full())
-        self._queues.forget(self._inbox.moved())
+        deliveries = self._inbox.poll(timeout_s, self._queues.full_partitions())
+        self._queues.drop_partitions(self._inbox.take_moved())
         for delivery in deliveries:
             if deadly := died_at(delivery.deaths):
                 self._give_up(delivery, deadly)
@@ -146,11 +146,11 @@ class Pump:
     def _make_room(self) -> None:
         """Give up the waiting results of tables that do not move, if their partition is full: it is
         read no further, so tables that do move would wait for them, for hours or until a pause
-        ends. If it is the only such table, only `TableQueues.excess` is given up."""
-        if not (full := self._queues.full()):
+        ends. If it is the only such table, only `TableQueues.excess_deliveries` is given up."""
+        if not (full := self._queues.full_partitions()):
             return
         still = [one for one in self._queues if not one.running and one.waiting]
-        still = [one for one in still if one.behind or self._held(one.next)]
+        still = [one for one in still if one.behind or self._is_held(one.next_batch)]
         stuck = {
             one.place: [each for each in one.waiting if partition_of(each) in full] for one in still
         }
@@ -162,54 +162,54 @@ class Pump:
     # ---- in work
 
     def _start_commits(self) -> None:
-        if (big := self._alone()) is not None:
+        if (big := self._oversized_queue()) is not None:
             if not self._work:
                 self._start_commit(big)
             return
         for queue in self._queues:
             if len(self._work) >= self._pool.size:
                 return
-            if queue.running or self._busy(queue.table):
+            if queue.running or self._is_busy(queue.table):
                 continue
             if queue.waiting:
                 self._start_commit(queue)
             elif queue.unfinished:
                 self._start_abandoning(queue)
 
-    def _alone(self) -> TableQueue | None:
+    def _oversized_queue(self) -> TableQueue | None:
         """Return the queue that memory did not suffice for; nothing else may be in work with it.
         Each of its results has one try, so that the others wait for one commit at most."""
         now = self._now()
         due = (one for one in self._queues if one.alone and one.waiting and one.not_before <= now)
-        return next((one for one in due if not self._held(one.next)), None)
+        return next((one for one in due if not self._is_held(one.next_batch)), None)
 
     def _start_commit(self, queue: TableQueue) -> None:
-        if queue.not_before > self._now() or self._crowded(queue):
+        if queue.not_before > self._now() or self._is_crowded(queue):
             return
-        batch = queue.next
-        if self._held(batch):
+        batch = queue.next_batch
+        if self._is_held(batch):
             self._give_up_excess(queue)
-        elif queue.alone or not queue.gathers(batch, self._gather_s, self._now()):
+        elif queue.alone or not queue.is_gathering(batch, self._gather_s, self._now()):
             work = partial(handle_deliveries, self._handlers, batch, self._log)
-            self._start(queue, work, partial(self._handled_some, queue, batch))
+            self._start_work(queue, work, partial(self._handled_some, queue, batch))
 
-    def _crowded(self, queue: TableQueue) -> bool:
+    def _is_crowded(self, queue: TableQueue) -> bool:
         """Return whether tables whose last attempts failed use half of the threads: each may wait a
         minute for a dependency that does not answer."""
         busy = sum(1 for one in self._work if one.retries)
         return queue.behind and busy >= max(self._pool.size // 2, 1)
 
-    def _start(
+    def _start_work(
         self, queue: TableQueue, work: Callable[[], Any], ended: Callable[[Any], None]
     ) -> None:
         queue.running = True
-        self._queues.served(queue)
+        self._queues.move_to_end(queue)
 
-        def after(found: Any) -> None:
+        def free_queue(found: Any) -> None:
             queue.running = False
             ended(found)
 
-        self._work.append(_Work(queue.table, self._pool.submit(work), after, queue.behind))
+        self._work.append(_Work(queue.table, self._pool.submit(work), free_queue, queue.behind))
 
     def _start_abandoning(self, queue: TableQueue) -> None:
         """Clear up after a table's results that another consumer has, or that were given up."""
@@ -223,35 +223,35 @@ class Pump:
             except Exception as error:  # the sweep clears it away; no other table waits for it
                 self._log.error("not_abandoned", error, table_key=key)
 
-        def ended(_: None) -> None:
+        def reset_queue(_: None) -> None:
             queue.unfinished = queue.behind = False
 
-        self._start(queue, abandon, ended)
+        self._start_work(queue, abandon, reset_queue)
 
     def _start_sweep(self) -> None:
         """Start at most one sweep, of a table that has no commit under way."""
-        if self._sweeps is None or len(self._work) >= self._pool.size or self._paused(None):
+        if self._sweeps is None or len(self._work) >= self._pool.size or self._is_paused(None):
             return
-        if self._alone() is not None:
+        if self._oversized_queue() is not None:
             return
         if any(one.sweeps for one in self._work):
             return
-        if table := self._sweeps.next(self._busy):
+        if table := self._sweeps.take_due_table(self._is_busy):
             work = partial(self._sweeps.sweep, table)
             future = self._pool.submit(work)
-            self._work.append(_Work(table.key, future, self._swept, sweeps=True))
+            self._work.append(_Work(table.key, future, self._publish_sweep, sweeps=True))
 
-    def _busy(self, table_key: str | None) -> bool:
+    def _is_busy(self, table_key: str | None) -> bool:
         return any(one.table == table_key and not one.future.done() for one in self._work)
 
-    def _held(self, batch: list[Delivery]) -> bool:
+    def _is_held(self, batch: list[Delivery]) -> bool:
         """Return whether the batch waits: a paused table's results do; records that only report an
         end do not."""
         results = [one.record for one in batch if isinstance(one.record, RewriteFinished)]
-        return bool(results) and self._paused(results[0].table.key)
+        return bool(results) and self._is_paused(results[0].table.key)
 
-    def _paused(self, table_key: str | None) -> bool:
-        return self._switches is not None and self._switches.pause(table_key) is not None
+    def _is_paused(self, table_key: str | None) -> bool:
+        return self._switches is not None and self._switches.pause_of(table_key) is not None
 
     # ---- out
 
@@ -266,10 +266,10 @@ class Pump:
         handled, self._handled = self._handled, []
         self._publisher.flush()
         for delivery in handled:
-            self._inbox.done(delivery)
+            self._inbox.mark_done(delivery)
         self._inbox.commit()
         if self._sweeps is not None:
-            self._sweeps.notice([delivery.record for delivery in handled])
+            self._sweeps.schedule_after([delivery.record for delivery in handled])
 
     def _handled_some(self, queue: TableQueue, batch: list[Delivery], found: Handled) -> None:
         unsent = self._publish(found.events)
@@ -279,43 +279,43 @@ class Pump:
         for delivery, error in found.broken:
             self._give_up(delivery, error)
         done = [*found.done, *(delivery for delivery, _ in found.broken)]
-        self._taken(queue, done)
+        self._close_deliveries(queue, done)
         queue.since = self._now()
         queue.unfinished = queue.behind = len(done) < len(batch)
         if found.unreachable is None:
-            queue.progressed()
+            queue.reset_back_off()
             queue.alone = False
             queue.not_before = self._now() + found.pause_s
         else:
-            self._unreachable(queue, [one for one in batch if one not in done], found.unreachable)
+            self._back_off(queue, [one for one in batch if one not in done], found.unreachable)
         if queue.behind:
             self._give_up_excess(queue)
 
-    def _unreachable(self, queue: TableQueue, left: list[Delivery], error: RetryLater) -> None:
+    def _back_off(self, queue: TableQueue, left: list[Delivery], error: RetryLater) -> None:
         """Back off if catalog or storage do not answer, and give up results that have waited long
         enough."""
         metrics.count("dependency_errors", dependency=error.dependency)
-        self._failures.retry(table_of(left[0].record), error, self._now())
+        self._failures.log_retry(table_of(left[0].record), error, self._now())
         if queue.back_off(self._now(), error) or (queue.alone and isinstance(error, HeapTooSmall)):
             self._give_all_up(queue, left, error)
         queue.alone = isinstance(error, HeapTooSmall)
 
     def _give_up_excess(self, queue: TableQueue) -> None:
-        if excess := self._queues.excess(queue):
+        if excess := self._queues.excess_deliveries(queue):
             self._give_all_up(queue, excess, RetryLater(NO_ROOM))
 
     def _give_all_up(self, queue: TableQueue, deliveries: list[Delivery], error: Exception) -> None:
         for delivery in deliveries:
             self._give_up(delivery, error)
-        self._taken(queue, deliveries)
+        self._close_deliveries(queue, deliveries)
 
-    def _taken(self, queue: TableQueue, deliveries: list[Delivery]) -> None:
-        self._queues.take(queue, deliveries)
+    def _close_deliveries(self, queue: TableQueue, deliveries: list[Delivery]) -> None:
+        self._queues.remove(queue, deliveries)
         self._handled += deliveries
 
-    def _swept(self, found: Any) -> None:
+    def _publish_sweep(self, found: Any) -> None:
         assert self._sweeps is not None
-        if event := self._sweeps.ended(found):
+        if event := self._sweeps.close_sweep(found):
             self._publish([event])
 
     def _publish(self, events: Sequence[Any]) -> set[str]:
@@ -325,13 +325,13 @@ class Pump:
             if not self._publisher.publish(EVENTS, event.table.key, event):
                 unsent.add(getattr(event, "task_id", ""))
             if isinstance(event, RewriteCommitted):
-                self._sample(event)
+                self._publish_comparison(event)
         if self._sweeps is not None:
-            self._sweeps.notice(events)
+            self._sweeps.schedule_after(events)
         return unsent
 
-    def _sample(self, event: RewriteCommitted) -> None:
-        if order := comparison(event, self._share, self._now_ms()):
+    def _publish_comparison(self, event: RewriteCommitted) -> None:
+        if order := order_comparison(event, self._share, self._now_ms()):
             self._publisher.publish(COMPARISONS, order.table.key, order)
 
     def _give_up(self, delivery: Delivery, error: Exception) -> None:
@@ -339,7 +339,7 @@ class Pump:
         record, at_ms = delivery.record, self._now_ms()
         if isinstance(record, RewriteFinished):
             conflict = Conflict(_reason_of(error), f"unusable: {error}"[:1000])
-            self._publish([reports.conflicted(record, conflict, None, at_ms)])
+            self._publish([reports.conflicted_event(record, conflict, None, at_ms)])
         self._put_aside(delivery, error)
 
     def _put_aside(self, delivery: Delivery, error: Exception) -> None:

@@ -5,25 +5,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from firnline_adapters.config.fleet_settings import HEAP_BYTES, ICEBERG_JAR
-from firnline_adapters.config.settings import setting, shared
+from firnline_adapters.config.settings import declare_setting, shared_setting
 from firnline_domain.commits.output_lifetimes import SWEEP_AGE_S
 from firnline_iceberg.connection.settings import CatalogSettings
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(CatalogSettings):
+class CommitterSettings(CatalogSettings):
     """The committer's settings, read once in `main()`."""
 
-    iceberg_jar: str = shared(ICEBERG_JAR)
-    heap_bytes: int = shared(HEAP_BYTES, 512 * 1024**2)
-    sweep_age_s: float = setting(
+    iceberg_jar: str = shared_setting(ICEBERG_JAR)
+    heap_bytes: int = shared_setting(HEAP_BYTES, 512 * 1024**2)
+    sweep_age_s: float = declare_setting(
         "FIRNLINE_SWEEP_AGE_SECONDS",
         "Age at which output files of a failed task are removed. Its result is not committed "
         "after half of this time. Must be the same for all committers and `firnline "
         "sweep-outputs`.",
         SWEEP_AGE_S,
     )
-    compare_share: float = setting(
+    compare_share: float = declare_setting(
         "FIRNLINE_COMPARE_SHARE",
         "Share of the commits whose rows are verified with Iceberg's own Spark reader, chosen "
         "by a hash of the task id. `0`: none.",

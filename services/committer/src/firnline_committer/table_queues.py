@@ -38,11 +38,11 @@ class TableQueue(RetryQueue):
         return self.place[0]
 
     @property
-    def next(self) -> list[Delivery]:
+    def next_batch(self) -> list[Delivery]:
         """Return the deliveries that may share a commit now."""
         return list(islice(self.waiting, 1 if self.alone else MAX_AT_ONCE))
 
-    def gathers(self, batch: list[Delivery], max_s: float, now: float) -> bool:
+    def is_gathering(self, batch: list[Delivery], max_s: float, now: float) -> bool:
         """Return whether results that were ordered with these may still arrive. A worker needs as
         long for them as for these: if none has arrived for twice that, they are done elsewhere, or
         failed. No result waits longer than `max_s`."""
@@ -75,33 +75,35 @@ class TableQueues:
         """Append one delivery to the queue of its table and ref."""
         place = place_of(delivery.record)
         self._queues.setdefault(place, TableQueue(place=place)).append(delivery, now)
-        self._weights[partition_of(delivery)] += weight(delivery.record)
+        self._weights[partition_of(delivery)] += file_weight(delivery.record)
 
-    def served(self, queue: TableQueue) -> None:
+    def move_to_end(self, queue: TableQueue) -> None:
         """Move a queue behind all others."""
         self._queues[queue.place] = self._queues.pop(queue.place)
 
-    def take(self, queue: TableQueue, deliveries: Collection[Delivery]) -> None:
+    def remove(self, queue: TableQueue, deliveries: Collection[Delivery]) -> None:
         """Remove deliveries that do not wait any more."""
         gone = {id(delivery) for delivery in deliveries}
         for one in queue.waiting:
             if id(one) in gone:
-                self._weights[partition_of(one)] -= weight(one.record)
+                self._weights[partition_of(one)] -= file_weight(one.record)
         queue.waiting = deque(one for one in queue.waiting if id(one) not in gone)
 
-    def forget(self, partitions: Collection[Partition]) -> None:
+    def drop_partitions(self, partitions: Collection[Partition]) -> None:
         """Drop the deliveries of these partitions: their new owner reads them."""
         if partitions:
             for queue in self:
-                self.take(queue, [one for one in queue.waiting if partition_of(one) in partitions])
+                self.remove(
+                    queue, [one for one in queue.waiting if partition_of(one) in partitions]
+                )
 
-    def prune(self) -> None:
+    def remove_idle(self) -> None:
         """Remove the queues in which nothing waits, and of which nothing was left."""
         idle = [one for one in self if not (one.waiting or one.running or one.unfinished)]
         for queue in idle:
             del self._queues[queue.place]
 
-    def full(self) -> Collection[Partition]:
+    def full_partitions(self) -> Collection[Partition]:
         """Return partitions that hold more than their share of what may wait, until half of it is
         handled. Those are read no further: others do not wait for them, and memory does not run
         out."""
@@ -112,14 +114,14 @@ class TableQueues:
         self._full = {partition for partition in self._full if held[partition] > most / 2}
         return self._full
 
-    def excess(self, queue: TableQueue) -> list[Delivery]:
+    def excess_deliveries(self, queue: TableQueue) -> list[Delivery]:
         """Return the newest deliveries beyond the limit of a queue that does not move: all other
         tables of their partition wait behind them."""
-        found, left = list[Delivery](), sum(weight(one.record) for one in queue.waiting)
+        found, left = list[Delivery](), sum(file_weight(one.record) for one in queue.waiting)
         for one in islice(reversed(queue.waiting), max(len(queue.waiting) - 1, 0)):
             if left <= MAX_OF_A_TABLE:
                 break
-            left -= weight(one.record)
+            left -= file_weight(one.record)
             found.append(one)
         return found
 
@@ -131,7 +133,7 @@ def place_of(record: Any) -> Place:
     return getattr(table, "key", None), getattr(record, "ref", None)
 
 
-def weight(record: Any) -> int:
+def file_weight(record: Any) -> int:
     """Return how many files a record names, at least."""
     if not isinstance(record, RewriteFinished):
         return LEAST

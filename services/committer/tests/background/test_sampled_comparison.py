@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import hashlib
 
-from firnline_committer.background.sampled_comparison import comparison, is_sampled
+from firnline_committer.background.sampled_comparison import is_sampled, order_comparison
 from firnline_domain.base.values import replace
 from firnline_domain.identity import Scope, TableName
 from firnline_domain.records.events import RewriteCommitted
@@ -24,10 +24,10 @@ def test_a_share_of_the_tasks_always_the_same() -> None:
 
 
 def test_native_commits_alone_are_read_back() -> None:
-    order = comparison(EVENT, 1.0, 5)
+    order = order_comparison(EVENT, 1.0, 5)
     assert order is not None
     assert (order.task_id, order.snapshot_ids, order.scope) == ("t1", (8, 9), Scope(0, "[]"))
-    assert comparison(EVENT, 0.0, 5) is None
-    assert comparison(replace(EVENT, mode="handed_over"), 1.0, 5) is None
-    assert comparison(replace(EVENT, snapshot_ids=()), 1.0, 5) is None
-    assert comparison(replace(EVENT, scope=None), 1.0, 5) is None
+    assert order_comparison(EVENT, 0.0, 5) is None
+    assert order_comparison(replace(EVENT, mode="handed_over"), 1.0, 5) is None
+    assert order_comparison(replace(EVENT, snapshot_ids=()), 1.0, 5) is None
+    assert order_comparison(replace(EVENT, scope=None), 1.0, 5) is None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from firnline_committer.commit.found_commits import LOST_GROUPS, REPAIRED, noted
+from firnline_committer.commit.found_commits import LOST_GROUPS, REPAIRED, found_commit
 from firnline_domain.base.values import MAX_AMOUNT
 
 
@@ -23,7 +23,7 @@ from firnline_domain.base.values import MAX_AMOUNT
     ],
 )
 def test_repaired_rows_are_an_amount(text: str, rows: int | None) -> None:
-    assert noted("t", (1,), {REPAIRED: text}).rows_repaired == rows
+    assert found_commit("t", (1,), {REPAIRED: text}).rows_repaired == rows
 
 
 @pytest.mark.parametrize(
@@ -40,4 +40,4 @@ def test_repaired_rows_are_an_amount(text: str, rows: int | None) -> None:
     ],
 )
 def test_lost_groups_are_numbers_with_a_reason(text: str, lost: dict[int, str]) -> None:
-    assert noted("t", (1,), {LOST_GROUPS: text}).lost == lost
+    assert found_commit("t", (1,), {LOST_GROUPS: text}).lost == lost

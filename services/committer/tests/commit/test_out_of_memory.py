@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from firnline_adapters.in_memory import MemoryBroker, MemoryInbox, MemoryPublisher
 from firnline_adapters.observability.logs import Log
-from firnline_committer.commit.attempts import Progress
-from firnline_committer.handlers import Handlers
-from firnline_committer.pump import Pump
+from firnline_committer.commit.attempts import AttemptProgress
+from firnline_committer.handlers import CommitterHandlers
+from firnline_committer.pump import CommitterPump
 from firnline_domain.errors import HeapTooSmall
 from firnline_domain.records.events import RewriteConflicted, RewriteSkipped
 from firnline_domain.records.parts.conflict_reasons import ConflictReason
@@ -23,18 +23,18 @@ BIG, SMALL, OTHER = "uuid-a", "uuid-c", "uuid-d"
 Result = Callable[..., RewriteFinished]
 
 
-class Heap(Handlers):
+class Heap(CommitterHandlers):
     """Holds one commit of BIG, whose task \"huge\" it does not hold at all."""
 
     def __init__(self) -> None:
         self.calls: list[list[str]] = []
 
-    def advance(self, records: Sequence[Any]) -> Progress:
+    def advance(self, records: Sequence[Any]) -> AttemptProgress:
         self.calls.append([one.task_id for one in records])
         big = [one for one in records if one.table.uuid == BIG]
         if len(big) > 1 or any(one.task_id == "huge" for one in big):
-            return Progress([], records, unreachable=HeapTooSmall("Java heap space"))
-        return Progress(
+            return AttemptProgress([], records, unreachable=HeapTooSmall("Java heap space"))
+        return AttemptProgress(
             [RewriteSkipped(one.task_id, one.table, one.ref, one.scope, "x", 1) for one in records]
         )
 
@@ -66,7 +66,7 @@ class Bench:
         self.broker, self.now, self.heap, self.pool = MemoryBroker(8), 0.0, Heap(), ByHand()
         self.publisher = MemoryPublisher(self.broker)
         inbox = MemoryInbox(self.broker, "committer", ["task-results"])
-        self.pump = Pump(
+        self.pump = CommitterPump(
             inbox, self.publisher, self.heap, Log("t"), lambda: self.now, pool=self.pool
         )
 

@@ -44,12 +44,12 @@ def deletes(tmp_path: Path) -> str:
     rows = pa.concat_tables(
         [position_files.of_one_file(name, np.arange(3)) for name in ("file:/a", "file:///b")]
     )
-    position_files.write(path, rows, lambda name: pa.OSFile(name, "wb"))
+    position_files.write_positions(path, rows, lambda name: pa.OSFile(name, "wb"))
     return path
 
 
 def named(table: Any, path: str) -> dict[str, list[int]]:
-    return {name: where.tolist() for name, where in cached_reads_of(table).named(path)}
+    return {name: where.tolist() for name, where in cached_reads_of(table).read_file(path)}
 
 
 @pytest.mark.parametrize(("cache", "opens"), [(FileCache(), 1), (None, 2)])

@@ -6,11 +6,11 @@ import argparse
 import asyncio
 from dataclasses import replace
 
-from firnline_adapters.service import starting
-from firnline_domain.settings.groups import groups_of
+from firnline_adapters.service import run_service
+from firnline_domain.settings.groups import parse_groups
 
 from firnline_console.bootstrap import serve
-from firnline_console.settings import Settings
+from firnline_console.settings import ConsoleSettings
 
 
 def main() -> None:
@@ -19,8 +19,8 @@ def main() -> None:
     help_text = "throw the read model away and read every topic from its beginning"
     parser.add_argument("--rebuild", action="store_true", help=help_text)
     arguments = parser.parse_args()
-    with starting("console", Settings) as (settings, log):
-        groups_of(settings.groups)
+    with run_service("console", ConsoleSettings) as (settings, log):
+        parse_groups(settings.groups)
         settings = replace(settings, rebuild=arguments.rebuild)
         asyncio.run(serve(settings, log))
 

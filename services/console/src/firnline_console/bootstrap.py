@@ -10,7 +10,7 @@ import uuid
 import redis
 from aiohttp import web
 from firnline_adapters.clock import now_ms
-from firnline_adapters.config.tls import scheme, server_context
+from firnline_adapters.config.tls import server_context, url_scheme
 from firnline_adapters.kafka.client import KafkaInbox, KafkaPublisher
 from firnline_adapters.kafka.poison_records import KafkaMarks, StartMarks
 from firnline_adapters.observability.health import HEALTH, say_ready
@@ -18,7 +18,7 @@ from firnline_adapters.observability.logs import Log
 from firnline_adapters.records.signing import signer_of
 from firnline_adapters.redis.client import redis_client
 from firnline_domain.ports import Inbox
-from firnline_domain.settings.groups import groups_of, named
+from firnline_domain.settings.groups import group_names, parse_groups
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
@@ -28,7 +28,7 @@ from firnline_console.http.api import Api
 from firnline_console.read_model.gauges import Gauges
 from firnline_console.read_model.port import Built, ReadModel
 from firnline_console.read_model.redis import RedisReadModel
-from firnline_console.settings import Settings
+from firnline_console.settings import ConsoleSettings
 from firnline_console.views.dead_letters import GROUP
 
 REDIS_TIMEOUT_S = 2.0  # the page waits 8 s: it hears from us who is silent
@@ -48,12 +48,12 @@ def texts_client(url: str) -> redis.Redis:
     )
 
 
-def follower(settings: Settings, model: ReadModel, log: Log) -> Follower:
+def create_follower(settings: ConsoleSettings, model: ReadModel, log: Log) -> Follower:
     """Return a follower of every topic over Kafka."""
     # It reads topics from their beginning, and nobody acts on what it shows.
-    signer = signer_of(settings).ageless()
+    signer = signer_of(settings).without_expiry()
     publisher = KafkaPublisher(settings.broker, settings.buckets, "console", signer=signer)
-    topics = topics_read(groups_of(settings.groups))
+    topics = topics_read(parse_groups(settings.groups))
 
     def open_inbox(group: str) -> Inbox:
         starts = StartMarks(KafkaMarks(settings.broker, group))
@@ -69,28 +69,28 @@ def follower(settings: Settings, model: ReadModel, log: Log) -> Follower:
     return Follower(model, open_inbox, next_generation, log)
 
 
-async def serve(settings: Settings, log: Log) -> None:
+async def serve(settings: ConsoleSettings, log: Log) -> None:
     """Serve until SIGTERM or SIGINT. Raises the error that ended the loop before."""
     client = texts_client(settings.redis)
-    HEALTH.needs("redis", client.ping)
+    HEALTH.add_requirement("redis", client.ping)
     model = RedisReadModel(client)
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     halt = threading.Event()
-    run = follower(settings, model, log).run
+    run = create_follower(settings, model, log).run
     following = asyncio.create_task(asyncio.to_thread(run, halt, settings.rebuild))
     following.add_done_callback(lambda _: stop.set())
-    groups = groups_of(settings.groups)
+    groups = parse_groups(settings.groups)
     api = Api(model, now_ms, lambda: not following.done(), groups)
-    fleet = Gauges(model, [*named(groups)])
+    fleet = Gauges(model, [*group_names(groups)])
     totals = asyncio.create_task(fleet.keep_set(now_ms))
-    runner = web.AppRunner(api.application(), access_log=None, shutdown_timeout=CLOSE_S)
+    runner = web.AppRunner(api.create_application(), access_log=None, shutdown_timeout=CLOSE_S)
     await runner.setup()
     try:
         tls = server_context(settings.tls_certificate, settings.tls_key)
         await web.TCPSite(runner, *settings.listen_address, ssl_context=tls).start()
-        say_ready(log, uri=f"{scheme(tls)}://{settings.listen_address}")
+        say_ready(log, uri=f"{url_scheme(tls)}://{settings.listen_address}")
         await stop.wait()
     finally:
         halt.set()

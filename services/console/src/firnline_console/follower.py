@@ -38,28 +38,28 @@ class Follower:
         """Follow the topics until `stop` is set; wait and retry when Kafka or Redis fails."""
         while not stop.is_set():
             try:
-                built = self._begin(rebuild)
+                built = self._begin_generation(rebuild)
                 rebuild = False
-                self._follow(built, stop)
+                self._follow_topics(built, stop)
             except ViewLost:
                 self._log.warning("view_lost", then="rebuild")
             except RetryLater as error:
                 self._log.warning("waiting", error=error)
                 stop.wait(RETRY_S)
 
-    def _begin(self, rebuild: bool) -> Built:
+    def _begin_generation(self, rebuild: bool) -> Built:
         new = self._next_generation()
-        built = self._model.begin(new, replace=rebuild)
+        built = self._model.begin_generation(new, replace=rebuild)
         action = "rebuild" if built == new else "resume"
         self._log.info(action, generation=built.generation)
         return built
 
-    def _follow(self, built: Built, stop: Event) -> None:
+    def _follow_topics(self, built: Built, stop: Event) -> None:
         inbox = self._open_inbox(GROUP + built.generation)
         try:
             while not stop.is_set():
                 deliveries = inbox.poll(POLL_S)
-                if not deliveries and self._model.built() != built:
+                if not deliveries and self._model.current_generation() != built:
                     raise ViewLost(built.generation)
                 on_deliveries(self._model, built.generation, inbox, deliveries, self._log)
         except (ViewLost, RetryLater):

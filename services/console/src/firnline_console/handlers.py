@@ -9,7 +9,7 @@ from firnline_adapters.kafka.poison_records import died_at
 from firnline_adapters.observability import metrics
 from firnline_adapters.observability.logs import Log
 from firnline_domain.errors import RetryLater
-from firnline_domain.policy.fleet.lanes import group_at, topics_of
+from firnline_domain.policy.fleet.lanes import group_at, topics_of_groups
 from firnline_domain.ports import Delivery, Inbox
 from firnline_domain.records.orders import RewriteFiles
 from firnline_domain.settings.groups import Group
@@ -24,7 +24,7 @@ TOPICS = tuple(one.name for one in all_topics() if "console" in one.read_by and 
 
 def topics_read(groups: Collection[Group]) -> list[str]:
     """Return the topics to read for a fleet with these groups."""
-    return [*TOPICS, *topics_of(groups)]
+    return [*TOPICS, *topics_of_groups(groups)]
 
 
 def on_deliveries(
@@ -39,13 +39,13 @@ def on_deliveries(
             _leave_out(delivery, deadly, log)
     read = [one for one in deliveries if not died_at(one.deaths)]
     try:
-        model.apply(generation, [_fact(delivery) for delivery in read])
+        model.apply(generation, [_to_fact(delivery) for delivery in read])
     except (ViewLost, RetryLater):
         raise
     except Exception:  # one record that cannot be folded must not keep the others out
         _one_by_one(model, generation, read, log)
     for delivery in deliveries:
-        inbox.done(delivery)
+        inbox.mark_done(delivery)
     inbox.commit()
 
 
@@ -56,7 +56,7 @@ def _one_by_one(
     newer console reads them."""
     for delivery in deliveries:
         try:
-            model.apply(generation, [_fact(delivery)])
+            model.apply(generation, [_to_fact(delivery)])
         except (ViewLost, RetryLater):
             raise
         except Exception as error:
@@ -68,7 +68,7 @@ def _leave_out(delivery: Delivery, error: Exception, log: Log) -> None:
     log.error("not_folded", error, topic=delivery.topic, offset=delivery.offset)
 
 
-def _fact(delivery: Delivery) -> Any:
+def _to_fact(delivery: Delivery) -> Any:
     """Return the record, with its group if it is a rewrite task on a group's topic: the record
     itself does not contain the group."""
     group = group_at(delivery.topic)

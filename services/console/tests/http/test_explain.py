@@ -1,4 +1,4 @@
-"""`explain` says what holds for a table, where it comes from, and why."""
+"""`with_numbers` says what holds for a table, where it comes from, and why."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from firnline_console.http.explain import explained
+from firnline_console.http.explain import explanation_json
 from firnline_console.text.labels import WORDS, label_of
 from firnline_console.views.table_settings import settings_json
 from firnline_console.views.tables import TableStates, fold_state, fold_states
@@ -15,15 +15,15 @@ from firnline_domain.base.values import replace
 from firnline_domain.counters.state.counters import PartitionCounters, TableCounters
 from firnline_domain.counters.state.work import Partition, Table
 from firnline_domain.identity import Scope, TableName
-from firnline_domain.policy.partition.decide import explain
+from firnline_domain.policy.partition.decide import with_numbers
 from firnline_domain.policy.reasons.expiry import ExpiryReason
 from firnline_domain.policy.reasons.partition import Decision, Reason
 from firnline_domain.policy.table_action.registry import TABLE_ACTIONS
 from firnline_domain.records.parts.conflict_reasons import ConflictReason
 from firnline_domain.records.parts.tallies import FileTally
-from firnline_domain.records.pauses import Hold
+from firnline_domain.records.pauses import TableHold
 from firnline_domain.records.states import ExpiryPlan, SettingInForce, TableReads
-from firnline_domain.settings.in_force import effective
+from firnline_domain.settings.in_force import settings_in_force
 from firnline_domain.settings.thresholds import PROPERTIES, Thresholds
 
 Make = Callable[..., Any]
@@ -40,7 +40,9 @@ def sources(make: Make) -> Sources:
     def found(
         settings: dict[str, str], fleet: Thresholds | None = None
     ) -> dict[str, tuple[str, str]]:
-        told = tuple(one for one in effective(settings, fleet).values() if one.origin != "default")
+        told = tuple(
+            one for one in settings_in_force(settings, fleet).values() if one.origin != "default"
+        )
         state = make(STATE, settings=settings, in_force=None if fleet is None else told)
         return {one["name"]: (one["value"], one["source"]) for one in settings_json(state)}
 
@@ -90,7 +92,7 @@ def test_a_property_that_cannot_be_read_is_said_so(sources: Sources) -> None:
 
 
 def answer(state: Any) -> dict[str, Any]:
-    return explained(fold_state(None, state), fold_states(None, state), [], None, 0)
+    return explanation_json(fold_state(None, state), fold_states(None, state), [], None, 0)
 
 
 def test_a_partition_has_its_reason_numbers_and_words(make: Make) -> None:
@@ -164,7 +166,9 @@ def test_it_says_how_often_a_table_is_read_and_who_says_so(
 def test_the_fleets_assumption_is_that_of_its_planner(make: Make) -> None:
     told = SettingInForce("firnline.reads-per-hour", "20", "fleet")
     assert answer(make(STATE, in_force=(told,)))["reads"]["per_hour"] == 20.0
-    assert explained(fold_state(None, make(STATE)), TableStates(), [], None, 0)["reads"] is None
+    assert (
+        explanation_json(fold_state(None, make(STATE)), TableStates(), [], None, 0)["reads"] is None
+    )
 
 
 def test_the_answer_is_json(make: Make) -> None:
@@ -182,11 +186,11 @@ def test_words_need_no_number_that_the_policy_does_not_send() -> None:
     partition = Partition(PartitionCounters(Scope(0, "[]"), 1, 1, FileTally()))
     table = Table(TableCounters(TableName("u", ("db",), "t"), "main", known=True))
     limits = Thresholds()
-    sent = explain(table, partition, Decision(Reason.HEALTHY), limits, 0).numbers
+    sent = with_numbers(table, partition, Decision(Reason.HEALTHY), limits, 0).numbers
     sent = {**dict.fromkeys(sent, 1.0), "mendable_size_error": 0.3, "max_size_error": 0.2}
     sent["size_error"] = 0.9
     for action in TABLE_ACTIONS.values():
-        sent |= dict.fromkeys(action.numbers(table, limits), 1.0)
+        sent |= dict.fromkeys(action.order_numbers(table, limits), 1.0)
     for code, phrase in WORDS.items():
         assert "{" not in label_of(code, sent)
         assert label_of(code, sent) != code.replace("_", " ") or "{" not in phrase
@@ -211,7 +215,7 @@ def test_a_window_that_cannot_be_read_says_how_to_write_it(sources: Sources) -> 
 
 
 def test_the_verdict_leaves_to_the_setting_how_a_window_is_written(make: Make) -> None:
-    state = make("table_state/paused", hold=Hold("unreadable_window", detail="write it so"))
+    state = make("table_state/paused", hold=TableHold("unreadable_window", detail="write it so"))
     assert answer(state)["verdict"] == (
         "Delayed: no task starts, because firnline.window or firnline.blackout cannot be read."
     )
@@ -219,7 +223,7 @@ def test_the_verdict_leaves_to_the_setting_how_a_window_is_written(make: Make) -
 
 
 def test_shadow_mode_says_what_would_be_ordered(make: Make) -> None:
-    state = make(STATE, hold=Hold("shadow"))
+    state = make(STATE, hold=TableHold("shadow"))
     would = replace(state.partitions[0], status="would_order", reason="old_debt")
     shown = replace(state, partitions=(would,), statuses={"would_order": 1})
     assert answer(shown)["verdict"] == (
@@ -291,7 +295,7 @@ def test_the_way_to_v3_is_told_in_partitions(make: Make) -> None:
 
 def test_an_action_on_the_table_is_told_with_its_price(make: Make) -> None:
     state = make("table_state/paused")
-    told = explained(fold_state(None, state), fold_states(None, state), [], None, 0)
+    told = explanation_json(fold_state(None, state), fold_states(None, state), [], None, 0)
     found = told["actions"]["compute_statistics"]
     assert "would read 200 GB (about 4,400 CPU s)" in found["words"]
     assert "max-bytes allows 100 GB" in found["words"]

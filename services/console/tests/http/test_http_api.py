@@ -180,7 +180,7 @@ async def test_a_wrong_number_is_400(site: Site, query: str) -> None:
     assert query.partition("=")[0] in (await answer.json())["error"]
 
 
-APPLICATION = Api(RedisReadModel(Redis()), int, bool).application()
+APPLICATION = Api(RedisReadModel(Redis()), int, bool).create_application()
 ROUTES = [one.resource.canonical for one in APPLICATION.router.routes()
           if one.method == "GET" and one.resource]  # fmt: skip
 HOSTILE = (
@@ -296,7 +296,7 @@ async def test_redis_away_is_503(site: Site, monkeypatch: pytest.MonkeyPatch) ->
     def away(*_: Any) -> Any:
         raise RetryLater("Redis: connection refused")
 
-    for name in ("built", "totals", "tables", "events"):
+    for name in ("current_generation", "read_totals", "list_tables", "list_events"):
         monkeypatch.setattr(site.model, name, away)
     for path in ("/healthz", "/api/fleet", "/api/tables", "/api/events/stream"):
         answer = await site.client.get(path)

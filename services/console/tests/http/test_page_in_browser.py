@@ -31,7 +31,7 @@ class Stage:
 
     def __init__(self, make: Make, redis: str) -> None:
         self.model, self.now_ms, self.is_away = TestReadModel(redis), NOW, False
-        self.model.begin(Built("g", 1), replace=False)
+        self.model.begin_generation(Built("g", 1), replace=False)
         state = make("table_state/in_flight")
         part = replace(state.partitions[0], status="idle", until_ms=NOW + 3_600_000)
         parts = tuple(
@@ -48,7 +48,7 @@ class Stage:
 
     def _application(self) -> web.Application:
         api = Api(self.model, self._time, lambda: True)
-        return api.application()
+        return api.create_application()
 
     def _time(self) -> int:
         if self.is_away:

@@ -30,11 +30,11 @@ def test_one_call_waits_and_the_others_are_told_at_once(monkeypatch: pytest.Monk
     model = RedisReadModel(client)  # type: ignore[arg-type]
     for _ in range(5):
         with pytest.raises(RetryLater, match="its Redis does not answer"):
-            model.cursor()
+            model.last_event_number()
     assert client.asked == 1
     moment[0] += redis_model.REST_S
     with pytest.raises(RetryLater):
-        model.cursor()
+        model.last_event_number()
     assert client.asked == 2
 
 

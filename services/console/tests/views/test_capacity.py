@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from firnline_console.views.capacity import Waiting, WorkerCapacity, WorkerDemand, demand_by_lane
+from firnline_console.views.capacity import (
+    WaitingOrder,
+    WorkerCapacity,
+    WorkerDemand,
+    demand_by_lane,
+)
 from firnline_domain.policy.fleet.lanes import Lane
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,10 +17,10 @@ CAPACITY = WorkerCapacity(cores=2.0, drain_s=60.0, max_workers=10)
 
 
 def orders(count: int, cpu_s: float, waited_s: float = 0.0, lane: Lane = Lane.ORDINARY):
-    return [Waiting(lane, cpu_s, NOW - int(waited_s * 1000))] * count
+    return [WaitingOrder(lane, cpu_s, NOW - int(waited_s * 1000))] * count
 
 
-def wanted(found: list[Waiting], lane: Lane = Lane.ORDINARY) -> int:
+def wanted(found: list[WaitingOrder], lane: Lane = Lane.ORDINARY) -> int:
     return demand_by_lane(found, CAPACITY, NOW)[lane].wanted
 
 
@@ -41,7 +46,7 @@ def test_who_waits_longer_than_was_foretold_gets_more() -> None:
 
 
 def test_an_order_that_a_worker_is_at_wants_nobody_else() -> None:
-    begun = [Waiting(Lane.ORDINARY, 4.0, NOW - 2_000_000, begun=True)] * 120
+    begun = [WaitingOrder(Lane.ORDINARY, 4.0, NOW - 2_000_000, begun=True)] * 120
     assert wanted(begun) == 4
     assert wanted([*begun, *orders(1, 4.0, 120)]) == 9
 
@@ -59,7 +64,7 @@ def test_each_lane_has_its_own() -> None:
 @settings(deadline=None)
 @given(st.lists(st.tuples(st.floats(0, 1e4), st.floats(-100, 1e5)), max_size=30))
 def test_more_work_never_wants_fewer(pairs: list[tuple[float, float]]) -> None:
-    found = [Waiting(Lane.ORDINARY, cpu_s, NOW - int(s * 1000)) for cpu_s, s in pairs]
+    found = [WaitingOrder(Lane.ORDINARY, cpu_s, NOW - int(s * 1000)) for cpu_s, s in pairs]
     before = wanted(found)
     assert 0 <= before <= min(len(found), CAPACITY.max_workers)
-    assert wanted([*found, Waiting(Lane.ORDINARY, 1.0, NOW)]) >= before
+    assert wanted([*found, WaitingOrder(Lane.ORDINARY, 1.0, NOW)]) >= before

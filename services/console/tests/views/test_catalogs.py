@@ -54,7 +54,7 @@ async def test_whoever_shares_a_uuid_is_warned_until_all_but_one_keep_their_file
     site: Site, make: Make
 ) -> None:
     async def warnings(table: TableName) -> list[str]:
-        path = f"/api/tables/{table.full.replace('/', '%2F')}/explain"
+        path = f"/api/tables/{table.full_name.replace('/', '%2F')}/explain"
         return list((await site.get(path))["warnings"])
 
     def told(table: TableName, expiry: str = "", at_ms: int = 2**42) -> None:

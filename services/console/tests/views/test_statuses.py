@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from firnline_console.views.statuses import status_of
 from firnline_domain.base.values import replace
-from firnline_domain.records.pauses import Hold
+from firnline_domain.records.pauses import TableHold
 
 Make = Callable[..., Any]
 NEAR = {"fragments": 7, "new_fragments": 5, "min_fragments": 8, "equality_deletes": 1}
@@ -20,12 +20,12 @@ ONE = {"statuses": {"idle": 1}, "debt_files": 2}
     ("table", "partition", "code", "text"),
     [
         ({"waiting_for_resync": True}, {}, "resync", "waiting for commits"),
-        ({"hold": Hold("unreadable_window")}, {}, "stuck", "unreadable window"),
-        ({"hold": Hold("failing"), "waiting_for_resync": True}, {}, "stuck", "planner error"),
+        ({"hold": TableHold("unreadable_window")}, {}, "stuck", "unreadable window"),
+        ({"hold": TableHold("failing"), "waiting_for_resync": True}, {}, "stuck", "planner error"),
         ({"statuses": {"parked": 2, "in_flight": 1}}, {}, "stuck", "2 suspended, 1 running"),
-        ({**ONE, "hold": Hold("paused")}, {}, "paused", "paused"),
-        ({"statuses": {"in_flight": 1}, "hold": Hold("blackout")}, {}, "working", "1 running"),
-        ({**ONE, "hold": Hold("outside_window")}, IDLE, "held", "outside window"),
+        ({**ONE, "hold": TableHold("paused")}, {}, "paused", "paused"),
+        ({"statuses": {"in_flight": 1}, "hold": TableHold("blackout")}, {}, "working", "1 running"),
+        ({**ONE, "hold": TableHold("outside_window")}, IDLE, "held", "outside window"),
         ({"statuses": {"backing_off": 1}}, {}, "failing", "1 backing off"),
         ({"statuses": {"cooling": 3}}, {}, "cooling", "3 cooling"),
         (ONE, {**IDLE, "reason": "disabled"}, "off", "off"),

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from firnline_console.read_model.fold import Key, fold, touched
+from firnline_console.read_model.fold import Key, fold_facts, touched_keys
 from firnline_console.views import tables
 from firnline_console.views.tables import TableStates, TableView, totals_of, writer_of
 from firnline_domain.base.values import replace
@@ -22,7 +22,7 @@ STATE, CHANGE = "table_state/in_flight", "files_changed/upsert"
 
 
 def documents(facts: Any) -> tuple[TableView, TableStates]:
-    docs = fold({}, facts).docs
+    docs = fold_facts({}, facts).docs
     uuid = facts[0].table.uuid
     view, states = docs[Key("table", uuid)], docs.get(Key("state", uuid))
     assert isinstance(view, TableView)
@@ -95,7 +95,7 @@ def test_the_gateways_name_beats_one_seen_in_passing(make: Make) -> None:
     rename = make(COMMIT, **what, committed_at_ms=50)
     old_name = make(STATE, updated_at_ms=2**42)
     for facts in ([rename, old_name], [old_name, rename]):
-        assert documents(facts)[0].dotted == "shop.sales"
+        assert documents(facts)[0].dotted_name == "shop.sales"
 
 
 def test_another_table_of_the_uuid_changes_nothing_of_a_row(make: Make) -> None:
@@ -118,10 +118,11 @@ def test_another_table_of_the_uuid_changes_nothing_of_a_row(make: Make) -> None:
 
 
 def test_what_a_fact_touches_is_what_it_changes(make: Make) -> None:
-    """The store loads `touched`; a fold that changes more would overwrite what it never read."""
+    """The store loads `touched_keys`; a fold that changes more would overwrite what it never
+    read."""
     for path in (COMMIT, DROP, STATE, CHANGE, "rewrite_files/compact", "snapshots_expired/refused"):
         fact = make(path)
-        assert set(fold({}, [fact]).docs) == set(touched(fact))
+        assert set(fold_facts({}, [fact]).docs) == set(touched_keys(fact))
 
 
 KEYS = Keyring([SigningKey("k", bytes(32))])

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from firnline_console.views.tasks import Status, TaskView, fold_task, totals_of
+from firnline_console.views.tasks import TaskStatus, TaskView, fold_task, totals_of
 
 Make = Callable[..., Any]
 ORDER, COMMIT = "rewrite_files/compact", "rewrite_committed/native"
@@ -26,19 +26,19 @@ def folded(*facts: Any) -> TaskView:
 @pytest.mark.parametrize(
     ("path", "status"),
     [
-        (COMMIT, Status.COMMITTED),
-        (CONFLICT, Status.CONFLICTED),
-        (SKIP, Status.SKIPPED),
-        ("snapshots_expired/expired", Status.COMMITTED),
-        ("snapshots_expired/refused", Status.SKIPPED),
+        (COMMIT, TaskStatus.COMMITTED),
+        (CONFLICT, TaskStatus.CONFLICTED),
+        (SKIP, TaskStatus.SKIPPED),
+        ("snapshots_expired/expired", TaskStatus.COMMITTED),
+        ("snapshots_expired/refused", TaskStatus.SKIPPED),
     ],
 )
-def test_an_outcome_ends_a_task(make: Make, path: str, status: Status) -> None:
+def test_an_outcome_ends_a_task(make: Make, path: str, status: TaskStatus) -> None:
     assert folded(make(path)).status is status
 
 
 def test_an_order_without_outcome_is_open(make: Make) -> None:
-    assert folded(make(ORDER)).status is Status.ORDERED
+    assert folded(make(ORDER)).status is TaskStatus.ORDERED
 
 
 def test_every_order_of_arrival_gives_the_same_task(make: Make) -> None:
@@ -53,7 +53,7 @@ def test_every_order_of_arrival_gives_the_same_task(make: Make) -> None:
     views = {repr(folded(*order)) for order in itertools.permutations(facts)}
     assert len(views) == 1
     view = folded(*facts)
-    assert (view.status, view.order and view.order.attempt) == (Status.COMMITTED, 3)
+    assert (view.status, view.order and view.order.attempt) == (TaskStatus.COMMITTED, 3)
     assert [one.status.value for one in view.outcomes] == ["failed", "conflicted", "committed"]
 
 
@@ -66,7 +66,7 @@ def test_the_newest_heartbeat_says_who_is_at_work(make: Make) -> None:
     ]
     for facts in itertools.permutations([order, *beats]):
         view = folded(*facts)
-        assert view.status is Status.ORDERED
+        assert view.status is TaskStatus.ORDERED
         assert view.run is not None
         assert (view.run.worker, view.run.at_ms, view.run.finished) == ("worker-1", 80, True)
         assert view.is_begun
@@ -80,32 +80,32 @@ def test_told_twice_is_told_once(make: Make) -> None:
 
 def test_a_newer_attempt_opens_a_failed_task_again(make: Make) -> None:
     failed = make(FAILURE, attempt=1, failed_at_ms=20)
-    assert folded(make(ORDER, attempt=1), failed).status is Status.FAILED
-    assert folded(failed, make(ORDER, attempt=2)).status is Status.ORDERED
+    assert folded(make(ORDER, attempt=1), failed).status is TaskStatus.FAILED
+    assert folded(failed, make(ORDER, attempt=2)).status is TaskStatus.ORDERED
 
 
 def test_an_attempt_counts_more_than_a_clock(make: Make) -> None:
     """Planner and worker run on two machines."""
     late_clock = make(ORDER, attempt=1, ordered_at_ms=99)
-    assert folded(late_clock, make(FAILURE, attempt=1, failed_at_ms=20)).status is Status.FAILED
+    assert folded(late_clock, make(FAILURE, attempt=1, failed_at_ms=20)).status is TaskStatus.FAILED
 
 
 def test_a_later_order_opens_a_conflicted_task_again(make: Make) -> None:
     conflict = make(CONFLICT, conflicted_at_ms=20)
-    assert folded(make(ORDER, ordered_at_ms=30), conflict).status is Status.ORDERED
-    assert folded(make(ORDER, ordered_at_ms=10), conflict).status is Status.CONFLICTED
+    assert folded(make(ORDER, ordered_at_ms=30), conflict).status is TaskStatus.ORDERED
+    assert folded(make(ORDER, ordered_at_ms=10), conflict).status is TaskStatus.CONFLICTED
 
 
 def test_what_is_in_the_table_stays_there(make: Make) -> None:
     late = (make(CONFLICT, conflicted_at_ms=90), make(ORDER, attempt=9, ordered_at_ms=99))
-    assert folded(make(COMMIT, committed_at_ms=10), *late).status is Status.COMMITTED
+    assert folded(make(COMMIT, committed_at_ms=10), *late).status is TaskStatus.COMMITTED
 
 
 def test_the_commit_that_was_made_beats_the_one_that_was_found(make: Make) -> None:
     found = make(COMMIT, committed_at_ms=10, redelivered=True, bytes_after=1)
     view = folded(found, make(COMMIT, committed_at_ms=20, bytes_after=8000))
-    assert view.last is not None
-    assert view.last.numbers["bytes_after"] == 8000
+    assert view.last_outcome is not None
+    assert view.last_outcome.numbers["bytes_after"] == 8000
 
 
 def test_a_commit_counts_once_and_every_setback(make: Make) -> None:
@@ -135,14 +135,14 @@ def test_an_expiry_is_no_rewrite(make: Make) -> None:
 
 def test_an_action_on_a_table_needs_no_code_of_its_own(make: Make) -> None:
     view = folded(make("table_order/manifests"), make("table_result/manifests"))
-    assert (view.kind, view.status, view.scope) == ("rewrite_manifests", Status.COMMITTED, None)
+    assert (view.kind, view.status, view.scope) == ("rewrite_manifests", TaskStatus.COMMITTED, None)
     assert view.order is not None
-    assert view.last is not None
+    assert view.last_outcome is not None
     assert view.order.numbers["manifests"] == 120
     assert view.order.numbers["min_manifests"] == 100
-    assert view.last.numbers == {"manifests_before": 120, "manifests_after": 3}
+    assert view.last_outcome.numbers == {"manifests_before": 120, "manifests_after": 3}
     refused = folded(make("table_result/manifests", refused_reason="gc_disabled"))
-    assert (refused.status, refused.kind) == (Status.SKIPPED, "rewrite_manifests")
+    assert (refused.status, refused.kind) == (TaskStatus.SKIPPED, "rewrite_manifests")
 
 
 def test_an_infinite_number_does_not_reach_json(make: Make) -> None:

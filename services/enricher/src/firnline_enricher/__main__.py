@@ -8,31 +8,31 @@ import threading
 
 from firnline_adapters.observability.health import HEALTH, say_ready
 from firnline_adapters.observability.logs import Log
-from firnline_adapters.service import starting
+from firnline_adapters.service import run_service
 from firnline_domain.errors import RetryLater
 from firnline_iceberg.catalog_probe import require_catalogs
 from firnline_iceberg.connection.auth import catalog_answers
-from firnline_iceberg.connection.settings import watched
+from firnline_iceberg.connection.settings import watch_catalogs
 
-from firnline_enricher.bootstrap import build
-from firnline_enricher.settings import Settings
+from firnline_enricher.bootstrap import build_pump
+from firnline_enricher.settings import EnricherSettings
 
 POLL_S = 0.1  # what a lone commit waits for company
 
 
 def main() -> None:
     """Run until SIGTERM or Ctrl-C; exit 1 if a restart is the remedy."""
-    with starting("enricher", Settings) as (settings, log):
+    with run_service("enricher", EnricherSettings) as (settings, log):
         stop = threading.Event()
         run(settings, log, stop)
 
 
-def run(settings: Settings, log: Log, stop: threading.Event) -> None:
+def run(settings: EnricherSettings, log: Log, stop: threading.Event) -> None:
     """Pump until `stop`; the next run reads again what was read and not sent. Raises
     Misconfigured."""
-    watched(HEALTH, settings.connections, catalog_answers)
+    watch_catalogs(HEALTH, settings.connections, catalog_answers)
     require_catalogs(settings.connections, log)
-    pump, inbox = build(settings, log)
+    pump, inbox = build_pump(settings, log)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     say_ready(log)

@@ -12,15 +12,15 @@ from firnline_adapters.records.signing import signer_of
 from firnline_domain.ports import Inbox
 from firnline_iceberg.catalogs import CatalogTables
 
-from firnline_enricher.handlers import TOPICS, Handlers
-from firnline_enricher.pump import Pump
-from firnline_enricher.settings import Settings
+from firnline_enricher.handlers import TOPICS, EnricherHandlers
+from firnline_enricher.pump import EnricherPump
+from firnline_enricher.settings import EnricherSettings
 
 GROUP = "enricher"
 ANSWERERS = 2  # threads; one may be at work on a table of millions of files
 
 
-def build(settings: Settings, log: Log) -> tuple[Pump, Inbox]:
+def build_pump(settings: EnricherSettings, log: Log) -> tuple[EnricherPump, Inbox]:
     """Build a pump over Kafka and the catalog; nothing is read before its first step. Raises
     Misconfigured."""
     signer = signer_of(settings)
@@ -29,6 +29,6 @@ def build(settings: Settings, log: Log) -> tuple[Pump, Inbox]:
     starts = StartMarks(KafkaMarks(settings.broker, GROUP))
     inbox = KafkaInbox(settings.broker, GROUP, TOPICS, publisher, log, starts=starts)
     tables = CatalogTables(settings.connections)
-    handlers, *answerers = [Handlers(tables, now_ms) for _ in range(1 + ANSWERERS)]
+    handlers, *answerers = [EnricherHandlers(tables, now_ms) for _ in range(1 + ANSWERERS)]
     pool = Threads(ANSWERERS)
-    return Pump(inbox, publisher, handlers, log, pool=pool, answerers=answerers), inbox
+    return EnricherPump(inbox, publisher, handlers, log, pool=pool, answerers=answerers), inbox

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from firnline_adapters.observability import metrics
-from firnline_domain.base.values import bounded, replace
+from firnline_domain.base.values import bound_amount, replace
 from firnline_domain.identity import MAIN
 from firnline_domain.records.events import (
     FilesChanged,
@@ -17,7 +17,7 @@ from firnline_domain.records.events import (
     TableCommitted,
 )
 from firnline_iceberg.metadata.avro_reader import MetadataFileGone
-from firnline_iceberg.metadata.entries import FileEntry, Status
+from firnline_iceberg.metadata.entries import EntryStatus, FileEntry
 from firnline_iceberg.metadata.manifest_reader import (
     Detail,
     ManifestFile,
@@ -28,36 +28,43 @@ from firnline_iceberg.metadata.partition_tally import partition_changes
 from firnline_iceberg.table.loaded_table import TableGone
 
 from firnline_enricher.facts import FactsCache, TableFacts
-from firnline_enricher.file_changes import Subject, delta, dropped, moved, noted, removed
+from firnline_enricher.file_changes import (
+    ChangeContext,
+    delta_changes,
+    facts_delta,
+    ref_move_change,
+    ref_removal,
+    table_removal,
+)
 
 
 class StaleFacts(Exception):
     """A manifest has a partition spec that the kept facts do not know."""
 
 
-class Commits:
+class CommitReader:
     """Reads what each commit changed."""
 
     def __init__(self, facts: FactsCache, now_ms: Callable[[], int]) -> None:
         self._facts = facts
         self._now_ms = now_ms
 
-    def changes(self, event: TableCommitted) -> list[FilesChanged]:
+    def read_changes(self, event: TableCommitted) -> list[FilesChanged]:
         """Return the changes of a commit for the planner.
 
         Raises RetryLater where catalog or storage is unreachable. A table that is gone, or a
         manifest that is (expired meanwhile), is told as such and never blocks."""
         try:
-            return self._read(event)
+            return self._read_changes(event)
         except TableGone:
-            self._facts.forget(event.table)
-            return [dropped(self._subject(event, MAIN))]
+            self._facts.forget_table(event.table)
+            return [table_removal(self._build_subject(event, MAIN))]
 
-    def unread(self, event: TableCommitted) -> list[FilesChanged]:
+    def unread_changes(self, event: TableCommitted) -> list[FilesChanged]:
         """Return what a commit's event itself contains: where the branches are now, or that
         something else changed. The planner asks for the changes repeatedly until they were read.
         Reads neither catalog nor storage."""
-        subject = Subject(
+        subject = ChangeContext(
             event.table,
             MAIN,
             event.event_id,
@@ -66,34 +73,34 @@ class Commits:
             metadata_bytes=event.metadata_bytes,
         )
         if event.change is TableChange.DROPPED:
-            return [dropped(subject)]
+            return [table_removal(subject)]
         changes = [_ref_moved(replace(subject, ref=move.ref), move) for move in branch_moves(event)]
         if all(one.ref != MAIN for one in changes):
-            changes.append(moved(subject, None))
+            changes.append(ref_move_change(subject, None))
         return changes
 
-    def _read(self, event: TableCommitted) -> list[FilesChanged]:
+    def _read_changes(self, event: TableCommitted) -> list[FilesChanged]:
         if event.change is TableChange.DROPPED:
             raise TableGone(event.table, "was dropped")
         if event.change is TableChange.REGISTERED:
-            return self._registered(event)
+            return self._read_registered(event)
         news = event.metadata_changed or event.change is not TableChange.COMMITTED
         if news:
             self._facts.load(event.table)
-        changes = self._moves(event)
+        changes = self._read_moves(event)
         if (news or event.expired_snapshots) and all(one.ref != MAIN for one in changes):
-            changes.append(noted(self._subject(event, MAIN)))
+            changes.append(facts_delta(self._build_subject(event, MAIN)))
         return changes
 
-    def _registered(self, event: TableCommitted) -> list[FilesChanged]:
+    def _read_registered(self, event: TableCommitted) -> list[FilesChanged]:
         """Return the head of a table that was registered from elsewhere: the planner requests the
         rest."""
         head = self._facts.load(event.table).head_id(MAIN)
-        return [] if head is None else [moved(self._subject(event, MAIN), head)]
+        return [] if head is None else [ref_move_change(self._build_subject(event, MAIN), head)]
 
-    def _subject(self, event: TableCommitted, ref: str) -> Subject:
-        facts = self._facts.peek(event.table)
-        subject = Subject(event.table, ref, event.event_id, self._now_ms())
+    def _build_subject(self, event: TableCommitted, ref: str) -> ChangeContext:
+        facts = self._facts.peek_facts(event.table)
+        subject = ChangeContext(event.table, ref, event.event_id, self._now_ms())
         subject = replace(
             subject,
             expired_snapshots=event.expired_snapshots,
@@ -102,17 +109,21 @@ class Commits:
         )
         return subject if facts is None else with_facts(subject, facts)
 
-    def _moves(self, event: TableCommitted) -> list[FilesChanged]:
+    def _read_moves(self, event: TableCommitted) -> list[FilesChanged]:
         try:
-            return [change for move in branch_moves(event) for change in self._move(event, move)]
+            return [
+                change for move in branch_moves(event) for change in self._read_move(event, move)
+            ]
         except StaleFacts:
             self._facts.load(event.table)
-            return [change for move in branch_moves(event) for change in self._move(event, move)]
+            return [
+                change for move in branch_moves(event) for change in self._read_move(event, move)
+            ]
 
-    def _move(self, event: TableCommitted, move: BranchMove) -> list[FilesChanged]:
+    def _read_move(self, event: TableCommitted, move: BranchMove) -> list[FilesChanged]:
         """Return the deltas of the move's snapshots; the last one contains the expired ones."""
-        facts = self._facts.get(event.table)
-        last = self._subject(event, move.ref)
+        facts = self._facts.get_facts(event.table)
+        last = self._build_subject(event, move.ref)
         before = replace(last, expired_snapshots=0)
         try:
             deltas = [
@@ -121,25 +132,27 @@ class Commits:
             ]
         except MetadataFileGone:
             deltas = []
-        return [change for chunks in deltas for change in chunks] or [self._moved(event, move)]
+        return [change for chunks in deltas for change in chunks] or [
+            self._build_ref_move(event, move)
+        ]
 
-    def _moved(self, event: TableCommitted, move: BranchMove) -> FilesChanged:
-        return _ref_moved(self._subject(event, move.ref), move)
+    def _build_ref_move(self, event: TableCommitted, move: BranchMove) -> FilesChanged:
+        return _ref_moved(self._build_subject(event, move.ref), move)
 
 
-def _ref_moved(subject: Subject, move: BranchMove) -> FilesChanged:
+def _ref_moved(subject: ChangeContext, move: BranchMove) -> FilesChanged:
     if move.snapshot_id is None:
-        return removed(subject)
-    return moved(subject, move.snapshot_id, move.previous_snapshot_id)
+        return ref_removal(subject)
+    return ref_move_change(subject, move.snapshot_id, move.previous_snapshot_id)
 
 
-def with_facts(subject: Subject, facts: TableFacts) -> Subject:
+def with_facts(subject: ChangeContext, facts: TableFacts) -> ChangeContext:
     """The subject with what is known of its table."""
     return replace(subject, format_version=facts.format_version, settings=facts.settings)
 
 
 def snapshot_delta(
-    subject: Subject, snapshot: SnapshotAdded, facts: TableFacts
+    subject: ChangeContext, snapshot: SnapshotAdded, facts: TableFacts
 ) -> list[FilesChanged]:
     """Return the changes of a snapshot, read only from the manifests that it added.
 
@@ -150,18 +163,18 @@ def snapshot_delta(
     partitions, counted = count_files(
         with_manifests(subject, manifests), changed_entries(snapshot, manifests, facts), facts
     )
-    changes = delta(counted, snapshot, partitions)
+    changes = delta_changes(counted, snapshot, partitions)
     metrics.count("snapshots_enriched")
     return changes
 
 
 def count_files(
-    subject: Subject, entries: Iterable[FileEntry], facts: TableFacts
-) -> tuple[tuple[PartitionChange, ...], Subject]:
+    subject: ChangeContext, entries: Iterable[FileEntry], facts: TableFacts
+) -> tuple[tuple[PartitionChange, ...], ChangeContext]:
     """The changes of each partition, and the subject with how many of these files lie outside the
     table's own locations, and how many have numbers that no file has."""
     external, odd = Counter[bool](), Counter[bool]()
-    looked_at = facts.places.judging(_counting_odd(entries, odd), external)
+    looked_at = facts.places.count_external(_counting_odd(entries, odd), external)
     partitions = partition_changes(looked_at, facts.target_bytes)
     odd_files = odd[True] - odd[False]
     return partitions, replace(subject, external_files=external[True], odd_files=odd_files)
@@ -170,13 +183,13 @@ def count_files(
 def _counting_odd(entries: Iterable[FileEntry], odd: Counter[bool]) -> Iterator[FileEntry]:
     """The same entries, those with odd numbers counted by whether they are live."""
     for entry in entries:
-        odd[entry.live] += entry.has_odd_numbers
+        odd[entry.is_live] += entry.has_odd_numbers
         yield entry
 
 
-def with_manifests(subject: Subject, manifests: Sequence[ManifestFile]) -> Subject:
+def with_manifests(subject: ChangeContext, manifests: Sequence[ManifestFile]) -> ChangeContext:
     """The subject with what the list of its snapshot's manifests says of them."""
-    size = bounded(sum(manifest.length for manifest in manifests))
+    size = bound_amount(sum(manifest.length for manifest in manifests))
     return replace(subject, manifests=len(manifests), manifest_bytes=size)
 
 
@@ -198,7 +211,7 @@ def _changes_in(manifest: ManifestFile, facts: TableFacts) -> Iterator[FileEntry
     if (partition := facts.partition_texts.get(manifest.spec_id)) is None:
         raise StaleFacts(f"spec {manifest.spec_id}")
     for entry in read_manifest(facts.io, manifest, partition, Detail.COUNTS):
-        if entry.status is not Status.EXISTING:
+        if entry.status is not EntryStatus.EXISTING:
             yield entry
 
 
@@ -228,13 +241,13 @@ def branch_moves(event: TableCommitted) -> tuple[BranchMove, ...]:
             moved.ref,
             moved.snapshot_id,
             moved.expected_snapshot_id,
-            _chain(moved.snapshot_id, snapshots),
+            _find_chain(moved.snapshot_id, snapshots),
         )
         for moved in last.values()
     )
 
 
-def _chain(head: int | None, snapshots: dict[int, SnapshotAdded]) -> tuple[SnapshotAdded, ...]:
+def _find_chain(head: int | None, snapshots: dict[int, SnapshotAdded]) -> tuple[SnapshotAdded, ...]:
     """Return the snapshots up to the head, each onto the previous one. One transaction may contain
     several results of one table (shared-number hazard, H6)."""
     chain: list[SnapshotAdded] = []

@@ -18,14 +18,14 @@ from firnline_iceberg.table.loaded_table import LoadedTable
 from pyiceberg.io import FileIO
 
 from firnline_enricher.kept_settings import of_table
-from firnline_enricher.namespaces import Catalog, Namespaces
+from firnline_enricher.namespaces import NamespaceCatalog, Namespaces
 
 # 13 kB each with a client of S3. A fleet of 100,000 has 8,000 that commit every few minutes; with
 # fewer kept than that, each of their commits would load its table.
 _MAX_TABLES = 10_000
 
 
-class Tables(Catalog, Protocol):
+class TableSource(NamespaceCatalog, Protocol):
     """Port that loads tables: `firnline_iceberg.catalogs.CatalogTables`, or a test twin."""
 
     def load(self, table: TableName) -> LoadedTable:
@@ -55,46 +55,46 @@ def facts_of(table: LoadedTable) -> TableFacts:
     return TableFacts(table.format_version, settings, texts, table.io, own_locations(table))
 
 
-def _place(table: TableName) -> str:
-    return f"{table.uuid} {table.full}"
+def _table_place(table: TableName) -> str:
+    return f"{table.uuid} {table.full_name}"
 
 
 class FactsCache:
     """Facts by uuid and name, for two tables may have one uuid; the least recently used are
     forgotten first."""
 
-    def __init__(self, tables: Tables, now_ms: Callable[[], int]) -> None:
+    def __init__(self, tables: TableSource, now_ms: Callable[[], int]) -> None:
         self._tables = tables
         self._namespaces = Namespaces(tables, now_ms)
         self._facts = LRUCache[str, TableFacts](_MAX_TABLES)
 
-    def get(self, table: TableName) -> TableFacts:
+    def get_facts(self, table: TableName) -> TableFacts:
         """Return the cached facts, or load them. Raises TableGone, RetryLater."""
-        if _place(table) not in self._facts:
+        if _table_place(table) not in self._facts:
             self.load(table)
-        facts = self._facts[_place(table)]
-        namespace = self._namespaces.settings(table)
+        facts = self._facts[_table_place(table)]
+        namespace = self._namespaces.read_settings(table)
         return replace(facts, settings=with_namespace(facts.settings, namespace))
 
-    def peek(self, table: TableName) -> TableFacts | None:
+    def peek_facts(self, table: TableName) -> TableFacts | None:
         """Return the cached facts if they are complete."""
         try:
-            return self.get(table) if _place(table) in self._facts else None
+            return self.get_facts(table) if _table_place(table) in self._facts else None
         except RetryLater:  # the namespace's; told without settings, those told before stay
             return None
 
     def load(self, table: TableName) -> LoadedTable:
         """Load the table as it is now; its facts replace the cached ones. Raises TableGone,
         RetryLater."""
-        self.forget(table)
-        self._namespaces.settings(table)
+        self.forget_table(table)
+        self._namespaces.read_settings(table)
         loaded = self._tables.load(table)
-        self._facts[_place(table)] = facts_of(loaded)
+        self._facts[_table_place(table)] = facts_of(loaded)
         return loaded
 
-    def forget(self, table: TableName) -> None:
+    def forget_table(self, table: TableName) -> None:
         """Load the table again next time: it changed, or its credentials expired."""
-        self._facts.pop(_place(table), None)
+        self._facts.pop(_table_place(table), None)
 
     def clear(self) -> None:
         """Drop all facts: commits were missed, so any table may have changed."""

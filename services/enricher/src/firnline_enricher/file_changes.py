@@ -31,7 +31,7 @@ MOVE_REF = "move-ref"
 NO_FILES = "no-files"
 
 
-class Subject(Value):
+class ChangeContext(Value):
     """Subject of a change: the table, the cause, and what is known of the table at that time."""
 
     table: TableName
@@ -49,18 +49,18 @@ class Subject(Value):
     renamed_from: tuple[str, ...] = ()  # the same
 
 
-def delta(
-    subject: Subject, snapshot: SnapshotAdded, partitions: Sequence[PartitionChange]
+def delta_changes(
+    subject: ChangeContext, snapshot: SnapshotAdded, partitions: Sequence[PartitionChange]
 ) -> list[FilesChanged]:
     """Return the changes of one snapshot relative to its parent's counters, in chunks. The event id
     leaves out the cause: a snapshot changes a ref's files once, whichever request reads it."""
     whole = _of_snapshot(subject, ChangeKind.DELTA, snapshot)
     event_id = f"{subject.table.key}/{subject.ref}/{snapshot.snapshot_id}"
-    return _chunks(replace(whole, event_id=event_id), partitions)
+    return _split_chunks(replace(whole, event_id=event_id), partitions)
 
 
-def absolute(
-    subject: Subject,
+def absolute_changes(
+    subject: ChangeContext,
     snapshot: SnapshotAdded,
     partitions: Sequence[PartitionChange],
     snapshot_count: int,
@@ -72,45 +72,49 @@ def absolute(
         snapshot_count=snapshot_count,
         oldest_snapshot_ms=oldest_snapshot_ms,
     )
-    return _chunks(whole, partitions)
+    return _split_chunks(whole, partitions)
 
 
-def empty(subject: Subject) -> FilesChanged:
+def empty_branch(subject: ChangeContext) -> FilesChanged:
     """Return absolute counters of a branch without any snapshot."""
-    return replace(_bare(subject, ChangeKind.ABSOLUTE, None, ""), snapshot_count=0)
+    return replace(_change_without_files(subject, ChangeKind.ABSOLUTE, None, ""), snapshot_count=0)
 
 
-def tell_newer_version(subject: Subject, snapshot_id: int | None) -> FilesChanged:
+def tell_newer_version(subject: ChangeContext, snapshot_id: int | None) -> FilesChanged:
     """No counters, of a table that nobody here can read: its format version is all that a planner
     has to know of it."""
     whole = replace(subject, format_version=NEWEST_VERSION + 1)
-    return replace(_bare(whole, ChangeKind.ABSOLUTE, snapshot_id, ""), snapshot_count=0)
+    return replace(
+        _change_without_files(whole, ChangeKind.ABSOLUTE, snapshot_id, ""), snapshot_count=0
+    )
 
 
-def noted(subject: Subject) -> FilesChanged:
+def facts_delta(subject: ChangeContext) -> FilesChanged:
     """Return a delta without a snapshot: no file changed, only facts of the table."""
-    return _bare(subject, ChangeKind.DELTA, None, NO_FILES)
+    return _change_without_files(subject, ChangeKind.DELTA, None, NO_FILES)
 
 
-def moved(subject: Subject, snapshot_id: int | None, previous: int | None = None) -> FilesChanged:
+def ref_move_change(
+    subject: ChangeContext, snapshot_id: int | None, previous: int | None = None
+) -> FilesChanged:
     """Return the change of a branch that is at `snapshot_id` now, by an unknown path; None = the
     head could not be read. `previous` is where it was, if that is known."""
-    change = _bare(subject, ChangeKind.REF_MOVED, snapshot_id, MOVE_REF)
+    change = _change_without_files(subject, ChangeKind.REF_MOVED, snapshot_id, MOVE_REF)
     return replace(change, parent_snapshot_id=previous)
 
 
-def removed(subject: Subject) -> FilesChanged:
+def ref_removal(subject: ChangeContext) -> FilesChanged:
     """Return the change of a branch that was removed."""
-    return _bare(subject, ChangeKind.REMOVED, None, REMOVE_REF)
+    return _change_without_files(subject, ChangeKind.REMOVED, None, REMOVE_REF)
 
 
-def dropped(subject: Subject) -> FilesChanged:
+def table_removal(subject: ChangeContext) -> FilesChanged:
     """Return the change of a table that was dropped with all its refs."""
-    return _bare(replace(subject, ref=MAIN), ChangeKind.REMOVED, None, DROP_TABLE)
+    return _change_without_files(replace(subject, ref=MAIN), ChangeKind.REMOVED, None, DROP_TABLE)
 
 
-def _bare(
-    subject: Subject, kind: ChangeKind, snapshot_id: int | None, operation: str
+def _change_without_files(
+    subject: ChangeContext, kind: ChangeKind, snapshot_id: int | None, operation: str
 ) -> FilesChanged:
     return FilesChanged(
         event_id="/".join((subject.table.key, subject.ref, kind.value, subject.cause)),
@@ -136,9 +140,9 @@ def _bare(
     )
 
 
-def _of_snapshot(subject: Subject, kind: ChangeKind, snapshot: SnapshotAdded) -> FilesChanged:
+def _of_snapshot(subject: ChangeContext, kind: ChangeKind, snapshot: SnapshotAdded) -> FilesChanged:
     return replace(
-        _bare(subject, kind, snapshot.snapshot_id, snapshot.operation),
+        _change_without_files(subject, kind, snapshot.snapshot_id, snapshot.operation),
         parent_snapshot_id=snapshot.parent_snapshot_id,
         sequence_number=snapshot.sequence_number,
         timestamp_ms=snapshot.timestamp_ms,
@@ -147,17 +151,17 @@ def _of_snapshot(subject: Subject, kind: ChangeKind, snapshot: SnapshotAdded) ->
     )
 
 
-def _tasks_of(subject: Subject, snapshot: SnapshotAdded) -> str | None:
+def _tasks_of(subject: ChangeContext, snapshot: SnapshotAdded) -> str | None:
     """The tasks that the planner takes for done with this snapshot: none that a stranger names."""
     if not is_ours(snapshot.summary, subject.table.uuid, keys_here()):
         return None
     return task_ids_in(snapshot.summary)
 
 
-def _chunks(whole: FilesChanged, partitions: Sequence[PartitionChange]) -> list[FilesChanged]:
+def _split_chunks(whole: FilesChanged, partitions: Sequence[PartitionChange]) -> list[FilesChanged]:
     """Return the whole change in at least one record. The same partitions are always split alike:
     chunks of one snapshot may come from different reads of it."""
-    pieces = list(_pieces(partitions)) or [()]
+    pieces = list(_split_partitions(partitions)) or [()]
     return [
         replace(
             whole,
@@ -170,7 +174,9 @@ def _chunks(whole: FilesChanged, partitions: Sequence[PartitionChange]) -> list[
     ]
 
 
-def _pieces(partitions: Sequence[PartitionChange]) -> Iterator[tuple[PartitionChange, ...]]:
+def _split_partitions(
+    partitions: Sequence[PartitionChange],
+) -> Iterator[tuple[PartitionChange, ...]]:
     start, size = 0, 0
     for index, one in enumerate(partitions):
         more = PARTITION_BYTES + len(one.scope.partition.encode())

@@ -41,7 +41,7 @@ def of_table(properties: Mapping[str, str], schema: Schema | None = None) -> dic
     """The table properties that matter to the planner. A bloom filter on a column of `schema` that
     can have none travels as a text that no setting reads, for the planner knows no schema."""
     known = [name for name in KNOWN if name in properties]
-    kept = _kept(properties, known, _TABLES)
+    kept = _select_properties(properties, known, _TABLES)
     return kept if schema is None else {**kept, **dict(_without_filter(kept, schema))}
 
 
@@ -51,7 +51,7 @@ def _without_filter(kept: Mapping[str, str], schema: Schema) -> Iterator[tuple[s
         for name, text in kept.items()
         if name.startswith(BLOOM_FILTER) and text.lower() == "true"
     }
-    types = dict(_filterable(schema.fields)) if asked else {}
+    types = dict(_filterable_columns(schema.fields)) if asked else {}
     for name, column in asked.items():
         if column not in types:
             yield name, "true (no such column, or one in a list or map)"
@@ -59,13 +59,15 @@ def _without_filter(kept: Mapping[str, str], schema: Schema) -> Iterator[tuple[s
             yield name, "true (a boolean)"
 
 
-def _filterable(fields: Iterable[NestedField], above: str = "") -> Iterator[tuple[str, object]]:
+def _filterable_columns(
+    fields: Iterable[NestedField], above: str = ""
+) -> Iterator[tuple[str, object]]:
     """Yield the columns by their dotted names, also those of structs: readers do not apply filters
     to lists."""
     for field in fields:
         name = above + field.name
         if isinstance(field.field_type, StructType):
-            yield from _filterable(field.field_type.fields, f"{name}.")
+            yield from _filterable_columns(field.field_type.fields, f"{name}.")
         elif isinstance(field.field_type, PrimitiveType):
             yield name, field.field_type
 
@@ -73,26 +75,26 @@ def _filterable(fields: Iterable[NestedField], above: str = "") -> Iterator[tupl
 def of_namespace(properties: Mapping[str, str]) -> dict[str, str]:
     """The same of a namespace, whose properties are defaults for its tables."""
     known = [name for name in KNOWN if name in properties and name.startswith(OURS)]
-    return _kept(properties, known, (OURS,))
+    return _select_properties(properties, known, (OURS,))
 
 
-def _kept(
+def _select_properties(
     properties: Mapping[str, str], known: Iterable[str], prefixes: tuple[str, ...]
 ) -> dict[str, str]:
-    kept = {name: _capped(name, properties[name]) for name in known}
+    kept = {name: _cap_value(name, properties[name]) for name in known}
     others = sorted(name for name in properties if name.startswith(prefixes) and name not in kept)
     for name in others[:MAX_OTHERS]:
-        if _size(name) <= MAX_NAME_BYTES:
-            kept[name] = _capped(name, properties[name])
+        if _size_bytes(name) <= MAX_NAME_BYTES:
+            kept[name] = _cap_value(name, properties[name])
     return kept
 
 
-def _capped(name: str, text: str) -> str:
+def _cap_value(name: str, text: str) -> str:
     most = MAX_PERIOD_BYTES if name in _PERIODS else MAX_BYTES
-    if len(text) <= most and _size(text) <= most:
+    if len(text) <= most and _size_bytes(text) <= most:
         return text
     return f"{text[:SHOWN]}... ({len(text)} characters, too long)"
 
 
-def _size(text: str) -> int:
+def _size_bytes(text: str) -> int:
     return len(text.encode(errors="replace"))

@@ -19,7 +19,7 @@ _MAX_NAMESPACES = 2_000  # namespaces
 Place = tuple[str, tuple[str, ...]]  # a catalog's path, and levels
 
 
-class Catalog(Protocol):
+class NamespaceCatalog(Protocol):
     """Port that reads namespaces: `firnline_iceberg.catalogs.CatalogTables`, or an in-memory
     twin."""
 
@@ -38,23 +38,25 @@ class Namespaces:
     """Cache of the properties of the tables' direct namespaces; the least recently used are
     evicted."""
 
-    def __init__(self, catalog: Catalog, now_ms: Callable[[], int]) -> None:
+    def __init__(self, catalog: NamespaceCatalog, now_ms: Callable[[], int]) -> None:
         self._catalog = catalog
         self._now_ms = now_ms
         self._kept = LRUCache[Place, _Kept](_MAX_NAMESPACES)
         self._silent_since_ms: dict[Place, int] = {}
 
-    def settings(self, table: TableName) -> Mapping[str, str]:
+    def read_settings(self, table: TableName) -> Mapping[str, str]:
         """Return the namespace properties that matter to the planner. Raises RetryLater for a
         minute if they were never read; otherwise the last ones that were read hold until the
         catalog answers again."""
         namespace = (table.catalog_path, table.namespace)
         kept, now_ms = self._kept.get(namespace), self._now_ms()
         if kept is None or not kept.until_ms - FRESH_MS <= now_ms < kept.until_ms:
-            kept = self._kept[namespace] = self._read(table, namespace, kept, now_ms)
+            kept = self._kept[namespace] = self._read_properties(table, namespace, kept, now_ms)
         return kept.properties
 
-    def _read(self, table: TableName, namespace: Place, kept: _Kept | None, now_ms: int) -> _Kept:
+    def _read_properties(
+        self, table: TableName, namespace: Place, kept: _Kept | None, now_ms: int
+    ) -> _Kept:
         try:
             found = self._catalog.namespace_properties(table)
         except RetryLater:

@@ -26,7 +26,7 @@ from firnline_domain.ports import Delivery, Inbox, Place, Publisher
 from firnline_domain.records.events import FilesChanged, TableCommitted
 from firnline_domain.records.orders import ResyncTable
 
-from firnline_enricher.handlers import Handlers
+from firnline_enricher.handlers import EnricherHandlers
 from firnline_enricher.unread_tables import PROBE_S, UnreadTables
 
 FILE_CHANGES = "file-changes"
@@ -45,23 +45,23 @@ class _Answering:
     """A question in a thread of the pool."""
 
     delivery: Delivery
-    answerer: Handlers
+    answerer: EnricherHandlers
     future: Future[list[FilesChanged]]
 
 
-class Pump:
+class EnricherPump:
     """Carries deliveries from an inbox through the handlers to a publisher."""
 
     def __init__(
         self,
         inbox: Inbox,
         publisher: Publisher,
-        handlers: Handlers,
+        handlers: EnricherHandlers,
         log: Log,
         now: Callable[[], float] = time.monotonic,
         now_ms: Callable[[], int] = clock.now_ms,
         pool: Pool | None = None,
-        answerers: Sequence[Handlers] = (),
+        answerers: Sequence[EnricherHandlers] = (),
     ) -> None:
         """`now`: seconds of a clock that is never set, or a jump would stop a table, or end its
         patience. `now_ms`: dates what is published. `answerers`: one for each thread of the `pool`;
@@ -84,9 +84,9 @@ class Pump:
     def step(self, timeout_s: float) -> None:
         """Run one round. Offsets are committed only after the records they led to are on the
         broker. Raises RetryLater if the broker does not take records: restart."""
-        full = self._full()
+        full = self._full_partitions()
         deliveries = self._inbox.poll(timeout_s, full)
-        self._forget(self._inbox.moved())
+        self._drop_partitions(self._inbox.take_moved())
         for delivery in deliveries:
             self._enqueue(delivery)
         handled = self._run_some(full)
@@ -99,19 +99,19 @@ class Pump:
             self._publisher.flush()
             for delivery in handled:
                 if delivery.offset != NO_OFFSET:
-                    self._inbox.done(delivery)
+                    self._inbox.mark_done(delivery)
             self._inbox.commit()
 
     # ---- in
 
-    def _full(self) -> Collection[Place]:
+    def _full_partitions(self) -> Collection[Place]:
         """Return the partitions with enough waiting records; the others are read on."""
         held = Counter((one.topic, one.partition) for one in self._questions)
         for (topic, partition, _), queue in self._queues.items():
             held[topic, partition] += len(queue.waiting)
         return {place for place, count in held.items() if count >= MAX_OF_PARTITION}
 
-    def _forget(self, places: Collection[Place]) -> None:
+    def _drop_partitions(self, places: Collection[Place]) -> None:
         """Drop the waiting records of partitions; their new owner reads them."""
         if places:
             queues = self._queues.items()
@@ -120,14 +120,14 @@ class Pump:
             self._questions = deque(left)
 
     def _enqueue(self, delivery: Delivery) -> None:
-        self._handlers.follow(delivery)
+        self._handlers.follow_offsets(delivery)
         if isinstance(delivery.record, ResyncTable):
             self._questions.append(delivery)
             return
         if isinstance(delivery.record, TableCommitted):
             age_s = (self._now_ms() - delivery.record.committed_at_ms) / 1000
             metrics.observe("event_lag_seconds", age_s)
-        place = (delivery.topic, delivery.partition, _table(delivery))
+        place = (delivery.topic, delivery.partition, _queue_key(delivery))
         self._queues.setdefault(place, RetryQueue()).waiting.append(delivery)
 
     # ---- commits
@@ -141,21 +141,21 @@ class Pump:
             queue = self._queues.pop(place)
             if queue.is_failing and place[:2] in full:
                 handled += self._put_all_off(queue)  # others of its partition wait for it
-            handled += self._run(queue)
+            handled += self._run_queue(queue)
             if queue.waiting:
                 self._queues[place] = queue  # behind the others
         return handled
 
-    def _run(self, queue: RetryQueue) -> list[Delivery]:
+    def _run_queue(self, queue: RetryQueue) -> list[Delivery]:
         handled: list[Delivery] = []
         while queue.waiting and len(handled) < SLICE and queue.not_before <= self._now():
-            if not self._handle(queue.waiting[0], queue):
+            if not self._handle_delivery(queue.waiting[0], queue):
                 break
-            queue.progressed()
+            queue.reset_back_off()
             handled.append(queue.waiting.popleft())
         return handled
 
-    def _handle(self, delivery: Delivery, queue: RetryQueue) -> bool:
+    def _handle_delivery(self, delivery: Delivery, queue: RetryQueue) -> bool:
         """Handle a delivery. Return False if it must be retried later; its queue pauses."""
         started, table = self._now(), delivery.record.table
         if deadly := died_at(delivery.deaths):
@@ -164,15 +164,15 @@ class Pump:
         if self._unread.is_resting(table):
             if table not in self._unread and len(queue.waiting) <= MAX_HELD:
                 return False  # its catalog rests for a moment
-            self._publish(self._handlers.unread(delivery.record))
+            self._publish_changes(self._handlers.unread_changes(delivery.record))
             return True
         try:
             changes = self._handlers.handle(delivery)
-            self._publish(changes)
+            self._publish_changes(changes)
             self._log_changes(delivery, changes)
-            self._unread.succeed(table)
+            self._unread.note_success(table)
         except RetryLater as error:
-            self._note(table, error)
+            self._note_outage(table, error)
             is_over = queue.back_off(self._now(), error, PATIENCE_S)
             is_over |= len(queue.waiting) > MAX_HELD or self._now() - started > SLOW_S
             if not is_over and table not in self._unread:
@@ -191,7 +191,7 @@ class Pump:
                 delivery, RetryLater("more of its partition waits than there is room for")
             )
         queue.waiting.clear()
-        queue.progressed()
+        queue.reset_back_off()
         return put_off
 
     def _put_off(self, delivery: Delivery, error: RetryLater, took_s: float = 0.0) -> None:
@@ -199,8 +199,8 @@ class Pump:
         dead letter says so."""
         if delivery.record.table not in self._unread:
             self._send_letter(delivery, "out_of_patience", error)
-        self._unread.fail(delivery.record.table, took_s)
-        self._publish(self._handlers.unread(delivery.record))
+        self._unread.note_failure(delivery.record.table, took_s)
+        self._publish_changes(self._handlers.unread_changes(delivery.record))
 
     # ---- questions
 
@@ -210,7 +210,7 @@ class Pump:
         is kept and tried from time to time."""
         settled: list[Delivery] = []
         while self._may_try() and (question := self._unread.next_question()):
-            self._start(Delivery(RESYNC_REQUESTS, 0, NO_OFFSET, None, question))
+            self._start_answer(Delivery(RESYNC_REQUESTS, 0, NO_OFFSET, None, question))
         later: deque[Delivery] = deque()
         while self._questions and self._idle:
             delivery = self._questions.popleft()
@@ -221,12 +221,12 @@ class Pump:
                 self._give_up(delivery, deadly)
                 settled.append(delivery)
             elif rests and table in self._unread:
-                self._unread.ask(delivery.record)
+                self._unread.keep_question(delivery.record)
                 settled.append(delivery)
             elif rests or table in asked:
                 later.append(delivery)
             else:
-                self._start(delivery)
+                self._start_answer(delivery)
         self._questions.extendleft(reversed(later))
         return settled
 
@@ -236,7 +236,7 @@ class Pump:
         tries = sum(one.delivery.offset == NO_OFFSET for one in self._answering)
         return bool(self._idle) and tries < max(self._answerers - 1, 1)
 
-    def _start(self, delivery: Delivery) -> None:
+    def _start_answer(self, delivery: Delivery) -> None:
         answerer = self._idle.pop()
         future = self._pool.submit(partial(answerer.handle, delivery))
         self._answering.append(_Answering(delivery, answerer, future))
@@ -253,21 +253,21 @@ class Pump:
         question = delivery.record
         try:
             changes = future.result()
-            self._publish(changes)
+            self._publish_changes(changes)
             self._log_changes(delivery, changes)
-            self._unread.succeed(question.table)
+            self._unread.note_success(question.table)
         except RetryLater as error:
-            self._note(question.table, error)
-            self._unread.fail(question.table)
-            self._unread.ask(question)
+            self._note_outage(question.table, error)
+            self._unread.note_failure(question.table)
+            self._unread.keep_question(question)
         except Exception as error:
             self._give_up(delivery, error)
 
     # ---- out
 
-    def _note(self, table: TableName, error: RetryLater) -> None:
+    def _note_outage(self, table: TableName, error: RetryLater) -> None:
         metrics.count("dependency_errors", dependency=error.dependency)
-        self._failures.retry(table, error, self._now())
+        self._failures.log_retry(table, error, self._now())
         self._unread.note_outage(table, error)
 
     def _log_changes(self, delivery: Delivery, changes: Sequence[FilesChanged]) -> None:
@@ -278,7 +278,7 @@ class Pump:
             partitions=sum(len(change.partitions) for change in changes),
         )
 
-    def _publish(self, changes: Sequence[FilesChanged]) -> None:
+    def _publish_changes(self, changes: Sequence[FilesChanged]) -> None:
         for change in changes:
             self._publisher.publish(FILE_CHANGES, change.table.key, change)
 
@@ -287,13 +287,13 @@ class Pump:
         reason = error.reason if isinstance(error, PoisonousRecord) else "unreadable"
         self._log.error("unreadable", error, table=delivery.record.table)
         self._send_letter(delivery, reason, error)
-        self._publish(self._handlers.unread(delivery.record))
+        self._publish_changes(self._handlers.unread_changes(delivery.record))
 
     def _send_letter(self, delivery: Delivery, reason: str, error: Exception) -> None:
         letter = dead_letter_of(delivery, reason, error, "enricher", self._now_ms())
         send_to_dead_letters(self._publisher, letter)
 
 
-def _table(delivery: Delivery) -> str:
+def _queue_key(delivery: Delivery) -> str:
     """Return the table whose records stay in order; records without a table share one queue."""
     return str(getattr(getattr(delivery.record, "table", None), "key", ""))

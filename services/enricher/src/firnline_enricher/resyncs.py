@@ -17,7 +17,13 @@ from pyiceberg.table.snapshots import Snapshot
 
 from firnline_enricher.commits import count_files, snapshot_delta, with_facts, with_manifests
 from firnline_enricher.facts import FactsCache, TableFacts
-from firnline_enricher.file_changes import Subject, absolute, dropped, empty, removed
+from firnline_enricher.file_changes import (
+    ChangeContext,
+    absolute_changes,
+    empty_branch,
+    ref_removal,
+    table_removal,
+)
 
 MAX_DELTAS = 500  # beyond, reading every snapshot costs more than reading the table once
 
@@ -29,30 +35,30 @@ class Resyncs:
         self._facts = facts
         self._now_ms = now_ms
 
-    def changes(self, request: ResyncTable) -> list[FilesChanged]:
+    def read_changes(self, request: ResyncTable) -> list[FilesChanged]:
         """Return the missing deltas in order, else absolute counters; always at least one record.
 
         Raises RetryLater, and MetadataFileGone where even the head cannot be read."""
         # Observed before the table is read: the planner drops what it held from before that.
-        subject = Subject(request.table, request.ref, _cause(request), self._now_ms())
+        subject = ChangeContext(request.table, request.ref, _cause_id(request), self._now_ms())
         try:
             table = self._facts.load(request.table)
         except TableGone:
-            return [dropped(subject)]
-        facts = self._facts.get(request.table)
+            return [table_removal(subject)]
+        facts = self._facts.get_facts(request.table)
         subject = with_facts(subject, facts)
-        head = target(table, request)
+        head = target_snapshot(table, request)
         if head is None:
-            return [empty(subject) if request.ref == MAIN else removed(subject)]
+            return [empty_branch(subject) if request.ref == MAIN else ref_removal(subject)]
         deltas = missing_deltas(subject, table, facts, head, request.known_snapshot_id)
-        return deltas or whole(subject, table, facts, head)
+        return deltas or count_snapshot(subject, table, facts, head)
 
 
-def _cause(request: ResyncTable) -> str:
+def _cause_id(request: ResyncTable) -> str:
     return f"resync-{request.requested_at_ms}"
 
 
-def target(table: LoadedTable, request: ResyncTable) -> int | None:
+def target_snapshot(table: LoadedTable, request: ResyncTable) -> int | None:
     """Return the snapshot to answer for; None if the ref has none. It is the wanted one, so that
     later deltas apply to the answer. It is the head if the wanted one is not (or no longer) on the
     ref's chain, or if the planner is already past it."""
@@ -64,12 +70,12 @@ def target(table: LoadedTable, request: ResyncTable) -> int | None:
 
 
 def missing_deltas(
-    subject: Subject, table: LoadedTable, facts: TableFacts, head: int, known: int | None
+    subject: ChangeContext, table: LoadedTable, facts: TableFacts, head: int, known: int | None
 ) -> list[FilesChanged]:
     """Deltas from `known` to `head` in order; empty where they cannot heal the planner."""
     try:
         deltas = [
-            snapshot_delta(subject, added(snapshot), facts)
+            snapshot_delta(subject, to_snapshot_added(snapshot), facts)
             for snapshot in missing_snapshots(table, head, known)
         ]
     except MetadataFileGone:
@@ -88,17 +94,17 @@ def missing_snapshots(table: LoadedTable, head: int, known: int | None) -> list[
     return chain[::-1] if connected and len(chain) <= MAX_DELTAS else []
 
 
-def whole(
-    subject: Subject, table: LoadedTable, facts: TableFacts, snapshot_id: int
+def count_snapshot(
+    subject: ChangeContext, table: LoadedTable, facts: TableFacts, snapshot_id: int
 ) -> list[FilesChanged]:
     """Return absolute counters: every live file of a snapshot. Raises MetadataFileGone,
     RetryLater."""
-    listed = with_manifests(subject, table.manifests(table.snapshot(snapshot_id)))
+    listed = with_manifests(subject, table.manifests_of(table.snapshot(snapshot_id)))
     entries = live_entries(table, snapshot_id, Detail.COUNTS)
     partitions, counted = count_files(listed, entries, facts)
-    return absolute(
+    return absolute_changes(
         counted,
-        added(table.snapshot(snapshot_id)),
+        to_snapshot_added(table.snapshot(snapshot_id)),
         partitions,
         snapshot_count=len(table.snapshots),
         oldest_snapshot_ms=min(
@@ -107,7 +113,7 @@ def whole(
     )
 
 
-def added(snapshot: Snapshot) -> SnapshotAdded:
+def to_snapshot_added(snapshot: Snapshot) -> SnapshotAdded:
     """Return a retained snapshot as its writer once sent it."""
     summary = snapshot.summary
     return SnapshotAdded(

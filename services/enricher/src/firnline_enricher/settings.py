@@ -8,5 +8,5 @@ from firnline_iceberg.connection.settings import CatalogSettings
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(CatalogSettings):
+class EnricherSettings(CatalogSettings):
     """Read once, in `main()`."""

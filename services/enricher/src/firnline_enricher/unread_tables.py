@@ -55,7 +55,7 @@ class UnreadTables:
             catalog is not None and self._now() < catalog.not_before
         )
 
-    def fail(self, table: TableName, took_s: float = 0.0) -> None:
+    def note_failure(self, table: TableName, took_s: float = 0.0) -> None:
         """Note that the table could not be read, and nothing waits for it any more. `took_s`:
         seconds of the loop's time, in which all other tables waited."""
         one = self._tables.setdefault(table.key, _UnreadTable(0.0, PROBE_S / 2))
@@ -73,14 +73,14 @@ class UnreadTables:
         if len(catalog.tables) >= TABLES_OF_AN_OUTAGE:
             catalog.not_before = self._now() + CATALOG_S
 
-    def succeed(self, table: TableName) -> None:
+    def note_success(self, table: TableName) -> None:
         """Note that the table was read."""
         self._catalogs.pop(table.catalog_path, None)
         self._questions.pop(table.key, None)
         if self._tables.pop(table.key, None):
             metrics.gauge("tables_unread", len(self._tables))
 
-    def ask(self, question: ResyncTable) -> None:
+    def keep_question(self, question: ResyncTable) -> None:
         """Keep a question until the table can be read; one answer serves all questions. The first
         one that names a head stays: planners request everything if they got no answer twice."""
         kept = self._questions.get(question.table.key)

@@ -24,7 +24,7 @@ from firnline_gateway.capture.capture import Capture
 from firnline_gateway.capture.reconciler import Reconciler
 from firnline_gateway.catalog_mounts import Gateways
 from firnline_gateway.handlers import Gateway
-from firnline_gateway.outbox.journal import Journal
+from firnline_gateway.outbox.journal import OutboxJournal
 from firnline_gateway.outbox.sender import OutboxSender
 from firnline_gateway.outbox.sqlite import SqliteOutbox
 from firnline_gateway.proxy.body_memory import MemoryBudget
@@ -33,7 +33,7 @@ from firnline_gateway.proxy.upstream import HEADER_BYTES, Upstream
 from firnline_gateway.reads.scan_counts import Identities, ScanCounts
 from firnline_gateway.reads.scans import Scans, ScanSender
 from firnline_gateway.reads.table_loads import TableLoads
-from firnline_gateway.settings import Settings
+from firnline_gateway.settings import GatewaySettings
 
 LINE_BYTES = 16 * 1024  # of a request's first line; it is kept while the catalog thinks
 READ_BYTES = 64 * 1024  # that wait in a client's connection, and once more while it is told to stop
@@ -44,48 +44,48 @@ LAST_FLUSH_S = 10.0  # then for the broker; what it does not take stays in the o
 
 
 async def serve(
-    settings: Settings, publisher: Publisher, log: Log, statistics: Publisher | None = None
+    settings: GatewaySettings, publisher: Publisher, log: Log, statistics: Publisher | None = None
 ) -> None:
     """Serve until SIGTERM or SIGINT: finish the calls in flight, then flush the outbox."""
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    async with running(settings, publisher, log, statistics):
+    async with run_gateways(settings, publisher, log, statistics):
         scheme = "https" if settings.tls_certificate else "http"
         say_ready(log, uri=f"{scheme}://{settings.listen_address}")
         await stop.wait()
-        HEALTH.ended()
+        HEALTH.set_ended()
         log.info("stopping")
 
 
 @asynccontextmanager
-async def running(
-    settings: Settings, publisher: Publisher, log: Log, statistics: Publisher | None = None
+async def run_gateways(
+    settings: GatewaySettings, publisher: Publisher, log: Log, statistics: Publisher | None = None
 ) -> AsyncIterator[Gateways]:
     """Yield gateways that listen while the block runs. `statistics`: a publisher for what may be
     lost, so that `flush` of the other one does not wait for it."""
     state = Path(settings.state_dir)
-    with alone(state, log):
-        journal = Journal(SqliteOutbox(state / "outbox.db"), log, now_ms)
+    with exclusive_state_dir(state, log):
+        journal = OutboxJournal(SqliteOutbox(state / "outbox.db"), log, now_ms)
         sender = OutboxSender(journal, publisher, log, now_ms)
         sender.start()
         budget = MemoryBudget(settings.bodies_bytes)
         try:
             async with AsyncExitStack() as stack:
                 counts = await stack.enter_async_context(
-                    counting(settings, statistics or publisher, log)
+                    count_scans(settings, statistics or publisher, log)
                 )
                 gateways = Gateways(
                     {
                         name: await stack.enter_async_context(
-                            serving(settings, catalog, journal, counts, budget, log)
+                            serve_catalog(settings, catalog, journal, counts, budget, log)
                         )
                         for name, catalog in settings.upstreams.items()
                     },
                     settings.mounts_catalogs,
                     settings.callers,
                 )
-                await stack.enter_async_context(listening(gateways, settings))
+                await stack.enter_async_context(run_server(gateways, settings))
                 yield gateways
         finally:
             sent = await asyncio.to_thread(sender.stop, LAST_FLUSH_S)
@@ -94,10 +94,10 @@ async def running(
 
 
 @asynccontextmanager
-async def serving(
-    settings: Settings,
+async def serve_catalog(
+    settings: GatewaySettings,
     catalog: CatalogConnection,
-    journal: Journal,
+    journal: OutboxJournal,
     counts: ScanCounts | None,
     budget: MemoryBudget,
     log: Log,
@@ -110,7 +110,7 @@ async def serving(
     reconciler = Reconciler(journal, upstream, capture, log, now_ms, name)
     wait_ms = settings.commit_wait_s * 1000
     try:
-        async with scanning(upstream, counts, name, log) as scans:
+        async with count_catalog_scans(upstream, counts, name, log) as scans:
             gateway = Gateway(
                 upstream,
                 capture,
@@ -125,16 +125,16 @@ async def serving(
                 name if settings.mounts_catalogs else "",
                 callers,
             )
-            async with doing(gateway.learn(), reconciler.run()):
+            async with background_tasks(gateway.learn_separator(), reconciler.run()):
                 yield gateway
     finally:
-        await capture.finish(DRAIN_S)
+        await capture.finish_reading(DRAIN_S)
         await upstream.close()
 
 
 @asynccontextmanager
-async def counting(
-    settings: Settings, statistics: Publisher, log: Log
+async def count_scans(
+    settings: GatewaySettings, statistics: Publisher, log: Log
 ) -> AsyncIterator[ScanCounts | None]:
     """Count the scans that clients report, and the loads of clients that do not, and send them
     while the block runs, if scan reports are enabled."""
@@ -151,7 +151,7 @@ async def counting(
 
 
 @asynccontextmanager
-async def scanning(
+async def count_catalog_scans(
     upstream: Upstream, counts: ScanCounts | None, catalog: str, log: Log
 ) -> AsyncIterator[Scans | None]:
     """Count the scans of one catalog's tables while the block runs."""
@@ -161,14 +161,14 @@ async def scanning(
     names, loads = Identities(catalog=catalog), TableLoads(now_ms)
     scans = Scans(upstream, counts, names, loads, log, now_ms)
     try:
-        async with doing(scans.run()):
+        async with background_tasks(scans.run()):
             yield scans
     finally:
         await scans.finish(LAST_SCANS_S)
 
 
 @asynccontextmanager
-async def doing(*chores: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+async def background_tasks(*chores: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
     """Run coroutines in the background while the block runs, and end them with it."""
     tasks = {asyncio.create_task(chore) for chore in chores}
     try:
@@ -180,7 +180,7 @@ async def doing(*chores: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def listening(gateway: Gateways, settings: Settings) -> AsyncIterator[None]:
+async def run_server(gateway: Gateways, settings: GatewaySettings) -> AsyncIterator[None]:
     """Run the HTTP server; at its end wait for the calls in flight. Raises Misconfigured if it
     cannot listen."""
     server = web.Server(
@@ -205,7 +205,7 @@ async def listening(gateway: Gateways, settings: Settings) -> AsyncIterator[None
 
 
 @contextmanager
-def alone(directory: Path, log: Log) -> Iterator[None]:
+def exclusive_state_dir(directory: Path, log: Log) -> Iterator[None]:
     """Own the state directory. Raises Misconfigured if another gateway does. A directory that
     cannot be written is only logged: writers need the gateway more than the gateway needs its
     disk."""

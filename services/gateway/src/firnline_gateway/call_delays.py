@@ -52,24 +52,24 @@ class Holds:
         self._held: dict[Hashable, _Hold] = {}
         self._rests: dict[Hashable, float] = {}  # until when a table is not held again
 
-    def begin(self, table: Hashable) -> None:
+    def begin_hold(self, table: Hashable) -> None:
         """Hold calls about the table from now on, if it has had its rest."""
         now = self._now_s()
         for name in [name for name, hold in self._held.items() if hold.until_s <= now]:
-            self.release(name)
+            self.release_hold(name)
         self._rests = {name: until for name, until in self._rests.items() if until > now}
         if self._max_s > 0 and table not in self._held and table not in self._rests:
             self._held[table] = _Hold(now, now + self._max_s)
             metrics.count(f"gateway_{self._kind}_holds")
 
-    def release(self, table: Hashable) -> None:
+    def release_hold(self, table: Hashable) -> None:
         """Release the waiting calls."""
         if (hold := self._held.pop(table, None)) is not None:
             end_s = min(self._now_s(), hold.until_s)
             self._rests[table] = end_s + self._times * (end_s - hold.since_s)
             hold.over.set()
 
-    async def wait(self, table: Hashable) -> None:
+    async def wait_for_release(self, table: Hashable) -> None:
         """Return when a call about the table may go on."""
         if (hold := self._held.get(table)) is None:
             return
@@ -89,16 +89,16 @@ class ReadHolds(Holds):
         self._reading = FIFOCache[tuple[Hashable, Peer], None](MAX_READERS)
         self._committed = FIFOCache[tuple[Hashable, Peer], float](MAX_READERS)
 
-    async def read(self, table: Hashable, peer: Peer) -> None:
+    async def wait_to_read(self, table: Hashable, peer: Peer) -> None:
         """Return when the peer may read the table."""
         at = table, peer
         if self._now_s() - self._committed.get(at, -LAST_READ_S) < LAST_READ_S:
             return
         if at not in self._reading:
-            await self.wait(table)
+            await self.wait_for_release(table)
         self._reading[at] = None
 
-    def committed(self, table: Hashable, peer: Peer) -> None:
+    def end_statement(self, table: Hashable, peer: Peer) -> None:
         """End the peer's statement, successful or not; its next read begins another."""
         self._reading.pop((table, peer), None)
         self._committed[table, peer] = self._now_s()

@@ -11,7 +11,7 @@ from firnline_adapters.observability import metrics
 from firnline_gateway.handlers import Gateway
 from firnline_gateway.proxy.bodies import BodyTooLong, NoRoom
 from firnline_gateway.proxy.callers import Callers
-from firnline_gateway.proxy.relay import authorization_of, refusal
+from firnline_gateway.proxy.relay import authorization_of, refusal_response
 from firnline_gateway.rest.routes import mount_in
 
 UNKNOWN_CALLER = (
@@ -35,7 +35,7 @@ class Gateways:
         self._names = frozenset(catalogs) if mounted else frozenset()
 
     @property
-    def first(self) -> Gateway:
+    def root_gateway(self) -> Gateway:
         """Return the gateway that is also mounted at the root."""
         return self.catalogs[self._first]
 
@@ -46,15 +46,15 @@ class Gateways:
         callers = self._callers.get(name)
         if callers is not None and callers.name_of(authorization_of(request)) is None:
             metrics.count("gateway_calls", status="401")
-            return refusal(401, UNKNOWN_CALLER)
+            return refusal_response(401, UNKNOWN_CALLER)
         try:
             return await self.catalogs[name](request)
         except BodyTooLong as error:
-            return _refused(413, error)
+            return _refuse(413, error)
         except NoRoom as error:
-            return _refused(503, error)
+            return _refuse(503, error)
 
 
-def _refused(status: int, error: Exception) -> StreamResponse:
+def _refuse(status: int, error: Exception) -> StreamResponse:
     metrics.count("gateway_calls", status=str(status))
-    return refusal(status, f"{error}; nothing was sent to the catalog")
+    return refusal_response(status, f"{error}; nothing was sent to the catalog")

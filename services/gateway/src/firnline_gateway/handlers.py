@@ -16,7 +16,7 @@ from firnline_domain.errors import RetryLater
 from firnline_domain.identity import CATALOG, PREFIX_HEADER, canonical_prefix
 
 from firnline_gateway.call_delays import Holds, ReadHolds
-from firnline_gateway.capture.capture import Capture, Pending
+from firnline_gateway.capture.capture import Capture, PendingCall
 from firnline_gateway.proxy.bodies import (
     Body,
     BodyCopy,
@@ -24,8 +24,8 @@ from firnline_gateway.proxy.bodies import (
     ClientGone,
     NoRoom,
     body_of,
-    decoded,
-    encoded,
+    decode_body,
+    encode_body,
     stream_of,
     whole_of,
 )
@@ -37,11 +37,11 @@ from firnline_gateway.proxy.relay import (
     FAILURES,
     NOTHING_SENT,
     authorization_of,
-    header,
-    refusal,
+    header_text,
     refusal_for,
-    relay,
-    reply,
+    refusal_response,
+    relay_answer,
+    reply_with_body,
     to_upstream,
 )
 from firnline_gateway.proxy.upstream import TooLong, Upstream, read_whole
@@ -51,18 +51,18 @@ from firnline_gateway.rest.call import Call, Names
 from firnline_gateway.rest.config_response import (
     Ways,
     prefix_of,
-    rehomed,
+    rewrite_uris,
     separator_in,
     with_prefix,
 )
-from firnline_gateway.rest.outcomes import Outcome, outcome_of
+from firnline_gateway.rest.outcomes import CommitOutcome, outcome_of
 from firnline_gateway.rest.routes import (
     SPEC_SEPARATOR,
     CallKind,
+    CatalogRoute,
     OutsideCatalog,
-    Route,
     TableRoute,
-    check,
+    check_target,
     config_base,
     mount_in,
     reported_table,
@@ -120,66 +120,68 @@ class Gateway:
         self._ways = Ways()
         self.separator = SPEC_SEPARATOR
 
-    async def learn(self) -> None:
+    async def learn_separator(self) -> None:
         """Load the config for the separator: clients that started before this gateway do not load
         it again."""
         with contextlib.suppress(RetryLater):  # some catalogs want a warehouse; clients name it
-            target, config = await self._upstream.config()
+            target, config = await self._upstream.read_config()
             self.separator = separator_in(config)
-            self._ways.learn(target, config)
+            self._ways.learn_target(target, config)
 
     async def __call__(self, request: BaseRequest) -> StreamResponse:
         """Answer one call."""
-        answer = await self._answer(request)
+        answer = await self._answer_request(request)
         metrics.count("gateway_calls", status=str(answer.status))
         return answer
 
-    async def _answer(self, request: BaseRequest) -> StreamResponse:
-        path = self._path(request)
+    async def _answer_request(self, request: BaseRequest) -> StreamResponse:
+        path = self._raw_target(request)
         try:
-            check(path)
+            check_target(path)
         except OutsideCatalog as error:
-            return refusal(400, f"{error}; nothing was sent to the catalog")
+            return refusal_response(400, f"{error}; nothing was sent to the catalog")
         if not OVERRIDES.isdisjoint(map(str.lower, request.headers)):
-            return refusal(400, "a call's method is the one in its first line; nothing was sent")
+            return refusal_response(
+                400, "a call's method is the one in its first line; nothing was sent"
+            )
         if (base := config_base(request.method, path)) is not None:
-            return await self._config(request, base)
+            return await self._pass_config(request, base)
         if (route := route_of(request.method, path)) is not None:
-            return await self._change(request, route)
+            return await self._pass_change(request, route)
         if (loaded := table_loaded(request.method, path)) is not None:
-            return await self._read(request, loaded)
+            return await self._pass_read(request, loaded)
         if (reported := reported_table(request.method, path)) is not None and self._scans:
-            return await self._report(request, reported, self._scans)
-        return await self._pass(request)
+            return await self._pass_report(request, reported, self._scans)
+        return await self._pass_on(request)
 
     # A call that may change a table: kept, sent, and recorded when the catalog has answered.
 
-    async def _change(self, request: BaseRequest, route: Route) -> StreamResponse:
+    async def _pass_change(self, request: BaseRequest, route: CatalogRoute) -> StreamResponse:
         """Pass on a call that changes a table. A committer's commit ends its hold, whatever the
         catalog answers, unless it rejects the caller; a writer's commit ends its statement."""
-        table, by_committer = self._names(route), HEADER in request.headers
+        table, by_committer = self._table_names(route), HEADER in request.headers
         if route.kind is CallKind.COMMIT and not by_committer:
-            await self._commit_holds.wait(table)
+            await self._commit_holds.wait_for_release(table)
         answer: StreamResponse | None = None
         try:
             answer = await self._keep_and_send(request, route)
             return answer
         finally:
             if self._scans and route.kind in WRITES and OURS not in request.headers:
-                self._scans.committed(client_of(request), table)
+                self._scans.note_commit(client_of(request), table)
             if table is not None:
                 if self._scans and route.kind is not CallKind.COMMIT:
-                    self._scans.forget(table)
+                    self._scans.forget_table(table)
                 if by_committer:
                     if answer is None or answer.status not in STRANGERS:
-                        self._release(table)
+                        self._release_holds(table)
                 else:
-                    self._read_holds.committed(table, _peer(request))
+                    self._read_holds.end_statement(table, _client_connection(request))
 
-    async def _keep_and_send(self, request: BaseRequest, route: Route) -> StreamResponse:
+    async def _keep_and_send(self, request: BaseRequest, route: CatalogRoute) -> StreamResponse:
         """A body that can be kept is read whole before any of it is sent: a client that hangs up
         half-way then leaves the catalog untouched."""
-        reservation = self._budget.reservation(self._caller(request))
+        reservation = self._budget.create_reservation(self._caller_name(request))
         try:
             body = await body_of(request, self._max_bytes, reservation)
             if self._callers is not None:
@@ -190,88 +192,92 @@ class Gateway:
         except (BodyTooLong, NoRoom):
             reservation.release()
             raise
-        call = self._call(request, body)
-        pending = await self._capture.begin(call, route, body, reservation)
+        call = self._build_call(request, body)
+        pending = await self._capture.begin_call(call, route, body, reservation)
         try:
-            return await self._send(request, route, pending)
+            return await self._send_change(request, route, pending)
         finally:
-            self._capture.end(pending)
+            self._capture.end_call(pending)
 
-    async def _send(self, request: BaseRequest, route: Route, pending: Pending) -> StreamResponse:
+    async def _send_change(
+        self, request: BaseRequest, route: CatalogRoute, pending: PendingCall
+    ) -> StreamResponse:
         headers, body = to_upstream(request.raw_headers), pending.body.sent
         try:
             target = pending.call.path
-            upstream = await self._upstream.call(request.method, target, headers, body)
+            upstream = await self._upstream.send_call(request.method, target, headers, body)
         except NOTHING_SENT as failure:
-            self._capture.refused(pending)
+            self._capture.settle_refused(pending)
             return refusal_for(failure)
         except FAILURES as failure:
-            self._capture.unknown(pending)
-            await self._capture.durable(pending)
+            self._capture.doubt_call(pending)
+            await self._capture.wait_until_durable(pending)
             return refusal_for(failure)
         async with upstream:
             match outcome_of(upstream.status):
-                case Outcome.REFUSED:
-                    self._capture.refused(pending)
-                    return await relay(request, upstream)
-                case Outcome.UNKNOWN:
-                    self._capture.unknown(pending)
-                    await self._capture.durable(pending)
-                    return await relay(request, upstream)
-                case Outcome.ACCEPTED:
-                    await self._capture.durable(pending)
-                    length = self._length(route, upstream)
-                    return await self._record(request, upstream, pending, length)
+                case CommitOutcome.REFUSED:
+                    self._capture.settle_refused(pending)
+                    return await relay_answer(request, upstream)
+                case CommitOutcome.UNKNOWN:
+                    self._capture.doubt_call(pending)
+                    await self._capture.wait_until_durable(pending)
+                    return await relay_answer(request, upstream)
+                case CommitOutcome.ACCEPTED:
+                    await self._capture.wait_until_durable(pending)
+                    length = self._answer_length(route, upstream)
+                    return await self._relay_and_record(request, upstream, pending, length)
 
-    async def _record(
+    async def _relay_and_record(
         self,
         request: BaseRequest,
         upstream: ClientResponse,
-        pending: Pending,
+        pending: PendingCall,
         length: AnswerLength | None,
     ) -> StreamResponse:
         """Relay the answer and record the call; a short call is recorded before the client has its
         answer."""
         if self._capture.record_at_once(pending):
-            return await relay(request, upstream, length=length)
+            return await relay_answer(request, upstream, length=length)
         copy = BodyCopy(self._max_bytes, pending.reservation)
         try:
-            return await relay(request, upstream, copy, length)
+            return await relay_answer(request, upstream, copy, length)
         finally:
             encoding = upstream.headers.get(hdrs.CONTENT_ENCODING, "")
             self._capture.record_later(pending, Body(None, copy.whole, encoding))
 
-    def _length(self, route: Route, upstream: ClientResponse) -> AnswerLength | None:
+    def _answer_length(self, route: CatalogRoute, upstream: ClientResponse) -> AnswerLength | None:
         """Return the length counter of an answer to a commit, which has the table's metadata; None
         for a transaction's."""
-        names = self._names(route)
+        names = self._table_names(route)
         if route.kind is not CallKind.COMMIT or names is None or upstream.status != 200:
             return None
         return self._sizes.of_answer(names, upstream)
 
-    def _call(self, request: BaseRequest, body: Body) -> Call:
+    def _build_call(self, request: BaseRequest, body: Body) -> Call:
         return Call(
             call_id=uuid.uuid4().hex,
             method=request.method,
-            path=self._path(request),
+            path=self._raw_target(request),
             catalog=self._catalog,
             body=body.at_once,
             received_ms=self._now_ms(),
             separator=self.separator,
-            user_agent=header(request.raw_headers, hdrs.USER_AGENT, MAX_SIGNS),
+            user_agent=header_text(request.raw_headers, hdrs.USER_AGENT, MAX_SIGNS),
             principal=self._principal(request),
-            idempotency_key=header(request.raw_headers, "Idempotency-Key", MAX_SIGNS),
+            idempotency_key=header_text(request.raw_headers, "Idempotency-Key", MAX_SIGNS),
         )
 
     def _principal(self, request: BaseRequest) -> str | None:
-        return self._caller(request) if self._callers else principal_of(authorization_of(request))
+        return (
+            self._caller_name(request) if self._callers else principal_of(authorization_of(request))
+        )
 
-    def _caller(self, request: BaseRequest) -> str | None:
+    def _caller_name(self, request: BaseRequest) -> str | None:
         """Return the caller whose share of the memory a body takes; None if the gateway knows no
         callers."""
         return self._callers.name_of(authorization_of(request)) if self._callers else None
 
-    def _names(self, route: Route) -> tuple[str, ...] | None:
+    def _table_names(self, route: CatalogRoute) -> tuple[str, ...] | None:
         """Return the names of the one table that a call is about; None if it is about none or
         several."""
         if route.namespace and route.table:
@@ -280,15 +286,15 @@ class Gateway:
 
     # Calls that change no table.
 
-    async def _read(self, request: BaseRequest, route: TableRoute) -> StreamResponse:
+    async def _pass_read(self, request: BaseRequest, route: TableRoute) -> StreamResponse:
         """Pass on a load of a table; a client other than Firnline may be about to read it."""
-        answer = await self._load(request, route.names(self.separator))
+        answer = await self._pass_load(request, route.names(self.separator))
         if self._scans and answer.status in LOADED and OURS not in request.headers:
             headers = to_upstream(request.raw_headers)
-            self._scans.loaded(route, self.separator, client_of(request), headers)
+            self._scans.note_load(route, self.separator, client_of(request), headers)
         return answer
 
-    async def _load(self, request: BaseRequest, table: tuple[str, ...]) -> StreamResponse:
+    async def _pass_load(self, request: BaseRequest, table: tuple[str, ...]) -> StreamResponse:
         """Pass on a load. A committer's load may begin or end a hold once the catalog has let it
         read the table, because any client can send the header. Another client's load may have to
         wait for the end of the hold."""
@@ -296,33 +302,33 @@ class Gateway:
         whole = all(one == ALL for one in request.query.getall(SNAPSHOTS, ()))
         sized = table if whole else None
         if said is None:
-            await self._read_holds.read(table, _peer(request))
+            await self._read_holds.wait_to_read(table, _client_connection(request))
         ways: dict[str | None, Callable[[tuple[str, ...]], None]] = {
-            RELEASE: self._release,
-            HOLD_READS: self._read_holds.begin,
-            HOLD_COMMITS: self._commit_holds.begin,
+            RELEASE: self._release_holds,
+            HOLD_READS: self._read_holds.begin_hold,
+            HOLD_COMMITS: self._commit_holds.begin_hold,
         }
         accepted = partial(ways[said], table) if said in ways else None
-        return await self._pass(request, accepted=accepted, sized=sized)
+        return await self._pass_on(request, accepted=accepted, sized=sized)
 
-    def _release(self, table: tuple[str, ...]) -> None:
-        self._read_holds.release(table)
-        self._commit_holds.release(table)
+    def _release_holds(self, table: tuple[str, ...]) -> None:
+        self._read_holds.release_hold(table)
+        self._commit_holds.release_hold(table)
 
-    async def _report(
+    async def _pass_report(
         self, request: BaseRequest, table: TableRoute, scans: Scans
     ) -> StreamResponse:
         """Pass on a client's scan report and count a copy of it."""
         headers = to_upstream(request.raw_headers)
-        with self._budget.reservation(self._caller(request)) as reservation:
+        with self._budget.create_reservation(self._caller_name(request)) as reservation:
             copy = BodyCopy(MAX_REPORT_BYTES, reservation)
-            answer = await self._pass(request, copy)
+            answer = await self._pass_on(request, copy)
             if answer.status in HEARD:
                 client = client_of(request)
-                scans.reported(table, self.separator, copy.whole, client, headers)
+                scans.note_report(table, self.separator, copy.whole, client, headers)
             return answer
 
-    async def _pass(
+    async def _pass_on(
         self,
         request: BaseRequest,
         copy: BodyCopy | None = None,
@@ -331,7 +337,7 @@ class Gateway:
     ) -> StreamResponse:
         """Pass on a call. `accepted`: called if the catalog has returned what was requested.
         `sized`: the table whose whole metadata that is."""
-        with self._budget.reservation(self._caller(request)) as reservation:
+        with self._budget.create_reservation(self._caller_name(request)) as reservation:
             try:
                 body = await self._body_to_pass(request, copy, reservation)
             except ClientGone as gone:
@@ -347,11 +353,11 @@ class Gateway:
             return None
         if self._callers is None:
             pieces = stream_of(request)
-            return pieces if copy is None else copy.passing(pieces)
+            return pieces if copy is None else copy.copy_stream(pieces)
         body = await body_of(request, self._max_bytes, reservation)
         whole = whole_of(body, reservation, self._max_bytes)
         if copy is not None:
-            copy.add(whole)
+            copy.add_piece(whole)
         return whole
 
     async def _sent_on(
@@ -363,8 +369,8 @@ class Gateway:
     ) -> StreamResponse:
         headers = to_upstream(request.raw_headers)
         try:
-            target = self._path(request)
-            upstream = await self._upstream.call(request.method, target, headers, body)
+            target = self._raw_target(request)
+            upstream = await self._upstream.send_call(request.method, target, headers, body)
         except FAILURES as failure:
             return refusal_for(failure)
         async with upstream:
@@ -373,54 +379,56 @@ class Gateway:
             length = None
             if sized is not None and upstream.status == 200:
                 length = self._sizes.of_answer(sized, upstream)
-            return await relay(request, upstream, length=length)
+            return await relay_answer(request, upstream, length=length)
 
-    async def _config(self, request: BaseRequest, base: str) -> StreamResponse:
+    async def _pass_config(self, request: BaseRequest, base: str) -> StreamResponse:
         """Pass on a config call, the one answer that is changed: the catalog's URIs become the
         gateway's, and a client that requests a prefix is directed to it."""
-        headers, target = to_upstream(request.raw_headers), self._path(request)
+        headers, target = to_upstream(request.raw_headers), self._raw_target(request)
         wanted = canonical_prefix(request.headers.get(PREFIX_HEADER, ""))
-        way = (self._ways.to(wanted) if wanted else None) or target
+        way = (self._ways.target_for(wanted) if wanted else None) or target
         wants_gzip = "gzip" in headers.get(hdrs.ACCEPT_ENCODING, "").lower()
         headers[hdrs.ACCEPT_ENCODING] = "gzip" if wants_gzip else "identity"
         try:
-            upstream = await self._upstream.call(request.method, way, headers, None)
+            upstream = await self._upstream.send_call(request.method, way, headers, None)
             async with upstream:
                 body = await read_whole(upstream, CONFIG_BYTES)
         except FAILURES as failure:
             return refusal_for(failure)
         except TooLong:
-            return refusal(502, f"the catalog's config is longer than {CONFIG_BYTES} bytes")
+            return refusal_response(
+                502, f"the catalog's config is longer than {CONFIG_BYTES} bytes"
+            )
         encoding = upstream.headers.get(hdrs.CONTENT_ENCODING, "")
-        plain = decoded(body, encoding, CONFIG_BYTES)
+        plain = decode_body(body, encoding, CONFIG_BYTES)
         if upstream.status == 200 and plain is not None:
             self.separator = separator_in(plain)
-            self._ways.learn(way, plain)
+            self._ways.learn_target(way, plain)
             mount = mount_in(request.raw_path, self._mounts)
-            origin = _origin(request)
-            ours = rehomed(plain, self._upstream.base, f"{origin}{mount}{base}", mount)
+            origin = _client_origin(request)
+            ours = rewrite_uris(plain, self._upstream.base, f"{origin}{mount}{base}", mount)
             if wanted and wanted != prefix_of(plain):
                 ours = with_prefix(ours, wanted)
-            body = body if ours == plain else encoded(ours, encoding)
-        return await reply(request, upstream, body)
+            body = body if ours == plain else encode_body(ours, encoding)
+        return await reply_with_body(request, upstream, body)
 
-    def _path(self, request: BaseRequest) -> str:
+    def _raw_target(self, request: BaseRequest) -> str:
         """Return the request's target as the catalog knows it."""
         return request.raw_path.removeprefix(mount_in(request.raw_path, self._mounts))
 
 
 def _broken_off(gone: ClientGone) -> StreamResponse:
-    answer = refusal(400, f"the request broke off {gone}; nothing was sent to the catalog")
+    answer = refusal_response(400, f"the request broke off {gone}; nothing was sent to the catalog")
     answer.force_close()
     return answer
 
 
-def _peer(request: BaseRequest) -> object:
+def _client_connection(request: BaseRequest) -> object:
     """Return the client's connection."""
     return request.transport.get_extra_info("peername") if request.transport else None
 
 
-def _origin(request: BaseRequest) -> str:
+def _client_origin(request: BaseRequest) -> str:
     """Return the origin that the client uses: behind a TLS terminator the `X-Forwarded` headers
     count."""
     scheme = request.headers.get("X-Forwarded-Proto", request.scheme).partition(",")[0].strip()

@@ -7,11 +7,15 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from firnline_adapters.config.fleet_settings import LISTEN_ADDRESS, STATE_DIR
-from firnline_adapters.config.settings import Address, setting, shared
+from firnline_adapters.config.settings import ListenAddress, declare_setting, shared_setting
 from firnline_adapters.config.tls import TLS_CERTIFICATE, TLS_KEY
 from firnline_adapters.service import ServiceSettings
 from firnline_domain.errors import Misconfigured
-from firnline_iceberg.connection.configuration import Connections, connections, the_one
+from firnline_iceberg.connection.configuration import (
+    Connections,
+    read_connections,
+    single_connection,
+)
 from firnline_iceberg.connection.connection import NAME, CatalogConnection
 from firnline_iceberg.connection.properties import CALLERS, UPSTREAM
 
@@ -21,26 +25,26 @@ _ASKED = "FIRNLINE_UPSTREAM_URI"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(ServiceSettings):
+class GatewaySettings(ServiceSettings):
     """Read once at start."""
 
-    upstream_uri: str | None = setting(
+    upstream_uri: str | None = declare_setting(
         "FIRNLINE_UPSTREAM_URI",
         "Base URI of the catalog behind the gateway. Use it instead of `firnline.upstream-uri` "
         "in `FIRNLINE_CONFIG`.",
         None,
     )
-    listen_address: Address = shared(LISTEN_ADDRESS, Address("127.0.0.1", 8181))
-    tls_certificate: str | None = shared(TLS_CERTIFICATE)
-    tls_key: str | None = shared(TLS_KEY)
-    state_dir: str = shared(STATE_DIR)
-    commit_wait_s: float = setting(
+    listen_address: ListenAddress = shared_setting(LISTEN_ADDRESS, ListenAddress("127.0.0.1", 8181))
+    tls_certificate: str | None = shared_setting(TLS_CERTIFICATE)
+    tls_key: str | None = shared_setting(TLS_KEY)
+    state_dir: str = shared_setting(STATE_DIR)
+    commit_wait_s: float = declare_setting(
         "FIRNLINE_COMMIT_WAIT_SECONDS",
         "Maximum delay of a call while Firnline commits to the same table: a read up to this "
         "time, another client's commit up to 0.3 of it. `0`: no delay.",
         1.0,
     )
-    scan_report_s: float = setting(
+    scan_report_s: float = declare_setting(
         "FIRNLINE_SCAN_REPORT_SECONDS",
         "Interval of the records with the read rates of tables. `0`: no such records.",
         60.0,
@@ -57,7 +61,7 @@ class Settings(ServiceSettings):
     def upstreams(self) -> Connections:
         """Return the catalogs behind the gateway by name, and how the gateway calls them; the first
         one is also at the root. Raises Misconfigured."""
-        named = connections(self.file)  # FIRNLINE_CATALOG_URI is ours, by which others find us
+        named = read_connections(self.file)  # FIRNLINE_CATALOG_URI is ours, by which others find us
         if not named:
             if self.upstream_uri is None:
                 raise Misconfigured(f"{_ASKED} is not set: the URI of the catalog behind us")
@@ -68,13 +72,13 @@ class Settings(ServiceSettings):
                 raise Misconfigured(f"{_ASKED}: the file names {', '.join(behind)}; take it out")
             if not behind:
                 raise Misconfigured(
-                    f"{UPSTREAM} is in none of {_sections(named)}: the URI of each catalog that "
-                    f"is behind this gateway, or {_ASKED} for one"
+                    f"{UPSTREAM} is in none of {_section_list(named)}: the URI of each catalog "
+                    f"that is behind this gateway, or {_ASKED} for one"
                 )
             return {
                 name: one.behind_gateway(one.properties[UPSTREAM]) for name, one in behind.items()
             }
-        found = next(iter(behind.values())) if behind else the_one(named)
+        found = next(iter(behind.values())) if behind else single_connection(named)
         if found.properties.get(UPSTREAM, self.upstream_uri) != self.upstream_uri:
             raise Misconfigured(f"{_ASKED} and {UPSTREAM} differ: take one of them out")
         return {found.name: found.behind_gateway(self.upstream_uri)}
@@ -83,7 +87,7 @@ class Settings(ServiceSettings):
     def callers(self) -> Mapping[str, Callers]:
         """Return the allowed callers, by the name of each catalog to which the gateway signs; any
         other catalog decides itself. Raises Misconfigured."""
-        named = connections(self.file)
+        named = read_connections(self.file)
         found = {name: named[name] for name in self.upstreams if name in named}
         return {
             name: Callers(one.properties[CALLERS])
@@ -95,8 +99,8 @@ class Settings(ServiceSettings):
     def mounts_catalogs(self) -> bool:
         """Return whether each catalog is also mounted below its name; a client that names none uses
         the first one, at the root."""
-        return bool(connections(self.file))
+        return bool(read_connections(self.file))
 
 
-def _sections(names: Iterable[str]) -> str:
+def _section_list(names: Iterable[str]) -> str:
     return ", ".join(f"[catalogs.{name}]" for name in names)

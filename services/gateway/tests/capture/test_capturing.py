@@ -42,7 +42,7 @@ async def test_an_accepted_commit_is_an_event(bench: Bench, client: aiohttp.Clie
     headers = {"User-Agent": "Writer/1"}
     assert await post(client, bench, append(), **headers) == (200, b"{}")
     [event] = await bench.until(1)
-    assert (event.table.uuid, event.table.dotted) == (UUID, "n.t")
+    assert (event.table.uuid, event.table.dotted_name) == (UUID, "n.t")
     assert (event.table.catalog, event.source, event.user_agent) == ("lake", "gateway", "Writer/1")
     assert event.snapshots[0].snapshot_id == SNAPSHOT
 
@@ -113,7 +113,7 @@ async def test_silence_is_a_504_without_retry_after(
     bench.catalog.hold = asyncio.Event()
     bench.catalog.script[f"GET {TABLE}"] = loaded()
     async with (
-        bootstrap.running(bench.settings, bench.publisher, Log("gateway")),
+        bootstrap.run_gateways(bench.settings, bench.publisher, Log("gateway")),
         client.post(bench.uri + TABLE, data=append()) as answer,
     ):
         assert answer.status == 504
@@ -191,7 +191,7 @@ async def test_a_broken_disk_costs_neither_the_commit_nor_its_event(
     (tmp_path / "file").write_text("a file where a directory should be")
     bench = make_bench(state_dir=str(tmp_path / "file" / "state"))
     bench.catalog.script[f"POST {TABLE}"] = said(b"{}")
-    async with bootstrap.running(bench.settings, bench.publisher, Log("gateway")):
+    async with bootstrap.run_gateways(bench.settings, bench.publisher, Log("gateway")):
         assert await post(client, bench, append()) == (200, b"{}")
         assert len(await bench.until(1)) == 1
 
@@ -202,7 +202,7 @@ async def test_a_call_in_flight_ends_well_when_the_gateway_is_told_to_stop(
     bench = make_bench()
     bench.catalog.hold = asyncio.Event()
     bench.catalog.script[f"POST {TABLE}"] = said(b"{}")
-    async with bootstrap.running(bench.settings, bench.publisher, Log("gateway")):
+    async with bootstrap.run_gateways(bench.settings, bench.publisher, Log("gateway")):
         call = asyncio.create_task(post(client, bench, append()))
         await bench.catalog.reached.wait()
         asyncio.get_running_loop().call_later(0.2, bench.catalog.hold.set)
@@ -217,10 +217,10 @@ async def test_what_was_open_at_a_crash_is_read_from_the_table(
     call = capture.Call("c", "POST", TABLE, append(), bootstrap.now_ms())
     crashed = SqliteOutbox(Path(bench.settings.state_dir) / "outbox.db")
     with crashed.transaction():
-        crashed.open(call)
+        crashed.open_call(call)
     crashed.close()
     bench.catalog.script[f"GET {TABLE}"] = loaded()
-    async with bootstrap.running(bench.settings, bench.publisher, Log("gateway")):
+    async with bootstrap.run_gateways(bench.settings, bench.publisher, Log("gateway")):
         [event] = await bench.until(1)
     assert (event.source, event.committed_at_ms) == ("reconciled", call.received_ms)
     assert b"Authorization: Bearer our-own\r\n" in bench.catalog.seen[-1]
@@ -276,7 +276,7 @@ async def test_an_address_that_is_taken_is_said_so(
     taken = bench.settings.listen_address
     other = make_bench(listen_address=taken, state_dir=str(tmp_path / "another")).settings
     with pytest.raises(Misconfigured, match=r"FIRNLINE_LISTEN_ADDRESS: .*address already in use"):
-        async with bootstrap.running(other, bench.publisher, Log("gateway")):
+        async with bootstrap.run_gateways(other, bench.publisher, Log("gateway")):
             pass
 
 
@@ -285,7 +285,7 @@ async def test_two_gateways_may_not_share_a_state_directory(
 ) -> None:
     other = make_bench()
     with pytest.raises(Misconfigured, match="FIRNLINE_STATE_DIR"):
-        async with bootstrap.running(other.settings, other.publisher, Log("gateway")):
+        async with bootstrap.run_gateways(other.settings, other.publisher, Log("gateway")):
             pass
 
 
@@ -307,7 +307,7 @@ async def test_an_accepted_call_that_cannot_be_read_is_an_event_of_its_table(
     bench.catalog.script[f"GET {TABLE}"] = head()
     assert await post(client, bench, body) == (200, b"{}")
     [event] = await bench.until(1)
-    assert (event.table.uuid, event.table.dotted, event.source) == (UUID, "n.t", "reconciled")
+    assert (event.table.uuid, event.table.dotted_name, event.source) == (UUID, "n.t", "reconciled")
     assert [(ref.ref, ref.snapshot_id) for ref in event.refs] == [("main", SNAPSHOT)]
     assert [new.snapshot_id for new in event.snapshots] == [SNAPSHOT]
     assert "call_unreadable" in caplog.text
@@ -340,7 +340,7 @@ async def test_the_separator_is_asked_for_at_the_start(make_bench: Callable[...,
     bench = make_bench()
     config = b'{"overrides":{"namespace-separator":"%2E"}}'
     bench.catalog.script["GET /v1/config"] = said(config)
-    async with bootstrap.running(bench.settings, bench.publisher, Log("gateway")) as gateway:
+    async with bootstrap.run_gateways(bench.settings, bench.publisher, Log("gateway")) as gateway:
         async with asyncio.timeout(20):
-            while gateway.first.separator != "%2E":
+            while gateway.root_gateway.separator != "%2E":
                 await asyncio.sleep(0.01)

@@ -14,7 +14,7 @@ from firnline_adapters.records.codec import RecordCodec
 from firnline_domain.errors import CatalogUnreachable, RetryLater
 from firnline_gateway.capture.capture import Capture
 from firnline_gateway.capture.reconciler import GIVE_UP_MS, Reconciler
-from firnline_gateway.outbox.journal import Journal
+from firnline_gateway.outbox.journal import OutboxJournal
 from firnline_gateway.outbox.sqlite import SqliteOutbox
 from firnline_gateway.proxy.metadata_sizes import MetadataSizes
 from firnline_gateway.rest.call import Call
@@ -35,7 +35,7 @@ class Tables:
         self.asked = 0
         self.hung = ""
 
-    async def table(self, path: str, refs_only: bool = False) -> dict[str, Any] | None:
+    async def read_metadata(self, path: str, refs_only: bool = False) -> dict[str, Any] | None:
         self.asked += 1
         if path == self.hung:
             await asyncio.Event().wait()
@@ -55,7 +55,7 @@ class Clock:
 class Scene:
     """A reconciler over its twin of a catalog."""
 
-    def __init__(self, journal: Journal, clock: Clock) -> None:
+    def __init__(self, journal: OutboxJournal, clock: Clock) -> None:
         self.tables = Tables()
         self.clock = clock
         self.journal = journal
@@ -66,32 +66,32 @@ class Scene:
 
     def doubt(self, *updates: dict[str, Any], call_id: str = "c") -> None:
         body = json.dumps({"updates": updates}).encode()
-        self.journal.doubt(Call(call_id, "POST", TABLE, body, self.clock.now)).result(20)
+        self.journal.doubt_call(Call(call_id, "POST", TABLE, body, self.clock.now)).result(20)
 
     def doubt_unread(self, accepted: bool) -> None:
         call = Call("c", "POST", TABLE, None, self.clock.now, accepted=accepted)
-        self.journal.doubt(call).result(20)
+        self.journal.doubt_call(call).result(20)
 
     async def look_after(self, ms: int) -> list[Any]:
         """Let time pass, look, and say all events so far."""
         self.clock.now += ms
-        await self.reconciler.look()
+        await self.reconciler.examine_due()
         codec = RecordCodec()
-        return [codec.decode(r.payload) for r in self.journal.waiting(100).result(20).records]
+        return [codec.decode(r.payload) for r in self.journal.read_waiting(100).result(20).records]
 
     def in_doubt(self) -> int:
-        return len(self.journal.doubts().result(20))
+        return len(self.journal.doubtful_calls().result(20))
 
 
 @pytest.fixture
-def journal(tmp_path: Path) -> Iterator[Journal]:
-    journal = Journal(SqliteOutbox(tmp_path / "outbox.db"), Log("gateway"), lambda: 1)
+def journal(tmp_path: Path) -> Iterator[OutboxJournal]:
+    journal = OutboxJournal(SqliteOutbox(tmp_path / "outbox.db"), Log("gateway"), lambda: 1)
     yield journal
     journal.stop(20)
 
 
 @pytest.fixture
-async def scene(journal: Journal) -> Scene:
+async def scene(journal: OutboxJournal) -> Scene:
     return Scene(journal, Clock())
 
 
@@ -208,24 +208,26 @@ async def test_a_call_that_cannot_be_read_and_of_which_nobody_knows_is_told_when
     assert scene.in_doubt() == 0
 
 
-async def test_a_strange_answer_ends_nobody_elses_doubt(scene: Scene, journal: Journal) -> None:
+async def test_a_strange_answer_ends_nobody_elses_doubt(
+    scene: Scene, journal: OutboxJournal
+) -> None:
     scene.doubt(APPEND)
     scene.tables.found[TABLE] = metadata(7)
     strange = "/v1/namespaces/n/tables/strange"
     body = json.dumps({"updates": [APPEND]}).encode()
-    journal.doubt(Call("s", "POST", strange, body, scene.clock.now)).result(20)
+    journal.doubt_call(Call("s", "POST", strange, body, scene.clock.now)).result(20)
     scene.tables.found[strange] = {"table-uuid": "u2", "snapshots": [{"no": "id"}]}
     assert [event.table.uuid for event in await scene.look_after(0)] == ["u"]
     await scene.look_after(2 * GIVE_UP_MS)
     assert scene.in_doubt() == 0
 
 
-async def test_a_table_that_hangs_holds_up_no_other(scene: Scene, journal: Journal) -> None:
+async def test_a_table_that_hangs_holds_up_no_other(scene: Scene, journal: OutboxJournal) -> None:
     scene.doubt(APPEND)
     scene.tables.found[TABLE] = metadata(7)
     body = json.dumps({"updates": [APPEND]}).encode()
     hung = "/v1/namespaces/n/tables/hung"
-    journal.doubt(Call("h", "POST", hung, body, 0)).result(20)  # the oldest: its turn is first
+    journal.doubt_call(Call("h", "POST", hung, body, 0)).result(20)  # the oldest: its turn is first
     scene.tables.hung = hung
     running = asyncio.create_task(scene.reconciler.run())
     async with asyncio.timeout(20):

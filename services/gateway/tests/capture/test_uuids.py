@@ -136,13 +136,13 @@ async def test_the_intent_of_a_drop_already_names_its_table(
     assert bench.gateway is not None
     journal = bench.gateway._capture._journal
     opened: list[capture.Call] = []
-    original = journal.open
+    original = journal.open_call
 
     def recording(call: capture.Call) -> Future[None]:
         opened.append(call)
         return original(call)
 
-    monkeypatch.setattr(journal, "open", recording)
+    monkeypatch.setattr(journal, "open_call", recording)
     monkeypatch.setattr(capture, "PATIENCE_S", 20.0)
     bench.catalog.script[f"GET {TABLE}"] = loaded()
     bench.catalog.script[f"DELETE {TABLE}"] = said(b"", "204 No Content")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from firnline_adapters.observability.logs import Log
 from firnline_domain.base.values import replace
-from firnline_gateway.outbox.journal import Journal
+from firnline_gateway.outbox.journal import OutboxJournal
 from firnline_gateway.outbox.outbox import Outgoing
 from firnline_gateway.outbox.sqlite import SqliteOutbox
 from firnline_gateway.rest.call import Call
@@ -41,8 +41,8 @@ def disk(tmp_path: Path) -> Disk:
 
 
 @pytest.fixture
-def journal(disk: Disk) -> Iterator[Journal]:
-    journal = Journal(disk, Log("gateway"), lambda: 1)
+def journal(disk: Disk) -> Iterator[OutboxJournal]:
+    journal = OutboxJournal(disk, Log("gateway"), lambda: 1)
     yield journal
     journal.stop(WAIT_S)
 
@@ -51,13 +51,13 @@ def call(name: str) -> Call:
     return Call(name, "POST", "/v1/namespaces/n/tables/t", b"{}", 0)
 
 
-def payloads(journal: Journal) -> list[bytes]:
-    return [one.payload for one in journal.waiting(100).result(WAIT_S).records]
+def payloads(journal: OutboxJournal) -> list[bytes]:
+    return [one.payload for one in journal.read_waiting(100).result(WAIT_S).records]
 
 
-def test_a_settled_call_is_on_the_disk(journal: Journal, tmp_path: Path) -> None:
-    journal.open(call("a"))
-    journal.settle(call("a"), [EVENT]).result(WAIT_S)
+def test_a_settled_call_is_on_the_disk(journal: OutboxJournal, tmp_path: Path) -> None:
+    journal.open_call(call("a"))
+    journal.settle_call(call("a"), [EVENT]).result(WAIT_S)
     assert journal.changed.is_set()
     with sqlite3.connect(tmp_path / "outbox.db") as file:
         assert file.execute("SELECT payload FROM records").fetchall() == [(b"event",)]
@@ -65,73 +65,83 @@ def test_a_settled_call_is_on_the_disk(journal: Journal, tmp_path: Path) -> None
 
 
 def test_an_opened_call_is_on_the_disk_when_its_future_says_so(
-    journal: Journal, tmp_path: Path
+    journal: OutboxJournal, tmp_path: Path
 ) -> None:
-    journal.open(call("a")).result(WAIT_S)
+    journal.open_call(call("a")).result(WAIT_S)
     with sqlite3.connect(tmp_path / "outbox.db") as file:
         assert file.execute("SELECT call_id, doubtful FROM calls").fetchall() == [("a", 0)]
 
 
-def test_steps_that_wait_together_share_a_transaction(journal: Journal, disk: Disk) -> None:
-    journal.open(call("first")).result(WAIT_S)
+def test_steps_that_wait_together_share_a_transaction(journal: OutboxJournal, disk: Disk) -> None:
+    journal.open_call(call("first")).result(WAIT_S)
     before = disk.transactions
-    futures = [journal.open(call(str(n))) for n in range(200)]
+    futures = [journal.open_call(call(str(n))) for n in range(200)]
     for future in futures:
         future.result(WAIT_S)
     assert disk.transactions - before < 100
 
 
-def test_a_full_disk_costs_neither_the_caller_nor_the_event(journal: Journal, disk: Disk) -> None:
+def test_a_full_disk_costs_neither_the_caller_nor_the_event(
+    journal: OutboxJournal, disk: Disk
+) -> None:
     disk.full = True
-    journal.open(call("a")).result(WAIT_S)
-    journal.settle(call("a"), [EVENT]).result(WAIT_S)
+    journal.open_call(call("a")).result(WAIT_S)
+    journal.settle_call(call("a"), [EVENT]).result(WAIT_S)
     assert payloads(journal) == [b"event"]
     assert journal.depth().result(WAIT_S) == (1, 1)
 
 
-def test_a_doubt_survives_a_full_disk(journal: Journal, disk: Disk) -> None:
+def test_a_doubt_survives_a_full_disk(journal: OutboxJournal, disk: Disk) -> None:
     disk.full = True
-    journal.open(call("a"))
-    journal.doubt(call("a")).result(WAIT_S)
-    assert journal.doubts().result(WAIT_S) == [call("a")]
+    journal.open_call(call("a"))
+    journal.doubt_call(call("a")).result(WAIT_S)
+    assert journal.doubtful_calls().result(WAIT_S) == [call("a")]
     disk.full = False
-    assert journal.doubts().result(WAIT_S) == [call("a")]
-    journal.settle(call("a"), [EVENT]).result(WAIT_S)
-    assert journal.doubts().result(WAIT_S) == []
+    assert journal.doubtful_calls().result(WAIT_S) == [call("a")]
+    journal.settle_call(call("a"), [EVENT]).result(WAIT_S)
+    assert journal.doubtful_calls().result(WAIT_S) == []
 
 
-def test_a_disk_that_comes_back_is_used_again(journal: Journal, disk: Disk, tmp_path: Path) -> None:
+def test_a_disk_that_comes_back_is_used_again(
+    journal: OutboxJournal, disk: Disk, tmp_path: Path
+) -> None:
     disk.full = True
-    journal.settle(call("a"), [Outgoing("u", b"in memory")]).result(WAIT_S)
+    journal.settle_call(call("a"), [Outgoing("u", b"in memory")]).result(WAIT_S)
     disk.full = False
-    journal.settle(call("b"), [Outgoing("u", b"on disk")]).result(WAIT_S)
+    journal.settle_call(call("b"), [Outgoing("u", b"on disk")]).result(WAIT_S)
     assert payloads(journal) == [b"on disk", b"in memory"]
-    journal.sent(journal.waiting(10).result(WAIT_S)).result(WAIT_S)
+    journal.remove_sent(journal.read_waiting(10).result(WAIT_S)).result(WAIT_S)
     assert journal.depth().result(WAIT_S) == (0, None)
 
 
-def test_what_the_disk_will_not_forget_is_not_sent_again(journal: Journal, disk: Disk) -> None:
-    journal.settle(call("a"), [EVENT]).result(WAIT_S)
-    batch = journal.waiting(10).result(WAIT_S)
+def test_what_the_disk_will_not_forget_is_not_sent_again(
+    journal: OutboxJournal, disk: Disk
+) -> None:
+    journal.settle_call(call("a"), [EVENT]).result(WAIT_S)
+    batch = journal.read_waiting(10).result(WAIT_S)
     disk.full = True
-    journal.sent(batch).result(WAIT_S)
+    journal.remove_sent(batch).result(WAIT_S)
     disk.full = False
     assert payloads(journal) == []
     assert journal.depth().result(WAIT_S)[0] == 0
-    journal.sent(journal.waiting(10).result(WAIT_S)).result(WAIT_S)
+    journal.remove_sent(journal.read_waiting(10).result(WAIT_S)).result(WAIT_S)
     assert journal.depth().result(WAIT_S) == (0, None)
 
 
-def test_a_caller_that_stops_waiting_does_not_undo_the_step(journal: Journal) -> None:
-    assert not journal.open(call("a")).cancel()
+def test_a_caller_that_stops_waiting_does_not_undo_the_step(journal: OutboxJournal) -> None:
+    assert not journal.open_call(call("a")).cancel()
     assert journal.depth().result(WAIT_S) == (0, None)  # the thread still lives
 
 
-def test_a_step_that_cannot_be_written_harms_no_other(journal: Journal, disk: Disk) -> None:
+def test_a_step_that_cannot_be_written_harms_no_other(journal: OutboxJournal, disk: Disk) -> None:
     held = threading.Event()
-    journal._ask(lambda _: held.wait())  # so that the next ones share a transaction
+    journal._queue_step(lambda _: held.wait())  # so that the next ones share a transaction
     odd = replace(call("odd"), user_agent="\udcff")
-    steps = [journal.open(call("a")), journal.open(odd), journal.settle(call("b"), [EVENT])]
+    steps = [
+        journal.open_call(call("a")),
+        journal.open_call(odd),
+        journal.settle_call(call("b"), [EVENT]),
+    ]
     held.set()
     for step in steps:
         step.result(WAIT_S)

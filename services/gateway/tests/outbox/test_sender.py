@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from firnline_adapters.in_memory import MemoryBroker, MemoryInbox, MemoryPublisher
 from firnline_adapters.observability.logs import Log
-from firnline_adapters.records.codec import encode
+from firnline_adapters.records.codec import encode_record
 from firnline_domain.base.values import replace
 from firnline_domain.errors import RetryLater
 from firnline_domain.identity import TableName, bucket_of
 from firnline_domain.records.events import DeadLettered, TableChange, TableCommitted, TickPassed
-from firnline_gateway.outbox.journal import Journal
-from firnline_gateway.outbox.outbox import Outgoing, outgoing
+from firnline_gateway.outbox.journal import OutboxJournal
+from firnline_gateway.outbox.outbox import Outgoing, encode_event
 from firnline_gateway.outbox.sender import OutboxSender
 from firnline_gateway.outbox.sqlite import SqliteOutbox
 from firnline_gateway.rest.call import Call
@@ -55,23 +55,23 @@ def publisher(broker: MemoryBroker) -> Moody:
 
 
 @pytest.fixture
-def journal(tmp_path: Path) -> Iterator[Journal]:
-    journal = Journal(SqliteOutbox(tmp_path / "outbox.db"), Log("gateway"), lambda: 1)
+def journal(tmp_path: Path) -> Iterator[OutboxJournal]:
+    journal = OutboxJournal(SqliteOutbox(tmp_path / "outbox.db"), Log("gateway"), lambda: 1)
     yield journal
     journal.stop(WAIT_S)
 
 
 @pytest.fixture
-def sender(journal: Journal, publisher: Moody) -> OutboxSender:
+def sender(journal: OutboxJournal, publisher: Moody) -> OutboxSender:
     return OutboxSender(journal, publisher, Log("gateway"), lambda: 1)
 
 
-def accept(journal: Journal, *numbers: int) -> None:
-    journal.settle(CALL, [outgoing(event(n), 1) for n in numbers]).result(WAIT_S)
+def accept(journal: OutboxJournal, *numbers: int) -> None:
+    journal.settle_call(CALL, [encode_event(event(n), 1) for n in numbers]).result(WAIT_S)
 
 
 def test_events_go_out_in_order_keyed_by_their_table(
-    sender: OutboxSender, journal: Journal, broker: MemoryBroker
+    sender: OutboxSender, journal: OutboxJournal, broker: MemoryBroker
 ) -> None:
     accept(journal, *range(1200))
     assert sender.drain() == 1200
@@ -86,7 +86,7 @@ def test_events_go_out_in_order_keyed_by_their_table(
 
 
 def test_an_event_is_kept_until_the_broker_has_it(
-    sender: OutboxSender, journal: Journal, publisher: Moody, broker: MemoryBroker
+    sender: OutboxSender, journal: OutboxJournal, publisher: Moody, broker: MemoryBroker
 ) -> None:
     accept(journal, 1, 2)
     publisher.away = True
@@ -100,7 +100,7 @@ def test_an_event_is_kept_until_the_broker_has_it(
 
 
 def test_the_thread_goes_on_after_an_outage(
-    sender: OutboxSender, journal: Journal, publisher: Moody, broker: MemoryBroker
+    sender: OutboxSender, journal: OutboxJournal, publisher: Moody, broker: MemoryBroker
 ) -> None:
     publisher.refused.clear()
     publisher.away = True
@@ -113,7 +113,7 @@ def test_the_thread_goes_on_after_an_outage(
 
 
 def test_the_end_waits_for_the_broker_no_longer_than_told(
-    sender: OutboxSender, journal: Journal, publisher: Moody
+    sender: OutboxSender, journal: OutboxJournal, publisher: Moody
 ) -> None:
     publisher.away = True
     sender.start()
@@ -135,21 +135,21 @@ def read(broker: MemoryBroker) -> set[str]:
 
 
 def test_the_broker_gets_the_bytes_that_were_stored(
-    sender: OutboxSender, journal: Journal, broker: MemoryBroker
+    sender: OutboxSender, journal: OutboxJournal, broker: MemoryBroker
 ) -> None:
-    stored = Outgoing("uuid-1", encode(event(1)) + b"and bytes that no encoder makes")
-    journal.settle(CALL, [stored]).result(WAIT_S)
+    stored = Outgoing("uuid-1", encode_record(event(1)) + b"and bytes that no encoder makes")
+    journal.settle_call(CALL, [stored]).result(WAIT_S)
     assert sender.drain() == 1
     assert broker.logs["table-commits", bucket_of("uuid-1", 8)] == [("uuid-1", stored.payload)]
 
 
 @pytest.mark.parametrize(
     "row",
-    [b"no record", b"", "text", b"\xff\xfe", 7, encode(TickPassed(1, 2))],
+    [b"no record", b"", "text", b"\xff\xfe", 7, encode_record(TickPassed(1, 2))],
     ids=repr,
 )
 def test_a_row_that_cannot_be_used_goes_aside_and_blocks_no_other(
-    row: Any, sender: OutboxSender, journal: Journal, broker: MemoryBroker, tmp_path: Path
+    row: Any, sender: OutboxSender, journal: OutboxJournal, broker: MemoryBroker, tmp_path: Path
 ) -> None:
     accept(journal, 1)
     with sqlite3.connect(tmp_path / "outbox.db") as file:
@@ -167,15 +167,15 @@ def test_a_row_that_cannot_be_used_goes_aside_and_blocks_no_other(
 
 
 def test_a_commit_that_no_topic_takes_goes_aside_and_blocks_no_other(
-    sender: OutboxSender, journal: Journal, broker: MemoryBroker
+    sender: OutboxSender, journal: OutboxJournal, broker: MemoryBroker
 ) -> None:
     huge = replace(event(3), table=TableName("uuid-3", ("n",), "t" * 20_000_000))
-    records = [outgoing(one, 1) for one in (event(1), huge, event(2))]
-    journal.settle(CALL, records).result(WAIT_S)
+    records = [encode_event(one, 1) for one in (event(1), huge, event(2))]
+    journal.settle_call(CALL, records).result(WAIT_S)
     assert sender.drain() == 3
     assert read(broker) == {"1", "2"}
     [letter] = letters(broker)
     assert (letter.reason, letter.key, letter.value_bytes) == (
-        "too_large", b"uuid-3", len(encode(huge)),
+        "too_large", b"uuid-3", len(encode_record(huge)),
     )  # fmt: skip
     assert sender.drain() == 0

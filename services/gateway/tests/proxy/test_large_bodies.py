@@ -87,14 +87,14 @@ async def test_a_bomb_is_not_unpacked_and_its_table_is_read(
     narrow: Bench, monkeypatch: pytest.MonkeyPatch, encoding: str, body: bytes
 ) -> None:
     sizes: list[int] = []
-    original = Body.plain
+    original = Body.decoded_bytes
 
     def plain(self: Body, max_bytes: int) -> bytes | None:
         found = original(self, max_bytes)
         sizes.append(len(found or b""))
         return found
 
-    monkeypatch.setattr(Body, "plain", plain)
+    monkeypatch.setattr(Body, "decoded_bytes", plain)
     narrow.catalog.script[f"POST {TABLE}"] = said(b"{}")
     narrow.catalog.script[f"GET {TABLE}"] = head()
     await narrow.raw(raw(TABLE.encode(), body, b"Content-Encoding: " + encoding.encode()))
@@ -119,7 +119,7 @@ async def test_a_refused_call_is_neither_unpacked_nor_parsed_nor_left_behind(
     def never(*_: object) -> None:
         raise AssertionError("of a call that was refused")
 
-    monkeypatch.setattr(Body, "plain", never)
+    monkeypatch.setattr(Body, "decoded_bytes", never)
     monkeypatch.setattr("firnline_gateway.capture.capture.changes_of", never)
     narrow.catalog.script[f"POST {TABLE}"] = said(b"", "401 No")
     body = padded(size) if encoding == "identity" else gzip.compress(padded(size))
@@ -225,7 +225,7 @@ async def test_a_catalog_that_is_made_to_fail_again_and_again_does_not_fill_the_
     found = narrow.gateway._capture
     for _ in range(8):
         await post(client, narrow, append())
-    await in_time(lambda: found.crowded)
+    await in_time(lambda: found.is_crowded)
     for _ in range(30):
         await post(client, narrow, append())
     found._journal.depth().result(20)

@@ -107,15 +107,15 @@ def test_a_length_that_cannot_be_is_not_believed(said_length: int) -> None:
     sizes, names = MetadataSizes(), ("", "n", "t")
     upstream: Any = SimpleNamespace(headers={}, content_length=said_length)
     sizes.of_answer(names, upstream)
-    assert sizes.of(names) is None
+    assert sizes.size_in_bytes(names) is None
 
 
 def length_of(encoding: str, pieces: Sequence[bytes]) -> list[int]:
     told = list[int]()
     counted = AnswerLength(encoding, told.append)
     for piece in pieces:
-        counted.add(piece)
-    counted.end()
+        counted.add_piece(piece)
+    counted.mark_complete()
     return told
 
 
@@ -143,7 +143,7 @@ def test_what_does_not_say_its_length_is_not_guessed(encoding: str, body: bytes)
 def test_few_tables_are_remembered() -> None:
     sizes = MetadataSizes(max_tables=3)
     for number in range(5):
-        sizes._note(("", "n", f"t{number}"), 1 + number)
-        sizes._note(("", "n", "t0"), 7)
+        sizes._set_size(("", "n", f"t{number}"), 1 + number)
+        sizes._set_size(("", "n", "t0"), 7)
     assert len(sizes._sizes) == 3
-    assert sizes.of(("", "n", "t0")) == 7
+    assert sizes.size_in_bytes(("", "n", "t0")) == 7

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from firnline_adapters.config.config_file import learn_properties
-from firnline_adapters.config.redaction import redacted
+from firnline_adapters.config.redaction import redact
 from firnline_adapters.observability.logs import Log
 from firnline_domain.errors import Misconfigured
 from firnline_gateway import bootstrap
@@ -50,8 +50,8 @@ spark another-{TOKEN}
 async def signing(make_bench: Callable[..., Bench]) -> AsyncIterator[Bench]:
     """A gateway that keeps little, and signs."""
     made = make_bench(body_bytes=LIMIT, bodies_bytes=4 * LIMIT, own=OWN)
-    async with bootstrap.running(made.settings, made.publisher, Log("gateway")) as gateway:
-        made.gateway = gateway.first
+    async with bootstrap.run_gateways(made.settings, made.publisher, Log("gateway")) as gateway:
+        made.gateway = gateway.root_gateway
         await in_time(lambda: bool(made.catalog.seen))  # the gateway's own question for the config
         yield made
 
@@ -177,7 +177,7 @@ def test_what_is_wrong_with_the_callers_is_said_without_a_token(text: str, why: 
 def test_tokens_are_masked_from_the_start(blank: str) -> None:
     token = f"{uuid.uuid4().hex}-masked"
     learn_properties({"firnline.callers": f"# a writer\n\nflink{blank}{token}  "})
-    assert redacted(f"a writer may got {token}") == "a writer may got ***"
+    assert redact(f"a writer may got {token}") == "a writer may got ***"
 
 
 def test_a_caller_may_have_two_tokens_while_one_is_replaced() -> None:
@@ -241,7 +241,7 @@ def test_each_of_many_callers_finds_half_of_what_is_left() -> None:
     budget = MemoryBudget(1_000_000)
     sizes = []
     for number in range(50):
-        held = budget.reservation(f"caller-{number}")
+        held = budget.create_reservation(f"caller-{number}")
         while held.grow(1_000):
             pass
         sizes.append(held._size)

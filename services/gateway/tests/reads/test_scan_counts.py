@@ -13,8 +13,8 @@ from firnline_gateway.reads.scan_counts import (
     MAX_COLUMNS,
     UNKNOWN_S,
     Identities,
-    Identity,
     ScanCounts,
+    ScannedTable,
 )
 from firnline_gateway.reads.scans import BATCH, ScanSender
 from firnline_gateway.rest.scan_report import Scan
@@ -30,24 +30,24 @@ def test_identities_are_few_and_grow_old() -> None:
     now = [0.0]
     known = Identities(2, lambda: now[0])
     first, second, third = (("w", "a", name) for name in "xyz")
-    known.learn(first, Loaded("u1"))
-    known.learn(second, None)
+    known.set_identity(first, Loaded("u1"))
+    known.set_identity(second, None)
     assert (first in known, second in known, third in known) == (True, True, False)
     assert (known[second], known[first]) == (
         None,
-        Identity(TableName("u1", ("a",), "x", prefix="w")),
+        ScannedTable(TableName("u1", ("a",), "x", prefix="w")),
     )
-    known.learn(third, Loaded("u3"))
+    known.set_identity(third, Loaded("u3"))
     assert (first in known, second in known) == (True, False)  # asked for last
     now[0] = KEPT_S - 0.1
     assert first in known
     now[0] = KEPT_S
     assert first not in known
-    known.learn(second, None)
+    known.set_identity(second, None)
     now[0] += UNKNOWN_S
     assert second not in known
-    known.learn(second, Loaded("u2"))
-    known.forget(second)
+    known.set_identity(second, Loaded("u2"))
+    known.forget_names(second)
     assert second not in known
 
 
@@ -58,37 +58,39 @@ def scans(*files: int, by: tuple[str, ...] = ()) -> list[Scan]:
 def test_counts_are_of_so_many_tables_and_taken_once() -> None:
     counts = ScanCounts(1_000, most=2)
     names = [TableName(name, ("a",), name) for name in "xyz"]
-    x, y, z = map(Identity, names)
-    assert [counts.add(one, scans(2, 3)) for one in (x, y, z, x)] == [True, True, False, True]
-    assert counts.take(1, 2_000) == [TableScanned(names[0], 1_000, 2_000, 4, 10)]
-    assert counts.add(z, scans(1))
-    assert counts.take(9, 3_000) == [
+    x, y, z = map(ScannedTable, names)
+    assert [counts.add_scans(one, scans(2, 3)) for one in (x, y, z, x)] == [True, True, False, True]
+    assert counts.take_events(1, 2_000) == [TableScanned(names[0], 1_000, 2_000, 4, 10)]
+    assert counts.add_scans(z, scans(1))
+    assert counts.take_events(9, 3_000) == [
         TableScanned(names[1], 1_000, 3_000, 2, 5),
         TableScanned(names[2], 2_000, 3_000, 1, 1),
     ]
-    assert counts.take(9, 4_000) == []
-    counts.add(x, scans(1))
+    assert counts.take_events(9, 4_000) == []
+    counts.add_scans(x, scans(1))
     # the clock was set back
-    assert counts.take(9, 3_900) == [TableScanned(names[0], 3_900, 3_900, 1, 1)]
+    assert counts.take_events(9, 3_900) == [TableScanned(names[0], 3_900, 3_900, 1, 1)]
 
 
 def test_scans_are_counted_by_the_columns_of_their_filters() -> None:
     counts, layout = ScanCounts(0), TableLayout(("id",), ())
-    counts.add(Identity(NAME), [*scans(7), *scans(5, by=("id",)), *scans(3, 2, by=("day", "id"))])
-    counts.add(Identity(NAME, layout), scans(1, by=("day",)))
-    [event] = counts.take(9, 1)
+    counts.add_scans(
+        ScannedTable(NAME), [*scans(7), *scans(5, by=("id",)), *scans(3, 2, by=("day", "id"))]
+    )
+    counts.add_scans(ScannedTable(NAME, layout), scans(1, by=("day",)))
+    [event] = counts.take_events(9, 1)
     assert (event.scans, event.data_files, event.layout) == (5, 18, layout)
     assert event.filtered == (FilteredBy("id", 3, 10), FilteredBy("day", 3, 6))
-    counts.add(Identity(NAME), scans(1))
-    [event] = counts.take(9, 2)
+    counts.add_scans(ScannedTable(NAME), scans(1))
+    [event] = counts.take_events(9, 2)
     assert event.filtered == ()
 
 
 def test_columns_of_a_table_are_few() -> None:
     counts, several = ScanCounts(0), [f"c{number:02}" for number in range(MAX_COLUMNS + 1)]
     for column in (*several, *several):
-        counts.add(Identity(NAME), scans(1, by=(column,)))
-    [event] = counts.take(9, 1)
+        counts.add_scans(ScannedTable(NAME), scans(1, by=(column,)))
+    [event] = counts.take_events(9, 1)
     assert [(one.column, one.scans) for one in event.filtered] == [(x, 2) for x in several[:-1]]
     assert event.scans == 2 * MAX_COLUMNS + 2
 
@@ -103,10 +105,10 @@ class Away(MemoryPublisher):
 def test_a_broker_that_is_away_costs_one_batch_and_stops_nothing() -> None:
     broker, counts = MemoryBroker(), ScanCounts(0)
     for number in range(BATCH + 1):
-        counts.add(Identity(TableName(str(number), ("a",), "t")), scans(1))
+        counts.add_scans(ScannedTable(TableName(str(number), ("a",), "t")), scans(1))
     sender = ScanSender(counts, Away(broker), 0.01, Log("gateway"), lambda: 1)
     with pytest.raises(RetryLater):
-        sender.send()
-    assert len(counts.take(BATCH, 2)) == 1
+        sender.send_counts()
+    assert len(counts.take_events(BATCH, 2)) == 1
     sender.start()
     sender.stop(5)

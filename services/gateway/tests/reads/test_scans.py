@@ -31,8 +31,8 @@ async def busy(make_bench: Callable[..., Bench]) -> AsyncIterator[Bench]:
         json.dumps({"metadata": {"table-uuid": UUID}}).encode()
     )
     made.catalog.script[f"POST {TABLE}/metrics"] = said(b"", "204 No Content")
-    async with bootstrap.running(made.settings, made.publisher, Log("gateway")) as gateway:
-        made.gateway = gateway.first
+    async with bootstrap.run_gateways(made.settings, made.publisher, Log("gateway")) as gateway:
+        made.gateway = gateway.root_gateway
         yield made
 
 
@@ -216,7 +216,7 @@ async def test_a_report_waits_for_nothing_of_ours(
     catalog.script[f"GET {TABLE}?snapshots=refs"] = b""
     catalog.script[f"POST {TABLE}/metrics"] = said(b"", "204 No Content")
     async with asyncio.timeout(10):
-        async with bootstrap.running(made.settings, made.publisher, Log("gateway")):
+        async with bootstrap.run_gateways(made.settings, made.publisher, Log("gateway")):
             for _ in range(3):
                 assert await post(client, made, encoded()) == 204
             assert came(before) == {"counted": 0, "dropped": 0}
@@ -245,7 +245,7 @@ async def test_what_is_counted_is_sent_at_the_end(
     made = make_bench(scan_report_s=3_600.0)
     body = json.dumps({"metadata": {"table-uuid": UUID}}).encode()
     catalog.script[f"GET {TABLE}?snapshots=refs"] = said(body)
-    async with bootstrap.running(made.settings, made.publisher, Log("gateway")):
+    async with bootstrap.run_gateways(made.settings, made.publisher, Log("gateway")):
         await post(client, made, encoded(9))
         assert scanned(made) == []
     [event] = scanned(made)
@@ -257,7 +257,7 @@ async def test_nobody_is_counted_where_that_is_off(
 ) -> None:
     made, before = make_bench(scan_report_s=0.0), outcomes()
     catalog.script[f"POST {TABLE}/metrics"] = said(b"", "204 No Content")
-    async with bootstrap.running(made.settings, made.publisher, Log("gateway")):
+    async with bootstrap.run_gateways(made.settings, made.publisher, Log("gateway")):
         assert await post(client, made, encoded()) == 204
     assert scanned(made) == []
     assert came(before) == {"counted": 0, "dropped": 0}

@@ -15,7 +15,7 @@ from firnline_domain.identity import TableName
 from firnline_gateway import bootstrap
 from firnline_gateway.reads import scans as scans_module
 from firnline_gateway.reads import table_loads as module
-from firnline_gateway.reads.scan_counts import Identity
+from firnline_gateway.reads.scan_counts import ScannedTable
 from firnline_gateway.reads.table_loads import (
     HOLD_MS,
     MAX_REPORTERS,
@@ -45,9 +45,9 @@ class World:
         self.loads = TableLoads(lambda: self.now_ms, most)
 
     def load(self, client: Client = READER, names: Names = NAMES) -> bool:
-        load = self.loads.loaded(client, names)
+        load = self.loads.note_load(client, names)
         if load is not None:
-            load.identity = Identity(TableName(names[-1], names[1:-1], names[-1]))
+            load.identity = ScannedTable(TableName(names[-1], names[1:-1], names[-1]))
         return load is not None
 
     def later(self, ms: int) -> World:
@@ -55,7 +55,7 @@ class World:
         return self
 
     def read(self) -> list[str]:
-        return [one.table.uuid for one in self.loads.reads() if one]
+        return [one.table.uuid for one in self.loads.take_reads() if one]
 
 
 def test_a_load_is_a_read_once_nothing_explains_it_otherwise() -> None:
@@ -89,7 +89,7 @@ def test_a_load_before_or_after_a_commit_of_the_same_client_is_a_writers() -> No
     world = World()
     world.load(WRITER)
     world.load()
-    world.later(HOLD_MS - 1).loads.committed(WRITER, NAMES)
+    world.later(HOLD_MS - 1).loads.note_commit(WRITER, NAMES)
     world.later(MINUTE_MS)
     assert not world.load(WRITER)
     assert world.load(WRITER, ("/v1", "a", "u"))  # that it writes one table says nothing of others
@@ -102,14 +102,14 @@ def test_a_transaction_names_no_table_so_all_its_clients_loads_may_be_its() -> N
     world = World()
     world.load(WRITER)
     world.load()
-    world.later(MINUTE_MS).loads.committed(WRITER, None)
+    world.later(MINUTE_MS).loads.note_commit(WRITER, None)
     assert world.later(HOLD_MS).read() == ["t"]
 
 
 def test_what_a_client_reports_is_counted_and_not_what_it_loads() -> None:
     world = World()
     world.load(SPARK)
-    world.later(1_000).loads.reported(SPARK)
+    world.later(1_000).loads.note_report(SPARK)
     assert world.later(HOLD_MS).read() == []
     assert not world.load(SPARK, ("/v1", "a", "u"))
     assert world.load()
@@ -125,8 +125,8 @@ def test_clients_without_number_take_as_much_memory_as_those_that_are_remembered
     for number in range(100_000):
         client = Client(number.to_bytes(16, "big"))
         world.load(client, ("/v1", "a", str(number)))
-        world.loads.committed(client, ("/v1", "b", str(number)))
-        world.loads.reported(client)
+        world.loads.note_commit(client, ("/v1", "b", str(number)))
+        world.loads.note_report(client)
         world.later(100)
     taken, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
@@ -153,11 +153,11 @@ def test_no_client_reads_oftener_than_its_loads_and_nothing_outgrows_its_bound(
         if what == "load":
             loads += world.load(client, names)
         elif what == "commit":
-            world.loads.committed(client, names)
+            world.loads.note_commit(client, names)
         elif what == "transaction":
-            world.loads.committed(client, None)
+            world.loads.note_commit(client, None)
         elif what == "report":
-            world.loads.reported(client)
+            world.loads.note_report(client)
         else:
             read += len(world.read())
         assert len(world.loads) <= 3 * 4 + 3
@@ -182,7 +182,7 @@ async def busy(
         f"POST {TABLE}": said(b"{}"),
         f"POST {TABLE}/metrics": said(b"", "204 No Content"),
     }
-    async with bootstrap.running(made.settings, made.publisher, Log("gateway")):
+    async with bootstrap.run_gateways(made.settings, made.publisher, Log("gateway")):
         yield made
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from firnline_gateway.rest.routes import (
     CallKind,
-    Route,
+    CatalogRoute,
     config_base,
     levels_of,
     route_of,
@@ -14,24 +14,28 @@ from firnline_gateway.rest.routes import (
 @pytest.mark.parametrize(
     ("method", "path", "route"),
     [
-        ("POST", "/v1/namespaces/a/tables/t", Route(CallKind.COMMIT, "/v1", "a", "t")),
-        ("POST", "/v1/w/namespaces/a%1Fb/tables/t", Route(CallKind.COMMIT, "/v1/w", "a%1Fb", "t")),
+        ("POST", "/v1/namespaces/a/tables/t", CatalogRoute(CallKind.COMMIT, "/v1", "a", "t")),
+        (
+            "POST",
+            "/v1/w/namespaces/a%1Fb/tables/t",
+            CatalogRoute(CallKind.COMMIT, "/v1/w", "a%1Fb", "t"),
+        ),
         (
             "POST",
             "/v1/projects/p/catalogs/c/namespaces/a/tables",
-            Route(CallKind.CREATE, "/v1/projects/p/catalogs/c", "a"),
+            CatalogRoute(CallKind.CREATE, "/v1/projects/p/catalogs/c", "a"),
         ),
         ("POST", "/iceberg/v1/main%7Cw/namespaces/a/register",
-         Route(CallKind.REGISTER, "/iceberg/v1/main%7Cw", "a")),
+         CatalogRoute(CallKind.REGISTER, "/iceberg/v1/main%7Cw", "a")),
         ("DELETE", "/v1/namespaces/a/tables/t?purgeRequested=true",
-         Route(CallKind.DROP, "/v1", "a", "t")),
+         CatalogRoute(CallKind.DROP, "/v1", "a", "t")),
         ("POST", "/v1/namespaces/a/tables/t/unregister",
-         Route(CallKind.UNREGISTER, "/v1", "a", "t")),
-        ("POST", "/v1/p/tables/rename", Route(CallKind.RENAME, "/v1/p")),
-        ("POST", "/v1/transactions/commit", Route(CallKind.TRANSACTION, "/v1")),
+         CatalogRoute(CallKind.UNREGISTER, "/v1", "a", "t")),
+        ("POST", "/v1/p/tables/rename", CatalogRoute(CallKind.RENAME, "/v1/p")),
+        ("POST", "/v1/transactions/commit", CatalogRoute(CallKind.TRANSACTION, "/v1")),
     ],
 )  # fmt: skip
-def test_table_changing_calls_are_found(method: str, path: str, route: Route) -> None:
+def test_table_changing_calls_are_found(method: str, path: str, route: CatalogRoute) -> None:
     assert route_of(method, path) == route
 
 

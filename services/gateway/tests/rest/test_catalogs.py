@@ -19,7 +19,7 @@ from firnline_gateway import bootstrap
 from firnline_gateway.catalog_mounts import Gateways
 from firnline_gateway.rest.config_response import MAX_WAYS, Ways
 from firnline_gateway.rest.routes import mount_in, prefix_in
-from firnline_gateway.settings import Settings
+from firnline_gateway.settings import GatewaySettings
 
 from services.gateway.tests.conftest import TABLE, Bench, Catalog, Client, append, head, post, said
 
@@ -33,7 +33,9 @@ class Two:
     gateways: Gateways
 
 
-def with_file(settings: Settings, file: ConfigFile | None, upstream_uri: str | None) -> Settings:
+def with_file(
+    settings: GatewaySettings, file: ConfigFile | None, upstream_uri: str | None
+) -> GatewaySettings:
     changed = replace(settings, upstream_uri=upstream_uri)
     vars(changed)["file"] = file  # as if it had been read
     return changed
@@ -53,7 +55,7 @@ async def served(bench: Bench, *names: str) -> AsyncIterator[Two]:
         },
     )
     settings = with_file(bench.settings, file, None)
-    async with bootstrap.running(settings, bench.publisher, Log("gateway")) as gateways:
+    async with bootstrap.run_gateways(settings, bench.publisher, Log("gateway")) as gateways:
         yield Two(bench, archive, gateways)
     server.close()
 
@@ -172,11 +174,11 @@ def test_ways_are_few_and_hold_nothing_but_path_and_warehouse() -> None:
     ways = Ways()
     for number in range(MAX_WAYS + 1):
         body = json.dumps({"overrides": {"prefix": f"p{number}"}}).encode()
-        ways.learn(f"/v1/config?token=secret&warehouse=w{number}", body)
-    assert ways.to("p0") is None
-    assert ways.to(f"p{MAX_WAYS}") == f"/v1/config?warehouse=w{MAX_WAYS}"
-    ways.learn("/v1/config?warehouse=" + "w" * 5_000, b'{"overrides":{"prefix":"long"}}')
-    assert ways.to("long") is None
+        ways.learn_target(f"/v1/config?token=secret&warehouse=w{number}", body)
+    assert ways.target_for("p0") is None
+    assert ways.target_for(f"p{MAX_WAYS}") == f"/v1/config?warehouse=w{MAX_WAYS}"
+    ways.learn_target("/v1/config?warehouse=" + "w" * 5_000, b'{"overrides":{"prefix":"long"}}')
+    assert ways.target_for("long") is None
 
 
 def test_what_a_first_segment_means() -> None:
@@ -197,7 +199,7 @@ async def test_without_a_file_a_first_segment_is_the_catalogs_own(
     bench, path = make_bench(), f"/lake{TABLE}"
     bench.catalog.script[f"POST {path}"] = said(b"{}")
     settings = with_file(bench.settings, None, f"http://127.0.0.1:{bench.catalog.port}")
-    async with bootstrap.running(settings, bench.publisher, Log("gateway")):
+    async with bootstrap.run_gateways(settings, bench.publisher, Log("gateway")):
         assert (await post(client, bench, append(), path))[0] == 200
 
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from firnline_gateway.rest.config_response import rehomed, separator_in
+from firnline_gateway.rest.config_response import rewrite_uris, separator_in
 
 GATEWAY = "http://gateway:8080"
 
@@ -26,7 +26,7 @@ GATEWAY = "http://gateway:8080"
 def test_uris_lead_to_us(value: str, upstream: str, client: str, expected: str) -> None:
     body = f'{{"defaults":{{"uri" : "{value}"}},"overrides":{{"uri":"{value}"}}}}'.encode()
     expected_body = f'{{"defaults":{{"uri" : "{expected}"}},"overrides":{{"uri":"{expected}"}}}}'
-    assert rehomed(body, upstream, client) == expected_body.encode()
+    assert rewrite_uris(body, upstream, client) == expected_body.encode()
 
 
 def test_everything_else_stays_byte_for_byte() -> None:
@@ -36,7 +36,7 @@ def test_everything_else_stays_byte_for_byte() -> None:
         b'"endpoints":["GET /v1/{prefix}/namespaces"],"idempotency-key-lifetime":"PT30M" }'
     )
     expected = body.replace(b"http:\\/\\/n\\/iceberg\\/", b"http://gateway:8080/")
-    assert rehomed(body, "http://n/iceberg", GATEWAY) == expected
+    assert rewrite_uris(body, "http://n/iceberg", GATEWAY) == expected
 
 
 @pytest.mark.parametrize(

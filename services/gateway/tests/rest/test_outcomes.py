@@ -8,7 +8,7 @@ import pytest
 from firnline_domain.base.values import replace
 from firnline_domain.records.events import RefMoved, SnapshotAdded, TableChange
 from firnline_gateway.rest.commit_body import PlannedChange
-from firnline_gateway.rest.outcomes import present_state, proven
+from firnline_gateway.rest.outcomes import present_state, prove_change
 
 NEW = SnapshotAdded(7, 6, 2, 1, "append", "file:/w/snap-7.avro")
 APPEND = PlannedChange(
@@ -44,8 +44,8 @@ def table(**changed: Any) -> dict[str, Any]:
 
 
 def test_a_snapshot_that_is_in_the_table_was_accepted() -> None:
-    assert proven(APPEND, table(), None) == APPEND
-    assert proven(replace(APPEND, uuid=None), table(), None) == APPEND
+    assert prove_change(APPEND, table(), None) == APPEND
+    assert prove_change(replace(APPEND, uuid=None), table(), None) == APPEND
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_a_snapshot_that_is_in_the_table_was_accepted() -> None:
     ],
 )
 def test_no_trace_no_event(found: dict[str, Any] | None) -> None:
-    assert proven(APPEND, found, None) is None
+    assert prove_change(APPEND, found, None) is None
     assert present_state(APPEND, found) is None
 
 
@@ -71,18 +71,18 @@ def test_no_trace_no_event(found: dict[str, Any] | None) -> None:
     ],
 )
 def test_an_expired_snapshot_leaves_traces(found: dict[str, Any]) -> None:
-    assert proven(APPEND, found, None) == APPEND
+    assert prove_change(APPEND, found, None) == APPEND
 
 
 def test_two_snapshots_must_both_be_there() -> None:
     other = replace(NEW, snapshot_id=9, manifest_list="x")
-    assert proven(replace(APPEND, snapshots=(NEW, other)), table(), None) is None
+    assert prove_change(replace(APPEND, snapshots=(NEW, other)), table(), None) is None
 
 
 def test_a_ref_that_is_where_it_was_sent() -> None:
-    assert proven(MOVE, table(), None) == MOVE
+    assert prove_change(MOVE, table(), None) == MOVE
     elsewhere = table(refs={"main": {"snapshot-id": 6}})
-    assert proven(MOVE, elsewhere, None) is None
+    assert prove_change(MOVE, elsewhere, None) is None
     told = present_state(MOVE, elsewhere)
     assert told is not None
     assert told.refs == (RefMoved("main", "branch", 6, 6),)
@@ -90,48 +90,48 @@ def test_a_ref_that_is_where_it_was_sent() -> None:
 
 def test_a_removed_ref() -> None:
     gone = replace(MOVE, refs=(RefMoved("audit", "branch", None),))
-    assert proven(gone, table(), None) == gone
-    assert proven(gone, table(refs={"audit": {"snapshot-id": 6}}), None) is None
+    assert prove_change(gone, table(), None) == gone
+    assert prove_change(gone, table(refs={"audit": {"snapshot-id": 6}}), None) is None
 
 
 def test_format_v1_has_no_refs_but_a_current_snapshot() -> None:
     old = {key: value for key, value in table().items() if key != "refs"}
-    assert proven(MOVE, old, None) == MOVE
+    assert prove_change(MOVE, old, None) == MOVE
     removed = replace(MOVE, refs=(RefMoved("main", "branch", None),))
-    assert proven(removed, {**old, "current-snapshot-id": -1}, None) == removed
+    assert prove_change(removed, {**old, "current-snapshot-id": -1}, None) == removed
 
 
 def test_expired_ids() -> None:
-    assert proven(EXPIRE, table(), None) == EXPIRE
+    assert prove_change(EXPIRE, table(), None) == EXPIRE
     still = replace(EXPIRE, expired_snapshot_ids=(5, 6))
-    assert proven(still, table(), None) is None
+    assert prove_change(still, table(), None) is None
     told = present_state(still, table())
     assert told is not None
     assert told.expired_snapshot_ids == (5,)
 
 
 def test_properties_leave_no_trace_so_in_the_end_the_event_is_sent() -> None:
-    assert proven(PROPERTIES, table(), None) is None
+    assert prove_change(PROPERTIES, table(), None) is None
     assert present_state(PROPERTIES, table()) == PROPERTIES
 
 
 def test_a_drop() -> None:
     drop = replace(MOVE, change=TableChange.DROPPED, refs=())
-    assert proven(drop, None, None) == drop
-    assert proven(drop, table(), None) is None
-    assert proven(drop, table(**{"table-uuid": "its successor"}), None) == drop
-    assert proven(replace(drop, uuid=None), None, None) is None
+    assert prove_change(drop, None, None) == drop
+    assert prove_change(drop, table(), None) is None
+    assert prove_change(drop, table(**{"table-uuid": "its successor"}), None) == drop
+    assert prove_change(replace(drop, uuid=None), None, None) is None
 
 
 @pytest.mark.parametrize("change", [TableChange.CREATED, TableChange.REGISTERED])
 def test_a_table_that_appeared(change: TableChange) -> None:
     appeared = replace(PROPERTIES, change=change, uuid=None)
-    assert proven(appeared, table(), None) == replace(appeared, uuid="u")
-    assert proven(appeared, None, None) is None
+    assert prove_change(appeared, table(), None) == replace(appeared, uuid="u")
+    assert prove_change(appeared, None, None) is None
 
 
 def test_a_rename_needs_the_old_name_to_be_gone() -> None:
     renamed = replace(PROPERTIES, change=TableChange.RENAMED, uuid=None, old_path="/s")
-    assert proven(renamed, table(), None) == replace(renamed, uuid="u")
-    assert proven(renamed, table(), table()) is None
-    assert proven(renamed, None, table()) is None
+    assert prove_change(renamed, table(), None) == replace(renamed, uuid="u")
+    assert prove_change(renamed, table(), table()) is None
+    assert prove_change(renamed, None, table()) is None

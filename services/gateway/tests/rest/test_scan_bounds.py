@@ -10,8 +10,8 @@ import pytest
 from firnline_domain.base.times import DAY_MS, HOUR_MS
 from firnline_domain.identity import TableName
 from firnline_domain.records.events import PartitionClock, ScannedRange, TableLayout
-from firnline_gateway.reads.scan_counts import MAX_RANGES, Identity, ScanCounts, ages_of
-from firnline_gateway.rest.scan_bounds import Bounds, bounds_of, span_of
+from firnline_gateway.reads.scan_counts import MAX_RANGES, ScanCounts, ScannedTable, ages_of
+from firnline_gateway.rest.scan_bounds import TimeBounds, bounds_of, span_of
 from firnline_gateway.rest.scan_report import Scan, scan_of
 from hypothesis import given
 from hypothesis import strategies as st
@@ -113,15 +113,15 @@ def test_the_partitions_that_a_filter_reaches(
 
 def test_scans_are_counted_by_the_partitions_that_they_reach() -> None:
     layout = TableLayout((), ("ts",), DAY)
-    counts, table = ScanCounts(0), Identity(TableName(UUID, ("a",), "t"), layout)
+    counts, table = ScanCounts(0), ScannedTable(TableName(UUID, ("a",), "t"), layout)
     today, week = (scan(condition("gt-eq", f"(date-{x})")) for x in ("today", "6-days-ago"))
-    counts.add(table, [today, week, today, scan(True)], NOW_MS)
-    [event] = counts.take(9, NOW_MS)
+    counts.add_scans(table, [today, week, today, scan(True)], NOW_MS)
+    [event] = counts.take_events(9, NOW_MS)
     assert event.scans == 4
     assert event.ranges == (ScannedRange(None, 0, 2, 2), ScannedRange(None, 6, 1, 1))
     many = [scan(condition("eq", f"(date-{x}-days-ago)")) for x in range(1, 80)]
-    counts.add(table, many, NOW_MS)
-    [event] = counts.take(9, NOW_MS)
+    counts.add_scans(table, many, NOW_MS)
+    [event] = counts.take_events(9, NOW_MS)
     assert (event.scans, len(event.ranges)) == (79, MAX_RANGES)
 
 
@@ -151,4 +151,4 @@ def test_bounds_contain_the_day_that_they_are_of(kind: str, days: int) -> None:
     assert found.from_ms in (None, begins_ms)
     assert found.until_ms in (None, begins_ms + DAY_MS - 1, begins_ms - 1)
     assert (found.until_ms == begins_ms - 1) == (kind == "lt")
-    assert found != Bounds()
+    assert found != TimeBounds()

@@ -6,7 +6,13 @@ from posixpath import normpath
 from urllib.parse import unquote
 
 import pytest
-from firnline_gateway.rest.routes import CallKind, OutsideCatalog, check, config_base, route_of
+from firnline_gateway.rest.routes import (
+    CallKind,
+    OutsideCatalog,
+    check_target,
+    config_base,
+    route_of,
+)
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -53,7 +59,7 @@ TABLE = "/v1/namespaces/n/tables/t"
 )
 def test_what_could_lead_away_or_be_read_in_two_ways_is_refused(target: str) -> None:
     with pytest.raises(OutsideCatalog):
-        check(target)
+        check_target(target)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +76,7 @@ def test_what_could_lead_away_or_be_read_in_two_ways_is_refused(target: str) -> 
     ],
 )
 def test_names_of_all_kinds_pass(target: str) -> None:
-    check(target)
+    check_target(target)
 
 
 ODD = st.sampled_from(
@@ -83,7 +89,7 @@ ODD = st.sampled_from(
 @example("/%2e%2e%2f")
 def test_what_passes_stays_below_the_base_however_often_it_is_read(target: str) -> None:
     try:
-        check(target)
+        check_target(target)
     except OutsideCatalog:
         return
     path = target.partition("?")[0]
@@ -114,7 +120,7 @@ def test_what_passes_stays_below_the_base_however_often_it_is_read(target: str) 
     ],
 )
 def test_a_commit_is_found_however_it_is_spelt(path: str) -> None:
-    check(path)
+    check_target(path)
     route = route_of("POST", path)
     assert route is not None
     assert (route.kind, route.path) == (CallKind.COMMIT, TABLE)

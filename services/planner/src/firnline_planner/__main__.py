@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from firnline_adapters.service import starting
+from firnline_adapters.service import run_service
 
 from firnline_planner.bootstrap import run
-from firnline_planner.settings import Settings
+from firnline_planner.settings import PlannerSettings
 
 
 def main() -> None:
     """Parse the environment and serve."""
-    with starting("planner", Settings) as (settings, log):
+    with run_service("planner", PlannerSettings) as (settings, log):
         run(settings, log)
 
 

@@ -13,36 +13,36 @@ from firnline_adapters.observability.logs import Log
 from firnline_adapters.records.codec import RecordCodec
 from firnline_adapters.records.signing import signer_of
 from firnline_domain.errors import Misconfigured
-from firnline_domain.policy.fleet.lanes import topics_of
+from firnline_domain.policy.fleet.lanes import topics_of_groups
 from firnline_domain.policy.fleet.worker_memory import TOPIC as WORKER_DIRECTIVES
 from firnline_domain.records.assignments import HANDOVERS
 from firnline_domain.records.assignments import TOPIC as ASSIGNMENTS
-from firnline_domain.settings.groups import LEAST_GB_HOURS, Budget, groups_of
+from firnline_domain.settings.groups import LEAST_GB_HOURS, Budget, parse_groups
 from firnline_domain.settings.thresholds import Thresholds
 
-from firnline_planner.bucket.inputs import Reader
+from firnline_planner.bucket.inputs import InputReader
 from firnline_planner.default_settings import with_defaults
 from firnline_planner.handlers.dispatch import FACTS
-from firnline_planner.settings import Settings
+from firnline_planner.settings import PlannerSettings
 
 # Imported only when chosen: Faust alone takes 30 MB and half a second.
 LIVES = {
     "faust": "firnline_planner.drivers.faust.driver",
     "kafka": "firnline_planner.drivers.kafka.serve",
 }
-Serve = Callable[[Settings, Reader, Thresholds, Log], None]
+Serve = Callable[[PlannerSettings, InputReader, Thresholds, Log], None]
 
 
-def thresholds_of(settings: Settings) -> Thresholds:
+def thresholds_of(settings: PlannerSettings) -> Thresholds:
     """Defaults for tables that say nothing. Raises Misconfigured."""
     limits = Thresholds(
-        groups=tuple(one.part(settings.buckets) for one in groups_of(settings.groups)),
-        budget=budget_of(settings).part(settings.buckets),
+        groups=tuple(one.divide_by(settings.buckets) for one in parse_groups(settings.groups)),
+        budget=budget_of(settings).divide_by(settings.buckets),
     )
     return with_defaults(settings.defaults, limits, clock.now_ms())
 
 
-def budget_of(settings: Settings) -> Budget:
+def budget_of(settings: PlannerSettings) -> Budget:
     """The fleet's. Raises Misconfigured."""
     hours = settings.budget_gb_hours
     if hours != 0 and not LEAST_GB_HOURS <= hours < inf:  # nan is neither
@@ -52,19 +52,19 @@ def budget_of(settings: Settings) -> Budget:
     return Budget(settings.budget_gb_hours, settings.budget_old_share)
 
 
-def run(settings: Settings, log: Log) -> None:
+def run(settings: PlannerSettings, log: Log) -> None:
     """Serve until a signal; the process exits through SystemExit. Raises Misconfigured, also if a
     topic is missing: a record sent to it would stop the planner later."""
     defaults = thresholds_of(settings)
-    serve = _life(settings.driver)
-    wanted = [*FACTS, WORKER_DIRECTIVES, ASSIGNMENTS, HANDOVERS, *topics_of(defaults.groups)]
+    serve = _load_driver(settings.driver)
+    wanted = [*FACTS, WORKER_DIRECTIVES, ASSIGNMENTS, HANDOVERS, *topics_of_groups(defaults.groups)]
     signer = signer_of(settings)
     require_topics(settings.broker, wanted, settings.buckets)
-    reader = Reader(RecordCodec(SchemaTopic(settings.broker).find), log, signer)
+    reader = InputReader(RecordCodec(SchemaTopic(settings.broker).find_schema), log, signer)
     serve(settings, reader, defaults, log)
 
 
-def _life(driver: str) -> Serve:
+def _load_driver(driver: str) -> Serve:
     if driver not in LIVES:
         known = ", ".join(LIVES)
         raise Misconfigured(f"FIRNLINE_PLANNER_DRIVER: {driver!r} is none of {known}")

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping
 from firnline_domain.errors import Misconfigured
 from firnline_domain.policy.table_action.compute_statistics import ALL
 from firnline_domain.records.parts.tallies import TARGET_BYTES
-from firnline_domain.settings.contradictions import contradictions
-from firnline_domain.settings.groups import unserved
-from firnline_domain.settings.in_force import unknown, unreadable
-from firnline_domain.settings.thresholds import Thresholds, thresholds
+from firnline_domain.settings.contradictions import find_contradictions
+from firnline_domain.settings.groups import unserved_text
+from firnline_domain.settings.in_force import unknown_names, unreadable_values
+from firnline_domain.settings.thresholds import Thresholds, resolve_thresholds
 
 VARIABLE = "FIRNLINE_DEFAULTS"
 # Whoever carries out an order reads these of the table and its namespace, and no order has them: as
@@ -39,14 +39,14 @@ def with_defaults(text: str, limits: Thresholds, now_ms: int) -> Thresholds:
     Raises Misconfigured, and nothing else whatever the text is: nobody would see advice about a
     fleet. A default has the range of the table's property.
     """
-    settings = _settings(text)
-    found = thresholds(settings, limits)
-    if wrong := [*_wrong(settings, found, now_ms)]:
+    settings = _parse_settings(text)
+    found = resolve_thresholds(settings, limits)
+    if wrong := [*_find_problems(settings, found, now_ms)]:
         raise Misconfigured(f"{VARIABLE}: " + "; ".join(wrong))
     return found
 
 
-def _settings(text: str) -> Mapping[str, str]:
+def _parse_settings(text: str) -> Mapping[str, str]:
     try:
         found = json.loads(text or "{}")
     except (ValueError, RecursionError) as error:
@@ -57,13 +57,13 @@ def _settings(text: str) -> Mapping[str, str]:
     return found
 
 
-def _wrong(settings: Mapping[str, str], limits: Thresholds, now_ms: int) -> Iterator[str]:
-    yield from unknown(settings)
+def _find_problems(settings: Mapping[str, str], limits: Thresholds, now_ms: int) -> Iterator[str]:
+    yield from unknown_names(settings)
     for name in sorted(NO_DEFAULTS & settings.keys()):
         yield f"{name} is a table's alone: writers and workers read it there"
     if settings.get("firnline.statistics", ALL).strip() not in ("", ALL):
         yield f"firnline.statistics names columns: as a default write {ALL}"
-    yield from unreadable(settings)
-    yield from contradictions(settings, limits, Thresholds(), now_ms)
-    if wrong := unserved(limits.group, limits.groups):
+    yield from unreadable_values(settings)
+    yield from find_contradictions(settings, limits, Thresholds(), now_ms)
+    if wrong := unserved_text(limits.group, limits.groups):
         yield f"firnline.group={limits.group}: {wrong}"

@@ -7,26 +7,26 @@ from collections.abc import Collection, Iterable
 
 from firnline_adapters.observability import metrics
 from firnline_adapters.observability.logs import Log
-from firnline_domain.counters.fold.folding import Verdict
+from firnline_domain.counters.fold.folding import FoldOutcome
 from firnline_domain.policy.fleet.lanes import lane_at
 from firnline_domain.records.events import TableAssigned
 from firnline_domain.records.orders import RewriteFiles, TableOrder
 from firnline_domain.records.states import TableAdvice
-from firnline_domain.settings.groups import shown
+from firnline_domain.settings.groups import shown_name
 from firnline_domain.settings.thresholds import FLEET
 
-from firnline_planner.bucket.bucket import Bucket
+from firnline_planner.bucket.bucket import PlannerBucket
 from firnline_planner.state.effects import RESYNC_REQUESTS, Effects, Output
 
 LOG = Log("planner")
 GB_HOUR = 1e9 * 3_600  # in bytes times seconds, the units that Prometheus asks for
 # A counter is asked once for a batch: asked with every record, it took a twenty-fifth of its time.
 COUNTED: dict[str, str] = {
-    Verdict.FOLDED: "changes_folded",
-    Verdict.PART: "changes_folded",
-    Verdict.HELD: "changes_held",
-    Verdict.DUPLICATE: "changes_duplicate",
-    Verdict.STALE: "changes_duplicate",
+    FoldOutcome.FOLDED: "changes_folded",
+    FoldOutcome.PART: "changes_folded",
+    FoldOutcome.HELD: "changes_held",
+    FoldOutcome.DUPLICATE: "changes_duplicate",
+    FoldOutcome.STALE: "changes_duplicate",
 }
 
 _budgets: set[str] = set()  # shown before: at 0 where this planner has lost its last bucket
@@ -39,7 +39,7 @@ def count_read(topics: Iterable[str]) -> None:
         metrics.count("records_read", records, topic=topic)
 
 
-def count(steps: Collection[Effects]) -> None:
+def count_steps(steps: Collection[Effects]) -> None:
     """Add the steps of a batch of handled records to the counters."""
     verdicts = Counter(verdict for step in steps for verdict in step.verdicts)
     for verdict, changes in verdicts.items():
@@ -89,13 +89,13 @@ def _log_assignment(assigned: TableAssigned) -> None:
     LOG.info("assigned", table_key=key, bucket=bucket, reason=reason)
 
 
-def show(buckets: Iterable[Bucket]) -> None:
+def set_gauges(buckets: Iterable[PlannerBucket]) -> None:
     """Set the gauges of the owned buckets."""
     owned = list(buckets)
-    metrics.gauge("tables", sum(bucket.tables for bucket in owned))
-    metrics.gauge("tables_paused", sum(bucket.paused for bucket in owned))
-    metrics.gauge("tables_failing", sum(bucket.failing for bucket in owned))
-    metrics.gauge("partitions_waiting", sum(bucket.waiting for bucket in owned))
+    metrics.gauge("tables", sum(bucket.table_count for bucket in owned))
+    metrics.gauge("tables_paused", sum(bucket.paused_table_count for bucket in owned))
+    metrics.gauge("tables_failing", sum(bucket.failing_table_count for bucket in owned))
+    metrics.gauge("partitions_waiting", sum(bucket.waiting_partition_count for bucket in owned))
     used = max((bucket.promise_used for bucket in owned), default=0.0)
     metrics.gauge("equality_delete_age_of_promise", used)
     metrics.gauge("partitions_off_objective", sum(bucket.off_objective for bucket in owned))
@@ -105,7 +105,7 @@ def show(buckets: Iterable[Bucket]) -> None:
         for budget, age_s in bucket.waiting_s.items():
             waited_s[budget] = max(waited_s.get(budget, 0.0), age_s)
     for budget, age_s in waited_s.items():
-        label = "fleet" if budget == FLEET else shown(budget)
+        label = "fleet" if budget == FLEET else shown_name(budget)
         metrics.gauge("oldest_waiting_debt_seconds", age_s, budget=label)
     _budgets.update(waited_s)
     loads = [bucket.load for bucket in owned]
@@ -114,11 +114,11 @@ def show(buckets: Iterable[Bucket]) -> None:
     furthest = dict.fromkeys(_priced, 1.0)
     for bucket in owned:
         for of, factor in bucket.price_factors:
-            furthest[of] = max(furthest.get(of, 1.0), factor, key=_off)
+            furthest[of] = max(furthest.get(of, 1.0), factor, key=_deviation)
     for of, factor in furthest.items():
         metrics.gauge("price_factor", factor, of=of)
     _priced.update(furthest)
 
 
-def _off(factor: float) -> float:
+def _deviation(factor: float) -> float:
     return max(factor, 1 / factor)

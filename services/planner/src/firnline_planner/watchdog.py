@@ -17,7 +17,7 @@ STALLED = 75  # EX_TEMPFAIL: start me again
 CHECKS = 6  # per stall time
 
 
-def stop(log: Log, reason: str) -> NoReturn:
+def exit_process(log: Log, reason: str) -> NoReturn:
     """Exit at once. Nothing is lost: records that were not acknowledged are read again."""
     log.error("stopping", reason=reason, exit_code=STALLED)
     os._exit(STALLED)
@@ -45,18 +45,18 @@ class Watchdog:
 
     def start(self) -> None:
         """Start to watch until `end`."""
-        threading.Thread(target=self._watch, name="watchdog", daemon=True).start()
+        threading.Thread(target=self._run_checks, name="watchdog", daemon=True).start()
 
     def end(self) -> None:
         """Stop watching."""
         self._ended.set()
 
-    def _watch(self) -> None:
+    def _run_checks(self) -> None:
         pause = self._stall_s / CHECKS
         while not self._ended.wait(pause):
-            self.check(pause)
+            self.check_progress(pause)
 
-    def check(self, passed_s: float) -> None:
+    def check_progress(self, passed_s: float) -> None:
         """Compare the marks with those of the last check, `passed_s` ago."""
         for name, sign in self._signs.items():
             mark = sign()

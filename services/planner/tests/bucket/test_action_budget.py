@@ -16,7 +16,7 @@ from firnline_domain.records.results import SnapshotsExpired, TableResult
 from firnline_domain.records.states import TableState
 from firnline_domain.settings.groups import Budget
 from firnline_domain.settings.thresholds import Thresholds
-from firnline_planner.bucket.bucket import Bucket
+from firnline_planner.bucket.bucket import PlannerBucket
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -52,7 +52,7 @@ class Fleet:
             max_wait_ms=10**13,
             budget=Budget(self.gb_hours),
         )
-        self.bucket = Bucket(self.pairs, limits)
+        self.bucket = PlannerBucket(self.pairs, limits)
 
     def take(self, record: object) -> list[tuple[str, str, float]]:
         """(Table, action, price in GB-hours) of each order, in turn."""

@@ -12,10 +12,10 @@ from firnline_domain.records.assignments import Board
 from firnline_domain.records.events import ChangeKind, FilesChanged, PartitionChange, TickPassed
 from firnline_domain.records.parts.tallies import FileTally, Tally
 from firnline_domain.settings.thresholds import Thresholds
-from firnline_planner.bucket.bucket import Bucket
-from firnline_planner.bucket.inputs import CHUNK_BYTES, Input, Reader, chunks
+from firnline_planner.bucket.bucket import PlannerBucket
+from firnline_planner.bucket.inputs import CHUNK_BYTES, Input, InputReader, split_chunks
 from firnline_planner.drivers.kafka.owned_buckets import OwnedBucket
-from firnline_planner.placement.routing import Fleet, Routing
+from firnline_planner.placement.routing import BucketFleet, Routing
 from firnline_planner.state.encoding import PARTITION, TABLE
 from firnline_planner.state.stores import WriteBuffer, keys_needed
 
@@ -67,7 +67,7 @@ def change(table: TableName, commit: int, days: int = 2, ref: str = MAIN) -> Fil
 def lived() -> dict[bytes, bytes]:
     """The state after a first commit to each table."""
     pairs = MemoryStore()
-    bucket = Bucket(pairs, Thresholds())
+    bucket = PlannerBucket(pairs, Thresholds())
     for table in TABLES:
         bucket.handle(change(table, 1), NOW_MS)
         bucket.commit()
@@ -76,7 +76,7 @@ def lived() -> dict[bytes, bytes]:
 
 def holding(store: Store, routing: Routing | None = None) -> OwnedBucket:
     pairs = WriteBuffer(store)
-    return OwnedBucket(store, pairs, Bucket(pairs, Thresholds(), routing=routing))  # type: ignore[arg-type]
+    return OwnedBucket(store, pairs, PlannerBucket(pairs, Thresholds(), routing=routing))  # type: ignore[arg-type]
 
 
 def asked_of_tables(store: Store) -> list[bytes]:
@@ -102,7 +102,7 @@ def test_a_bucket_asks_for_nothing_more() -> None:
 
 
 def test_routes_are_in_memory() -> None:
-    routing = Fleet(Board(1), RecordCodec()).routing(0)
+    routing = BucketFleet(Board(1), RecordCodec()).create_routing(0)
     store = Store(lived())
     held = holding(store, routing)
     records = [change(table, 2) for table in TABLES]
@@ -115,7 +115,7 @@ def test_routes_are_in_memory() -> None:
 
 def test_without_it_the_store_is_asked_each_time() -> None:
     store = Store(lived())
-    bucket = Bucket(WriteBuffer(store), Thresholds())
+    bucket = PlannerBucket(WriteBuffer(store), Thresholds())
     bucket.handle(change(TABLES[0], 2), NOW_MS)
     assert len(asked_of_tables(store)) == 3
 
@@ -130,19 +130,19 @@ def test_chunks_are_all_inputs_in_order_and_bounded() -> None:
     sizes = [10, CHUNK_BYTES, 10, 10, CHUNK_BYTES // 2, CHUNK_BYTES // 2, 10]
     inputs = [Input("t", 0, place, b"k", bytes(size)) for place, size in enumerate(sizes)]
     inputs.append(Input("t", 0, len(sizes), b"k", None))
-    found = list(chunks(inputs))
+    found = list(split_chunks(inputs))
     assert [one for few in found for one in few] == inputs
     assert [len(few) for few in found] == [2, 4, 2]
-    assert list(chunks([])) == []
+    assert list(split_chunks([])) == []
 
 
 def test_what_cannot_be_read_is_put_aside_in_its_turn() -> None:
-    reader = Reader(RecordCodec(), Log("planner"))
+    reader = InputReader(RecordCodec(), Log("planner"))
     came = Input("file-changes", 0, 7, b"u", b"no record")
-    bucket = Bucket(MemoryStore(), Thresholds())
-    record: Any = reader.read(came)
+    bucket = PlannerBucket(MemoryStore(), Thresholds())
+    record: Any = reader.decode_input(came)
     assert list(keys_needed(record)) == []
-    [output] = reader.handle(came, record, bucket, NOW_MS).outputs
+    [output] = reader.handle_input(came, record, bucket, NOW_MS).outputs
     assert (output.topic, output.record.offset) == ("dead-letters", 7)
     bucket.commit()
     assert bucket.next_offset("file-changes") == 8

@@ -5,13 +5,13 @@ from __future__ import annotations
 import random
 
 import pytest
-from firnline_adapters.records.codec import RecordCodec, encode
+from firnline_adapters.records.codec import RecordCodec, encode_record
 from firnline_domain.identity import Scope
 from firnline_domain.records.events import ChangeKind, FilesChanged, PartitionChange, TickPassed
 from firnline_domain.records.parts.tallies import FileTally, Tally
 from firnline_domain.records.states import TableState
 from firnline_domain.settings.thresholds import NAMESPACE, PROPERTIES, Thresholds
-from firnline_planner.bucket.bucket import Bucket
+from firnline_planner.bucket.bucket import PlannerBucket
 from firnline_planner.state.effects import Effects
 
 from tests.kit.memory_store import MemoryStore
@@ -40,11 +40,15 @@ def written(chance: random.Random) -> dict[str, str]:
 @pytest.mark.parametrize("seed", range(100))
 def test_the_planner_goes_on(seed: int) -> None:
     chance, pairs = random.Random(seed), MemoryStore()
-    bucket, now_ms, told = Bucket(pairs, Thresholds(quiet_ms=0)), 1_795_000_000_000, RecordCodec()
+    bucket, now_ms, told = (
+        PlannerBucket(pairs, Thresholds(quiet_ms=0)),
+        1_795_000_000_000,
+        RecordCodec(),
+    )
 
     def take(step: Effects) -> list[object]:
         bucket.commit()
-        return [told.decode(encode(output.record)) for output in step.outputs]
+        return [told.decode(encode_record(output.record)) for output in step.outputs]
 
     for snapshot in range(1, 6):
         added = FileTally(fragments=Tally(9, 9, 9), equality_deletes=Tally(5, 5, 5))
@@ -67,4 +71,4 @@ def test_the_planner_goes_on(seed: int) -> None:
         now_ms += 60_000
         shown = take(bucket.handle(TickPassed(0, now_ms), now_ms))
         assert any(isinstance(record, TableState) for record in shown)
-        bucket = Bucket(pairs, Thresholds(quiet_ms=0))  # a restart reads what was kept
+        bucket = PlannerBucket(pairs, Thresholds(quiet_ms=0))  # a restart reads what was kept

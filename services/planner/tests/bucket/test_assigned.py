@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
-from firnline_adapters.records.codec import encode
+from firnline_adapters.records.codec import encode_record
 from firnline_domain.base.values import replace
 from firnline_domain.identity import Scope, TableName, bucket_of
 from firnline_domain.policy.fleet import placement
@@ -47,7 +47,7 @@ def said(stage: Stage) -> list[TableAssigned]:
 def told_loads(stage: Stage, *loads: int) -> None:
     """As if the buckets had told of these."""
     for bucket, load in enumerate(loads):
-        record = encode(BucketLoaded(bucket, 10, load, stage.now_ms))
+        record = encode_record(BucketLoaded(bucket, 10, load, stage.now_ms))
         stage.broker.logs[TOPIC, bucket % BUCKETS].append((f"bucket/{bucket}", record))
     stage.driver.hear()
 
@@ -155,7 +155,7 @@ def test_what_a_table_has_of_people_and_of_orders_goes_with_it() -> None:
     assert found is not None
     assert [one.task_id for one in found.work.running] == [order.task_id]
     assert found.pause is not None
-    assert stage.driver.buckets[target].paused == 1
+    assert stage.driver.buckets[target].paused_table_count == 1
 
 
 def test_scans_find_the_table_where_it_is_and_go_with_it() -> None:

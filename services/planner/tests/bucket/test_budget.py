@@ -18,8 +18,8 @@ from firnline_domain.settings.groups import Budget, Group
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_planner import meters
 from firnline_planner.bootstrap import thresholds_of
-from firnline_planner.bucket.bucket import Bucket
-from firnline_planner.settings import Settings
+from firnline_planner.bucket.bucket import PlannerBucket
+from firnline_planner.settings import PlannerSettings
 from prometheus_client import REGISTRY
 
 from tests.kit.changes import change
@@ -61,7 +61,7 @@ class Fleet:
             budget=budget,
             groups=self.groups,
         )
-        self.bucket = Bucket(self.pairs, limits)
+        self.bucket = PlannerBucket(self.pairs, limits)
 
     def take(self, record: object, keep: bool = True) -> list[RewriteFiles]:
         outputs = self.bucket.handle(record, self.now_ms).outputs
@@ -119,9 +119,9 @@ def test_orders_of_a_table_that_are_paid_in_one_round_share_a_commit() -> None:
 def test_an_order_waits_for_the_next_tick_and_is_the_same_order() -> None:
     fleet = Fleet(1.0)
     assert fleet.commit("a") == []
-    assert fleet.bucket.waiting == 1
+    assert fleet.bucket.waiting_partition_count == 1
     assert fleet.tick() == ["a"]
-    assert fleet.bucket.waiting == 0
+    assert fleet.bucket.waiting_partition_count == 0
     shown = fleet.shows("a")
     assert (shown.status, shown.reason) == ("in_flight", "fragments")
 
@@ -171,11 +171,11 @@ def test_tokens_survive_a_restart_and_who_waits_asks_again() -> None:
         fleet.commit(f"t{number}")
     assert len(fleet.tick()) == 2
     fleet.restart()
-    assert fleet.bucket.waiting == 0
+    assert fleet.bucket.waiting_partition_count == 0
     fleet.commit("late")
     assert fleet.tick() == []
     assert len(fleet.tick(BUDGET_LOOK_MS)) == 0  # those that waited bid again here
-    assert fleet.bucket.waiting == 3
+    assert fleet.bucket.waiting_partition_count == 3
     assert len(fleet.tick(HOUR_MS)) == 2
 
 
@@ -190,14 +190,14 @@ def test_the_age_of_the_oldest_debt_that_waits_is_a_gauge() -> None:
     fleet.now_ms += 50_000
     fleet.commit("second", settings={"firnline.group": "etl"})
     assert fleet.tick() == []
-    meters.show([fleet.bucket])
+    meters.set_gauges([fleet.bucket])
     assert (shown("etl"), shown("fleet")) == ((fleet.now_ms - begun_ms) / 1000, 0)
     fleet.commit("first", settings={"firnline.group": "default"})
     fleet.commit("second", settings={"firnline.group": "default"})
     fleet.tick()
-    meters.show([fleet.bucket])
+    meters.set_gauges([fleet.bucket])
     assert shown("etl") == 0
-    meters.show([])
+    meters.set_gauges([])
     assert shown("fleet") == 0
 
 
@@ -226,7 +226,7 @@ def test_a_table_that_changes_its_group_waits_no_longer_for_the_old_ones_quota()
     fleet.commit("a", settings={"firnline.group": "etl"})
     assert fleet.tick() == []
     assert len(fleet.commit("a", files=0, settings={"firnline.group": "default"})) == 1
-    assert fleet.bucket.waiting == 0
+    assert fleet.bucket.waiting_partition_count == 0
 
 
 def test_what_is_gone_costs_nothing() -> None:
@@ -234,7 +234,7 @@ def test_what_is_gone_costs_nothing() -> None:
     fleet.commit("a")
     fleet.commit("b", bytes_each=2 * MB)
     fleet.commit("a", kind=ChangeKind.REMOVED, partitions=(), snapshot_id=None)
-    assert fleet.bucket.waiting == 1
+    assert fleet.bucket.waiting_partition_count == 1
     assert fleet.tick() == []  # b is too dear
     fleet.commit("c")
     assert fleet.tick() == ["c"]
@@ -251,25 +251,25 @@ def test_a_partition_that_is_gone_waits_no_more() -> None:
     """A look at all partitions replaces all budget_requests of the table."""
     fleet = Fleet(PRICE / 9, old_share=0.0)
     fleet.commit("a", partitions=tuple(part(Scope(0, f"[{n}]"), 8) for n in range(3)))
-    assert fleet.bucket.waiting == 3
+    assert fleet.bucket.waiting_partition_count == 3
     anew = {"kind": ChangeKind.ABSOLUTE, "snapshot_count": 1, "oldest_snapshot_ms": 1}
     fleet.commit("a", partitions=(part(Scope(0, "[1]"), 8),), **anew)
     fleet.tick(BUDGET_LOOK_MS + 60_000)
-    assert fleet.bucket.waiting == 1
+    assert fleet.bucket.waiting_partition_count == 1
 
 
 def test_what_failed_to_be_handled_leaves_no_bid() -> None:
     fleet = Fleet(PRICE / 9)
     fleet.commit("a")
     fleet.tick()
-    assert fleet.bucket.waiting == 1
+    assert fleet.bucket.waiting_partition_count == 1
     fleet.bucket.discard()
     fleet.bucket.commit()
-    assert fleet.bucket.waiting == 1
+    assert fleet.bucket.waiting_partition_count == 1
 
 
-def settings(**changed: Any) -> Settings:
-    return Settings(kafka="k", state_dir="s", buckets=4, **changed)
+def settings(**changed: Any) -> PlannerSettings:
+    return PlannerSettings(kafka="k", state_dir="s", buckets=4, **changed)
 
 
 def test_a_budget_that_makes_no_sense_is_refused() -> None:

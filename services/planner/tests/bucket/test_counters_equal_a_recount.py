@@ -14,7 +14,7 @@ from firnline_domain.records.events import ChangeKind, FilesChanged, PartitionCh
 from firnline_domain.records.orders import ResyncTable
 from firnline_domain.records.parts.tallies import FileTally, Tally
 from firnline_domain.settings.thresholds import Thresholds
-from firnline_planner.bucket.bucket import Bucket
+from firnline_planner.bucket.bucket import PlannerBucket
 from firnline_planner.state.bucket_state import BucketState
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -121,7 +121,7 @@ class Lake:
 class Planner:
     """One bucket, its clock, and what it asked for."""
 
-    bucket: Bucket
+    bucket: PlannerBucket
     state: BucketState
     now_ms: int = 1_000_000
     asked: list[ResyncTable] = field(default_factory=list)
@@ -139,7 +139,7 @@ class Planner:
 
 def planner() -> Planner:
     pairs = MemoryStore()
-    return Planner(Bucket(pairs, Thresholds()), BucketState(pairs))
+    return Planner(PlannerBucket(pairs, Thresholds()), BucketState(pairs))
 
 
 file_counts = st.dictionaries(st.sampled_from(SCOPES), st.integers(1, 5), max_size=4)

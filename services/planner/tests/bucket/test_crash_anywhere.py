@@ -13,7 +13,7 @@ from firnline_domain.records.events import ChangeKind, FilesChanged, PartitionCh
 from firnline_domain.records.orders import RewriteFiles
 from firnline_domain.records.parts.tallies import FileTally, Tally
 from firnline_domain.settings.thresholds import Thresholds
-from firnline_planner.bucket.bucket import Bucket
+from firnline_planner.bucket.bucket import PlannerBucket
 from firnline_planner.state.bucket_state import BucketState
 
 from tests.kit.memory_store import MemoryStore
@@ -94,12 +94,12 @@ LOG = [
 
 def play(pairs: MemoryStore, upto: int = len(LOG)) -> list[str]:
     """Task ids ordered while the log is read from the cursor on."""
-    bucket, orders = Bucket(pairs, LIMITS), []
+    bucket, orders = PlannerBucket(pairs, LIMITS), []
     for offset in range(bucket.next_offset(TOPIC), upto):
         step = bucket.handle(LOG[offset], NOW)
         orders += [o.record.task_id for o in step.outputs if isinstance(o.record, RewriteFiles)]
         assert not [o for o in step.outputs if o.topic == "resync-requests"]
-        bucket.advance(TOPIC, offset)
+        bucket.advance_offset(TOPIC, offset)
         bucket.commit()
     return orders
 
@@ -149,8 +149,8 @@ def test_what_is_read_again_changes_nothing(upto: int) -> None:
     pairs = Changelog()
     play(pairs)
     before = counters(pairs)
-    bucket = Bucket(pairs, LIMITS)
+    bucket = PlannerBucket(pairs, LIMITS)
     assert bucket.handle(LOG[upto], NOW).outputs == []
-    bucket.advance(TOPIC, upto)
+    bucket.advance_offset(TOPIC, upto)
     bucket.commit()
     assert (bucket.next_offset(TOPIC), counters(pairs)) == (len(LOG), before)

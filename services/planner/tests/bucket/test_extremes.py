@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 from firnline_adapters.observability.logs import Log
-from firnline_adapters.records.codec import RecordCodec, encode, expected
+from firnline_adapters.records.codec import RecordCodec, check_kind, encode_record
 from firnline_domain.errors import PoisonousRecord
 from firnline_domain.settings.thresholds import Thresholds
-from firnline_planner.bucket.bucket import Bucket
-from firnline_planner.bucket.inputs import Input, Reader
+from firnline_planner.bucket.bucket import PlannerBucket
+from firnline_planner.bucket.inputs import Input, InputReader
 from firnline_planner.handlers.dispatch import FACTS
 
 from tests.examples import make
@@ -25,7 +25,7 @@ def topic_of(path: str) -> str | None:
     record = make(path)
     for topic in FACTS:
         try:
-            expected(topic, record)
+            check_kind(topic, record)
         except PoisonousRecord:
             continue
         return topic
@@ -43,25 +43,25 @@ READ = {
 def is_writable(record: Any) -> bool:
     """Some numbers have 32 bits in Avro."""
     try:
-        return bool(encode(record))
+        return bool(encode_record(record))
     except (ValueError, OverflowError):
         return False
 
 
 @pytest.mark.parametrize("path", READ)
 def test_a_record_at_the_ends_of_its_ranges_stops_nobody(path: str) -> None:
-    reader = Reader(RecordCodec(), Log("planner"))
+    reader = InputReader(RecordCodec(), Log("planner"))
     for record in filter(is_writable, extremes(path, lows=False)):
-        bucket = Bucket(MemoryStore(), Thresholds())
+        bucket = PlannerBucket(MemoryStore(), Thresholds())
         effects = []
         for offset, (topic, one) in enumerate((("file-changes", KNOWN), (READ[path], record))):
-            came = Input(topic, 0, offset, KNOWN.table.key.encode(), encode(one))
+            came = Input(topic, 0, offset, KNOWN.table.key.encode(), encode_record(one))
             effects.append(reader.read_and_handle(came, bucket, NOW_MS))
             bucket.commit()
         for later_ms in (1_000, 90_000_000):
             effects.append(reader.pass_time(0, bucket, NOW_MS + later_ms))
             bucket.commit()
         for output in (output for step in effects for output in step.outputs if output.record):
-            sent = output.sent(0, 1, NOW_MS)
+            sent = output.encode_for_send(0, 1, NOW_MS)
             assert sent.topic == output.topic != "dead-letters", (record, output.record)
             RecordCodec().decode(sent.value)

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 from firnline_adapters.observability.logs import Log
-from firnline_adapters.records.codec import RecordCodec, encode
+from firnline_adapters.records.codec import RecordCodec, encode_record
 from firnline_domain.identity import bucket_of
 from firnline_domain.records.assignments import Board
 from firnline_domain.records.events import KeptPair, RewriteSkipped, TableHanded, TickPassed
 from firnline_domain.settings.thresholds import Thresholds
-from firnline_planner.bucket.bucket import Bucket
-from firnline_planner.bucket.inputs import Input, Reader
-from firnline_planner.placement.routing import Fleet
+from firnline_planner.bucket.bucket import PlannerBucket
+from firnline_planner.bucket.inputs import Input, InputReader
+from firnline_planner.placement.routing import BucketFleet
 from firnline_planner.state.effects import Effects
 from firnline_planner.state.encoding import UnknownVersion, ref_key
 
@@ -21,7 +21,7 @@ from tests.kit.memory_store import MemoryStore
 from tests.kit.names import TABLE
 
 
-class Clock(Bucket):
+class Clock(PlannerBucket):
     """Notes the time that it is told."""
 
     told_ms = 0
@@ -31,11 +31,11 @@ class Clock(Bucket):
         return super().handle(record, now_ms)
 
 
-class Broken(Bucket):
+class Broken(PlannerBucket):
     """Half done when it fails."""
 
     def handle(self, record: Any, now_ms: int) -> Effects:
-        self.advance("half-done", 7)
+        self.advance_offset("half-done", 7)
         raise ZeroDivisionError("a bug")
 
 
@@ -44,15 +44,15 @@ def came(value: bytes, topic: str = "maintenance-events") -> Input:
 
 
 def skipped() -> bytes:
-    return encode(RewriteSkipped("t", TABLE, "main", None, "r", 1))
+    return encode_record(RewriteSkipped("t", TABLE, "main", None, "r", 1))
 
 
 @pytest.fixture
-def reader() -> Reader:
-    return Reader(RecordCodec(), Log("planner"))
+def reader() -> InputReader:
+    return InputReader(RecordCodec(), Log("planner"))
 
 
-def test_a_bug_costs_one_record_and_leaves_nothing_half_done(reader: Reader) -> None:
+def test_a_bug_costs_one_record_and_leaves_nothing_half_done(reader: InputReader) -> None:
     bucket = Broken(MemoryStore(), Thresholds())
     [output] = reader.read_and_handle(came(skipped()), bucket, 5).outputs
     assert (output.topic, output.record.reason) == ("dead-letters", "handler_failed")
@@ -62,37 +62,37 @@ def test_a_bug_costs_one_record_and_leaves_nothing_half_done(reader: Reader) -> 
     assert bucket.next_offset("maintenance-events") == 42
 
 
-def test_a_table_of_a_newer_planner_stops_this_one(reader: Reader) -> None:
+def test_a_table_of_a_newer_planner_stops_this_one(reader: InputReader) -> None:
     """Put aside it would be lost: who table_chunks it over does not have it any more."""
     uuid = TABLE.uuid
     pair = KeptPair(ref_key(uuid, "main"), b"\x07newer")
-    table_chunks = encode(TableHanded(uuid, 5, (pair,)))
-    routing = Fleet(Board(8), RecordCodec()).routing(0)
-    bucket = Bucket(MemoryStore(), Thresholds(), routing=routing)
+    table_chunks = encode_record(TableHanded(uuid, 5, (pair,)))
+    routing = BucketFleet(Board(8), RecordCodec()).create_routing(0)
+    bucket = PlannerBucket(MemoryStore(), Thresholds(), routing=routing)
     assert bucket_of(uuid, 8) != 0
     with pytest.raises(UnknownVersion):
         reader.read_and_handle(came(table_chunks, "table-handovers"), bucket, 5)
     assert bucket.next_offset("table-handovers") == 0
 
 
-def test_time_is_that_of_the_tick_and_else_the_clock(reader: Reader) -> None:
+def test_time_is_that_of_the_tick_and_else_the_clock(reader: InputReader) -> None:
     bucket = Clock(MemoryStore(), Thresholds())
-    reader.read_and_handle(came(encode(TickPassed(3, 1234)), "ticks"), bucket, 9999)
+    reader.read_and_handle(came(encode_record(TickPassed(3, 1234)), "ticks"), bucket, 9999)
     assert bucket.reported_ms == 1234
     reader.read_and_handle(came(skipped()), bucket, 9999)
     assert bucket.reported_ms == 9999
 
 
-def test_a_record_that_came_again_moves_no_cursor_back(reader: Reader) -> None:
-    bucket = Bucket(MemoryStore(), Thresholds())
+def test_a_record_that_came_again_moves_no_cursor_back(reader: InputReader) -> None:
+    bucket = PlannerBucket(MemoryStore(), Thresholds())
     for offset in (41, 40):
         reader.read_and_handle(Input("file-changes", 3, offset, b"u", skipped()), bucket, 1)
         bucket.commit()
     assert bucket.next_offset("file-changes") == 42
 
 
-def test_ticks_have_no_cursor(reader: Reader) -> None:
-    bucket = Bucket(MemoryStore(), Thresholds())
-    reader.read_and_handle(came(encode(TickPassed(3, 1234)), "ticks"), bucket, 1)
+def test_ticks_have_no_cursor(reader: InputReader) -> None:
+    bucket = PlannerBucket(MemoryStore(), Thresholds())
+    reader.read_and_handle(came(encode_record(TickPassed(3, 1234)), "ticks"), bucket, 1)
     bucket.commit()
     assert bucket.next_offset("ticks") == 0

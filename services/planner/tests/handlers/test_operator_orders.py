@@ -209,9 +209,9 @@ def test_a_paused_table_gets_no_orders_until_it_goes_on(table: TableName | None)
         "by ops: migration",
     )
     assert (partition_of(state, A).reason, partition_of(state, A).status) == ("paused", "idle")
-    assert world.bucket.paused == 1
+    assert world.bucket.paused_table_count == 1
     assert only(world.take(resume(table))).scope == A
-    assert world.bucket.paused == 0
+    assert world.bucket.paused_table_count == 0
     assert world.state().hold is None
 
 

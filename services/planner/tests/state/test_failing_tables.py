@@ -23,7 +23,7 @@ from tests.kit.planner_world import LIMITS, A, PlannerWorld, part
 
 BAD, GOOD = (TableName(name, ("db",), name, "lake") for name in ("bad", "good"))
 FRAGMENTS = LIMITS.min_fragments
-MODULES = {"decide": table, "table_state": table_state, "with_publication": table}
+MODULES = {"decide_rewrite": table, "table_state": table_state, "with_publication": table}
 
 
 class Trouble:
@@ -88,14 +88,14 @@ def test_the_others_go_on_and_it_is_told_once(
     assert hold is not None
     assert (hold.reason, "OverflowError" in hold.detail) == (HoldReason.FAILING, True)
     assert last_state(world, GOOD).hold is None
-    meters.show([world.bucket])
+    meters.set_gauges([world.bucket])
     assert REGISTRY.get_sample_value("firnline_tables_failing") == 1
 
 
 def test_its_pause_doubles_and_it_comes_back_by_itself(
     world: PlannerWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    trouble = Trouble(monkeypatch, table, "decide")
+    trouble = Trouble(monkeypatch, table, "decide_rewrite")
     world.restart(QUIET)
     fill(world)
     tried = []
@@ -111,7 +111,7 @@ def test_its_pause_doubles_and_it_comes_back_by_itself(
         world.tick()
     assert "bad" in ordered(world)
     assert last_state(world, BAD).hold is None
-    assert world.bucket.failing == 0
+    assert world.bucket.failing_table_count == 0
     assert len(letters(world)) == 1
 
 
@@ -119,7 +119,7 @@ def test_a_record_that_cannot_be_decided_about_is_counted_all_the_same(
     world: PlannerWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Put aside, its snapshot would be missing, and each later one with it."""
-    trouble = Trouble(monkeypatch, table, "decide")
+    trouble = Trouble(monkeypatch, table, "decide_rewrite")
     fill(world)
     fill(world, 2)
     kept = world.bucket._state.table("bad", "main")
@@ -134,7 +134,7 @@ def test_a_record_that_cannot_be_decided_about_is_counted_all_the_same(
 def test_a_property_that_mends_it_is_acted_on_at_once(
     world: PlannerWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    trouble = Trouble(monkeypatch, table, "decide")
+    trouble = Trouble(monkeypatch, table, "decide_rewrite")
     world.restart(QUIET)
     fill(world)
     for _ in range(200):
@@ -142,7 +142,7 @@ def test_a_property_that_mends_it_is_acted_on_at_once(
     trouble.is_on = False
     change = world.change(2, 1, part(A, 1), table=BAD, settings={"firnline.enabled": "true"})
     world.take(change)
-    assert world.bucket.failing == 0
+    assert world.bucket.failing_table_count == 0
 
 
 def test_what_cannot_be_written_down_at_a_tick_keeps_no_other_from_it(
@@ -168,7 +168,7 @@ def test_a_budget_pays_the_next_where_an_order_fails(
 ) -> None:
     world.restart(replace(QUIET, budget=Budget(1_000.0)))
     fill(world)
-    Trouble(monkeypatch, budget_queue, "decide")
+    Trouble(monkeypatch, budget_queue, "decide_rewrite")
     for _ in range(5):
         world.tick()
     assert ordered(world) == ["good"]
@@ -180,7 +180,7 @@ def test_a_table_that_cannot_be_read_keeps_no_pause_from_the_others(world: Plann
     world.store.values[ref_key("bad", "main")] = b"\x01" + bytes(10) + b"\xc1"
     world.restart()
     world.take(PauseMaintenance(None, "maintenance", "ann", world.now_ms))
-    assert world.bucket.paused == 1
+    assert world.bucket.paused_table_count == 1
     world.take(ResumeMaintenance(None, "ann", world.now_ms))
     for _ in range(3):
         world.tick()

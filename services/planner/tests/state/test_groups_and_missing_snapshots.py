@@ -14,7 +14,7 @@ from firnline_domain.records.orders import (
     RewriteFiles,
 )
 from firnline_domain.records.states import TableAdvice
-from firnline_domain.settings.groups import groups_of, unserved
+from firnline_domain.settings.groups import parse_groups, unserved_text
 from firnline_planner.state.encoding import PARTITION
 from firnline_planner.state.encoding import TABLE as TABLE_KEYS
 
@@ -30,7 +30,7 @@ from tests.kit.planner_world import (
     part,
 )
 
-GROUPS = replace(LIMITS, groups=groups_of("etl,adhoc"))
+GROUPS = replace(LIMITS, groups=parse_groups("etl,adhoc"))
 
 
 @pytest.mark.parametrize(
@@ -71,8 +71,8 @@ def test_a_group_that_the_fleet_lacks_stops_nothing_and_is_told_until_it_is_ther
     )
     assert "FIRNLINE_GROUPS" in told.remedy
     [shown] = [one for one in world.state().in_force or () if one.name == "firnline.group"]
-    assert (shown.value, shown.problem) == ("bi", unserved("bi", GROUPS.groups))
-    world.limits = replace(LIMITS, groups=groups_of("etl,bi"))
+    assert (shown.value, shown.problem) == ("bi", unserved_text("bi", GROUPS.groups))
+    world.limits = replace(LIMITS, groups=parse_groups("etl,bi"))
     world.restart()
     after = world.commit(part(B, 8)) + world.tick()
     assert [one.withdrawn for one in after if isinstance(one, TableAdvice)] == [True]
@@ -128,7 +128,7 @@ def test_a_dropped_table_is_shown_as_such_and_forgotten_after_a_day(world: Plann
     assert not [key for key in world.store.values if key.startswith(PARTITION)]
     world.tick(DAY_MS)
     assert world.store.values == {}
-    assert world.bucket.tables == 0
+    assert world.bucket.table_count == 0
 
 
 def test_other_branches_are_not_counted_but_may_hold_snapshots(world: PlannerWorld) -> None:

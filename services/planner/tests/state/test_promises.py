@@ -128,7 +128,7 @@ def test_the_metric_is_the_age_over_the_promise(monkeypatch: pytest.MonkeyPatch)
     world.live(15)
     ratios = []
     for _ in range(2):
-        meters.show([world.bucket])
+        meters.set_gauges([world.bucket])
         ratio = shown["equality_delete_age_of_promise"]
         assert ratio == pytest.approx((world.now_ms - world.deletes[0]) / PROMISE_MS, rel=0.01)
         ratios.append(ratio)

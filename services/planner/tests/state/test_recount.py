@@ -36,8 +36,8 @@ def table(count: int) -> TableCounters:
 
 def checked(counters: TableCounters, *partitions: Partition) -> TableCounters:
     recount = Recount(counters)
-    assert list(recount.through(partitions)) == list(partitions)
-    return recount.checked(9)
+    assert list(recount.pass_counted(partitions)) == list(partitions)
+    return recount.check_counters(9)
 
 
 def test_what_adds_up_gets_its_number_of_partitions() -> None:

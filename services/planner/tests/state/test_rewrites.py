@@ -9,7 +9,7 @@ from firnline_domain.base.times import DAY_MS, HOUR_MS
 from firnline_domain.base.values import replace
 from firnline_domain.identity import Scope
 from firnline_domain.policy.cost.cost_model import FIRNLINE, Work
-from firnline_domain.policy.partition.decide import decide
+from firnline_domain.policy.partition.decide import decide_rewrite
 from firnline_domain.records.events import (
     ChangeKind,
     PartitionChange,
@@ -21,8 +21,8 @@ from firnline_domain.records.orders import (
 )
 from firnline_domain.records.parts.conflict_reasons import ConflictReason
 from firnline_domain.records.parts.tallies import FileTally, Tally
-from firnline_domain.settings.groups import groups_of
-from firnline_domain.settings.thresholds import Conversions
+from firnline_domain.settings.groups import parse_groups
+from firnline_domain.settings.thresholds import ConversionPolicy
 from firnline_planner.state.fleet_share import Prices
 
 from tests.kit.planner_world import (
@@ -43,8 +43,10 @@ from tests.kit.planner_world import (
 
 SMALL_ONES = tuple(Scope(0, f'["{number}"]') for number in range(8))
 MB, GB = 1 << 20, 1 << 30
-CONVERTING = replace(LIMITS, target_bytes=128 * MB, convert=Conversions.ALWAYS, cheap_bytes=1 << 50)
-GROUPS = replace(LIMITS, groups=groups_of("etl,adhoc"))
+CONVERTING = replace(
+    LIMITS, target_bytes=128 * MB, convert=ConversionPolicy.ALWAYS, cheap_bytes=1 << 50
+)
+GROUPS = replace(LIMITS, groups=parse_groups("etl,adhoc"))
 
 
 def test_fragments_pile_up_until_an_order_and_only_one(world: PlannerWorld) -> None:
@@ -313,9 +315,9 @@ def test_the_debt_of_a_whole_lake_does_not_fall_due_in_one_minute() -> None:
             known = world.bucket._state.table(table.uuid, "main")
             assert partition is not None
             assert known is not None
-            due_ms = decide(known, partition, world.limits, began_ms).until_ms
+            due_ms = decide_rewrite(known, partition, world.limits, began_ms).until_ms
             assert due_ms is not None
-            assert decide(known, partition, world.limits, due_ms).order
+            assert decide_rewrite(known, partition, world.limits, due_ms).order
             minutes[due_ms // 60_000] += 1
             latest_ms = max(latest_ms, due_ms - began_ms)
         most_in_a_minute = 1_000 * 60_000 / (longest_ms / 2)  # spread evenly over half of the wait

@@ -20,7 +20,7 @@ from firnline_domain.records.parts.tallies import FileTally, Tally
 from firnline_domain.records.pauses import Pause
 from firnline_planner.state.encoding import (
     HEAD,
-    Head,
+    StateHead,
     UnknownVersion,
     due_ms,
     group_of,
@@ -49,7 +49,7 @@ def chain(first: int | None = None) -> Links:
 
 
 def table(recent: Links, **work: object) -> Table:
-    counters = TableCounters(NAME, "main", known=True, epoch=3, recent=Lineage.of(recent))
+    counters = TableCounters(NAME, "main", known=True, epoch=3, recent=Lineage.from_links(recent))
     return Table(counters, TableWork(running=(TASK,), **work))  # type: ignore[arg-type]
 
 
@@ -70,7 +70,7 @@ def test_a_table_comes_back(recent: Links) -> None:
     for one in (table(recent), table(recent, reconcile_ms=40, publish_ms=30)):
         data = to_bytes(one, now_ms=77)
         assert table_from(data) == one
-        assert head_of(data) == Head(due_ms(one), 77, 1)
+        assert head_of(data) == StateHead(due_ms(one), 77, 1)
 
 
 def test_a_partition_and_a_pause_come_back() -> None:

@@ -21,7 +21,7 @@ from firnline_adapters.records.signing import signer_of
 from firnline_adapters.redis.client import redis_client
 from firnline_adapters.redis.leases import RedisLeases
 from firnline_domain.errors import Misconfigured, RetryLater
-from firnline_domain.policy.fleet.lanes import Lane, LaneRotation, topic_of
+from firnline_domain.policy.fleet.lanes import Lane, LaneRotation, lane_topic
 from firnline_domain.policy.table_action.aged_partitions import PartitionArchiving, PartitionExpiry
 from firnline_domain.policy.table_action.compute_statistics import Statistics
 from firnline_domain.policy.table_action.create_tags import TagCreation
@@ -38,24 +38,24 @@ from firnline_iceberg.catalog_probe import require_catalogs
 from firnline_iceberg.catalogs import CatalogCommits, CatalogTables
 from firnline_iceberg.commit.java_commits import JavaCommits
 from firnline_iceberg.connection.auth import catalog_answers
-from firnline_iceberg.connection.settings import watched
+from firnline_iceberg.connection.settings import watch_catalogs
 from firnline_iceberg.java.jars import VARIABLE, class_path
 from firnline_iceberg.table.catalog_client import Tables
 from pyspark.sql import SparkSession
 
 from firnline_worker.delete_sets.cache import DeleteSetCache
-from firnline_worker.handlers import COMPARISONS, TABLE_TASKS, Handlers, TableActions
+from firnline_worker.handlers import COMPARISONS, TABLE_TASKS, TableActions, WorkerHandlers
 from firnline_worker.host.heartbeats import Heartbeats
 from firnline_worker.host.leases import TaskLeases
 from firnline_worker.host.slot import WorkerSlot, acquire_slot
 from firnline_worker.loop import TaskLoop
 from firnline_worker.rewrite.iceberg_fallback import Handover
 from firnline_worker.rewrite.rewriter import Rewriter, Stage
-from firnline_worker.settings import Settings
+from firnline_worker.settings import WorkerSettings
 from firnline_worker.spark import executor_check
 from firnline_worker.spark.catalogs import SparkCatalogs
 from firnline_worker.spark.java_api import JavaTables, SparkJvm
-from firnline_worker.spark.session import Driver, SparkStage, require_spark_catalogs, session
+from firnline_worker.spark.session import Driver, SparkStage, require_spark_catalogs, start_session
 from firnline_worker.table_actions.archive_partitions import Archiver
 from firnline_worker.table_actions.compare_rows import Comparer
 from firnline_worker.table_actions.compute_statistics import StatisticsComputer
@@ -96,17 +96,17 @@ class Worker:
         self.loop.run(self._is_over)
         if not self.stop.is_set():
             self.log.error("stopped", why="Spark's JVM has ended; start the worker again")
-            self._leave()
+            self._shut_down()
             return False
-        HEALTH.ended()
-        self.log.info("stopping", running=self.loop.running)
+        HEALTH.set_ended()
+        self.log.info("stopping", running=self.loop.running_count)
         deadline = time.monotonic() + self.grace_s
-        while self.loop.running and time.monotonic() < deadline:
+        while self.loop.running_count and time.monotonic() < deadline:
             time.sleep(0.05)
             self.loop.settle()
         if not self.driver.is_gone():
             self.stage.cancel_all()
-        self._leave()
+        self._shut_down()
         if not self.driver.is_gone():  # a signal to the whole group ends it, too
             self.spark.stop()
         return True
@@ -114,11 +114,11 @@ class Worker:
     def _is_over(self) -> bool:
         if self.leave.is_set():
             self.loop.max_running = 0  # begin nothing more
-            if not self.loop.running:
+            if not self.loop.running_count:
                 self.stop.set()
         return self.stop.is_set() or self.driver.is_gone()
 
-    def _leave(self) -> None:
+    def _shut_down(self) -> None:
         self.executor.shutdown(wait=False, cancel_futures=True)
         self.cache.close()
         try:
@@ -127,7 +127,7 @@ class Worker:
             self.log.warning("left_without_commit", why=later)
 
 
-def build(settings: Settings, log: Log, jvm: threading.Thread) -> Worker:
+def build_worker(settings: WorkerSettings, log: Log, jvm: threading.Thread) -> Worker:
     """Join the consumer group, then wait for Spark: the broker gives a dead worker's partitions to
     the next one only when its session has ended. Raises Misconfigured."""
     resource_group = group_name("FIRNLINE_RESOURCE_GROUP", settings.resource_group)
@@ -138,8 +138,8 @@ def build(settings: Settings, log: Log, jvm: threading.Thread) -> Worker:
     name = f"{socket.gethostname()}-{os.getpid()}"
     publisher = KafkaPublisher(settings.broker, settings.buckets, name, signer=signer)
     client = redis_client(settings.redis, socket_timeout=5, socket_connect_timeout=5)
-    HEALTH.uses("redis", client.ping)
-    watched(HEALTH, settings.connections, catalog_answers)
+    HEALTH.add_optional("redis", client.ping)
+    watch_catalogs(HEALTH, settings.connections, catalog_answers)
     said = require_catalogs(settings.connections, log)
     jars = class_path(settings.iceberg_jar, said)
     if jars != settings.iceberg_jar:  # the JVM has begun with what our own settings need
@@ -150,31 +150,31 @@ def build(settings: Settings, log: Log, jvm: threading.Thread) -> Worker:
     pauses = KafkaPauseReader(settings.broker, signer)
     group = consumer_group(settings.group, resource_group)
     inbox = KafkaInbox(settings.broker, group, topics, publisher, log)
-    spark = session(settings, jvm)
+    spark = start_session(settings, jvm)
     require_spark_catalogs(spark, settings.connections, log)
     stage = SparkStage(spark)
     tables = CatalogTables(settings.connections)
     if stage.is_remote:
         _require_executors(spark, tables, log)
     else:
-        stage.warm()
+        stage.warm_up()
     driver, stop = Driver(spark), threading.Event()
 
-    def stopping() -> bool:
+    def is_stopping() -> bool:
         return stop.is_set() or driver.is_gone(DYING_S)
 
     heartbeats = Heartbeats(publisher, name, now_ms)
 
     def after_poll() -> None:
         leases.renew()
-        heartbeats.send()
+        heartbeats.send_due()
         pauses.catch_up()
 
     providers = (name.strip() for name in settings.location_providers.split(","))
     catalogs = SparkCatalogs(spark, settings.connections)
     java = JavaTables(spark, catalogs, frozenset(filter(None, providers)))
     commits = CatalogCommits(SparkJvm(spark), settings.connections)
-    host = Host(name, leases, publisher, heartbeats, log, stopping, pauses.pause)
+    host = Host(name, leases, publisher, heartbeats, log, is_stopping, pauses.pause_of)
     handlers = handlers_of(settings, tables, java, commits, cache, stage, host, signer.keys)
     executor = ThreadPoolExecutor(settings.tasks_at_once, "task")
     loop = TaskLoop(
@@ -208,7 +208,7 @@ class Host:
 
 
 def handlers_of(
-    settings: Settings,
+    settings: WorkerSettings,
     tables: Tables,
     java: JavaTables,
     commits: JavaCommits,
@@ -216,11 +216,11 @@ def handlers_of(
     stage: Stage,
     host: Host,
     keys: Keyring,
-) -> Handlers:
+) -> WorkerHandlers:
     """Return the handlers of every kind of order."""
-    guard = Handover(java, tables, lambda key: host.leases.holding(f"table:{key}"))
+    guard = Handover(java, tables, lambda key: host.leases.hold(f"table:{key}"))
     budget = settings.delete_set_bytes
-    return Handlers(
+    return WorkerHandlers(
         Rewriter(tables, java, cache, stage, guard, host.worker, budget, now_ms, keys=keys),
         table_actions(tables, java, commits, host, keys),
         Comparer(tables, java, host.worker, settings.compare_max_bytes, now_ms),
@@ -261,7 +261,7 @@ def _require_executors(spark: SparkSession, tables: Tables, log: Log) -> None:
     except RetryLater as later:
         log.warning("storage_not_tried", why=later)
         sample = None
-    for one in executor_check.require(spark, sample):
+    for one in executor_check.check_executors(spark, sample):
         log.info("executor", host=one.host, python=one.python, scratch=one.scratch)
 
 
@@ -275,8 +275,8 @@ def topics_of(lanes: str, resource_group: str = "") -> list[str]:
     """Return a resource group's topics of some lanes, comma-separated. Members of one consumer
     group may take different ones. Raises Misconfigured."""
     topics: list[str] = []
-    for lane in _lanes(lanes):
-        topics.append(topic_of(lane, resource_group))
+    for lane in _parse_lanes(lanes):
+        topics.append(lane_topic(lane, resource_group))
         if lane is Lane.ORDINARY and not resource_group:
             topics += COMMON
     return topics
@@ -285,10 +285,10 @@ def topics_of(lanes: str, resource_group: str = "") -> list[str]:
 def max_heavy(lanes: str, max_running: int) -> int:
     """Return the number of heavy orders at once: one next to ordinary ones, which it must not keep
     waiting; as many as may run if a worker takes no others. Raises Misconfigured."""
-    return 1 if Lane.ORDINARY in _lanes(lanes) else max_running
+    return 1 if Lane.ORDINARY in _parse_lanes(lanes) else max_running
 
 
-def _lanes(text: str) -> list[Lane]:
+def _parse_lanes(text: str) -> list[Lane]:
     try:
         return list(dict.fromkeys(Lane(name.strip()) for name in text.split(",")))
     except ValueError:

@@ -14,9 +14,9 @@ from firnline_adapters.observability import metrics
 from firnline_adapters.observability.logs import Log
 from firnline_adapters.records.record_sizes import TOO_LARGE
 from firnline_domain.base.values import replace
-from firnline_domain.errors import PoisonousRecord, Refused, RetryLater, TaskRefused
+from firnline_domain.errors import AccessDenied, PoisonousRecord, RetryLater, TaskRefused
 from firnline_domain.policy.cost.table_action_cost import expected_s
-from firnline_domain.policy.fleet.lanes import Lane, topic_of
+from firnline_domain.policy.fleet.lanes import Lane, lane_topic
 from firnline_domain.ports import Delivery, Publisher
 from firnline_domain.records.orders import CompareRows, RewriteFiles, TableOrder, TaskOrder
 from firnline_domain.records.pauses import Pause
@@ -34,13 +34,13 @@ from py4j.protocol import Py4JJavaError
 
 from firnline_worker.host.heartbeats import Heartbeats
 from firnline_worker.host.leases import MAX_STARTS, Busy, TaskLeases, lease_of
-from firnline_worker.host.out_of_memory import is_out_of_memory, which
+from firnline_worker.host.out_of_memory import exhausted_memory, is_out_of_memory
 from firnline_worker.rewrite.iceberg_fallback import as_java_error
 from firnline_worker.rewrite.rewriter import Rewriter
 from firnline_worker.table_actions.compare_rows import Comparer
 
 RESULTS = "task-results"
-REWRITES, HEAVY_REWRITES = topic_of(Lane.ORDINARY), topic_of(Lane.HEAVY)  # the default group's
+REWRITES, HEAVY_REWRITES = lane_topic(Lane.ORDINARY), lane_topic(Lane.HEAVY)  # the default group's
 TABLE_TASKS, COMPARISONS = "table-tasks", "compare-tasks"  # nobody else's
 JAVA_CHARS = 4_000  # of Java's trace, in the log
 Result = RewriteFinished | TableResult | RowsCompared | TaskFailed
@@ -49,7 +49,7 @@ TableActions = Mapping[str, Callable[[Any], TableResult]]
 
 
 @dataclass(frozen=True)
-class Handlers:
+class WorkerHandlers:
     """Handlers that carry one order to its published result; called from many threads at once."""
 
     rewriter: Rewriter
@@ -70,21 +70,21 @@ class Handlers:
         if self.leases.is_finished(order):
             self.log.info("task_known", task=order.task_id, attempt=order.attempt)
             return
-        with self.leases.holding(lease_of(order)):
+        with self.leases.hold(lease_of(order)):
             self.log.info("task_started", task=order.task_id, table=order.table)
             with self._heartbeats_of(order):
-                spent = self.leases.starts(order) > MAX_STARTS
+                spent = self.leases.count_start(order) > MAX_STARTS
                 try:
                     result = self._given_up(order) if spent else self.run(order)
                 except Busy:  # no start: a table may be handed over for minutes
                     self.leases.take_back_start(order)
                     raise
                 self._publish_or_fail(order, result)
-            self.leases.finish(order)
+            self.leases.mark_finished(order)
 
     def _heartbeats_of(self, order: TaskOrder) -> AbstractContextManager[None]:
         if isinstance(order, RewriteFiles):
-            return self.heartbeats.during(order)
+            return self.heartbeats.send_during(order)
         return nullcontext()
 
     def _publish_or_fail(self, order: TaskOrder, result: Result) -> None:
@@ -94,7 +94,7 @@ class Handlers:
             raise
         except Exception as error:  # too big for the broker, or not what its schema says
             self.log.error("result_not_sent", error, task=order.task_id)
-            self._publish(self._failed(order, "result_not_sent", error, False))
+            self._publish(self._build_failure(order, "result_not_sent", error, False))
 
     def dead_letter(self, delivery: Delivery, error: Exception) -> None:
         """Send a record that is no order, or an order that was interrupted too often, to the dead
@@ -104,7 +104,7 @@ class Handlers:
         send_to_dead_letters(self.publisher, letter)
         if isinstance(delivery.record, RewriteFiles | TableOrder):
             try:
-                failed = self._failed(delivery.record, "worker_error", error, True)
+                failed = self._build_failure(delivery.record, "worker_error", error, True)
                 self.publisher.publish(RESULTS, failed.table.key, failed)
             except Exception as unsent:  # the letter says it, too
                 self.log.error("result_not_sent", unsent, task=delivery.record.task_id)
@@ -120,7 +120,7 @@ class Handlers:
             if self.now_ms() > order.deadline_ms:
                 text = "the planner has taken the partition back"
                 raise TaskRefused("deadline_passed", text, retryable=True)
-            note_start = partial(self.leases.note, lease_of(order), order.task_id)
+            note_start = partial(self.leases.store_start, lease_of(order), order.task_id)
             return self.rewriter.rewrite(order, note_start)
         except Busy:
             raise
@@ -128,15 +128,15 @@ class Handlers:
             is_told = isinstance(error, TaskRefused | RetryLater)
             if self.stopping() and not is_told:
                 raise
-            return self._failure(order, error)
+            return self._classify_failure(order, error)
 
-    def _failure(self, order: TaskOrder, error: Exception) -> TaskFailed:
+    def _classify_failure(self, order: TaskOrder, error: Exception) -> TaskFailed:
         """Return the reason of a failure: `worker_error` if it is not a table's, a catalog's or
         Java's."""
         if not isinstance(error, TaskRefused) and is_out_of_memory(error):
             self.log.error("task_failed", error, task=order.task_id)
-            failed = self._failed(order, OUT_OF_MEMORY, error, True)
-            return replace(failed, memory=which(error))
+            failed = self._build_failure(order, OUT_OF_MEMORY, error, True)
+            return replace(failed, memory=exhausted_memory(error))
         error = as_java_error(error)
         found: Exception | None = error
         if isinstance(error, Py4JJavaError):
@@ -144,14 +144,14 @@ class Handlers:
             self.log.info("java_failed", task=order.task_id, trace=str(error)[:JAVA_CHARS])
         match found:
             case TaskRefused():
-                return self._failed(order, found.reason, found, found.retryable)
+                return self._build_failure(order, found.reason, found, found.retryable)
             case RetryLater():
                 metrics.count("dependency_errors", dependency=found.dependency)
-                action = "refused" if isinstance(found, Refused) else "retry_later"
+                action = "refused" if isinstance(found, AccessDenied) else "retry_later"
                 self.log.warning(action, task=order.task_id, table=order.table, why=found)
-                return self._failed(order, "unreachable", found, True)
+                return self._build_failure(order, "unreachable", found, True)
         self.log.error("task_failed", error, task=order.task_id)
-        return self._failed(order, "worker_error", error, True)
+        return self._build_failure(order, "worker_error", error, True)
 
     def _on_table(self, order: TableOrder) -> TableResult:
         if (action := self.table_actions.get(order.action)) is None:
@@ -166,8 +166,8 @@ class Handlers:
         another start would, too."""
         text = f"begun {MAX_STARTS} times, and no worker lived to tell of it"
         if isinstance(order, CompareRows):
-            return self.comparer.skipped(order, "not_read", text)
-        return self._failed(order, "worker_error", RuntimeError(text), True)
+            return self.comparer.skip_comparison(order, "not_read", text)
+        return self._build_failure(order, "worker_error", RuntimeError(text), True)
 
     def _refuse_if_paused(self, order: TaskOrder) -> None:
         """Raise TaskRefused `paused` if an operator paused the table while the order waited."""
@@ -176,16 +176,16 @@ class Handlers:
 
     def _compare(self, order: CompareRows) -> RowsCompared:
         if pause := self.pause(order.table.key):
-            return self.comparer.skipped(order, "paused", f"by {pause.by}")
+            return self.comparer.skip_comparison(order, "paused", f"by {pause.by}")
         try:
             return self.comparer.compare(order)
         except Exception as error:  # out of memory, a file expired under our eyes ...
             if self.stopping():
                 raise
             text = f"{type(error).__name__}: {error}"[:1000]
-            return self.comparer.skipped(order, "not_read", text)
+            return self.comparer.skip_comparison(order, "not_read", text)
 
-    def _failed(
+    def _build_failure(
         self, order: TaskOrder, reason: str, error: BaseException, retryable: bool
     ) -> TaskFailed:
         failed = failure_of(order, self.worker, reason, error, retryable)
@@ -204,9 +204,9 @@ class Handlers:
                 self.log.warning("publish_again", error=later)
         if not sent:
             raise PoisonousRecord(TOO_LARGE, f"{type(result).__name__} of task {result.task_id}")
-        self._account(result)
+        self._record_result(result)
 
-    def _account(self, result: Result) -> None:
+    def _record_result(self, result: Result) -> None:
         if isinstance(result, RowsCompared):
             self._account_comparison(result)
             return
@@ -252,7 +252,7 @@ def failure_of(
         table=order.table,
         ref=order.ref,
         scope=order.scope,
-        kind=_kind(order),
+        kind=_task_kind(order),
         attempt=order.attempt,
         worker=worker,
         reason=reason,
@@ -262,7 +262,7 @@ def failure_of(
     )
 
 
-def _kind(order: TaskOrder | RewriteFinished) -> str:
+def _task_kind(order: TaskOrder | RewriteFinished) -> str:
     """Return the kind of a task for `TaskFailed`."""
     if isinstance(order, TableOrder):
         return order.action

@@ -53,29 +53,29 @@ class TaskLoop:
     def poll_once(self, timeout_s: float) -> None:
         """Read orders, start tasks while there is room, finish those that ended, commit offsets."""
         for delivery in self.inbox.poll(timeout_s):
-            self._take(delivery)
-        self._start()
+            self._accept(delivery)
+        self._start_tasks()
         self.settle()
 
     def settle(self) -> None:
         """Finish the tasks that have ended; renew the leases of the others."""
         for future in [future for future in self._running if future.done()]:
-            self._end(self._running.pop(future), future)
-        self._commit()
+            self._finish_task(self._running.pop(future), future)
+        self._commit_offsets()
         self.after_poll()
         metrics.gauge("tasks_running", len(self._running))
 
-    def _commit(self) -> None:
+    def _commit_offsets(self) -> None:
         try:
             self.inbox.commit()
         except RetryLater as later:  # the broker is away; the next poll commits
             self.log.warning("commit_later", error=later)
 
     @property
-    def running(self) -> int:
+    def running_count(self) -> int:
         return len(self._running)
 
-    def _take(self, delivery: Delivery) -> None:
+    def _accept(self, delivery: Delivery) -> None:
         if isinstance(delivery.record, TaskOrder):
             self._waiting.append((self.now(), delivery))
             return
@@ -84,22 +84,24 @@ class TaskLoop:
             delivery, PoisonousRecord("unexpected_record", type(delivery.record).__name__)
         )
 
-    def _start(self) -> None:
+    def _start_tasks(self) -> None:
         """Start tasks while there is room. On each lane tables alternate, as one table may have a
         hundred orders; a table's orders start in the order of arrival, but those that wait for a
         lease are passed over."""
         while len(self._running) < self.max_running:
-            first = self._first()
-            lane = self.turns.take(first)
+            first = self._next_by_lane()
+            lane = self.turns.next_lane(first)
             if lane is None:
                 return
             self._waiting.remove(first[lane])
             _, delivery = first[lane]
-            self._begun = {table: self._begun.get(table, 0) for table in map(_table, self._orders)}
-            self._begun[_table(delivery)] = next(self._numbers)
+            self._begun = {
+                table: self._begun.get(table, 0) for table in map(_table_key, self._waiting_orders)
+            }
+            self._begun[_table_key(delivery)] = next(self._numbers)
             self._running[self.executor.submit(self.work, delivery.record)] = delivery
 
-    def _first(self) -> dict[Lane, tuple[float, Delivery]]:
+    def _next_by_lane(self) -> dict[Lane, tuple[float, Delivery]]:
         """Return the order to start next, by lane."""
         now, found = self.now(), dict[Lane, tuple[float, Delivery]]()
         for item in self._waiting:
@@ -112,16 +114,16 @@ class TaskLoop:
         return found
 
     def _goes_before(self, delivery: Delivery, other: Delivery) -> bool:
-        return self._begun.get(_table(delivery), 0) < self._begun.get(_table(other), 0)
+        return self._begun.get(_table_key(delivery), 0) < self._begun.get(_table_key(other), 0)
 
     @property
-    def _orders(self) -> Iterator[Delivery]:
+    def _waiting_orders(self) -> Iterator[Delivery]:
         return (delivery for _, delivery in self._waiting)
 
-    def _end(self, delivery: Delivery, future: Future[None]) -> None:
+    def _finish_task(self, delivery: Delivery, future: Future[None]) -> None:
         error = future.exception()
         if error is None:
-            self.inbox.done(delivery)
+            self.inbox.mark_done(delivery)
             return
         if not isinstance(error, Busy):
             self.log.error("work_interrupted", error, offset=delivery.offset)
@@ -135,9 +137,9 @@ class TaskLoop:
 
     def _give_up(self, delivery: Delivery, error: Exception) -> None:
         self.dead_letter(delivery, error)
-        self.inbox.done(delivery)
+        self.inbox.mark_done(delivery)
 
 
-def _table(delivery: Delivery) -> str:
+def _table_key(delivery: Delivery) -> str:
     key: str = delivery.record.table.key
     return key

@@ -5,52 +5,52 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from firnline_adapters.config.fleet_settings import HEAP_BYTES, ICEBERG_JAR, REDIS, STATE_DIR
-from firnline_adapters.config.settings import setting, shared
+from firnline_adapters.config.settings import declare_setting, shared_setting
 from firnline_iceberg.connection.settings import CatalogSettings
 
 GIB = 1024**3
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(CatalogSettings):
+class WorkerSettings(CatalogSettings):
     """The worker's settings, read once from the environment."""
 
-    redis: str = shared(REDIS)
-    iceberg_jar: str = shared(ICEBERG_JAR)
-    state_dir: str = shared(STATE_DIR)
-    heap_bytes: int = shared(HEAP_BYTES, GIB)
-    resource_group: str = setting(
+    redis: str = shared_setting(REDIS)
+    iceberg_jar: str = shared_setting(ICEBERG_JAR)
+    state_dir: str = shared_setting(STATE_DIR)
+    heap_bytes: int = shared_setting(HEAP_BYTES, GIB)
+    resource_group: str = declare_setting(
         "FIRNLINE_RESOURCE_GROUP",
         "Resource group whose rewrites this worker runs. Unset: the default group, which also "
         "runs the table actions and row verifications of all groups.",
         "",
     )
-    spark_master: str = setting("FIRNLINE_SPARK_MASTER", "Spark master URL.", "local[*]")
-    tasks_at_once: int = setting(
+    spark_master: str = declare_setting("FIRNLINE_SPARK_MASTER", "Spark master URL.", "local[*]")
+    tasks_at_once: int = declare_setting(
         "FIRNLINE_TASKS_AT_ONCE",
         "Maximum number of tasks that run at the same time, at most one of them from the heavy "
         "queue if the worker serves both.",
         4,
     )
-    lanes: str = setting(
+    lanes: str = declare_setting(
         "FIRNLINE_WORKER_LANES",
         "Queues that this worker serves: `ordinary`, `heavy` (large delete sets, and tasks that "
         "ran out of memory), or both. Table actions and row verifications are ordinary.",
         "ordinary,heavy",
     )
-    delete_set_bytes: int = setting(
+    delete_set_bytes: int = declare_setting(
         "FIRNLINE_DELETE_SET_BYTES",
         "Memory for the delete sets of one task. Larger sets are split into parts of a quarter "
         "of it, which are processed one after the other.",
         GIB,
     )
-    location_providers: str = setting(
+    location_providers: str = declare_setting(
         "FIRNLINE_LOCATION_PROVIDERS",
         "Java classes, comma-separated, that a table may set as "
         "`write.location-provider.impl`. Tables with another class are not maintained.",
         "",
     )
-    grace_s: float = setting(
+    grace_s: float = declare_setting(
         "FIRNLINE_GRACE_SECONDS", "Time that running tasks have to finish after SIGTERM.", 8.0
     )
     # Of Spark; "" = a folder below the state directory, where no other worker has the same one.

@@ -16,7 +16,7 @@ def test_a_set_is_built_once_for_all_who_want_it_and_goes_with_the_last(tmp_path
         (path / "part").write_text("set")
 
     def use():
-        with cache.holding("a", write) as path:
+        with cache.hold("a", write) as path:
             assert (path / "part").read_text() == "set"
             inside.wait(30)
             release.wait(30)
@@ -39,8 +39,8 @@ def test_who_leaves_first_takes_nothing_from_the_others(tmp_path):
     def write(path):
         (path / "part").write_text("set")
 
-    with cache.holding("a", write) as path:
-        with cache.holding("a", write):
+    with cache.hold("a", write) as path:
+        with cache.hold("a", write):
             pass
         assert path.exists()
     assert not path.exists()
@@ -53,9 +53,9 @@ def test_a_failed_build_is_tried_again_by_the_next(tmp_path):
         (path / "half").write_text("x")
         raise OSError("storage")
 
-    with pytest.raises(OSError, match="storage"), cache.holding("a", fail):
+    with pytest.raises(OSError, match="storage"), cache.hold("a", fail):
         pass
-    with cache.holding("a", lambda path: (path / "whole").write_text("x")) as path:
+    with cache.hold("a", lambda path: (path / "whole").write_text("x")) as path:
         assert [file.name for file in path.iterdir()] == ["whole"]
 
 
@@ -72,7 +72,7 @@ def test_leftovers_of_a_dead_process_go(tmp_path):
 
 def test_the_sets_of_a_live_worker_in_the_same_directory_stay(tmp_path):
     first = DeleteSetCache(tmp_path)
-    with first.holding("a", lambda path: (path / "set").write_text("x")) as path:
+    with first.hold("a", lambda path: (path / "set").write_text("x")) as path:
         second = DeleteSetCache(tmp_path)
         assert (path / "set").read_text() == "x"
         assert second.root != first.root
@@ -86,9 +86,9 @@ def test_what_was_built_shared_and_built_again_is_counted(tmp_path, monkeypatch)
     had = []
     monkeypatch.setattr(metrics, "count", lambda name, had_by=had, **labels: had_by.append(labels))
     cache = DeleteSetCache(tmp_path)
-    with cache.holding("a", lambda path: None), cache.holding("a", lambda path: None):
+    with cache.hold("a", lambda path: None), cache.hold("a", lambda path: None):
         pass
-    with cache.holding("a", lambda path: None), cache.holding("b", lambda path: None):
+    with cache.hold("a", lambda path: None), cache.hold("b", lambda path: None):
         pass
     assert [labels["had"] for labels in had] == ["built", "shared", "rebuilt", "built"]
 
@@ -108,7 +108,7 @@ def test_no_more_sets_are_built_at_once_than_half_the_cores(tmp_path, monkeypatc
             max_running -= 1
 
     def use(name):
-        with cache.holding(name, write):
+        with cache.hold(name, write):
             pass
 
     threads = [threading.Thread(target=use, args=(name,)) for name in "abcdef"]

@@ -24,13 +24,13 @@ class Bench:
     def after(self, ms: int) -> list[TaskRunning]:
         """All that was said until so much later."""
         self.now_ms += ms
-        self.heartbeats.send()
+        self.heartbeats.send_due()
         return self.broker.records(EVENTS)
 
 
 def test_an_order_is_spoken_of_every_minute_from_the_first_on() -> None:
     bench = Bench()
-    with bench.heartbeats.during(ORDER):
+    with bench.heartbeats.send_during(ORDER):
         assert bench.after(HEARTBEAT_MS - 1) == []
         [first] = bench.after(1)
         assert (first.task_id, first.attempt, first.scope) == ("t1", 3, ORDER.scope)
@@ -44,7 +44,7 @@ def test_an_order_is_spoken_of_every_minute_from_the_first_on() -> None:
 
 def test_a_short_task_costs_no_record() -> None:
     bench = Bench()
-    with bench.heartbeats.during(ORDER):
+    with bench.heartbeats.send_during(ORDER):
         bench.after(HEARTBEAT_MS - 1)
     assert bench.after(HEARTBEAT_MS) == []
 
@@ -53,7 +53,7 @@ def test_a_task_without_a_result_is_not_called_finished() -> None:
     bench = Bench()
 
     def given_up() -> None:
-        with bench.heartbeats.during(ORDER):
+        with bench.heartbeats.send_during(ORDER):
             bench.after(HEARTBEAT_MS)
             raise KeyboardInterrupt
 

@@ -43,12 +43,12 @@ def test_what_a_killed_worker_held_is_its_next_lifes_at_once(tmp_path: Path) -> 
     killed = TaskLeases(leases, slot.owner(), 30.0, Log("t"))
     other = TaskLeases(leases, acquire_slot(tmp_path).owner(), 30.0, Log("t"))
     again = TaskLeases(leases, slot.owner(), 30.0, Log("t"))
-    with killed.holding("rewrite:u:s"):
-        with pytest.raises(Busy), other.holding("rewrite:u:s"):
+    with killed.hold("rewrite:u:s"):
+        with pytest.raises(Busy), other.hold("rewrite:u:s"):
             pass  # another worker waits, as ever
-        with pytest.raises(Busy), killed.holding("rewrite:u:s"):
+        with pytest.raises(Busy), killed.hold("rewrite:u:s"):
             pass  # and so does another task of the same life
-        with again.holding("rewrite:u:s"), pytest.raises(Busy), other.holding("rewrite:u:s"):
+        with again.hold("rewrite:u:s"), pytest.raises(Busy), other.hold("rewrite:u:s"):
             pass
 
 

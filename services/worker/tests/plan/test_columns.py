@@ -75,7 +75,7 @@ def test_a_date_that_python_cannot_hold_is_unknown() -> None:
 def test_what_is_written() -> None:
     shape = target_schema(table(), Scope(1, "[null,null,null]"))
     lineage = ["_row_id", "_last_updated_sequence_number"]
-    assert shape.written.names == ["id", "day", "u", "s", *lineage]
+    assert shape.output_schema.names == ["id", "day", "u", "s", *lineage]
     assert shape.structs == {6: 5, 7: 6}
     assert not target_schema(table(version=2), Scope(1, "[null,null,null]")).lineage
 

@@ -30,7 +30,7 @@ def read(monkeypatch):
 def test_the_orders_of_a_burst_read_the_manifests_once(read):
     kept = LiveFilesCache()
     with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(lambda _: kept.live(table(), 7), range(8)))
+        found = list(pool.map(lambda _: kept.get_or_read(table(), 7), range(8)))
     assert read == [("t", 7)]
     assert all(one is found[0] for one in found)
 
@@ -47,9 +47,9 @@ def test_a_slow_reading_holds_up_no_other_table(monkeypatch):
     monkeypatch.setattr(firnline_worker.plan.live_files, "live_files", live_files)
     kept = LiveFilesCache()
     with ThreadPoolExecutor(1) as pool:
-        slow = pool.submit(kept.live, table("slow"), 1)
+        slow = pool.submit(kept.get_or_read, table("slow"), 1)
         assert started.wait(30)
-        assert kept.live(table("quick"), 2).snapshot_id == 2
+        assert kept.get_or_read(table("quick"), 2).snapshot_id == 2
         go_on.set()
         assert slow.result().snapshot_id == 1
 
@@ -57,15 +57,15 @@ def test_a_slow_reading_holds_up_no_other_table(monkeypatch):
 def test_another_snapshot_or_table_is_read_anew(read):
     kept = LiveFilesCache()
     for uuid, snapshot_id in [("t", 7), ("t", 8), ("u", 8), ("t", 7)]:
-        assert kept.live(table(uuid), snapshot_id).snapshot_id == snapshot_id
+        assert kept.get_or_read(table(uuid), snapshot_id).snapshot_id == snapshot_id
     assert read == [("t", 7), ("t", 8), ("u", 8), ("t", 7)]
 
 
 def test_a_very_large_snapshot_is_not_kept(read, monkeypatch):
     monkeypatch.setattr(firnline_worker.plan.live_files, "_MAX_FILES", -1)
     kept = LiveFilesCache()
-    kept.live(table(), 7)
-    kept.live(table(), 7)
+    kept.get_or_read(table(), 7)
+    kept.get_or_read(table(), 7)
     assert len(read) == 2
 
 
@@ -78,5 +78,5 @@ def test_a_reading_that_fails_is_not_kept(read, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr(firnline_worker.plan.live_files, "live_files", broken)
         with pytest.raises(OSError, match="storage"):
-            kept.live(table(), 7)
-    assert kept.live(table(), 7).snapshot_id == 7
+            kept.get_or_read(table(), 7)
+    assert kept.get_or_read(table(), 7).snapshot_id == 7

@@ -6,32 +6,32 @@ import random
 from itertools import pairwise
 from typing import Any
 
-from firnline_iceberg.metadata.entries import DataFileEntry, Status
-from firnline_worker.plan.overlap import Spread, clusters, depth_of
+from firnline_iceberg.metadata.entries import DataFileEntry, EntryStatus
+from firnline_worker.plan.overlap import KeyRange, depth_of, find_clusters
 
 KEYS = 1_000_000
 UNIT = 1_000_000  # bytes of a file of the target size
 
 
-def spread(low: Any, high: Any, size: float = 1.0) -> Spread:
+def spread(low: Any, high: Any, size: float = 1.0) -> KeyRange:
     file = DataFileEntry(
-        path=f"{random.random()}", manifest_path="m", status=Status.ADDED, snapshot_id=1,
+        path=f"{random.random()}", manifest_path="m", status=EntryStatus.ADDED, snapshot_id=1,
         sequence_number=1, file_sequence_number=1, spec_id=0, partition="[]", format="PARQUET",
         records=1, bytes=int(size * UNIT),
     )  # fmt: skip
-    return Spread(file, (2, low), (2, high))
+    return KeyRange(file, (2, low), (2, high))
 
 
-def run(size: int, low: float = 0, high: float = KEYS) -> list[Spread]:
+def run(size: int, low: float = 0, high: float = KEYS) -> list[KeyRange]:
     """What one sort has left: `size` files beside each other."""
     step = (high - low) / size
     return [spread(low + n * step, low + (n + 1) * step - 1) for n in range(size)]
 
 
-def chosen(spreads: list[Spread], **more: Any) -> list[int]:
+def chosen(spreads: list[KeyRange], **more: Any) -> list[int]:
     """Numbers of the spreads whose files are sorted, group by group."""
     number = {id(one.file): at for at, one in enumerate(spreads)}
-    return [number[id(file)] for group in clusters(spreads, **more).groups for file in group]
+    return [number[id(file)] for group in find_clusters(spreads, **more).groups for file in group]
 
 
 def test_files_that_lie_beside_each_other_are_left_alone() -> None:
@@ -65,7 +65,7 @@ def test_where_keys_do_not_meet_nothing_is_sorted() -> None:
 
 def test_two_regions_are_two_groups() -> None:
     few = [spread(n, 9_000) for n in range(5)] + [spread(500_000 + n, 509_000) for n in range(5)]
-    groups = clusters(run(100) + few).groups
+    groups = find_clusters(run(100) + few).groups
     assert [len(group) for group in groups] == [6, 6]  # each with the file that was there
 
 
@@ -79,23 +79,23 @@ def test_files_of_one_key_and_texts_that_bounds_cut_off_are_left_alone() -> None
 
 
 def test_files_without_bounds_lie_over_all_others() -> None:
-    unknown = [Spread(spread(0, 0).file, (0,), (4,)) for _ in range(5)]
+    unknown = [KeyRange(spread(0, 0).file, (0,), (4,)) for _ in range(5)]
     assert sorted(chosen(run(50) + unknown)) == [50, 51, 52, 53, 54]
 
 
 def test_no_more_is_taken_than_a_task_may_and_the_rest_is_named() -> None:
     new = [spread(number, KEYS - number) for number in range(40)]
-    found = clusters(run(200) + new, max_bytes=10 * UNIT)
+    found = find_clusters(run(200) + new, max_bytes=10 * UNIT)
     assert [len(group) for group in found.groups] == [10]
     assert len(found.left) == 30
 
 
-def sorted_anew(spreads: list[Spread]) -> list[Spread]:
+def sorted_anew(spreads: list[KeyRange]) -> list[KeyRange]:
     """Rows of each file lie evenly over its keys."""
     at = sorted({one.low[1] for one in spreads} | {one.high[1] for one in spreads})
     total = sum(one.file.bytes for one in spreads) / UNIT
     goal = total / max(round(total), 1)
-    made, held, start = list[Spread](), 0.0, at[0]
+    made, held, start = list[KeyRange](), 0.0, at[0]
     for low, high in pairwise(at):
         here = [one for one in spreads if one.low[1] <= low and one.high[1] >= high]
         per_key = sum(one.file.bytes / UNIT / (one.high[1] - one.low[1]) for one in here)
@@ -118,7 +118,7 @@ def after_days(days: int, every: int = 0, in_one: bool = False) -> tuple[float, 
             size = new if in_one else min(new, 1)
             files.append(spread(chance.random() * 99, KEYS - chance.random() * 99, size))
             new -= size
-        groups = clusters(files).groups if not every else () if day % every else (
+        groups = find_clusters(files).groups if not every else () if day % every else (
             tuple(one.file for one in files),
         )  # fmt: skip
         for group in groups:

@@ -16,10 +16,10 @@ from firnline_worker.plan.planning import (
     MAX_OUTPUTS,
     NOTHING,
     TimeSpanLimit,
-    grouped,
     plan,
     refuse_duplicates,
     refuse_unclear_paths,
+    split_evenly,
 )
 from firnline_worker.rewrite import outputs
 
@@ -117,7 +117,7 @@ def test_a_conversion_rewrites_fragments_and_leaves_larger_files():
     assert paths(made.groups) == ["fg"]
     assert [file.path for file in made.converted] == ["a"]
     assert sorted(d.path for d in made.deletes) == ["d", "y"]  # `a` and `p` keep theirs
-    assert sorted(file.path for file in made.taken) == ["a", "f", "g"]
+    assert sorted(file.path for file in made.files_to_read) == ["a", "f", "g"]
 
 
 def test_under_deletes_that_reach_other_partitions_nothing_is_converted():
@@ -283,7 +283,7 @@ def test_a_merge_that_lessens_nothing_is_nothing():
 )
 def test_groups_are_even_shares_in_order(sizes, least, expected):
     files = [data(str(n), n, size) for n, size in enumerate(sizes)]
-    made = grouped(files, TARGET, least)
+    made = split_evenly(files, TARGET, least)
     assert [[file.bytes for file in group] for group in made] == expected
 
 
@@ -296,7 +296,7 @@ def test_whatever_size_is_asked_for_the_outputs_are_not_many(text, files):
     live = LiveFiles(1, tuple(inputs), (delete("d", files + 1),))
     made = plan(live, Scope(0, "[1]"), target)
     assert [file for group in made.groups for file in group] == inputs
-    names = [outputs.count(group, made.target_bytes) for group in made.groups]
+    names = [outputs.name_count(group, made.target_bytes) for group in made.groups]
     assert sum(names) <= 2 * MAX_OUTPUTS + 3 * len(names)
     assert made.target_bytes >= target
     sensible = target >= (1 << 40) // MAX_OUTPUTS
@@ -304,4 +304,4 @@ def test_whatever_size_is_asked_for_the_outputs_are_not_many(text, files):
 
 
 def test_names_have_a_ceiling_of_their_own():
-    assert outputs.count((data("a", size=1 << 50),), 1) == outputs.MAX_NAMES
+    assert outputs.name_count((data("a", size=1 << 50),), 1) == outputs.MAX_NAMES

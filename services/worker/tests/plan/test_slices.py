@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 from firnline_domain.policy.cost.cost_benefit import Action
 from firnline_worker.plan.planning import NOTHING
-from firnline_worker.plan.slices import ANY_SIZE, NOTHING_LEFT, Left, SliceLimit, cut, slice_limit
+from firnline_worker.plan.slices import (
+    ANY_SIZE,
+    NOTHING_LEFT,
+    RemainingWork,
+    SliceLimit,
+    cut_slice,
+    slice_limit,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,7 +24,7 @@ def test_a_merge_takes_the_oldest_as_far_as_one_order_goes():
     files = [data(name, 9 - n, 300) for n, name in enumerate("abcdef")]
     made = planned(files, action=Action.MERGE, slice_limit=SliceLimit(1000))
     assert "".join(sorted(file.path for file in made.inputs)) == "cdef"  # a group: 1.5 targets
-    assert made.left == Left(2, 600)
+    assert made.left == RemainingWork(2, 600)
     made = planned(files, action=Action.MERGE, slice_limit=SliceLimit(1500))
     assert (len(made.inputs), made.left) == (5, NOTHING_LEFT)  # the sixth has none to go with
     large = [data(name, n, 590) for n, name in enumerate("abcdef")]
@@ -26,7 +33,7 @@ def test_a_merge_takes_the_oldest_as_far_as_one_order_goes():
 
 
 def _merge_alone(files, limit):
-    return cut([], [files], 0, limit).taken
+    return cut_slice([], [files], 0, limit).taken
 
 
 def test_a_slice_takes_the_oldest_debt_first_and_one_file_at_least():
@@ -35,15 +42,15 @@ def test_a_slice_takes_the_oldest_debt_first_and_one_file_at_least():
     deletes = [delete("d", 20), delete("x", 7)]
     made = planned(files, deletes, slice_limit=SliceLimit(1_250))
     assert sorted(f.path for f in made.inputs) == ["c", "d", "f", "g"]
-    assert made.left == Left(2, 1_000)
+    assert made.left == RemainingWork(2, 1_000)
     one = planned(files[:4], deletes, slice_limit=SliceLimit(1))
-    assert ([f.path for f in one.inputs], one.left) == (["d"], Left(3, 1_500))
+    assert ([f.path for f in one.inputs], one.left) == (["d"], RemainingWork(3, 1_500))
 
 
 def test_what_is_only_merged_waits_for_all_that_has_deletes():
     files = [data(name, 3) for name in "abc"] + [data(name, 5, 99) for name in "fgh"]
     made = planned(files, [delete("d", 4)], slice_limit=SliceLimit(1_000))
-    assert ([f.path for f in made.inputs], made.left) == (["a", "b"], Left(4, 500 + 297))
+    assert ([f.path for f in made.inputs], made.left) == (["a", "b"], RemainingWork(4, 500 + 297))
     made = planned(files, [delete("d", 4)], slice_limit=SliceLimit(1_700))
     assert ([f.path for f in made.inputs], made.left) == (list("abcfg"), NOTHING_LEFT)
 
@@ -90,12 +97,12 @@ def test_a_slice_of_a_conversion_leaves_out_what_marks_answer_for():
     """It counts the bytes of the keys; files whose marks are void come last, and are not left."""
     files = [data(name, n, 400) for n, name in enumerate("abcde", 1)]
     deletes = [delete("d", 20)]
-    limit = SliceLimit(130, 20, answered={files[0].normal}, void={files[1].normal})
+    limit = SliceLimit(130, 20, answered={files[0].normal_path}, void={files[1].normal_path})
     made = planned(files, deletes, action=Action.CONVERT, slice_limit=limit)
     assert [file.path for file in made.converted] == ["c", "d"]
-    assert (made.groups, made.left) == ((), Left(1, 60))
+    assert (made.groups, made.left) == ((), RemainingWork(1, 60))
     last = SliceLimit(
-        130, 20, {one.normal for one in files[2:4]}, {one.normal for one in files[:2]}
+        130, 20, {one.normal_path for one in files[2:4]}, {one.normal_path for one in files[:2]}
     )
     made = planned(files, deletes, action=Action.CONVERT, slice_limit=last)
     assert [file.path for file in made.converted] == ["a", "e"]

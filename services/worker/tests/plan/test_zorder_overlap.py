@@ -7,9 +7,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pytest
-from firnline_deletes.files.hilbert_curve import cuts_of, hilbert, ranked
+from firnline_deletes.files.hilbert_curve import cuts_of, hilbert_positions, rank_values
 from firnline_worker.plan import zorder_overlap
-from firnline_worker.plan.overlap import Spread
+from firnline_worker.plan.overlap import KeyRange
 from firnline_worker.plan.zorder_overlap import Box, box_clusters
 
 from services.worker.tests.plan.test_overlap import spread
@@ -21,7 +21,7 @@ KEYS = 1_000_000
 
 def box_of(rows: Rows) -> tuple[Box, Rows]:
     sides = tuple(
-        Spread(spread(0, 0, len(rows) / A_FILE).file, (2, low), (2, high))
+        KeyRange(spread(0, 0, len(rows) / A_FILE).file, (2, low), (2, high))
         for low, high in zip(rows.min(axis=0).tolist(), rows.max(axis=0).tolist(), strict=True)
     )
     return Box(sides[0].file, sides), rows
@@ -29,8 +29,8 @@ def box_of(rows: Rows) -> tuple[Box, Rows]:
 
 def along_curve(rows: Rows) -> list[tuple[Box, Rows]]:
     columns = [pa.chunked_array([rows[:, number]]) for number in range(rows.shape[1])]
-    ranks = [ranked(one.combine_chunks(), cuts_of(one)) for one in columns]
-    in_turn = rows[np.argsort(hilbert(ranks), kind="stable")]
+    ranks = [rank_values(one.combine_chunks(), cuts_of(one)) for one in columns]
+    in_turn = rows[np.argsort(hilbert_positions(ranks), kind="stable")]
     return [box_of(part) for part in np.array_split(in_turn, max(len(rows) // A_FILE, 1))]
 
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from firnline_worker.spark.executor_check import Found, _why, flaws
+from firnline_worker.spark.executor_check import ExecutorPackages, _failure_text, find_flaws
 
-MINE = Found("worker", "3.11.7", {"numpy": "2.1", "pyarrow": "26.0", "pyiceberg": "0.12"})
+MINE = ExecutorPackages(
+    "worker", "3.11.7", {"numpy": "2.1", "pyarrow": "26.0", "pyiceberg": "0.12"}
+)
 GOOD = replace(MINE, host="node-7", scratch="/tmp/x", free_bytes=10 << 30)
 
 
 def test_an_executor_with_everything_lacks_nothing() -> None:
-    assert list(flaws(GOOD, MINE)) == []
-    assert list(flaws(replace(GOOD, python="3.11.9"), MINE)) == []
+    assert list(find_flaws(GOOD, MINE)) == []
+    assert list(find_flaws(replace(GOOD, python="3.11.9"), MINE)) == []
 
 
 @pytest.mark.parametrize(
@@ -26,8 +28,10 @@ def test_an_executor_with_everything_lacks_nothing() -> None:
         (replace(GOOD, unread="s3://b: denied"), "cannot read", "endpoint"),
     ],
 )
-def test_what_it_lacks_is_said_with_its_remedy(found: Found, said: str, remedy: str) -> None:
-    lines = list(flaws(found, MINE))
+def test_what_it_lacks_is_said_with_its_remedy(
+    found: ExecutorPackages, said: str, remedy: str
+) -> None:
+    lines = list(find_flaws(found, MINE))
     assert any(said in line and remedy in line and "node-7" in line for line in lines), lines
 
 
@@ -41,12 +45,12 @@ def test_what_it_lacks_is_said_with_its_remedy(found: Found, said: str, remedy: 
     ],
 )
 def test_a_python_that_does_not_start_is_told_of_in_one_line(text: str, said: str) -> None:
-    line = _why(RuntimeError(text), False, "spark://m", 120.0)
+    line = _failure_text(RuntimeError(text), False, "spark://m", 120.0)
     assert said in line
     assert "\n" not in line
 
 
 def test_a_cluster_without_room_is_told_of() -> None:
-    line = _why(RuntimeError("cancelled"), True, "spark://m", 120.0)
+    line = _failure_text(RuntimeError("cancelled"), True, "spark://m", 120.0)
     assert line.startswith("spark://m: no executor in 120 s")
     assert "spark.driver.host" in line

@@ -63,17 +63,17 @@ def test_half_a_set_is_never_mapped(tmp_path: Path, host: Path) -> None:
 def test_what_no_task_holds_goes_and_what_came_later_stays(tmp_path: Path) -> None:
     files = {number: stored(tmp_path, number) for number in (1, 2, 3)}
     paths = {n: executor_delete_sets.on_this_host(PyArrowFileIO(), one) for n, one in files.items()}
-    executor_delete_sets.forget(LiveSets(frozenset({files[1].set_name}), newest=2))
+    executor_delete_sets.remove_unused_sets(LiveSets(frozenset({files[1].set_name}), newest=2))
     assert [number for number, path in paths.items() if path.exists()] == [1, 3]
 
 
 def test_the_cache_says_which_sets_are_held(tmp_path: Path) -> None:
     cache = DeleteSetCache(tmp_path / "cache")
-    with cache.holding("a", lambda _: None) as first:
-        with cache.holding("b", lambda _: None) as second:
-            assert cache.live() == LiveSets(frozenset({first.name, second.name}), 2)
-        assert cache.live() == LiveSets(frozenset({first.name}), 2)
-    with cache.holding("a", lambda _: None) as again:  # another set, for whoever has fetched it
+    with cache.hold("a", lambda _: None) as first:
+        with cache.hold("b", lambda _: None) as second:
+            assert cache.live_sets() == LiveSets(frozenset({first.name, second.name}), 2)
+        assert cache.live_sets() == LiveSets(frozenset({first.name}), 2)
+    with cache.hold("a", lambda _: None) as again:  # another set, for whoever has fetched it
         assert again.name != first.name
 
 
@@ -81,4 +81,4 @@ def test_an_executor_without_scratch_says_so(monkeypatch: pytest.MonkeyPatch) ->
     for name in [one for one in os.environ if one.endswith(("_DIRS", "LOCAL_DIRS"))]:
         monkeypatch.delenv(name)
     with pytest.raises(OSError, match="no scratch folder"):
-        executor_delete_sets.scratch()
+        executor_delete_sets.scratch_folder()

@@ -7,15 +7,17 @@ from pathlib import Path
 
 import pytest
 from firnline_domain.errors import Misconfigured
-from firnline_worker.settings import Settings
-from firnline_worker.spark.jvm import configuration, properties_file, spark_options
+from firnline_worker.settings import WorkerSettings
+from firnline_worker.spark.jvm import properties_file, spark_options, start_settings
 
 
-def settings(folder: Path, jar: Path) -> Settings:
-    return Settings(kafka="", redis="", catalog_uri="", iceberg_jar=str(jar), state_dir=str(folder))
+def settings(folder: Path, jar: Path) -> WorkerSettings:
+    return WorkerSettings(
+        kafka="", redis="", catalog_uri="", iceberg_jar=str(jar), state_dir=str(folder)
+    )
 
 
-def configured(folder: Path, text: str) -> Settings:
+def configured(folder: Path, text: str) -> WorkerSettings:
     path = folder / "firnline.toml"
     path.write_text(f"[spark]\n{text}")
     return replace(settings(folder, folder / "iceberg.jar"), config=str(path))
@@ -37,14 +39,14 @@ def test_what_firnline_decides_is_refused_by_name(tmp_path: Path) -> None:
     assert [line.split()[2] for line in lines] == ["spark.master:", "spark.task.maxFailures:"]
 
 
-def on_cluster(folder: Path, text: str) -> Settings:
+def on_cluster(folder: Path, text: str) -> WorkerSettings:
     return replace(configured(folder, text), spark_master="spark://there:7077")
 
 
 def test_on_a_cluster_a_lost_executor_costs_a_try_and_idle_ones_are_given_back(
     tmp_path: Path,
 ) -> None:
-    found = configuration(on_cluster(tmp_path, "spark.executor.memory = '2g'"))
+    found = start_settings(on_cluster(tmp_path, "spark.executor.memory = '2g'"))
     assert found["spark.task.maxFailures"] == "3"
     assert found["spark.dynamicAllocation.enabled"] == "true"
     assert "spark.executor.extraClassPath" not in found
@@ -53,7 +55,7 @@ def test_on_a_cluster_a_lost_executor_costs_a_try_and_idle_ones_are_given_back(
 
 def test_a_clusters_defaults_give_way_to_the_operator(tmp_path: Path) -> None:
     mine = on_cluster(tmp_path, "spark.task.maxFailures = 5\nspark.driver.host = 'worker-1'")
-    assert "spark.task.maxFailures" not in configuration(mine)
+    assert "spark.task.maxFailures" not in start_settings(mine)
     assert spark_options(mine)["spark.task.maxFailures"] == "5"
 
 

@@ -13,7 +13,7 @@ from firnline_worker.spark import python_archive
 @pytest.fixture(scope="module")
 def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("archive")
-    path = python_archive.ensure(folder / "state")
+    path = python_archive.ensure_archive(folder / "state")
     with tarfile.open(path) as tar:
         tar.extractall(folder / "elsewhere", filter="fully_trusted")
     return folder / "elsewhere"
@@ -44,13 +44,13 @@ def test_it_runs_what_a_group_runs_and_all_of_it_is_its_own(unpacked: Path) -> N
 def test_it_is_made_once_and_anew_for_another_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    some = python_archive.members()[:20]
-    monkeypatch.setattr(python_archive, "members", lambda: some)
-    first = python_archive.ensure(tmp_path)
+    some = python_archive.list_members()[:20]
+    monkeypatch.setattr(python_archive, "list_members", lambda: some)
+    first = python_archive.ensure_archive(tmp_path)
     made = first.stat().st_mtime_ns
-    assert python_archive.ensure(tmp_path) == first
+    assert python_archive.ensure_archive(tmp_path) == first
     assert first.stat().st_mtime_ns == made
-    monkeypatch.setattr(python_archive, "members", lambda: some[:10])
-    second = python_archive.ensure(tmp_path)
+    monkeypatch.setattr(python_archive, "list_members", lambda: some[:10])
+    second = python_archive.ensure_archive(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == [second.name]
     assert second != first

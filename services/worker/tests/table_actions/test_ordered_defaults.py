@@ -11,7 +11,7 @@ from firnline_domain.identity import TableName
 from firnline_domain.policy.table_action.base import TableAction
 from firnline_domain.policy.table_action.registry import TABLE_ACTIONS
 from firnline_domain.records.orders import TableOrder
-from firnline_domain.settings.thresholds import Thresholds, thresholds
+from firnline_domain.settings.thresholds import Thresholds, resolve_thresholds
 from firnline_worker.table_actions import archive_partitions, expire_partitions, upgrade_format
 
 NAME = TableName("u", ("db",), "t", "lake")
@@ -28,7 +28,7 @@ def order_of(action: TableAction, fleet: Thresholds, announced_ms: int) -> Table
     counters = TableCounters(NAME, "main", head_snapshot_id=1, known=True, format_version=2)
     work = ActionWork(announced_ms=announced_ms)
     table = Table(counters, TableWork(actions={action.name: work}))
-    _, order = action.considered(table, fleet, NOW_MS)
+    _, order = action.plan_order(table, fleet, NOW_MS)
     assert order is not None
     return order
 
@@ -42,17 +42,19 @@ def test_a_fleets_grace_period_is_the_workers(settings: dict[str, str]) -> None:
         ("archive_partitions", ARCHIVING, archive_partitions, "archive_grace_period"),
     ):
         order = order_of(TABLE_ACTIONS[name], fleet, NOW_MS - 4_000)
-        limits = thresholds(settings, module.ordered_defaults(order))
+        limits = resolve_thresholds(settings, module.ordered_defaults(order))
         refused = module.refusal(order, limits, NOW_MS)
         assert (refused or ("",))[0] == (waits if settings else "")
 
 
 def test_a_fleets_format_version_is_the_workers() -> None:
     order = order_of(TABLE_ACTIONS["upgrade_format"], FLEET, NOW_MS - 4_000)
-    limits = thresholds({}, upgrade_format.ordered_defaults(order))
+    limits = resolve_thresholds({}, upgrade_format.ordered_defaults(order))
     assert upgrade_format.refusal(order, limits, NOW_MS) is None
     assert limits.writer_hours == 1.5
-    owner = thresholds({"firnline.format-version": "2"}, upgrade_format.ordered_defaults(order))
+    owner = resolve_thresholds(
+        {"firnline.format-version": "2"}, upgrade_format.ordered_defaults(order)
+    )
     refused = upgrade_format.refusal(order, owner, NOW_MS)
     assert refused is not None
     assert refused[0] == "not_wanted"

@@ -61,7 +61,7 @@ class Reader:
 
         self.partitions = {group: partitions(topics) for group, topics in GROUPS.items()}
         self._consumer.assign(partitions({*READ_TOPICS, *chain(*GROUPS.values())}))
-        self._codec = RecordCodec(SchemaTopic(bootstrap).find)
+        self._codec = RecordCodec(SchemaTopic(bootstrap).find_schema)
         self._told = (tasks, commits)
         self._offsets: dict[tuple[str, int], int] = {}
 
@@ -145,11 +145,11 @@ class OpenCommits:
         match record:
             case TableCommitted():
                 for moved in record.refs:
-                    head = (record.table.dotted, moved.ref, moved.snapshot_id)
+                    head = (record.table.dotted_name, moved.ref, moved.snapshot_id)
                     if moved.kind != "tag" and head not in self._changed:
                         self.since_s.setdefault(head, now_s)
             case FilesChanged():
-                head = (record.table.dotted, record.ref, record.snapshot_id)
+                head = (record.table.dotted_name, record.ref, record.snapshot_id)
                 self._changed.add(head)
                 self.since_s.pop(head, None)
 

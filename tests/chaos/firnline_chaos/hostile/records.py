@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from firnline_adapters.records.codec import encode, from_plain
-from firnline_adapters.records.signing import unsigned
+from firnline_adapters.records.codec import encode_record, from_plain
+from firnline_adapters.records.signing import unsigned_topics
 from firnline_domain.base.values import to_plain
 from firnline_domain.identity import bucket_of
 from firnline_schemas import codec
@@ -58,7 +58,7 @@ def draw(tenant: Tenant, dice: random.Random) -> HostileRecord:
     """One record, of a topic and a kind that the dice choose."""
     topic = dice.choice([one for one in all_topics() if one.name != "schemas"])
     record = dice.choice(KINDS)(tenant, topic, dice)
-    if dice.random() < UNSIGNED and topic.name not in unsigned():
+    if dice.random() < UNSIGNED and topic.name not in unsigned_topics():
         return replace(record, kind=f"unsigned {record.kind}", refused=_served(topic), signed=False)
     return record
 
@@ -84,7 +84,7 @@ def _garbage(tenant: Tenant, topic: Topic, dice: random.Random) -> HostileRecord
 
 def _truncated(tenant: Tenant, topic: Topic, dice: random.Random) -> HostileRecord:
     """A real record whose end, or some bytes in the middle, are missing."""
-    whole = encode(_example(tenant, topic, dice))
+    whole = encode_record(_example(tenant, topic, dice))
     cut = dice.randrange(codec.HEADER_BYTES, len(whole))
     return _at(tenant, topic, "truncated", whole[:cut], dice, _served(topic))
 
@@ -93,7 +93,7 @@ def _foreign(tenant: Tenant, topic: Topic, dice: random.Random) -> HostileRecord
     """A record that has no business on this topic."""
     names = [one for one in codec.record_names() if one not in topic.records and _examples(one)]
     record = _tenants(tenant, dice.choice(_examples(dice.choice(names))))
-    return _at(tenant, topic, "foreign", encode(record), dice, _served(topic))
+    return _at(tenant, topic, "foreign", encode_record(record), dice, _served(topic))
 
 
 def _mutated(tenant: Tenant, topic: Topic, dice: random.Random) -> HostileRecord:
@@ -106,7 +106,7 @@ def _mutated(tenant: Tenant, topic: Topic, dice: random.Random) -> HostileRecord
 
 def _misplaced(tenant: Tenant, topic: Topic, dice: random.Random) -> HostileRecord:
     """In another table's partition, under another key, or under none."""
-    value = encode(_example(tenant, topic, dice))
+    value = encode_record(_example(tenant, topic, dice))
     partition = dice.randrange(topic.partitions(BUCKETS))
     key = dice.choice((None, b"", b"\xff\xfe", str(uuid.UUID(int=dice.getrandbits(128))).encode()))
     return HostileRecord("misplaced", topic.name, partition, key, value, refused=False)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import requests
-from firnline_iceberg.outputs.names import LIST_SUFFIX, Run
+from firnline_iceberg.outputs.names import LIST_SUFFIX, TaskRun
 from firnline_iceberg.storage.paths import PREFIX
 
 from tests.kit.table_writer import local
@@ -115,7 +115,7 @@ def forge_list(location: str, table_key: str, victims: Sequence[str], dice: rand
     for name in dice.sample(list(body), dice.randint(0, 2)):
         body[name] = dice.choice((None, [], {}, "x" * 5_000, -1, 2**70))
     data = dice.choice((json.dumps(body).encode(), json.dumps(body).encode(), b"\xff\xfe{", b""))
-    run = Run(table_key, task, 1, f"{dice.getrandbits(32):08x}")
+    run = TaskRun(table_key, task, 1, f"{dice.getrandbits(32):08x}")
     path = folder / dice.choice((run.list_name, f"{PREFIX}{task}-1-{run.run}{LIST_SUFFIX}"))
     path.write_bytes(data)
     return path

@@ -99,7 +99,9 @@ class Hostile:
         self.book.sent[f"record {record.kind}"] += 1
         headers = list[Header]([(records.HEADER, record.kind)])
         if record.signed:
-            headers += self.signer.headers(record.topic, record.partition, record.key, record.value)
+            headers += self.signer.sign_headers(
+                record.topic, record.partition, record.key, record.value
+            )
         self._producer.produce(
             record.topic,
             record.value,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
-from firnline_domain.base.numbers import number
+from firnline_domain.base.numbers import parse_number
 from firnline_domain.base.times import DAY_MS, HOUR_MS, MINUTE_MS
 
 OPTIMIZING = "self-optimizing."
@@ -23,7 +23,7 @@ _UNITS_MS = {
 }
 
 
-def _copy(text: str) -> str | None:
+def _copy_word(text: str) -> str | None:
     return text if re.fullmatch(r"[\w.-]+", text, re.ASCII) else None
 
 
@@ -31,7 +31,7 @@ def _convert_interval(never_ms: int) -> Callable[[str], str | None]:
     """Return a reader of milliseconds; `never_ms` replaces a negative number, Amoro's "never"."""
 
     def convert(text: str) -> str | None:
-        interval_ms = number(text.removeprefix("-"))
+        interval_ms = parse_number(text.removeprefix("-"))
         if interval_ms is None:
             return None
         return str(never_ms if text.startswith("-") else interval_ms)
@@ -48,25 +48,28 @@ def _convert_duration(text: str) -> str | None:
 
 
 CONVERSIONS: dict[str, tuple[tuple[str, ...], Callable[[str], str | None]]] = {
-    "self-optimizing.enabled": (("firnline.enabled",), _copy),
+    "self-optimizing.enabled": (("firnline.enabled",), _copy_word),
     # Amoro counts both kinds together; each has its own threshold here.
     "self-optimizing.minor.trigger.file-count": (
         ("firnline.rewrite.min-fragments", "firnline.rewrite.min-equality-deletes"),
-        _copy,
+        _copy_word,
     ),
     "self-optimizing.minor.trigger.interval": (
         ("firnline.rewrite.max-age-ms",),
         _convert_interval(NEVER_MS),
     ),
-    "self-optimizing.major.trigger.duplicate-ratio": (("firnline.rewrite.min-dead-ratio",), _copy),
+    "self-optimizing.major.trigger.duplicate-ratio": (
+        ("firnline.rewrite.min-dead-ratio",),
+        _copy_word,
+    ),
     "self-optimizing.full.trigger.interval": (
         ("firnline.rewrite.full-interval-ms",),
         _convert_interval(0),
     ),
-    "self-optimizing.group": (("firnline.group",), _copy),
-    "table-expire.enabled": (("gc.enabled",), _copy),
+    "self-optimizing.group": (("firnline.group",), _copy_word),
+    "table-expire.enabled": (("gc.enabled",), _copy_word),
     "snapshot.keep.duration": (("history.expire.max-snapshot-age-ms",), _convert_duration),
-    "snapshot.keep.min-count": (("history.expire.min-snapshots-to-keep",), _copy),
+    "snapshot.keep.min-count": (("history.expire.min-snapshots-to-keep",), _copy_word),
 }
 
 

@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
-from firnline_domain.errors import Refused, RetryLater, TaskRefused
+from firnline_domain.errors import AccessDenied, RetryLater, TaskRefused
 from firnline_domain.identity import MAIN, TableName
-from firnline_domain.policy.table_action.snapshot_retention import EXPIRE, refusal
+from firnline_domain.policy.table_action.snapshot_retention import EXPIRE, refusal_reason
 from firnline_domain.records.orders import ExpireSnapshots
 from firnline_domain.records.parts.tallies import target_bytes_of
 from firnline_domain.settings.in_force import with_namespace
-from firnline_domain.settings.thresholds import Expiry, Thresholds, thresholds
-from firnline_iceberg.expiry.snapshot_selection import expiring, going
+from firnline_domain.settings.thresholds import ExpiryMode, Thresholds, resolve_thresholds
+from firnline_iceberg.expiry.snapshot_selection import expiring_snapshots, preview_expiry
 from firnline_iceberg.metadata.avro_reader import MetadataFileGone
 from firnline_iceberg.metadata.manifest_reader import Detail
 from firnline_iceberg.metadata.partition_tally import partition_changes
@@ -47,21 +47,21 @@ class Gone(Exception):
     """The catalog has no such table."""
 
 
-class Lake(Protocol):
+class AdoptionCatalog(Protocol):
     """A catalog with tables to adopt."""
 
     @property
     def catalog_path(self) -> str:
         """Return `TableName.catalog_path` of its tables. Raises RetryLater."""
 
-    def names(self, below: Name) -> Iterator[Name]:
+    def table_names(self, below: Name) -> Iterator[Name]:
         """Yield namespace levels and name of every table of a namespace and of those below it; of
         all for (). Raises RetryLater, and TaskRefused if there is no such namespace."""
 
-    def newcomer(self, name: Name) -> Newcomer:
+    def weigh_by_summary(self, name: Name) -> Newcomer:
         """Weigh a table by its newest snapshot's summary. Raises Gone, Unreadable."""
 
-    def closer(self, newcomer: Newcomer) -> Newcomer:
+    def weigh_by_manifests(self, newcomer: Newcomer) -> Newcomer:
         """Weigh the table exactly, by its manifests. Raises Gone, Unreadable."""
 
     def first_expiry(self, table: TableName) -> FirstExpiry:
@@ -71,9 +71,9 @@ class Lake(Protocol):
 
 @dataclass
 class CatalogLake:
-    """A `Lake` over one catalog. `tables` should load no more snapshots than refs need: a table may
-    have thousands, and its newest one is enough to weigh it. `whole` loads all, for tables that are
-    adopted."""
+    """A `AdoptionCatalog` over one catalog. `tables` should load no more snapshots than refs need:
+    a table may have thousands, and its newest one is enough to weigh it. `whole` loads all, for
+    tables that are adopted."""
 
     tables: Tables
     whole: Tables
@@ -86,12 +86,12 @@ class CatalogLake:
     def catalog_path(self) -> str:
         return self.tables.catalog_path
 
-    def names(self, below: Name) -> Iterator[Name]:
-        return self.tables.names(below)
+    def table_names(self, below: Name) -> Iterator[Name]:
+        return self.tables.table_names(below)
 
-    def newcomer(self, name: Name) -> Newcomer:
-        table = self._tried(lambda: self.tables.named(name[:-1], name[-1]))
-        limits = self._limits(table)
+    def weigh_by_summary(self, name: Name) -> Newcomer:
+        table = self._retry(lambda: self.tables.load_named(name[:-1], name[-1]))
+        limits = self._thresholds_of(table)
         head = table.head_id(MAIN)
         if head is None:
             return Newcomer(table.identity, 0, 0, 0, 0, 0.0)
@@ -104,54 +104,56 @@ class CatalogLake:
             format_version=table.format_version,
         )
 
-    def closer(self, newcomer: Newcomer) -> Newcomer:
-        table = self._tried(lambda: self.tables.load(newcomer.table))
-        limits, head = self._limits(table), table.head_id(MAIN)
+    def weigh_by_manifests(self, newcomer: Newcomer) -> Newcomer:
+        table = self._retry(lambda: self.tables.load(newcomer.table))
+        limits, head = self._thresholds_of(table), table.head_id(MAIN)
         if head is None:
             return Newcomer(table.identity, 0, 0, 0, 0, 0.0)
-        held = self._tried(
+        held = self._retry(
             lambda: partition_changes(
-                live_entries(table, head, Detail.COUNTS), target_bytes_of(self._settings(table))
+                live_entries(table, head, Detail.COUNTS), target_bytes_of(self._settings_of(table))
             )
         )
         return by_manifests(table.identity, held, limits)
 
     def first_expiry(self, table: TableName) -> FirstExpiry:
-        whole, now_ms = self._tried(lambda: self.whole.load(table)), int(self.now() * 1000)
-        count, limits = len(whole.snapshots), self._limits(whole)
+        whole, now_ms = self._retry(lambda: self.whole.load(table)), int(self.now() * 1000)
+        count, limits = len(whole.snapshots), self._thresholds_of(whole)
         order = ExpireSnapshots(
             "", table, EXPIRE, "", 0, 1, now_ms, now_ms,
             older_than_ms=0, retain_last=1, protected_snapshot_ids=(), begins_at_ms=now_ms,
         )  # fmt: skip
-        if why := refusal(order, self._settings(whole), now_ms):
+        if why := refusal_reason(order, self._settings_of(whole), now_ms):
             return FirstExpiry(count, reason=why)
-        grace_ms = limits.expire_grace_ms if limits.expire is Expiry.CAREFUL else 0
+        grace_ms = limits.expire_grace_ms if limits.expire is ExpiryMode.CAREFUL else 0
         begins_ms = now_ms + grace_ms
-        gone = expiring(whole, begins_ms - limits.retention_ms, limits.min_snapshots, begins_ms)
-        return FirstExpiry(count, going(whole, gone), grace_ms)
+        gone = expiring_snapshots(
+            whole, begins_ms - limits.retention_ms, limits.min_snapshots, begins_ms
+        )
+        return FirstExpiry(count, preview_expiry(whole, gone), grace_ms)
 
     def properties(self, name: Name) -> Mapping[str, str]:
         """Return the table's own properties. Raises Gone, Unreadable."""
-        return self._tried(lambda: self.tables.named(name[:-1], name[-1])).properties
+        return self._retry(lambda: self.tables.load_named(name[:-1], name[-1])).properties
 
-    def _limits(self, table: LoadedTable) -> Thresholds:
-        return thresholds(self._settings(table), self.fleet)
+    def _thresholds_of(self, table: LoadedTable) -> Thresholds:
+        return resolve_thresholds(self._settings_of(table), self.fleet)
 
-    def _settings(self, table: LoadedTable) -> dict[str, str]:
+    def _settings_of(self, table: LoadedTable) -> dict[str, str]:
         namespace = table.identity.namespace
         if namespace not in self._namespaces:
-            self._namespaces[namespace] = self._tried(
+            self._namespaces[namespace] = self._retry(
                 lambda: self.tables.namespace_properties(table.identity)
             )
         return dict(with_namespace(table.properties, self._namespaces[namespace]))
 
-    def _tried(self, read: Callable[[], T]) -> T:
+    def _retry(self, read: Callable[[], T]) -> T:
         for left in reversed(range(TRIES)):
             try:
                 return read()
             except TableGone as error:
                 raise Gone(str(error)) from None
-            except Refused as error:  # an answer, and no other is to be expected
+            except AccessDenied as error:  # an answer, and no other is to be expected
                 raise Unreadable(str(error)) from None
             except RetryLater as error:
                 if not left:

@@ -10,7 +10,7 @@ from firnline_domain.identity import MAIN, TableName
 from firnline_domain.records.pauses import HoldReason
 from firnline_domain.records.states import TableState
 
-from firnline_cli.shared.topic_reader import Topics
+from firnline_cli.shared.topic_reader import BrokerTopics
 
 TOPIC = "table-states"
 
@@ -56,27 +56,27 @@ class CountedTable:
 class CountedTables:
     """The tables of the topic `table-states`."""
 
-    def __init__(self, topics: Topics) -> None:
+    def __init__(self, topics: BrokerTopics) -> None:
         self._topics = topics
         self._tables: dict[str, CountedTable] = {}  # by key
         self._names: dict[tuple[str, ...], str] = {}  # full name -> key
 
     def catch_up(self) -> None:
         """Take in what was shown since. Raises RetryLater."""
-        for key, state in self._topics.news(TOPIC, _of_main):
-            self._take(key.removesuffix(f"/{MAIN}"), state)
+        for key, state in self._topics.new_records(TOPIC, _of_main):
+            self._update(key.removesuffix(f"/{MAIN}"), state)
 
-    def of(self, key: str) -> CountedTable | None:
+    def find_by_key(self, key: str) -> CountedTable | None:
         """Return the table with this key."""
         return self._tables.get(key)
 
-    def named(self, name: tuple[str, ...]) -> CountedTable | None:
+    def find_table(self, name: tuple[str, ...]) -> CountedTable | None:
         """Return the table of that full name, as the planner published it last."""
         return self._tables.get(self._names.get(name, ""))
 
-    def _take(self, key: str, state: TableState | None) -> None:
+    def _update(self, key: str, state: TableState | None) -> None:
         before = self._tables.pop(key, None)
-        if before is not None and self.named(before.full_name) is None:
+        if before is not None and self.find_table(before.full_name) is None:
             self._names.pop(before.full_name)  # else another table has taken the name
         if state is None or state.removed:
             return

@@ -11,13 +11,13 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Mapping
 
-from firnline_domain.base.numbers import number
+from firnline_domain.base.numbers import parse_number
 from firnline_domain.base.values import Value
 from firnline_domain.identity import TableName
-from firnline_domain.policy.cost.cost_benefit import offers
+from firnline_domain.policy.cost.cost_benefit import list_offers
 from firnline_domain.records.events import PartitionChange
 from firnline_domain.records.parts.tallies import FRAGMENTS_IN_TARGET, FileTally, Tally, size_class
-from firnline_domain.records.results import Going
+from firnline_domain.records.results import ExpiryPreview
 from firnline_domain.settings.thresholds import Thresholds
 
 
@@ -39,12 +39,12 @@ class FirstExpiry(Value):
     `reason`: why it deletes nothing."""
 
     snapshots: int  # in all
-    going: Going = Going()
+    going: ExpiryPreview = ExpiryPreview()
     grace_ms: int = 0  # until it begins; 0 = at once
     reason: str = ""
 
 
-class Summary(Value):
+class SnapshotTotals(Value):
     """A snapshot's summary: the totals of the table, and what the snapshot added."""
 
     data_files: int
@@ -64,34 +64,34 @@ class Summary(Value):
         return self.added_bytes / self.added_files if self.added_files else None
 
 
-def summary_of(texts: Mapping[str, str]) -> Summary | None:
+def summary_of(texts: Mapping[str, str]) -> SnapshotTotals | None:
     """Return the summary; None if the totals of data files are missing, because not every writer
     keeps them."""
-    files, size = _number(texts, "total-data-files"), _number(texts, "total-files-size")
+    files, size = _parse_number(texts, "total-data-files"), _parse_number(texts, "total-files-size")
     if files is None or size is None:
         return None
-    return Summary(
+    return SnapshotTotals(
         data_files=files,
         bytes=size,
-        records=_number(texts, "total-records") or 0,
-        delete_files=_number(texts, "total-delete-files") or 0,
-        equality_deletes=_number(texts, "total-equality-deletes") or 0,
-        position_deletes=_number(texts, "total-position-deletes") or 0,
-        added_files=_number(texts, "added-data-files") or 0,
-        added_bytes=_number(texts, "added-files-size") or 0,
-        partitions=max(_number(texts, "changed-partition-count") or 1, 1),
+        records=_parse_number(texts, "total-records") or 0,
+        delete_files=_parse_number(texts, "total-delete-files") or 0,
+        equality_deletes=_parse_number(texts, "total-equality-deletes") or 0,
+        position_deletes=_parse_number(texts, "total-position-deletes") or 0,
+        added_files=_parse_number(texts, "added-data-files") or 0,
+        added_bytes=_parse_number(texts, "added-files-size") or 0,
+        partitions=max(_parse_number(texts, "changed-partition-count") or 1, 1),
     )
 
 
-def _number(texts: Mapping[str, str], name: str) -> int | None:
+def _parse_number(texts: Mapping[str, str], name: str) -> int | None:
     text = texts.get(name, "")
-    found = number(text)
+    found = parse_number(text)
     return None if found is None else int(found)
 
 
 def by_summary(
     table: TableName,
-    summary: Summary | None,
+    summary: SnapshotTotals | None,
     limits: Thresholds,
     partitioned: bool,
     format_version: int,
@@ -101,8 +101,8 @@ def by_summary(
     if summary is None:  # whatever it is: looked at before it has its turn
         return Newcomer(table, 0, 0, 0, 0, float("inf") if limits.enabled else 0.0, exact=False)
     parts = summary.partitions if partitioned else 1
-    holds = _spread(summary, parts, limits.target_bytes, format_version)
-    unsaid = _mixed(summary, limits.target_bytes) or (
+    holds = _partition_tally(summary, parts, limits.target_bytes, format_version)
+    unsaid = _has_mixed_sizes(summary, limits.target_bytes) or (
         partitioned and summary.equality_deletes > 0  # each reaches its own partition alone
     )
     return Newcomer(
@@ -111,7 +111,7 @@ def by_summary(
         summary.bytes,
         summary.delete_files,
         summary.equality_deletes,
-        _weight([(holds, 0)], limits),
+        _max_weight([(holds, 0)], limits),
         exact=not unsaid,
     )
 
@@ -129,23 +129,23 @@ def by_manifests(
     weighed = [(holds, 0 if scope.is_unpartitioned else reaching_all) for scope, holds in every]
     return Newcomer(
         table,
-        sums.data.files,
-        sums.data.bytes,
+        sums.all_data.files,
+        sums.all_data.bytes,
         sums.delete_files,
         sums.equality_deletes.records,
-        _weight(weighed, limits),
+        _max_weight(weighed, limits),
     )
 
 
-def _weight(partitions: Iterable[tuple[FileTally, int]], limits: Thresholds) -> float:
+def _max_weight(partitions: Iterable[tuple[FileTally, int]], limits: Thresholds) -> float:
     """Return the highest weight of a partition; 0 for a table that is only to be watched."""
     if not limits.enabled:
         return 0.0
-    found = (offers(holds, limits, reaching) for holds, reaching in partitions)
+    found = (list_offers(holds, limits, reaching) for holds, reaching in partitions)
     return max((one[0].gain * limits.reads_per_hour for one in found if one), default=0.0)
 
 
-def _mixed(summary: Summary, target_bytes: int) -> bool:
+def _has_mixed_sizes(summary: SnapshotTotals, target_bytes: int) -> bool:
     """Return whether files are large on average, and yet the newest ones are fragments: their
     number is not known."""
     if summary.added_size is None or not summary.data_files:
@@ -154,10 +154,12 @@ def _mixed(summary: Summary, target_bytes: int) -> bool:
     return summary.added_size < small <= summary.bytes / summary.data_files
 
 
-def _spread(summary: Summary, parts: int, target_bytes: int, format_version: int) -> FileTally:
+def _partition_tally(
+    summary: SnapshotTotals, parts: int, target_bytes: int, format_version: int
+) -> FileTally:
     """Return the files of one of `parts` equal partitions."""
     files, rows = summary.data_files, summary.records
-    small = _fragments(summary, target_bytes)
+    small = _estimate_fragments(summary, target_bytes)
     row = rows / files if files else 0.0
     left = summary.bytes - small.bytes
     other = Tally((files - small.files) // parts, int(row * (files - small.files)) // parts)
@@ -179,20 +181,20 @@ def _spread(summary: Summary, parts: int, target_bytes: int, format_version: int
     return FileTally(**tallies)
 
 
-def _fragments(summary: Summary, target_bytes: int) -> Tally:
+def _estimate_fragments(summary: SnapshotTotals, target_bytes: int) -> Tally:
     """Estimate the fragments: all files if the mean size is a fragment's; else as many, next to
     files of the target size, as the newest files suggest."""
     files, added = summary.data_files, summary.added_size
     if summary.bytes * FRAGMENTS_IN_TARGET < files * target_bytes:
         return Tally(files, summary.records, summary.bytes)
-    if added is None or not _mixed(summary, target_bytes):
+    if added is None or not _has_mixed_sizes(summary, target_bytes):
         return Tally()
     count = int((files * target_bytes - summary.bytes) / (target_bytes - added))
     count = min(max(count, summary.added_files), files)
     return Tally(count, 0, min(int(count * added), summary.bytes))
 
 
-def _equality_files(summary: Summary) -> int:
+def _equality_files(summary: SnapshotTotals) -> int:
     """Delete files of both kinds are told as one number: shared out by their records."""
     both = summary.equality_deletes + summary.position_deletes
     return -(-summary.delete_files * summary.equality_deletes // both) if both else 0
@@ -214,6 +216,6 @@ class Ranking:
         self._count += 1
         heapq.heappush(self._heap, (-newcomer.weight, self._count, newcomer))
 
-    def worst(self) -> Newcomer:
+    def pop_worst(self) -> Newcomer:
         """Remove the worst table, and return it. Raises IndexError if there is none."""
         return heapq.heappop(self._heap)[2]

@@ -11,7 +11,7 @@ from firnline_domain.identity import MAIN, TableName
 from firnline_domain.records.orders import ResyncTable
 
 from firnline_cli.adoption.counted_tables import CountedTables
-from firnline_cli.shared.topic_reader import Topics
+from firnline_cli.shared.topic_reader import BrokerTopics
 
 TOPIC = "resync-requests"
 ENRICHER = "enricher"  # its consumer group
@@ -25,12 +25,12 @@ AGAIN = "Then start this again: it goes on where it stopped"
 T = TypeVar("T")
 
 
-class Stopped(Exception):
+class AdoptionStopped(Exception):
     """The adoption cannot go on now; the message says why and what to do."""
 
 
 @dataclass(frozen=True)
-class Clock:
+class RequestClock:
     """A clock in seconds. Both functions are given, so that tests need not wait."""
 
     now: Callable[[], float]
@@ -43,9 +43,9 @@ class Requests:
     by the enricher's lag as well as by what the planner shows. `waiting` is called if nothing can
     be sent for now."""
 
-    topics: Topics
+    topics: BrokerTopics
     known: CountedTables
-    clock: Clock
+    clock: RequestClock
     interval_s: float
     most: int
     waiting: Callable[[str], None]
@@ -55,11 +55,11 @@ class Requests:
     _refreshed_s: float | None = None
     _due_s: float = 0.0
 
-    def ask(self, table: TableName) -> None:
+    def request_table(self, table: TableName) -> None:
         """Request that the planner counts the table. Raises Stopped."""
         now = self.clock.now()
         request = ResyncTable(table, MAIN, None, None, REASON, int(now * 1000))
-        _tried(lambda: self.topics.put(TOPIC, table.key, request))
+        _or_stop(lambda: self.topics.send(TOPIC, table.key, request))
         self._tables[table.key] = (table, now)
         self._due_s = now + self.interval_s  # what was missed is not made up for
         self._lag += 1
@@ -71,7 +71,7 @@ class Requests:
             self.clock.sleep(early_s)
         self._refresh()
         if why := self._wait_while(self._in_the_way):
-            raise Stopped(
+            raise AdoptionStopped(
                 f"nothing has moved for {self._patience_s:.0f} s: {why}. See that enricher and "
                 f"planner run (`firnline status`). {AGAIN}"
             )
@@ -116,9 +116,9 @@ class Requests:
         if self._refreshed_s is not None and now - self._refreshed_s < REFRESH_S:
             return
         self._refreshed_s = now
-        self._lag = _tried(lambda: self.topics.unread(TOPIC, ENRICHER))
-        _tried(self.known.catch_up)
-        came = [key for key in self._tables if self.known.of(key)]
+        self._lag = _or_stop(lambda: self.topics.count_unread(TOPIC, ENRICHER))
+        _or_stop(self.known.catch_up)
+        came = [key for key in self._tables if self.known.find_by_key(key)]
         asked_s = max((self._tables.pop(key)[1] for key in came), default=0.0)
         self._give_up(asked_s, now)
 
@@ -131,8 +131,8 @@ class Requests:
                 self.unanswered.append(table)
 
 
-def _tried(call: Callable[[], T]) -> T:
+def _or_stop(call: Callable[[], T]) -> T:
     try:
         return call()
     except RetryLater as error:
-        raise Stopped(f"{error}. See that the broker answers. {AGAIN}") from None
+        raise AdoptionStopped(f"{error}. See that the broker answers. {AGAIN}") from None

@@ -12,36 +12,36 @@ from typing import Protocol, TypeVar
 from firnline_domain.errors import RetryLater, TaskRefused
 from firnline_domain.identity import TableName
 
-from firnline_cli.adoption.catalog_tables import Gone, Lake, Name, Outage, Unreadable
+from firnline_cli.adoption.catalog_tables import AdoptionCatalog, Gone, Name, Outage, Unreadable
 from firnline_cli.adoption.counted_tables import CountedTable, CountedTables
 from firnline_cli.adoption.newcomers import FirstExpiry, Newcomer, Ranking
-from firnline_cli.adoption.requests import Requests, Stopped
+from firnline_cli.adoption.requests import AdoptionStopped, Requests
 
 T = TypeVar("T")
 UNREAD_IN_A_ROW = 5  # without an answer: then it is the catalog and not a table
 
 
-class Report(Protocol):
+class AdoptionReport(Protocol):
     """The receiver of an adoption's progress."""
 
-    def listed(self, count: int) -> None:
+    def report_listed(self, count: int) -> None:
         """Report the number of tables listed, and examined if they are not known."""
 
-    def adopting(self, table: Newcomer, expiry: FirstExpiry) -> None:
+    def report_adoption(self, table: Newcomer, expiry: FirstExpiry) -> None:
         """Report that the table is requested, or would be."""
 
-    def left_out(self, name: str, why: str) -> None:
+    def report_left_out(self, name: str, why: str) -> None:
         """Report that the table is not adopted, which is no error."""
 
-    def unread(self, name: str, why: str) -> None:
+    def report_unread(self, name: str, why: str) -> None:
         """Report that the table could not be read."""
 
-    def progress(self, done: int, left: int, left_s: float) -> None:
+    def report_progress(self, done: int, left: int, left_s: float) -> None:
         """Report the progress after each table. `left_s`: at the pace so far."""
 
 
 @dataclass
-class Tally:
+class AdoptionTally:
     """The counts of a run."""
 
     listed: int = 0
@@ -56,33 +56,33 @@ class Adoption:
     """One run. `requests` None: a dry run. `most`: tables to adopt; None = all. `already`: of the
     listed tables those that the planner counts."""
 
-    lake: Lake
+    lake: AdoptionCatalog
     known: CountedTables
     requests: Requests | None
-    report: Report
+    report: AdoptionReport
     now: Callable[[], float]
     most: int | None = None
-    tally: Tally = field(default_factory=Tally)
+    tally: AdoptionTally = field(default_factory=AdoptionTally)
     already: list[CountedTable] = field(default_factory=list)
     _asked: dict[str, TableName] = field(default_factory=dict)  # by key
     _unread_in_a_row: int = 0
 
-    def newcomers(self, below: Iterable[Name], tables: Iterable[Name]) -> Iterator[Newcomer]:
+    def find_newcomers(self, below: Iterable[Name], tables: Iterable[Name]) -> Iterator[Newcomer]:
         """Yield the tables that the planner does not count, of all tables below some namespaces and
         of some given by name; each by its summary. Raises Stopped.
 
         What a namespace lists under a name that the planner knows is not loaded: a call less."""
-        for name in self._listed(below):
-            self._count()
-            if known := self.known.named((self.lake.catalog_path, *name)):
+        for name in self._list_names(below):
+            self._count_listed()
+            if known := self.known.find_table((self.lake.catalog_path, *name)):
                 self._is_known(known)
             else:
-                yield from self._newcomer(name)
+                yield from self._find_newcomer(name)
         for name in tables:
-            self._count()
-            yield from self._newcomer(name)
+            self._count_listed()
+            yield from self._find_newcomer(name)
 
-    def run(self, newcomers: Iterable[Newcomer]) -> None:
+    def adopt_all(self, newcomers: Iterable[Newcomer]) -> None:
         """Request the tables, worst first, and wait until the planner shows them. Raises
         Stopped."""
         ranking = Ranking()
@@ -90,33 +90,33 @@ class Adoption:
             ranking.add(each)
         began_s = self.now()
         while len(ranking) and self.tally.asked != self.most:
-            newcomer = self._worst(ranking)
+            newcomer = self._pop_worst(ranking)
             if newcomer is not None and self._adopt(newcomer):
                 self._tell_progress(len(ranking), self.now() - began_s)
         if self.requests:
             self.requests.wait_for_all()
 
     @property
-    def adopted(self) -> list[TableName]:
+    def adopted_tables(self) -> list[TableName]:
         """Return the tables that were requested, and those that the planner counted before."""
         return [*(one.table for one in self.already), *self._asked.values()]
 
-    def _count(self) -> None:
+    def _count_listed(self) -> None:
         self.tally.listed += 1
-        self.report.listed(self.tally.listed)
+        self.report.report_listed(self.tally.listed)
 
-    def _listed(self, below: Iterable[Name]) -> Iterator[Name]:
+    def _list_names(self, below: Iterable[Name]) -> Iterator[Name]:
         for namespace in below:
             try:
-                yield from self.lake.names(namespace)
+                yield from self.lake.table_names(namespace)
             except (RetryLater, TaskRefused) as error:
-                raise Stopped(str(error)) from None
+                raise AdoptionStopped(str(error)) from None
 
-    def _newcomer(self, name: Name) -> Iterator[Newcomer]:
-        found = self._read(".".join(name), partial(self.lake.newcomer, name))
+    def _find_newcomer(self, name: Name) -> Iterator[Newcomer]:
+        found = self._try_read(".".join(name), partial(self.lake.weigh_by_summary, name))
         if found is None:
             return
-        if known := self.known.of(found.table.key):
+        if known := self.known.find_by_key(found.table.key):
             self._is_known(known)
         else:
             yield found
@@ -125,13 +125,15 @@ class Adoption:
         self.tally.known += 1
         self.already.append(table)
 
-    def _worst(self, ranking: Ranking) -> Newcomer | None:
+    def _pop_worst(self, ranking: Ranking) -> Newcomer | None:
         """Remove the worst table, and return it; None if its manifests had to be read first, to see
         whether it is the worst."""
-        newcomer = ranking.worst()
+        newcomer = ranking.pop_worst()
         if newcomer.exact:
             return newcomer
-        closer = self._read(newcomer.table.dotted, partial(self.lake.closer, newcomer))
+        closer = self._try_read(
+            newcomer.table.dotted_name, partial(self.lake.weigh_by_manifests, newcomer)
+        )
         if closer is not None:
             ranking.add(closer)
         return None
@@ -143,29 +145,29 @@ class Adoption:
             return False  # the catalog has told of it twice
         if self.requests:
             self.requests.wait_for_room()
-            if self.known.of(table.key):
-                self._leave_out(table.dotted, "the planner has come to know it by itself")
+            if self.known.find_by_key(table.key):
+                self._leave_out(table.dotted_name, "the planner has come to know it by itself")
                 return False
-        expiry = self._read(table.dotted, partial(self.lake.first_expiry, table))
+        expiry = self._try_read(table.dotted_name, partial(self.lake.first_expiry, table))
         if expiry is None:
             return False
         if self.requests:
-            self.requests.ask(table)
+            self.requests.request_table(table)
         self._asked[table.key] = table
         self.tally.asked += 1
-        self.report.adopting(newcomer, expiry)
+        self.report.report_adoption(newcomer, expiry)
         return True
 
-    def _read(self, name: str, read: Callable[[], T]) -> T | None:
+    def _try_read(self, name: str, read: Callable[[], T]) -> T | None:
         """Return what was read; None, and report it, if it could not be read."""
         try:
             found = read()
         except Gone as gone:
             self._leave_out(name, str(gone))
         except Unreadable as error:
-            self._unread(name, str(error), isinstance(error, Outage))
+            self._count_unread(name, str(error), isinstance(error, Outage))
         except Exception as error:  # what is odd about one table is said of it alone
-            self._unread(name, f"{type(error).__name__}: {error}", is_outage=False)
+            self._count_unread(name, f"{type(error).__name__}: {error}", is_outage=False)
         else:
             self._unread_in_a_row = 0
             return found
@@ -173,14 +175,14 @@ class Adoption:
 
     def _leave_out(self, name: str, why: str) -> None:
         self.tally.left_out += 1
-        self.report.left_out(name, why)
+        self.report.report_left_out(name, why)
 
-    def _unread(self, name: str, why: str, is_outage: bool) -> None:
+    def _count_unread(self, name: str, why: str, is_outage: bool) -> None:
         self.tally.unread += 1
         self._unread_in_a_row = self._unread_in_a_row + 1 if is_outage else 0
-        self.report.unread(name, why)
+        self.report.report_unread(name, why)
         if self._unread_in_a_row >= UNREAD_IN_A_ROW:
-            raise Stopped(
+            raise AdoptionStopped(
                 f"{UNREAD_IN_A_ROW} tables in a row had no answer: see that catalog and "
                 "storage answer, then start this again: it goes on where it stopped"
             )
@@ -188,4 +190,4 @@ class Adoption:
     def _tell_progress(self, ranked: int, spent_s: float) -> None:
         done = self.tally.asked
         left = ranked if self.most is None else min(ranked, self.most - done)
-        self.report.progress(done, left, left * spent_s / done)
+        self.report.report_progress(done, left, left * spent_s / done)

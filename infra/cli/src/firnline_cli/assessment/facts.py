@@ -35,7 +35,7 @@ class Pace(Value):
     bytes: float = 0.0
 
 
-class TableFacts(Value):
+class AssessedFacts(Value):
     """Facts of one table. `metadata_bytes` None: not known. `repeated` None: not examined."""
 
     format_version: int

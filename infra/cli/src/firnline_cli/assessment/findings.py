@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
 
-from firnline_domain.advice.snapshots import METADATA_BYTES, metadata_words
+from firnline_domain.advice.snapshots import METADATA_BYTES, metadata_text
 from firnline_domain.base.times import DAY_MS, HOUR_MS
 from firnline_domain.base.values import Value
 
-from firnline_cli.assessment.facts import TableFacts
+from firnline_cli.assessment.facts import AssessedFacts
 from firnline_cli.forecast.forecast import Forecast
 
 MANY_DANGLING = 10
 
 
-class Kind(StrEnum):
+class FindingKind(StrEnum):
     """The subject of a finding, the most serious first."""
 
     HAZARD = "hazard"  # rows may be wrong, or come back, when somebody maintains the table
@@ -25,53 +25,55 @@ class Kind(StrEnum):
     ADVICE = "advice"  # by the rules of docs/advice.md
 
 
-class Finding(Value):
+class AssessmentFinding(Value):
     """A finding. `code`: stable, for programs."""
 
-    kind: Kind
+    kind: FindingKind
     code: str
     text: str
     remedy: str = ""
 
 
 def findings_of(
-    name: str, facts: TableFacts, forecast: Forecast | None, now_ms: int
-) -> tuple[Finding, ...]:
+    name: str, facts: AssessedFacts, forecast: Forecast | None, now_ms: int
+) -> tuple[AssessmentFinding, ...]:
     """Return the findings, the most serious first. `name`: the table's, for remedies."""
-    debt, metadata = _debt(name, facts, now_ms), _metadata(name, facts)
-    found = [*_hazards(facts), *debt, *_readers(facts), *metadata]
+    debt, metadata = _debt_findings(name, facts, now_ms), _metadata_findings(name, facts)
+    found = [*_hazard_findings(facts), *debt, *_reader_findings(facts), *metadata]
     if forecast is not None:
         known = {one.code for one in found}
         found += [
-            Finding(_KINDS.get(one.rule, Kind.ADVICE), one.rule, one.finding, one.remedy)
+            AssessmentFinding(
+                _KINDS.get(one.rule, FindingKind.ADVICE), one.rule, one.finding, one.remedy
+            )
             for one in forecast.advice
             if one.rule not in known and one.rule != "duplicate_files"
         ]
-    order = list(Kind)
+    order = list(FindingKind)
     return tuple(sorted(found, key=lambda one: order.index(one.kind)))
 
 
 _KINDS = {
-    "many_snapshots": Kind.METADATA,
-    "many_manifests": Kind.METADATA,
-    "metadata_files_kept": Kind.METADATA,
-    "held_snapshots": Kind.METADATA,
+    "many_snapshots": FindingKind.METADATA,
+    "many_manifests": FindingKind.METADATA,
+    "metadata_files_kept": FindingKind.METADATA,
+    "held_snapshots": FindingKind.METADATA,
 }
 
 
-def _hazards(facts: TableFacts) -> Iterator[Finding]:
+def _hazard_findings(facts: AssessedFacts) -> Iterator[AssessmentFinding]:
     deletes = facts.deletes
     if facts.repeated:
-        yield Finding(
-            Kind.HAZARD,
+        yield AssessmentFinding(
+            FindingKind.HAZARD,
             "duplicate_files",
             f"{facts.repeated:,} files are in the table twice: readers see their rows twice, and a "
             "rewrite of one entry takes the other along, also Iceberg's own",
             "remove one of the entries; Firnline leaves the table alone until then",
         )
     if deletes.equality_files and facts.partitions <= 1:
-        yield Finding(
-            Kind.HAZARD,
+        yield AssessmentFinding(
+            FindingKind.HAZARD,
             "rewrite_may_bring_rows_back",
             "all its files are rewritten together while equality deletes arrive: Iceberg's own "
             "rewrite_data_files can then bring deleted rows back (apache/iceberg#10312)",
@@ -79,8 +81,8 @@ def _hazards(facts: TableFacts) -> Iterator[Finding]:
         )
     if deletes.equality_files and len({*facts.live_specs, *deletes.equality_specs}) > 1:
         specs = ", ".join(str(one) for one in sorted({*facts.live_specs, *deletes.equality_specs}))
-        yield Finding(
-            Kind.HAZARD,
+        yield AssessmentFinding(
+            FindingKind.HAZARD,
             "spec_changed",
             f"files of partition specs {specs} with equality deletes: a rewrite into another spec "
             "loses deletes that arrive meanwhile, or applies them to rows they were not for",
@@ -88,12 +90,12 @@ def _hazards(facts: TableFacts) -> Iterator[Finding]:
         )
 
 
-def shared_uuid(name: str, names: Sequence[str]) -> Finding:
+def shared_uuid(name: str, names: Sequence[str]) -> AssessmentFinding:
     """Return the finding for a table whose uuid several names have. For Firnline they are one
     table, which changes its name with each commit."""
     others = ", ".join(one for one in sorted(names) if one != name)
-    return Finding(
-        Kind.HAZARD,
+    return AssessmentFinding(
+        FindingKind.HAZARD,
         "shared_uuid",
         f"{others} has the same uuid, so one was registered or restored from the other: they may "
         "share files. Firnline removes no file of either (shared_identity), but an expiry by "
@@ -103,7 +105,7 @@ def shared_uuid(name: str, names: Sequence[str]) -> Finding:
     )
 
 
-def _debt(name: str, facts: TableFacts, now_ms: int) -> Iterator[Finding]:
+def _debt_findings(name: str, facts: AssessedFacts, now_ms: int) -> Iterator[AssessmentFinding]:
     deletes = facts.deletes
     if deletes.files:
         kinds = (
@@ -113,10 +115,12 @@ def _debt(name: str, facts: TableFacts, now_ms: int) -> Iterator[Finding]:
         )
         text = ", ".join(f"{count:,} {words}" for count, words in kinds if count)
         beside = f"{text} beside {facts.data_files:,} data files"
-        yield Finding(Kind.DEBT, "delete_debt", beside + _oldest(facts, now_ms))
+        yield AssessmentFinding(
+            FindingKind.DEBT, "delete_debt", beside + _oldest_delete_text(facts, now_ms)
+        )
     if deletes.dangling and deletes.dangling >= MANY_DANGLING:
-        yield Finding(
-            Kind.DEBT,
+        yield AssessmentFinding(
+            FindingKind.DEBT,
             "dangling_deletes",
             f"{deletes.dangling:,} delete files apply to nothing any more, and are planned by "
             "every reader",
@@ -124,24 +128,25 @@ def _debt(name: str, facts: TableFacts, now_ms: int) -> Iterator[Finding]:
         )
 
 
-def _oldest(facts: TableFacts, now_ms: int) -> str:
+def _oldest_delete_text(facts: AssessedFacts, now_ms: int) -> str:
     if facts.deletes.oldest_ms is None:
         return ""
     at_least = "at least " if facts.deletes.at_least else ""
-    return f"; the oldest equality delete is {at_least}{ago(now_ms - facts.deletes.oldest_ms)} old"
+    age = age_in_hours_or_days(now_ms - facts.deletes.oldest_ms)
+    return f"; the oldest equality delete is {at_least}{age} old"
 
 
-def ago(age_ms: int) -> str:
+def age_in_hours_or_days(age_ms: int) -> str:
     """Return `5 h`, `3 d`."""
     if age_ms >= 2 * DAY_MS:
         return f"{age_ms // DAY_MS:,} d"
     return f"{age_ms // HOUR_MS} h" if age_ms >= HOUR_MS else f"{max(age_ms, 0) // 60_000} min"
 
 
-def _readers(facts: TableFacts) -> Iterator[Finding]:
+def _reader_findings(facts: AssessedFacts) -> Iterator[AssessmentFinding]:
     if facts.deletes.equality_files:
-        yield Finding(
-            Kind.READERS,
+        yield AssessmentFinding(
+            FindingKind.READERS,
             "equality_deletes_unread",
             "PyIceberg 0.12 and Daft 0.7 refuse a scan with equality deletes",
             "firnline.equality-deletes.max-age-ms promises an age that none of them reaches",
@@ -149,19 +154,19 @@ def _readers(facts: TableFacts) -> Iterator[Finding]:
     features = [*facts.types, *(["deletion vectors"] if facts.deletes.vectors else [])]
     if facts.format_version >= 3:
         uses = f", and it uses {', '.join(features)}" if features else ""
-        yield Finding(
-            Kind.READERS,
+        yield AssessmentFinding(
+            FindingKind.READERS,
             "format_v3",
             f"format version 3: readers and writers have to know it{uses}. PyIceberg 0.12 cannot "
             "write it",
         )
 
 
-def _metadata(name: str, facts: TableFacts) -> Iterator[Finding]:
+def _metadata_findings(name: str, facts: AssessedFacts) -> Iterator[AssessmentFinding]:
     if facts.metadata_bytes is not None and facts.metadata_bytes >= METADATA_BYTES:
-        yield Finding(
-            Kind.METADATA,
+        yield AssessmentFinding(
+            FindingKind.METADATA,
             "large_metadata",
-            metadata_words(facts.metadata_bytes, facts.snapshots),
+            metadata_text(facts.metadata_bytes, facts.snapshots),
             f"expire snapshots: firnline run {name} expire --dry-run",
         )

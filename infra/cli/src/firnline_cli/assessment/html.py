@@ -10,12 +10,12 @@ from html import escape
 
 from firnline_domain.version import VERSION
 
-from firnline_cli.assessment.findings import Finding, Kind
+from firnline_cli.assessment.findings import AssessmentFinding, FindingKind
 from firnline_cli.assessment.readiness import lake_words, table_words
 from firnline_cli.assessment.summary import LakeSummary
-from firnline_cli.assessment.text import TITLES, plan_of, seconds, words_of
-from firnline_cli.assessment.verdict import Verdict, by_need
-from firnline_cli.shared.formats import counted, moment, number, plain, size
+from firnline_cli.assessment.text import TITLES, cpu_time_text, plan_of, words_of
+from firnline_cli.assessment.verdict import TableAssessment, by_need
+from firnline_cli.shared.formats import count_of, number_text, plain, size_text, timestamp_text
 
 MAX_ROWS = 2_000  # of 300 bytes to 2 kB each
 STYLE = """
@@ -43,21 +43,21 @@ font-size:13px}
 """
 
 
-def page(summary: LakeSummary, verdicts: Sequence[Verdict], at_ms: int) -> str:
+def render_page(summary: LakeSummary, verdicts: Sequence[TableAssessment], at_ms: int) -> str:
     """Return the whole file."""
     ranked = sorted((one for one in verdicts if not one.error), key=by_need)
     sick = [one for one in ranked if one.is_sick or one.findings]
     fine = len(ranked) - len(sick)
     body = [
         "<h1>Which tables need maintenance</h1>",
-        f'<p class="dim">{_head(summary, at_ms)}</p>',
-        *_figures(summary),
-        *_first(summary),
-        *_readiness(summary),
+        f'<p class="dim">{_render_head(summary, at_ms)}</p>',
+        *_render_figures(summary),
+        *_render_plan(summary),
+        *_render_readiness(summary),
         "<h2>Sick tables first</h2>",
-        *_tables(sick[:MAX_ROWS], at_ms),
-        *_more(len(sick) - MAX_ROWS, fine),
-        *_unread(summary, verdicts),
+        *_render_tables(sick[:MAX_ROWS], at_ms),
+        *_render_rest(len(sick) - MAX_ROWS, fine),
+        *_render_unread(summary, verdicts),
         f'<p class="dim">firnline assess {escape(VERSION)}, from metadata alone. Costs and savings '
         "are the planner's own model; the pace is that of the snapshots of the last week.</p>",
     ]
@@ -72,44 +72,46 @@ def page(summary: LakeSummary, verdicts: Sequence[Verdict], at_ms: int) -> str:
     )
 
 
-def _said(text: str) -> str:
+def _escape_html(text: str) -> str:
     return escape(plain(text))
 
 
-def _head(summary: LakeSummary, at_ms: int) -> str:
+def _render_head(summary: LakeSummary, at_ms: int) -> str:
     stopped = f" Interrupted after {summary.assessed:,} of them." if summary.interrupted else ""
-    return (
-        f"{counted(summary.listed, 'table')}, {moment(at_ms)[:16].replace('T', ' ')} UTC.{stopped}"
-    )
+    time = timestamp_text(at_ms)[:16].replace("T", " ")
+    return f"{count_of(summary.listed, 'table')}, {time} UTC.{stopped}"
 
 
-def _figures(summary: LakeSummary) -> Iterator[str]:
+def _render_figures(summary: LakeSummary) -> Iterator[str]:
     figures = (
-        (number(summary.sick), "tables need something"),
-        (number(summary.findings.get(Kind.HAZARD, 0)), "with a hazard"),
-        (number(summary.equality_tables), "with equality deletes"),
-        (number(summary.delete_files), f"delete files, {number(summary.data_files)} data files"),
-        (seconds(summary.spared_s), "a day readers could be spared"),
-        (seconds(summary.cost_s), "once, for that"),
+        (number_text(summary.sick), "tables need something"),
+        (number_text(summary.findings.get(FindingKind.HAZARD, 0)), "with a hazard"),
+        (number_text(summary.equality_tables), "with equality deletes"),
+        (
+            number_text(summary.delete_files),
+            f"delete files, {number_text(summary.data_files)} data files",
+        ),
+        (cpu_time_text(summary.spared_s), "a day readers could be spared"),
+        (cpu_time_text(summary.cost_s), "once, for that"),
     )
     yield '<div class="figures">'
     for value, words in figures:
-        yield f'<div class="figure"><b>{_said(value)}</b>{_said(words)}</div>'
+        yield f'<div class="figure"><b>{_escape_html(value)}</b>{_escape_html(words)}</div>'
     yield "</div>"
 
 
-def _first(summary: LakeSummary) -> Iterator[str]:
+def _render_plan(summary: LakeSummary) -> Iterator[str]:
     if plan := plan_of(summary):
-        yield f"<p>{_said(plan)}</p>"
+        yield f"<p>{_escape_html(plan)}</p>"
 
 
-def _readiness(summary: LakeSummary) -> Iterator[str]:
+def _render_readiness(summary: LakeSummary) -> Iterator[str]:
     if lines := list(lake_words(summary.readiness)):
         yield "<h2>Format versions 3 and 4</h2>"
-        yield from (f"<p>{_said(line)}</p>" for line in lines)
+        yield from (f"<p>{_escape_html(line)}</p>" for line in lines)
 
 
-def _tables(verdicts: Sequence[Verdict], at_ms: int) -> Iterator[str]:
+def _render_tables(verdicts: Sequence[TableAssessment], at_ms: int) -> Iterator[str]:
     if not verdicts:
         yield "<p>None.</p>"
         return
@@ -117,72 +119,78 @@ def _tables(verdicts: Sequence[Verdict], at_ms: int) -> Iterator[str]:
     heads = "".join(f'<th class="n">{one}</th>' for one in numbers)
     yield f'<div class="scroll"><table><thead><tr><th>table</th>{heads}</tr></thead><tbody>'
     for one in verdicts:
-        yield _row(one, at_ms)
+        yield _render_row(one, at_ms)
     yield "</tbody></table></div>"
 
 
-def _row(one: Verdict, at_ms: int) -> str:
+def _render_row(one: TableAssessment, at_ms: int) -> str:
     facts = one.facts
     assert facts is not None
     cells = (
-        number(facts.data_files),
-        number(facts.deletes.files),
-        size(facts.data_bytes),
-        f"{one.orders:,} + {one.later:,}" if one.later else number(one.orders),
-        seconds(one.cost_s) if one.planned else "-",
-        seconds(one.spared_s) if one.planned else "-",
+        number_text(facts.data_files),
+        number_text(facts.deletes.files),
+        size_text(facts.data_bytes),
+        f"{one.orders:,} + {one.later:,}" if one.later else number_text(one.orders),
+        cpu_time_text(one.cost_s) if one.planned_rewrites else "-",
+        cpu_time_text(one.spared_s) if one.planned_rewrites else "-",
     )
-    figures = "".join(f'<td class="n">{_said(cell)}</td>' for cell in cells)
-    shown = [finding for finding in one.findings if finding.kind is not Kind.ADVICE]
-    advice = [finding for finding in one.findings if finding.kind is Kind.ADVICE]
-    notes = "".join(map(_item, shown))
-    notes += _planned(one, at_ms)
+    figures = "".join(f'<td class="n">{_escape_html(cell)}</td>' for cell in cells)
+    shown = [finding for finding in one.findings if finding.kind is not FindingKind.ADVICE]
+    advice = [finding for finding in one.findings if finding.kind is FindingKind.ADVICE]
+    notes = "".join(map(_render_finding, shown))
+    notes += _rewrites_html(one, at_ms)
     if advice:
-        items = "".join(map(_item, advice))
-        notes += f"<li><details><summary>{counted(len(advice), 'recommendation')}</summary>"
+        items = "".join(map(_render_finding, advice))
+        notes += f"<li><details><summary>{count_of(len(advice), 'recommendation')}</summary>"
         notes += f"<ul>{items}</ul></details></li>"
     if one.readiness:
-        items = "".join(f"<li>{_said(table_words(each))}</li>" for each in one.readiness)
+        items = "".join(f"<li>{_escape_html(table_words(each))}</li>" for each in one.readiness)
         notes += f"<li><details><summary>format versions</summary><ul>{items}</ul></details></li>"
     off = "" if one.enabled else ' <span class="dim">(switched off)</span>'
-    why = f'<li class="dim">not counted: {_said(facts.uncounted)}</li>' if facts.uncounted else ""
-    return f'<tr><td class="name">{_said(one.dotted)}{off}<ul>{notes}{why}</ul></td>{figures}</tr>'
+    why = (
+        f'<li class="dim">not counted: {_escape_html(facts.uncounted)}</li>'
+        if facts.uncounted
+        else ""
+    )
+    name = _escape_html(one.dotted_name)
+    return f'<tr><td class="name">{name}{off}<ul>{notes}{why}</ul></td>{figures}</tr>'
 
 
-def _planned(one: Verdict, at_ms: int) -> str:
+def _rewrites_html(one: TableAssessment, at_ms: int) -> str:
     """Return the rewrite that spares most as a list item, and the next ones folded."""
     if not one.first:
         return ""
-    first, *others = (_said(words_of(rewrite, at_ms)) for rewrite in one.first)
+    first, *others = (_escape_html(words_of(rewrite, at_ms)) for rewrite in one.first)
     line = f'<li><span class="tag">first</span>{first}</li>'
     if not others:
         return line
-    left = one.planned - len(one.first)
+    left = one.planned_rewrites - len(one.first)
     items = "".join(f"<li>{text}</li>" for text in others)
     more = f"<li>and {left:,} more</li>" if left > 0 else ""
     return f"{line}<li><details><summary>then</summary><ul>{items}{more}</ul></details></li>"
 
 
-def _item(finding: Finding) -> str:
-    remedy = f' <span class="dim">{_said(finding.remedy)}</span>' if finding.remedy else ""
+def _render_finding(finding: AssessmentFinding) -> str:
+    remedy = f' <span class="dim">{_escape_html(finding.remedy)}</span>' if finding.remedy else ""
     kind = finding.kind
-    return f'<li><span class="tag {kind}">{TITLES[kind]}</span>{_said(finding.text)}{remedy}</li>'
+    text = _escape_html(finding.text)
+    return f'<li><span class="tag {kind}">{TITLES[kind]}</span>{text}{remedy}</li>'
 
 
-def _more(left: int, fine: int) -> Iterator[str]:
+def _render_rest(left: int, fine: int) -> Iterator[str]:
     if left > 0:
         yield f'<p class="dim">and {left:,} more: --json has all</p>'
     if fine:
-        yield f'<p class="dim">{counted(fine, "table")} with nothing to be said of.</p>'
+        yield f'<p class="dim">{count_of(fine, "table")} with nothing to be said of.</p>'
 
 
-def _unread(summary: LakeSummary, verdicts: Sequence[Verdict]) -> Iterator[str]:
+def _render_unread(summary: LakeSummary, verdicts: Sequence[TableAssessment]) -> Iterator[str]:
     unread = sorted((one for one in verdicts if one.error), key=lambda one: one.name)
     if not unread and not summary.unlisted:
         return
     yield "<h2>Not read</h2><ul>"
     for one in unread[:MAX_ROWS]:
-        yield f"<li><b>{_said(one.dotted)}</b> {_said(one.error)}</li>"
+        yield f"<li><b>{_escape_html(one.dotted_name)}</b> {_escape_html(one.error)}</li>"
     for name, why in summary.unlisted.items():
-        yield f"<li><b>{_said(name)}</b> could not be listed: {_said(why)}</li>"
+        yield f"<li><b>{_escape_html(name)}</b> could not be listed: {_escape_html(why)}</li>"
     yield "</ul>"

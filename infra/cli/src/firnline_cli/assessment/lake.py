@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TypeVar
 
-from firnline_adapters.config.redaction import redacted
+from firnline_adapters.config.redaction import redact
 from firnline_domain.errors import RetryLater, TaskRefused
 from firnline_domain.identity import TableName
 from firnline_domain.settings.in_force import with_namespace
@@ -20,8 +20,8 @@ from firnline_iceberg.metadata.avro_reader import MetadataFileGone
 from firnline_iceberg.table.catalog_client import Tables
 from firnline_iceberg.table.loaded_table import LoadedTable, TableGone
 
-from firnline_cli.assessment.reading import read
-from firnline_cli.assessment.verdict import Verdict, verdict_of
+from firnline_cli.assessment.reading import read_table
+from firnline_cli.assessment.verdict import TableAssessment, verdict_of
 from firnline_cli.forecast.catalog import seen_of
 from firnline_cli.forecast.forecast import forecast
 
@@ -33,7 +33,7 @@ MAX_TEXT = 400  # of an error
 
 
 @dataclass
-class Lake:
+class AssessedLake:
     """A lake that is assessed. `unlisted`: namespaces that could not be listed, and why."""
 
     tables: Tables
@@ -52,11 +52,11 @@ class Lake:
         """Close the connections. `wait_for` False: without waiting for what is under way."""
         self._pool.shutdown(wait=wait_for, cancel_futures=True)
 
-    def names(self, below: Iterable[Name], listed: Callable[[int], None]) -> list[Name]:
+    def list_tables(self, below: Iterable[Name], listed: Callable[[int], None]) -> list[Name]:
         """Return the tables of some namespaces and of those below them; all for (). `listed` is
         called with the number of tables so far."""
         found: dict[Name, None] = {}
-        waiting = {self._pool.submit(self._listed, one): one for one in below}
+        waiting = {self._pool.submit(self._list_namespace, one): one for one in below}
         while waiting:
             done, _ = wait(waiting, return_when=FIRST_COMPLETED)
             for future in done:
@@ -64,44 +64,44 @@ class Lake:
                 tables, namespaces = future.result()
                 found.update(dict.fromkeys(tables))
                 for one in namespaces:
-                    waiting[self._pool.submit(self._listed, one)] = one
+                    waiting[self._pool.submit(self._list_namespace, one)] = one
             listed(len(found))
         return list(found)
 
-    def _listed(self, namespace: Name) -> tuple[list[Name], list[Name]]:
+    def _list_namespace(self, namespace: Name) -> tuple[list[Name], list[Name]]:
         try:
-            return self._tried(lambda: self.tables.listed(namespace))
+            return self._retry(lambda: self.tables.list_namespace(namespace))
         except RetryLater as error:
-            self.unlisted[".".join(namespace) or "the catalog"] = short(error)
+            self.unlisted[".".join(namespace) or "the catalog"] = error_line(error)
             return [], []
 
-    def verdicts(self, names: Iterable[Name]) -> Iterator[Verdict]:
+    def read_verdicts(self, names: Iterable[Name]) -> Iterator[TableAssessment]:
         """Yield the verdicts in the order in which they are done. Tables that are dropped by now
         are left out."""
-        left, running = iter(names), set[Future[Verdict | None]]()
+        left, running = iter(names), set[Future[TableAssessment | None]]()
         while True:
             for name in islice(left, 2 * self.connections - len(running)):
-                running.add(self._pool.submit(self._verdict, name))
+                running.add(self._pool.submit(self._read_verdict, name))
             if not running:
                 return
             done, running = wait(running, return_when=FIRST_COMPLETED)
             yield from (found for one in done if (found := one.result()) is not None)
 
-    def _verdict(self, name: Name) -> Verdict | None:
+    def _read_verdict(self, name: Name) -> TableAssessment | None:
         """Return the verdict about a table. Never raises: an unexpected error belongs to that table
         only."""
         try:
-            return self._tried(lambda: self._read(self.tables.named(name[:-1], name[-1])))
+            return self._retry(lambda: self._assess(self.tables.load_named(name[:-1], name[-1])))
         except TableGone:
             return None
         except (RetryLater, TaskRefused, MetadataFileGone) as error:
-            return Verdict(name, error=short(error))
+            return TableAssessment(name, error=error_line(error))
         except Exception as error:
-            return Verdict(name, error=f"{type(error).__name__}: {short(error)}")
+            return TableAssessment(name, error=f"{type(error).__name__}: {error_line(error)}")
 
-    def _read(self, table: LoadedTable) -> Verdict:
+    def _assess(self, table: LoadedTable) -> TableAssessment:
         settings = with_namespace(table.properties, self._of_namespace(table.identity.namespace))
-        found = read(table, settings, self.now_ms)
+        found = read_table(table, settings, self.now_ms)
         name = (*table.identity.namespace, table.identity.name)
         facts = found.facts
         if facts.uncounted:
@@ -119,7 +119,7 @@ class Lake:
                 self._properties[namespace] = known
         return known
 
-    def _tried(self, call: Callable[[], T]) -> T:
+    def _retry(self, call: Callable[[], T]) -> T:
         for left in reversed(range(TRIES)):
             try:
                 return call()
@@ -136,6 +136,6 @@ def _is_refusal(error: RetryLater) -> bool:
     return text in ("ForbiddenError", "UnauthorizedError", "AuthorizationExpiredError")
 
 
-def short(error: BaseException) -> str:
+def error_line(error: BaseException) -> str:
     """Return an error's text on one line, without secrets."""
-    return redacted(" ".join(str(error).split()))[:MAX_TEXT]
+    return redact(" ".join(str(error).split()))[:MAX_TEXT]

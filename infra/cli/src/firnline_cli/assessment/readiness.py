@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 
 from firnline_domain.base.values import Value
 
-from firnline_cli.assessment.facts import TableFacts
+from firnline_cli.assessment.facts import AssessedFacts
 
 V4_AS_OF = "2026-11"  # apache/iceberg#15630, #14234, #17783, #16025
 MANY_MANIFESTS = 100  # as many as Iceberg's writers let lie unmerged
@@ -38,7 +38,7 @@ class Readiness(Value):
         return not any(point.needed for point in self.points)
 
 
-def readiness_of(facts: TableFacts) -> tuple[Readiness, ...]:
+def readiness_of(facts: AssessedFacts) -> tuple[Readiness, ...]:
     """Return the readiness for the versions above the table's own. If its manifests were not read,
     by its summary only."""
     found = []
@@ -49,7 +49,7 @@ def readiness_of(facts: TableFacts) -> tuple[Readiness, ...]:
     return tuple(found)
 
 
-def _v3(facts: TableFacts) -> Iterator[Point]:
+def _v3(facts: AssessedFacts) -> Iterator[Point]:
     if facts.format_version < 2:
         yield Point("format_version_1", "a v1 table becomes v2 first", needed=True)
     if facts.unready_writers:
@@ -60,7 +60,7 @@ def _v3(facts: TableFacts) -> Iterator[Point]:
     yield Point("readers", "who reads it stands in no metadata: each engine has to know v3")
 
 
-def _v4(facts: TableFacts) -> Iterator[Point]:
+def _v4(facts: AssessedFacts) -> Iterator[Point]:
     deletes = facts.deletes
     if facts.format_version < 3:
         yield Point("format_version", f"a v{facts.format_version} table becomes v3 first", True)

@@ -21,12 +21,12 @@ from firnline_iceberg.commit.rewrite import claimed_task_ids
 from firnline_iceberg.metadata.entries import DataFileEntry, DeleteFileEntry, FileEntry
 from firnline_iceberg.metadata.manifest_reader import Detail, ManifestFile
 from firnline_iceberg.metadata.partition_tally import partition_changes
-from firnline_iceberg.scan.dangling_deletes import LiveData, by_number
+from firnline_iceberg.scan.dangling_deletes import LiveSequences, dangling_by_number
 from firnline_iceberg.table.loaded_table import LoadedTable
 from pyiceberg.table.snapshots import Snapshot
 
 from firnline_cli.adoption.newcomers import summary_of
-from firnline_cli.assessment.facts import DeleteFacts, Pace, TableFacts
+from firnline_cli.assessment.facts import AssessedFacts, DeleteFacts, Pace
 
 MAX_MANIFEST_BYTES = 256 << 20  # of one table: 2 to 4 million files
 MAX_REMEMBERED = 1_000_000  # paths, to see whether one is there twice: 100 MB
@@ -36,46 +36,46 @@ V3_TYPES = ("timestamp_ns", "timestamptz_ns", "variant", "geometry", "geography"
 
 
 @dataclass
-class Read:
+class ManifestSummary:
     """The result of one pass over the manifests."""
 
     partitions: tuple[PartitionChange, ...] = ()
-    facts: TableFacts = field(default_factory=lambda: TableFacts(0, 0, None, None))
+    facts: AssessedFacts = field(default_factory=lambda: AssessedFacts(0, 0, None, None))
 
 
-def read(table: LoadedTable, settings: Mapping[str, str], now_ms: int) -> Read:
+def read_table(table: LoadedTable, settings: Mapping[str, str], now_ms: int) -> ManifestSummary:
     """Read one table. Raises RetryLater, TaskRefused, MetadataFileGone."""
     facts = _of_metadata(table, now_ms)
     head = table.head_id(MAIN)
     if head is None:
-        return Read((), facts)
+        return ManifestSummary((), facts)
     snapshot = table.snapshot(head)
-    manifests = [one for one in table.manifests(snapshot) if not one.holds_no_live]
+    manifests = [one for one in table.manifests_of(snapshot) if not one.holds_no_live]
     size = sum(one.length for one in manifests)
     facts = replace(facts, manifests=len(manifests), manifest_bytes=size)
     if size > MAX_MANIFEST_BYTES:
         why = f"{len(manifests):,} manifests of together {size:,} bytes"
-        return Read((), replace(_of_summary(facts, snapshot), uncounted=why))
+        return ManifestSummary((), replace(_of_summary(facts, snapshot), uncounted=why))
     return _of_manifests(table, manifests, facts, target_bytes_of(settings))
 
 
-def _of_metadata(table: LoadedTable, now_ms: int) -> TableFacts:
+def _of_metadata(table: LoadedTable, now_ms: int) -> AssessedFacts:
     times = [one.timestamp_ms for one in table.snapshots]
     kinds = {str(one.field_type) for one in table.schema.fields}
-    return TableFacts(
+    return AssessedFacts(
         format_version=table.format_version,
         snapshots=len(times),
         oldest_snapshot_ms=min(times, default=None),
         newest_snapshot_ms=max(times, default=None),
-        metadata_bytes=_size(table),
+        metadata_bytes=_metadata_size(table),
         uuid=table.identity.uuid,
         types=tuple(one for one in V3_TYPES if any(one in kind for kind in kinds)),
-        pace=_pace(table.snapshots, now_ms),
+        pace=_writer_pace(table.snapshots, now_ms),
         unready_writers=_unready_writers(table.snapshots, now_ms),
     )
 
 
-def _size(table: LoadedTable) -> int | None:
+def _metadata_size(table: LoadedTable) -> int | None:
     """Return the size of the metadata file in bytes; None if the storage does not show it."""
     try:
         return len(table.io.new_input(table.metadata_location))
@@ -83,7 +83,7 @@ def _size(table: LoadedTable) -> int | None:
         return None
 
 
-def _pace(snapshots: Sequence[Snapshot], now_ms: int) -> Pace:
+def _writer_pace(snapshots: Sequence[Snapshot], now_ms: int) -> Pace:
     """Return the amount that writers add in a day, by the summaries of the last week."""
     recent = [one for one in snapshots if one.timestamp_ms >= now_ms - WINDOW_MS]
     written = [one for one in recent if one.summary and one.summary.operation.value != "replace"]
@@ -93,15 +93,15 @@ def _pace(snapshots: Sequence[Snapshot], now_ms: int) -> Pace:
     days = max(now_ms - since_ms, DAY_MS) / DAY_MS  # an hour's burst is not a day's pace
     said = [one.summary.additional_properties for one in written if one.summary]
 
-    def total(name: str) -> float:
+    def total_per_day(name: str) -> float:
         texts = (one.get(name, "") for one in said)
         return sum(int(text) for text in texts if text.isdecimal() and len(text) < 19) / days
 
     return Pace(
         commits=len(written) / days,
-        files=total("added-data-files"),
-        equality_deletes=total("added-equality-delete-files"),
-        bytes=total("added-files-size"),
+        files=total_per_day("added-data-files"),
+        equality_deletes=total_per_day("added-equality-delete-files"),
+        bytes=total_per_day("added-files-size"),
     )
 
 
@@ -112,7 +112,7 @@ def _unready_writers(snapshots: Sequence[Snapshot], now_ms: int) -> tuple[str, .
     return tuple(sorted({one.label for one in writers if not one.writes_v3}))[:MAX_WRITERS]
 
 
-def _of_summary(facts: TableFacts, snapshot: Snapshot) -> TableFacts:
+def _of_summary(facts: AssessedFacts, snapshot: Snapshot) -> AssessedFacts:
     said = summary_of(snapshot.summary.additional_properties if snapshot.summary else {})
     if said is None:
         return facts
@@ -126,15 +126,15 @@ def _of_summary(facts: TableFacts, snapshot: Snapshot) -> TableFacts:
 
 
 def _of_manifests(
-    table: LoadedTable, manifests: Sequence[ManifestFile], facts: TableFacts, target_bytes: int
-) -> Read:
+    table: LoadedTable, manifests: Sequence[ManifestFile], facts: AssessedFacts, target_bytes: int
+) -> ManifestSummary:
     """Delete files first: what they reach is then told as the data files pass by."""
     entries = (
         entry
         for one in manifests
         if one.holds_deletes
-        for entry in table.entries(one, Detail.REFERENCES)
-        if entry.live and isinstance(entry, DeleteFileEntry)
+        for entry in table.entries_of(one, Detail.REFERENCES)
+        if entry.is_live and isinstance(entry, DeleteFileEntry)
     )
     deletes = tuple(entries)
     pass_over = _Pass(deletes, table.metadata.location)
@@ -142,10 +142,10 @@ def _of_manifests(
         entry
         for one in manifests
         if not one.holds_deletes
-        for entry in table.entries(one, Detail.COUNTS)
-        if entry.live and isinstance(entry, DataFileEntry)
+        for entry in table.entries_of(one, Detail.COUNTS)
+        if entry.is_live and isinstance(entry, DataFileEntry)
     )
-    partitions = partition_changes(pass_over.of(data), target_bytes)
+    partitions = partition_changes(pass_over.count_entries(data), target_bytes)
     facts = replace(
         facts,
         data_files=pass_over.files,
@@ -153,12 +153,12 @@ def _of_manifests(
         partitions=len(partitions),
         live_specs=tuple(sorted(pass_over.specs)),
         formats=dict(pass_over.formats),
-        repeated=pass_over.repeated,
+        repeated=pass_over.repeated_entries,
         outside_files=pass_over.outside,
         schemeless_files=pass_over.schemeless,
         deletes=_of_deletes(table, deletes, pass_over.live),
     )
-    return Read(partitions, facts)
+    return ManifestSummary(partitions, facts)
 
 
 class _Pass:
@@ -167,55 +167,55 @@ class _Pass:
     def __init__(self, deletes: Sequence[DeleteFileEntry], location: str) -> None:
         self._deletes, self._below = deletes, normal_path(location).rstrip("/") + "/"
         self.outside = self.schemeless = 0
-        self.live = LiveData(deletes)
+        self.live = LiveSequences(deletes)
         self.files = self.bytes = 0
         self.specs: set[int] = set()
         self.formats: Counter[str] = Counter()
         self._seen: set[int] | None = set()
         self._twice = len(deletes) - len({one.key for one in deletes})
 
-    def of(self, data: Iterable[DataFileEntry]) -> Iterator[FileEntry]:
+    def count_entries(self, data: Iterable[DataFileEntry]) -> Iterator[FileEntry]:
         for delete in self._deletes:
-            self._place(delete)
+            self._check_location(delete)
             yield delete
         for entry in data:
-            self._place(entry)
-            self.live.add(entry)
+            self._check_location(entry)
+            self.live.add_file(entry)
             self.files += 1
             self.bytes += entry.bytes
             self.specs.add(entry.spec_id)
             self.formats[entry.format] += 1
-            self._remember(entry)
+            self._count_repeated(entry)
             yield entry
 
-    def _place(self, entry: FileEntry) -> None:
-        self.outside += not entry.normal.startswith(self._below)
+    def _check_location(self, entry: FileEntry) -> None:
+        self.outside += not entry.normal_path.startswith(self._below)
         self.schemeless += ":" not in entry.path.partition("/")[0]
 
-    def _remember(self, entry: DataFileEntry) -> None:
+    def _count_repeated(self, entry: DataFileEntry) -> None:
         if self._seen is None:
             return
-        key = hash(entry.normal)
+        key = hash(entry.normal_path)
         self._twice += key in self._seen
         self._seen.add(key)
         if len(self._seen) > MAX_REMEMBERED:
             self._seen = None
 
     @property
-    def repeated(self) -> int | None:
+    def repeated_entries(self) -> int | None:
         """Return the number of entries of files that were there already; None if there were too
         many to remember."""
         return None if self._seen is None else self._twice
 
 
 def _of_deletes(
-    table: LoadedTable, deletes: Sequence[DeleteFileEntry], live: LiveData
+    table: LoadedTable, deletes: Sequence[DeleteFileEntry], live: LiveSequences
 ) -> DeleteFacts:
     if not deletes:
         return DeleteFacts()
     equality = [one for one in deletes if one.kind is DeleteKind.EQUALITY]
     kinds = Counter(one.kind for one in deletes)
-    oldest_ms, at_least = _age(table, equality)
+    oldest_ms, at_least = _oldest_commit(table, equality)
     return DeleteFacts(
         equality_files=len(equality),
         equality_records=sum(one.records for one in equality),
@@ -224,12 +224,14 @@ def _of_deletes(
         bytes=sum(one.content_size or one.bytes for one in deletes),
         oldest_ms=oldest_ms,
         at_least=at_least,
-        dangling=len(by_number(deletes, live)),
+        dangling=len(dangling_by_number(deletes, live)),
         equality_specs=tuple(sorted({one.spec_id for one in equality})),
     )
 
 
-def _age(table: LoadedTable, equality: Sequence[DeleteFileEntry]) -> tuple[int | None, bool]:
+def _oldest_commit(
+    table: LoadedTable, equality: Sequence[DeleteFileEntry]
+) -> tuple[int | None, bool]:
     """Return when the oldest was committed, by its sequence number."""
     numbers = [one.sequence_number for one in equality if one.sequence_number is not None]
     if not numbers:

@@ -8,9 +8,9 @@ from typing import Any
 
 from firnline_domain.base.values import Value, to_plain
 
-from firnline_cli.assessment.findings import Kind
+from firnline_cli.assessment.findings import FindingKind
 from firnline_cli.assessment.readiness import ready_counts
-from firnline_cli.assessment.verdict import Verdict, by_need
+from firnline_cli.assessment.verdict import TableAssessment, by_need
 
 
 class LakeSummary(Value):
@@ -39,8 +39,8 @@ class LakeSummary(Value):
     interrupted: bool
 
 
-def summed(
-    verdicts: Sequence[Verdict],
+def summarize(
+    verdicts: Sequence[TableAssessment],
     listed: int,
     unlisted: dict[str, str],
     seconds: float,
@@ -68,7 +68,7 @@ def summed(
         data_bytes=sum(one.data_bytes for one in facts),
         delete_files=sum(one.deletes.files for one in facts),
         equality_tables=sum(one.deletes.equality_files > 0 for one in facts),
-        findings={str(kind): kinds[kind] for kind in Kind},
+        findings={str(kind): kinds[kind] for kind in FindingKind},
         readiness=ready_counts(one.readiness for one in known),
         unlisted=dict(unlisted),
         reads_per_hour=rates.most_common(1)[0][0] if rates else 0.0,
@@ -77,7 +77,7 @@ def summed(
     )
 
 
-def as_plain(summary: LakeSummary, verdicts: Sequence[Verdict]) -> dict[str, Any]:
+def as_plain(summary: LakeSummary, verdicts: Sequence[TableAssessment]) -> dict[str, Any]:
     """Return the assessment for programs, sick tables first."""
-    tables = [{"table": one.dotted, **to_plain(one)} for one in sorted(verdicts, key=by_need)]
+    tables = [{"table": one.dotted_name, **to_plain(one)} for one in sorted(verdicts, key=by_need)]
     return {"lake": to_plain(summary), "tables": tables}

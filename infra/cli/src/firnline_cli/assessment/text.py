@@ -11,30 +11,37 @@ from rich.padding import Padding
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
-from firnline_cli.assessment.findings import Kind, ago
+from firnline_cli.assessment.findings import FindingKind, age_in_hours_or_days
 from firnline_cli.assessment.readiness import lake_words, table_words
 from firnline_cli.assessment.summary import LakeSummary
-from firnline_cli.assessment.verdict import PlannedRewrite, Verdict, by_need
-from firnline_cli.shared.formats import WIDTH, counted, grid, number, size, styled
+from firnline_cli.assessment.verdict import PlannedRewrite, TableAssessment, by_need
+from firnline_cli.shared.formats import (
+    WIDTH,
+    count_of,
+    empty_grid,
+    number_text,
+    size_text,
+    styled_text,
+)
 
 UNREAD_SHOWN = 10
 COLOURS = {
-    Kind.HAZARD: "red",
-    Kind.DEBT: "yellow",
-    Kind.READERS: "magenta",
-    Kind.METADATA: "cyan",
-    Kind.ADVICE: "dim",
+    FindingKind.HAZARD: "red",
+    FindingKind.DEBT: "yellow",
+    FindingKind.READERS: "magenta",
+    FindingKind.METADATA: "cyan",
+    FindingKind.ADVICE: "dim",
 }
 TITLES = {
-    Kind.HAZARD: "hazards",
-    Kind.DEBT: "delete debt",
-    Kind.READERS: "not read by all",
-    Kind.METADATA: "metadata",
-    Kind.ADVICE: "advice",
+    FindingKind.HAZARD: "hazards",
+    FindingKind.DEBT: "delete debt",
+    FindingKind.READERS: "not read by all",
+    FindingKind.METADATA: "metadata",
+    FindingKind.ADVICE: "advice",
 }
 
 
-class Progress:
+class ProgressBar:
     """A progress bar on stderr, if that is a terminal."""
 
     def __init__(self) -> None:
@@ -46,7 +53,7 @@ class Progress:
         )
         self._task = self._bar.add_task("listing tables", total=None)
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> ProgressBar:
         self._bar.start()
         return self
 
@@ -58,7 +65,7 @@ class Progress:
     ) -> None:
         self._bar.stop()
 
-    def listed(self, count: int) -> None:
+    def show_listed(self, count: int) -> None:
         """Show the number of tables listed so far."""
         self._bar.update(self._task, completed=count)
 
@@ -66,12 +73,12 @@ class Progress:
         """Show that reading begins."""
         self._bar.update(self._task, description="reading metadata", total=total, completed=0)
 
-    def step(self, done: int) -> None:
+    def show_read(self, done: int) -> None:
         """Show the number of tables read."""
         self._bar.update(self._task, completed=done)
 
 
-def seconds(value: float) -> str:
+def cpu_time_text(value: float) -> str:
     """Return CPU seconds in a unit that fits: `40 CPU s`, `3.2 CPU h`."""
     if value >= 7200:
         return f"{value / 3600:,.1f} CPU h"
@@ -88,7 +95,7 @@ def words_of(rewrite: PlannedRewrite, now_ms: int) -> str:
         return f"{what} ({reason})"
     if rewrite.due_ms is None:
         return f"{what}: waits ({reason})"
-    return f"{what} in {ago(max(rewrite.due_ms - now_ms, 0))} ({reason})"
+    return f"{what} in {age_in_hours_or_days(max(rewrite.due_ms - now_ms, 0))} ({reason})"
 
 
 def plan_of(summary: LakeSummary) -> str:
@@ -97,40 +104,47 @@ def plan_of(summary: LakeSummary) -> str:
         return ""
     later = f" and {summary.later:,} later, as readers pay for them" if summary.later else ""
     return (
-        f"Firnline would begin with {counted(summary.orders, 'rewrite')} now{later}: "
-        f"{size(summary.planned_bytes)}, {seconds(summary.cost_s)} once. Readers would be spared "
-        f"{seconds(summary.spared_s)} a day, at {summary.reads_per_hour:g} scans an hour of each "
-        f"partition. At the writers' pace, upkeep is {seconds(summary.upkeep_s)} a day."
+        f"Firnline would begin with {count_of(summary.orders, 'rewrite')} now{later}: "
+        f"{size_text(summary.planned_bytes)}, {cpu_time_text(summary.cost_s)} once. Readers would "
+        f"be spared {cpu_time_text(summary.spared_s)} a day, at {summary.reads_per_hour:g} scans "
+        "an hour of each partition. At the writers' pace, upkeep is "
+        f"{cpu_time_text(summary.upkeep_s)} a day."
     )
 
 
-def show(
-    summary: LakeSummary, verdicts: Sequence[Verdict], limit: int, page: Path | None, now_ms: int
+def print_assessment(
+    summary: LakeSummary,
+    verdicts: Sequence[TableAssessment],
+    limit: int,
+    page: Path | None,
+    now_ms: int,
 ) -> None:
     """Print the assessment to stdout."""
     terminal = Console()
     if not terminal.is_terminal:
         terminal.width = WIDTH
-    for line in _lines(summary):
-        terminal.print(styled(line), soft_wrap=not terminal.is_terminal)
+    for line in _summary_lines(summary):
+        terminal.print(styled_text(line), soft_wrap=not terminal.is_terminal)
     ranked = sorted((one for one in verdicts if not one.error), key=by_need)
     listed = [one for one in ranked if one.is_sick or one.findings][:limit]
     if listed:
         terminal.print()
-        _tables(terminal, listed, now_ms)
-    _unread(terminal, summary, verdicts)
-    _last(terminal, len(ranked), len(listed), page)
+        _print_tables(terminal, listed, now_ms)
+    _print_unread(terminal, summary, verdicts)
+    _print_end(terminal, len(ranked), len(listed), page)
 
 
-def _lines(summary: LakeSummary) -> Iterator[str]:
+def _summary_lines(summary: LakeSummary) -> Iterator[str]:
     stopped = f"Interrupted: {summary.assessed:,} of {summary.listed:,} tables. "
     yield (
-        f"{stopped if summary.interrupted else ''}{counted(summary.assessed, 'table')} read in "
-        f"{summary.seconds:.0f} s: {number(summary.data_files)} data files with "
-        f"{size(summary.data_bytes)}, {number(summary.delete_files)} delete files."
+        f"{stopped if summary.interrupted else ''}{count_of(summary.assessed, 'table')} read in "
+        f"{summary.seconds:.0f} s: {number_text(summary.data_files)} data files with "
+        f"{size_text(summary.data_bytes)}, {number_text(summary.delete_files)} delete files."
     )
     said = (
-        f"{TITLES[kind]} {summary.findings[kind]:,}" for kind in Kind if summary.findings.get(kind)
+        f"{TITLES[kind]} {summary.findings[kind]:,}"
+        for kind in FindingKind
+        if summary.findings.get(kind)
     )
     yield f"{summary.sick:,} need something. Tables by finding: {', '.join(said) or 'none'}."
     if plan := plan_of(summary):
@@ -138,54 +152,60 @@ def _lines(summary: LakeSummary) -> Iterator[str]:
     yield from lake_words(summary.readiness)
 
 
-def _tables(terminal: Console, verdicts: Sequence[Verdict], now_ms: int) -> None:
+def _print_tables(terminal: Console, verdicts: Sequence[TableAssessment], now_ms: int) -> None:
     right = ("files", "deletes", "size", "rewrites", "cost", "spared/day")
-    made = grid("Sick tables first", "table", *right, "first", right=right)
+    made = empty_grid("Sick tables first", "table", *right, "first", right=right)
     for one in verdicts:
         assert one.facts is not None
         first = one.first[0] if one.first else None
         what = words_of(first, now_ms) if first else "-"
-        made.add(
-            styled(one.dotted, "bold" if one.orders else ""),
-            styled(number(one.facts.data_files)),
-            styled(number(one.facts.deletes.files)),
-            styled(size(one.facts.data_bytes)),
-            styled(f"{one.orders:,} + {one.later:,}" if one.later else number(one.orders)),
-            styled(seconds(one.cost_s) if one.planned else "-"),
-            styled(seconds(one.spared_s) if one.planned else "-"),
-            styled(what if one.enabled else "switched off (firnline.enabled)"),
+        made.add_row(
+            styled_text(one.dotted_name, "bold" if one.orders else ""),
+            styled_text(number_text(one.facts.data_files)),
+            styled_text(number_text(one.facts.deletes.files)),
+            styled_text(size_text(one.facts.data_bytes)),
+            styled_text(
+                f"{one.orders:,} + {one.later:,}" if one.later else number_text(one.orders)
+            ),
+            styled_text(cpu_time_text(one.cost_s) if one.planned_rewrites else "-"),
+            styled_text(cpu_time_text(one.spared_s) if one.planned_rewrites else "-"),
+            styled_text(what if one.enabled else "switched off (firnline.enabled)"),
         )
     terminal.print(made)
     for one in verdicts:
-        shown = [finding for finding in one.findings if finding.kind is not Kind.ADVICE]
+        shown = [finding for finding in one.findings if finding.kind is not FindingKind.ADVICE]
         if shown:
             terminal.print()
-            terminal.print(styled(one.dotted, "bold"))
+            terminal.print(styled_text(one.dotted_name, "bold"))
         for finding in shown:
             text = f"{TITLES[finding.kind]}: {finding.text}"
             text += f". {finding.remedy}" if finding.remedy else ""
-            terminal.print(Padding(styled(text, COLOURS[finding.kind]), (0, 0, 0, 2)))
+            terminal.print(Padding(styled_text(text, COLOURS[finding.kind]), (0, 0, 0, 2)))
         for readiness in one.readiness if shown else ():
-            terminal.print(Padding(styled(table_words(readiness), "dim"), (0, 0, 0, 2)))
+            terminal.print(Padding(styled_text(table_words(readiness), "dim"), (0, 0, 0, 2)))
 
 
-def _unread(terminal: Console, summary: LakeSummary, verdicts: Sequence[Verdict]) -> None:
+def _print_unread(
+    terminal: Console, summary: LakeSummary, verdicts: Sequence[TableAssessment]
+) -> None:
     unread = sorted((one for one in verdicts if one.error), key=lambda one: one.name)
     if unread:
         terminal.print()
-        terminal.print(styled(f"{counted(len(unread), 'table')} could not be read", "bold red"))
+        terminal.print(
+            styled_text(f"{count_of(len(unread), 'table')} could not be read", "bold red")
+        )
     for one in unread[:UNREAD_SHOWN]:
-        terminal.print(Padding(styled(f"{one.dotted}: {one.error}", "red"), (0, 0, 0, 2)))
+        terminal.print(Padding(styled_text(f"{one.dotted_name}: {one.error}", "red"), (0, 0, 0, 2)))
     if (left := len(unread) - UNREAD_SHOWN) > 0:
-        terminal.print(styled(f"  and {left:,} more: --json names all", "dim"))
+        terminal.print(styled_text(f"  and {left:,} more: --json names all", "dim"))
     for name, why in summary.unlisted.items():
-        terminal.print(styled(f"{name} could not be listed: {why}", "red"))
+        terminal.print(styled_text(f"{name} could not be listed: {why}", "red"))
 
 
-def _last(terminal: Console, known: int, shown: int, page: Path | None) -> None:
+def _print_end(terminal: Console, known: int, shown: int, page: Path | None) -> None:
     if (left := known - shown) > 0:
         terminal.print()
-        terminal.print(styled(f"{left:,} more tables: --limit, --html or --json.", "dim"))
+        terminal.print(styled_text(f"{left:,} more tables: --limit, --html or --json.", "dim"))
     if page is not None:
-        terminal.print(styled(f"The page: {page}"))
-    terminal.print(styled("Nothing was written."))
+        terminal.print(styled_text(f"The page: {page}"))
+    terminal.print(styled_text("Nothing was written."))

@@ -12,8 +12,13 @@ from firnline_domain.policy.cost.cost_model import FIRNLINE, Work
 from firnline_domain.policy.reasons.partition import Decision, Reason
 from firnline_domain.settings.thresholds import Thresholds
 
-from firnline_cli.assessment.facts import TableFacts
-from firnline_cli.assessment.findings import Finding, Kind, findings_of, shared_uuid
+from firnline_cli.assessment.facts import AssessedFacts
+from firnline_cli.assessment.findings import (
+    AssessmentFinding,
+    FindingKind,
+    findings_of,
+    shared_uuid,
+)
 from firnline_cli.assessment.readiness import Readiness, readiness_of
 from firnline_cli.forecast.forecast import Forecast
 
@@ -44,14 +49,14 @@ class PlannedRewrite(Value):
     due_ms: int | None = None
 
 
-class Verdict(Value):
+class TableAssessment(Value):
     """About one table. CPU seconds, by the policy's own model: `cost_s` of all planned rewrites,
     once; `spared_s` by them, each day, at `reads_per_hour` scans; `upkeep_s` of rewrites, each day,
     at the pace at which writers add files. `error`: it could not be read; nothing is known."""
 
     name: tuple[str, ...]
-    facts: TableFacts | None = None
-    findings: tuple[Finding, ...] = ()
+    facts: AssessedFacts | None = None
+    findings: tuple[AssessmentFinding, ...] = ()
     first: tuple[PlannedRewrite, ...] = ()  # of all planned rewrites, those that spare most
     orders: int = 0  # now
     later: int = 0
@@ -66,14 +71,14 @@ class Verdict(Value):
     error: str = ""
 
     @property
-    def dotted(self) -> str:
+    def dotted_name(self) -> str:
         """`namespace.name`."""
         return ".".join(self.name)
 
     @property
     def hazards(self) -> int:
         """Return the number of findings that are hazards."""
-        return sum(one.kind is Kind.HAZARD for one in self.findings)
+        return sum(one.kind is FindingKind.HAZARD for one in self.findings)
 
     @property
     def is_sick(self) -> bool:
@@ -81,33 +86,33 @@ class Verdict(Value):
         return bool(self.orders or self.later or self.hazards)
 
     @property
-    def planned(self) -> int:
+    def planned_rewrites(self) -> int:
         """Return the number of rewrites, now and later."""
         return self.orders + self.later
 
 
-def by_need(verdict: Verdict) -> tuple[float, int, int, tuple[str, ...]]:
+def by_need(verdict: TableAssessment) -> tuple[float, int, int, tuple[str, ...]]:
     """Return the sort key of a verdict: first what readers pay most for, then hazards, then the
     rest."""
     return -verdict.spared_s, -verdict.hazards, -len(verdict.findings), verdict.name
 
 
 def verdict_of(
-    name: tuple[str, ...], facts: TableFacts, forecast: Forecast | None, now_ms: int
-) -> Verdict:
+    name: tuple[str, ...], facts: AssessedFacts, forecast: Forecast | None, now_ms: int
+) -> TableAssessment:
     """Return the verdict. `forecast` None: its manifests were not read."""
     findings = findings_of(".".join(name), facts, forecast, now_ms)
     if forecast is None:
-        return Verdict(name, facts, findings, readiness=readiness_of(facts))
+        return TableAssessment(name, facts, findings, readiness=readiness_of(facts))
     limits = forecast.limits
     planned = [
-        _planned(partition, decision)
+        _planned_rewrite(partition, decision)
         for partition, decision in forecast.decisions
         if decision.reason not in CALM
     ]
     planned.sort(key=lambda one: (not one.now, -one.spared_s))
     now = sum(one.now for one in planned)
-    return Verdict(
+    return TableAssessment(
         name,
         facts,
         findings,
@@ -125,22 +130,22 @@ def verdict_of(
     )
 
 
-def with_shared_uuids(verdicts: Sequence[Verdict]) -> list[Verdict]:
+def with_shared_uuids(verdicts: Sequence[TableAssessment]) -> list[TableAssessment]:
     """Return the same verdicts. If other tables share a uuid, that finding comes first."""
     names = defaultdict[str, list[str]](list)
     for one in verdicts:
         if one.facts and one.facts.uuid:
-            names[one.facts.uuid].append(one.dotted)
+            names[one.facts.uuid].append(one.dotted_name)
     shared = {one: found for one, found in names.items() if len(found) > 1}
     return [
-        replace(one, findings=(shared_uuid(one.dotted, shared[uuid]), *one.findings))
+        replace(one, findings=(shared_uuid(one.dotted_name, shared[uuid]), *one.findings))
         if one.facts and (uuid := one.facts.uuid) in shared
         else one
         for one in verdicts
     ]
 
 
-def _planned(partition: Partition, decision: Decision) -> PlannedRewrite:
+def _planned_rewrite(partition: Partition, decision: Decision) -> PlannedRewrite:
     numbers, holds = decision.numbers, partition.counters.holds
     wanted = decision.wanted or decision
     return PlannedRewrite(
@@ -156,7 +161,7 @@ def _planned(partition: Partition, decision: Decision) -> PlannedRewrite:
     )
 
 
-def upkeep_s(facts: TableFacts, limits: Thresholds) -> float:
+def upkeep_s(facts: AssessedFacts, limits: Thresholds) -> float:
     """Return the CPU seconds of rewrites in a day if writers keep their pace. Each crossed
     threshold triggers a rewrite, no more often than its rest allows. Each byte that is added is
     written once more, and with equality deletes the keys of the table are read each time."""

@@ -10,9 +10,9 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from firnline_cli.checks.findings import Answer, Check, Failed, NotTried, remark
+from firnline_cli.checks.findings import Check, CheckAnswer, Failed, NotTried, remark
 from firnline_cli.checks.settings import Given
-from firnline_cli.shared.fleet import levels
+from firnline_cli.shared.fleet import name_levels
 
 if TYPE_CHECKING:
     from firnline_iceberg.table.loaded_table import LoadedTable
@@ -40,35 +40,37 @@ class CatalogChecks:
         """Yield the checks in their order."""
         config, listed, name = f"{self.name}.config", f"{self.name}.list", self.name
         where = f"{self.connection.uri}/v1/config"
-        yield Check(config, f"ask {where} ({self.connection.auth})", self.config, (), PATIENCE_S)
-        yield Check(listed, "list namespaces and tables", self.list, (config,), PATIENCE_S)
+        yield Check(
+            config, f"ask {where} ({self.connection.auth})", self.check_config, (), PATIENCE_S
+        )
+        yield Check(listed, "list namespaces and tables", self.list_tables, (config,), PATIENCE_S)
         tried = f"load {self._given.table}" if self._given.table else "load tables"
-        yield Check(f"{name}.load", tried, self.load, (config, listed), PATIENCE_S)
+        yield Check(f"{name}.load", tried, self.load_tables, (config, listed), PATIENCE_S)
 
-    def config(self) -> str:
+    def check_config(self) -> str:
         """Check that the catalog answers and accepts us, and that it has the warehouse."""
-        from firnline_iceberg.catalog_probe import configuration
+        from firnline_iceberg.catalog_probe import read_configuration
 
-        self.settings = dict(self._asked(lambda: configuration(self.connection)))
+        self.settings = dict(self._ask(lambda: read_configuration(self.connection)))
         facts = {
             "warehouse": self.connection.warehouse or "its default",
             "prefix": self.settings.get("prefix", "none"),
         }
         return "answers, " + ", ".join(f"{name} {value}" for name, value in facts.items())
 
-    def list(self) -> Answer | str:
+    def list_tables(self) -> CheckAnswer | str:
         """List some tables of the namespaces that we may see."""
         from firnline_iceberg.table.catalog_client import Tables
 
-        client = self._asked(lambda: Tables(self.connection).client)
+        client = self._ask(lambda: Tables(self.connection).client)
         if self._given.table:
-            self.listed = [levels(self._given.table)]
-        spaces = [one for one in self._asked(client.list_namespaces) if one[0] != SCRATCH]
+            self.listed = [name_levels(self._given.table)]
+        spaces = [one for one in self._ask(client.list_namespaces) if one[0] != SCRATCH]
         end, looked_into = time.monotonic() + LISTING_S, 0
         for space in spaces:
             if len(self.listed) >= MAX_NAMES or time.monotonic() > end:
                 break
-            self.listed += self._asked(partial(_tables_of, client, space))
+            self.listed += self._ask(partial(_tables_of, client, space))
             looked_into += 1
         self.listed = self.listed[:MAX_NAMES]
         many = f"{len(spaces)} namespaces, {len(self.listed)} tables"
@@ -78,7 +80,7 @@ class CatalogChecks:
             return remark(many, "no table: storage is tried once there is one, or with --write")
         return many
 
-    def load(self) -> Answer | str:
+    def load_tables(self) -> CheckAnswer | str:
         """Load one table of each storage location, of the first ones."""
         from firnline_iceberg.table.catalog_client import Tables
         from firnline_iceberg.table.loaded_table import TableGone
@@ -88,7 +90,7 @@ class CatalogChecks:
         tables, places = Tables(self.connection), set[str]()
         for *space, name in self.listed[:20]:
             try:
-                one = self._asked(partial(tables.named, tuple(space), name))
+                one = self._ask(partial(tables.load_named, tuple(space), name))
             except TableGone as error:
                 if self._given.table:
                     raise Failed(error, "--table names a table as namespace.name") from None
@@ -102,26 +104,26 @@ class CatalogChecks:
         if not self.loaded:
             raise NotTried("the tables that were listed are gone")
         first, found = self.loaded[0], ", ".join(sorted(places))
-        return f"{first.identity.dotted}, format v{first.format_version}, in {found}"
+        return f"{first.identity.dotted_name}, format v{first.format_version}, in {found}"
 
-    def scratch(self) -> ScratchTable:
+    def scratch_table(self) -> ScratchTable:
         """Return a table to commit to. Raises Failed."""
         from firnline_iceberg.table.catalog_client import Tables
 
-        client = self._asked(lambda: Tables(self.connection).client)
-        return ScratchTable(client, self._asked)
+        client = self._ask(lambda: Tables(self.connection).client)
+        return ScratchTable(client, self._ask)
 
-    def named(self, name: tuple[str, ...]) -> LoadedTable | None:
+    def load_listed(self, name: tuple[str, ...]) -> LoadedTable | None:
         """Load a table that was listed; None if it was dropped. Raises Failed."""
         from firnline_iceberg.table.catalog_client import Tables
         from firnline_iceberg.table.loaded_table import TableGone
 
         try:
-            return self._asked(lambda: Tables(self.connection).named(name[:-1], name[-1]))
+            return self._ask(lambda: Tables(self.connection).load_named(name[:-1], name[-1]))
         except TableGone:
             return None
 
-    def _asked(self, call: Callable[[], T]) -> T:
+    def _ask(self, call: Callable[[], T]) -> T:
         """Return what the call returns. Raises Failed with cause and remedy, TableGone."""
         from firnline_iceberg.catalog_probe import cause_of
         from firnline_iceberg.table.loaded_table import TableGone
@@ -161,11 +163,11 @@ class ScratchTable:
         from pyiceberg.schema import Schema
         from pyiceberg.types import LongType, NestedField
 
-        def namespace() -> None:
+        def create_namespace() -> None:
             with suppress(NamespaceAlreadyExistsError):
                 self._client.create_namespace(SCRATCH)
 
-        self._asked(namespace)
+        self._asked(create_namespace)
         schema = Schema(NestedField(1, "id", LongType(), required=False))
         properties = {"firnline.enabled": "false"}
         self._table = self._asked(
@@ -177,11 +179,11 @@ class ScratchTable:
     def commit(self) -> None:
         """Commit a property, which is only metadata."""
 
-        def commit() -> None:
+        def set_property() -> None:
             with self._table.transaction() as change:
                 change.set_properties({"firnline.doctor": self.name})
 
-        self._asked(commit)
+        self._asked(set_property)
         self.committed_s = time.time()
 
     def __exit__(self, *_: object) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from firnline_cli.checks.catalog import SCRATCH, CatalogChecks
-from firnline_cli.checks.findings import Answer, Check, Failed, NotTried
+from firnline_cli.checks.findings import Check, CheckAnswer, Failed, NotTried
 from firnline_cli.checks.kafka import KafkaChecks
 from firnline_cli.checks.settings import Given
 
@@ -27,26 +27,28 @@ class EventsChecks:
         """Yield the checks; only a commit if Kafka does not answer."""
         name = self._catalog.name
         tried = f"make {SCRATCH}.*, commit to it, drop it"
-        yield Check(f"{name}.commit", tried, self.commit, (f"{name}.config",), 40.0)
+        yield Check(f"{name}.commit", tried, self.try_commit, (f"{name}.config",), 40.0)
         tried = f"see a commit on {TOPIC} within {SOON_S:g} s"
         needs = (f"{name}.commit", "kafka.reach")
-        yield Check(f"events.{self._catalog.connection.name}", tried, self.seen, needs, 60.0)
+        yield Check(
+            f"events.{self._catalog.connection.name}", tried, self.commit_and_await, needs, 60.0
+        )
 
-    def commit(self) -> str:
+    def try_commit(self) -> str:
         """Create a table, commit to it and drop it: all that a commit needs of the catalog."""
         if not self._given.writes:
             raise NotTried("asked for with --write")
-        with self._catalog.scratch() as table:
+        with self._catalog.scratch_table() as table:
             table.commit()
         return "made, committed to and dropped"
 
-    def seen(self) -> Answer | str:
+    def commit_and_await(self) -> CheckAnswer | str:
         """Commit, and await the event from the topic's end, so that nothing is missed."""
         consumer = self._from_now_on()
         try:
-            with self._catalog.scratch() as table:
+            with self._catalog.scratch_table() as table:
                 table.commit()
-                heard = self._awaited(consumer, table.uuid)
+                heard = self._await_commit(consumer, table.uuid)
                 late_s = time.time() - table.committed_s
         finally:
             consumer.close()
@@ -78,7 +80,7 @@ class EventsChecks:
         consumer.assign(places)
         return consumer
 
-    def _awaited(self, consumer: Any, uuid: str) -> bool:
+    def _await_commit(self, consumer: Any, uuid: str) -> bool:
         """Return whether the record of the commit with this key arrives. The creation is another
         one, and arrives before it."""
         deadline, count = time.monotonic() + LATE_S, 0

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from firnline_adapters.config.redaction import redacted
+from firnline_adapters.config.redaction import redact
 
 PATIENCE_S = 20.0  # for one check
 MAX_CHARS = 600  # of what came: stacks of exceptions quote whole answers
 
 
-class Status(StrEnum):
+class CheckStatus(StrEnum):
     """The outcome of a check. A remark fails nothing."""
 
     FINE = "ok"
@@ -23,10 +23,10 @@ class Status(StrEnum):
 
 
 @dataclass(frozen=True)
-class Answer:
+class CheckAnswer:
     """An answer to a check, and what to do about it."""
 
-    status: Status
+    status: CheckStatus
     found: str
     remedy: str = ""
 
@@ -43,7 +43,7 @@ class NotTried(Exception):
     """A check does not apply; the message says why."""
 
 
-Answers = str | Answer | Iterable[Answer]  # a text: it is as it should be
+Answers = str | CheckAnswer | Iterable[CheckAnswer]  # a text: it is as it should be
 
 
 @dataclass(frozen=True)
@@ -59,24 +59,24 @@ class Check:
 
 
 @dataclass(frozen=True)
-class Finding:
+class CheckFinding:
     """One line of the report, without secrets."""
 
     check: str
-    status: Status
+    status: CheckStatus
     tried: str
     found: str
     remedy: str
 
 
-def remark(found: object, remedy: str = "") -> Answer:
+def remark(found: object, remedy: str = "") -> CheckAnswer:
     """Return a remark: worth a look, but nothing fails because of it."""
-    return Answer(Status.REMARK, str(found), remedy)
+    return CheckAnswer(CheckStatus.REMARK, str(found), remedy)
 
 
-def failed(found: object, remedy: str) -> Answer:
+def failed_answer(found: object, remedy: str) -> CheckAnswer:
     """Return a failure of a check that has several answers."""
-    return Answer(Status.FAILED, str(found), remedy)
+    return CheckAnswer(CheckStatus.FAILED, str(found), remedy)
 
 
 @dataclass
@@ -84,76 +84,80 @@ class _Run:
     """One check and its end."""
 
     check: Check
-    answers: list[Answer] = field(default_factory=list)
+    answers: list[CheckAnswer] = field(default_factory=list)
     ended: threading.Event = field(default_factory=threading.Event)
 
     @property
     def is_usable(self) -> bool:
         """Return whether other checks can build on it."""
-        return all(one.status in (Status.FINE, Status.REMARK) for one in self.answers)
+        return all(one.status in (CheckStatus.FINE, CheckStatus.REMARK) for one in self.answers)
 
 
-def findings(checks: Sequence[Check]) -> Iterator[Finding]:
+def run_checks(checks: Sequence[Check]) -> Iterator[CheckFinding]:
     """Run all checks, each on a thread of its own as soon as what it needs has ended. Yields the
     findings in the order of the checks."""
     runs = {one.name: _Run(one) for one in checks}
     for one in runs.values():
-        threading.Thread(target=_run, args=(one, runs), name=one.check.name, daemon=True).start()
+        threading.Thread(
+            target=_run_check, args=(one, runs), name=one.check.name, daemon=True
+        ).start()
     for one in runs.values():
         one.ended.wait()
         for answer in one.answers:
-            yield Finding(
+            yield CheckFinding(
                 one.check.name,
                 answer.status,
-                redacted(one.check.tried),
-                _line(answer.found),
-                redacted(answer.remedy),
+                redact(one.check.tried),
+                _one_line(answer.found),
+                redact(answer.remedy),
             )
 
 
-def _run(one: _Run, runs: dict[str, _Run]) -> None:
+def _run_check(one: _Run, runs: dict[str, _Run]) -> None:
     try:
         for need in one.check.needs:
             if (other := runs.get(need)) is None:
                 continue
             other.ended.wait()
             if not other.is_usable:
-                one.answers = [Answer(Status.SKIPPED, f"{need} comes first")]
+                one.answers = [CheckAnswer(CheckStatus.SKIPPED, f"{need} comes first")]
                 return
-        one.answers = _in_time(one.check)
+        one.answers = _answer_in_time(one.check)
     finally:
         one.ended.set()
 
 
-def _in_time(check: Check) -> list[Answer]:
+def _answer_in_time(check: Check) -> list[CheckAnswer]:
     """Return the answers of the check; if it does not end in time, a failure that says so."""
-    found: list[Answer] = []
-    thread = threading.Thread(target=lambda: found.extend(_answers(check)), daemon=True)
+    found: list[CheckAnswer] = []
+    thread = threading.Thread(target=lambda: found.extend(_answers_of(check)), daemon=True)
     thread.start()
     thread.join(check.patience_s)
     if thread.is_alive():
         text = f"no answer within {check.patience_s:g} s"
         remedy = "see whether the address is right (uri, s3.endpoint, bootstrap.servers ...), and "
-        return [failed(text, f"{remedy}whether a firewall or a proxy swallows the connection")]
+        return [
+            failed_answer(text, f"{remedy}whether a firewall or a proxy swallows the connection")
+        ]
     return found
 
 
-def _answers(check: Check) -> list[Answer]:
+def _answers_of(check: Check) -> list[CheckAnswer]:
     try:
         came = check.run()
         if isinstance(came, str):
-            return [Answer(Status.FINE, came)]
-        return [came] if isinstance(came, Answer) else list(came)
+            return [CheckAnswer(CheckStatus.FINE, came)]
+        return [came] if isinstance(came, CheckAnswer) else list(came)
     except Failed as error:
-        return [failed(error, error.remedy)]
+        return [failed_answer(error, error.remedy)]
     except NotTried as error:
-        return [Answer(Status.SKIPPED, str(error))]
+        return [CheckAnswer(CheckStatus.SKIPPED, str(error))]
     except Exception as error:  # whatever a library raises: one check has failed, the others go on
         text = f"{type(error).__name__}: {error}"
-        return [failed(text, "unknown error: the message is from the client library")]
+        return [failed_answer(text, "unknown error: the message is from the client library")]
 
 
-def _line(text: str) -> str:
+def _one_line(text: str) -> str:
     """Return the text on one line, without secrets, and short enough to read."""
-    short = " ".join(redacted(text).split())
+    short = " ".join(redact(text).split())
     return short if len(short) <= MAX_CHARS else f"{short[:MAX_CHARS]} ..."

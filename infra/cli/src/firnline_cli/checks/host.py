@@ -14,9 +14,9 @@ from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 
-from firnline_local.servers.artifacts import Pin, pins
+from firnline_local.servers.artifacts import PinnedArtifact, read_pins
 
-from firnline_cli.checks.findings import Answer, Check, Failed, failed, remark
+from firnline_cli.checks.findings import Check, CheckAnswer, Failed, failed_answer, remark
 from firnline_cli.checks.settings import OF_JAVA, OF_STATE, Given
 
 FULL_BYTES = 64 << 20  # less, and the gateway's outbox or a delete set does not fit
@@ -30,9 +30,9 @@ FETCH = "run `firnline jars` and set FIRNLINE_ICEBERG_JAR to what it prints"
 def host_checks(given: Given) -> Iterator[Check]:
     """Yield the checks that concern the given services."""
     if given.concerns(OF_JAVA):
-        yield Check("host.user", f"who user {os.getuid()} is", user)
-        yield Check("host.java", "start Java", java)
-        yield Check("host.spark", "find PySpark", spark)
+        yield Check("host.user", f"who user {os.getuid()} is", check_user)
+        yield Check("host.java", "start Java", check_java)
+        yield Check("host.spark", "find PySpark", check_spark)
         jars = given.told.iceberg_jar or ""
         tried = f"read {jars or 'FIRNLINE_ICEBERG_JAR'}"
         yield Check("host.jar", tried, lambda: iceberg_jars(jars), (), JAR_S)
@@ -42,7 +42,7 @@ def host_checks(given: Given) -> Iterator[Check]:
         yield Check("host.state", tried, lambda: state_dir(place))
 
 
-def user() -> str:
+def check_user() -> str:
     """Check that the user has a name: Hadoop, under Spark and Iceberg, refuses one without."""
     try:
         return pwd.getpwuid(os.getuid()).pw_name
@@ -54,10 +54,10 @@ def user() -> str:
         ) from None
 
 
-def java() -> str:
+def check_java() -> str:
     """Return what `java -version` prints. Raises Failed unless it is 17 or newer."""
     from firnline_local.servers.java import OLDEST, JavaMissing
-    from firnline_local.servers.java import java as find
+    from firnline_local.servers.java import find_java as find
 
     remedy = f"install a Java runtime of version {OLDEST} or newer, and set JAVA_HOME to its folder"
     try:
@@ -68,24 +68,24 @@ def java() -> str:
     return f"{path}: {(said.stderr + said.stdout).splitlines()[0]}"
 
 
-def spark() -> str:
+def check_spark() -> str:
     """Return the version of PySpark, which has to be that of the Iceberg jar."""
     try:
         version = metadata.version("pyspark")
     except metadata.PackageNotFoundError:
         raise Failed("it is not installed", "pip install 'firnline[worker]'") from None
-    wanted = _spark_of(pins("iceberg")[0])
+    wanted = _spark_of(read_pins("iceberg")[0])
     if not version.startswith(f"{wanted}."):
         raise Failed(f"PySpark {version}", f"pip install 'pyspark=={wanted}.*'")
     return f"PySpark {version}"
 
 
-def _spark_of(pin: Pin) -> str:
+def _spark_of(pin: PinnedArtifact) -> str:
     """Return 4.1 of `iceberg-spark-runtime-4.1_2.13-1.12.0.jar`."""
-    return pin.file.removeprefix("iceberg-spark-runtime-").partition("_")[0]
+    return pin.file_name.removeprefix("iceberg-spark-runtime-").partition("_")[0]
 
 
-def iceberg_jars(given: str) -> Answer | str:
+def iceberg_jars(given: str) -> CheckAnswer | str:
     """Check that the first jar is the one that Firnline was built with, and that bundles with it
     are published ones."""
     runtime, *bundles = given.split(os.pathsep)
@@ -93,19 +93,19 @@ def iceberg_jars(given: str) -> Answer | str:
         raise Failed("it is not set", FETCH)
     for bundle in bundles:
         _check_bundle(Path(bundle))
-    return _judged(Path(runtime))
+    return _judge_jar(Path(runtime))
 
 
 def _check_bundle(path: Path) -> None:
     if not path.is_file():
         raise Failed(f"there is no file {path}", FETCH)
-    pin = next((one for one in pins("bundles") if one.file == path.name), None)
+    pin = next((one for one in read_pins("bundles") if one.file_name == path.name), None)
     if pin is not None and _sha256(path) != pin.sha256:
         raise Failed(f"{path.name} is not the published file", FETCH)
 
 
-def _judged(path: Path) -> Answer | str:
-    pin = pins("iceberg")[0]
+def _judge_jar(path: Path) -> CheckAnswer | str:
+    pin = read_pins("iceberg")[0]
     if not path.is_file():
         raise Failed("there is no such file", FETCH)
     wanted = pin.path.split("/")[-2]
@@ -141,7 +141,7 @@ def _sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def state_dir(place: str | None) -> Answer | str:
+def state_dir(place: str | None) -> CheckAnswer | str:
     """Write, lock and sync a file there, as the services do. Checks the free space."""
     if not place:
         raise Failed("it is not set", f"FIRNLINE_STATE_DIR names {OWN_DISK}")
@@ -158,5 +158,5 @@ def state_dir(place: str | None) -> Answer | str:
     free = shutil.disk_usage(place).free
     found = f"{free / (1 << 30):.1f} GiB free"
     if free < FULL_BYTES:
-        return failed(f"it is full: {free >> 20} MiB free", f"free space there, or {remedy}")
+        return failed_answer(f"it is full: {free >> 20} MiB free", f"free space there, or {remedy}")
     return remark(found, "large delete sets need 2 GiB or more") if free < LITTLE_BYTES else found

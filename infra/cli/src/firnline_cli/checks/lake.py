@@ -45,7 +45,7 @@ def lake_checks(given: Given, kafka: KafkaChecks) -> Iterator[Check]:
 
 
 def _not_named(why: str) -> Check:
-    def run() -> str:
+    def fail() -> str:
         raise Failed(why, NAMED)
 
-    return Check("catalog.named", "read which catalogs there are", run)
+    return Check("catalog.named", "read which catalogs there are", fail)

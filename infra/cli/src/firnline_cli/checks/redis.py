@@ -25,9 +25,11 @@ def redis_checks(given: Given) -> Iterator[Check]:
     made = RedisChecks(given)
     yield Check("redis.reach", f"PING {given.told.redis or 'FIRNLINE_REDIS'}", made.reach)
     if given.concerns(("worker",)):
-        yield Check("redis.leases", "take a lease and give it back", made.leases, ("redis.reach",))
+        yield Check(
+            "redis.leases", "take a lease and give it back", made.try_lease, ("redis.reach",)
+        )
     if given.concerns(("console",)):
-        yield Check("redis.view", f"write {VIEW}", made.view, ("redis.reach",))
+        yield Check("redis.view", f"write {VIEW}", made.write_view_key, ("redis.reach",))
 
 
 class RedisChecks:
@@ -51,48 +53,48 @@ class RedisChecks:
     def reach(self) -> str:
         """Send PING, and return which server answers."""
         client = self.client()
-        _asked(client.ping)
+        _ask(client.ping)
         try:
             about = client.info("server")
         except Exception:  # not allowed: it is of no importance
             return "it answers"
         return f"it answers: {about.get('server_name', 'redis')} {about.get('redis_version', '')}"
 
-    def leases(self) -> str:
+    def try_lease(self) -> str:
         """Acquire, renew and release a lease by scripts, as a worker does."""
         from firnline_adapters.redis.leases import RedisLeases
 
         leases, name = RedisLeases(self.client()), f"doctor:{uuid.uuid4().hex}"
         owner = f"doctor.0.0#{uuid.uuid4().hex[:8]}/a"
-        taken = _asked(lambda: leases.acquire(name, owner, TRY_S))
-        kept = _asked(lambda: leases.renew(name, owner, TRY_S))
-        _asked(lambda: leases.release(name, owner))
+        taken = _ask(lambda: leases.acquire(name, owner, TRY_S))
+        kept = _ask(lambda: leases.renew(name, owner, TRY_S))
+        _ask(lambda: leases.release(name, owner))
         if not (taken and kept):
             raise Failed("a free lease was not granted", "is this a replica? name a master")
         return "taken, kept and given back"
 
-    def view(self) -> str:
+    def write_view_key(self) -> str:
         """Write a key of the console's, which expires by itself (1 s)."""
         client = self.client()
-        _asked(lambda: client.set(VIEW, "x", px=1000))
+        _ask(lambda: client.set(VIEW, "x", px=1000))
         return "written; it ends by itself"
 
     def now_s(self) -> float:
         """Return the time of Redis' clock. Raises Failed."""
         client = self.client()
-        seconds, micros = _asked(client.time)
+        seconds, micros = _ask(client.time)
         return float(seconds) + float(micros) / 1e6
 
 
-def _asked(call: Callable[[], T]) -> T:
+def _ask(call: Callable[[], T]) -> T:
     """Return what Redis returns. Raises Failed, with the remedy for its error."""
     try:
         return call()
     except Exception as error:
-        raise Failed(error, _remedy(type(error).__name__, str(error))) from None
+        raise Failed(error, _redis_remedy(type(error).__name__, str(error))) from None
 
 
-def _remedy(kind: str, text: str) -> str:
+def _redis_remedy(kind: str, text: str) -> str:
     if kind == "AuthenticationError" or "NOAUTH" in text or "WRONGPASS" in text:
         return "the user and password in FIRNLINE_REDIS are not those of Redis"
     if kind == "NoPermissionError" or "NOPERM" in text:

@@ -14,7 +14,7 @@ from firnline_adapters.config.fleet_settings import (
     REPLICAS,
     STATE_DIR,
 )
-from firnline_adapters.config.settings import from_environment, setting, shared
+from firnline_adapters.config.settings import declare_setting, from_environment, shared_setting
 from firnline_adapters.kafka.connection import KAFKA, KafkaConnection, connection_here
 from firnline_adapters.records.signing import SigningSettings
 
@@ -29,15 +29,15 @@ OF_STATE = ("gateway", "planner", "worker")
 class Told(SigningSettings):
     """The settings that the environment contains; nothing is required. None and '' = not set."""
 
-    kafka: str | None = shared(KAFKA, None)
-    redis: str | None = shared(REDIS, None)
-    iceberg_jar: str | None = shared(ICEBERG_JAR, None)
-    state_dir: str | None = shared(STATE_DIR, None)
-    groups: str = shared(GROUPS)
-    replicas: int | None = shared(REPLICAS)
-    min_in_sync: int | None = shared(MIN_IN_SYNC_REPLICAS)
-    buckets: int = setting("FIRNLINE_BUCKETS", "", 8)
-    planner_app: str = setting("FIRNLINE_PLANNER_APP", "", "planner")
+    kafka: str | None = shared_setting(KAFKA, None)
+    redis: str | None = shared_setting(REDIS, None)
+    iceberg_jar: str | None = shared_setting(ICEBERG_JAR, None)
+    state_dir: str | None = shared_setting(STATE_DIR, None)
+    groups: str = shared_setting(GROUPS)
+    replicas: int | None = shared_setting(REPLICAS)
+    min_in_sync: int | None = shared_setting(MIN_IN_SYNC_REPLICAS)
+    buckets: int = declare_setting("FIRNLINE_BUCKETS", "", 8)
+    planner_app: str = declare_setting("FIRNLINE_PLANNER_APP", "", "planner")
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Given:
         return connection_here(self.told.kafka or "", self.environment)
 
 
-def given(
+def read_given(
     environment: Mapping[str, str],
     services: tuple[str, ...] = SERVICES,
     writes: bool = False,

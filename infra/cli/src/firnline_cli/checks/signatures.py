@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from firnline_cli.checks.findings import Answer, Check, Failed, NotTried, remark
+from firnline_cli.checks.findings import Check, CheckAnswer, Failed, NotTried, remark
 from firnline_cli.checks.kafka import KafkaChecks
 from firnline_cli.checks.settings import Given
 
@@ -46,41 +46,43 @@ class Signatures:
         tried = "verify the newest record"
         yield Check("kafka.signatures", tried, self.verify, ("kafka.reach",))
 
-    def verify(self) -> Answer | str:
+    def verify(self) -> CheckAnswer | str:
         """Verify the newest record's signature by our keys, of any age."""
         from firnline_adapters.records.signing import signer_of
         from firnline_domain.errors import Misconfigured
         from firnline_domain.records.signing import SignatureRefused
 
         try:
-            signer = signer_of(self._given.told).ageless()
+            signer = signer_of(self._given.told).without_expiry()
         except Misconfigured as error:
             raise Failed(error, KEYS) from None
-        if not signer.keys.signs:
+        if not signer.keys.is_signing:
             return remark("FIRNLINE_SIGNING_KEYS=off: every record is believed", KEYS)
-        found = self.newest()
+        found = self.newest_record()
         try:
-            signer.verify(found.topic, found.partition, found.key, found.value, found.headers)
+            signer.verify_record(
+                found.topic, found.partition, found.key, found.value, found.headers
+            )
         except SignatureRefused as refused:
             raise Failed(f"{found.topic}, partition {found.partition}: {refused}", KEYS) from None
-        return f"of {found.topic}, {_age(found.at_ms)} old"
+        return f"of {found.topic}, {_age_text(found.at_ms)} old"
 
-    def newest(self) -> Newest:
+    def newest_record(self) -> Newest:
         """Return the newest signed record. Raises NotTried if the fleet has not sent one yet, or
         none that we may read."""
         with self._reading:
             if self._newest is None:
-                self._newest = max(self._tails(), key=lambda one: one.at_ms, default=None)
+                self._newest = max(self._last_records(), key=lambda one: one.at_ms, default=None)
         if self._newest is None:
             raise NotTried("there is no signed record that we may read; ask again after a commit")
         return self._newest
 
-    def _tails(self) -> Iterator[Newest]:
+    def _last_records(self) -> Iterator[Newest]:
         """Yield the last records of each partition of the signed topics that we may read."""
         from confluent_kafka import Consumer, KafkaError, TopicPartition
         from confluent_kafka.admin import AclOperation
         from firnline_adapters.kafka.connection import reader_group
-        from firnline_adapters.records.signing import unsigned
+        from firnline_adapters.records.signing import unsigned_topics
 
         own = {
             "group.id": reader_group(),
@@ -90,9 +92,9 @@ class Signatures:
         consumer = Consumer(self._kafka.config(**own))
         try:
             places = []
-            for name, one in self._kafka.seen().items():
+            for name, one in self._kafka.visible_topics().items():
                 allowed = one.authorized_operations
-                if name in unsigned() or (allowed and AclOperation.READ not in allowed):
+                if name in unsigned_topics() or (allowed and AclOperation.READ not in allowed):
                     continue
                 for partition in one.partitions:
                     place = TopicPartition(name, partition.id)
@@ -106,14 +108,14 @@ class Signatures:
                 for message in consumer.consume(500, 0.2):
                     error = message.error()
                     if error is None:
-                        yield _newest(message)
+                        yield _as_newest(message)
                     elif error.code() == KafkaError._PARTITION_EOF:
                         unread -= 1
         finally:
             consumer.close()
 
 
-def _newest(message: Any) -> Newest:
+def _as_newest(message: Any) -> Newest:
     return Newest(
         message.topic(),
         message.partition(),
@@ -124,6 +126,6 @@ def _newest(message: Any) -> Newest:
     )
 
 
-def _age(at_ms: int) -> str:
+def _age_text(at_ms: int) -> str:
     seconds = max(0.0, time.time() - at_ms / 1000)
     return f"{seconds:.0f} s" if seconds < 600 else f"{seconds / 3600:.1f} h"

@@ -29,7 +29,7 @@ def ask_console(uri: str) -> str:
     failing = console.get("/api/fleet")["totals"].get("tables_failing", 0)
     if not failing:
         return "at none"
-    stuck = console.tables(status="stuck")
+    stuck = console.list_tables(status="stuck")
     names = [row["table"] for row in stuck if (row.get("hold") or {}).get("reason") == "failing"]
     more = ", ..." if failing > SHOWN else ""
     raise Failed(

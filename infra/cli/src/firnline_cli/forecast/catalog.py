@@ -21,8 +21,8 @@ from firnline_iceberg.scan.planning import live_entries
 from firnline_iceberg.table.catalog_client import Tables
 from firnline_iceberg.table.loaded_table import LoadedTable
 
-from firnline_cli.forecast.forecast import Forecast, Seen, forecast
-from firnline_cli.shared.fleet import levels, table_of
+from firnline_cli.forecast.forecast import Forecast, SeenTable, forecast
+from firnline_cli.shared.fleet import name_levels, table_of
 
 Name = tuple[str, ...]
 
@@ -44,21 +44,21 @@ class Forecasts:
     more: Mapping[str, str]
     _namespaces: dict[Name, dict[str, str]] = field(default_factory=dict)
 
-    def names(self, table: str | None, namespace: str | None) -> Iterator[Name]:
+    def table_names(self, table: str | None, namespace: str | None) -> Iterator[Name]:
         """Yield one table, those of a namespace and of those below it, or all. Raises
         ClickException."""
         if table is not None:
-            yield self._named(table)
+            yield self._name_in_catalog(table)
             return
-        within = levels(namespace) if namespace else ()
+        within = name_levels(namespace) if namespace else ()
         try:
-            for name in self.tables.names():
+            for name in self.tables.table_names():
                 if name[:-1][: len(within)] == within:
                     yield name
         except RetryLater as error:
             raise click.ClickException(str(error)) from None
 
-    def _named(self, dotted: str) -> Name:
+    def _name_in_catalog(self, dotted: str) -> Name:
         """Return the name as the catalog has it; as it is typed if the catalog has no such table,
         or does not answer."""
         try:
@@ -66,29 +66,33 @@ class Forecasts:
         except (RetryLater, TaskRefused):
             found = None
         if found is None:
-            return levels(dotted)
+            return name_levels(dotted)
         return (*found.identity.namespace, found.identity.name)
 
-    def of(self, name: Name, now_ms: int) -> Forecast | Unread:
+    def forecast_table(self, name: Name, now_ms: int) -> Forecast | Unread:
         """Return the tasks that would be ordered for a table."""
         try:
-            return forecast(self._seen(self.tables.named(name[:-1], name[-1])), self.fleet, now_ms)
+            return forecast(
+                self._read_seen(self.tables.load_named(name[:-1], name[-1])), self.fleet, now_ms
+            )
         except (RetryLater, TaskRefused, MetadataFileGone) as error:
             return Unread(".".join(name), str(error))
         except Exception as error:  # what is odd about one table is said of it alone
             return Unread(".".join(name), f"{type(error).__name__}: {error}"[:500])
 
-    def _seen(self, table: LoadedTable) -> Seen:
+    def _read_seen(self, table: LoadedTable) -> SeenTable:
         head = table.head_id(MAIN)
         own = {**table.properties, **self.more}
         settings = with_namespace(own, self._of_namespace(table.identity.namespace))
         changes = LastChanges(table)
         entries = () if head is None else live_entries(table, head, Detail.COUNTS)
-        manifests = () if head is None else table.manifests(table.snapshot(head))
+        manifests = () if head is None else table.manifests_of(table.snapshot(head))
         size = sum(one.length for one in manifests)
-        partitions = partition_changes(changes.noting(entries), target_bytes_of(settings))
+        partitions = partition_changes(changes.note_entries(entries), target_bytes_of(settings))
         seen = seen_of(table, settings, partitions, len(manifests), size)
-        return replace(seen, changed_ms={one.scope: changes.of(one.scope) for one in partitions})
+        return replace(
+            seen, changed_ms={one.scope: changes.changed_ms(one.scope) for one in partitions}
+        )
 
     def _of_namespace(self, namespace: Name) -> dict[str, str]:
         if namespace not in self._namespaces:
@@ -104,10 +108,10 @@ def seen_of(
     partitions: tuple[PartitionChange, ...],
     manifests: int,
     manifest_bytes: int,
-) -> Seen:
+) -> SeenTable:
     """Return a table's newest snapshot, with its manifests counted."""
     head, times = table.head_id(MAIN), [one.timestamp_ms for one in table.snapshots]
-    return Seen(
+    return SeenTable(
         table=table.identity,
         settings=settings,
         format_version=table.format_version,

@@ -11,20 +11,20 @@ from collections.abc import Iterable, Mapping
 from firnline_domain.advice.finding import Known
 from firnline_domain.advice.rules import advise
 from firnline_domain.base.values import Value, field, replace
-from firnline_domain.counters.fold.folding import fold
+from firnline_domain.counters.fold.folding import fold_change
 from firnline_domain.counters.state.counters import TableCounters
-from firnline_domain.counters.state.size_spread import Spread
+from firnline_domain.counters.state.size_spread import PartitionSpread
 from firnline_domain.counters.state.work import Partition, PartitionWork, Table
 from firnline_domain.identity import MAIN, Scope, TableName
-from firnline_domain.policy.partition.decide import debt_files, decide, explain
+from firnline_domain.policy.partition.decide import debt_files, decide_rewrite, with_numbers
 from firnline_domain.policy.reasons.partition import Decision
 from firnline_domain.policy.table_action.snapshot_retention import ExpiryDecision, decide_expiry
 from firnline_domain.records.events import ChangeKind, FilesChanged, PartitionChange
 from firnline_domain.records.states import TableAdvice
-from firnline_domain.settings.thresholds import Thresholds, thresholds
+from firnline_domain.settings.thresholds import Thresholds, resolve_thresholds
 
 
-class Seen(Value):
+class SeenTable(Value):
     """A table's newest snapshot, as the catalog describes it. `settings` as
     `settings.with_namespace` gives them; `oldest_snapshot_ms` None = it has no snapshot."""
 
@@ -56,28 +56,32 @@ class Forecast(Value):
         return tuple(one for one in self.decisions if one[1].order)
 
 
-def forecast(seen: Seen, fleet: Thresholds, now_ms: int) -> Forecast:
+def forecast(seen: SeenTable, fleet: Thresholds, now_ms: int) -> Forecast:
     """Return what a planner would decide at `now_ms`."""
-    table, partitions = _counted(seen, now_ms)
-    limits = replace(thresholds(seen.settings, fleet), shadow=False)
-    spread = Spread(limits.target_bytes)
-    ranked = sorted(spread.through(partitions), key=lambda one: -debt_files(table, one, limits))
+    table, partitions = _count(seen, now_ms)
+    limits = replace(resolve_thresholds(seen.settings, fleet), shadow=False)
+    spread = PartitionSpread(limits.target_bytes)
+    ranked = sorted(
+        spread.pass_through(partitions), key=lambda one: -debt_files(table, one, limits)
+    )
     return Forecast(
         table=table,
         limits=limits,
-        decisions=tuple((one, _decision(table, one, limits, now_ms)) for one in ranked),
+        decisions=tuple((one, _decide_and_explain(table, one, limits, now_ms)) for one in ranked),
         expiry=decide_expiry(table, limits, now_ms),
         advice=advise(Known(table, spread, limits, fleet, now_ms)).changed,
     )
 
 
-def _decision(table: Table, partition: Partition, limits: Thresholds, now_ms: int) -> Decision:
-    decision = decide(table, partition, limits, now_ms)
-    return explain(table, partition, decision, limits, now_ms)
+def _decide_and_explain(
+    table: Table, partition: Partition, limits: Thresholds, now_ms: int
+) -> Decision:
+    decision = decide_rewrite(table, partition, limits, now_ms)
+    return with_numbers(table, partition, decision, limits, now_ms)
 
 
-def _counted(seen: Seen, now_ms: int) -> tuple[Table, Iterable[Partition]]:
-    folded = fold(TableCounters(seen.table, MAIN), {}, _as_change(seen, now_ms), now_ms)
+def _count(seen: SeenTable, now_ms: int) -> tuple[Table, Iterable[Partition]]:
+    folded = fold_change(TableCounters(seen.table, MAIN), {}, _as_change(seen, now_ms), now_ms)
     table = Table(folded.table)
     work = PartitionWork(debt_since_ms=seen.snapshot_ms, undersized_since_ms=seen.snapshot_ms)
     times = {scope: known or seen.snapshot_ms for scope, known in seen.changed_ms.items()}
@@ -87,7 +91,7 @@ def _counted(seen: Seen, now_ms: int) -> tuple[Table, Iterable[Partition]]:
     return table, [Partition(one, work) for one in counted]
 
 
-def _as_change(seen: Seen, now_ms: int) -> FilesChanged:
+def _as_change(seen: SeenTable, now_ms: int) -> FilesChanged:
     return FilesChanged(
         event_id="forecast",
         table=seen.table,

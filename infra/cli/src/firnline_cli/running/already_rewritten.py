@@ -14,7 +14,7 @@ from firnline_iceberg.scan.planning import live_entries
 from firnline_iceberg.table.loaded_table import LoadedTable
 
 
-def rested(table: LoadedTable, scopes: Collection[Scope]) -> set[Scope]:
+def rested_scopes(table: LoadedTable, scopes: Collection[Scope]) -> set[Scope]:
     """Return those of the scopes without a file that another writer's commit has added. A commit
     that is expired counts as another writer's. Raises RetryLater, MetadataFileGone."""
     head = table.head_id(MAIN)

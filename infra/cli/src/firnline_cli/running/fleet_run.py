@@ -6,16 +6,18 @@ import click
 from firnline_adapters import clock
 from firnline_adapters.kafka.connection import KafkaConnection
 from firnline_domain.identity import MAIN, TableName
-from firnline_domain.policy.operator_requests import Requested
+from firnline_domain.policy.operator_requests import RequestedAction
 from firnline_domain.records.orders import RunAction
 
-from firnline_cli.shared.fleet import ORDERS, Fleet, operator
+from firnline_cli.shared.fleet import ORDERS, FleetClient, operator_name
 from firnline_cli.shared.services import PLANNER, Hidden, members_of
 
 HERE = "--here does it in this process"
 
 
-def send(fleet: Fleet, table: TableName, requested: Requested, group: str = PLANNER) -> RunAction:
+def send_request(
+    fleet: FleetClient, table: TableName, requested: RequestedAction, group: str = PLANNER
+) -> RunAction:
     """Send the request, and return when it is on the broker. Raises ClickException if no planner
     would read it, or if the table is paused."""
     assert fleet.kafka is not None
@@ -30,7 +32,7 @@ def send(fleet: Fleet, table: TableName, requested: Requested, group: str = PLAN
         action=requested.action,
         partition=requested.partition,
         every_partition=requested.every_partition,
-        requested_by=operator(),
+        requested_by=operator_name(),
         requested_at_ms=clock.now_ms(),
     )
     fleet.send(ORDERS, order)

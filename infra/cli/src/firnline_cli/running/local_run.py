@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 from firnline_adapters import clock
-from firnline_adapters.config.redaction import redacted
+from firnline_adapters.config.redaction import redact
 from firnline_adapters.observability.logs import start_logging
 from firnline_domain.commits.output_lifetimes import Lifetimes
 from firnline_domain.errors import Misconfigured, RetryLater, TaskRefused
 from firnline_domain.identity import TableName
 from firnline_domain.policy.cost.cost_benefit import Action
-from firnline_domain.policy.operator_requests import Requested
+from firnline_domain.policy.operator_requests import RequestedAction
 from firnline_domain.policy.partition.v2_deletes import UPGRADE
 from firnline_domain.policy.triggers.freezing import FREEZE
 from firnline_domain.records.orders import RewriteFiles
@@ -32,13 +32,13 @@ from firnline_iceberg.catalogs import OneCatalogTables
 from firnline_iceberg.metadata.avro_reader import MetadataFileGone
 
 from firnline_cli.forecast.catalog import Forecasts, Unread
-from firnline_cli.running.already_rewritten import rested
-from firnline_cli.running.report import JsonReport, TextReport
-from firnline_cli.running.tasks import Chosen, chosen, without
-from firnline_cli.shared.fleet import Fleet
+from firnline_cli.running.already_rewritten import rested_scopes
+from firnline_cli.running.report import JsonRunReport, TextRunReport
+from firnline_cli.running.tasks import Chosen, choose_tasks, pass_over
+from firnline_cli.shared.fleet import FleetClient
 
 if TYPE_CHECKING:
-    from firnline_standalone.runs import Run
+    from firnline_standalone.runs import TaskBatches
 
 SIGNING_KEYS = "FIRNLINE_SIGNING_KEYS"
 DONE, FAILED, MISCONFIGURED = 0, 1, 2
@@ -50,26 +50,26 @@ INTERRUPTED = 130  # as a shell says of Ctrl-C
 class Here:
     """One request that is carried out in this process."""
 
-    fleet: Fleet
+    fleet: FleetClient
     table: TableName
-    requested: Requested
+    requested: RequestedAction
     defaults: Thresholds
     json_wanted: bool
     config: str | None = None
 
     def __post_init__(self) -> None:
-        self._report: Any = JsonReport() if self.json_wanted else TextReport()
-        self._tables = OneCatalogTables(self.fleet.of(self.table), self.fleet.catalogs)
+        self._report: Any = JsonRunReport() if self.json_wanted else TextRunReport()
+        self._tables = OneCatalogTables(self.fleet.connection_for(self.table), self.fleet.catalogs)
 
     def preview(self) -> int:
         """Print what would be done. Return the exit code. Raises ClickException."""
         from firnline_standalone.previews import Preview, preview
 
         now_ms = clock.now_ms()
-        found = self._chosen(now_ms)
+        found = self._choose_tasks(now_ms)
         shown = []
         if not found.orders:
-            self._report.nothing("")
+            self._report.report_nothing("")
             return DONE
         for order in found.orders:
             try:
@@ -78,64 +78,66 @@ class Here:
                 shown.append((order, Preview(refused=f"{refused.reason}: {refused}")))
             except (RetryLater, MetadataFileGone) as error:
                 raise click.ClickException(str(error)) from None
-        self._report.previews(shown)
+        self._report.show_previews(shown)
         return FAILED if any(one.refused for _, one in shown) else DONE
 
     def execute(self, heap_bytes: int, verify: bool) -> int:
         """Carry out the action. Return the exit code. Raises ClickException."""
-        self._report.doing("reading the table")
-        self._sweep()
-        found = self._chosen(clock.now_ms())
+        self._report.show_activity("reading the table")
+        self._sweep_leftovers()
+        found = self._choose_tasks(clock.now_ms())
         if not found.orders:
-            self._report.doing("")
-            self._report.nothing("")
+            self._report.show_activity("")
+            self._report.report_nothing("")
             return DONE
         state = Path(tempfile.mkdtemp(prefix="firnline-run-"))
         try:
             with _children_apart(state / "jvm.log"):
-                return self._run(found, state, heap_bytes, verify)
+                return self._run_tasks(found, state, heap_bytes, verify)
         except Misconfigured as error:
             click.echo(f"Error: {error}", err=True)
             return MISCONFIGURED
         except (RetryLater, TaskRefused) as error:
             raise click.ClickException(str(error)) from None
         finally:
-            self._report.doing("")
+            self._report.show_activity("")
             shutil.rmtree(state, ignore_errors=True)
 
-    def _chosen(self, now_ms: int) -> Chosen:
+    def _choose_tasks(self, now_ms: int) -> Chosen:
         forecasts = Forecasts(self._tables, self.defaults, {})
-        found = forecasts.of((*self.table.namespace, self.table.name), now_ms)
+        found = forecasts.forecast_table((*self.table.namespace, self.table.name), now_ms)
         if isinstance(found, Unread):
-            raise click.ClickException(f"{self.table.dotted} cannot be read: {found.why}")
+            raise click.ClickException(f"{self.table.dotted_name} cannot be read: {found.why}")
         if not found.limits.enabled:
-            text = f"{self.table.dotted} has firnline.enabled=false, or its namespace has"
+            text = f"{self.table.dotted_name} has firnline.enabled=false, or its namespace has"
             raise click.ClickException(f"{text}: its owner wants no maintenance")
-        if self.requested.action == FREEZE and not self.requested.chosen:
+        if self.requested.action == FREEZE and not self.requested.names_partitions:
             _refuse_without_hours(found.limits)
-        made = self._not_again(chosen(found, self.requested, now_ms))
-        self._report.passed_over(made.passed_over)
+        made = self._without_rewritten(choose_tasks(found, self.requested, now_ms))
+        self._report.report_passed_over(made.passed_over)
         return made
 
-    def _sweep(self) -> None:
+    def _sweep_leftovers(self) -> None:
         """Remove what killed runs have left, once it is old enough. Raises ClickException."""
-        from firnline_iceberg.removal.sweep import Sweeper
+        from firnline_iceberg.removal.sweep import OutputSweeper
 
-        sweeper = Sweeper(self._tables, clock.now_ms, self._lives.sweep_ms, keys=self._keys())
+        sweeper = OutputSweeper(
+            self._tables, clock.now_ms, self._lifetimes.sweep_ms, keys=self._keyring()
+        )
         try:
-            self._report.sweeping(len(sweeper.sweep(self.table).removed))
+            self._report.report_swept(len(sweeper.sweep(self.table).removed))
         except (RetryLater, TaskRefused) as error:
             raise click.ClickException(str(error)) from None
 
     @property
-    def _lives(self) -> Lifetimes:
+    def _lifetimes(self) -> Lifetimes:
         """Return the fleet's lifetimes if it has set them: the same age for all processes that
         commit and sweep."""
         from firnline_cli.running.sweep_age import fleets_age_s
 
         return Lifetimes(fleets_age_s())
 
-    def _keys(self) -> Keyring:
+    def _keyring(self) -> Keyring:
         """Return the fleet's keys, because its sweeps trust no other list. Without a fleet there
         are no other writers to tell apart from."""
         if self.fleet.state is None and SIGNING_KEYS not in os.environ:
@@ -143,54 +145,54 @@ class Here:
         keys: Keyring = self.fleet.signer().keys
         return keys
 
-    def _not_again(self, made: Chosen) -> Chosen:
+    def _without_rewritten(self, made: Chosen) -> Chosen:
         """Return the choice without what a rewrite of ours has left as it is, unless the partitions
         were named."""
         rewrites = (one for one in made.orders if isinstance(one, RewriteFiles))
         # our own merges leave files that are to be sorted; a sort finds out by itself
         scopes = [one.scope for one in rewrites if one.action != Action.SORT]
-        if self.requested.chosen or self.requested.action == FREEZE or not scopes:
+        if self.requested.names_partitions or self.requested.action == FREEZE or not scopes:
             return made
         try:
-            at_rest = rested(self._tables.load(self.table), scopes)
+            at_rest = rested_scopes(self._tables.load(self.table), scopes)
         except (RetryLater, TaskRefused, MetadataFileGone) as error:
             raise click.ClickException(str(error)) from None
-        return without(made, at_rest)
+        return pass_over(made, at_rest)
 
-    def _carry_out(self, run: Run, found: Chosen) -> bool:
+    def _carry_out(self, run: TaskBatches, found: Chosen) -> bool:
         """Carry out the tasks, a new format version first: deletion vectors need it."""
         upgrade = [one for one in found.orders if one.action == UPGRADE]
         if not upgrade:
             return run.execute(found.orders)
         if not run.execute(upgrade):
             return False
-        return run.execute([one for one in self._chosen(clock.now_ms()).orders if one.scope])
+        return run.execute([one for one in self._choose_tasks(clock.now_ms()).orders if one.scope])
 
-    def _run(self, found: Chosen, state: Path, heap_bytes: int, verify: bool) -> int:
+    def _run_tasks(self, found: Chosen, state: Path, heap_bytes: int, verify: bool) -> int:
         from firnline_local.servers.artifacts import iceberg_jar
-        from firnline_standalone.bootstrap import running
-        from firnline_standalone.engine import Stopped
-        from firnline_standalone.runs import Run
-        from firnline_standalone.settings import Settings
+        from firnline_standalone.bootstrap import open_engine
+        from firnline_standalone.engine import RunStopped
+        from firnline_standalone.runs import TaskBatches
+        from firnline_standalone.settings import StandaloneSettings
 
         log, stop = start_logging("run"), threading.Event()
         _only_warnings()
-        settings = Settings(
-            catalog=self.fleet.of(self.table),
+        settings = StandaloneSettings(
+            catalog=self.fleet.connection_for(self.table),
             catalogs=self.fleet.catalogs,
             config=self.config,
             iceberg_jar=iceberg_jar(),
             state_dir=state,
             heap_bytes=heap_bytes,
-            keys=self._keys(),
+            keys=self._keyring(),
             share=1.0 if verify else 0.0,
-            lives=self._lives,
+            lives=self._lifetimes,
         )
-        self._report.doing("starting Spark")
-        with running(settings, log, stop) as engine:
+        self._report.show_activity("starting Spark")
+        with open_engine(settings, log, stop) as engine:
             try:
-                fine = self._carry_out(Run(engine, self._report, clock.now_ms), found)
-            except Stopped:
+                fine = self._carry_out(TaskBatches(engine, self._report, clock.now_ms), found)
+            except RunStopped:
                 click.echo("Stopped: what was not committed is cleared away.", err=True)
                 return INTERRUPTED
         return DONE if fine else FAILED
@@ -209,7 +211,7 @@ def _children_apart(path: Path) -> Iterator[None]:
         yield
     except BaseException as error:
         if not isinstance(error, SystemExit | KeyboardInterrupt):
-            sys.stderr.write(redacted(path.read_text(errors="replace")[-SHOWN_CHARS:]))
+            sys.stderr.write(redact(path.read_text(errors="replace")[-SHOWN_CHARS:]))
         raise
     finally:
         os.dup2(kept, 2)

@@ -21,14 +21,22 @@ from firnline_domain.records.orders import RewriteFiles
 from firnline_domain.records.results import RewriteFinished, RowsCompared, TableResult, TaskFailed
 from rich.console import Console
 
-from firnline_cli.forecast.report import why
-from firnline_cli.shared.formats import WIDTH, counted, grid, number, plain, size, styled
+from firnline_cli.forecast.report import reason_text
+from firnline_cli.shared.formats import (
+    WIDTH,
+    count_of,
+    empty_grid,
+    number_text,
+    plain,
+    size_text,
+    styled_text,
+)
 
 TEN = 10
 MAX_PASSED_OVER = 10  # partitions that a person is told of one by one
 
 
-def where(order: Order) -> str:
+def scope_label(order: Order) -> str:
     """Return the partition of a task, or the whole table."""
     return order.scope.label if isinstance(order, RewriteFiles) else "whole table"
 
@@ -62,11 +70,12 @@ def words_of(event: TaskEnd) -> str:
     match event:
         case RewriteCommitted():
             deletes = event.equality_deletes_removed + event.position_deletes_removed
-            gone = f"{event.rows_masked:,} dead rows gone, {counted(event.rows_out, 'row')} kept"
+            gone = f"{event.rows_masked:,} dead rows gone, {count_of(event.rows_out, 'row')} kept"
             return (
-                f"committed {number(event.files_removed)} -> {counted(event.files_added, 'file')}"
-                f", {size(event.bytes_before)} -> {size(event.bytes_after)}, "
-                f"{counted(deletes, 'delete file')} applied; {gone}"
+                f"committed {number_text(event.files_removed)} -> "
+                f"{count_of(event.files_added, 'file')}, {size_text(event.bytes_before)} -> "
+                f"{size_text(event.bytes_after)}, "
+                f"{count_of(deletes, 'delete file')} applied; {gone}"
                 + (f"; by Iceberg's own action ({event.reason})" if event.reason else "")
             )
         case RewriteConflicted():
@@ -103,8 +112,8 @@ def price_of(orders: Sequence[Order]) -> str:
     return f"It would cost about {seconds} CPU s, {costs}, and spare {spares} a day."
 
 
-class TextReport:
-    """A `firnline_standalone.runs.Report` as lines of text."""
+class TextRunReport:
+    """A `firnline_standalone.runs.RunReport` as lines of text."""
 
     def __init__(self) -> None:
         self._terminal = Console(stderr=False)
@@ -112,7 +121,7 @@ class TextReport:
             self._terminal.width = WIDTH
         self._status = self._terminal.status("")
 
-    def doing(self, text: str) -> None:
+    def show_activity(self, text: str) -> None:
         """Show what is under way, on the last line of a terminal; '' = nothing is."""
         if not self._terminal.is_terminal:
             return
@@ -122,29 +131,33 @@ class TextReport:
         else:
             self._status.stop()
 
-    def working(self, done: int, total: int) -> None:
-        self.doing(f"rewriting, {done:,} of {total:,} groups of files" if total else "running")
+    def on_progress(self, done: int, total: int) -> None:
+        self.show_activity(
+            f"rewriting, {done:,} of {total:,} groups of files" if total else "running"
+        )
 
-    def line(self, text: str, style: str = "") -> None:
+    def print_line(self, text: str, style: str = "") -> None:
         """Print one line, above the progress."""
-        self._terminal.print(styled(text, style), soft_wrap=not self._terminal.is_terminal)
+        self._terminal.print(styled_text(text, style), soft_wrap=not self._terminal.is_terminal)
 
     @property
     def terminal(self) -> Console:
         """Return the console that the report writes to."""
         return self._terminal
 
-    def passed_over(self, decided: Sequence[tuple[Partition, Decision]]) -> None:
+    def report_passed_over(self, decided: Sequence[tuple[Partition, Decision]]) -> None:
         """Report partitions for which nothing is done."""
         for partition, decision in decided[:MAX_PASSED_OVER]:
-            self.line(f"{partition.counters.scope.label}: not now: {why(decision)}", "dim")
+            self.print_line(
+                f"{partition.counters.scope.label}: not now: {reason_text(decision)}", "dim"
+            )
         if (left := len(decided) - MAX_PASSED_OVER) > 0:
-            self.line(f"and {left:,} more partitions", "dim")
+            self.print_line(f"and {left:,} more partitions", "dim")
 
-    def previews(self, found: Sequence[tuple[Order, Any]]) -> None:
+    def show_previews(self, found: Sequence[tuple[Order, Any]]) -> None:
         """Show what each task would rewrite."""
         right = ("files", "size", "into", "deletes")
-        made = grid("", "partition", "", "why", *right, right=right)
+        made = empty_grid("", "partition", "", "why", *right, right=right)
         for order, one in found:
             note = one.refused or (
                 f"by Iceberg's own action: {one.handed_over}" * bool(one.handed_over)
@@ -152,116 +165,118 @@ class TextReport:
             what = order.action if not one.refused else "refused"
             deletes = one.equality_deletes + one.position_deletes
             figures = (
-                number(one.files + one.converted),
-                size(one.bytes),
-                number(one.outputs) if one.outputs else "-",
-                number(deletes),
+                number_text(one.files + one.converted),
+                size_text(one.bytes),
+                number_text(one.outputs) if one.outputs else "-",
+                number_text(deletes),
             )
-            made.add(
-                styled(where(order)),
-                styled(what, "red" if one.refused else "cyan"),
-                styled(note or order.reason.replace("_", " ")),
-                *(styled("?" if one.unknown else figure) for figure in figures),
+            made.add_row(
+                styled_text(scope_label(order)),
+                styled_text(what, "red" if one.refused else "cyan"),
+                styled_text(note or order.reason.replace("_", " ")),
+                *(styled_text("?" if one.unknown else figure) for figure in figures),
             )
         self._terminal.print(made)
         files = sum(one.files for _, one in found)
         deletes = sum(one.equality_deletes + one.position_deletes for _, one in found)
         taken = sum(one.bytes for _, one in found)
-        beside = f" and {counted(deletes, 'delete file')}" if deletes else ""
+        beside = f" and {count_of(deletes, 'delete file')}" if deletes else ""
         shown = next((one for _, one in found if not one.refused), found[0][1])
-        said = f"{counted(files, shown.noun)}{beside} ({size(taken)})"
+        said = f"{count_of(files, shown.noun)}{beside} ({size_text(taken)})"
         if any(one.unknown for _, one in found):
             said = "an unknown number of files"
         if snapshots := sum(one.snapshots for _, one in found):
-            said = f"{counted(snapshots, 'snapshot')} and {said}"
+            said = f"{count_of(snapshots, 'snapshot')} and {said}"
         if price := price_of([order for order, one in found if not one.refused]):
-            self.line(price)
+            self.print_line(price)
         others = [one.says for _, one in found if one.says]
-        self.line("Dry run." if others else f"Dry run: would {shown.verb} {said}.")
+        self.print_line("Dry run." if others else f"Dry run: would {shown.verb} {said}.")
         if partitions := sum(one.partitions for _, one in found):
-            self.line(
-                f"Rows of {counted(partitions, 'partition')} would be removed from the table."
+            self.print_line(
+                f"Rows of {count_of(partitions, 'partition')} would be removed from the table."
             )
         for text in others:
-            self.line(text)
+            self.print_line(text)
         if refs := [name for _, one in found for name in one.refs]:
-            self.line(f"Tags and branches that would be removed: {', '.join(refs)}.")
+            self.print_line(f"Tags and branches that would be removed: {', '.join(refs)}.")
 
-    def begun(self, orders: Sequence[Order], left: int) -> None:
+    def on_start(self, orders: Sequence[Order], left: int) -> None:
         for order in orders:
-            self.line(f"{where(order)}: {order.action} ({order.reason.replace('_', ' ')})", "cyan")
+            self.print_line(
+                f"{scope_label(order)}: {order.action} ({order.reason.replace('_', ' ')})", "cyan"
+            )
 
-    def rewritten(self, result: Any) -> None:
-        self.doing("committing")
+    def on_result(self, result: Any) -> None:
+        self.show_activity("committing")
         if isinstance(result, RewriteFinished) and result.groups:
             outputs = sum(len(group.outputs) for group in result.groups)
-            self.line(f"{result.scope.label}: {counted(outputs, 'file')} written", "dim")
+            self.print_line(f"{result.scope.label}: {count_of(outputs, 'file')} written", "dim")
 
-    def ended(self, order: Order, event: Any, again: bool) -> None:
+    def on_end(self, order: Order, event: Any, again: bool) -> None:
         failed = isinstance(event, RewriteConflicted | TaskFailed)
-        text = f"{where(order)}: {words_of(event)}" + ("; once more" if again else "")
-        self.line(text, "yellow" if again else "red" if failed else "green")
+        text = f"{scope_label(order)}: {words_of(event)}" + ("; once more" if again else "")
+        self.print_line(text, "yellow" if again else "red" if failed else "green")
 
-    def compared(self, outcome: RowsCompared) -> None:
+    def on_comparison(self, outcome: RowsCompared) -> None:
         style = {"equal": "green", "differ": "red"}.get(outcome.outcome, "yellow")
         detail = f": {outcome.reason}, {outcome.detail}" if outcome.reason else ""
         rows = f", {outcome.after.rows:,} rows" if outcome.after else ""
-        self.line(f"{outcome.scope.label}: read back, {outcome.outcome}{rows}{detail}", style)
+        self.print_line(f"{outcome.scope.label}: read back, {outcome.outcome}{rows}{detail}", style)
 
-    def sweeping(self, removed: int) -> None:
+    def report_swept(self, removed: int) -> None:
         """Report the files that an earlier run had left."""
         if removed:
-            self.line(f"{counted(removed, 'file')} of earlier runs removed", "dim")
+            self.print_line(f"{count_of(removed, 'file')} of earlier runs removed", "dim")
 
-    def nothing(self, why: str) -> None:
+    def report_nothing(self, why: str) -> None:
         """Report that there is no task to carry out."""
-        self.line(f"nothing to do{': ' + why if why else ''}")
+        self.print_line(f"nothing to do{': ' + why if why else ''}")
 
 
-class JsonReport:
-    """A `firnline_standalone.runs.Report` as JSON, one object a line."""
+class JsonRunReport:
+    """A `firnline_standalone.runs.RunReport` as JSON, one object a line."""
 
-    def doing(self, text: str) -> None: ...
+    def show_activity(self, text: str) -> None: ...
 
-    def working(self, done: int, total: int) -> None: ...
+    def on_progress(self, done: int, total: int) -> None: ...
 
-    def _say(self, kind: str, **facts: Any) -> None:
+    def _print_json(self, kind: str, **facts: Any) -> None:
         click.echo(json.dumps({"event": kind, **facts}))
 
-    def passed_over(self, decided: Sequence[tuple[Partition, Decision]]) -> None:
+    def report_passed_over(self, decided: Sequence[tuple[Partition, Decision]]) -> None:
         for partition, decision in decided:
             scope = partition.counters.scope
-            self._say("passed_over", partition=scope.partition, reason=decision.reason)
+            self._print_json("passed_over", partition=scope.partition, reason=decision.reason)
 
-    def previews(self, found: Sequence[tuple[Order, Any]]) -> None:
+    def show_previews(self, found: Sequence[tuple[Order, Any]]) -> None:
         for order, one in found:
-            self._say("would_run", **_of(order), **vars(one))
+            self._print_json("would_run", **_order_facts(order), **vars(one))
 
-    def begun(self, orders: Sequence[Order], left: int) -> None:
+    def on_start(self, orders: Sequence[Order], left: int) -> None:
         for order in orders:
-            self._say("begun", **_of(order), attempt=order.attempt)
+            self._print_json("begun", **_order_facts(order), attempt=order.attempt)
 
-    def rewritten(self, result: Any) -> None: ...
+    def on_result(self, result: Any) -> None: ...
 
-    def ended(self, order: Order, event: Any, again: bool) -> None:
-        self._say("ended", **_of(order), again=again, **facts_of(event))
+    def on_end(self, order: Order, event: Any, again: bool) -> None:
+        self._print_json("ended", **_order_facts(order), again=again, **facts_of(event))
 
-    def compared(self, outcome: RowsCompared) -> None:
+    def on_comparison(self, outcome: RowsCompared) -> None:
         scope = outcome.scope
-        self._say("compared", partition=scope.partition, outcome=outcome.outcome)
+        self._print_json("compared", partition=scope.partition, outcome=outcome.outcome)
 
-    def sweeping(self, removed: int) -> None:
+    def report_swept(self, removed: int) -> None:
         if removed:
-            self._say("swept", files=removed)
+            self._print_json("swept", files=removed)
 
-    def nothing(self, why: str) -> None:
-        self._say("nothing_to_do", why=plain(why))
+    def report_nothing(self, why: str) -> None:
+        self._print_json("nothing_to_do", why=plain(why))
 
 
-def _of(order: Order) -> dict[str, Any]:
+def _order_facts(order: Order) -> dict[str, Any]:
     scope = order.scope if isinstance(order, RewriteFiles) else None
     return {
-        "table": order.table.dotted,
+        "table": order.table.dotted_name,
         "task_id": order.task_id,
         "action": order.action,
         "partition": scope.partition if scope else None,

@@ -9,8 +9,13 @@ from firnline_domain.counters.state.counters import PartitionCounters
 from firnline_domain.counters.state.work import Partition
 from firnline_domain.identity import Scope
 from firnline_domain.policy.cost.cost_benefit import Action
-from firnline_domain.policy.operator_requests import POLICY, Order, Requested, requested_rewrites
-from firnline_domain.policy.partition.decide import explain, order_for
+from firnline_domain.policy.operator_requests import (
+    POLICY,
+    Order,
+    RequestedAction,
+    requested_rewrites,
+)
+from firnline_domain.policy.partition.decide import order_for, with_numbers
 from firnline_domain.policy.partition.v2_deletes import UPGRADE, VECTORS
 from firnline_domain.policy.reasons.partition import NO_FILE, Decision, Reason
 from firnline_domain.policy.table_action.registry import TABLE_ACTIONS
@@ -27,7 +32,7 @@ class Chosen(Value):
     passed_over: tuple[tuple[Partition, Decision], ...] = ()
 
 
-def chosen(forecast: Forecast, requested: Requested, now_ms: int) -> Chosen:
+def choose_tasks(forecast: Forecast, requested: RequestedAction, now_ms: int) -> Chosen:
     """Choose the tasks of a table that has a snapshot. For a table without any there is nothing to
     do."""
     table, limits = forecast.table, forecast.limits
@@ -35,15 +40,15 @@ def chosen(forecast: Forecast, requested: Requested, now_ms: int) -> Chosen:
         return Chosen(())
     if (action := TABLE_ACTIONS.get(requested.action)) is not None:
         follow = _conversions(forecast, now_ms) if action.name == UPGRADE else ()
-        return Chosen((action.requested(table, limits, now_ms)[1], *follow))
+        return Chosen((action.order_requested(table, limits, now_ms)[1], *follow))
     partitions = [partition for partition, _ in forecast.decisions]
     decided = list(requested_rewrites(table, partitions, requested, limits, now_ms))
     orders: list[Order] = []
     for partition, decision in decided:
         if decision.order:
-            explained = explain(table, partition, decision, limits, now_ms)
+            explained = with_numbers(table, partition, decision, limits, now_ms)
             orders.append(order_for(table, partition, explained, limits, now_ms)[0])
-    if requested.action == POLICY and not requested.chosen:
+    if requested.action == POLICY and not requested.names_partitions:
         orders += _on_table(forecast, now_ms)
     passed_over = tuple(one for one in decided if not one[1].order)
     return Chosen(tuple(orders), passed_over)
@@ -59,11 +64,11 @@ def _conversions(forecast: Forecast, now_ms: int) -> Iterator[Order]:
         if not holds.position_deletes.files and not holds.equality_deletes.files:
             continue
         decision = Decision(Reason.V2_DELETES, action=Action.CONVERT, min_dead_ratio=NO_FILE)
-        explained = explain(forecast.table, partition, decision, limits, now_ms)
+        explained = with_numbers(forecast.table, partition, decision, limits, now_ms)
         yield order_for(forecast.table, partition, explained, limits, now_ms)[0]
 
 
-def without(made: Chosen, at_rest: Collection[Scope]) -> Chosen:
+def pass_over(made: Chosen, at_rest: Collection[Scope]) -> Chosen:
     """Pass over the rewrites of these partitions: `fixed_point`."""
     kept, passed_over = list[Order](), list(made.passed_over)
     for order in made.orders:
@@ -77,6 +82,6 @@ def without(made: Chosen, at_rest: Collection[Scope]) -> Chosen:
 
 def _on_table(forecast: Forecast, now_ms: int) -> Iterator[Order]:
     for action in TABLE_ACTIONS.values():
-        _, order = action.considered(forecast.table, forecast.limits, now_ms)
+        _, order = action.plan_order(forecast.table, forecast.limits, now_ms)
         if order is not None and getattr(order, "begins_at_ms", None) is None:
             yield order  # nobody is there who would keep an announcement

@@ -9,12 +9,12 @@ from firnline_domain.records.assignments import Board
 from firnline_local.processes.ports import LOOPBACK
 from firnline_local.stack.state import StateDir
 
-from firnline_cli.shared.formats import counted
+from firnline_cli.shared.formats import count_of
 
 SHOWN = 5  # assignments, the newest
 
 
-def buckets_of(place: StateDir) -> dict[str, Any] | None:
+def read_buckets(place: StateDir) -> dict[str, Any] | None:
     """Return the buckets of the stack that runs there; None if its broker does not answer."""
     from click import ClickException
     from confluent_kafka import KafkaException
@@ -23,7 +23,7 @@ def buckets_of(place: StateDir) -> dict[str, Any] | None:
 
     from firnline_cli.shared.fleet import homes_of
 
-    stack = place.read()
+    stack = place.read_record()
     if "kafka" not in stack.parts:  # a part of the stack was asked for
         return None
     kafka = f"{LOOPBACK}:{stack.ports['kafka']}"
@@ -32,14 +32,14 @@ def buckets_of(place: StateDir) -> dict[str, Any] | None:
     except (ClickException, KafkaException, RetryLater):
         return None
     assignments.close()
-    return described(assignments.board)
+    return describe_board(assignments.board)
 
 
-def described(board: Board) -> dict[str, Any]:
+def describe_board(board: Board) -> dict[str, Any]:
     """Return the board as JSON."""
-    newest = sorted(board.every, key=lambda one: -one.at_ms)
+    newest = sorted(board.all_assignments, key=lambda one: -one.at_ms)
     return {
-        "loads": {bucket: board.load(bucket) for bucket in range(board.buckets)},
+        "loads": {bucket: board.reported_load(bucket) for bucket in range(board.buckets)},
         "assigned": len(newest),
         "newest": [
             {"table": one.table_key, "bucket": one.bucket, "why": one.reason, "at_ms": one.at_ms}
@@ -48,7 +48,7 @@ def described(board: Board) -> dict[str, Any]:
     }
 
 
-def lines(found: dict[str, Any], names: Mapping[str, str]) -> list[str]:
+def bucket_lines(found: dict[str, Any], names: Mapping[str, str]) -> list[str]:
     """Return the lines of text; nothing for a fleet that never had to move a table. `names`: of
     tables by key."""
     loads, newest = found["loads"], found["newest"]
@@ -58,7 +58,7 @@ def lines(found: dict[str, Any], names: Mapping[str, str]) -> list[str]:
         return []
     return [
         f"{len(loads)} buckets, {total} steps a minute; the hottest is {hottest} with "
-        f"{loads[hottest]}. {counted(found['assigned'], 'assignment')} of tables, the newest:",
+        f"{loads[hottest]}. {count_of(found['assigned'], 'assignment')} of tables, the newest:",
         *(
             f"  {names.get(one['table'], one['table'])} to bucket {one['bucket']} ({one['why']})"
             for one in newest

@@ -32,7 +32,7 @@ class Away(click.ClickException):
     """The console does not answer; the message says what to do."""
 
 
-class NotReady(Away):
+class ConsoleNotReady(Away):
     """The console answers that it has no view to show, and why."""
 
 
@@ -77,10 +77,12 @@ def console_at(state: Path | None, uri: str | None) -> Console:
         if not uri.startswith(("http://", "https://")):
             raise click.UsageError(f"--console {uri}: write http://{uri}")
         return Console(uri.rstrip("/"))
-    places = [StateDir.at(path) for path in ([state] if state else STATES)]
+    places = [StateDir.from_path(path) for path in ([state] if state else STATES)]
     for place in places:
-        if place.is_running() and "console" in (record := place.read()).parts:
-            return Console(f"http://{LOOPBACK}:{record.ports['console']}", place.log("console"))
+        if place.is_running() and "console" in (record := place.read_record()).parts:
+            return Console(
+                f"http://{LOOPBACK}:{record.ports['console']}", place.log_path("console")
+            )
     searched = " or ".join(str(place.root) for place in places)
     raise Away(f"No stack with a console runs in {searched}. {HOW_TO}")
 
@@ -94,10 +96,10 @@ class Console:
 
     def get(self, path: str) -> Any:
         """Return the JSON answer. Raises Away, or NotThere with the console's message."""
-        with self._asked(path) as answer:
+        with self._request(path) as answer:
             return json.load(answer)
 
-    def table(self, name: str, rest: str = "") -> Any:
+    def table_answer(self, name: str, rest: str = "") -> Any:
         """Return the answer about a table by name or key. Raises NotThere."""
         return self.get(f"/api/tables/{quote(name, safe='')}{rest}")
 
@@ -106,7 +108,7 @@ class Console:
         """Return the parameters as the query of an address."""
         return urlencode({name: text for name, text in parameters.items() if text})
 
-    def tables(self, **query: str) -> Iterator[dict[str, Any]]:
+    def list_tables(self, **query: str) -> Iterator[dict[str, Any]]:
         """Yield the rows of the list of tables, page after page. Raises as `get`."""
         cursor: str | None = ""
         while cursor is not None:
@@ -115,33 +117,33 @@ class Console:
             yield from answer["tables"]
             cursor = answer["cursor"]
 
-    def stream(self, after: int | None) -> Iterator[dict[str, Any]]:
+    def stream_events(self, after: int | None) -> Iterator[dict[str, Any]]:
         """Yield events as they happen, until the connection ends. Raises Away."""
         query = "" if after is None else f"?after={after}"
-        with self._asked(f"/api/events/stream{query}") as answer:
+        with self._request(f"/api/events/stream{query}") as answer:
             try:
                 for line in answer:
                     if line.startswith(b"data: "):
                         yield json.loads(line.removeprefix(b"data: "))
             except (OSError, HTTPException) as error:
-                raise self._away(error) from None
+                raise self._away_error(error) from None
 
-    def _asked(self, path: str) -> HTTPResponse:
+    def _request(self, path: str) -> HTTPResponse:
         request = Request(self._uri + path, headers={"Accept": "application/json"})
         try:
             answer = _open(request, timeout=TIMEOUT_S)
         except HTTPError as error:
-            raise self._refused(path, error) from None
+            raise self._refusal(path, error) from None
         except (OSError, HTTPException, ValueError) as error:
-            raise self._away(error) from None
+            raise self._away_error(error) from None
         assert isinstance(answer, HTTPResponse)
         return answer
 
-    def _refused(self, path: str, error: HTTPError) -> click.ClickException:
+    def _refusal(self, path: str, error: HTTPError) -> click.ClickException:
         try:
             answer = json.load(error)
             if error.code == 503 and "healthy" in answer:
-                return NotReady("its view is not built yet, or it cannot follow its topics")
+                return ConsoleNotReady("its view is not built yet, or it cannot follow its topics")
             said = str(answer["error"])
         except (ValueError, KeyError, TypeError, OSError):
             return Away(f"{self._uri} is not a Firnline console: HTTP {error.code}. {HOW_TO}")
@@ -152,10 +154,10 @@ class Console:
         if error.code == 404:
             return Away(f"{self._uri} is not a Firnline console: it has no {path}. {HOW_TO}")
         if error.code == 503:
-            return NotReady(f"The console cannot answer now: {said}")
+            return ConsoleNotReady(f"The console cannot answer now: {said}")
         return click.ClickException(f"The console refuses this: {said}")
 
-    def _away(self, error: Exception) -> Away:
+    def _away_error(self, error: Exception) -> Away:
         reason = getattr(error, "reason", error)
         hint = f"Its log: {self._log}." if self._log else HOW_TO
         return Away(

@@ -19,7 +19,7 @@ import click
 from firnline_domain.version import VERSION
 
 
-def requirement() -> str:
+def pip_requirement() -> str:
     """Return `firnline[all]` of the version that runs, for pip: the wheel itself if it was
     installed from a file."""
     origin = _distribution().read_text("direct_url.json")
@@ -27,10 +27,10 @@ def requirement() -> str:
     return f"firnline[all]{place}"
 
 
-def lacking(error: ModuleNotFoundError) -> click.ClickException:
+def not_installed_error(error: ModuleNotFoundError) -> click.ClickException:
     """Return the error with what to install, for a command that did not find `error.name`."""
     return click.ClickException(
-        f"{error.name} is not installed here: pip install '{requirement()}'"
+        f"{error.name} is not installed here: pip install '{pip_requirement()}'"
     )
 
 
@@ -43,15 +43,15 @@ def with_everything() -> None:
         return
     from firnline_local.servers.artifacts import cache_root
 
-    from firnline_cli.shared.formats import say
+    from firnline_cli.shared.formats import print_wrapped
 
     folder = cache_root() / "python" / _fingerprint()
     folder.parent.mkdir(parents=True, exist_ok=True)
     with folder.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # a second one waits until the first has fetched
         if not (folder / ".ready").exists():
-            say(f"fetching Spark and what else the stack needs, once: {folder}", err=True)
-            _install(folder)
+            print_wrapped(f"fetching Spark and what else the stack needs, once: {folder}", err=True)
+            _install_packages(folder)
     python = str(folder / "bin" / "python")
     os.execv(python, [python, "-m", "firnline_cli", *sys.argv[1:]])
 
@@ -68,7 +68,7 @@ def _fingerprint() -> str:
     return hashlib.sha256("\n".join(ours).encode()).hexdigest()[:12]
 
 
-def _install(folder: Path) -> None:
+def _install_packages(folder: Path) -> None:
     python = str(folder / "bin" / "python")
     if uv := os.environ.get("UV") or shutil.which("uv"):  # uvx sets UV to its own path
         make = [uv, "venv", "--quiet", "--clear", "--python", sys.executable, str(folder)]
@@ -76,7 +76,7 @@ def _install(folder: Path) -> None:
     else:
         make = [sys.executable, "-m", "venv", "--clear", str(folder)]
         fill = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    for command in (make, [*fill, requirement()]):
+    for command in (make, [*fill, pip_requirement()]):
         if subprocess.run(command, check=False).returncode:
             raise click.ClickException(f"this failed: {' '.join(command)}")
     (folder / ".ready").touch()

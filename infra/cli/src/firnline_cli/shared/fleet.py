@@ -43,7 +43,7 @@ TOO_LONG = "write it in fewer words"
 
 
 @dataclass(frozen=True)
-class Fleet:
+class FleetClient:
     """A fleet. `reached`: its catalogs by name, each by its gateway. `kafka`: the connection; None
     = no orders. `state`: of the embedded stack, if it is one."""
 
@@ -59,21 +59,21 @@ class Fleet:
         return self.reached
 
     @property
-    def catalog(self) -> CatalogConnection:
+    def only_catalog(self) -> CatalogConnection:
         """Return the only catalog. Raises ClickException, with the names of several."""
         if len(self.catalogs) > 1:
             names = ", ".join(self.catalogs)
             raise click.ClickException(f"There are several catalogs: say --catalog {names}")
         return next(iter(self.catalogs.values()))
 
-    def of(self, table: TableName) -> CatalogConnection:
+    def connection_for(self, table: TableName) -> CatalogConnection:
         """Return the connection that opens a table. Raises ClickException."""
         from firnline_iceberg.connection.prefix import at_prefix
 
         if table.catalog not in self.catalogs:
             known = ", ".join(self.catalogs)
             raise click.ClickException(
-                f"{table.full}: no catalog {table.catalog}; there are {known}"
+                f"{table.full_name}: no catalog {table.catalog}; there are {known}"
             )
         return at_prefix(self.catalogs[table.catalog], table.prefix)
 
@@ -96,7 +96,7 @@ class Fleet:
         ClickException; some partitions may have it then, and the same order again does no harm."""
         self._deliver(topic, lambda publisher: publisher.broadcast(topic, FLEET, record))
 
-    def pauses(self) -> PauseState:
+    def read_pauses(self) -> PauseState:
         """Read the pauses from `operator-orders`. Raises ClickException."""
         from confluent_kafka import KafkaException
         from firnline_adapters.kafka.topic_reader import FullTopicReader
@@ -104,12 +104,12 @@ class Fleet:
 
         board = PauseState()
 
-        def take(_: str, record: Any | None, partition: int) -> None:
+        def fold(_: str, record: Any | None, partition: int) -> None:
             if record is not None:
-                board.fold(record, partition)
+                board.fold_record(record, partition)
 
         try:
-            FullTopicReader(self.broker, ORDERS, take, signer=self.signer()).close()
+            FullTopicReader(self.broker, ORDERS, fold, signer=self.signer()).close()
         except (KafkaException, RetryLater) as error:
             text = f"{ORDERS} cannot be read from {self.broker.servers}: {error}"
             raise click.ClickException(text) from None
@@ -165,18 +165,20 @@ class Where:
     console: str | None = None
     config: str | None = None
 
-    def fleet(self) -> Fleet:
+    def fleet(self) -> FleetClient:
         """Return the fleet of --state, else of --catalog, of --config or their variables, else what
         runs on this host."""
         if self.state is None and (found := self.catalogs()):
-            return Fleet(found, self.connection())
-        for place in (StateDir.at(path) for path in ([self.state] if self.state else STATES)):
-            if place.is_running() and "gateway" in place.read().parts:
-                ports = place.read().ports
+            return FleetClient(found, self.kafka_connection())
+        for place in (
+            StateDir.from_path(path) for path in ([self.state] if self.state else STATES)
+        ):
+            if place.is_running() and "gateway" in place.read_record().parts:
+                ports = place.read_record().ports
                 gateway, kafka = f"http://{LOOPBACK}:{ports['gateway']}", ports["kafka"]
                 connection = KafkaConnection(f"{LOOPBACK}:{kafka}")
                 reached = connection_of(gateway)
-                return Fleet({reached.name: reached}, connection, place)
+                return FleetClient({reached.name: reached}, connection, place)
         raise click.ClickException(f"No stack runs here. {HOW_TO}")
 
     def environment(self) -> dict[str, str]:
@@ -195,27 +197,27 @@ class Where:
         """Return the catalogs that are named, {} if there is none. Raises ClickException."""
         from firnline_iceberg.connection.configuration import connections_here
 
-        with _told():
+        with _as_click_error():
             if self._is_uri():
                 only = connection_of(str(self.catalog))
                 return {only.name: only}
             found = connections_here(self.environment())
             if self.catalog:
                 if self.catalog not in found:
-                    raise Misconfigured(f"no catalog {self.catalog}; {self._known(found)}")
+                    raise Misconfigured(f"no catalog {self.catalog}; {self._known_names(found)}")
                 return {self.catalog: found[self.catalog]}
             return found
 
     def _is_uri(self) -> bool:
         return self.catalog is not None and "://" in self.catalog
 
-    def _known(self, found: Mapping[str, object]) -> str:
+    def _known_names(self, found: Mapping[str, object]) -> str:
         return f"there are {', '.join(found)}" if found else "none is named in --config"
 
-    def connection(self) -> KafkaConnection | None:
+    def kafka_connection(self) -> KafkaConnection | None:
         """Return the broker of --kafka or of --config, with all properties. Raises
         ClickException."""
-        with _told():
+        with _as_click_error():
             environment = self.environment()
             servers = environment.get(KAFKA.variable)
             return connection_here(servers, environment) if servers else None
@@ -223,35 +225,35 @@ class Where:
     def fleet_connection(self) -> KafkaConnection:
         """Return the broker of the options, else that of the stack on this host. Raises
         ClickException: no broker is known."""
-        found = self.connection() if self.state is None else None
+        found = self.kafka_connection() if self.state is None else None
         found = found or self.fleet().kafka
         if found is None:
             raise click.ClickException(f"No broker is known. {HOW_TO}")
         return found
 
-    def redis_url(self, fleet: Fleet) -> str | None:
+    def redis_url(self, fleet: FleetClient) -> str | None:
         """Return the Redis of the embedded stack, of FIRNLINE_REDIS or of --config; None if none is
         named. Raises ClickException."""
         if fleet.state is not None:
-            port = fleet.state.read().ports.get("redis")
+            port = fleet.state.read_record().ports.get("redis")
             return f"redis://{LOOPBACK}:{port}/0" if port else None
-        with _told():
+        with _as_click_error():
             return self.environment().get("FIRNLINE_REDIS") or None
 
-    def site(self) -> Console:
+    def console_client(self) -> Console:
         """Return the fleet's console. Raises Away."""
         return console_at(self.state, self.console)
 
-    def answer(self, path: str) -> Any:
+    def console_answer(self, path: str) -> Any:
         """Return what its console answers; None if none does: no order waits for it."""
         try:
-            return self.site().get(path)
+            return self.console_client().get(path)
         except click.ClickException:
             return None
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _as_click_error() -> Iterator[None]:
     try:
         yield
     except Misconfigured as error:
@@ -262,7 +264,7 @@ def fleet_options(command: F) -> F:
     """Add --state, --config, --catalog and --kafka, as `where`."""
 
     @functools.wraps(command)
-    def placed(
+    def with_where(
         state: Path | None,
         catalog: str | None,
         kafka: str | None,
@@ -272,7 +274,7 @@ def fleet_options(command: F) -> F:
     ) -> Any:
         return command(where=Where(state, catalog, kafka, console, config), **rest)
 
-    made: Any = placed
+    made: Any = with_where
     for option in (
         click.option(
             "--kafka", envvar="FIRNLINE_KAFKA", show_envvar=True, help="Kafka bootstrap servers."
@@ -305,26 +307,26 @@ def operator_options(command: F) -> F:
     return console_option("console")(fleet_options(json_option(command)))
 
 
-def report(json_wanted: bool, text: str, **facts: Any) -> None:
+def report_result(json_wanted: bool, text: str, **facts: Any) -> None:
     """Print the result of an order: a line of text, or one JSON object."""
-    from firnline_cli.shared.formats import say
+    from firnline_cli.shared.formats import print_wrapped
 
-    click.echo(json.dumps(facts)) if json_wanted else say(text)
+    click.echo(json.dumps(facts)) if json_wanted else print_wrapped(text)
 
 
-def named(fleet: Fleet, table: str) -> TableName:
+def resolve_table(fleet: FleetClient, table: str) -> TableName:
     """Return the table of a name, with its uuid: `shop.orders`, or `lake:shop.orders` and
     `lake/dev:shop.orders` if several catalogs or prefixes have one. Raises ClickException, with the
     names that could be meant."""
     path, dotted = split_name(table)
     if path and path.partition("/")[0] in fleet.catalogs:
         catalog, _, prefix = path.partition("/")
-        found = [_in_catalog(fleet.of(TableName("", (), "", catalog, prefix)), dotted)]
+        found = [_in_catalog(fleet.connection_for(TableName("", (), "", catalog, prefix)), dotted)]
     else:
         found = [_in_catalog(one, table) for one in fleet.catalogs.values()]
     there = [one for one in found if isinstance(one, TableName)]
     if len(there) > 1:
-        names = ", ".join(one.full for one in there)
+        names = ", ".join(one.full_name for one in there)
         raise click.ClickException(f"{table} is in several catalogs: {names}. Say which one.")
     if not there:
         where = "The catalog has" if len(found) == 1 else f"None of {', '.join(fleet.catalogs)} has"
@@ -333,7 +335,7 @@ def named(fleet: Fleet, table: str) -> TableName:
     return there[0]
 
 
-def scopes_of(fleet: Fleet, table: TableName) -> list[Scope]:
+def scopes_of(fleet: FleetClient, table: TableName) -> list[Scope]:
     """Return the partitions in which the table's newest snapshot has files; reads all its
     manifests. Raises ClickException."""
     from firnline_domain.errors import RetryLater, TaskRefused
@@ -343,30 +345,31 @@ def scopes_of(fleet: Fleet, table: TableName) -> list[Scope]:
     from firnline_iceberg.table.catalog_client import Tables
 
     try:
-        loaded = Tables(fleet.of(table)).load(table)
+        loaded = Tables(fleet.connection_for(table)).load(table)
         head = loaded.head_id(MAIN)
         entries = () if head is None else live_entries(loaded, head, Detail.COUNTS)
         return [*dict.fromkeys(one.scope for one in entries)]
     except (RetryLater, TaskRefused, MetadataFileGone) as error:
-        raise click.ClickException(f"{table.dotted} cannot be read: {error}") from None
+        raise click.ClickException(f"{table.dotted_name} cannot be read: {error}") from None
 
 
 def _in_catalog(reached: CatalogConnection, dotted: str) -> TableName | str:
-    """Return a table of one catalog; else similar names, as `similar`. Raises ClickException."""
+    """Return a table of one catalog; else similar names, as `similar_names`. Raises
+    ClickException."""
     from firnline_domain.errors import RetryLater, TaskRefused
     from firnline_iceberg.table.catalog_client import Tables
 
-    if len(levels(dotted)) < 2:
+    if len(name_levels(dotted)) < 2:
         raise click.ClickException(f"{dotted}: a table's name is namespace.name")
     tables = Tables(reached)
     try:
         found = table_of(tables, dotted)
     except (RetryLater, TaskRefused) as error:
         raise click.ClickException(str(error)) from None
-    return similar(tables, dotted) if found is None else found.identity
+    return similar_names(tables, dotted) if found is None else found.identity
 
 
-def levels(dotted: str) -> tuple[str, ...]:
+def name_levels(dotted: str) -> tuple[str, ...]:
     """Return the levels of a name that a user has typed. Raises ClickException."""
     try:
         return levels_of(dotted)
@@ -377,18 +380,18 @@ def levels(dotted: str) -> tuple[str, ...]:
 def table_of(tables: Any, dotted: str) -> Any:
     """Return the loaded table of a dotted name, or None. Where each dot parting two levels gives no
     table, one level may have a dot in it. Raises ClickException where several do; RetryLater and
-    TaskRefused, as `Tables.named`."""
+    TaskRefused, as `Tables.load_named`."""
     from firnline_domain.errors import CatalogUnreachable
     from firnline_iceberg.table.loaded_table import TableGone
 
     plain, *others = readings_of(dotted)
     try:
-        return tables.named(plain[:-1], plain[-1])
+        return tables.load_named(plain[:-1], plain[-1])
     except TableGone:
         found = []
     for one in others:
         with suppress(TableGone, CatalogUnreachable):  # some catalogs take no such namespace
-            found.append(tables.named(one[:-1], one[-1]))
+            found.append(tables.load_named(one[:-1], one[-1]))
     if len(found) > 1:
         quoted = " and ".join(quoted_name(one.identity) for one in found)
         raise click.ClickException(f"{dotted} may be {quoted}: write it with the quotes")
@@ -401,19 +404,19 @@ def quoted_name(table: TableName) -> str:
     return ".".join('"' + one.replace('"', '""') + '"' if "." in one else one for one in parts)
 
 
-def similar(tables: Any, table: str) -> str:
+def similar_names(tables: Any, table: str) -> str:
     """Return similar names of the same namespace, as a question; '' if there are none."""
     from firnline_domain.errors import RetryLater, TaskRefused
 
     try:
-        names = [".".join(one) for one in tables.names(levels(table)[:-1])]
+        names = [".".join(one) for one in tables.table_names(name_levels(table)[:-1])]
     except (RetryLater, TaskRefused):
         return ""
     close = difflib.get_close_matches(table, names)
     return f" Did you mean: {', '.join(close)}?" if close else ""
 
 
-def operator() -> str:
+def operator_name() -> str:
     """Return the name of the user who orders, for the record."""
     try:
         return getpass.getuser()

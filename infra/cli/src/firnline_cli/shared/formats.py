@@ -47,7 +47,7 @@ COLOURS = {  # of tables, partitions and tasks
 }
 
 
-def age(at_ms: int | None, now_ms: int) -> str:
+def age_text(at_ms: int | None, now_ms: int) -> str:
     """Return `now`, `45 s`, `3 min`, `2 h`, `4 d`; `-` if it is not known."""
     if at_ms is None:
         return "-"
@@ -63,7 +63,7 @@ def age(at_ms: int | None, now_ms: int) -> str:
     return f"{seconds / 86_400:.0f} d"
 
 
-def moment(at_ms: int | None) -> str:
+def timestamp_text(at_ms: int | None) -> str:
     """Return `2026-11-23T04:12:09.120Z`; '' if it is not known."""
     if at_ms is None:
         return ""
@@ -71,17 +71,17 @@ def moment(at_ms: int | None) -> str:
     return text.replace("+00:00", "Z")
 
 
-def counted(count: int, noun: str) -> str:
+def count_of(count: int, noun: str) -> str:
     """Return `1 file`, `12,000 files`."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
-def number(value: Any) -> str:
+def number_text(value: Any) -> str:
     """Return `12,345`; `-` if it is not known."""
     return "-" if value is None else f"{value:,}"
 
 
-def size(value: Any) -> str:
+def size_text(value: Any) -> str:
     """Return `1.2 MB`, decimal units; `-` if it is not known."""
     return "-" if value is None else decimal(value)
 
@@ -92,29 +92,31 @@ def plain(text: str) -> str:
     return "".join(sign if sign.isprintable() else "?" for sign in text)
 
 
-def styled(text: str, style: str = "") -> Text:
+def styled_text(text: str, style: str = "") -> Text:
     """Return text for rich, never markup."""
     return Text(plain(text), style=style)
 
 
 def status_text(code: str) -> Text:
     """Return a status in its colour; an unknown one as it is."""
-    return styled(STATUS.get(code, code), COLOURS.get(code, ""))
+    return styled_text(STATUS.get(code, code), COLOURS.get(code, ""))
 
 
-def say(text: str, err: bool = False, hang: int = 0, head: int | None = None, **style: Any) -> None:
+def print_wrapped(
+    text: str, err: bool = False, hang: int = 0, head: int | None = None, **style: Any
+) -> None:
     """Print text: on a terminal no line is wider than it, and continued lines are indented by
     `hang` characters; elsewhere as it is. `style`: as `click.style` has it, of the first `head`
     characters, or of all."""
     stream = sys.stderr if err else sys.stdout
     if stream.isatty():
         width = Console(file=stream).width
-        text = "\n".join(folded(line, width, hang) for line in text.split("\n"))
+        text = "\n".join(fold_line(line, width, hang) for line in text.split("\n"))
     head = len(text) if head is None else head
     click.echo(click.style(text[:head], **style) + text[head:], err=err)
 
 
-def folded(line: str, width: int, hang: int = 0) -> str:
+def fold_line(line: str, width: int, hang: int = 0) -> str:
     """Cut a line at its blanks to a width. A word that is longer is also cut."""
     hang += len(line[hang:]) - len(line[hang:].lstrip(" "))
     if hang > width // 2:
@@ -148,7 +150,7 @@ class Grid:
         self._title = title
         self._rows: list[Sequence[Text]] = []
 
-    def add(self, *cells: Text) -> None:
+    def add_row(self, *cells: Text) -> None:
         """Add a row; `cells` are in the order of the columns."""
         self._rows.append(cells)
 
@@ -170,7 +172,7 @@ class Grid:
             at: max([len(column.name), *(row[at].cell_len for row in self._rows)])
             for at, column in enumerate(self._columns)
         }
-        while (over := _total(found) - most) > 0:
+        while (over := _total_width(found) - most) > 0:
             widest = max(found, key=lambda at: self._columns[at].drop)
             if self._columns[widest].drop:
                 del found[widest]
@@ -187,13 +189,13 @@ class Grid:
     def _narrow(self, widths: dict[int, int], places: Sequence[int], over: int, least: int) -> bool:
         """Take up to `over` characters of the widest columns. Return False if all are at their
         least."""
-        began = _total(widths)
+        began = _total_width(widths)
         for _ in range(over):
             at = max(places, key=lambda one: widths[one], default=-1)
             if at < 0 or widths[at] <= max(least, len(self._columns[at].name)):
                 break
             widths[at] -= 1
-        return _total(widths) < began
+        return _total_width(widths) < began
 
 
 GAP = 2  # characters between two columns
@@ -201,13 +203,13 @@ LEAST = 12  # characters of a column of words before names are folded
 NAME = 24  # characters of a name before a column goes
 
 
-def _total(widths: dict[int, int]) -> int:
+def _total_width(widths: dict[int, int]) -> int:
     return sum(widths.values()) + GAP * (len(widths) - 1)
 
 
 def plain_cells(row: Sequence[Any]) -> list[Cell]:
     """Return cells whose text is the value itself."""
-    return [Cell(one, styled(str(one))) for one in row]
+    return [Cell(one, styled_text(str(one))) for one in row]
 
 
 def show_list(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], terminal: Console) -> None:
@@ -219,10 +221,10 @@ def show_list(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], termina
         return
     made = Grid(columns)
     for row in rows:
-        made.add(*(one.text for one in row))
+        made.add_row(*(one.text for one in row))
     terminal.print(made)
 
 
-def grid(title: str, *columns: str, right: tuple[str, ...] = ()) -> Grid:
+def empty_grid(title: str, *columns: str, right: tuple[str, ...] = ()) -> Grid:
     """Return an empty grid under a bold title. `right`: its columns of numbers."""
     return Grid([Column(name, name in right) for name in columns], title)

@@ -18,7 +18,7 @@ def partition_named(text: str, scopes: Iterable[Scope], table: str) -> str:
     (`["2026-11-24", 3]`) the text is. Raises ClickException: none is, or several are."""
     known = {scope.partition: scope.label for scope in scopes}
     found = [one for one in known if one == text]
-    found = found or [one for one in known if _spelt(one) == _spelt(text)]
+    found = found or [one for one in known if _normalized_json(one) == _normalized_json(text)]
     found = found or [one for one, label in known.items() if label == text]
     if len(found) == 1:
         return found[0]
@@ -31,7 +31,7 @@ def partition_named(text: str, scopes: Iterable[Scope], table: str) -> str:
     raise click.ClickException(f"{table} has no partition {text!r}.{hint}")
 
 
-def _spelt(text: str) -> str:
+def _normalized_json(text: str) -> str:
     """Return JSON without blanks; anything else as it is."""
     with suppress(ValueError):
         return json.dumps(json.loads(text))

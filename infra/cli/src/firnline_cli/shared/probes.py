@@ -22,36 +22,38 @@ API_VERSIONS = struct.pack(">ihhih", 10, 18, 0, 1, -1)
 _open = build_opener(ProxyHandler({})).open
 
 
-def probes(record: StackRecord) -> dict[str, str]:
+def probe_parts(record: StackRecord) -> dict[str, str]:
     """Probe every part that is ready. Return by name: '' if it answers, else what is wrong."""
     ready = [name for name, part in record.parts.items() if part.life == "ready"]
     with ThreadPoolExecutor(max(len(ready), 1)) as pool:
-        answers = pool.map(lambda name: _probe(name, record.ports), ready)
+        answers = pool.map(lambda name: _probe_part(name, record.ports), ready)
         return dict(zip(ready, answers, strict=True))
 
 
-def _probe(part: str, ports: dict[str, int]) -> str:
+def _probe_part(part: str, ports: dict[str, int]) -> str:
     asks: dict[str, Callable[[], str]] = {
-        "redis": lambda: _bytes(ports["redis"], b"PING\r\n"),
-        "kafka": lambda: _bytes(ports["kafka"], API_VERSIONS),
-        "catalog": lambda: _http(ports["catalog"], "/v1/config", TIMEOUT_S),
-        "console": lambda: _http(ports["console"], "/healthz", CONSOLE_S),
+        "redis": lambda: _probe_port(ports["redis"], b"PING\r\n"),
+        "kafka": lambda: _probe_port(ports["kafka"], API_VERSIONS),
+        "catalog": lambda: _probe_http(ports["catalog"], "/v1/config", TIMEOUT_S),
+        "console": lambda: _probe_http(ports["console"], "/healthz", CONSOLE_S),
     }
     try:
-        return asks.get(part, lambda: _http(ports[f"{part}-metrics"], "/metrics", TIMEOUT_S))()
+        return asks.get(
+            part, lambda: _probe_http(ports[f"{part}-metrics"], "/metrics", TIMEOUT_S)
+        )()
     except KeyError:
         return ""  # nowhere to ask
     except (OSError, HTTPException):
         return NO_ANSWER
 
 
-def _bytes(port: int, request: bytes) -> str:
+def _probe_port(port: int, request: bytes) -> str:
     with socket.create_connection((LOOPBACK, port), TIMEOUT_S) as connection:
         connection.sendall(request)
         return "" if connection.recv(1) else NO_ANSWER
 
 
-def _http(port: int, path: str, timeout_s: float) -> str:
+def _probe_http(port: int, path: str, timeout_s: float) -> str:
     try:
         with _open(f"http://{LOOPBACK}:{port}{path}", timeout=timeout_s):
             return ""

@@ -18,7 +18,7 @@ from firnline_domain.errors import Misconfigured, RetryLater
 from firnline_domain.policy.fleet.lanes import BEFORE_GROUP, group_at
 from firnline_domain.records.pauses import Pause
 
-from firnline_cli.shared.topic_reader import READ_S, KafkaTopics, consumer_of, places_of
+from firnline_cli.shared.topic_reader import READ_S, KafkaTopics, consumer_of, partitions_of_topic
 
 PLANNER = "planner"  # its consumer group, unless FIRNLINE_PLANNER_APP says otherwise
 WORKER = "worker"  # of the default resource group; others have their name behind it
@@ -37,7 +37,7 @@ class Services:
     redis: str | None = None
     app: str = PLANNER
 
-    def running(self) -> list[str]:
+    def running_members(self) -> list[str]:
         """Return workers and committers that are members of their groups, and leases that tasks
         hold."""
         found = []
@@ -46,7 +46,7 @@ class Services:
             for member in members_of(self.kafka, group):
                 where = f"{member.client_id} at {member.host.lstrip('/')}"
                 found.append(f"a member of the consumer group {group}: {where}")
-        return [*found, *self._leases()]
+        return [*found, *self._held_leases()]
 
     def at_work(self, pause: Pause, signer: RecordSigner) -> list[str]:
         """Return what can still commit or delete although the whole fleet is paused; nothing if all
@@ -55,35 +55,35 @@ class Services:
         topics = KafkaTopics(self.kafka, signer)
         try:
             return [
-                *self._planner(topics),
-                *self._workers(topics),
-                *self._committer(pause),
-                *self._leases(),
+                *self._planner_at_work(topics),
+                *self._workers_at_work(topics),
+                *self._committer_at_work(pause),
+                *self._held_leases(),
             ]
         except (KafkaException, RetryLater) as error:
             text = f"The broker at {self.kafka.servers} does not answer: {error}"
             raise click.ClickException(text) from None
 
-    def _planner(self, topics: KafkaTopics) -> Iterator[str]:
-        if members_of(self.kafka, self.app) and (left := topics.unread(ORDERS, self.app)):
+    def _planner_at_work(self, topics: KafkaTopics) -> Iterator[str]:
+        if members_of(self.kafka, self.app) and (left := topics.count_unread(ORDERS, self.app)):
             yield f"the planner has {left:,} records of {ORDERS} before it: it may still order"
 
-    def _workers(self, topics: KafkaTopics) -> Iterator[str]:
+    def _workers_at_work(self, topics: KafkaTopics) -> Iterator[str]:
         for topic in self._task_topics():
             group = worker_group(topic)
-            if members_of(self.kafka, group) and (left := topics.unread(topic, group)):
+            if members_of(self.kafka, group) and (left := topics.count_unread(topic, group)):
                 yield f"{left:,} orders of {topic} have not ended in the workers ({group})"
 
-    def _committer(self, pause: Pause) -> Iterator[str]:
+    def _committer_at_work(self, pause: Pause) -> Iterator[str]:
         """Yield what the committer still has to confirm. Each partition of the results is confirmed
         by the committer that has it."""
         if not members_of(self.kafka, COMMITTER):
             return
         consumer = consumer_of(self.kafka, COMMITTER)
-        places = places_of(consumer, RESULTS)
+        places = partitions_of_topic(consumer, RESULTS)
         noted = ask_coordinator(lambda: consumer.committed(places, timeout=READ_S))
         consumer.close()
-        if left := [one.partition for one in noted if one.metadata != pause.note]:
+        if left := [one.partition for one in noted if one.metadata != pause.to_note]:
             names = ", ".join(map(str, left))
             yield (
                 f"a committer has not confirmed that it is at rest (partitions {names} of "
@@ -94,7 +94,7 @@ class Services:
         found = _topics_of(AdminClient(client_config(self.kafka, QUIET)), self.kafka)
         return sorted(one for one in found if one in OF_DEFAULT or group_at(one) is not None)
 
-    def _leases(self) -> Iterator[str]:
+    def _held_leases(self) -> Iterator[str]:
         if self.redis is None:
             return
         try:

@@ -12,7 +12,7 @@ import click
 from firnline_local.stack.state import StackRecord, StateDir
 from rich.console import Console
 
-from firnline_cli.shared.formats import Cell, Column, show_list, styled
+from firnline_cli.shared.formats import Cell, Column, show_list, styled_text
 
 STATE_OPTION = click.option(
     "--state",
@@ -34,11 +34,17 @@ COLOURS = {"ready": "green", "starting": "yellow", "crashed": "red", "held": "ye
 
 def as_json(state: StateDir) -> str:
     """Return the stack record and whether it is true: a killed supervisor leaves a stale one."""
-    content = {"running": state.is_running(), "state_dir": str(state.root), **asdict(state.read())}
+    content = {
+        "running": state.is_running(),
+        "state_dir": str(state.root),
+        **asdict(state.read_record()),
+    }
     return json.dumps(content, indent=1)
 
 
-def show(record: StackRecord, console: Console, problems: Mapping[str, str] | None = None) -> None:
+def print_parts(
+    record: StackRecord, console: Console, problems: Mapping[str, str] | None = None
+) -> None:
     """Print one row per part: a table on a terminal, tab-separated lines elsewhere. `problems`: of
     parts that are ready and do not answer."""
     rows = []
@@ -47,5 +53,5 @@ def show(record: StackRecord, console: Console, problems: Mapping[str, str] | No
         style = "red" if problem else COLOURS.get(part.life, "dim")
         ready = "" if part.ready_s is None else f"{part.ready_s:.1f} s"
         texts = (problem or part.life, part.address, str(part.pid or ""), ready, str(part.restarts))
-        rows.append([Cell(text, styled(text, style)) for text in (name, *texts)])
+        rows.append([Cell(text, styled_text(text, style)) for text in (name, *texts)])
     show_list(COLUMNS, rows, console)

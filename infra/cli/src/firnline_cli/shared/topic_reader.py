@@ -31,19 +31,19 @@ AT_ONCE = 500
 Wanted = Callable[[str], bool]
 
 
-class Topics(Protocol):
+class BrokerTopics(Protocol):
     """The broker's operations that a command needs; the in-memory twin is in
     `topic_reader_memory`."""
 
-    def news(self, topic: str, wanted: Wanted) -> Iterator[tuple[str, Any]]:
+    def new_records(self, topic: str, wanted: Wanted) -> Iterator[tuple[str, Any]]:
         """Yield keys and records that are in the topic by now and were not returned before. Only
         those are decoded whose key is wanted. None = a tombstone. Raises RetryLater."""
 
-    def unread(self, topic: str, group: str) -> int:
+    def count_unread(self, topic: str, group: str) -> int:
         """Return the number of records that a consumer group has yet to process. Raises
         RetryLater."""
 
-    def put(self, topic: str, key: str, record: Any) -> None:
+    def send(self, topic: str, key: str, record: Any) -> None:
         """Return when a record is on the broker. Raises RetryLater."""
 
 
@@ -53,16 +53,16 @@ class KafkaTopics:
     def __init__(self, kafka: Kafka, signer: RecordSigner) -> None:
         self._kafka = kafka
         self._signer = signer
-        self._codec = RecordCodec(SchemaTopic(kafka).find)
-        self._readers: dict[str, Reader] = {}
+        self._codec = RecordCodec(SchemaTopic(kafka).find_schema)
+        self._readers: dict[str, TopicReader] = {}
         self._groups: dict[str, Consumer] = {}
         self._publishers: dict[str, KafkaPublisher] = {}
         self._counted: dict[tuple[str, str], tuple[dict[int, tuple[int, int]], int]] = {}
 
-    def news(self, topic: str, wanted: Wanted) -> Iterator[tuple[str, Any]]:
+    def new_records(self, topic: str, wanted: Wanted) -> Iterator[tuple[str, Any]]:
         if topic not in self._readers:
-            self._readers[topic] = Reader(self._kafka, topic)
-        for message in self._readers[topic].messages():
+            self._readers[topic] = TopicReader(self._kafka, topic)
+        for message in self._readers[topic].read_messages():
             key, value = message.key(), message.value()
             name = key.decode(errors="replace") if isinstance(key, bytes) else ""
             if not wanted(name):
@@ -70,12 +70,12 @@ class KafkaTopics:
             with suppress(PoisonousRecord):  # whoever reads it for a living has buried it
                 yield name, self._codec.decode(value) if isinstance(value, bytes) else None
 
-    def unread(self, topic: str, group: str) -> int:
+    def count_unread(self, topic: str, group: str) -> int:
         try:
             if group not in self._groups:
                 self._groups[group] = consumer_of(self._kafka, group)
             consumer = self._groups[group]
-            asked = places_of(consumer, topic)
+            asked = partitions_of_topic(consumer, topic)
             places = ask_coordinator(lambda: consumer.committed(asked, timeout=READ_S))
             ends = [consumer.get_watermark_offsets(one, timeout=READ_S) for one in places]
         except KafkaException as error:
@@ -91,11 +91,11 @@ class KafkaTopics:
             return reckoned
         # Offsets count the ends of transactions too, which nobody ever reads.
         if self._counted.get((topic, group), ({}, 0))[0] != starts:
-            count = sum(1 for _ in Reader(self._kafka, topic, left).messages())
+            count = sum(1 for _ in TopicReader(self._kafka, topic, left).read_messages())
             self._counted[topic, group] = (starts, count)
         return self._counted[topic, group][1]
 
-    def put(self, topic: str, key: str, record: Any) -> None:
+    def send(self, topic: str, key: str, record: Any) -> None:
         if topic not in self._publishers:
             homes = homes_of(self._kafka)
             self._publishers[topic] = KafkaPublisher(self._kafka, homes, "cli", signer=self._signer)
@@ -103,7 +103,7 @@ class KafkaTopics:
         self._publishers[topic].flush()
 
 
-class Reader:
+class TopicReader:
     """A reader of one topic, which goes on from where it stopped."""
 
     def __init__(self, kafka: Kafka, topic: str, starts: Mapping[int, int] | None = None) -> None:
@@ -113,7 +113,8 @@ class Reader:
         try:
             self._consumer = consumer_of(kafka, reader_group())
             places = starts or dict.fromkeys(
-                (one.partition for one in places_of(self._consumer, topic)), OFFSET_BEGINNING
+                (one.partition for one in partitions_of_topic(self._consumer, topic)),
+                OFFSET_BEGINNING,
             )
             self._next = {number: max(start, 0) for number, start in places.items()}
             self._consumer.assign(
@@ -122,10 +123,10 @@ class Reader:
         except KafkaException as error:
             raise RetryLater(f"{topic} cannot be read: {error}") from error
 
-    def messages(self) -> Iterator[Message]:
+    def read_messages(self) -> Iterator[Message]:
         """Yield all messages up to the ends that the topic has now. Raises RetryLater."""
         try:
-            ends = self._ends()
+            ends = self._end_offsets()
             heard = time.monotonic()
             while any(self._next[partition] < end for partition, end in ends.items()):
                 found = self._consumer.consume(AT_ONCE, 0.5)
@@ -149,7 +150,7 @@ class Reader:
             self._next[partition] = max(self._next[partition], offset)
         return error is None
 
-    def _ends(self) -> dict[int, int]:
+    def _end_offsets(self) -> dict[int, int]:
         """Return the offset after the last record of each partition that has any."""
         found = {}
         for partition in self._next:
@@ -171,7 +172,7 @@ def consumer_of(kafka: Kafka, group: str) -> Consumer:
     return Consumer(client_config(kafka, own))
 
 
-def places_of(consumer: Consumer, topic: str) -> list[TopicPartition]:
+def partitions_of_topic(consumer: Consumer, topic: str) -> list[TopicPartition]:
     """Return all partitions of a topic. Raises RetryLater if the broker has no such topic."""
     found = consumer.list_topics(topic, timeout=READ_S).topics[topic].partitions
     if not found:

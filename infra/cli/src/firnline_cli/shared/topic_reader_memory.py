@@ -20,7 +20,7 @@ class MemoryTopics:
         self._codec = RecordCodec()
         self._next: defaultdict[tuple[str, int], int] = defaultdict(int)
 
-    def news(self, topic: str, wanted: Wanted) -> Iterator[tuple[str, Any]]:
+    def new_records(self, topic: str, wanted: Wanted) -> Iterator[tuple[str, Any]]:
         for partition in range(self._broker.buckets):
             place, log = (topic, partition), self._broker.logs[topic, partition]
             new, self._next[place] = log[self._next[place] :], len(log)
@@ -28,12 +28,12 @@ class MemoryTopics:
                 if wanted(key):
                     yield key, self._codec.decode(value) if value else None
 
-    def unread(self, topic: str, group: str) -> int:
+    def count_unread(self, topic: str, group: str) -> int:
         return sum(
             len(self._broker.logs[topic, partition])
             - self._broker.committed.get((group, topic, partition), 0)
             for partition in range(self._broker.buckets)
         )
 
-    def put(self, topic: str, key: str, record: Any) -> None:
+    def send(self, topic: str, key: str, record: Any) -> None:
         MemoryPublisher(self._broker).publish(topic, key, record)

@@ -93,8 +93,8 @@ def test_a_name_that_the_catalog_does_not_know_is_helped(monkeypatch: pytest.Mon
     def named(self: Tables, namespace: tuple[str, ...], name: str) -> None:
         raise TableGone(TableName("", namespace, name))
 
-    monkeypatch.setattr(Tables, "named", named)
-    monkeypatch.setattr(Tables, "names", lambda self, below: iter([(*below, "clicks")]))
+    monkeypatch.setattr(Tables, "load_named", named)
+    monkeypatch.setattr(Tables, "table_names", lambda self, below: iter([(*below, "clicks")]))
     for words in (("pause", "shop.click"), ("plan", "--table", "shop.click")):
         result = firnline(*words, "--catalog", "http://127.0.0.1:9", "--kafka", "127.0.0.1:9")
         assert result.exit_code == 1

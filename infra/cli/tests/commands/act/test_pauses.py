@@ -24,10 +24,12 @@ AT = ("--catalog", "http://127.0.0.1:9", "--kafka", "127.0.0.1:9")
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """What reaches the broker."""
     records: list[Any] = []
-    monkeypatch.setattr(_fleet.Fleet, "_deliver", lambda self, topic, call: call(Broker(records)))
+    monkeypatch.setattr(
+        _fleet.FleetClient, "_deliver", lambda self, topic, call: call(Broker(records))
+    )
     for module in (pause, resume, unpark):
-        monkeypatch.setattr(module, "named", lambda fleet, name: TABLE)
-    monkeypatch.setattr(_fleet.Fleet, "pauses", lambda self: folded(records))
+        monkeypatch.setattr(module, "resolve_table", lambda fleet, name: TABLE)
+    monkeypatch.setattr(_fleet.FleetClient, "read_pauses", lambda self: folded(records))
     return records
 
 
@@ -35,7 +37,7 @@ def folded(records: list[Any]) -> PauseState:
     """What the topic says, as far as this test has written it."""
     state = PauseState()
     for record in records:
-        state.fold(record, FLEET_PARTITION)
+        state.fold_record(record, FLEET_PARTITION)
     return state
 
 
@@ -54,7 +56,7 @@ class Broker:
 
 def answering(monkeypatch: pytest.MonkeyPatch, answer: Any) -> None:
     """A console that says this, or none."""
-    monkeypatch.setattr(_fleet.Where, "answer", lambda self, path: answer)
+    monkeypatch.setattr(_fleet.Where, "console_answer", lambda self, path: answer)
 
 
 def firnline(*words: str) -> Result:
@@ -181,7 +183,7 @@ def test_a_table_moves_to_a_bucket_that_is_there(
     from firnline_cli.commands.act import move
 
     partitions = {"operator-orders": 8, "file-changes": 12}  # four were added
-    monkeypatch.setattr(move, "named", lambda fleet, name: TABLE)
+    monkeypatch.setattr(move, "resolve_table", lambda fleet, name: TABLE)
     monkeypatch.setattr(move, "partitions_of", lambda kafka, topic: partitions[topic])
     assert firnline("move", "shop.orders", "--bucket", "12").exit_code == 2
     assert not sent

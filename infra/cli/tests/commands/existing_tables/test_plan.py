@@ -15,13 +15,13 @@ from firnline_domain.settings.thresholds import Thresholds
 class OddTables:
     """Of which each raises what no caller expects."""
 
-    def named(self, namespace: tuple[str, ...], name: str) -> Any:
+    def load_named(self, namespace: tuple[str, ...], name: str) -> Any:
         raise OverflowError("date value out of range")
 
 
 def test_an_odd_table_is_told_by_its_name(capsys: pytest.CaptureFixture[str]) -> None:
     tables: Any = OddTables()
-    found = Forecasts(tables, Thresholds(), {}).of(("db", "bad"), 0)
+    found = Forecasts(tables, Thresholds(), {}).forecast_table(("db", "bad"), 0)
     assert found == Unread("db.bad", "OverflowError: date value out of range")
     assert not show_apart(as_json, ("db", "bad"), found, 0)
     told = json.loads(capsys.readouterr().out)

@@ -14,18 +14,18 @@ from typing import Any
 import pytest
 from firnline_adapters.records.signing import keys_here
 from firnline_cli.commands.look import events, tables, tasks
-from firnline_cli.commands.look.advise import report as advised
-from firnline_cli.commands.look.explain import report
+from firnline_cli.commands.look.advise import render_hints as advised
+from firnline_cli.commands.look.explain import render_report
 from firnline_cli.shared import console_client
 from firnline_console.read_model.port import Built
 from firnline_console.views import statuses
 from firnline_console.views.event_text import event_of
-from firnline_console.views.tasks import Status
+from firnline_console.views.tasks import TaskStatus
 from firnline_domain.base.values import replace
 from firnline_domain.records.parts.summaries import sign_summary
-from firnline_domain.records.pauses import Hold
+from firnline_domain.records.pauses import TableHold
 from firnline_domain.records.states import TableState
-from firnline_domain.settings.in_force import effective, unreadable
+from firnline_domain.settings.in_force import settings_in_force, unreadable_values
 from firnline_local.processes.ports import free_port
 from firnline_local.stack.state import PartRecord, StackRecord, StateDir
 
@@ -85,7 +85,7 @@ def test_explain_says_how_long_a_partition_waits(site: Site, status: str, words:
     part = replace(state.partitions[0], status=status, until_ms=NOW + 60_000)
     site.tell(replace(state, partitions=(part,)))
     assert words in said(site, "explain", "shop.orders")
-    later = replace(state, hold=Hold("paused"), updated_at_ms=2**42, partitions=(part,))
+    later = replace(state, hold=TableHold("paused"), updated_at_ms=2**42, partitions=(part,))
     site.tell(later)
     assert words not in said(site, "explain", "shop.orders")
 
@@ -97,9 +97,9 @@ def test_explain_all_lists_the_defaults_too(site: Site) -> None:
 
 def test_explain_says_once_how_a_window_is_written(site: Site) -> None:
     wrong = {"firnline.window": "at night"}
-    [finding] = unreadable(wrong)
-    setting = effective(wrong)["firnline.window"]
-    hold = Hold("unreadable_window", detail=setting.problem)
+    [finding] = unreadable_values(wrong)
+    setting = settings_in_force(wrong)["firnline.window"]
+    hold = TableHold("unreadable_window", detail=setting.problem)
     state = make("table_state/in_flight", hold=hold, settings=wrong, in_force=(setting,))
     site.tell(state)
     assert said(site, "explain", "shop.orders").count("cannot be read: write") == 1
@@ -132,7 +132,7 @@ def test_a_short_terminal_shows_the_deepest_and_counts_the_rest(site: Site) -> N
     )
     site.tell(replace(state, partitions=many))
     answer = json.loads(said(site, "explain", UUID, "--json"))
-    text = on_a_terminal(lambda terminal: terminal.print(report(answer, 40)))
+    text = on_a_terminal(lambda terminal: terminal.print(render_report(answer, 40)))
     assert "... and 10 more: --all" in text
 
 
@@ -237,7 +237,7 @@ def test_statuses_that_can_be_asked_for_are_those_that_the_console_has() -> None
     said = {*statuses.CODES.values(), statuses.NOT_COUNTED.code}
     said |= {*re.findall(r'TableStatus\("(\w+)"', inspect.getsource(statuses.status_of))}
     assert said == {*tables.STATUSES}
-    assert {*tasks.STATUSES} == {"running", "overdue", *Status} - {Status.ORDERED}
+    assert {*tasks.STATUSES} == {"running", "overdue", *TaskStatus} - {TaskStatus.ORDERED}
 
 
 def test_a_task_or_table_that_is_not_there_is_an_error(site: Site) -> None:
@@ -256,7 +256,7 @@ def test_partitions_that_the_console_does_not_have_are_counted(site: Site) -> No
     )
     site.tell(replace(state, partitions=many, partition_count=300))
     answer = json.loads(said(site, "explain", UUID, "--json"))
-    text = on_a_terminal(lambda terminal: terminal.print(report(answer, 40)))
+    text = on_a_terminal(lambda terminal: terminal.print(render_report(answer, 40)))
     assert "... and 280 more: --all" in text
     assert "... and 200 more: `firnline plan --table`" in said(site, "explain", UUID, "--all")
 
@@ -293,7 +293,7 @@ def test_an_address_without_a_scheme_is_helped(site: Site) -> None:
 def test_following_goes_on_after_the_first_answer_without_repeating(site: Site) -> None:
     site.tell(make("rewrite_files/compact"))
     client = console_client.console_at(None, site.uri)
-    tail = events.followed(client, client.get("/api/events"))
+    tail = events.follow_events(client, client.get("/api/events"))
     site.tell(make("rewrite_files/compact"), make("rewrite_committed/native"))
     assert next(tail)["kind"] == "committed"
 
@@ -301,8 +301,8 @@ def test_following_goes_on_after_the_first_answer_without_repeating(site: Site) 
 def test_a_rebuilt_view_is_not_told_again(site: Site) -> None:
     site.tell(make("rewrite_files/compact"))
     client = console_client.console_at(None, site.uri)
-    tail = events.followed(client, client.get("/api/events"))
-    site.model.begin(Built("g", NOW), replace=True)
+    tail = events.follow_events(client, client.get("/api/events"))
+    site.model.begin_generation(Built("g", NOW), replace=True)
     site.tell(make("rewrite_files/compact"), make("rewrite_committed/native"))
     assert next(tail)["kind"] == "committed"
 
@@ -312,7 +312,7 @@ def test_following_waits_for_a_console_that_is_away(
 ) -> None:
     monkeypatch.setattr(events, "PAUSE_S", 0)
     client = console_client.console_at(None, site.uri)
-    start, real = client.get("/api/events"), client.stream
+    start, real = client.get("/api/events"), client.stream_events
     away = iter([console_client.Away("gone."), console_client.Away("gone.")])
 
     def stream(after: int | None) -> Iterator[dict[str, Any]]:
@@ -320,11 +320,11 @@ def test_following_waits_for_a_console_that_is_away(
             raise error
         return real(after)
 
-    monkeypatch.setattr(client, "stream", stream)
+    monkeypatch.setattr(client, "stream_events", stream)
     site.tell(make("rewrite_committed/native"))
-    assert [event["kind"] for event in itertools.islice(events.followed(client, start), 1)] == [
-        "committed"
-    ]
+    assert [
+        event["kind"] for event in itertools.islice(events.follow_events(client, start), 1)
+    ] == ["committed"]
     assert capsys.readouterr().err.count("Waiting for it.") == 1
 
 
@@ -352,10 +352,10 @@ def test_something_else_at_the_address_is_said(site: Site) -> None:
 @pytest.mark.parametrize("directory", [".firnline", ".firnline/demo"])
 def test_a_running_stack_is_found(site: Site, tmp_path: Path, directory: str) -> None:
     site.tell(make("table_state/in_flight"))
-    state = StateDir.at(tmp_path / directory)
+    state = StateDir.from_path(tmp_path / directory)
     record = StackRecord(ports={"console": site.port}, parts={"console": PartRecord("ready")})
     with state.lock():
-        state.write(record)
+        state.write_record(record)
         found = firnline("tables")
         named = firnline("tables", "--state", str(state.root))
     assert "\nshop.orders\t" in found.output

@@ -11,7 +11,7 @@ Probe = Callable[[], bool]
 """True once the part serves. Called every 0.1 s, so it answers within about a second."""
 
 
-def nothing() -> None:
+def prepare_nothing() -> None:
     """Prepare nothing, for a part that needs no preparation."""
 
 
@@ -26,5 +26,5 @@ class Command:
     ready: Probe
     env: Mapping[str, str] = field(default_factory=dict)
     """Added to the environment of whoever starts it."""
-    prepare: Callable[[], None] = nothing
+    prepare: Callable[[], None] = prepare_nothing
     """Run before every start; must be repeatable. Formats the broker's disk, writes configs."""

@@ -19,7 +19,7 @@ STOP_S = 15.0  # the broker's clean shutdown took 1-3 s on 2 busy cores
 START_S = 60.0
 
 
-class NotReady(RuntimeError):
+class PartNotReady(RuntimeError):
     """A part did not become ready; the message ends with the tail of its log."""
 
 
@@ -63,12 +63,12 @@ class Process:
         if self.exit_code() is None:
             self._popen.terminate()
 
-    def leave(self) -> None:
+    def stop_when_idle(self) -> None:
         """Send SIGUSR1: a worker ends when no task runs."""
         if self.exit_code() is None:
             self._popen.send_signal(signal.SIGUSR1)
 
-    def finish(self, grace_s: float = STOP_S) -> None:
+    def wait_or_kill(self, grace_s: float = STOP_S) -> None:
         """Wait for the end, at most `grace_s`; then kill its whole group."""
         try:
             self._popen.wait(grace_s)
@@ -92,7 +92,7 @@ class Process:
 
 
 @contextmanager
-def serving(
+def run_process(
     command: Command, log: Path, timeout_s: float = START_S, grace_s: float = STOP_S
 ) -> Iterator[Process]:
     """Run one part without a supervisor until the block ends. Raises NotReady."""
@@ -103,7 +103,7 @@ def serving(
         yield process
     finally:
         process.terminate()
-        process.finish(grace_s)
+        process.wait_or_kill(grace_s)
 
 
 def _await_ready(process: Process, timeout_s: float) -> None:
@@ -112,5 +112,5 @@ def _await_ready(process: Process, timeout_s: float) -> None:
         code = process.exit_code()
         if code is not None or time.monotonic() > deadline:
             state = f"exited with {code}" if code is not None else f"not ready in {timeout_s:g} s"
-            raise NotReady(f"{process.command.name} {state}\n{process.log_tail()}")
+            raise PartNotReady(f"{process.command.name} {state}\n{process.log_tail()}")
         time.sleep(POLL_S)

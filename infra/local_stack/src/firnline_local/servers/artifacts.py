@@ -35,21 +35,21 @@ class BadArtifact(RuntimeError):
 
 
 @dataclass(frozen=True)
-class Pin:
+class PinnedArtifact:
     """One line of a lock file."""
 
     sha256: str
     path: str
 
     @property
-    def file(self) -> str:
+    def file_name(self) -> str:
         return self.path.rsplit("/", 1)[1]
 
 
-def pins(jar_set: str) -> tuple[Pin, ...]:
+def read_pins(jar_set: str) -> tuple[PinnedArtifact, ...]:
     """Read the lock file of one of JAR_SETS."""
     text = files("firnline_local").joinpath(f"{jar_set}.lock").read_text()
-    return tuple(Pin(*line.split()) for line in text.splitlines())
+    return tuple(PinnedArtifact(*line.split()) for line in text.splitlines())
 
 
 def cache_root() -> Path:
@@ -58,53 +58,56 @@ def cache_root() -> Path:
     return (Path(given) if given else Path.home() / ".cache") / "firnline" / "artifacts"
 
 
-def jars(jar_set: str, progress: Progress | None = None) -> tuple[Path, ...]:
+def fetch_jars(jar_set: str, progress: Progress | None = None) -> tuple[Path, ...]:
     """Return the verified paths of every jar of a set, in lock order; fetches what is missing or
     damaged. Raises BadArtifact if a download has another hash, RepositoryAway if none arrived."""
-    return resolve(pins(jar_set), cache_root(), repository_root, progress)
+    return fetch_pins(read_pins(jar_set), cache_root(), repository_root, progress)
 
 
 def fetch_all(progress: Progress | None = None) -> None:
     """Fetch every set into the cache (171 MB, 7 s cold), so that later starts need no network."""
     for jar_set in JAR_SETS:
-        jars(jar_set, progress)
+        fetch_jars(jar_set, progress)
 
 
-def classpath(jar_set: str) -> str:
+def join_class_path(jar_set: str) -> str:
     """Return the set as a Java class path."""
-    return os.pathsep.join(str(path) for path in jars(jar_set))
+    return os.pathsep.join(str(path) for path in fetch_jars(jar_set))
 
 
 def iceberg_jar() -> Path:
     """Return the iceberg-spark-runtime jar that Spark and the committer's JVM load."""
-    return jars("iceberg")[0]
+    return fetch_jars("iceberg")[0]
 
 
 def aws_bundle() -> Path:
     """Return the jar with S3 for Iceberg's Java client (69 MB): it is fetched only if it is
     needed."""
-    return jars("aws")[0]
+    return fetch_jars("aws")[0]
 
 
-def resolve(
-    wanted: Iterable[Pin], cache: Path, root: Callable[[], str], progress: Progress | None = None
+def fetch_pins(
+    wanted: Iterable[PinnedArtifact],
+    cache: Path,
+    root: Callable[[], str],
+    progress: Progress | None = None,
 ) -> tuple[Path, ...]:
-    """Return the verified paths of any pins, as `jars` does. `root` is called only if something has
-    to be fetched."""
+    """Return the verified paths of any pins, as `fetch_jars` does. `root` is called only if
+    something has to be fetched."""
     wanted = tuple(wanted)
     with ThreadPoolExecutor(PARALLEL) as pool:
-        good = pool.map(lambda pin: _matches(cache / pin.path, pin.sha256), wanted)
+        good = pool.map(lambda pin: _has_hash(cache / pin.path, pin.sha256), wanted)
         missing = [pin for pin, ok in zip(wanted, good, strict=True) if not ok]
         if missing:
             base = root()
-            fetched = pool.map(lambda pin: _fetch(pin, base, cache), missing)
+            fetched = pool.map(lambda pin: _fetch_verified(pin, base, cache), missing)
             for done, pin in enumerate(fetched, start=1):
                 if progress is not None:
-                    progress(pin.file, done, len(missing))
+                    progress(pin.file_name, done, len(missing))
     return tuple(cache / pin.path for pin in wanted)
 
 
-def _matches(path: Path, sha256: str) -> bool:
+def _has_hash(path: Path, sha256: str) -> bool:
     if not path.is_file():
         return False
     with path.open("rb") as file:
@@ -122,7 +125,7 @@ def _download(url: str, tries_left: int = TRIES) -> bytes:
         raise RepositoryAway(f"{url}: {error}; FIRNLINE_MAVEN_ROOT names another") from None
 
 
-def _fetch(pin: Pin, base: str, cache: Path) -> Pin:
+def _fetch_verified(pin: PinnedArtifact, base: str, cache: Path) -> PinnedArtifact:
     body = _download(base + pin.path)
     found = hashlib.sha256(body).hexdigest()
     if found != pin.sha256:

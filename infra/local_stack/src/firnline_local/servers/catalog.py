@@ -17,8 +17,8 @@ from xml.sax.saxutils import escape
 
 from firnline_local.processes.command import Command
 from firnline_local.processes.ports import LOOPBACK
-from firnline_local.servers.artifacts import classpath
-from firnline_local.servers.java import java
+from firnline_local.servers.artifacts import join_class_path
+from firnline_local.servers.java import find_java
 
 JVM = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 OPTIONS = (
@@ -51,14 +51,14 @@ def command(directory: Path, port: int) -> Command:
 
     return Command(
         name="catalog",
-        argv=(java(), *JVM, *OPTIONS, "-cp", classpath("catalog"), MAIN, str(config)),
+        argv=(find_java(), *JVM, *OPTIONS, "-cp", join_class_path("catalog"), MAIN, str(config)),
         cwd=directory,
-        ready=answers(uri(port)),
+        ready=make_probe(uri(port)),
         prepare=prepare,
     )
 
 
-def answers(base: str) -> Callable[[], bool]:
+def make_probe(base: str) -> Callable[[], bool]:
     """Return a probe: GET /v1/config is answered with 200. It also serves for the gateway."""
 
     def probe() -> bool:

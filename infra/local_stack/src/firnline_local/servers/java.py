@@ -17,26 +17,26 @@ class JavaMissing(RuntimeError):
 
 
 @lru_cache(maxsize=1)
-def java() -> str:
-    """Return the path of `java`: JAVA_HOME's, else the first on PATH. A runtime (JRE) is enough.
-    Raises JavaMissing with what was found and what is needed."""
-    found = _candidate()
+def find_java() -> str:
+    """Return the path of `find_java`: JAVA_HOME's, else the first on PATH. A runtime (JRE) is
+    enough. Raises JavaMissing with what was found and what is needed."""
+    found = _java_path()
     if found is None:
         raise JavaMissing(f"Java {OLDEST} or newer is needed; none found in JAVA_HOME or on PATH")
-    version = _major(found)
+    version = _major_version(found)
     if version < OLDEST:
         raise JavaMissing(f"Java {OLDEST} or newer is needed; {found} is version {version}")
     return found
 
 
-def _candidate() -> str | None:
+def _java_path() -> str | None:
     home = os.environ.get("JAVA_HOME")
     if home and (path := Path(home, "bin", "java")).exists():
         return str(path)
     return shutil.which("java")
 
 
-def _major(path: str) -> int:
+def _major_version(path: str) -> int:
     """Return the first number of `java -version`; Java 8 calls itself 1.8."""
     answer = subprocess.run([path, "-version"], capture_output=True, text=True, timeout=60)
     match = re.search(r'version "(?:1\.)?(\d+)', answer.stderr + answer.stdout)

@@ -18,8 +18,8 @@ from firnline_adapters.kafka.connection import client_config
 
 from firnline_local.processes.command import Command
 from firnline_local.processes.ports import LOOPBACK, is_open
-from firnline_local.servers.artifacts import classpath
-from firnline_local.servers.java import java
+from firnline_local.servers.artifacts import join_class_path
+from firnline_local.servers.java import find_java
 
 JVM = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 FORMAT_TIMEOUT_S = 60.0
@@ -56,7 +56,7 @@ appender.out.layout.pattern=%d{ISO8601} %-5p %c{1} %m%n
 """
 
 
-def bootstrap(port: int) -> str:
+def bootstrap_servers(port: int) -> str:
     """Return the address for clients."""
     return f"{LOOPBACK}:{port}"
 
@@ -66,7 +66,7 @@ def command(
 ) -> Command:
     """Return the command of a broker whose configuration and data are in `directory`. `properties`:
     in place of those of a broker without authentication."""
-    paths = classpath("kafka")
+    paths = join_class_path("kafka")
     config = directory / "server.properties"
     logging = directory / "log4j2.properties"
 
@@ -77,39 +77,39 @@ def command(
         ours = PROPERTIES.format(host=LOOPBACK, data=directory / "data", **ports)
         config.write_text(properties or ours)
         if not (directory / "data" / "meta.properties").exists():
-            _format(paths, config)
+            _format_storage(paths, config)
 
     log4j = f"-Dlog4j2.configurationFile={logging}"
     return Command(
         name="kafka",
-        argv=(java(), *JVM, log4j, "-cp", paths, "kafka.Kafka", str(config)),
+        argv=(find_java(), *JVM, log4j, "-cp", paths, "kafka.Kafka", str(config)),
         cwd=directory,
-        ready=answers(port),
+        ready=make_probe(port),
         prepare=prepare,
     )
 
 
-def _format(paths: str, config: Path) -> None:
+def _format_storage(paths: str, config: Path) -> None:
     """Give an empty disk a cluster id; one more JVM start, once per state directory."""
     # A leading "-" (one id in 64) would be read as an option, hence the zero byte.
     cluster = base64.urlsafe_b64encode(b"\0" + uuid.uuid4().bytes[1:]).decode().rstrip("=")
     tool = ("kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(config))
     subprocess.run(
-        [java(), *JVM, "-cp", paths, *tool],
+        [find_java(), *JVM, "-cp", paths, *tool],
         check=True,
         capture_output=True,
         timeout=FORMAT_TIMEOUT_S,
     )
 
 
-def answers(port: int) -> Callable[[], bool]:
+def make_probe(port: int) -> Callable[[], bool]:
     """Return a probe: the broker answers a metadata request."""
 
     def probe() -> bool:
         if not is_open(port):
             return False
         try:
-            AdminClient(client_config(bootstrap(port))).list_topics(timeout=1.0)
+            AdminClient(client_config(bootstrap_servers(port))).list_topics(timeout=1.0)
         except KafkaException:
             return False
         return True

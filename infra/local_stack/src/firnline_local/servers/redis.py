@@ -39,11 +39,11 @@ def command(directory: Path, port: int) -> Command:
         name="redis",
         argv=(str(get_binary_path()), *flags),
         cwd=directory,
-        ready=answers(port),
+        ready=make_probe(port),
     )
 
 
-def answers(port: int) -> Callable[[], bool]:
+def make_probe(port: int) -> Callable[[], bool]:
     """Return a probe: PING is answered."""
 
     def probe() -> bool:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
-from firnline_local.servers.java import java
+from firnline_local.servers.java import find_java
 
 
 class RepositoryUnknown(RuntimeError):
@@ -33,7 +33,7 @@ def _ivy_default() -> str:
     jars = [jar for folder in folders or () for jar in Path(folder, "jars").glob("ivy-*.jar")]
     if not jars:
         raise RepositoryUnknown("this PySpark carries no Ivy; set FIRNLINE_MAVEN_ROOT")
-    port = launch_gateway(classpath=str(jars[0]), die_on_exit=True, java_path=java())
+    port = launch_gateway(classpath=str(jars[0]), die_on_exit=True, java_path=find_java())
     gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port))
     try:
         return str(gateway.jvm.org.apache.ivy.plugins.resolver.IBiblioResolver.DEFAULT_M2_ROOT)

@@ -14,7 +14,7 @@ from firnline_local.servers import catalog, kafka, redis
 from firnline_local.servers.artifacts import iceberg_jar
 from firnline_local.stack import stack_processes
 from firnline_local.stack.state import StateDir
-from firnline_local.topics.topics import buckets
+from firnline_local.topics.topics import initial_buckets
 
 SERVERS = ("redis", "catalog", "kafka")  # the slowest to prepare last: the others start meanwhile
 SERVICES = ("gateway", "enricher", "planner", "committer", "worker", "console")
@@ -41,7 +41,7 @@ class Addresses:
 
     @property
     def kafka(self) -> str:
-        return kafka.bootstrap(self.ports["kafka"])
+        return kafka.bootstrap_servers(self.ports["kafka"])
 
     @property
     def redis(self) -> str:
@@ -59,7 +59,7 @@ class Addresses:
     def console(self) -> str:
         return f"http://{LOOPBACK}:{self.ports['console']}"
 
-    def of(self, part: str) -> str:
+    def address_of(self, part: str) -> str:
         """Return the address that is shown next to a part's name; '' for a part without an
         address."""
         return str(getattr(self, part, ""))
@@ -72,11 +72,11 @@ class ReadyLine:
         self._log = log
         self._start = 0
 
-    def mark(self) -> None:
+    def skip_earlier_lines(self) -> None:
         """Skip the lines of earlier lives."""
         self._start = self._log.stat().st_size if self._log.exists() else 0
 
-    def seen(self) -> bool:
+    def is_logged(self) -> bool:
         if not self._log.exists():
             return False
         with self._log.open("rb") as file:
@@ -85,7 +85,7 @@ class ReadyLine:
             return any(one in said for one in READY)
 
 
-def chosen(only: tuple[str, ...] | None) -> tuple[str, ...]:
+def choose_parts(only: tuple[str, ...] | None) -> tuple[str, ...]:
     """Return the chosen parts in starting order; all if `only` is None. Raises UnknownPart."""
     if only is None:
         return ALL
@@ -121,25 +121,27 @@ def command_of(
         ),
     }
     build = servers.get(part)
-    command = build(state.data(part)) if build else _service(part, state, where)
+    command = build(state.data_path(part)) if build else _service_command(part, state, where)
     given = (settings or {}).get(part, {})
     more = {name: value.replace(GATEWAY, where.gateway) for name, value in given.items()}
-    return replace(command, env={**command.env, **more, **stack_processes.mark(state.root, part)})
-
-
-def _service(name: str, state: StateDir, where: Addresses) -> Command:
-    line = ReadyLine(state.log(name))
-    return Command(
-        name=name,
-        argv=(sys.executable, "-m", f"firnline_{name}"),
-        cwd=state.data(name),
-        env=environment(name, state, where),
-        ready=line.seen,
-        prepare=line.mark,
+    return replace(
+        command, env={**command.env, **more, **stack_processes.mark_of(state.root, part)}
     )
 
 
-def environment(name: str, state: StateDir, where: Addresses) -> dict[str, str]:
+def _service_command(name: str, state: StateDir, where: Addresses) -> Command:
+    line = ReadyLine(state.log_path(name))
+    return Command(
+        name=name,
+        argv=(sys.executable, "-m", f"firnline_{name}"),
+        cwd=state.data_path(name),
+        env=service_environment(name, state, where),
+        ready=line.is_logged,
+        prepare=line.skip_earlier_lines,
+    )
+
+
+def service_environment(name: str, state: StateDir, where: Addresses) -> dict[str, str]:
     """Return the environment of a service of the stack."""
     return {
         **{name: "" for name in os.environ if name.startswith("FIRNLINE_CATALOG__")},
@@ -150,12 +152,12 @@ def environment(name: str, state: StateDir, where: Addresses) -> dict[str, str]:
         "FIRNLINE_UPSTREAM_URI": where.catalog,
         "FIRNLINE_CATALOG_URI": where.gateway,
         "FIRNLINE_METRICS_ADDRESS": f"{LOOPBACK}:{where.ports[f'{name}-metrics']}",
-        "FIRNLINE_STATE_DIR": str(state.data(name)),
-        "FIRNLINE_BUCKETS": str(buckets()),
+        "FIRNLINE_STATE_DIR": str(state.data_path(name)),
+        "FIRNLINE_BUCKETS": str(initial_buckets()),
         "FIRNLINE_ICEBERG_JAR": str(iceberg_jar()),
         "PYSPARK_PYTHON": sys.executable,
         "SPARK_LOCAL_IP": LOOPBACK,
         "PYTHONUNBUFFERED": "1",
         **({"FIRNLINE_LISTEN_ADDRESS": f"{LOOPBACK}:{where.ports[name]}"} if name in PORTS else {}),
-        **state.signing(),
+        **state.signing_environment(),
     }

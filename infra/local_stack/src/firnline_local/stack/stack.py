@@ -20,9 +20,9 @@ from pathlib import Path
 from firnline_adapters.records.signing import RecordSigner
 
 from firnline_local.processes.command import Command
-from firnline_local.processes.process import NotReady, serving
+from firnline_local.processes.process import PartNotReady, run_process
 from firnline_local.stack import stack_processes
-from firnline_local.stack.parts import SETTINGS, Addresses, Settings, chosen
+from firnline_local.stack.parts import SETTINGS, Addresses, Settings, choose_parts
 from firnline_local.stack.state import AlreadyRunning, PartRecord, StackRecord, StateDir
 
 POLL_S = 0.05
@@ -42,7 +42,7 @@ class Stack:
 
     @property
     def record(self) -> StackRecord:
-        return self.state.read()
+        return self.state.read_record()
 
     @property
     def addresses(self) -> Addresses:
@@ -76,57 +76,59 @@ class Stack:
         Misconfigured."""
         return self.state.signer()
 
-    def part(self, name: str) -> PartRecord:
+    def part_record(self, name: str) -> PartRecord:
         """Return the current record of a part. Raises KeyError."""
         return self.record.parts[name]
 
-    def kill(self, name: str) -> int:
+    def kill_part(self, name: str) -> int:
         """Send SIGKILL to a part. Return its process id, once the supervisor (which restarts it)
         has noticed."""
-        pid = self.part(name).pid
+        pid = self.part_record(name).pid
         if pid is None:
-            raise NotReady(f"{name} is not running")
+            raise PartNotReady(f"{name} is not running")
         os.kill(pid, signal.SIGKILL)
-        self._await(lambda: self.part(name).pid != pid, f"{name} to be missed")
+        self._wait_until(lambda: self.part_record(name).pid != pid, f"{name} to be missed")
         return pid
 
-    def stop(self, name: str) -> None:
-        """Stop a part and keep it stopped until `start`."""
-        held = self.state.held(name)
+    def stop_part(self, name: str) -> None:
+        """Stop a part and keep it stopped until `start_part`."""
+        held = self.state.held_path(name)
         held.parent.mkdir(exist_ok=True)
         held.touch()
-        self._await(lambda: self.part(name).life == "held", f"{name} to stop")
+        self._wait_until(lambda: self.part_record(name).life == "held", f"{name} to stop")
 
-    def start(self, name: str) -> None:
+    def start_part(self, name: str) -> None:
         """Let a stopped part run again, and wait until it is ready."""
-        self.state.held(name).unlink()
-        self._await(lambda: self.part(name).life != "held", f"{name} to start")
+        self.state.held_path(name).unlink()
+        self._wait_until(lambda: self.part_record(name).life != "held", f"{name} to start")
         self.wait_ready(name)
 
     def wait_ready(self, name: str, timeout_s: float = UP_S) -> None:
         """Return when the part serves. Raises NotReady with the tail of its log."""
-        self._await(lambda: self.part(name).life == "ready", f"{name} to be ready", timeout_s)
+        self._wait_until(
+            lambda: self.part_record(name).life == "ready", f"{name} to be ready", timeout_s
+        )
 
-    def _await(self, done: Callable[[], bool], what: str, timeout_s: float = DOWN_S) -> None:
+    def _wait_until(self, done: Callable[[], bool], what: str, timeout_s: float = DOWN_S) -> None:
         deadline = time.monotonic() + timeout_s
         while not done():
             if not self.state.is_running():
                 raise NotRunning(f"the stack in {self.state.root} has ended")
             if time.monotonic() > deadline:
-                raise NotReady(f"waited {timeout_s:g} s for {what}")
+                raise PartNotReady(f"waited {timeout_s:g} s for {what}")
             time.sleep(POLL_S)
 
 
-def attach(state_dir: Path) -> Stack:
+def attach_to_stack(state_dir: Path) -> Stack:
     """Return the stack that runs in a directory. Raises NotRunning."""
-    state = StateDir.at(state_dir)
+    state = StateDir.from_path(state_dir)
     if not state.is_running():
         raise NotRunning(f"no stack runs in {state.root}")
     return Stack(state)
 
 
 @contextmanager
-def running(
+def run_stack(
     state_dir: Path, only: tuple[str, ...] | None = None, settings: Settings | None = None
 ) -> Iterator[Stack]:
     """Start a stack, yield it when all parts are ready, and stop it at the end of the block.
@@ -134,17 +136,19 @@ def running(
     `settings` of single parts go over what `up` sets. It dies with the calling process, however
     that ends. Call it on a thread that outlives the block. Raises AlreadyRunning, UnknownPart,
     NotReady."""
-    state = StateDir.at(state_dir)
-    with serving(supervisor(state, only, settings), state.log("supervisor"), UP_S, DOWN_S):
+    state = StateDir.from_path(state_dir)
+    with run_process(
+        supervisor_command(state, only, settings), state.log_path("supervisor"), UP_S, DOWN_S
+    ):
         yield Stack(state)
 
 
-def detach(state_dir: Path, only: tuple[str, ...] | None = None) -> Stack:
+def start_detached(state_dir: Path, only: tuple[str, ...] | None = None) -> Stack:
     """Start a stack that outlives this process. Raises AlreadyRunning, UnknownPart, NotReady."""
-    state = StateDir.at(state_dir)
-    command = supervisor(state, only)
+    state = StateDir.from_path(state_dir)
+    command = supervisor_command(state, only)
     command.prepare()
-    log = state.log("supervisor")
+    log = state.log_path("supervisor")
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("wb") as out:
         process = subprocess.Popen(
@@ -156,17 +160,17 @@ def detach(state_dir: Path, only: tuple[str, ...] | None = None) -> Stack:
         )
     while not command.ready():
         if (code := process.poll()) is not None:
-            raise NotReady(f"the supervisor exited with {code}\n{log.read_text()}")
+            raise PartNotReady(f"the supervisor exited with {code}\n{log.read_text()}")
         time.sleep(POLL_S)
     return Stack(state)
 
 
-def down(state_dir: Path) -> bool:
+def stop_stack(state_dir: Path) -> bool:
     """Stop a running stack and wait for its end. Return False if none ran. Leftovers are also
     removed."""
-    state = StateDir.at(state_dir)
+    state = StateDir.from_path(state_dir)
     ran = state.is_running()
-    pid = state.read().pid
+    pid = state.read_record().pid
     if ran and pid is not None:
         os.kill(pid, signal.SIGTERM)
         deadline = time.monotonic() + DOWN_S
@@ -176,17 +180,17 @@ def down(state_dir: Path) -> bool:
     return ran
 
 
-def supervisor(
+def supervisor_command(
     state: StateDir, only: tuple[str, ...] | None, settings: Settings | None = None
 ) -> Command:
     """Return the command of the supervisor. Raises UnknownPart."""
-    wanted = ("--only", ",".join(chosen(only))) if only is not None else ()
+    wanted = ("--only", ",".join(choose_parts(only))) if only is not None else ()
 
     def prepare() -> None:
         if state.is_running():
             raise AlreadyRunning(f"a stack is running in {state.root}")
         # A supervisor that was killed left `ready` behind.
-        state.write(replace(state.read(), phase="stopped", pid=None))
+        state.write_record(replace(state.read_record(), phase="stopped", pid=None))
 
     return Command(
         name="supervisor",
@@ -194,6 +198,6 @@ def supervisor(
         cwd=state.root,
         # Not as arguments: everybody on the host reads those, and settings may be secrets.
         env={SETTINGS: json.dumps(settings)} if settings else {},
-        ready=lambda: state.read().phase == "ready",
+        ready=lambda: state.read_record().phase == "ready",
         prepare=prepare,
     )

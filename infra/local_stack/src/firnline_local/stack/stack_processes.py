@@ -18,7 +18,7 @@ GONE_S = 10.0
 POLL_S = 0.02
 
 
-def mark(state_dir: Path, part: str) -> dict[str, str]:
+def mark_of(state_dir: Path, part: str) -> dict[str, str]:
     """Return the environment that marks every process of a part."""
     return {STACK: str(state_dir), PART: part}
 
@@ -27,8 +27,8 @@ def find(state_dir: Path, part: str | None = None) -> list[psutil.Process]:
     """Return the living processes of the stack (or of one part), never the caller or its
     ancestors."""
     own = {os.getpid(), *(process.pid for process in psutil.Process().parents())}
-    wanted = {STACK: str(state_dir)} if part is None else mark(state_dir, part)
-    return [p for p in psutil.process_iter() if p.pid not in own and _carries(p, wanted)]
+    wanted = {STACK: str(state_dir)} if part is None else mark_of(state_dir, part)
+    return [p for p in psutil.process_iter() if p.pid not in own and _has_mark(p, wanted)]
 
 
 def kill(state_dir: Path, part: str | None = None) -> list[int]:
@@ -54,7 +54,7 @@ def is_alive(process: psutil.Process) -> bool:
         return False
 
 
-def _carries(process: psutil.Process, wanted: dict[str, str]) -> bool:
+def _has_mark(process: psutil.Process, wanted: dict[str, str]) -> bool:
     try:
         return is_alive(process) and wanted.items() <= process.environ().items()
     except (psutil.Error, OSError):

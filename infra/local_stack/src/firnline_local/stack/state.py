@@ -58,7 +58,7 @@ class Event:
     what: str
     detail: str = ""
 
-    def line(self) -> str:
+    def as_line(self) -> str:
         return " ".join(word for word in (self.part or "stack", self.what, self.detail) if word)
 
 
@@ -73,13 +73,13 @@ class StateDir:
     root: Path
 
     @classmethod
-    def at(cls, path: Path) -> StateDir:
+    def from_path(cls, path: Path) -> StateDir:
         return cls(path.expanduser().resolve())
 
-    def log(self, part: str) -> Path:
+    def log_path(self, part: str) -> Path:
         return self.root / "logs" / f"{part}.log"
 
-    def data(self, part: str) -> Path:
+    def data_path(self, part: str) -> Path:
         return self.root / part
 
     @property
@@ -96,19 +96,19 @@ class StateDir:
         with os.fdopen(made, "w") as file:
             file.write(f"{secrets.token_hex(4)}:{secrets.token_hex(32)}\n")
 
-    def signing(self) -> dict[str, str]:
+    def signing_environment(self) -> dict[str, str]:
         """Return the environment with the keys, for this stack's processes; {} if their environment
         names keys."""
         return {} if os.environ.get(VARIABLE) else {VARIABLE: str(self.signing_keys)}
 
     def signer(self) -> RecordSigner:
         """Return the signer for processes outside this stack. Raises Misconfigured."""
-        return signer_at({**os.environ, **self.signing()})
+        return signer_at({**os.environ, **self.signing_environment()})
 
-    def held(self, part: str) -> Path:
+    def held_path(self, part: str) -> Path:
         return self.root / "held" / part
 
-    def read(self) -> StackRecord:
+    def read_record(self) -> StackRecord:
         """Read the last record written; an empty one if there is none that we understand."""
         try:
             raw = json.loads((self.root / "stack.json").read_text())
@@ -117,14 +117,14 @@ class StateDir:
         except (FileNotFoundError, KeyError, TypeError, ValueError):
             return StackRecord()  # never up, or written by another version: ports are picked anew
 
-    def write(self, record: StackRecord) -> None:
+    def write_record(self, record: StackRecord) -> None:
         """Replace the record; readers see the old one or the new one."""
         self.root.mkdir(parents=True, exist_ok=True)
         draft = self.root / "stack.json.part"
         draft.write_text(json.dumps(asdict(record), indent=1))
         draft.replace(self.root / "stack.json")
 
-    def append(self, event: Event) -> None:
+    def append_event(self, event: Event) -> None:
         """Add a line to events.jsonl."""
         at = datetime.now(UTC).isoformat(timespec="milliseconds")
         with (self.root / "events.jsonl").open("a") as file:

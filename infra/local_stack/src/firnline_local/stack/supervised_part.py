@@ -45,22 +45,22 @@ class SupervisedPart:
         self._leave_until = 0.0
         self._ready_s: float | None = None
 
-    def tick(self) -> None:
+    def run_due_actions(self) -> None:
         """Do what is due now; blocks only to start, or to stop a part that is held."""
-        held = self._state.held(self.name).exists()
+        held = self._state.held_path(self.name).exists()
         if held and self.life != "held":
             self._hold()
         elif not held and self.life == "held":
-            self._start()
+            self._start_process()
         elif self._process is None:
             if not held and time.monotonic() >= self._next_start:
-                self._start()
+                self._start_process()
         elif (code := self._process.exit_code()) is not None:
-            self._left() if self.life == "leaving" else self._crashed(code)
+            self._restart() if self.life == "leaving" else self._schedule_restart(code)
         elif self.life == "leaving":
-            self._hurry(self._process)
+            self._stop_if_late(self._process)
         elif self.life == "starting" and self._command.ready():
-            self._ready()
+            self._set_ready()
 
     def never_started(self) -> bool:
         """Return whether it crashed TRIES times in a row and was never ready."""
@@ -68,18 +68,18 @@ class SupervisedPart:
 
     def log_tail(self) -> str:
         """Return the end of its log."""
-        log = self._state.log(self.name)
+        log = self._state.log_path(self.name)
         text = log.read_text(errors="replace") if log.exists() else ""
         return "\n".join(text.splitlines()[-20:])
 
-    def record(self) -> PartRecord:
+    def part_record(self) -> PartRecord:
         return PartRecord(
             life=self.life,
             pid=self._process.pid if self._process else None,
             address=self._address,
             restarts=self._restarts,
             ready_s=self._ready_s,
-            log=str(self._state.log(self.name)),
+            log=str(self._state.log_path(self.name)),
         )
 
     def terminate(self) -> None:
@@ -90,51 +90,51 @@ class SupervisedPart:
     def finish(self) -> None:
         """Wait for its end, and remove what it left behind."""
         if self._process is not None:
-            self._process.finish()
+            self._process.wait_or_kill()
         stack_processes.kill(self._state.root, self.name)
         self._process = None
         self.life = "stopped"
 
-    def change(self, command: Command) -> None:
+    def change_command(self, command: Command) -> None:
         """Use another command from now on: at once if its process has nothing to do, else when that
         has ended."""
         self._command = command
         if self._process is None or self.life == "leaving":
             return
         if self.life == "ready":
-            self._process.leave()
+            self._process.stop_when_idle()
         else:  # it takes no signals yet, and does nothing
             self._process.terminate()
         self.life = "leaving"
         self._leave_until = time.monotonic() + LEAVE_S
         self._announce(Event(self.name, "leaving"))
 
-    def _left(self) -> None:
+    def _restart(self) -> None:
         stack_processes.kill(self._state.root, self.name)
-        self._start()
+        self._start_process()
 
-    def _hurry(self, process: Process) -> None:
+    def _stop_if_late(self, process: Process) -> None:
         over_s = time.monotonic() - self._leave_until
         if over_s > STOP_S:
-            process.finish(0)
+            process.wait_or_kill(0)
         elif over_s > 0:
             process.terminate()
 
-    def _start(self) -> None:
+    def _start_process(self) -> None:
         self._command.prepare()
         self._started = time.monotonic()
-        self._process = Process(self._command, self._state.log(self.name))
+        self._process = Process(self._command, self._state.log_path(self.name))
         self.life = "starting"
         self._announce(Event(self.name, "started", f"pid={self._process.pid}"))
 
-    def _ready(self) -> None:
+    def _set_ready(self) -> None:
         self._ready_at = time.monotonic()
         self._ready_s = round(self._ready_at - self._started, 2)
         self.life = "ready"
         self.was_ready = True
         self._announce(Event(self.name, "ready", f"after={self._ready_s}s {self._address}".strip()))
 
-    def _crashed(self, code: int) -> None:
+    def _schedule_restart(self, code: int) -> None:
         now = time.monotonic()
         if self.life == "ready" and now - self._ready_at > STABLE_S:
             self._streak = 0

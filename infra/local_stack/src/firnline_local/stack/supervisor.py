@@ -17,14 +17,14 @@ from firnline_local.stack.parts import (
     STAGES,
     Addresses,
     Settings,
-    chosen,
+    choose_parts,
     command_of,
     pick_ports,
 )
 from firnline_local.stack.state import Event, StackRecord, StateDir
 from firnline_local.stack.supervised_part import Announce, SupervisedPart
 from firnline_local.stack.worker_size import WORKER, WorkerSize
-from firnline_local.topics.topics import buckets, fleet_groups, make_topics
+from firnline_local.topics.topics import fleet_groups, initial_buckets, make_topics
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -33,7 +33,7 @@ class StartFailed(RuntimeError):
     """A part did not come up; the message ends with the tail of its log."""
 
 
-def quiet(_event: Event) -> None:
+def ignore_event(_event: Event) -> None:
     """Ignore the event; events.jsonl contains all of them."""
 
 
@@ -44,102 +44,104 @@ class Supervisor:
         self,
         state: StateDir,
         only: tuple[str, ...] | None = None,
-        announce: Announce = quiet,
+        announce: Announce = ignore_event,
         seconds_running: Callable[[], float] | None = None,
         settings: Settings | None = None,
     ) -> None:
         begun = time.monotonic()
         self._state = state
-        self._wanted = chosen(only)
+        self._wanted = choose_parts(only)
         self._settings = settings
         self._tell = announce
         self._seconds_running = seconds_running or (lambda: time.monotonic() - begun)
         self._stop = threading.Event()
         self._parts: list[SupervisedPart] = []
         self._record = StackRecord()
-        self._worker_size = WorkerSize((settings or {}).get(WORKER, {}), self._announce)
+        self._worker_size = WorkerSize((settings or {}).get(WORKER, {}), self._record_event)
 
     def run(self) -> None:
         """Serve until a stop signal. Raises AlreadyRunning, StartFailed, WrongPartitions."""
         with self._state.lock():
-            self._listen()
+            self._install_signal_handlers()
             try:
-                self._begin()
+                self._prepare_start()
                 for stage in STAGES:
                     self._bring_up(stage)
-                self._serve()
+                self._watch_until_stopped()
             finally:
-                self._end()
+                self._stop_parts()
 
-    def _listen(self) -> None:
+    def _install_signal_handlers(self) -> None:
         for number in STOP_SIGNALS:
             signal.signal(number, self._asked_to_stop)
 
     def _asked_to_stop(self, _signal: int, _frame: FrameType | None) -> None:
         self._stop.set()
 
-    def _begin(self) -> None:
+    def _prepare_start(self) -> None:
         if killed := stack_processes.kill(self._state.root):
-            self._announce(Event("", "left-overs-killed", f"pids={killed}"))
-        for held in self._state.held("").glob("*"):
+            self._record_event(Event("", "left-overs-killed", f"pids={killed}"))
+        for held in self._state.held_path("").glob("*"):
             held.unlink()
-        if self._state.signing():
+        if self._state.signing_environment():
             self._state.make_signing_keys()
-        ports = pick_ports(self._state.read().ports)
+        ports = pick_ports(self._state.read_record().ports)
         self._record = StackRecord(phase="starting", pid=os.getpid(), ports=ports)
-        self._write()
+        self._write_record()
 
     def _bring_up(self, stage: tuple[str, ...]) -> None:
-        started = [self._add(name) for name in stage if name in self._wanted]
+        started = [self._add_part(name) for name in stage if name in self._wanted]
         while not self._stop.is_set() and not all(part.was_ready for part in started):
-            self._watch()
+            self._watch_once()
             for part in started:
                 if part.never_started():
                     raise StartFailed(f"{part.name} does not come up\n{part.log_tail()}")
         if "kafka" in (part.name for part in started) and not self._stop.is_set():
-            make_topics(Addresses(self._record.ports).kafka, buckets(), fleet_groups())
-            self._announce(Event("", "topics-ready"))
+            make_topics(Addresses(self._record.ports).kafka, initial_buckets(), fleet_groups())
+            self._record_event(Event("", "topics-ready"))
             if WORKER in self._wanted:
                 where = Addresses(self._record.ports)
-                self._worker_size.listen(where.kafka, self._state.signer())
+                self._worker_size.follow_topic(where.kafka, self._state.signer())
 
-    def _obey(self) -> None:
-        if self._worker_size.changed():
+    def _apply_worker_size(self) -> None:
+        if self._worker_size.has_changed():
             for part in self._parts:
                 if part.name == WORKER:
-                    part.change(self._command(WORKER))
+                    part.change_command(self._command_of(WORKER))
 
-    def _command(self, name: str) -> Command:
+    def _command_of(self, name: str) -> Command:
         where = Addresses(self._record.ports)
         command = command_of(name, self._state, where, self._settings)
         sized = self._worker_size.settings if name == WORKER else {}
         return replace(command, env={**command.env, **sized})
 
-    def _add(self, name: str) -> SupervisedPart:
+    def _add_part(self, name: str) -> SupervisedPart:
         where = Addresses(self._record.ports)
-        part = SupervisedPart(self._command(name), self._state, where.of(name), self._announce)
+        part = SupervisedPart(
+            self._command_of(name), self._state, where.address_of(name), self._record_event
+        )
         self._parts.append(part)
-        part.tick()
+        part.run_due_actions()
         return part
 
-    def _serve(self) -> None:
+    def _watch_until_stopped(self) -> None:
         if self._stop.is_set():
             return
         seconds = round(self._seconds_running(), 2)
         self._record = replace(self._record, phase="ready", ready_s=seconds)
-        self._announce(Event("", "ready", f"after={seconds}s"))
+        self._record_event(Event("", "ready", f"after={seconds}s"))
         while not self._stop.is_set():
-            self._watch()
+            self._watch_once()
 
-    def _watch(self) -> None:
+    def _watch_once(self) -> None:
         for part in self._parts:
-            part.tick()
-        self._obey()
+            part.run_due_actions()
+        self._apply_worker_size()
         self._stop.wait(POLL_S)
 
-    def _end(self) -> None:
+    def _stop_parts(self) -> None:
         self._record = replace(self._record, phase="stopping")
-        self._announce(Event("", "stopping"))
+        self._record_event(Event("", "stopping"))
         self._worker_size.close()
         for stage in reversed(STAGES):
             parts = [part for part in self._parts if part.name in stage]
@@ -148,14 +150,14 @@ class Supervisor:
             for part in parts:
                 part.finish()
         self._record = replace(self._record, phase="stopped", pid=None)
-        self._announce(Event("", "stopped"))
+        self._record_event(Event("", "stopped"))
 
-    def _announce(self, event: Event) -> None:
-        self._state.append(event)
-        self._write()
+    def _record_event(self, event: Event) -> None:
+        self._state.append_event(event)
+        self._write_record()
         self._tell(event)
 
-    def _write(self) -> None:
-        parts = {part.name: part.record() for part in self._parts}
+    def _write_record(self) -> None:
+        parts = {part.name: part.part_record() for part in self._parts}
         self._record = replace(self._record, parts=parts)
-        self._state.write(self._record)
+        self._state.write_record(self._record)

@@ -64,7 +64,7 @@ class Size:
         return f"{found} (asked for {self.asked_bytes // MB}m: more than the machine's share)"
 
 
-def size(given: Mapping[str, str], wish: Steps, max_bytes: int) -> Size:
+def choose_size(given: Mapping[str, str], wish: Steps, max_bytes: int) -> Size:
     """Return the worker's size. Only the machine limits memory outside the JVM, so after each
     out-of-memory error there half as many tasks share it, a step each. Raises ValueError if a given
     setting is no size."""
@@ -105,12 +105,12 @@ class WorkerSize:
         self._size: Size | None = None
         self._looked = 0.0
 
-    def listen(self, bootstrap: str, signer: RecordSigner) -> None:
+    def follow_topic(self, bootstrap: str, signer: RecordSigner) -> None:
         """Follow the topic, and apply the size that is in force. The topic must exist."""
         try:
             if not max_bytes():
                 return
-            self._base = self._size = size(self._given, Steps(), max_bytes())
+            self._base = self._size = choose_size(self._given, Steps(), max_bytes())
             group = group_name(GROUP_VARIABLE, self._given.get(GROUP_VARIABLE, ""))
             self._directives = KafkaDirectives(bootstrap, group, signer)
             self._resize(self._directives)
@@ -118,7 +118,7 @@ class WorkerSize:
             self.close()
             self._announce(Event(WORKER, "size-kept", str(error)))
 
-    def changed(self) -> bool:
+    def has_changed(self) -> bool:
         """Return whether the worker is to have another size than at the last call."""
         if self._directives is None or time.monotonic() - self._looked < LOOK_S:
             return False
@@ -127,7 +127,7 @@ class WorkerSize:
 
     def _resize(self, directives: KafkaDirectives) -> bool:
         wished = directives.requested_steps(clock.now_ms())
-        after = size(self._given, wished, max_bytes())
+        after = choose_size(self._given, wished, max_bytes())
         if after == self._size:
             return False
         before, self._size = self.settings, after

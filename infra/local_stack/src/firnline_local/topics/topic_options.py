@@ -38,7 +38,7 @@ class TopicOptions:
 
 
 @dataclass(frozen=True)
-class Difference:
+class TopicDifference:
     """A topic that exists with another setting than is asked for."""
 
     topic: str
@@ -65,8 +65,8 @@ _REMEDIES = {
 def options_here(environment: Mapping[str, str] = os.environ) -> TopicOptions:
     """Return the options that the environment sets. Raises Misconfigured."""
     return TopicOptions(
-        _number(REPLICAS, environment),
-        _number(MIN_IN_SYNC_REPLICAS, environment),
+        _read_number(REPLICAS, environment),
+        _read_number(MIN_IN_SYNC_REPLICAS, environment),
         config_of(environment.get(TOPIC_CONFIG.variable, "")),
     )
 
@@ -104,9 +104,9 @@ def with_options(topics: Sequence[Topic], options: TopicOptions) -> list[Topic]:
     ]
 
 
-def differences(
+def find_differences(
     admin: AdminClient, topics: Collection[Topic], homes: int, copies: Replication
-) -> list[Difference]:
+) -> list[TopicDifference]:
     """Return the settings in which existing topics differ from those requested. Raises
     KafkaException."""
     there = set(admin.list_topics(timeout=TIMEOUT_S).topics)
@@ -130,20 +130,20 @@ def differences(
 
 def _of_one(
     one: Topic, described: Any, settings: Mapping[str, Any], homes: int, copies: Replication
-) -> Iterator[Difference]:
+) -> Iterator[TopicDifference]:
     count, asked = len(described.partitions), one.partitions(homes)
     if count < asked or (count > asked and not one.is_by_bucket):
-        yield Difference(one.name, "partitions", str(asked), str(count))
+        yield TopicDifference(one.name, "partitions", str(asked), str(count))
     replicas = min(len(partition.replicas) for partition in described.partitions)
     if replicas != copies.replicas:
-        yield Difference(one.name, "replicas", str(copies.replicas), str(replicas))
+        yield TopicDifference(one.name, "replicas", str(copies.replicas), str(replicas))
     for name, value in {**copies.config, **one.config}.items():
         entry = settings.get(name)
         if entry is not None and entry.value != value:
-            yield Difference(one.name, name, value, str(entry.value))
+            yield TopicDifference(one.name, name, value, str(entry.value))
 
 
-def apply(admin: AdminClient, found: Iterable[Difference]) -> None:
+def apply_settings(admin: AdminClient, found: Iterable[TopicDifference]) -> None:
     """Set what can be set; other settings of the topics stay. Raises KafkaException."""
     entries: dict[str, list[ConfigEntry]] = {}
     for one in found:
@@ -159,7 +159,7 @@ def apply(admin: AdminClient, found: Iterable[Difference]) -> None:
             asked.result()
 
 
-def _number(setting: Setting, environment: Mapping[str, str]) -> int | None:
+def _read_number(setting: Setting, environment: Mapping[str, str]) -> int | None:
     text = environment.get(setting.variable, "")
     if not text:
         return None

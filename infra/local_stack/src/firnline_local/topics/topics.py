@@ -19,8 +19,8 @@ from firnline_adapters.kafka.connection import Kafka, client_config, connection_
 from firnline_adapters.kafka.schema_topic import publish_schemas
 from firnline_adapters.kafka_admin.replication import Replication, replication_here
 from firnline_domain.errors import Misconfigured
-from firnline_domain.policy.fleet.lanes import TOPICS, Lane, topic_of
-from firnline_domain.settings.groups import VARIABLE, Group, groups_of, named
+from firnline_domain.policy.fleet.lanes import TOPICS, Lane, lane_topic
+from firnline_domain.settings.groups import VARIABLE, Group, group_names, parse_groups
 from firnline_schemas.topics import Topic, all_topics, topic
 
 from firnline_local.topics.topic_options import TopicOptions, options_here, with_options
@@ -38,23 +38,26 @@ class WrongPartitions(RuntimeError):
     """
 
 
-def buckets() -> int:
+def initial_buckets() -> int:
     """Return the number of buckets that a fleet begins with: FIRNLINE_BUCKETS, else 8."""
     return int(os.environ.get("FIRNLINE_BUCKETS", DEFAULT_BUCKETS))
 
 
 def fleet_groups() -> tuple[Group, ...]:
     """Return the groups of FIRNLINE_GROUPS. Raises Misconfigured."""
-    return groups_of(os.environ.get(VARIABLE, ""))
+    return parse_groups(os.environ.get(VARIABLE, ""))
 
 
 def topics_with(groups: Collection[Group]) -> list[Topic]:
     """Return every topic of a fleet that has these groups."""
-    return [*all_topics(), *(_of_group(lane, name) for name in named(groups) for lane in Lane)]
+    return [
+        *all_topics(),
+        *(_of_group(lane, name) for name in group_names(groups) for lane in Lane),
+    ]
 
 
 def _of_group(lane: Lane, group: str) -> Topic:
-    return replace(topic(TOPICS[lane]), name=topic_of(lane, group))
+    return replace(topic(TOPICS[lane]), name=lane_topic(lane, group))
 
 
 def make_topics(
@@ -65,11 +68,10 @@ def make_topics(
     options: TopicOptions | None = None,
 ) -> Replication:
     """Create what is missing, with so many homes; then publish every schema. Repeatable; nothing is
-    taken away. `buckets`: as many or more are there in the end; None = as many as there are.
-    `options`: None = as the environment says.
+    taken away. `initial_buckets`: as many or more are there in the end; None = as many as there
+    are. `options`: None = as the environment says.
 
-    Raises WrongPartitions, Misconfigured, or KafkaException when the broker does not answer.
-    """
+    Raises WrongPartitions, Misconfigured, or KafkaException when the broker does not answer."""
     options = options or options_here()
     admin = AdminClient(client_config(kafka))
     found = admin.list_topics(timeout=TIMEOUT_S).topics
@@ -78,24 +80,24 @@ def make_topics(
     copies = replication_here(admin, options.replicas, options.min_in_sync)
     for one in wanted:
         if one.name in there:
-            _agree(one, there[one.name], homes)
+            _check_partitions(one, there[one.name], homes)
     buckets = max(homes, there.get(BUCKETS_OF, 0), buckets or 0)
-    _create(admin, [one for one in wanted if one.name not in there], homes, buckets, copies)
+    _create_topics(admin, [one for one in wanted if one.name not in there], homes, buckets, copies)
     by_bucket = {one.name for one in wanted if one.is_by_bucket and one.name in there}
     narrow = {name for name in by_bucket if there[name] < buckets}
     for names in (narrow - {BUCKETS_OF}, narrow & {BUCKETS_OF}):
-        _widen(admin, names, buckets)
+        _add_partitions(admin, names, buckets)
     publish_schemas(kafka)
     return copies
 
 
-def _agree(one: Topic, found: int, homes: int) -> None:
+def _check_partitions(one: Topic, found: int, homes: int) -> None:
     wanted = one.partitions(homes)
     if found < wanted or (found > wanted and not one.is_by_bucket):
         raise WrongPartitions(f"topic {one.name} has {found} partitions, {wanted} are wanted")
 
 
-def _create(
+def _create_topics(
     admin: AdminClient, missing: list[Topic], homes: int, buckets: int, copies: Replication
 ) -> None:
     if not missing:
@@ -118,7 +120,7 @@ def _create(
                 raise
 
 
-def _widen(admin: AdminClient, names: Collection[str], buckets: int) -> None:
+def _add_partitions(admin: AdminClient, names: Collection[str], buckets: int) -> None:
     new = [NewPartitions(name, buckets) for name in sorted(names)]
     for future in admin.create_partitions(new, operation_timeout=TIMEOUT_S).values() if new else ():
         future.result()
@@ -131,7 +133,7 @@ def main() -> None:
     wanted = flags.parse_args().buckets
     try:
         kafka = connection_here(with_config(os.environ)["FIRNLINE_KAFKA"])
-        make_topics(kafka, buckets(), fleet_groups(), wanted)
+        make_topics(kafka, initial_buckets(), fleet_groups(), wanted)
     except (Misconfigured, WrongPartitions) as error:
         sys.exit(str(error))
 

@@ -28,8 +28,8 @@ from typing import Any, Final
 
 from firnline_domain.errors import Misconfigured
 
-from firnline_adapters.config.redaction import SECRET_NAME, learn, learn_environment
-from firnline_adapters.config.references import Unresolved, expanded, resolved
+from firnline_adapters.config.redaction import SECRET_NAME, mask_environment, mask_secrets
+from firnline_adapters.config.references import Unresolved, expand_variables, resolve_reference
 from firnline_adapters.config.settings import Setting
 
 CONFIG: Final = Setting(
@@ -66,21 +66,23 @@ def read_config(path: str | None, environment: Mapping[str, str] = os.environ) -
     is wrong."""
     if not path:
         return None
-    found = _parsed(path)
-    wrong = [f"[{name}]: no such section{_known()}" for name in found if name not in SECTIONS]
+    found = _parse_toml(path)
+    wrong = [
+        f"[{name}]: no such section{_known_sections()}" for name in found if name not in SECTIONS
+    ]
     wrong += [f"{name}: write [{name}]" for name, one in found.items() if not isinstance(one, dict)]
     tables = {name: one for name, one in found.items() if isinstance(one, dict)}
     catalogs = dict[str, Properties]()
     for name, table in tables.get("catalogs", {}).items():
         if isinstance(table, dict):
-            catalogs[name] = _properties(table, f"[catalogs.{name}]", environment, wrong)
+            catalogs[name] = _read_properties(table, f"[catalogs.{name}]", environment, wrong)
         else:
             wrong.append(f"[catalogs] {name}: write [catalogs.NAME]")
-    spark = _properties(tables.get("spark", {}), "[spark]", environment, wrong)
-    redis = _properties(tables.get("redis", {}), "[redis]", environment, wrong)
+    spark = _read_properties(tables.get("spark", {}), "[spark]", environment, wrong)
+    redis = _read_properties(tables.get("redis", {}), "[redis]", environment, wrong)
     wrong += [f"[spark] {name}: not a spark.* property" for name in spark if name[:6] != "spark."]
     wrong += [f"[redis] {name}: url is all that it has" for name in redis if name != "url"]
-    kafka = dict(_flat(tables.get("kafka", {}), "[kafka]", wrong))
+    kafka = dict(_flatten(tables.get("kafka", {}), "[kafka]", wrong))
     if wrong:
         raise Misconfigured("\n".join(f"{path}: {one}" for one in wrong))
     return ConfigFile(path, catalogs, kafka, spark, redis)
@@ -106,18 +108,18 @@ def with_config(environment: Mapping[str, str]) -> dict[str, str]:
 
 def learn_properties(properties: Properties) -> None:
     """Mask what is secret of these from now on, in whatever this process says."""
-    learn_environment(properties)
+    mask_environment(properties)
     for name, value in properties.items():
         if name.startswith("header.") and name.lower() not in HARMLESS_HEADERS:
-            learn([value, value.rpartition(" ")[2]])  # also without `Basic` or `Bearer`
+            mask_secrets([value, value.rpartition(" ")[2]])  # also without `Basic` or `Bearer`
         if name == "credential":
-            learn([value.partition(":")[2]])  # a client's id and its secret
+            mask_secrets([value.partition(":")[2]])  # a client's id and its secret
         if name == "firnline.callers":
             lines = (line.split() for line in value.splitlines())
-            learn(one for who, *rest in filter(None, lines) if who[0] != "#" for one in rest)
+            mask_secrets(one for who, *rest in filter(None, lines) if who[0] != "#" for one in rest)
 
 
-def _parsed(path: str) -> dict[str, Any]:
+def _parse_toml(path: str) -> dict[str, Any]:
     try:
         with open(path, "rb") as file:
             return tomllib.load(file)
@@ -127,20 +129,20 @@ def _parsed(path: str) -> dict[str, Any]:
         raise Misconfigured(f"{path}: {error}") from None
 
 
-def _known() -> str:
+def _known_sections() -> str:
     return f"; there are {', '.join(f'[{one}]' for one in SECTIONS)}"
 
 
-def _properties(
+def _read_properties(
     table: Mapping[str, Any], section: str, environment: Mapping[str, str], wrong: list[str]
 ) -> dict[str, str]:
     """Return the section's keys as dotted names, and its values resolved; those of secrets are
     masked in all output of this process."""
     found = dict[str, str]()
-    for name, value in _flat(table, section, wrong):
+    for name, value in _flatten(table, section, wrong):
         is_place = name in PLACES or (section == "[spark]" and not SECRET_NAME.search(name))
         try:
-            found[name] = (expanded if is_place else resolved)(value, environment)
+            found[name] = (expand_variables if is_place else resolve_reference)(value, environment)
         except Unresolved as error:
             wrong.append(f"{section} {name} ({error})")
             continue
@@ -148,14 +150,14 @@ def _properties(
     return found
 
 
-def _flat(
+def _flatten(
     table: Mapping[str, Any], section: str, wrong: list[str], prefix: str = ""
 ) -> Iterator[tuple[str, str]]:
     """`s3.endpoint` unquoted is a table in a table for TOML, and one name for everybody else."""
     seen = set[str]()
     for key, value in table.items():
         name = f"{prefix}{key}"
-        pairs = [*_flat(value, section, wrong, f"{name}.")] if isinstance(value, dict) else []
+        pairs = [*_flatten(value, section, wrong, f"{name}.")] if isinstance(value, dict) else []
         if isinstance(value, bool):
             pairs = [(name, str(value).lower())]
         elif isinstance(value, str | int | float):

@@ -77,7 +77,7 @@ _HARMLESS = re.compile(r"(?i)[0-9.]*|true|false|[~./][\w./-]*")  # numbers, path
 _known: set[str] = set()
 
 
-def learn(secrets: Iterable[str]) -> None:
+def mask_secrets(secrets: Iterable[str]) -> None:
     """Mask these from now on, as they are and as URIs spell them."""
     for secret in secrets:
         for spelt in (secret, quote(secret, safe=""), unquote(secret)):
@@ -85,16 +85,16 @@ def learn(secrets: Iterable[str]) -> None:
                 _known.add(spelt)
 
 
-def learn_environment(environment: Mapping[str, str]) -> None:
+def mask_environment(environment: Mapping[str, str]) -> None:
     """Mask the values of variables with the names of secrets, and the passwords of all URIs."""
     for name, value in environment.items():
         if SECRET_NAME.search(name) and not _HARMLESS.fullmatch(value):
-            learn([value])
+            mask_secrets([value])
         if "://" in value:
-            learn(_passwords(value))
+            mask_secrets(_find_passwords(value))
 
 
-def redacted(text: str) -> str:
+def redact(text: str) -> str:
     """Return the text without secrets."""
     for secret in sorted(_known, key=len, reverse=True):
         text = text.replace(secret, MASK)
@@ -130,7 +130,7 @@ def _is_prose(match: re.Match[str]) -> bool:
     return bool(is_place_or_code and not _RANDOM.match(value))
 
 
-def _passwords(value: str) -> list[str]:
+def _find_passwords(value: str) -> list[str]:
     try:
         return [found] if (found := urlsplit(value).password) else []
     except ValueError:

@@ -13,7 +13,7 @@ class Unresolved(ValueError):
     """A reference that leads nowhere; the text says why, and never a value."""
 
 
-def resolved(value: str, environment: Mapping[str, str]) -> str:
+def resolve_reference(value: str, environment: Mapping[str, str]) -> str:
     """Return the value that `${VARIABLE}` or `file:/path` stands for. Raises Unresolved."""
     if value.startswith("file:"):
         path = "/" + value.removeprefix("file:").lstrip("/")
@@ -21,10 +21,10 @@ def resolved(value: str, environment: Mapping[str, str]) -> str:
             return Path(path).read_text().strip()
         except (OSError, UnicodeDecodeError) as error:
             raise Unresolved(f"cannot read the file: {error}") from None
-    return expanded(value, environment)
+    return expand_variables(value, environment)
 
 
-def expanded(value: str, environment: Mapping[str, str]) -> str:
+def expand_variables(value: str, environment: Mapping[str, str]) -> str:
     """Return the value with its variables; `file:` is a place here and stays. Raises Unresolved."""
     try:
         return _REFERENCE.sub(lambda found: environment[found[1]], value)

@@ -3,8 +3,8 @@
 A field declares its variable, default, meaning and whether it is a secret:
 
     @dataclass(frozen=True)
-    class Settings:
-        kafka: str = setting("FIRNLINE_KAFKA", "Kafka bootstrap servers, host:port[,...].")
+    class GatewaySettings:
+        kafka: str = declare_setting("FIRNLINE_KAFKA", "Kafka bootstrap servers, host:port[,...].")
 
 The end of a variable's name is its unit (`UNITS`). A field without a variable is a constant that
 tests give other values. The reference, `firnline settings` and the log of a start show these
@@ -29,21 +29,21 @@ LOOPBACK = "127.0.0.1"
 REQUIRED: Any = ...
 _TRUE = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 UNITS = {"_SECONDS": "seconds", "_BYTES": "bytes", "_GB_HOURS": "GB-hours", "_SHARE": "0 to 1"}
-# Who reads variables -> the module with its `Settings`; imported only when they are listed.
+# Reader of variables -> module and class of its settings; imported only when they are listed.
 READERS = {
-    service: f"firnline_{service}.settings"
+    service: (f"firnline_{service}.settings", f"{service.capitalize()}Settings")
     for service in ("gateway", "enricher", "planner", "worker", "committer", "console")
-} | {"firnline": "firnline_local.stack.settings"}
+} | {"firnline": ("firnline_local.stack.settings", "LocalSettings")}
 
 
-class Address(NamedTuple):
+class ListenAddress(NamedTuple):
     """Address on which a service listens."""
 
     host: str
     port: int
 
     @classmethod
-    def parse(cls, text: str) -> Address:
+    def parse(cls, text: str) -> ListenAddress:
         """Parse `host:port`; a port alone is on loopback. Raises ValueError."""
         host, _, port = text.rpartition(":")
         if not port.isdigit() or int(port) > 65_535:
@@ -65,7 +65,7 @@ class Setting:
     services: tuple[str, ...] = ()
 
     @property
-    def required(self) -> bool:
+    def is_required(self) -> bool:
         return self.default is REQUIRED
 
     @property
@@ -74,21 +74,23 @@ class Setting:
         return next((unit for end, unit in UNITS.items() if self.variable.endswith(end)), "")
 
 
-def setting(variable: str, about: str, default: Any = REQUIRED, secret: bool = False) -> Any:
+def declare_setting(
+    variable: str, about: str, default: Any = REQUIRED, secret: bool = False
+) -> Any:
     """Declare a dataclass field that is read from `variable`; required where it has no default."""
-    return shared(Setting(variable, about, default, secret))
+    return shared_setting(Setting(variable, about, default, secret))
 
 
-def shared(setting: Setting, default: Any = REQUIRED) -> Any:
+def shared_setting(setting: Setting, default: Any = REQUIRED) -> Any:
     """Declare a field of a setting that several services have, here with this default."""
     if default is not REQUIRED:
         setting = dataclasses.replace(setting, default=default)
-    if setting.required:
+    if setting.is_required:
         return dataclasses.field(metadata={"setting": setting})
     return dataclasses.field(default=setting.default, metadata={"setting": setting})
 
 
-def declared(settings: type[Any]) -> dict[str, Setting]:
+def declared_settings(settings: type[Any]) -> dict[str, Setting]:
     """Return field name -> what its class declares of it."""
     return {
         field.name: field.metadata["setting"]
@@ -101,9 +103,9 @@ def all_settings() -> list[Setting]:
     """Return what all readers declare, by variable; two of one variable where they mean different
     things. Starts nothing."""
     found: dict[Setting, tuple[str, ...]] = {}
-    for service, module in READERS.items():
-        for one in declared(import_module(module).Settings).values():
-            found[one] = (*found.get(one, ()), service)
+    for service, (module, name) in READERS.items():
+        for setting in declared_settings(getattr(import_module(module), name)).values():
+            found[setting] = (*found.get(setting, ()), service)
     together = [dataclasses.replace(one, services=services) for one, services in found.items()]
     return sorted(together, key=lambda one: (one.variable, one.services))
 
@@ -112,43 +114,43 @@ def from_environment(settings: type[T], environment: Mapping[str, str]) -> T:
     """Build a settings dataclass; its secrets, and all others of the environment, are masked in
     what this process says from now on. Raises Misconfigured, naming every variable that is wrong.
     """
-    redaction.learn_environment(environment)
+    redaction.mask_environment(environment)
     hints = typing.get_type_hints(settings)
     values: dict[str, Any] = {}
     wrong: list[str] = []
-    for name, one in declared(settings).items():
+    for name, one in declared_settings(settings).items():
         text = environment.get(one.variable, "")
         if text:
             if one.secret:
-                redaction.learn([text])
+                redaction.mask_secrets([text])
             try:
-                values[name] = _parse(text, hints[name])
+                values[name] = _parse_value(text, hints[name])
             except ValueError as error:
-                wrong.append(redaction.redacted(f"{one.variable}={text!r}: {error}"))
-        elif one.required:
+                wrong.append(redaction.redact(f"{one.variable}={text!r}: {error}"))
+        elif one.is_required:
             wrong.append(f"{one.variable} is not set: {one.about}")
     if wrong:
         raise Misconfigured("set these and start again:\n  " + "\n  ".join(wrong))
     return settings(**values)
 
 
-def _parse(text: str, kind: Any) -> Any:
+def _parse_value(text: str, kind: Any) -> Any:
     options = [item for item in typing.get_args(kind) if item is not type(None)]
     target = options[0] if options else kind
     if target is bool:
         if text.lower() not in _TRUE:
             raise ValueError("say true or false")
         return _TRUE[text.lower()]
-    return target.parse(text) if target is Address else target(text)
+    return target.parse(text) if target is ListenAddress else target(text)
 
 
-def shown(settings: Any) -> dict[str, Any]:
+def shown_settings(settings: Any) -> dict[str, Any]:
     """Return field name -> value to show, secrets masked, also those inside of URIs."""
     return {
-        name: MASK if one.secret else _masked(getattr(settings, name))
-        for name, one in declared(type(settings)).items()
+        name: MASK if one.secret else _mask_value(getattr(settings, name))
+        for name, one in declared_settings(type(settings)).items()
     }
 
 
-def _masked(value: Any) -> Any:
-    return redaction.redacted(value) if isinstance(value, str) else value
+def _mask_value(value: Any) -> Any:
+    return redaction.redact(value) if isinstance(value, str) else value

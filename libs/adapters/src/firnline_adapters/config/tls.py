@@ -38,6 +38,6 @@ def _no_password() -> str:
     return ""
 
 
-def scheme(context: ssl.SSLContext | None) -> str:
+def url_scheme(context: ssl.SSLContext | None) -> str:
     """Return the scheme of the address that is shown."""
     return "https" if context else "http"

@@ -21,11 +21,11 @@ class OffsetTracker:
         *next*)."""
         return min(self._open, default=self._next)
 
-    def read(self, offset: int) -> None:
+    def mark_read(self, offset: int) -> None:
         """Note that a record was read; nothing above it is committed until it is done."""
         self._open.add(offset)
         self._next = max(self._next, offset + 1)
 
-    def done(self, offset: int) -> None:
+    def mark_done(self, offset: int) -> None:
         """Note that a record is done; repeating it does no harm."""
         self._open.discard(offset)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
-from firnline_domain.errors import Refused, RetryLater
+from firnline_domain.errors import AccessDenied, RetryLater
 from firnline_domain.identity import TableName
 from firnline_domain.ports import Delivery
 
@@ -48,10 +48,10 @@ class RetryQueue:
         self._failing_since = now if self._failing_since is None else self._failing_since
         self.not_before, self._pause = now + self._pause, min(self._pause * 2, MAX_PAUSE_S)
         if patience_s is None:
-            patience_s = REFUSED_PATIENCE_S if isinstance(error, Refused) else PATIENCE_S
+            patience_s = REFUSED_PATIENCE_S if isinstance(error, AccessDenied) else PATIENCE_S
         return now - self._failing_since > patience_s
 
-    def progressed(self) -> None:
+    def reset_back_off(self) -> None:
         """Note that one was handled: the next failure pauses for the shortest time again."""
         self.not_before, self._pause, self._failing_since = 0.0, FIRST_PAUSE_S, None
 
@@ -65,9 +65,9 @@ class FailureLog:
     waits_s: float = REFUSED_PATIENCE_S  # for a person
     _said: dict[str, float] = field(default_factory=dict)
 
-    def retry(self, table: TableName | None, error: RetryLater, now: float) -> None:
+    def log_retry(self, table: TableName | None, error: RetryLater, now: float) -> None:
         """Log that the table is tried again later."""
-        if not isinstance(error, Refused):
+        if not isinstance(error, AccessDenied):
             self.log.warning("retry_later", table=table, why=error)
             return
         whose = error.of or (table.key if table else "")

@@ -29,16 +29,16 @@ class Threads:
             queue.SimpleQueue()
         )
         for number in range(size):
-            threading.Thread(target=self._run, name=f"pool-{number}", daemon=True).start()
+            threading.Thread(target=self._run_work, name=f"pool-{number}", daemon=True).start()
 
     def submit(self, work: Callable[[], Any]) -> Future[Any]:
         future: Future[Any] = Future()
         self._waiting.put((work, future))
         return future
 
-    def _run(self) -> None:
+    def _run_work(self) -> None:
         while True:
-            _run(*self._waiting.get())
+            _run_into(*self._waiting.get())
 
 
 class Inline:
@@ -48,11 +48,11 @@ class Inline:
 
     def submit(self, work: Callable[[], Any]) -> Future[Any]:
         future: Future[Any] = Future()
-        _run(work, future)
+        _run_into(work, future)
         return future
 
 
-def _run(work: Callable[[], Any], future: Future[Any]) -> None:
+def _run_into(work: Callable[[], Any], future: Future[Any]) -> None:
     try:
         found = work()
     except BaseException as error:  # who asks for the result has it

@@ -18,10 +18,10 @@ LOOK_S = 0.2
 AGAIN_S = 5.0  # where the broker does not answer
 
 
-class Places(Protocol):
+class TablePartitions(Protocol):
     """Partition in which a table's records are written; `Board` implements it."""
 
-    def bucket(self, table_key: str) -> int:
+    def bucket_of_table(self, table_key: str) -> int:
         """Return the table's partition. Wrong for a while after a table has moved, which does no
         harm."""
 
@@ -32,13 +32,13 @@ class KafkaAssignments:
     def __init__(self, kafka: Kafka, board: Board, signer: RecordSigner | None = None) -> None:
         """Return when everything said so far is taken in. Raises RetryLater."""
         self.board = board
-        self._topic = FullTopicReader(kafka, TOPIC, self._take, signer)
+        self._topic = FullTopicReader(kafka, TOPIC, self._take_record, signer)
 
-    def _take(self, key: str, record: Any | None, _: int) -> None:
+    def _take_record(self, key: str, record: Any | None, _: int) -> None:
         if record is None:
-            self.board.forget(key)
+            self.board.forget_table(key)
         else:
-            self.board.fold(record)
+            self.board.fold_record(record)
 
     def catch_up(self) -> None:
         """Take in what has come since; does not wait for more."""
@@ -61,16 +61,16 @@ class FollowedAssignments:
         self._board = Board(homes)
         self._log = log
         self._ended = threading.Event()
-        threading.Thread(target=self._follow, name="assignments", daemon=True).start()
+        threading.Thread(target=self._follow_topic, name="assignments", daemon=True).start()
 
-    def bucket(self, table_key: str) -> int:
-        return self._board.bucket(table_key)
+    def bucket_of_table(self, table_key: str) -> int:
+        return self._board.bucket_of_table(table_key)
 
     def close(self) -> None:
         """Stop reading."""
         self._ended.set()
 
-    def _follow(self) -> None:
+    def _follow_topic(self) -> None:
         while not self._ended.is_set():
             try:
                 self._read_on(KafkaAssignments(self._kafka, self._board, self._signer))

@@ -27,7 +27,7 @@ from firnline_domain.records.events import DeadLettered
 
 from firnline_adapters import clock
 from firnline_adapters.consumer.offset_tracker import OffsetTracker
-from firnline_adapters.kafka.assignments import Places
+from firnline_adapters.kafka.assignments import TablePartitions
 from firnline_adapters.kafka.connection import Kafka, client_config
 from firnline_adapters.kafka.consumer_lag import ConsumerLag, Done
 from firnline_adapters.kafka.dead_letters import DEAD_LETTERS, send_to_dead_letters
@@ -35,7 +35,7 @@ from firnline_adapters.kafka.poison_records import MAX_DEATHS, MemoryMarks, Star
 from firnline_adapters.kafka.schema_topic import SchemaTopic
 from firnline_adapters.observability import metrics
 from firnline_adapters.observability.logs import Log
-from firnline_adapters.records.codec import RecordCodec, expected
+from firnline_adapters.records.codec import RecordCodec, check_kind
 from firnline_adapters.records.record_sizes import (
     COMPRESSION,
     EXPANSION,
@@ -68,7 +68,7 @@ class KafkaPublisher:
         kafka: Kafka,
         homes: int,
         client_id: str,
-        places: Places | None = None,
+        places: TablePartitions | None = None,
         signer: RecordSigner | None = None,
     ) -> None:
         """`places`: of tables that are not where their hash says. `signer`: None = as the
@@ -90,12 +90,12 @@ class KafkaPublisher:
         self._producer = Producer(client_config(kafka, own), logger=LIBRDKAFKA)
 
     def publish(self, topic: str, key: str, record: Any) -> bool:
-        return self._put(topic, key, record, self._place(topic, key))
+        return self._put_record(topic, key, record, self._partition_of(topic, key))
 
     def publish_encoded(self, topic: str, key: str, value: bytes) -> None:
-        self._send(topic, key, value, self._place(topic, key))
+        self._send_bytes(topic, key, value, self._partition_of(topic, key))
 
-    def _put(self, topic: str, key: str, record: Any, partition: int) -> bool:
+    def _put_record(self, topic: str, key: str, record: Any, partition: int) -> bool:
         try:
             value = encode_to_fit(topic, key, record)
         except Unsendable as error:
@@ -104,27 +104,27 @@ class KafkaPublisher:
                 dead_letter_of_unsent(topic, partition, key, error, self._service, clock.now_ms()),
             )
             return False
-        self._send(topic, key, value, partition)
+        self._send_bytes(topic, key, value, partition)
         return True
 
-    def _place(self, topic: str, key: str) -> int:
+    def _partition_of(self, topic: str, key: str) -> int:
         if self._places is not None and topic in ROUTED:
-            return self._places.bucket(key)
+            return self._places.bucket_of_table(key)
         return bucket_of(key, self._homes)
 
     def broadcast(self, topic: str, key: str, record: Any) -> bool:
-        sent = [self._put(topic, key, record, one) for one in range(self._homes)]
+        sent = [self._put_record(topic, key, record, one) for one in range(self._homes)]
         return all(sent)
 
-    def _send(self, topic: str, key: str, value: bytes, partition: int) -> None:
-        on_delivery = partial(self._delivered, threading.get_ident())
+    def _send_bytes(self, topic: str, key: str, value: bytes, partition: int) -> None:
+        on_delivery = partial(self._on_delivery, threading.get_ident())
         name = key.encode()
-        headers = list[Header](self.signer.headers(topic, partition, name, value))
-        produce(self._producer, topic, partition, name, value, headers, on_delivery)
+        headers = list[Header](self.signer.sign_headers(topic, partition, name, value))
+        produce_record(self._producer, topic, partition, name, value, headers, on_delivery)
         self._producer.poll(0)
         metrics.count("records_written", topic=topic)
 
-    def _delivered(self, sender: int, error: KafkaError | None, message: Message) -> None:
+    def _on_delivery(self, sender: int, error: KafkaError | None, message: Message) -> None:
         if error is None:
             return
         if error.code() == KafkaError.MSG_SIZE_TOO_LARGE and message.topic() != DEAD_LETTERS:
@@ -148,7 +148,7 @@ class KafkaPublisher:
         return not refused
 
 
-def produce(
+def produce_record(
     producer: Producer,
     topic: str,
     partition: int,
@@ -172,8 +172,9 @@ def produce(
 
 
 def _learn_partition(producer: Producer, error: KafkaException, topic: str, partition: int) -> None:
-    """After a `produce` that has failed: return if that was for want of news of an added bucket.
-    Raises the error where it was not, or KafkaException where the broker does not answer."""
+    """After a `produce_record` that has failed: return if that was for want of news of an added
+    bucket. Raises the error where it was not, or KafkaException where the broker does not
+    answer."""
     if error.args[0].code() != KafkaError._UNKNOWN_PARTITION:
         raise error
     if partition not in producer.list_topics(topic, timeout=METADATA_S).topics[topic].partitions:
@@ -200,7 +201,7 @@ class KafkaInbox:
         self._signer = signer or publisher.signer
         self._log = log
         self._group = group
-        self._codec = RecordCodec(SchemaTopic(kafka).find)
+        self._codec = RecordCodec(SchemaTopic(kafka).find_schema)
         self._starts = starts or StartMarks(MemoryMarks())
         self._died = False
         self._owned: set[Place] = set()
@@ -224,19 +225,22 @@ class KafkaInbox:
         }
         self._consumer = Consumer(client_config(kafka, own), logger=LIBRDKAFKA)
         self._consumer.subscribe(
-            list(topics), on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost
+            list(topics),
+            on_assign=self._on_assigned,
+            on_revoke=self._on_revoked,
+            on_lost=self._on_lost,
         )
         # A process that ends on an error closes nothing. librdkafka then waits for ever, on a whole
         # core, for somebody to take the partitions that its group has just given it.
         leaving = ExitStack()
         leaving.callback(self._consumer.close)
         self._lag = ConsumerLag(self._consumer, lag_group or group)
-        leaving.enter_context(metrics.measured("consumer_lag_records", self._lag.measure))
+        leaving.enter_context(metrics.measure_at_scrape("consumer_lag_records", self._lag.measure))
         self._leave_group = weakref.finalize(self, leaving.close)
 
     def poll(self, timeout_s: float, full: Collection[Place] = ()) -> Sequence[Delivery]:
         waits = self._starts.is_waiting
-        self._pause(set(self._owned) if waits else self._owned & set(full))
+        self._pause_full(set(self._owned) if waits else self._owned & set(full))
         found = []
         # The first partitions come within this call, and may have to be begun carefully.
         alone = self._starts.is_careful or not self._owned
@@ -244,29 +248,29 @@ class KafkaInbox:
         for message in messages:
             if error := message.error():
                 self._log.warning("poll_error", error=error.str())
-            elif (delivery := self._decoded(message)) is not None:
+            elif (delivery := self._decode_message(message)) is not None:
                 found.append(delivery)
         if not messages:
-            self._starts.relax()
-        self._lag.look(self._done)
+            self._starts.relax_if_idle()
+        self._lag.update(self._committable)
         return found
 
-    def _done(self) -> Done:
+    def _committable(self) -> Done:
         marks = {place: self._marks.get(place) for place in self._owned}
         return {place: None if mark is None else mark.committable for place, mark in marks.items()}
 
-    def _pause(self, full: set[Place]) -> None:
+    def _pause_full(self, full: set[Place]) -> None:
         if begin := [TopicPartition(*place) for place in full - self._full]:
             self._consumer.pause(begin)
         if end := [TopicPartition(*place) for place in self._full - full]:
             self._consumer.resume(end)
         self._full = full
 
-    def moved(self) -> Collection[Place]:
+    def take_moved(self) -> Collection[Place]:
         moved, self._moved = self._moved, set()
         return moved
 
-    def _decoded(self, message: Message) -> Delivery | None:
+    def _decode_message(self, message: Message) -> Delivery | None:
         topic, partition, offset = message.topic(), message.partition(), message.offset()
         assert topic is not None
         assert partition is not None
@@ -274,20 +278,20 @@ class KafkaInbox:
         if (topic, partition) not in self._owned:
             return None  # fetched before a rebalance took the partition: its new owner reads it
         mark = self._marks.setdefault((topic, partition), OffsetTracker(offset))
-        mark.read(offset)
+        mark.mark_read(offset)
         metrics.count("records_read", topic=topic)
         key = message.key()
-        deaths = self._starts.begin((topic, partition), offset)
+        deaths = self._starts.begin_record((topic, partition), offset)
         try:
             if deaths > MAX_DEATHS and (error := died_at(deaths)):
                 raise error  # it was to go aside before, and ended that process, too
             check_size(topic, message.value())
-            self._signer.verify(topic, partition, key, message.value(), message.headers())
-            record = expected(topic, self._codec.decode(message.value()))
+            self._signer.verify_record(topic, partition, key, message.value(), message.headers())
+            record = check_kind(topic, self._codec.decode(message.value()))
         except Exception as error:  # of this record: the process would end at it in each life
             self.reject_raw(message, error)
-            mark.done(offset)
-            self._starts.end((topic, partition), offset)
+            mark.mark_done(offset)
+            self._starts.end_record((topic, partition), offset)
             return None
         text = key.decode(errors="replace") if isinstance(key, bytes) else key
         return Delivery(topic, partition, offset, text, record, deaths)
@@ -299,11 +303,11 @@ class KafkaInbox:
         self._log.warning("dead_letter", topic=letter.topic, offset=letter.offset, why=error)
         send_to_dead_letters(self._publisher, letter)
 
-    def done(self, delivery: Delivery) -> None:
+    def mark_done(self, delivery: Delivery) -> None:
         """Mark a delivery as done; one of a partition that has moved on is ignored."""
         if mark := self._marks.get((delivery.topic, delivery.partition)):
-            mark.done(delivery.offset)
-            self._starts.end((delivery.topic, delivery.partition), delivery.offset)
+            mark.mark_done(delivery.offset)
+            self._starts.end_record((delivery.topic, delivery.partition), delivery.offset)
 
     def commit(self) -> None:
         moved = {
@@ -314,10 +318,10 @@ class KafkaInbox:
         if not moved:
             return
         self._publisher.flush()  # dead letters first
-        if self._commit(moved):
+        if self._commit_offsets(moved):
             self._committed.update(moved)
 
-    def _commit(self, offsets: Mapping[Place, int]) -> bool:
+    def _commit_offsets(self, offsets: Mapping[Place, int]) -> bool:
         noted = [TopicPartition(*place, low, self._note) for place, low in offsets.items()]
         try:
             self._consumer.commit(offsets=noted, asynchronous=False)
@@ -328,16 +332,16 @@ class KafkaInbox:
         self._noted |= offsets.keys()
         return True
 
-    def note(self, text: str) -> None:
+    def write_note(self, text: str) -> None:
         if text != self._note:
             self._note, self._noted = text, set()
         if left := self._owned - self._noted:
             try:
-                self._commit({place: self._low(place) for place in left})
+                self._commit_offsets({place: self._group_position(place) for place in left})
             except KafkaException as error:  # no broker: it is noted by a later round
                 self._log.warning("commit_refused", error=error)
 
-    def _low(self, place: Place) -> int:
+    def _group_position(self, place: Place) -> int:
         """Return where the group stands: what it has committed, or the first record."""
         if mark := self._marks.get(place):
             return mark.committable
@@ -355,18 +359,18 @@ class KafkaInbox:
         finally:  # where the broker is away, too: see `bootstrap` of the committer
             self._leave_group()
 
-    def _assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+    def _on_assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self._owned.update((new.topic, new.partition) for new in partitions)
         self._starts.take_over([(new.topic, new.partition) for new in partitions])
         consumer.incremental_assign(partitions)
 
-    def _revoked(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+    def _on_revoked(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         if not self._died:
             self.commit()
             self._starts.give_back([(gone.topic, gone.partition) for gone in partitions])
-        self._lost(consumer, partitions)
+        self._on_lost(consumer, partitions)
 
-    def _lost(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+    def _on_lost(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         for gone in partitions:
             place = (gone.topic, gone.partition)
             self._owned.discard(place)
@@ -375,7 +379,7 @@ class KafkaInbox:
             self._marks.pop(place, None)
             self._committed.pop(place, None)
             self._noted.discard(place)
-        self._starts.forget([(gone.topic, gone.partition) for gone in partitions])
+        self._starts.forget_partitions([(gone.topic, gone.partition) for gone in partitions])
         consumer.incremental_unassign(partitions)
 
 

@@ -17,7 +17,7 @@ from firnline_domain.errors import Misconfigured
 from firnline_adapters.config import redaction
 from firnline_adapters.config.config_file import CONFIG, ConfigFile, read_config
 from firnline_adapters.config.redaction import MASK
-from firnline_adapters.config.references import Unresolved, resolved
+from firnline_adapters.config.references import Unresolved, resolve_reference
 from firnline_adapters.config.settings import Setting
 
 KAFKA: Final = Setting("FIRNLINE_KAFKA", "Kafka bootstrap servers: `host:port[,...]`.")
@@ -111,11 +111,11 @@ def with_file(
     told = table.pop(SERVERS, servers)
     if told != servers:
         raise Misconfigured(
-            f"{KAFKA.variable} and {SERVERS} of {_section(file)} differ: take one of them out"
+            f"{KAFKA.variable} and {SERVERS} of {_kafka_section(file)} differ: take one of them out"
         )
     if path and table:
         raise Misconfigured(
-            f"{KAFKA_CONFIG.variable} and {_section(file)} both say how to reach Kafka: "
+            f"{KAFKA_CONFIG.variable} and {_kafka_section(file)} both say how to reach Kafka: "
             "take one of them out"
         )
     if path:
@@ -123,17 +123,17 @@ def with_file(
             text = Path(path).read_text()
         except (OSError, UnicodeDecodeError) as error:
             raise Misconfigured(f"{KAFKA_CONFIG.variable}={path}: {error}") from None
-        table, source = parsed(text, path), path
+        table, source = parse_properties(text, path), path
     else:
-        source = _section(file)
-    return KafkaConnection(servers, checked(table, source, environment) if table else {})
+        source = _kafka_section(file)
+    return KafkaConnection(servers, resolve_properties(table, source, environment) if table else {})
 
 
-def _section(file: ConfigFile | None) -> str:
+def _kafka_section(file: ConfigFile | None) -> str:
     return f"[kafka] of {file.path}" if file else ""
 
 
-def parsed(text: str, source: str) -> dict[str, str]:
+def parse_properties(text: str, source: str) -> dict[str, str]:
     """Return the pairs of a properties file: `name=value`, `#` begins a line that is a comment.
     Raises Misconfigured."""
     pairs: dict[str, str] = {}
@@ -143,12 +143,14 @@ def parsed(text: str, source: str) -> dict[str, str]:
             continue
         if not sign or name in pairs:
             why = "is there twice" if sign else "has no value"  # never the line: it may be a secret
-            raise Misconfigured(f"{source}, line {number}: {_shown(name)} {why}: write name=value")
+            raise Misconfigured(
+                f"{source}, line {number}: {_shown_name(name)} {why}: write name=value"
+            )
         pairs[name] = value
     return pairs
 
 
-def checked(
+def resolve_properties(
     pairs: Mapping[str, str], source: str, environment: Mapping[str, str] = os.environ
 ) -> dict[str, str]:
     """Return properties with their references resolved. Secret ones are masked in all output of
@@ -158,33 +160,33 @@ def checked(
     found: dict[str, str] = {}
     for name, value in pairs.items():
         if name in OWNED:
-            wrong.append(f"{name}: {_instead(name)}")
+            wrong.append(f"{name}: {_replacement_hint(name)}")
             continue
         try:
-            found[name] = resolved(value, environment)
+            found[name] = resolve_reference(value, environment)
         except Unresolved as error:
             wrong.append(f"{name} ({error})")
             continue
         if name in SECRET:
-            redaction.learn([found[name]])
+            redaction.mask_secrets([found[name]])
     if not wrong:
-        wrong += _unknown(found)
+        wrong += _find_unknown(found)
     if wrong:
-        raise Misconfigured("\n".join(f"{source}: {redaction.redacted(one)}" for one in wrong))
+        raise Misconfigured("\n".join(f"{source}: {redaction.redact(one)}" for one in wrong))
     return found
 
 
-def _shown(name: str) -> str:
+def _shown_name(name: str) -> str:
     return repr(name) if re.fullmatch(r"[a-z._]{1,60}", name) else "a property"
 
 
-def _instead(name: str) -> str:
+def _replacement_hint(name: str) -> str:
     if name in ("bootstrap.servers", "metadata.broker.list"):
         return f"set {KAFKA.variable} instead"
     return "Firnline decides this one, its deliveries rest on it; take it out"
 
 
-def _unknown(properties: Mapping[str, str]) -> list[str]:
+def _find_unknown(properties: Mapping[str, str]) -> list[str]:
     """Return librdkafka's errors for each property that it does not take, and for all together: a
     client that is made connects to no broker yet. One at a time, because it names only the
     first."""

@@ -25,18 +25,18 @@ class ConsumerLag:
         self._looked_s = float("-inf")
         self._lags: Lags = {}
 
-    def look(self, done: Callable[[], Done]) -> None:
+    def update(self, done: Callable[[], Done]) -> None:
         """Look on the thread that polls, at each round: every 5 s, with what is `done` by then."""
         now_s = time.monotonic()
         if now_s - self._looked_s >= LOOK_S:
             self._looked_s = now_s
-            self._lags = dict(self._found(done()))
+            self._lags = dict(self._partition_lags(done()))
 
     def measure(self) -> Lags:
         """Return the lag as of the last look, by group, topic and partition."""
         return self._lags
 
-    def _found(self, done: Done) -> Iterator[tuple[tuple[str, ...], float]]:
+    def _partition_lags(self, done: Done) -> Iterator[tuple[tuple[str, ...], float]]:
         for (topic, partition), offset in done.items():
             heard = self._consumer.get_watermark_offsets(
                 TopicPartition(topic, partition), cached=True

@@ -8,7 +8,7 @@ from firnline_domain.ports import Delivery, Publisher
 from firnline_domain.records.events import DeadLettered
 
 from firnline_adapters.observability import metrics
-from firnline_adapters.records.codec import encode
+from firnline_adapters.records.codec import encode_record
 
 DEAD_LETTERS = "dead-letters"
 _MESSAGE_CHARS = 1000
@@ -46,6 +46,6 @@ def dead_letter_of(
 def _bytes_of(record: Any) -> bytes:
     """Return the record as it came; a letter about one that cannot be written holds its text."""
     try:
-        return encode(record)
+        return encode_record(record)
     except Exception:  # fastavro raises what the bytes of a value happen to raise
         return repr(record).encode(errors="replace")

@@ -21,18 +21,18 @@ class KafkaPauseReader:
         """Return when everything said so far is taken in. Raises RetryLater."""
         self._board = PauseState()
         self._lock = threading.Lock()
-        self._topic = FullTopicReader(kafka, TOPIC, self._take, signer=signer)
+        self._topic = FullTopicReader(kafka, TOPIC, self._take_record, signer=signer)
 
-    def _take(self, key: str, record: Any | None, partition: int) -> None:
+    def _take_record(self, key: str, record: Any | None, partition: int) -> None:
         if record is not None:
-            self._board.fold(record, partition)
+            self._board.fold_record(record, partition)
 
     def catch_up(self) -> None:
         with self._lock:
             self._topic.catch_up()
 
-    def pause(self, table_key: str | None) -> Pause | None:
-        return self._board.pause(table_key)
+    def pause_of(self, table_key: str | None) -> Pause | None:
+        return self._board.pause_of(table_key)
 
     def close(self) -> None:
         self._topic.close()

@@ -38,7 +38,7 @@ class StartMark(NamedTuple):
     suspect: int = NOTHING
     deaths: int = 0
 
-    def text(self) -> str:
+    def to_text(self) -> str:
         """Return the mark as it is kept."""
         return f"v1 {self.life or '-'} {self.begun} {self.suspect} {self.deaths}"
 
@@ -50,7 +50,7 @@ class StartMark(NamedTuple):
         return StartMark(self.life, NOTHING, self.begun, died)
 
 
-def mark_in(text: str | None) -> StartMark:
+def parse_mark(text: str | None) -> StartMark:
     """Parse a mark; an empty one if the text is none."""
     try:
         version, life, *numbers = (text or "").split(" ")
@@ -81,10 +81,10 @@ class KafkaMarks:
     def read(self, places: Collection[Place]) -> Mapping[Place, StartMark]:
         """Read marks (`MarkStore.read`). Raises KafkaException."""
         wanted = [TopicPartition(*place) for place in places]
-        found = ask_coordinator(lambda: self._committed(wanted), ASK_S)
-        return {(one.topic, one.partition): mark_in(one.metadata) for one in found}
+        found = ask_coordinator(lambda: self._read_committed(wanted), ASK_S)
+        return {(one.topic, one.partition): parse_mark(one.metadata) for one in found}
 
-    def _committed(self, wanted: list[TopicPartition]) -> list[TopicPartition]:
+    def _read_committed(self, wanted: list[TopicPartition]) -> list[TopicPartition]:
         found: list[TopicPartition] = self._consumer.committed(wanted, timeout=ASK_S)
         for one in found:
             if one.error is not None:
@@ -94,7 +94,7 @@ class KafkaMarks:
     def write(self, marks: Mapping[Place, StartMark]) -> None:
         """Store marks (`MarkStore.write`). Raises KafkaException."""
         offsets = [
-            TopicPartition(topic, partition, max(mark.begun, 0), metadata=mark.text())
+            TopicPartition(topic, partition, max(mark.begun, 0), metadata=mark.to_text())
             for (topic, partition), mark in marks.items()
         ]
         ask_coordinator(lambda: self._consumer.commit(offsets=offsets, asynchronous=False), ASK_S)
@@ -149,17 +149,17 @@ class StartMarks:
             topics = ",".join(sorted({topic for topic, _ in orphaned}))
             why = "the process that had them died: records are begun one at a time"
             _LOG.warning("careful", topics=topics, partitions=len(orphaned), why=why)
-        self._write(places)
+        self._write_marks(places)
 
     def give_back(self, places: Collection[Place]) -> None:
         """Release partitions in order: to another process, or at our own end."""
         mine = [place for place in places if place in self._marks]
         for place in mine:
             self._marks[place] = StartMark()
-        self._write(mine)
-        self.forget(mine)
+        self._write_marks(mine)
+        self.forget_partitions(mine)
 
-    def forget(self, places: Collection[Place]) -> None:
+    def forget_partitions(self, places: Collection[Place]) -> None:
         """Forget partitions that another process has already."""
         for place in places:
             self._marks.pop(place, None)
@@ -177,7 +177,7 @@ class StartMarks:
         """Return True if one was begun alone that is not done, and may still kill the process."""
         return self._begun is not None and self._now() - self._begun[2] < ALIVE_S
 
-    def begin(self, place: Place, offset: int) -> int:
+    def begin_record(self, place: Place, offset: int) -> int:
         """Mark a record, before any of it is decoded, if records are begun one at a time. Return
         how many processes have died at it."""
         mark = self._marks.get(place)
@@ -189,10 +189,10 @@ class StartMarks:
             self._marks[one] = self._marks[one]._replace(begun=NOTHING)
         self._marks[place] = mark._replace(begun=offset)
         self._begun = place, offset, self._now()
-        self._write(changed)
+        self._write_marks(changed)
         return mark.deaths if mark.suspect == offset else 0
 
-    def end(self, place: Place, offset: int) -> None:
+    def end_record(self, place: Place, offset: int) -> None:
         """Note that the record is done, and the process lives."""
         mark = self._marks.get(place)
         if mark is None or place not in self._careful:
@@ -205,15 +205,15 @@ class StartMarks:
         if self._careful[place] <= 0:
             del self._careful[place]
 
-    def relax(self) -> None:
+    def relax_if_idle(self) -> None:
         """Note that nothing was there to be read. After a while the cause of the deaths is past, or
         has not come again."""
         if self._begun is None and self._careful and self._now() - self._last > QUIET_S:
             self._careful.clear()
             self._marks = dict.fromkeys(self._marks, StartMark(self._life))
-            self._write(self._marks)
+            self._write_marks(self._marks)
 
-    def _write(self, places: Collection[Place]) -> None:
+    def _write_marks(self, places: Collection[Place]) -> None:
         if not places:  # the client takes an empty list for an error
             return
         try:

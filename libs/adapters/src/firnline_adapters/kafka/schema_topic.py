@@ -47,7 +47,7 @@ class SchemaTopic:
         self._consumer: Consumer | None = None
         self._next = 0  # offset
 
-    def find(self, mark: str) -> Schema | None:
+    def find_schema(self, mark: str) -> Schema | None:
         """Return the schema of a fingerprint in hexadecimal, or None where none is published, or
         where the topic cannot be read now. Never raises: it is called for records that anybody may
         have written."""
@@ -57,7 +57,7 @@ class SchemaTopic:
                 self._missed[mark] = self._now()
         return self._known.get(mark)
 
-    def take(self, key: bytes | str | None, value: bytes | str | None, offset: int) -> None:
+    def take_entry(self, key: bytes | str | None, value: bytes | str | None, offset: int) -> None:
         """Take one entry in; one that is no schema below its own fingerprint is skipped and logged:
         each entry is read once."""
         try:
@@ -77,11 +77,11 @@ class SchemaTopic:
 
     def _read_news(self) -> None:
         try:
-            self._read(self._opened())
+            self._read_new(self._open_consumer())
         except KafkaException as error:
             _LOG.warning("schemas_not_read", topic=TOPIC, why=error)
 
-    def _opened(self) -> Consumer:
+    def _open_consumer(self) -> Consumer:
         if self._consumer is None:
             own = {
                 "group.id": reader_group(),
@@ -94,7 +94,7 @@ class SchemaTopic:
             weakref.finalize(self, self._consumer.close)
         return self._consumer
 
-    def _read(self, consumer: Consumer) -> None:
+    def _read_new(self, consumer: Consumer) -> None:
         """Take in what has come since. It holds no partition between two looks: a request to the
         broker would wait behind a fetch that waits for new records, half a second each time."""
         end = consumer.get_watermark_offsets(TopicPartition(TOPIC, 0), timeout=ASK_S)[1]
@@ -109,7 +109,7 @@ class SchemaTopic:
                 offset = message.offset() or 0
                 error = message.error()
                 if error is None:
-                    self.take(message.key(), message.value(), offset)
+                    self.take_entry(message.key(), message.value(), offset)
                     self._next = offset + 1
                 elif error.code() == KafkaError._PARTITION_EOF:
                     self._next = max(self._next, offset)

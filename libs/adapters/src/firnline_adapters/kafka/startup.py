@@ -55,7 +55,7 @@ class KafkaProbe:
         except KafkaException as error:
             raise Misconfigured(f"{KAFKA_CONFIG.variable}: {error.args[0].str()}") from None
 
-    def ask(self, timeout_s: float = TRY_S) -> None:
+    def wait_for_broker(self, timeout_s: float = TRY_S) -> None:
         """Return when a broker has answered. Raises Misconfigured where it refuses us, Unreached
         where none answers."""
         self._errors.clear()
@@ -69,7 +69,7 @@ class KafkaProbe:
             self._admin.poll(0)
             self._raise_if_refused()
             if time.monotonic() >= deadline:
-                raise Unreached(self._why(last))
+                raise Unreached(self._error_text(last))
 
     def _raise_if_refused(self) -> None:
         for error in self._errors:
@@ -79,12 +79,12 @@ class KafkaProbe:
                     f"{KAFKA_CONFIG.variable}"
                 )
 
-    def _why(self, last: KafkaError) -> str:
+    def _error_text(self, last: KafkaError) -> str:
         down = KafkaError._ALL_BROKERS_DOWN
         found = next((one for one in self._errors if one.code() != down), last)
         return f"{self._servers}: {found.str()}"
 
-    def wrong(self, wanted: Mapping[str, set[AclOperation]]) -> list[str]:
+    def list_problems(self, wanted: Mapping[str, set[AclOperation]]) -> list[str]:
         """Return a line for each topic that is missing, or that this process may not use. Raises
         KafkaException."""
         asked = self._admin.describe_topics(
@@ -92,10 +92,14 @@ class KafkaProbe:
             include_authorized_operations=True,
             request_timeout=TRY_S * 3,
         )
-        return [line for name in sorted(asked) for line in _wrong(name, asked[name], wanted[name])]
+        return [
+            line
+            for name in sorted(asked)
+            for line in _topic_problems(name, asked[name], wanted[name])
+        ]
 
 
-def _wrong(name: str, asked: Any, wanted: set[AclOperation]) -> Iterator[str]:
+def _topic_problems(name: str, asked: Any, wanted: set[AclOperation]) -> Iterator[str]:
     try:
         allowed = asked.result().authorized_operations
     except KafkaException as error:
@@ -112,7 +116,7 @@ def _wrong(name: str, asked: Any, wanted: set[AclOperation]) -> Iterator[str]:
         yield f"Kafka denies us {names} on topic {name}: {ACLS}"
 
 
-def operations(service: str) -> dict[str, set[AclOperation]]:
+def topic_operations(service: str) -> dict[str, set[AclOperation]]:
     """Return topic -> what a service does there, by the topics' files."""
     found: dict[str, set[AclOperation]] = {}
     for one in all_topics():
@@ -137,7 +141,7 @@ def require_kafka(
     probe = KafkaProbe(kafka)
     while True:
         try:
-            probe.ask()
+            probe.wait_for_broker()
             break
         except Unreached as why:
             then = "waiting" if wait else "serving without it"
@@ -146,7 +150,7 @@ def require_kafka(
                 return probe
             sleep(AGAIN_S - TRY_S)
     deadline = time.monotonic() + SPREAD_S
-    while wrong := probe.wrong(operations(service)):
+    while wrong := probe.list_problems(topic_operations(service)):
         if time.monotonic() > deadline:
             raise Misconfigured("\n".join(wrong))
         sleep(0.5)

@@ -44,7 +44,7 @@ class FullTopicReader:
         can read, is passed over. `signer`: None = as the environment says. Raises RetryLater."""
         self._topic = topic
         self._take = take
-        self._codec = RecordCodec(SchemaTopic(kafka).find)
+        self._codec = RecordCodec(SchemaTopic(kafka).find_schema)
         self._signer = signer or signer_here()
         own = {
             "group.id": reader_group(),
@@ -56,11 +56,11 @@ class FullTopicReader:
         }
         self._consumer = Consumer(client_config(kafka, own))
         try:
-            self._read_to_the_end(self._partitions())
+            self._read_to_the_end(self._rewind())
         except KafkaException as error:
             raise RetryLater(f"{topic} cannot be read: {error}") from error
 
-    def _partitions(self) -> set[int]:
+    def _rewind(self) -> set[int]:
         """Begin with the first record of each partition."""
         topics = self._consumer.list_topics(self._topic, timeout=QUIET_S).topics
         found = topics[self._topic].partitions
@@ -76,17 +76,17 @@ class FullTopicReader:
             for message in self._consumer.consume(AT_ONCE, 0.1):
                 error = message.error()
                 if error is None:
-                    self._read(message)
+                    self._read_message(message)
                     deadline = time.monotonic() + QUIET_S
                 elif error.code() == KafkaError._PARTITION_EOF:
                     unread.discard(message.partition() or 0)
         if unread:
             raise RetryLater(f"{self._topic} could not be read: nothing came for {QUIET_S:.0f} s")
 
-    def _read(self, message: Message) -> None:
+    def _read_message(self, message: Message) -> None:
         key, value, partition = message.key(), message.value(), message.partition() or 0
         try:
-            self._signer.verify(self._topic, partition, key, value, message.headers())
+            self._signer.verify_record(self._topic, partition, key, value, message.headers())
         except SignatureRefused as refused:
             # No dead letter of each process that reads: one with a group writes it.
             metrics.count("dead_letters", reason=refused.reason)
@@ -105,7 +105,7 @@ class FullTopicReader:
         while found := self._consumer.consume(AT_ONCE, 0):
             for message in found:
                 if message.error() is None:  # else the client's own, which it recovers from
-                    self._read(message)
+                    self._read_message(message)
 
     def close(self) -> None:
         """Leave the broker."""

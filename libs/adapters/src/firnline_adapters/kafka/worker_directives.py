@@ -24,9 +24,9 @@ class KafkaDirectives:
         Raises RetryLater."""
         self._group = group
         self._newest: dict[str, SizeWorkers] = {}  # by lane, bucket and group
-        self._topic = FullTopicReader(kafka, TOPIC, self._take, signer)
+        self._topic = FullTopicReader(kafka, TOPIC, self._take_record, signer)
 
-    def _take(self, key: str, record: Any | None, partition: int) -> None:
+    def _take_record(self, key: str, record: Any | None, partition: int) -> None:
         if isinstance(record, SizeWorkers):
             self._newest[f"{record.lane}/{record.bucket}/{record.group}"] = record
 

@@ -25,7 +25,7 @@ class Acl:
     pattern: str
     operations: tuple[str, ...]
 
-    def command(self, principal: str, bootstrap: str, config: str) -> str:
+    def tool_command(self, principal: str, bootstrap: str, config: str) -> str:
         """Return the command of Kafka's own tool; to run it again does no harm."""
         resource = "--cluster" if self.kind == "cluster" else f"--{self.kind} '{self.name}'"
         pattern = "" if self.kind == "cluster" else f" --resource-pattern-type {self.pattern}"
@@ -36,7 +36,7 @@ class Acl:
         )
 
 
-def acls(topics: Collection[Topic], app: str = "planner") -> list[Acl]:
+def all_acls(topics: Collection[Topic], app: str = "planner") -> list[Acl]:
     """Return the ACLs of all services. `topics`: those of resource groups among them. `app`: the
     planners'."""
     found: set[Acl] = set()
@@ -45,7 +45,7 @@ def acls(topics: Collection[Topic], app: str = "planner") -> list[Acl]:
             if operations := _of_topic(one, service):
                 found.add(Acl(service, "topic", one.name, LITERAL, operations))
     for service in SERVICES:
-        found |= {Acl(service, *rest) for rest in _others(service, app)}
+        found |= {Acl(service, *rest) for rest in _other_rights(service, app)}
     return sorted(found)
 
 
@@ -60,7 +60,7 @@ def _of_topic(one: Topic, service: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _others(service: str, app: str) -> Iterator[tuple[str, str, str, tuple[str, ...]]]:
+def _other_rights(service: str, app: str) -> Iterator[tuple[str, str, str, tuple[str, ...]]]:
     """Groups, transactional ids and the planner's changelog, (kind, name, pattern, operations)."""
     yield "group", READER_GROUPS, PREFIXED, ("Read",)
     if service in ("enricher", "committer"):

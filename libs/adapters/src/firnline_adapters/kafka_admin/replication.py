@@ -29,7 +29,7 @@ class Replication:
         return {MIN_IN_SYNC: str(self.min_in_sync)}
 
 
-def replication(brokers: int, replicas: int | None, min_in_sync: int | None) -> Replication:
+def choose_replication(brokers: int, replicas: int | None, min_in_sync: int | None) -> Replication:
     """Return what holds on so many brokers; None = not set. Raises Misconfigured."""
     if replicas is not None and not 1 <= replicas <= brokers:
         raise Misconfigured(
@@ -58,4 +58,4 @@ def replication_here(
 ) -> Replication:
     """Return what holds on this cluster. Raises Misconfigured, KafkaException."""
     brokers = len(admin.list_topics(timeout=TIMEOUT_S).brokers)
-    return replication(brokers, replicas, min_in_sync)
+    return choose_replication(brokers, replicas, min_in_sync)

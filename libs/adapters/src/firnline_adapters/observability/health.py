@@ -21,8 +21,8 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from prometheus_client import make_wsgi_app
 
-from firnline_adapters.config.redaction import redacted
-from firnline_adapters.config.settings import Address
+from firnline_adapters.config.redaction import redact
+from firnline_adapters.config.settings import ListenAddress
 from firnline_adapters.observability.logs import Log
 
 Check = Callable[[], object]
@@ -39,7 +39,7 @@ class _Need:
     answer: str = ""
 
 
-class Health:
+class ServiceHealth:
     """Dependencies of a service, and whether it has begun to serve."""
 
     def __init__(self) -> None:
@@ -47,48 +47,48 @@ class Health:
         self._asking = threading.Lock()
         self._began = False
 
-    def needs(self, name: str, check: Check) -> None:
+    def add_requirement(self, name: str, check: Check) -> None:
         """Add a dependency: not ready while `check` raises."""
         self._needs[name] = _Need(check, is_needed=True)
 
-    def uses(self, name: str, check: Check) -> None:
+    def add_optional(self, name: str, check: Check) -> None:
         """Add a dependency that is shown, and that the service does without."""
         self._needs[name] = _Need(check, is_needed=False)
 
-    def began(self) -> None:
+    def set_serving(self) -> None:
         """Note that the service serves."""
         self._began = True
 
-    def ended(self) -> None:
+    def set_ended(self) -> None:
         """Note that the service takes no more."""
         self._began = False
 
     def report(self) -> tuple[bool, dict[str, str]]:
         """Return (is ready, what each has answered)."""
         with self._asking:
-            answers = {name: _answer(need) for name, need in self._needs.items()}
+            answers = {name: _run_check(need) for name, need in self._needs.items()}
         ready = all(answers[name] == OK for name, need in self._needs.items() if need.is_needed)
         return ready and self._began, {"service": OK if self._began else "not serving", **answers}
 
 
-def _answer(need: _Need) -> str:
+def _run_check(need: _Need) -> str:
     now = time.monotonic()
     if now - need.asked_s >= KEPT_S:
         try:
             need.check()
             need.answer = OK
         except Exception as error:  # whatever it is, it does not answer
-            need.answer = redacted(str(error))
+            need.answer = redact(str(error))
         need.asked_s = time.monotonic()
     return need.answer
 
 
-HEALTH = Health()  # of this process
+HEALTH = ServiceHealth()  # of this process
 
 
 def say_ready(log: Log, **facts: Any) -> None:
     """Log that the service serves; `/readyz` says so from now on."""
-    HEALTH.began()
+    HEALTH.set_serving()
     log.info("ready", **facts)
 
 
@@ -97,14 +97,14 @@ def http_answers(uri: str, tls: ssl.SSLContext | None = None) -> Check:
     trust and to show."""
     place = f"{uri.rstrip('/')}/v1/config"
 
-    def check() -> None:
+    def check_response() -> None:
         try:
             urllib.request.urlopen(place, timeout=TRY_S, context=tls).close()
         except urllib.error.HTTPError as error:
             if error.code >= 500:
                 raise
 
-    return check
+    return check_response
 
 
 class _Server(ThreadingMixIn, WSGIServer):
@@ -116,26 +116,26 @@ class _Silent(WSGIRequestHandler):
         """Nobody reads who scrapes."""
 
 
-def serve(address: Address, health: Health = HEALTH) -> None:
+def serve_health(address: ListenAddress, health: ServiceHealth = HEALTH) -> None:
     """Answer on a thread of its own until the process ends. Raises OSError."""
     found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
     family = type("Server", (_Server,), {"address_family": found[0][0]})
     server: WSGIServer = make_server(
-        address.host, address.port, application(health), family, _Silent
+        address.host, address.port, wsgi_application(health), family, _Silent
     )
     threading.Thread(target=server.serve_forever, name="health", daemon=True).start()
 
 
-def application(health: Health) -> Callable[..., Iterable[bytes]]:
+def wsgi_application(health: ServiceHealth) -> Callable[..., Iterable[bytes]]:
     """Return the WSGI application with the three pages."""
     metrics: Any = make_wsgi_app()
 
     def answer(environ: dict[str, Any], start: Any) -> Iterable[bytes]:
         path = environ["PATH_INFO"]
         if path == "/healthz":
-            return _json(start, True, {"service": OK})
+            return _send_json(start, True, {"service": OK})
         if path == "/readyz":
-            return _json(start, *health.report())
+            return _send_json(start, *health.report())
         if path in ("/", "/metrics"):
             pages: Iterable[bytes] = metrics(environ, start)
             return pages
@@ -145,7 +145,7 @@ def application(health: Health) -> Callable[..., Iterable[bytes]]:
     return answer
 
 
-def _json(start: Any, fine: bool, body: dict[str, str]) -> Iterable[bytes]:
+def _send_json(start: Any, fine: bool, body: dict[str, str]) -> Iterable[bytes]:
     status = "200 OK" if fine else "503 Service Unavailable"
     start(status, [("Content-Type", "application/json")])
     return [json.dumps(body).encode() + b"\n"]

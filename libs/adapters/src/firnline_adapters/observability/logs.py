@@ -19,7 +19,7 @@ from typing import Any
 from firnline_domain.errors import Misconfigured
 from firnline_domain.identity import TableName
 
-from firnline_adapters.config.redaction import MASK, SECRET_NAME, redacted
+from firnline_adapters.config.redaction import MASK, SECRET_NAME, redact
 
 _QUOTED = frozenset(' "=\\')
 _EMPTY = frozenset({"", "[]", "{}", "()", "None"})  # "[]" is also the partition of a table without
@@ -36,11 +36,11 @@ class Log:
 
     def info(self, action: str, *, table: TableName | None = None, **facts: Any) -> None:
         """Log that something happened as it should."""
-        self._write(logging.INFO, action, table, facts)
+        self._write_line(logging.INFO, action, table, facts)
 
     def warning(self, action: str, *, table: TableName | None = None, **facts: Any) -> None:
         """Log that something went wrong and was dealt with."""
-        self._write(logging.WARNING, action, table, facts)
+        self._write_line(logging.WARNING, action, table, facts)
 
     def error(
         self,
@@ -51,9 +51,9 @@ class Log:
         **facts: Any,
     ) -> None:
         """Log that something went wrong that an operator should see; `error` adds its traceback."""
-        self._write(logging.ERROR, action, table, facts, error)
+        self._write_line(logging.ERROR, action, table, facts, error)
 
-    def _write(
+    def _write_line(
         self,
         level: int,
         action: str,
@@ -61,26 +61,26 @@ class Log:
         facts: dict[str, Any],
         error: BaseException | None = None,
     ) -> None:
-        named = {"action": action, "table": table.full if table else None, **facts}
-        shown = {name: value for name, value in named.items() if _text(value) not in _EMPTY}
-        self._logger.log(level, _line(shown), exc_info=error, extra={FACTS: shown})
+        named = {"action": action, "table": table.full_name if table else None, **facts}
+        shown = {name: value for name, value in named.items() if _format_value(value) not in _EMPTY}
+        self._logger.log(level, _format_line(shown), exc_info=error, extra={FACTS: shown})
 
 
-def _line(facts: dict[str, Any]) -> str:
+def _format_line(facts: dict[str, Any]) -> str:
     words = []
     for name, value in facts.items():
-        text = _text(value)
+        text = _format_value(value)
         plain = text.isprintable() and not _QUOTED.intersection(text)
         words.append(f"{name}={text if plain else json.dumps(text, ensure_ascii=False)}")
     return " ".join(words)
 
 
-def _text(value: Any) -> str:
+def _format_value(value: Any) -> str:
     """Write a value as one word of the log's language; what has no value is in `_EMPTY`."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if type(value) in (list, tuple, set, frozenset):  # an Address is a tuple with a text of its own
-        return ",".join(text for one in value if (text := _text(one)) not in _EMPTY)
+        return ",".join(text for one in value if (text := _format_value(one)) not in _EMPTY)
     if isinstance(value, BaseException):
         return str(value) or type(value).__name__
     return str(value)
@@ -90,7 +90,7 @@ class _Redacting(logging.Formatter):
     """Whatever is logged, by whom ever, tracebacks too."""
 
     def format(self, record: logging.LogRecord) -> str:
-        return redacted(super().format(record))
+        return redact(super().format(record))
 
 
 class _Json(logging.Formatter):
@@ -109,15 +109,15 @@ class _Json(logging.Formatter):
             "at": f"{at}.{record.msecs:03.0f}Z",
             "level": record.levelname,
             "service": self._service,
-            **{name: _value(name, one) for name, one in facts.items()},
+            **{name: _json_value(name, one) for name, one in facts.items()},
         }
         return json.dumps(line, ensure_ascii=False)
 
 
-def _value(name: str, value: Any) -> Any:
+def _json_value(name: str, value: Any) -> Any:
     if isinstance(value, (bool, int, float)):
         return value
-    return MASK if SECRET_NAME.search(name) and value else redacted(_text(value))
+    return MASK if SECRET_NAME.search(name) and value else redact(_format_value(value))
 
 
 def start_logging(service: str) -> Log:
@@ -133,8 +133,8 @@ def start_logging(service: str) -> Log:
     for chatty in ("py4j", "aiokafka", "faust", "mode", "pyiceberg", "aiohttp.access"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
     log = Log(service)
-    sys.excepthook = lambda kind, error, trace: _uncaught(log, kind, error, trace)
-    threading.excepthook = lambda uncaught: _uncaught(
+    sys.excepthook = lambda kind, error, trace: _log_uncaught(log, kind, error, trace)
+    threading.excepthook = lambda uncaught: _log_uncaught(
         log, uncaught.exc_type, uncaught.exc_value, uncaught.exc_traceback
     )
     return log
@@ -156,7 +156,7 @@ def set_level(level: str) -> None:
     logging.getLogger().setLevel(level.upper())
 
 
-def _uncaught(
+def _log_uncaught(
     log: Log, kind: type[BaseException], error: BaseException | None, trace: TracebackType | None
 ) -> None:
     if issubclass(kind, KeyboardInterrupt):

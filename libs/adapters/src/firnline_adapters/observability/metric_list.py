@@ -271,7 +271,7 @@ HISTOGRAMS: Meanings = {
         "order_to_commit_seconds": "Time from scheduling a task to the commit of its result.",
     },
 }
-# Not kept, but read when Prometheus asks (`metrics.measured`).
+# Not kept, but read when Prometheus asks (`metrics.measure_at_scrape`).
 AT_SCRAPE = frozenset({"consumer_lag_records"})
 # By name: each label, with the values that are known beforehand.
 LABELS: dict[str, dict[str, Iterable[str]]] = {
@@ -314,12 +314,12 @@ class Metric:
     labels: Mapping[str, tuple[str, ...]]
 
     @property
-    def scraped(self) -> str:
+    def prometheus_name(self) -> str:
         """Return its name in Prometheus."""
         return f"firnline_{self.name}" + ("_total" if self.kind == "counter" else "")
 
 
-def _all() -> dict[str, Metric]:
+def _all_metrics() -> dict[str, Metric]:
     kinds = {"counter": COUNTERS, "gauge": GAUGES, "histogram": HISTOGRAMS}
     return {
         name: Metric(
@@ -335,4 +335,4 @@ def _all() -> dict[str, Metric]:
     }
 
 
-METRICS = _all()
+METRICS = _all_metrics()

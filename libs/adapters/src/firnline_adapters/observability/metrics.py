@@ -25,7 +25,7 @@ from prometheus_client import (
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from firnline_adapters.config.settings import Address
+from firnline_adapters.config.settings import ListenAddress
 from firnline_adapters.observability import health
 from firnline_adapters.observability.metric_list import AT_SCRAPE, METRICS
 
@@ -41,21 +41,21 @@ disable_created_metrics()  # type: ignore[no-untyped-call]  # they double the nu
 
 def count(name: str, amount: float = 1, **labels: str) -> None:
     """Add to a counter of `METRICS`, with all of its labels."""
-    metric = _family(name)
+    metric = _metric_family(name)
     assert isinstance(metric, Counter)
     (metric.labels(**labels) if labels else metric).inc(amount)
 
 
 def gauge(name: str, value: float, **labels: str) -> None:
     """Set a gauge."""
-    metric = _family(name)
+    metric = _metric_family(name)
     assert isinstance(metric, Gauge)
     (metric.labels(**labels) if labels else metric).set(value)
 
 
 def observe(name: str, value: float, **labels: str) -> None:
     """Put a value, in seconds, into a histogram."""
-    metric = _family(name)
+    metric = _metric_family(name)
     assert isinstance(metric, Histogram)
     (metric.labels(**labels) if labels else metric).observe(value)
 
@@ -99,7 +99,7 @@ _at_scrape: dict[str, _AtScrape] = {}
 
 
 @contextmanager
-def measured(name: str, measure: Measure) -> Iterator[None]:
+def measure_at_scrape(name: str, measure: Measure) -> Iterator[None]:
     """Set a gauge of AT_SCRAPE meanwhile to what `measure` returns, which is called on a thread of
     the server that shows the metrics, and raises nothing."""
     with _making:
@@ -113,15 +113,15 @@ def measured(name: str, measure: Measure) -> Iterator[None]:
         _at_scrape[name].remove(measure)
 
 
-def _family(name: str) -> Family:
+def _metric_family(name: str) -> Family:
     if name not in _made:
         with _making:
             if name not in _made:
-                _made[name] = _new(name)
+                _made[name] = _new_family(name)
     return _made[name]
 
 
-def _new(name: str) -> Family:
+def _new_family(name: str) -> Family:
     metric, full = METRICS[name], f"firnline_{name}"
     if metric.kind == "histogram":
         return Histogram(full, metric.meaning, list(metric.labels), buckets=BUCKETS_S)
@@ -139,20 +139,20 @@ def declare(service: str) -> None:
     }
     for metric in METRICS.values():
         if service in metric.services and metric.name not in AT_SCRAPE:
-            family = _family(metric.name)
+            family = _metric_family(metric.name)
             known = [topics.get(metric.name, values) for values in metric.labels.values()]
             for values in product(*known) if known else ():
                 family.labels(*values)
     gauge("build_info", 1, version=VERSION, service=service)
 
 
-def serve(service: str, address: Address | None) -> None:
+def serve_metrics(service: str, address: ListenAddress | None) -> None:
     """Declare a service's metrics and show them, with its health; None shows nothing. Raises
     Misconfigured."""
     if address is None:
         return
     declare(service)
     try:
-        health.serve(address)
+        health.serve_health(address)
     except OSError as error:
         raise Misconfigured(f"FIRNLINE_METRICS_ADDRESS={address}: {error}") from error

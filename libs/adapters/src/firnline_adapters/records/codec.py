@@ -14,7 +14,7 @@ from firnline_domain.records import events, orders, results, states
 from firnline_schemas import codec
 from firnline_schemas.topics import topic as topic_file
 
-from firnline_adapters.config.redaction import redacted
+from firnline_adapters.config.redaction import redact
 
 _WORDS = ("message", "detail")
 SchemaLookup = Callable[[str], "codec.Schema | None"]  # fingerprint in hexadecimal -> schema
@@ -46,7 +46,7 @@ def kinds_of(topic: str) -> frozenset[str] | None:
         return None
 
 
-def expected(topic: str, record: Any) -> Any:
+def check_kind(topic: str, record: Any) -> Any:
     """Return the record, if its kind may be on that topic. Raises PoisonousRecord: a kind of record
     that is believed on one topic must not come by another, which others may write."""
     kinds, name = kinds_of(topic), type(record).__name__
@@ -57,13 +57,13 @@ def expected(topic: str, record: Any) -> Any:
     return record
 
 
-def encode(record: Any) -> bytes:
+def encode_record(record: Any) -> bytes:
     """Encode a domain record; its free text is without secrets, because it quotes exceptions and
     everybody can read the topics. Raises ValueError where it does not fit its schema."""
     plain = to_plain(record)
     for name in _WORDS:
         if isinstance(text := plain.get(name), str):
-            plain[name] = redacted(text)
+            plain[name] = redact(text)
     kind = type(record).__name__
     try:
         return codec.encode(kind, plain)
@@ -92,7 +92,7 @@ class RecordCodec:
         if data is None:
             raise PoisonousRecord("empty_record", "the record has no value")
         try:
-            name, value = self._codec.decode(self._learned(data))
+            name, value = self._codec.decode(self._with_known_schema(data))
             return from_plain(name, value)
         except codec.NotSingleObject as error:
             raise PoisonousRecord("not_single_object", str(error)) from error
@@ -104,7 +104,7 @@ class RecordCodec:
         except Exception as error:  # a schema that was learned may break any library's rules
             raise PoisonousRecord("bad_body", f"{type(error).__name__}: {error}") from error
 
-    def _learned(self, data: bytes) -> bytes:
+    def _with_known_schema(self, data: bytes) -> bytes:
         mark = data[len(codec.MARKER) : codec.HEADER_BYTES]
         if self._lookup and data[:2] == codec.MARKER and not self._codec.knows(mark):
             schema = self._lookup(mark.hex())

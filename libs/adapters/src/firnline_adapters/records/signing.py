@@ -26,7 +26,7 @@ from firnline_schemas import topics
 
 from firnline_adapters import clock
 from firnline_adapters.config import redaction
-from firnline_adapters.config.settings import from_environment, setting
+from firnline_adapters.config.settings import declare_setting, from_environment
 
 VARIABLE = "FIRNLINE_SIGNING_KEYS"
 HEADER = "firnline-signature"  # key id, ms since 1970 and HMAC-SHA256 in hexadecimal
@@ -46,7 +46,7 @@ Headers = Iterable[tuple[str, bytes | str | None]]
 class SigningSettings:
     """Settings for signatures, which every service has."""
 
-    signing_keys: str = setting(
+    signing_keys: str = declare_setting(
         VARIABLE,
         "File with the signing keys, one `ID:HEX` per line with at least 64 hexadecimal "
         "digits, or the keys themselves, comma-separated. The first key signs, all verify. "
@@ -70,21 +70,21 @@ class RecordSigner:
         self._max_age_ms = max_age_ms
         self._now_ms = now_ms
 
-    def ageless(self) -> RecordSigner:
+    def without_expiry(self) -> RecordSigner:
         """Return a signer for readers of topics from their beginning, that act on nothing."""
         return RecordSigner(self.keys, None, self._now_ms)
 
-    def headers(
+    def sign_headers(
         self, topic: str, partition: int, key: bytes | None, value: bytes | None
     ) -> list[tuple[str, bytes]]:
         """Return a record's headers: its producer's version, and a signature where one is due."""
-        parts = _parts(topic, partition, key, value)
-        signature = None if topic in unsigned() else self.keys.sign(self._now_ms(), *parts)
+        parts = _signed_parts(topic, partition, key, value)
+        signature = None if topic in unsigned_topics() else self.keys.sign(self._now_ms(), *parts)
         if signature is None:
             return [PRODUCER]
         return [PRODUCER, (HEADER, write_signature(signature).encode())]
 
-    def verify(
+    def verify_record(
         self,
         topic: str,
         partition: int,
@@ -93,13 +93,15 @@ class RecordSigner:
         headers: Headers | None,
     ) -> None:
         """Return if the fleet has sent this record to this place. Raises SignatureRefused."""
-        if topic in unsigned() or not self.keys.signs:
+        if topic in unsigned_topics() or not self.keys.is_signing:
             return
-        parts = _parts(topic, partition, _bytes(key), _bytes(value))
-        self.keys.verify(_read(headers), self._now_ms(), self._age_ms(topic), *parts)
+        parts = _signed_parts(topic, partition, _to_bytes(key), _to_bytes(value))
+        self.keys.verify_parts(
+            _read_signature(headers), self._now_ms(), self._age_ms(topic), *parts
+        )
 
     def _age_ms(self, topic: str) -> int | None:
-        name = None if self._max_age_ms is None else _expiring(topic)
+        name = None if self._max_age_ms is None else _expiring_topic(topic)
         if self._max_age_ms is None or name is None:
             return None
         if name == OPERATOR_ORDERS:
@@ -108,32 +110,34 @@ class RecordSigner:
 
 
 @cache
-def _expiring(topic: str) -> str | None:
+def _expiring_topic(topic: str) -> str | None:
     """Return the topic, without its resource group, if its records are valid for a time; else None.
     Asked with every record of it."""
     name = topic.partition(BEFORE_GROUP)[0]
-    return name if name in topics.topics_with(topics.Signature.EXPIRES) else None
+    return name if name in topics.topics_with(topics.TopicSignature.EXPIRES) else None
 
 
-def unsigned() -> frozenset[str]:
+def unsigned_topics() -> frozenset[str]:
     """Return the topics whose records are never signed."""
-    return topics.topics_with(topics.Signature.NONE)
+    return topics.topics_with(topics.TopicSignature.NONE)
 
 
-def _parts(topic: str, partition: int, key: bytes | None, value: bytes | None) -> tuple[bytes, ...]:
+def _signed_parts(
+    topic: str, partition: int, key: bytes | None, value: bytes | None
+) -> tuple[bytes, ...]:
     """Return what is signed. No value (a tombstone) is not an empty one."""
     place = (PURPOSE, topic.encode(), str(partition).encode(), key or b"")
     return place if value is None else (*place, value)
 
 
-def _bytes(text: bytes | str | None) -> bytes | None:
+def _to_bytes(text: bytes | str | None) -> bytes | None:
     return text.encode() if isinstance(text, str) else text
 
 
-def _read(headers: Headers | None) -> Signature | None:
+def _read_signature(headers: Headers | None) -> Signature | None:
     """Return the last signature header; None where it is none that the fleet could have written."""
     found = [value for name, value in headers or () if name == HEADER]
-    text = _bytes(found[-1]) if found else None
+    text = _to_bytes(found[-1]) if found else None
     return read_signature((text or b"").decode(errors="replace"))
 
 
@@ -142,10 +146,10 @@ def signer_of(settings: SigningSettings) -> RecordSigner:
     mistake."""
     if settings.signing_keys.lower() == "off":
         return RecordSigner(Keyring())
-    return RecordSigner(keys_of(_text(settings.signing_keys)), int(MAX_AGE_H * HOUR_MS))
+    return RecordSigner(keys_of(_keys_text(settings.signing_keys)), int(MAX_AGE_H * HOUR_MS))
 
 
-def _text(given: str) -> str:
+def _keys_text(given: str) -> str:
     """Return the keys. An error never quotes the setting: it may be a key without its ID."""
     if not given:
         raise Misconfigured(
@@ -176,7 +180,7 @@ def keys_of(text: str) -> Keyring:
             secret = b""
         if not name or " " in name or not secret:
             raise Misconfigured(f"signing key {number + 1} is not of the form ID:HEX")
-        redaction.learn([digits, digits.lower()])
+        redaction.mask_secrets([digits, digits.lower()])
         found.append(SigningKey(name, secret))
     if not found:
         raise Misconfigured(f"there is no signing key in what {VARIABLE} names")

@@ -21,7 +21,7 @@ from firnline_domain.errors import Misconfigured
 from redis.connection import parse_url
 from redis.sentinel import Sentinel
 
-from firnline_adapters.config.redaction import redacted
+from firnline_adapters.config.redaction import redact
 
 SENTINEL = "+sentinel"
 SENTINEL_PORT = 26379
@@ -36,13 +36,13 @@ def redis_client(url: str, **options: Any) -> redis.Redis:
             return _of_sentinels(url, options)
         return redis.Redis.from_url(url, **options)
     except ValueError as error:
-        raise Misconfigured(f"{VARIABLE}={redacted(url)}: {_said(error, url)}") from None
+        raise Misconfigured(f"{VARIABLE}={redact(url)}: {_safe_error(error, url)}") from None
 
 
-def _said(error: ValueError, url: str) -> str:
+def _safe_error(error: ValueError, url: str) -> str:
     if "+cluster" in url:
         return "a cluster is not possible, leases and views are of many keys: take Sentinel"
-    return redacted(str(error))
+    return redact(str(error))
 
 
 def _of_sentinels(url: str, options: Mapping[str, Any]) -> redis.Redis:
@@ -64,7 +64,7 @@ def _of_sentinels(url: str, options: Mapping[str, Any]) -> redis.Redis:
     tls = {key: value for key, value in found.items() if key.startswith("ssl")}
     waits = {key: value for key, value in options.items() if key.startswith("socket_")}
     sentinels = Sentinel(  # type: ignore[no-untyped-call]
-        [_place(host) for host in hosts.split(",")],
+        [_host_and_port(host) for host in hosts.split(",")],
         sentinel_kwargs={**tls, **waits, **{key: unquote(one) for key, one in own.items()}},
         **{**found, **options},
     )
@@ -72,6 +72,6 @@ def _of_sentinels(url: str, options: Mapping[str, Any]) -> redis.Redis:
     return client
 
 
-def _place(host: str) -> tuple[str, int]:
+def _host_and_port(host: str) -> tuple[str, int]:
     name, _, port = host.rpartition(":")
     return (name.strip("[]"), int(port)) if name else (host, SENTINEL_PORT)

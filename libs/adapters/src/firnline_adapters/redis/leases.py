@@ -60,11 +60,11 @@ class RedisLeases:
     def release(self, name: str, owner: str) -> None:
         self._release(keys=[PREFIX + name], args=[owner])
 
-    def notes(self, prefix: str) -> dict[str, str]:
+    def read_notes(self, prefix: str) -> dict[str, str]:
         names = sorted(self._client.scan_iter(match=f"{PREFIX}{prefix}*", count=500))
         values = self._client.mget(names) if names else []
         return {
-            _text(name).removeprefix(PREFIX): _text(value).partition("\t")[2]
+            _to_text(name).removeprefix(PREFIX): _to_text(value).partition("\t")[2]
             for name, value in zip(names, values, strict=True)
             if value is not None
         }
@@ -74,10 +74,10 @@ def held_leases(url: str) -> list[str]:
     """Names of the leases that tasks hold now. Raises RetryLater, Misconfigured."""
     client = redis_client(url, socket_timeout=LOOK_S, socket_connect_timeout=LOOK_S)
     try:
-        return [one for one in RedisLeases(client).notes("") if not one.startswith(MARKS)]
+        return [one for one in RedisLeases(client).read_notes("") if not one.startswith(MARKS)]
     except redis.RedisError as error:
         raise RetryLater(f"Redis does not answer: {error}") from None
 
 
-def _text(value: bytes | str) -> str:
+def _to_text(value: bytes | str) -> str:
     return value.decode() if isinstance(value, bytes) else value

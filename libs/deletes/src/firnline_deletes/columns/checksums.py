@@ -37,13 +37,13 @@ NO_SUMS = KeySums()
 
 def checksum(columns: Sequence[pa.Array]) -> int:
     """Return the checksum of all rows of these columns; 0 without columns."""
-    return _sum(index_values(columns)) if columns else 0
+    return _sum_hashes(index_values(columns)) if columns else 0
 
 
 def key_sums(hashes: Hashes, keep: Mask | None) -> KeySums:
     """Sum rows by their index values, and those that are not kept; None = all are."""
     dead = hashes[:0] if keep is None else hashes[np.flatnonzero(~keep)]
-    return KeySums(_sum(hashes), _sum(dead))
+    return KeySums(_sum_hashes(hashes), _sum_hashes(dead))
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Leaves:
     paths: Sequence[tuple[int, ...]]
 
     @classmethod
-    def of(cls, schema: pa.Schema, ids: Sequence[int]) -> Leaves:
+    def from_ids(cls, schema: pa.Schema, ids: Sequence[int]) -> Leaves:
         """Find the leaf columns of these field ids. Raises ValueError where the schema has no such
         field."""
         paths = [path for number in ids if (path := leaf_path(schema, number)) is not None]
@@ -65,13 +65,15 @@ class Leaves:
         """Return the checksum of all rows of a table; its columns may be dictionaries."""
         tops = sorted({path[0] for path in self.paths})
         found = (
-            checksum([_leaf(batch.column(tops.index(path[0])), path[1:]) for path in self.paths])
+            checksum(
+                [_leaf_column(batch.column(tops.index(path[0])), path[1:]) for path in self.paths]
+            )
             for batch in table.select(tops).to_batches()
         )
         return sum(found) % SUMS if tops else 0
 
 
-def _leaf(column: pa.Array, path: Sequence[int]) -> pa.Array:
+def _leaf_column(column: pa.Array, path: Sequence[int]) -> pa.Array:
     """Return a leaf's values, NULL where a struct on the way is; of an extension type its
     storage."""
     if path:
@@ -79,5 +81,5 @@ def _leaf(column: pa.Array, path: Sequence[int]) -> pa.Array:
     return column.storage if isinstance(column.type, pa.BaseExtensionType) else column
 
 
-def _sum(hashes: Hashes) -> int:
+def _sum_hashes(hashes: Hashes) -> int:
     return int(hashes.sum(dtype=np.uint64))

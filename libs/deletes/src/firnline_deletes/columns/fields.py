@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from firnline_deletes.unsupported_files import Refused
+from firnline_deletes.unsupported_files import UnsupportedFile
 
 ID_KEY = b"PARQUET:field_id"
 UUID_STORAGE = pa.binary(16)
@@ -35,14 +35,14 @@ def indices_by_id(fields: Iterable[pa.Field], place: str, partly: bool = False) 
         if number is None and partly:
             continue
         if number is None:
-            raise Refused("no_field_ids", f"{place}: column {field.name}")
+            raise UnsupportedFile("no_field_ids", f"{place}: column {field.name}")
         if number in found:
-            raise Refused("duplicate_field_ids", f"{place}: id {number}")
+            raise UnsupportedFile("duplicate_field_ids", f"{place}: id {number}")
         found[number] = index
     return found
 
 
-def children(kind: pa.DataType) -> list[pa.Field]:
+def child_fields(kind: pa.DataType) -> list[pa.Field]:
     """Return the fields one level below a nested type: struct members, list element, map key and
     value."""
     if pa.types.is_struct(kind):
@@ -78,22 +78,22 @@ def leaf_path(schema: pa.Schema, number: int) -> tuple[int, ...] | None:
     Refused key_in_collection if the id lies under a list or map (spec: equality fields may be
     nested in structs, never in lists or maps).
     """
-    return _walk(list(schema), number)
+    return _find_path(list(schema), number)
 
 
-def _walk(fields: list[pa.Field], number: int) -> tuple[int, ...] | None:
+def _find_path(fields: list[pa.Field], number: int) -> tuple[int, ...] | None:
     for index, field in enumerate(fields):
         if field_id(field) == number:
             return (index,)
-        below = _walk(children(field.type), number)
+        below = _find_path(child_fields(field.type), number)
         if below is not None:
             if not pa.types.is_struct(field.type):
-                raise Refused("key_in_collection", f"field id {number} under {field.name}")
+                raise UnsupportedFile("key_in_collection", f"field id {number} under {field.name}")
             return (index, *below)
     return None
 
 
-def normal(kind: pa.DataType) -> pa.DataType:
+def plain_type(kind: pa.DataType) -> pa.DataType:
     """Return the same logical type in one Arrow spelling: 32-bit offsets, uuid as 16 bytes, no
     views."""
     if isinstance(kind, pa.UuidType):
@@ -103,9 +103,9 @@ def normal(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind):
         return pa.binary()
     if pa.types.is_dictionary(kind):
-        return normal(kind.value_type)
+        return plain_type(kind.value_type)
     if pa.types.is_struct(kind):
-        return pa.struct([normal_field(f) for f in children(kind)])
+        return pa.struct([normal_field(f) for f in child_fields(kind)])
     if pa.types.is_map(kind):
         return pa.map_(normal_field(kind.key_field), normal_field(kind.item_field))
     if is_list(kind):
@@ -114,4 +114,4 @@ def normal(kind: pa.DataType) -> pa.DataType:
 
 
 def normal_field(field: pa.Field) -> pa.Field:
-    return field.with_type(normal(field.type))
+    return field.with_type(plain_type(field.type))

@@ -35,12 +35,12 @@ def laid_out(values: Hashes) -> Layout:
     """`values` ascending. Each goes to its home or the first free slot after it."""
     homes = max(1, len(values) + len(values) // 2)
     at = np.arange(len(values), dtype=np.int64)
-    slots = at + np.maximum.accumulate(_home(values, homes) - at) if len(values) else at
+    slots = at + np.maximum.accumulate(_home_slots(values, homes) - at) if len(values) else at
     end = int(slots[-1]) + 1 if len(values) else 0
     return Layout(slots, homes, max(homes, end) + 1)  # the last slot stays empty: searches end
 
 
-def _home(values: Hashes, homes: int) -> npt.NDArray[np.int64]:
+def _home_slots(values: Hashes, homes: int) -> npt.NDArray[np.int64]:
     return (((values >> _HIGH) * np.uint64(homes)) >> _HIGH).view(np.int64)
 
 
@@ -57,20 +57,20 @@ class HashTable:
     unique: bool
 
     @classmethod
-    def filled(cls, values: Hashes, codes: Codes, layout: Layout) -> HashTable:
+    def from_values(cls, values: Hashes, codes: Codes, layout: Layout) -> HashTable:
         """Build a table of `values`, ascending, with their codes."""
         index = np.full(layout.size, _LAST, dtype=np.uint64)
         placed = np.zeros(layout.size, dtype=np.int32)
         index[layout.slots], placed[layout.slots] = values, codes
         return cls(index, placed, layout.homes, not (values[1:] == values[:-1]).any())
 
-    def find(self, values: Hashes) -> tuple[Rows, Rows]:
+    def find_pairs(self, values: Hashes) -> tuple[Rows, Rows]:
         """Return (rows, slots): pairs of a row of `values` and a slot that has its value."""
-        pairs = list(self._rounds(values))
+        pairs = list(self._probe_rounds(values))
         return np.concatenate([rows for rows, _ in pairs]), np.concatenate([at for _, at in pairs])
 
-    def _rounds(self, values: Hashes) -> Iterator[tuple[Rows, Rows]]:
-        slots = _home(values, self.homes)
+    def _probe_rounds(self, values: Hashes) -> Iterator[tuple[Rows, Rows]]:
+        slots = _home_slots(values, self.homes)
         found = self.index[slots]
         rows = np.flatnonzero(found == values)
         yield rows, slots[rows]
@@ -81,10 +81,10 @@ class HashTable:
             found = self.index[slots]
             equal = found == values
             yield rows[equal], slots[equal]
-            more = found < values if self.unique else self._more(found, values, slots)
+            more = found < values if self.unique else self._may_continue(found, values, slots)
             rows, slots, values = rows[more], slots[more], values[more]
 
-    def _more(self, found: Hashes, values: Hashes, slots: Rows) -> npt.NDArray[np.bool_]:
+    def _may_continue(self, found: Hashes, values: Hashes, slots: Rows) -> npt.NDArray[np.bool_]:
         is_key = (found != _LAST) | (self.codes[slots] != EMPTY)
         more: npt.NDArray[np.bool_] = (found <= values) & is_key
         return more

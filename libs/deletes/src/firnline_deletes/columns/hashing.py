@@ -2,7 +2,7 @@
 
 It only *finds* candidates; equality of the key itself is checked by whoever looks one up. The
 exception is a key of one column of at most 8 bytes without NULL: its index value is a bijection of
-its bits (`decides`), so there equal values are equal keys.
+its bits (`is_exact`), so there equal values are equal keys.
 
 Strings and binaries are hashed to the weighed sum of their 8-byte words and their length: by
 content alone, whether all values have one length or not.
@@ -31,7 +31,7 @@ def is_narrow(kind: pa.DataType) -> bool:
     return bool(fixed or pa.types.is_timestamp(kind))
 
 
-def decides(columns: Sequence[pa.Array]) -> bool:
+def is_exact(columns: Sequence[pa.Array]) -> bool:
     """Return True if equal index values of these columns are equal keys: one narrow column without
     NULL."""
     return len(columns) == 1 and is_narrow(columns[0].type) and columns[0].null_count == 0
@@ -42,30 +42,30 @@ def index_values(columns: Sequence[pa.Array]) -> Hashes:
     a column: plain or a dictionary, of 32 or 64 bits, of one length or of several."""
     rows = len(columns[0])
     values = np.empty(rows, dtype=np.uint64)
-    distinct = [_distinct(column) for column in columns]
+    distinct = [_hash_dictionary(column) for column in columns]
     for start in range(0, rows, BLOCK_ROWS):
         block = [column.slice(start, BLOCK_ROWS) for column in columns]
-        values[start : start + BLOCK_ROWS] = _block(block, distinct)
+        values[start : start + BLOCK_ROWS] = _hash_block(block, distinct)
     return values
 
 
-def _block(columns: Sequence[pa.Array], distinct: Sequence[Hashes | None]) -> Hashes:
-    state = _column(columns[0], distinct[0])
+def _hash_block(columns: Sequence[pa.Array], distinct: Sequence[Hashes | None]) -> Hashes:
+    state = _hash_column(columns[0], distinct[0])
     for place in range(1, len(columns)):
         state *= _MUL
-        state += _column(columns[place], distinct[place])
-        state = mixed(state)
+        state += _hash_column(columns[place], distinct[place])
+        state = mix_words(state)
     return state
 
 
-def _distinct(column: pa.Array) -> Hashes | None:
+def _hash_dictionary(column: pa.Array) -> Hashes | None:
     """Hash each value of a dictionary once, and NULL at the end."""
     if not pa.types.is_dictionary(column.type):
         return None
-    return np.append(_column(column.dictionary, None), NULL)
+    return np.append(_hash_column(column.dictionary, None), NULL)
 
 
-def _column(column: pa.Array, distinct: Hashes | None) -> Hashes:
+def _hash_column(column: pa.Array, distinct: Hashes | None) -> Hashes:
     """Return a fresh array of hashes, NULL where the row is null."""
     if distinct is not None:
         codes = pc.fill_null(column.indices, len(distinct) - 1)
@@ -73,17 +73,17 @@ def _column(column: pa.Array, distinct: Hashes | None) -> Hashes:
         return found
     kind = column.type
     if is_narrow(kind):
-        values = mixed(integers(column))
+        values = mix_words(integer_values(column))
     elif pa.types.is_fixed_size_binary(kind) or pa.types.is_decimal(kind):
-        values = mixed(_fixed(column, kind.byte_width))
+        values = mix_words(_hash_fixed(column, kind.byte_width))
     else:
-        values = mixed(hash_varlen(*parts(column)))
+        values = mix_words(hash_varlen(*offsets_and_bytes(column)))
     if column.null_count:
         values[column.is_null().to_numpy(zero_copy_only=False)] = NULL
     return values
 
 
-def integers(column: pa.Array) -> Hashes:
+def integer_values(column: pa.Array) -> Hashes:
     """Return the values of a narrow column, 0 where NULL. Perhaps a view: not to be written to."""
     kind = column.type
     if pa.types.is_boolean(kind):
@@ -96,7 +96,7 @@ def integers(column: pa.Array) -> Hashes:
     return numbers.astype(np.int64, copy=False).view(np.uint64)
 
 
-def _fixed(column: pa.Array, width: int) -> Hashes:
+def _hash_fixed(column: pa.Array, width: int) -> Hashes:
     """Hash fixed-width bytes (decimal, fixed, uuid, packed strings)."""
     rows = len(column)
     raw = np.frombuffer(column.buffers()[1], dtype=np.uint8)
@@ -104,7 +104,7 @@ def _fixed(column: pa.Array, width: int) -> Hashes:
     return hash_fixed(raw, rows, width)
 
 
-def parts(column: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
+def offsets_and_bytes(column: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
     """Return offsets (one more than rows) and bytes of a string or binary column."""
     large = pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type)
     _, offset_buffer, data_buffer = column.buffers()
@@ -123,7 +123,7 @@ _MUL, _MUL2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _30, _27, _31 = (np.uint64(bits) for bits in (30, 27, 31))
 
 
-def mixed(values: Words) -> Words:
+def mix_words(values: Words) -> Words:
     """Apply splitmix64's finaliser: a bijection, so one word never collides with another."""
     shifted = values >> _30
     values = values ^ shifted
@@ -134,7 +134,7 @@ def mixed(values: Words) -> Words:
     return values
 
 
-_WEIGHTS = mixed(np.arange(1, 1025, dtype=np.uint64)) | np.uint64(1)
+_WEIGHTS = mix_words(np.arange(1, 1025, dtype=np.uint64)) | np.uint64(1)
 _LENGTH, _OF_WORDS = _WEIGHTS[0], _WEIGHTS[1:]  # weights of longer values come round
 
 
@@ -157,19 +157,19 @@ def hash_fixed(data: Bytes, rows: int, width: int) -> Words:
     state = np.full(rows, width, dtype=np.uint64)
     state *= _LENGTH
     for number in range(full):
-        state += _strided(data, rows, width, number * _WORD) * _weight(number)
+        state += _words_at(data, rows, width, number * _WORD) * _word_weight(number)
     if rest:
-        last = _strided(data, rows, width, width - _WORD) >> np.uint64(8 * (_WORD - rest))
-        state += last * _weight(full)
+        last = _words_at(data, rows, width, width - _WORD) >> np.uint64(8 * (_WORD - rest))
+        state += last * _word_weight(full)
     return state
 
 
-def _strided(data: Bytes, rows: int, width: int, at: int) -> Words:
+def _words_at(data: Bytes, rows: int, width: int, at: int) -> Words:
     """Return the 8 bytes at one place of every value."""
     return np.ndarray((rows,), "<u8", data, offset=at, strides=(width,))
 
 
-def _weight(number: int) -> np.uint64:
+def _word_weight(number: int) -> np.uint64:
     weight: np.uint64 = _OF_WORDS[number % len(_OF_WORDS)]
     return weight
 
@@ -180,7 +180,7 @@ def _hash_ragged(data: Bytes, starts: Places, lengths: Places) -> Words:
     state *= _LENGTH
     _add_words(state, data, starts, np.minimum(full, _LONG))
     for row in np.flatnonzero(full > _LONG):
-        state[row : row + 1] += _rest_of_long(data, int(starts[row]), int(full[row]))
+        state[row : row + 1] += _hash_tail(data, int(starts[row]), int(full[row]))
     state += _last_words(data, starts + lengths, rest) * _OF_WORDS.take(full, mode="wrap")
     return state
 
@@ -189,13 +189,13 @@ def _last_words(data: Bytes, ends: Places, rest: Places) -> Words:
     """The `rest` (0..7) bytes before each end as a little-endian number."""
     if not len(ends) or ends[0] < _WORD:  # a window of 8 bytes would begin before the first value
         data, ends = np.concatenate([np.zeros(_WORD, np.uint8), data]), ends + _WORD
-    found: Words = _windows(data)[ends - _WORD]
+    found: Words = _unaligned_words(data)[ends - _WORD]
     shift = (8 * (_WORD - rest)).astype(np.uint64)
     found >>= np.minimum(shift, _MAX_SHIFT)
     return found * (rest > 0)
 
 
-def _windows(data: Bytes) -> Words:
+def _unaligned_words(data: Bytes) -> Words:
     """Return every unaligned 8 bytes."""
     return np.ndarray((len(data) - _WORD + 1,), "<u8", data, strides=(1,))
 
@@ -209,13 +209,13 @@ def _add_words(state: Words, data: Bytes, starts: Places, full: Places) -> None:
     for number, rows in enumerate(active):
         if not rows:
             break
-        values = _windows(data)[at[:rows] + _WORD * number]
-        values *= _weight(number)
+        values = _unaligned_words(data)[at[:rows] + _WORD * number]
+        values *= _word_weight(number)
         found[:rows] += values
     state[order] += found
 
 
-def _rest_of_long(data: Bytes, start: int, full: int) -> np.uint64:
+def _hash_tail(data: Bytes, start: int, full: int) -> np.uint64:
     """Hash what is left of a value whose first words are in already."""
     number = np.arange(_LONG, full)
     found = np.frombuffer(data, "<u8", len(number), start + _WORD * _LONG)

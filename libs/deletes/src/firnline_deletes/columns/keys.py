@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from firnline_deletes.columns.fields import arrow_schema, leaf_path, normal
+from firnline_deletes.columns.fields import arrow_schema, leaf_path, plain_type
 from firnline_deletes.columns.name_mapping import has_ids
 from firnline_deletes.columns.target_schema import TargetSchema
-from firnline_deletes.unsupported_files import Refused
+from firnline_deletes.unsupported_files import UnsupportedFile
 
 
 @dataclass(frozen=True)
@@ -35,23 +35,23 @@ class KeyField:
         return cls(-number, pa.bool_())
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "type", normal(self.type))
+        object.__setattr__(self, "type", plain_type(self.type))
 
 
-def canonical(fields: Sequence[KeyField]) -> tuple[KeyField, ...]:
+def canonical_order(fields: Sequence[KeyField]) -> tuple[KeyField, ...]:
     """Return key columns in id order, so that one set never depends on a file's order (Iceberg
     #13873).
 
     Refused: float_key, key_type."""
     for field in fields:
         if pa.types.is_floating(field.type):
-            raise Refused("float_key", f"field id {field.id}: {field.type}")
-        if not legal(field.type):
-            raise Refused("key_type", f"field id {field.id}: {field.type}")
+            raise UnsupportedFile("float_key", f"field id {field.id}: {field.type}")
+        if not is_key_type(field.type):
+            raise UnsupportedFile("key_type", f"field id {field.id}: {field.type}")
     return tuple(sorted(fields, key=lambda field: field.id))
 
 
-def legal(kind: pa.DataType) -> bool:
+def is_key_type(kind: pa.DataType) -> bool:
     """Return True for types of equality columns."""
     t = pa.types
     return bool(
@@ -67,7 +67,7 @@ def legal(kind: pa.DataType) -> bool:
     )
 
 
-def proving(target: TargetSchema) -> list[KeyField]:
+def checksum_fields(target: TargetSchema) -> list[KeyField]:
     """Return the columns of `TargetSchema.proved`, and the structs that they lie in."""
     structs = {target.structs[number] for number in target.proved if number in target.structs}
     return [
@@ -95,17 +95,17 @@ class KeyReader:
         self._keys = keys
         self._place = place
         self._target = target or _NOTHING
-        schema = self._target.identified(arrow_schema(file))
+        schema = self._target.with_ids(arrow_schema(file))
         if target is None and not has_ids(schema):
-            raise Refused("no_field_ids", f"{place}: a delete file")
-        self._paths = _paths(schema, keys)
+            raise UnsupportedFile("no_field_ids", f"{place}: a delete file")
+        self._paths = _key_paths(schema, keys)
         for key in keys:
             if key.id > 0:
-                self._check(schema, key)
-        self._columns = leaf_columns(schema, _outermost(self._paths.values()))
+                self._check_key(schema, key)
+        self._columns = leaf_columns(schema, _outermost_paths(self._paths.values()))
         self._batch_paths: dict[int, tuple[int, ...] | None] = {}
 
-    def missing(self) -> list[int]:
+    def missing_ids(self) -> list[int]:
         """Return the ids of key columns that the file does not have."""
         return [number for number, path in self._paths.items() if path is None]
 
@@ -114,42 +114,44 @@ class KeyReader:
         """Return dotted names of the columns to read; none if the file has no key column."""
         return self._columns
 
-    def batches(self, rows: int, groups: Sequence[int]) -> Iterator[dict[int, pa.Array]]:
+    def read_batches(self, rows: int, groups: Sequence[int]) -> Iterator[dict[int, pa.Array]]:
         """Read batches of at most `rows` rows: field id -> array, in the row groups' order."""
         if not self._columns:
             for group in groups:
-                yield from self.absent(rows, self._file.metadata.row_group(group).num_rows)
+                yield from self.default_batches(rows, self._file.metadata.row_group(group).num_rows)
             return
         for batch in self._file.iter_batches(
             rows, list(groups), columns=self._columns, use_threads=False
         ):
-            yield self.arrays(batch)
+            yield self.key_arrays(batch)
 
-    def arrays(self, batch: pa.RecordBatch) -> dict[int, pa.Array]:
+    def key_arrays(self, batch: pa.RecordBatch) -> dict[int, pa.Array]:
         """Return field id -> array of a batch that was read with `columns`."""
         if not self._batch_paths:  # a batch has fewer columns than the file, so other positions
-            schema = self._target.identified(batch.schema)
-            self._batch_paths = _paths(schema, self._keys)
+            schema = self._target.with_ids(batch.schema)
+            self._batch_paths = _key_paths(schema, self._keys)
         known = [key for key in self._keys if self._batch_paths[key.id] is not None]
-        read = {key.id: self._array(batch, key, self._batch_paths[key.id]) for key in known}
+        read = {key.id: self._key_array(batch, key, self._batch_paths[key.id]) for key in known}
         return {
-            key.id: read[key.id] if key.id in read else self._absent(batch.num_rows, key, read)
+            key.id: read[key.id]
+            if key.id in read
+            else self._default_array(batch.num_rows, key, read)
             for key in self._keys
         }
 
-    def absent(self, rows: int, of: int) -> Iterator[dict[int, pa.Array]]:
+    def default_batches(self, rows: int, of: int) -> Iterator[dict[int, pa.Array]]:
         """Return `of` rows of a file without any key column, in batches of at most `rows`."""
         for start in range(0, of, rows):
             size = min(of - start, rows)
-            yield {key.id: self._absent(size, key, {}) for key in self._keys}
+            yield {key.id: self._default_array(size, key, {}) for key in self._keys}
 
-    def _array(self, batch: pa.RecordBatch, key: KeyField, path: Any) -> pa.Array:
+    def _key_array(self, batch: pa.RecordBatch, key: KeyField, path: Any) -> pa.Array:
         column = batch.column(path[0])
         if len(path) > 1:  # null parents make null leaves
             column = pc.struct_field(column, list(path[1:]))
         return as_kind(column, key.type) if key.id > 0 else column.is_null()
 
-    def _absent(self, rows: int, key: KeyField, read: Mapping[int, pa.Array]) -> pa.Array:
+    def _default_array(self, rows: int, key: KeyField, read: Mapping[int, pa.Array]) -> pa.Array:
         if key.id < 0:
             return pa.repeat(True, rows)
         value = self._target.absent.get(key.id)
@@ -160,28 +162,30 @@ class KeyReader:
         column = as_kind(pa.repeat(value[0], rows), key.type)
         return column if is_null is None else pc.if_else(is_null, None, column)
 
-    def _check(self, schema: pa.Schema, key: KeyField) -> None:
+    def _check_key(self, schema: pa.Schema, key: KeyField) -> None:
         path = self._paths[key.id]
         if path is None:
             self._check_absent(key)
             return
-        kind = normal(_type_at(schema, path))
-        if kind != key.type and not promotes(kind, key.type):
-            raise Refused("type_differs", f"{self._place}: id {key.id} is {kind}, not {key.type}")
+        kind = plain_type(_type_at(schema, path))
+        if kind != key.type and not is_promotion(kind, key.type):
+            raise UnsupportedFile(
+                "type_differs", f"{self._place}: id {key.id} is {kind}, not {key.type}"
+            )
 
     def _check_absent(self, key: KeyField) -> None:
         if key.id in self._target.unknown:
-            raise Refused("missing_partition_column", f"{self._place}: id {key.id}")
+            raise UnsupportedFile("missing_partition_column", f"{self._place}: id {key.id}")
 
 
 _NOTHING = TargetSchema(pa.schema([]))
 
 
-def _paths(schema: pa.Schema, keys: Sequence[KeyField]) -> dict[int, tuple[int, ...] | None]:
+def _key_paths(schema: pa.Schema, keys: Sequence[KeyField]) -> dict[int, tuple[int, ...] | None]:
     return {key.id: leaf_path(schema, abs(key.id)) for key in keys}
 
 
-def _outermost(paths: Iterable[tuple[int, ...] | None]) -> list[tuple[int, ...]]:
+def _outermost_paths(paths: Iterable[tuple[int, ...] | None]) -> list[tuple[int, ...]]:
     """Return what is to be read: a struct only where nothing inside it is."""
     found = [path for path in paths if path is not None]
     return [p for p in found if not any(q != p and q[: len(p)] == p for q in found)]
@@ -193,7 +197,7 @@ def as_kind(column: pa.Array, kind: pa.DataType) -> pa.Array:
     return column if mine == kind else column.cast(kind)
 
 
-def promotes(old: pa.DataType, new: pa.DataType) -> bool:
+def is_promotion(old: pa.DataType, new: pa.DataType) -> bool:
     """Return True for the spec's type promotions: int -> long, float -> double, decimal(P, S) ->
     (P+, S).
 
@@ -214,10 +218,10 @@ _WIDER = {
 
 def leaf_columns(schema: pa.Schema, paths: Sequence[tuple[int, ...]]) -> list[str]:
     """Dotted Parquet names for Arrow paths through structs."""
-    return [".".join(_names(schema, path)) for path in paths]
+    return [".".join(_dotted_names(schema, path)) for path in paths]
 
 
-def _names(schema: pa.Schema, path: tuple[int, ...]) -> list[str]:
+def _dotted_names(schema: pa.Schema, path: tuple[int, ...]) -> list[str]:
     field = schema.field(path[0])
     names = [field.name]
     for index in path[1:]:

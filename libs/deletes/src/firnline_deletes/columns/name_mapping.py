@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from firnline_deletes.columns.fields import children, field_id, with_id
+from firnline_deletes.columns.fields import child_fields, field_id, with_id
 
 
 @dataclass(frozen=True)
@@ -27,16 +27,16 @@ class MappedField:
 NameMapping = Mapping[str, MappedField]
 
 
-def parse(text: str) -> NameMapping:
+def parse_mapping(text: str) -> NameMapping:
     """Parse the property's JSON. Raises ValueError, KeyError, TypeError where it is not a
     mapping."""
-    return _fields(json.loads(text))
+    return _parse_fields(json.loads(text))
 
 
-def _fields(listed: Iterable[Mapping[str, Any]]) -> NameMapping:
+def _parse_fields(listed: Iterable[Mapping[str, Any]]) -> NameMapping:
     found: dict[str, MappedField] = {}
     for one in listed:
-        made = MappedField(one.get("field-id"), _fields(one.get("fields") or ()))
+        made = MappedField(one.get("field-id"), _parse_fields(one.get("fields") or ()))
         found.update((str(name), made) for name in one["names"])
     return found
 
@@ -44,38 +44,38 @@ def _fields(listed: Iterable[Mapping[str, Any]]) -> NameMapping:
 def has_ids(fields: Iterable[pa.Field]) -> bool:
     """Return True if any field at any level has an id; then no mapping is used (`hasIds` in
     Java)."""
-    return any(field_id(f) is not None or has_ids(children(f.type)) for f in fields)
+    return any(field_id(f) is not None or has_ids(child_fields(f.type)) for f in fields)
 
 
-def named(schema: pa.Schema, mapping: NameMapping) -> pa.Schema:
+def apply_mapping(schema: pa.Schema, mapping: NameMapping) -> pa.Schema:
     """Return the same schema with the ids of the mapping."""
-    return pa.schema(_named(list(schema), [f.name for f in schema], mapping))
+    return pa.schema(_map_fields(list(schema), [f.name for f in schema], mapping))
 
 
-def _named(
+def _map_fields(
     fields: Sequence[pa.Field], names: Sequence[str], mapping: NameMapping
 ) -> list[pa.Field]:
-    return [_field(f, mapping.get(name)) for f, name in zip(fields, names, strict=True)]
+    return [_map_field(f, mapping.get(name)) for f, name in zip(fields, names, strict=True)]
 
 
-def _field(field: pa.Field, mapped: MappedField | None) -> pa.Field:
+def _map_field(field: pa.Field, mapped: MappedField | None) -> pa.Field:
     if mapped is None:
         return field
-    made = field.with_type(_type(field.type, mapped.below))
+    made = field.with_type(_map_type(field.type, mapped.below))
     return made if mapped.id is None else with_id(made, mapped.id)
 
 
-def _type(kind: pa.DataType, below: NameMapping) -> pa.DataType:
+def _map_type(kind: pa.DataType, below: NameMapping) -> pa.DataType:
     """Map a nested type: a list's child is `element`, a map's are `key` and `value`, whatever the
     file calls them."""
-    members = children(kind)
+    members = child_fields(kind)
     if pa.types.is_struct(kind):
-        return pa.struct(_named(members, [member.name for member in members], below))
+        return pa.struct(_map_fields(members, [member.name for member in members], below))
     if pa.types.is_map(kind):
-        return pa.map_(*_named(members, ["key", "value"], below))
+        return pa.map_(*_map_fields(members, ["key", "value"], below))
     if not members:
         return kind
-    (element,) = _named(members, ["element"], below)
+    (element,) = _map_fields(members, ["element"], below)
     if pa.types.is_fixed_size_list(kind):
         return pa.list_(element, kind.list_size)
     return pa.large_list(element) if pa.types.is_large_list(kind) else pa.list_(element)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from firnline_deletes.columns.fields import with_id
-from firnline_deletes.columns.name_mapping import NameMapping, has_ids, named
+from firnline_deletes.columns.name_mapping import NameMapping, apply_mapping, has_ids
 
 ROW_ID, LAST_UPDATED = 2147483540, 2147483539  # spec, "Reserved Field IDs"
 LINEAGE = (
@@ -37,13 +37,13 @@ class TargetSchema:
     proved: tuple[int, ...] = ()
 
     @property
-    def written(self) -> pa.Schema:
+    def output_schema(self) -> pa.Schema:
         """Return the schema of outputs: Spark appends the two columns of row lineage in this
         order."""
         return pa.schema([*self.columns, *LINEAGE]) if self.lineage else self.columns
 
-    def identified(self, schema: pa.Schema) -> pa.Schema:
+    def with_ids(self, schema: pa.Schema) -> pa.Schema:
         """Return a file's schema with its field ids: its own, or those of the name mapping."""
         if self.names is None or has_ids(schema):
             return schema
-        return named(schema, self.names)
+        return apply_mapping(schema, self.names)

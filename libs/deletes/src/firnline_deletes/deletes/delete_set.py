@@ -20,23 +20,31 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from firnline_deletes.columns.hash_table import EMPTY, Codes, HashTable, Rows, laid_out
-from firnline_deletes.columns.hashing import BLOCK_ROWS, Hashes, decides, index_values, is_narrow
-from firnline_deletes.columns.keys import KeyField, canonical
-from firnline_deletes.columns.packing import Mask, equal, is_varlen, mask, packed, plain, unpacked
+from firnline_deletes.columns.hashing import BLOCK_ROWS, Hashes, index_values, is_exact, is_narrow
+from firnline_deletes.columns.keys import KeyField, canonical_order
+from firnline_deletes.columns.packing import (
+    Mask,
+    decode_dictionary,
+    equal_rows,
+    is_varlen,
+    pack_column,
+    to_mask,
+    unpack_column,
+)
 from firnline_deletes.files.parquet import SequencedFile
 
 INDEX, CODE = "index", "code"
 _ABOUT, _KEYS = b"firnline.set", b"firnline.keys"
 
 
-def identity(scope: str, keys: Sequence[KeyField], files: Iterable[SequencedFile]) -> str:
+def delete_set_id(scope: str, keys: Sequence[KeyField], files: Iterable[SequencedFile]) -> str:
     """Identify a set by its content: scope, key ids and types, and the exact list of delete files
     (stale-set hazard, H9).
 
     `scope` names table key, spec and partition; two lists that differ in one file never share."""
     what = {
         "scope": scope,
-        "keys": [[key.id, str(key.type)] for key in canonical(keys)],
+        "keys": [[key.id, str(key.type)] for key in canonical_order(keys)],
         "files": sorted([file.path, file.sequence_number] for file in files),
     }
     return hashlib.sha256(json.dumps(what, separators=(",", ":")).encode()).hexdigest()
@@ -44,7 +52,7 @@ def identity(scope: str, keys: Sequence[KeyField], files: Iterable[SequencedFile
 
 @dataclass(frozen=True)
 class DeleteSet:
-    """Distinct keys of one scope and equality-id set. Made by `of_keys`, or mapped from a file.
+    """Distinct keys of one scope and equality-id set. Made by `from_keys`, or mapped from a file.
 
     `constants`: key columns that have one value in the whole set, mostly the partition's, as
     arrays of that one; they are compared, not stored per key. `columns`: what else must be
@@ -64,69 +72,72 @@ class DeleteSet:
         return self.count
 
     @property
-    def highest(self) -> int:
+    def highest_sequence(self) -> int:
         """Return the highest sequence number of any key; below every data file's if the set is
         empty."""
         return self.sequences[-1] if self.sequences else -1
 
     @property
-    def probed(self) -> tuple[int, ...]:
+    def probed_columns(self) -> tuple[int, ...]:
         """Return the ids of the columns whose index value is looked up."""
         return tuple(key.id for key in self.keys if key.id not in self.constants)
 
-    def dead(
+    def find_deleted(
         self, rows: Mapping[int, pa.Array], data_sequence: int, known: Hashes | None = None
     ) -> Mask:
         """Return True for each row whose key was deleted after `data_sequence`. `rows`: id ->
-        array. `known`: index values of the columns `probed`, where somebody has them already."""
+        array. `known`: index values of the columns `probed_columns`, where they are known
+        already."""
         result = np.zeros(len(rows[self.keys[0].id]), dtype=np.bool_)
         after = int(np.searchsorted(self.sequences, data_sequence, side="right"))
         if after < len(self.sequences):
             for start in range(0, len(result), BLOCK_ROWS):
                 block = {key.id: rows[key.id].slice(start, BLOCK_ROWS) for key in self.keys}
                 values = None if known is None else known[start : start + BLOCK_ROWS]
-                self._dead(block, values, after, result[start : start + BLOCK_ROWS])
+                self._mark_deleted(block, values, after, result[start : start + BLOCK_ROWS])
         return result
 
-    def _dead(
+    def _mark_deleted(
         self, rows: Mapping[int, pa.Array], known: Hashes | None, after: int, result: Mask
     ) -> None:
         """Mark in `result` what has a code above `after`."""
-        probe = {number: packed(rows[number]) for number in self.probed}
+        probe = {number: pack_column(rows[number]) for number in self.probed_columns}
         values = index_values(list(probe.values())) if known is None else known
-        found, slots = self.slots.find(values)
+        found, slots = self.slots.find_pairs(values)
         later = self.slots.codes[slots] > after
-        self._mark(result, probe, found[later], slots[later])
+        self._mark_equal(result, probe, found[later], slots[later])
         if not self.columns:
             (only,) = probe.values()
             if only.null_count:
-                result[mask(only.is_null())] = self.null_code > after
+                result[to_mask(only.is_null())] = self.null_code > after
         for number, value in self.constants.items():
-            result &= _is(rows[number], value)
+            result &= _equals_scalar(rows[number], value)
 
-    def _mark(self, result: Mask, probe: Mapping[int, pa.Array], rows: Rows, slots: Rows) -> None:
+    def _mark_equal(
+        self, result: Mask, probe: Mapping[int, pa.Array], rows: Rows, slots: Rows
+    ) -> None:
         """Mark the candidates whose key really is the slot's key, NULL = NULL."""
         if len(rows) and self.columns:
             same = np.ones(len(rows), dtype=np.bool_)
             for number, theirs in self.columns.items():
-                mine = plain(probe[number].take(pa.array(rows)))
-                same &= equal(mine, theirs.take(pa.array(slots)))
+                mine = decode_dictionary(probe[number].take(pa.array(rows)))
+                same &= equal_rows(mine, theirs.take(pa.array(slots)))
             rows = rows[same]
         result[rows] = True
 
-    def write(self, path: Path) -> None:
+    def write_to(self, path: Path) -> None:
         """Publish the set: written beside the target and renamed, so a reader never sees half a
         set."""
         names = [INDEX, CODE, *(str(number) for number in self.columns)]
         arrays = [pa.array(self.slots.index), pa.array(self.slots.codes), *self.columns.values()]
         batch = pa.RecordBatch.from_arrays(arrays, names=names)
-        batch = batch.replace_schema_metadata(self._metadata())
+        batch = batch.replace_schema_metadata(self._schema_metadata())
         part = path.with_suffix(".part")
         with pa.OSFile(str(part), "wb") as sink, pa.ipc.new_file(sink, batch.schema) as writer:
             writer.write_batch(batch)
         part.rename(path)
 
-    def _metadata(self) -> dict[bytes, bytes]:
+    def _schema_metadata(self) -> dict[bytes, bytes]:
         about = {
             "ids": [key.id for key in self.keys],
             "sequences": self.sequences,
@@ -168,14 +179,14 @@ def _one_row(keys: Sequence[KeyField], constants: Mapping[int, pa.Array]) -> byt
     return base64.b64encode(sink.getvalue().to_pybytes())
 
 
-def of_keys(
+def from_keys(
     keys: tuple[KeyField, ...],
     columns: Sequence[pa.Array],
     codes: Codes,
     sequences: tuple[int, ...],
 ) -> DeleteSet:
     """Build a set from distinct keys and the codes of their highest sequence numbers."""
-    constants = _constants(keys, columns)
+    constants = _constant_columns(keys, columns)
     kept = {k.id: c for k, c in zip(keys, columns, strict=True) if k.id not in constants}
     null_code = EMPTY
     if len(kept) == 1 and is_narrow(next(iter(kept.values())).type):
@@ -183,18 +194,22 @@ def of_keys(
     values = index_values(list(kept.values()))
     order = np.argsort(values)
     layout = laid_out(values[order])
-    slots = HashTable.filled(values[order], codes[order], layout)
-    stored = {} if decides(list(kept.values())) else _spread(kept, order, layout.slots, layout.size)
+    slots = HashTable.from_values(values[order], codes[order], layout)
+    stored = (
+        {}
+        if is_exact(list(kept.values()))
+        else _spread_to_slots(kept, order, layout.slots, layout.size)
+    )
     count = len(columns[0])
     return DeleteSet(keys, sequences, slots, constants, stored, null_code, count)
 
 
-def _constants(keys: Sequence[KeyField], columns: Sequence[pa.Array]) -> dict[int, pa.Array]:
+def _constant_columns(keys: Sequence[KeyField], columns: Sequence[pa.Array]) -> dict[int, pa.Array]:
     """Return the columns with one value and no NULL throughout; one column always stays a key."""
     found: dict[int, pa.Array] = {}
     for key, column in zip(keys, columns, strict=True):
         if len(found) < len(keys) - 1 and _one_value(column):
-            found[key.id] = unpacked(column.slice(0, 1), key.type)
+            found[key.id] = unpack_column(column.slice(0, 1), key.type)
     return found
 
 
@@ -211,11 +226,11 @@ def _without_null(
     ((number, column),) = kept.items()
     if not column.null_count:
         return kept, codes, EMPTY
-    null = mask(column.is_null())
+    null = to_mask(column.is_null())
     return {number: column.drop_null()}, codes[~null], int(codes[null].max())
 
 
-def _spread(
+def _spread_to_slots(
     columns: Mapping[int, pa.Array], order: Rows, slots: Rows, size: int
 ) -> dict[int, pa.Array]:
     """Return the columns with a value per slot. Empty ones are never compared: NULL in columns of
@@ -230,5 +245,5 @@ def _spread(
     }
 
 
-def _is(column: pa.Array, value: pa.Array) -> Mask:
-    return mask(pc.fill_null(pc.equal(plain(column), value[0]), False))
+def _equals_scalar(column: pa.Array, value: pa.Array) -> Mask:
+    return to_mask(pc.fill_null(pc.equal(decode_dictionary(column), value[0]), False))

@@ -31,9 +31,9 @@ class Deletes:
     positions: PositionSet | None = None
     parts: Sequence[Path] = ()  # published sets that do not fit in memory together
 
-    def after(self, sequence_number: int) -> list[DeleteSet]:
+    def sets_after(self, sequence_number: int) -> list[DeleteSet]:
         """Return the sets with a key that died after this sequence number."""
-        return [chosen for chosen in self.sets if chosen.highest > sequence_number]
+        return [chosen for chosen in self.sets if chosen.highest_sequence > sequence_number]
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def masks_of_parts(inputs: Sequence[Input], deletes: Deletes, target: TargetSche
     for part in deletes.parts:
         one = Deletes([open_mapped(part)])
         for file, source in inputs:
-            if one.after(file.sequence_number):
+            if one.sets_after(file.sequence_number):
                 _add_part_masks(file, one, target, source, found)
         del one  # unmapped before the next is mapped
     return found
@@ -77,14 +77,14 @@ def _add_part_masks(
     source: ParquetSource,
     found: dict[tuple[str, int], Packed],
 ) -> None:
-    with source.open(encoded=True) as parquet:
+    with source.open_parquet(encoded=True) as parquet:
         masks = Masks(parquet, file, one, replace(target, proved=()))  # summed when all is known
         for group in range(parquet.num_row_groups):
-            living = masks.of(group, 0, parquet.metadata.row_group(group).num_rows)
+            living = masks.mask_group(group, 0, parquet.metadata.row_group(group).num_rows)
             assert living.keep is not None
             dead = np.packbits(~living.keep)
             found[file.path, group] = dead | found.get((file.path, group), np.uint8(0))
-    source.forget()
+    source.drop_bytes()
 
 
 class Masks:
@@ -99,14 +99,14 @@ class Masks:
         known: PartMasks | None = None,
     ) -> None:
         self._parquet, self._file, self._known = parquet, file, known or {}
-        self._sets = deletes.after(file.sequence_number)
+        self._sets = deletes.sets_after(file.sequence_number)
         keys = {key.id: key for chosen in self._sets for key in chosen.keys}
-        self._keys = KeyReader(parquet, _sorted(keys), file.path, target) if keys else None
+        self._keys = KeyReader(parquet, _by_id(keys), file.path, target) if keys else None
         self._proved = target.proved if keys.keys() >= set(target.proved) else None
         none = np.empty(0, dtype=np.int64)
-        self._dead = deletes.positions.of(file.path) if deletes.positions else none
+        self._dead = deletes.positions.positions_in(file.path) if deletes.positions else none
 
-    def of(self, group: int, start: int, rows: int) -> GroupMask:
+    def mask_group(self, group: int, start: int, rows: int) -> GroupMask:
         """Compute the mask of the group whose first row is row `start` of the file."""
         first, last = np.searchsorted(self._dead, [start, start + rows])
         known = self._known.get((self._file.path, group))
@@ -131,24 +131,24 @@ class Masks:
 
     def _mask_keys(self, keys: KeyReader, keep: Mask, group: int) -> GroupMask:
         if not keys.columns:
-            sums = self._mask(keep, keys.absent(_KEY_BATCH_ROWS, len(keep)))
+            sums = self._apply_sets(keep, keys.default_batches(_KEY_BATCH_ROWS, len(keep)))
             return GroupMask(keep, [], sums)
         read = list(
             self._parquet.iter_batches(
                 _KEY_BATCH_ROWS, [group], columns=keys.columns, use_threads=False
             )
         )
-        sums = self._mask(keep, (keys.arrays(batch) for batch in read))
+        sums = self._apply_sets(keep, (keys.key_arrays(batch) for batch in read))
         return GroupMask(keep, read, sums)
 
-    def _mask(self, keep: Mask, batches: Iterator[dict[int, pa.Array]]) -> KeySums | None:
+    def _apply_sets(self, keep: Mask, batches: Iterator[dict[int, pa.Array]]) -> KeySums | None:
         at, sums = 0, NO_SUMS
         for arrays in batches:
             proved = [arrays[number] for number in self._proved or ()]
             values = index_values(proved) if proved else None
             for chosen in self._sets:
-                known = values if chosen.probed == self._proved else None
-                dead = chosen.dead(arrays, self._file.sequence_number, known)
+                known = values if chosen.probed_columns == self._proved else None
+                dead = chosen.find_deleted(arrays, self._file.sequence_number, known)
                 keep[at : at + len(dead)] &= ~dead
             if values is not None:
                 sums += key_sums(values, keep[at : at + len(values)])
@@ -156,5 +156,5 @@ class Masks:
         return None if self._proved is None else sums
 
 
-def _sorted(keys: dict[int, KeyField]) -> list[KeyField]:
+def _by_id(keys: dict[int, KeyField]) -> list[KeyField]:
     return [keys[number] for number in sorted(keys)]

@@ -22,17 +22,17 @@ from firnline_deletes.files.parquet import Create, Open, open_parquet
 Keep = Callable[[str], bool]
 
 
-def _field(name: str, kind: pa.DataType, number: int) -> pa.Field:
+def _path_field(name: str, kind: pa.DataType, number: int) -> pa.Field:
     return pa.field(name, kind, nullable=False, metadata={"PARQUET:field_id": str(number)})
 
 
 SCHEMA = pa.schema(
-    [_field("file_path", pa.string(), FILE_PATH_ID), _field("pos", pa.int64(), POS_ID)]
+    [_path_field("file_path", pa.string(), FILE_PATH_ID), _path_field("pos", pa.int64(), POS_ID)]
 )
 
 
 @dataclass(frozen=True)
-class Bounds:
+class ColumnBounds:
     """Bounds of a file's columns as a manifest has them: single-value bytes, by field id."""
 
     lower: dict[int, bytes]
@@ -46,7 +46,7 @@ class WrittenPositions:
     path: str
     bytes: int
     rows: int
-    bounds: Bounds
+    bounds: ColumnBounds
 
 
 def of_one_file(data_file: str, positions: Positions) -> pa.Table:
@@ -55,7 +55,7 @@ def of_one_file(data_file: str, positions: Positions) -> pa.Table:
     return pa.table([paths, pa.array(positions)], schema=SCHEMA)
 
 
-def without(path: str, open_file: Open, gone: Keep) -> pa.Table:
+def read_without(path: str, open_file: Open, gone: Keep) -> pa.Table:
     """Return the rows of a file but those that name a data file of which `gone` is true, as
     written. Refused as by `positions.build`."""
     with open_parquet(open_file, path) as parquet:
@@ -70,7 +70,7 @@ def without(path: str, open_file: Open, gone: Keep) -> pa.Table:
     return table.filter(kept)
 
 
-def write(path: str, rows: pa.Table, create: Create) -> WrittenPositions:
+def write_positions(path: str, rows: pa.Table, create: Create) -> WrittenPositions:
     """`rows` is not empty."""
     ordered = rows.sort_by([("file_path", "ascending"), ("pos", "ascending")])
     sink = create(path)
@@ -79,17 +79,17 @@ def write(path: str, rows: pa.Table, create: Create) -> WrittenPositions:
         size = int(sink.tell())
     finally:
         sink.close()
-    return WrittenPositions(path, size, len(ordered), _bounds(ordered))
+    return WrittenPositions(path, size, len(ordered), _bounds_of_rows(ordered))
 
 
-def _bounds(rows: pa.Table) -> Bounds:
-    (path_low, path_high), (low, high) = (_ends(rows.column(n)) for n in (0, 1))
-    return Bounds(
+def _bounds_of_rows(rows: pa.Table) -> ColumnBounds:
+    (path_low, path_high), (low, high) = (_min_and_max(rows.column(n)) for n in (0, 1))
+    return ColumnBounds(
         {FILE_PATH_ID: path_low.encode(), POS_ID: struct.pack("<q", low)},
         {FILE_PATH_ID: path_high.encode(), POS_ID: struct.pack("<q", high)},
     )
 
 
-def _ends(column: pa.ChunkedArray) -> tuple[Any, Any]:
+def _min_and_max(column: pa.ChunkedArray) -> tuple[Any, Any]:
     both = pc.min_max(column)
     return both["min"].as_py(), both["max"].as_py()

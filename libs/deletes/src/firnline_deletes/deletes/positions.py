@@ -21,9 +21,9 @@ import pyarrow.parquet as pq
 
 from firnline_deletes.columns.fields import leaf_path
 from firnline_deletes.columns.keys import leaf_columns
-from firnline_deletes.deletes.vectors import Vector, read
+from firnline_deletes.deletes.vectors import Vector, read_positions
 from firnline_deletes.files.parquet import Open, SequencedFile, open_parquet
-from firnline_deletes.unsupported_files import Refused
+from firnline_deletes.unsupported_files import UnsupportedFile
 
 FILE_PATH_ID, POS_ID = 2147483546, 2147483545  # reserved ids, spec "Reserved Field IDs"
 _READ_ROWS = 1 << 20
@@ -33,7 +33,7 @@ Positions = npt.NDArray[np.int64]
 Normal = Callable[[str], str]
 
 
-def identity(
+def position_set_id(
     scope: str,
     data: Iterable[SequencedFile],
     deletes: Iterable[SequencedFile],
@@ -58,12 +58,12 @@ class PositionSet:
     def __len__(self) -> int:
         return len(self.positions)
 
-    def of(self, path: str) -> Positions:
+    def positions_in(self, path: str) -> Positions:
         """Return the dead row positions of one data file, ascending; empty if it has none."""
         start, end = self.ranges.get(self.normal(path), (0, 0))
         return self.positions[start:end]
 
-    def write(self, path: Path) -> None:
+    def write_to(self, path: Path) -> None:
         """Publish atomically; the ranges travel in the file's schema."""
         ranges = json.dumps({name: list(span) for name, span in self.ranges.items()})
         schema = pa.schema([("pos", pa.int64())], metadata={_RANGES: ranges.encode()})
@@ -89,18 +89,18 @@ class PositionDeleteReader:
     open_file: Open
     normal: Normal
 
-    def named(self, path: str) -> Iterable[tuple[str, Positions]]:
+    def read_file(self, path: str) -> Iterable[tuple[str, Positions]]:
         """Read a position-delete file: paths of data files as they stand there, each perhaps
         several times, and positions in them. Refused unreadable_file, no_field_ids."""
         with open_parquet(self.open_file, path) as parquet:
             yield from _per_path(parquet, path)
 
-    def of_vector(self, vector: Vector) -> Positions:
+    def read_vector(self, vector: Vector) -> Positions:
         """Read a deletion vector (`vectors.read`)."""
-        return read(vector, self.open_file)
+        return read_positions(vector, self.open_file)
 
 
-def build(
+def build_position_set(
     deletes: Iterable[SequencedFile],
     data: Iterable[SequencedFile],
     open_file: Open,
@@ -108,10 +108,10 @@ def build(
     vectors: Iterable[Vector] = (),
 ) -> PositionSet:
     """Read vectors and position-delete files, keep what applies to the given data files."""
-    return gathered(deletes, data, PositionDeleteReader(open_file, normal), vectors)
+    return collect_positions(deletes, data, PositionDeleteReader(open_file, normal), vectors)
 
 
-def gathered(
+def collect_positions(
     deletes: Iterable[SequencedFile],
     data: Iterable[SequencedFile],
     reader: PositionDeleteReader,
@@ -125,18 +125,22 @@ def gathered(
     for vector in vectors:
         path = normal(vector.data_file)
         if sequence_of.pop(path, vector.sequence_number + 1) <= vector.sequence_number:
-            found[path] = [reader.of_vector(vector)]
+            found[path] = [reader.read_vector(vector)]
     for file in deletes:
-        for name, positions in reader.named(file.path):
+        for name, positions in reader.read_file(file.path):
             path = normal(name)
             if sequence_of.get(path, file.sequence_number + 1) <= file.sequence_number:
                 if name != spelling[path]:
-                    raise Refused("another_spelling", f"{file.path}: {name}, not {spelling[path]}")
+                    raise UnsupportedFile(
+                        "another_spelling", f"{file.path}: {name}, not {spelling[path]}"
+                    )
                 found.setdefault(path, []).append(positions)
-    return _joined({path: np.unique(np.concatenate(p)) for path, p in found.items()}, normal)
+    return _join_positions(
+        {path: np.unique(np.concatenate(p)) for path, p in found.items()}, normal
+    )
 
 
-def _joined(per_path: Mapping[str, Positions], normal: Normal) -> PositionSet:
+def _join_positions(per_path: Mapping[str, Positions], normal: Normal) -> PositionSet:
     ranges: dict[str, tuple[int, int]] = {}
     start = 0
     for path, positions in per_path.items():
@@ -164,5 +168,7 @@ def columns_of(parquet: pq.ParquetFile, place: str) -> list[str]:
     schema = parquet.schema_arrow
     paths = [leaf_path(schema, FILE_PATH_ID), leaf_path(schema, POS_ID)]
     if None in paths:
-        raise Refused("no_field_ids", f"{place}: not a position-delete file by its field ids")
+        raise UnsupportedFile(
+            "no_field_ids", f"{place}: not a position-delete file by its field ids"
+        )
     return leaf_columns(schema, [path for path in paths if path is not None])

@@ -33,19 +33,19 @@ class MaskedRows:
 
     found: dict[str, BitMap64] = field(default_factory=dict)
 
-    def add(self, path: str, start: int, keep: npt.NDArray[np.bool_] | None) -> None:
+    def add_group(self, path: str, start: int, keep: npt.NDArray[np.bool_] | None) -> None:
         """Note which rows of `path` from `start` on live; None = all."""
         if keep is None or keep.all():
             return
         rows = self.found.setdefault(path, BitMap64())
         if keep.any():
-            rows |= vectors.bitmap(np.flatnonzero(~keep) + start)
+            rows |= vectors.to_bitmap(np.flatnonzero(~keep) + start)
         else:
             rows.add_range(start, start + len(keep))
 
-    def blobs(self) -> dict[str, bytes]:
+    def to_blobs(self) -> dict[str, bytes]:
         """Return the masks by path, as they go into the map."""
-        return {path: vectors.encoded(rows) for path, rows in self.found.items()}
+        return {path: vectors.encode_positions(rows) for path, rows in self.found.items()}
 
 
 @dataclass(frozen=True)
@@ -61,23 +61,25 @@ RowMap = Mapping[str, Lost]
 """By path of the input, as the result has it. An input that is missing lost no row."""
 
 
-def write(sink: Any, masked: Mapping[str, bytes], marked: Mapping[str, Positions]) -> int:
-    """`masked` as `MaskedRows.blobs` gives them; bytes of the file. `sink` stays open."""
-    named = {path: vectors.bitmap(rows) for path, rows in marked.items() if len(rows)}
-    blobs = [_blob(_MASKED, path, blob) for path, blob in masked.items()]
-    blobs += [_blob(_MARKED, path, vectors.encoded(rows)) for path, rows in named.items()]
-    return puffin.write(sink, blobs, "Firnline").bytes
+def write_map(sink: Any, masked: Mapping[str, bytes], marked: Mapping[str, Positions]) -> int:
+    """`masked` as `MaskedRows.to_blobs` gives them; bytes of the file. `sink` stays open."""
+    named = {path: vectors.to_bitmap(rows) for path, rows in marked.items() if len(rows)}
+    blobs = [_to_blob(_MASKED, path, blob) for path, blob in masked.items()]
+    blobs += [
+        _to_blob(_MARKED, path, vectors.encode_positions(rows)) for path, rows in named.items()
+    ]
+    return puffin.write_puffin(sink, blobs, "Firnline").bytes
 
 
-def _blob(kind: str, path: str, payload: bytes) -> puffin.Blob:
+def _to_blob(kind: str, path: str, payload: bytes) -> puffin.Blob:
     return puffin.Blob(kind, payload, (vectors.ROW_POSITION_ID,), {_FILE: path})
 
 
-def read(data: bytes, place: str) -> RowMap:
+def read_map(data: bytes, place: str) -> RowMap:
     """Read the map in a whole file. Raises ValueError, Refused where it is none, or damaged."""
     found: dict[str, dict[str, Positions]] = {}
-    for blob in puffin.read(data, place):
-        rows = vectors.decoded(blob.payload, place)
+    for blob in puffin.read_blobs(data, place):
+        rows = vectors.decode_positions(blob.payload, place)
         found.setdefault(blob.properties[_FILE], {})[blob.kind] = rows
     return {
         path: Lost(kinds.get(_MASKED, NONE), kinds.get(_MARKED, NONE))
@@ -94,7 +96,9 @@ class Moves:
     ends: Sequence[int]  # living rows up to the end of each output
 
     @classmethod
-    def of(cls, rows: RowMap, inputs: Sequence[tuple[str, int]], outputs: Iterable[int]) -> Moves:
+    def from_map(
+        cls, rows: RowMap, inputs: Sequence[tuple[str, int]], outputs: Iterable[int]
+    ) -> Moves:
         """Match a map to the inputs: (path, rows) in the order read. ValueError where the numbers
         do not add up."""
         lost = {path: rows.get(path, NOTHING) for path, _ in inputs}
@@ -106,11 +110,11 @@ class Moves:
         paths = [path for path, _ in inputs]
         return cls(lost, dict(zip(paths, starts, strict=False)), ends)
 
-    def living(self, path: str, positions: Positions) -> Positions:
+    def living_positions(self, path: str, positions: Positions) -> Positions:
         """Return those of distinct ascending `positions` of an input that are in an output."""
         return np.setdiff1d(positions, self.rows[path].masked, assume_unique=True)
 
-    def moved(self, path: str, positions: Positions) -> Iterator[tuple[int, Positions]]:
+    def move_positions(self, path: str, positions: Positions) -> Iterator[tuple[int, Positions]]:
         """Return (number of the output, positions there, ascending) of living rows of one input."""
         masked_before = np.searchsorted(self.rows[path].masked, positions)
         places = self.starts[path] + positions - masked_before

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from pyroaring import BitMap64
 
 from firnline_deletes.files.parquet import Open
-from firnline_deletes.unsupported_files import Refused
+from firnline_deletes.unsupported_files import UnsupportedFile
 
 MAGIC = bytes.fromhex("d1d33964")
 BLOB_KIND = "deletion-vector-v1"
@@ -55,53 +55,53 @@ class VectorEntry(Protocol):
     def referenced_data_file(self) -> str | None: ...
 
 
-def located(entry: VectorEntry) -> Vector:
+def locate_vector(entry: VectorEntry) -> Vector:
     """Return the vector of an entry. Refused unreadable_vector where it does not say where it
     lies."""
     where = (entry.content_offset, entry.content_size, entry.referenced_data_file)
     offset, size, data_file = where
     if offset is None or size is None or data_file is None:
-        raise Refused("unreadable_vector", f"{entry.path}: {where}")
+        raise UnsupportedFile("unreadable_vector", f"{entry.path}: {where}")
     return Vector(entry.path, offset, size, data_file, entry.sequence_number, entry.records)
 
 
-def read(vector: Vector, open_file: Open) -> npt.NDArray[np.int64]:
+def read_positions(vector: Vector, open_file: Open) -> npt.NDArray[np.int64]:
     """Return dead positions, ascending. Reads nothing but the blob. Refused unreadable_vector."""
     with open_file(vector.path) as file:
         file.seek(vector.offset)
         blob = file.read(vector.size)
-    positions = decoded(blob, f"{vector.path} at {vector.offset}")
+    positions = decode_positions(blob, f"{vector.path} at {vector.offset}")
     if len(positions) != vector.records:
         text = f"{vector.path}: {len(positions)} positions, not {vector.records}"
-        raise Refused("unreadable_vector", text)
+        raise UnsupportedFile("unreadable_vector", text)
     return positions
 
 
-def encoded(positions: BitMap64) -> bytes:
+def encode_positions(positions: BitMap64) -> bytes:
     """Return the blob of dead positions."""
     positions.run_optimize()
     body = MAGIC + positions.serialize()
     return struct.pack(">I", len(body)) + body + struct.pack(">I", zlib.crc32(body))
 
 
-def bitmap(positions: npt.NDArray[np.int64]) -> BitMap64:
+def to_bitmap(positions: npt.NDArray[np.int64]) -> BitMap64:
     """Build a bitmap from positions in any order. An `array` goes in four times as fast as NumPy's
     own."""
     return BitMap64(array("Q", positions.astype(np.uint64).tobytes()))
 
 
-def decoded(blob: bytes, place: str) -> npt.NDArray[np.int64]:
+def decode_positions(blob: bytes, place: str) -> npt.NDArray[np.int64]:
     """Return dead positions, ascending, of the blob at `place`. Refused unreadable_vector."""
     if len(blob) < _LENGTH + len(MAGIC) + _CRC:
-        raise Refused("unreadable_vector", f"{place}: {len(blob)} bytes")
+        raise UnsupportedFile("unreadable_vector", f"{place}: {len(blob)} bytes")
     (length,) = struct.unpack(">I", blob[:_LENGTH])
     body, end = blob[_LENGTH:-_CRC], blob[-_CRC:]
     if length != len(body) or not body.startswith(MAGIC):
-        raise Refused("unreadable_vector", f"{place}: length or magic")
+        raise UnsupportedFile("unreadable_vector", f"{place}: length or magic")
     if struct.unpack(">I", end)[0] != zlib.crc32(body):
-        raise Refused("unreadable_vector", f"{place}: checksum")
+        raise UnsupportedFile("unreadable_vector", f"{place}: checksum")
     try:
         bitmap = BitMap64.deserialize(body[len(MAGIC) :])
     except (ValueError, IndexError) as error:
-        raise Refused("unreadable_vector", f"{place}: {error}") from error
+        raise UnsupportedFile("unreadable_vector", f"{place}: {error}") from error
     return np.array(bitmap.to_array(), dtype=np.int64)

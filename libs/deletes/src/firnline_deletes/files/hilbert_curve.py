@@ -45,23 +45,23 @@ class CurveWriter:
     def __post_init__(self) -> None:
         self._runs = Runs(self.writer.schema, self.folder, "unsorted")
 
-    def expect(self, rows: float) -> None:
+    def expect_rows(self, rows: float) -> None:
         """Pass the number of rows on (`RollingWriter.expect`)."""
-        self.writer.expect(rows)
+        self.writer.expect_rows(rows)
 
-    def write(self, batch: pa.RecordBatch) -> None:
+    def write_batch(self, batch: pa.RecordBatch) -> None:
         """Take rows; text may be dictionaries."""
-        if self._runs.add(batch) >= self.run_bytes:
-            run = self._runs.taken()
-            self._samples.append(self._sampled(run))
-            self._runs.spill(run)
+        if self._runs.add_batch(batch) >= self.run_bytes:
+            run = self._runs.take_all()
+            self._samples.append(self._sample_rows(run))
+            self._runs.spill_run(run)
 
     def finish(self) -> None:
         """Hand all rows on; the writer is still to be closed. Raises OSError where the disk is
         full."""
-        rest = self._runs.taken()
+        rest = self._runs.take_all()
         if rest.num_rows:
-            self._samples.append(self._sampled(rest))
+            self._samples.append(self._sample_rows(rest))
         if not self._samples:
             return
         seen = pa.concat_tables(self._samples)
@@ -78,15 +78,15 @@ class CurveWriter:
     def _hand_on(self, rows: pa.Table, cuts: Sequence[pa.Array], sorter: SortingWriter) -> None:
         for batch in rows.to_batches():
             ranks = [
-                ranked(batch.column(name), cut)
+                rank_values(batch.column(name), cut)
                 for name, cut in zip(self.columns, cuts, strict=True)
             ]
-            key = pa.array(hilbert(ranks))
-            sorter.write(
+            key = pa.array(hilbert_positions(ranks))
+            sorter.write_batch(
                 pa.RecordBatch.from_arrays([*batch.columns, key], sorter.writer.schema.names)
             )
 
-    def _sampled(self, rows: pa.Table) -> pa.Table:
+    def _sample_rows(self, rows: pa.Table) -> pa.Table:
         """Return every so many rows, of each run the same."""
         self._stride = self._stride or max(rows.num_rows // SAMPLED, 1)
         return rows.select(list(self.columns)).take(pa.array(range(0, rows.num_rows, self._stride)))
@@ -102,16 +102,18 @@ class _WithoutKey:
     def schema(self) -> pa.Schema:
         return self.writer.schema.append(pa.field(KEY, pa.uint64()))
 
-    def expect(self, rows: float) -> None:
-        self.writer.expect(rows)
+    def expect_rows(self, rows: float) -> None:
+        self.writer.expect_rows(rows)
 
-    def write(self, batch: pa.RecordBatch) -> None:
-        self.writer.write(pa.RecordBatch.from_arrays(batch.columns[:-1], schema=self.writer.schema))
+    def write_batch(self, batch: pa.RecordBatch) -> None:
+        self.writer.write_batch(
+            pa.RecordBatch.from_arrays(batch.columns[:-1], schema=self.writer.schema)
+        )
 
 
 def cuts_of(sample: pa.ChunkedArray) -> pa.Array:
     """Distinct values, ascending, between which about as many rows lie; 2^BITS - 2 at most."""
-    values = _comparable(pc.drop_null(sample).combine_chunks())
+    values = _to_comparable(pc.drop_null(sample).combine_chunks())
     values = values.take(pc.sort_indices(values))
     most = (1 << BITS) - 2
     if len(values) > most:
@@ -120,10 +122,10 @@ def cuts_of(sample: pa.ChunkedArray) -> pa.Array:
     return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
 
 
-def ranked(column: pa.Array, cuts: pa.Array) -> Ranks:
+def rank_values(column: pa.Array, cuts: pa.Array) -> Ranks:
     """Rank values: 0 for no value, then by the cuts that are not above the value; over all bits,
     however few cuts there are. Never falls where values rise."""
-    values = _comparable(column)
+    values = _to_comparable(column)
     if pa.types.is_integer(values.type) or pa.types.is_floating(values.type):
         plainly = pc.fill_null(values, 0).to_numpy(zero_copy_only=False)
         ranks = np.searchsorted(cuts.to_numpy(zero_copy_only=False), plainly, side="right")
@@ -142,7 +144,7 @@ def _ranked_texts(values: pa.Array, cuts: pa.Array) -> npt.NDArray[np.int64]:
     return ranks[len(cuts) :]
 
 
-def _comparable(values: pa.Array) -> pa.Array:
+def _to_comparable(values: pa.Array) -> pa.Array:
     """Return whole numbers, floating ones (close decimals may share a rank), or text."""
     if isinstance(values, pa.ChunkedArray):
         values = values.combine_chunks()
@@ -158,7 +160,7 @@ def _comparable(values: pa.Array) -> pa.Array:
     return values
 
 
-def hilbert(ranks: Sequence[Ranks]) -> Ranks:
+def hilbert_positions(ranks: Sequence[Ranks]) -> Ranks:
     """Return each row's position on the curve (J. Skilling, Programming the Hilbert curve, AIP
     2004)."""
     axes = [one.copy() for one in ranks]
@@ -175,10 +177,10 @@ def hilbert(ranks: Sequence[Ranks]) -> Ranks:
     for bit in range(BITS - 1, 0, -1):
         own, below = np.uint64(1 << bit), np.uint64((1 << bit) - 1)
         turn ^= np.where((axes[-1] & own) != 0, below, np.uint64(0))
-    return _interleaved([axis ^ turn for axis in axes])
+    return _interleave_bits([axis ^ turn for axis in axes])
 
 
-def _interleaved(axes: Iterable[Ranks]) -> Ranks:
+def _interleave_bits(axes: Iterable[Ranks]) -> Ranks:
     """Interleave the axes bit by bit, the highest of the first first."""
     known = list(axes)
     key = np.zeros_like(known[0])

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from firnline_deletes.unsupported_files import Refused
+from firnline_deletes.unsupported_files import UnsupportedFile
 
 Open = Callable[[str], Any]
 """path -> a readable, seekable binary file (pyarrow NativeFile or Python file object)."""
@@ -41,13 +41,13 @@ class ParquetSource:
     footer: Any = None
     fetched: pa.Buffer | None = None  # all of it, if it is small
 
-    def open(self, encoded: bool = False) -> pq.ParquetFile:
+    def open_parquet(self, encoded: bool = False) -> pq.ParquetFile:
         """Open the file to be read by id: no extension types, INT96 as microseconds. `encoded`:
         text columns that are stored as dictionaries are read as dictionaries. Refused
         unreadable_file.
 
         An I/O error stays what it is: that is worth a retry, a refusal is not."""
-        source = self._source()
+        source = self._open_source()
         try:
             self.footer = self.footer or pq.read_metadata(source)
             return pq.ParquetFile(
@@ -59,9 +59,9 @@ class ParquetSource:
                 arrow_extensions_enabled=False,
             )
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            raise Refused("unreadable_file", f"{self.path}: {error}") from error
+            raise UnsupportedFile("unreadable_file", f"{self.path}: {error}") from error
 
-    def _source(self) -> Any:
+    def _open_source(self) -> Any:
         if self.fetched is None:
             source = self.open_file(self.path)
             if not isinstance(source, pa.NativeFile) or source.size() > WHOLE_BYTES:
@@ -70,7 +70,7 @@ class ParquetSource:
                 self.fetched = source.read_buffer()
         return pa.BufferReader(self.fetched)
 
-    def forget(self) -> None:
+    def drop_bytes(self) -> None:
         """Release the bytes; the footer stays."""
         self.fetched = None
 
@@ -80,8 +80,8 @@ class ParquetSource:
 
 
 def open_parquet(open_file: Open, path: str) -> pq.ParquetFile:
-    """A file that is opened once; see `ParquetSource.open`."""
-    return ParquetSource(path, open_file).open()
+    """A file that is opened once; see `ParquetSource.open_parquet`."""
+    return ParquetSource(path, open_file).open_parquet()
 
 
 def encoded_columns(footer: Any) -> list[str]:

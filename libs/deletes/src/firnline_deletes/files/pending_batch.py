@@ -9,25 +9,25 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from firnline_deletes.columns.packing import plain
+from firnline_deletes.columns.packing import decode_dictionary
 
 _PAGE_ROWS = 20_000  # what parquet-java looks at before it keeps a dictionary: its first page
 
 
 @dataclass
-class Pending:
+class PendingBatches:
     """Batches of one table; a text column may be a dictionary in some and plain in others."""
 
     rows: int = 0
     bytes: int = 0
     _batches: list[pa.RecordBatch] = field(default_factory=list)
 
-    def add(self, batch: pa.RecordBatch) -> None:
+    def add_batch(self, batch: pa.RecordBatch) -> None:
         self._batches.append(batch)
         self.rows += batch.num_rows
-        self.bytes += _bytes(batch)
+        self.bytes += _batch_bytes(batch)
 
-    def take(self, rows: int) -> list[pa.RecordBatch]:
+    def take_rows(self, rows: int) -> list[pa.RecordBatch]:
         """Remove and return the first `rows` rows."""
         taken, rest, missing = [], [], rows
         for batch in self._batches:
@@ -37,11 +37,11 @@ class Pending:
                 rest.append(batch.slice(missing))
             missing -= min(missing, batch.num_rows)
         self._batches, self.rows = rest, self.rows - rows
-        self.bytes = sum(_bytes(batch) for batch in rest)
+        self.bytes = sum(_batch_bytes(batch) for batch in rest)
         return taken
 
 
-def _bytes(batch: pa.RecordBatch) -> int:
+def _batch_bytes(batch: pa.RecordBatch) -> int:
     """Count a batch as a row group does: a dictionary is its indices."""
     return sum(
         (column.indices if pa.types.is_dictionary(column.type) else column).nbytes
@@ -49,7 +49,9 @@ def _bytes(batch: pa.RecordBatch) -> int:
     )
 
 
-def encoded(batches: Sequence[pa.RecordBatch], schema: pa.Schema, limit_bytes: int) -> set[str]:
+def dictionary_columns(
+    batches: Sequence[pa.RecordBatch], schema: pa.Schema, limit_bytes: int
+) -> set[str]:
     """Choose the columns to write as the dictionaries that they are: all batches have one, and
     together they are within the limit and pay (fewer values than half the rows)."""
     rows = sum(batch.num_rows for batch in batches)
@@ -57,13 +59,13 @@ def encoded(batches: Sequence[pa.RecordBatch], schema: pa.Schema, limit_bytes: i
     for index, column in enumerate(schema):
         parts = [batch.column(index) for batch in batches]
         if all(pa.types.is_dictionary(part.type) for part in parts):
-            values = _unified(parts).chunk(0).dictionary
+            values = _unify_dictionaries(parts).chunk(0).dictionary
             if values.nbytes <= limit_bytes and 2 * len(values) <= rows:
                 found.add(column.name)
     return found
 
 
-def gathered(
+def to_table(
     batches: Sequence[pa.RecordBatch], schema: pa.Schema, dictionaries: Collection[str]
 ) -> pa.Table:
     """Return one table; columns of `dictionaries` are dictionary arrays over one dictionary."""
@@ -72,9 +74,9 @@ def gathered(
         parts = [batch.column(index) for batch in batches]
         if member.name in dictionaries:
             parts = [part if _is_encoded(part) else part.dictionary_encode() for part in parts]
-            column = _unified(parts)
+            column = _unify_dictionaries(parts)
         else:
-            column = pa.chunked_array([plain(part) for part in parts], member.type)
+            column = pa.chunked_array([decode_dictionary(part) for part in parts], member.type)
         columns.append(column)
         fields.append(member.with_type(column.type))
     return pa.Table.from_arrays(columns, schema=pa.schema(fields))
@@ -93,11 +95,11 @@ def plain_columns(table: pa.Table) -> frozenset[str]:
     return frozenset(
         name
         for name, column in zip(table.schema.names, table.columns, strict=True)
-        if not _is_encoded(column) and not _pays(column.slice(0, _PAGE_ROWS))
+        if not _is_encoded(column) and not _dictionary_pays(column.slice(0, _PAGE_ROWS))
     )
 
 
-def _pays(page: pa.ChunkedArray) -> bool:
+def _dictionary_pays(page: pa.ChunkedArray) -> bool:
     """Return whether a dictionary pays; True for types that the test does not know, whose leaves
     are left to the writer."""
     if isinstance(page.type, pa.BaseExtensionType):  # uuid
@@ -110,7 +112,7 @@ def _pays(page: pa.ChunkedArray) -> bool:
     return bool(len(page) * bits / 8 + distinct * width < len(page) * width)
 
 
-def _unified(parts: Sequence[pa.DictionaryArray]) -> pa.ChunkedArray:
+def _unify_dictionaries(parts: Sequence[pa.DictionaryArray]) -> pa.ChunkedArray:
     return pa.chunked_array(parts).unify_dictionaries()
 
 

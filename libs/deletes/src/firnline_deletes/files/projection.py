@@ -16,17 +16,17 @@ import pyarrow.parquet as pq
 
 from firnline_deletes.columns.fields import (
     arrow_schema,
-    children,
+    child_fields,
     field_id,
     indices_by_id,
     is_list,
-    normal,
     normal_field,
+    plain_type,
 )
-from firnline_deletes.columns.keys import as_kind, promotes
+from firnline_deletes.columns.keys import as_kind, is_promotion
 from firnline_deletes.columns.target_schema import LAST_UPDATED, ROW_ID, TargetSchema
 from firnline_deletes.files.parquet import SequencedFile
-from firnline_deletes.unsupported_files import Refused
+from firnline_deletes.unsupported_files import UnsupportedFile
 
 Positions = Callable[[], npt.NDArray[np.int64]]
 """The positions, in their file, of the rows of a batch."""
@@ -49,74 +49,78 @@ class Projection:
 
         Refused: missing_required."""
         arrays = [make(batch, positions) for make in self.makers]
-        fields = [_made(field, array) for field, array in zip(self.schema, arrays, strict=True)]
+        fields = [
+            _require_values(field, array) for field, array in zip(self.schema, arrays, strict=True)
+        ]
         return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
 
 
-def _made(field: pa.Field, array: pa.Array) -> pa.Field:
+def _require_values(field: pa.Field, array: pa.Array) -> pa.Field:
     if not field.nullable and array.null_count:
-        raise Refused("missing_required", f"NULL in {field.name}")
+        raise UnsupportedFile("missing_required", f"NULL in {field.name}")
     return field if array.type == field.type else field.with_type(array.type)
 
 
 def table_schema(schema: pa.Schema) -> pa.Schema:
     """The schema that outputs are written with: 32-bit offsets, ids kept, uuid annotated. Columns
     of unknown type, whose values are all NULL, are not stored (spec, "Primitive Types")."""
-    return pa.schema([_written(field) for field in schema if not pa.types.is_null(field.type)])
+    return pa.schema([_without_id(field) for field in schema if not pa.types.is_null(field.type)])
 
 
-def plan(parquet: pq.ParquetFile, target: TargetSchema, file: SequencedFile) -> Projection:
+def plan_projection(
+    parquet: pq.ParquetFile, target: TargetSchema, file: SequencedFile
+) -> Projection:
     """Match a file to the table.
 
     Refused: no_field_ids, duplicate_field_ids, type_differs, missing_required,
     missing_partition_column, row_ids_unknown.
     """
-    read = _Reading(parquet, target, file)
-    makers = [read.column(field) for field in target.columns]
+    read = _ColumnPlan(parquet, target, file)
+    makers = [read.plan_column(field) for field in target.columns]
     if target.lineage:
         makers += [read.row_ids(), read.last_updated()]
-    return Projection(target.written, tuple(read.columns), tuple(makers))
+    return Projection(target.output_schema, tuple(read.columns), tuple(makers))
 
 
-class _Reading:
+class _ColumnPlan:
     """Collects the columns of one file that are needed."""
 
     def __init__(self, parquet: pq.ParquetFile, target: TargetSchema, file: SequencedFile) -> None:
         plain = arrow_schema(parquet)
-        self._schema = target.identified(plain)
+        self._schema = target.with_ids(plain)
         mapped = self._schema is not plain
         self._at = indices_by_id(self._schema, file.path, partly=mapped)
         self._file = file
         self._matcher = Matcher(target, file.path, mapped)
         self.columns: list[str] = []
 
-    def column(self, field: pa.Field) -> Make:
+    def plan_column(self, field: pa.Field) -> Make:
         number = field_id(field)
         if number is None:
-            raise Refused("no_field_ids", f"table column {field.name}")
+            raise UnsupportedFile("no_field_ids", f"table column {field.name}")
         if number not in self._at:
-            value = self._matcher.absent(field)
+            value = self._matcher.default_values(field)
             return lambda batch, _: value(batch.num_rows)
         mine = self._schema.field(self._at[number])
-        return _stored(self._take(number), _convert(self._matcher, mine, field))
+        return _read_stored(self._take_column(number), _converter(self._matcher, mine, field))
 
     def row_ids(self) -> Make:
         first = self._file.first_row_id
         if first is None:
-            raise Refused("row_ids_unknown", self._file.path)
+            raise UnsupportedFile("row_ids_unknown", self._file.path)
 
-        def counted(positions: Positions) -> pa.Array:
+        def count_up(positions: Positions) -> pa.Array:
             return pa.array(positions() + first)
 
-        return self._inherited(ROW_ID, counted)
+        return self._inherit(ROW_ID, count_up)
 
     def last_updated(self) -> Make:
         number = pa.scalar(self._file.sequence_number, pa.int64())
-        return self._inherited(LAST_UPDATED, lambda _: number)
+        return self._inherit(LAST_UPDATED, lambda _: number)
 
-    def _inherited(self, number: int, value: Callable[[Positions], pa.Array | pa.Scalar]) -> Make:
+    def _inherit(self, number: int, value: Callable[[Positions], pa.Array | pa.Scalar]) -> Make:
         """Use the stored number where there is one, else the inherited one."""
-        name = self._take(number) if number in self._at else None
+        name = self._take_column(number) if number in self._at else None
 
         def make(batch: pa.RecordBatch, positions: Positions) -> pa.Array:
             stored = pa.nulls(batch.num_rows, pa.int64()) if name is None else batch.column(name)
@@ -124,38 +128,42 @@ class _Reading:
 
         return make
 
-    def _take(self, number: int) -> str:
+    def _take_column(self, number: int) -> str:
         name: str = self._schema.field(self._at[number]).name
         self.columns.append(name)
         return name
 
 
-def _stored(name: str, convert: Convert) -> Make:
+def _read_stored(name: str, convert: Convert) -> Make:
     return lambda batch, _: convert(batch.column(name))
 
 
-def _convert(matcher: Matcher, mine: pa.Field, table: pa.Field) -> Convert:
+def _converter(matcher: Matcher, mine: pa.Field, table: pa.Field) -> Convert:
     if same_shape(mine.type, table.type):
         return lambda column: as_kind(column, table.type)
-    return matcher.convert(mine, table)
+    return matcher.converter(mine, table)
 
 
-def _written(field: pa.Field) -> pa.Field:
-    return field.with_type(_annotated(field.type)) if children(field.type) else _leaf(field)
+def _without_id(field: pa.Field) -> pa.Field:
+    return (
+        field.with_type(_annotated_type(field.type))
+        if child_fields(field.type)
+        else _plain_leaf(field)
+    )
 
 
-def _leaf(field: pa.Field) -> pa.Field:
+def _plain_leaf(field: pa.Field) -> pa.Field:
     if isinstance(field.type, pa.UuidType):  # keeps Parquet's UUID annotation on FLBA(16)
         return field
     return normal_field(field)
 
 
-def _annotated(kind: pa.DataType) -> pa.DataType:
+def _annotated_type(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_struct(kind):
-        return pa.struct([_written(member) for member in children(kind)])
+        return pa.struct([_without_id(member) for member in child_fields(kind)])
     if pa.types.is_map(kind):
-        return pa.map_(_written(kind.key_field), _written(kind.item_field))
-    return pa.list_(_written(kind.value_field))
+        return pa.map_(_without_id(kind.key_field), _without_id(kind.item_field))
+    return pa.list_(_without_id(kind.value_field))
 
 
 Convert = Callable[[pa.Array], pa.Array]
@@ -172,44 +180,46 @@ class Matcher:
     place: str
     mapped: bool
 
-    def absent(self, field: pa.Field) -> Callable[[int], pa.Array]:
+    def default_values(self, field: pa.Field) -> Callable[[int], pa.Array]:
         """Return rows -> the values of a column that the file lacks."""
         number = field_id(field)
         if number in self.target.unknown:
-            raise Refused("missing_partition_column", f"{self.place}: id {number} {field.name}")
+            raise UnsupportedFile(
+                "missing_partition_column", f"{self.place}: id {number} {field.name}"
+            )
         value = self.target.absent.get(number) if number is not None else None
         if value is not None:
             one = value[0]
-            return lambda rows: _as(pa.repeat(one, rows), field.type)
+            return lambda rows: _cast_column(pa.repeat(one, rows), field.type)
         if not field.nullable:
-            raise Refused("missing_required", f"{self.place}: id {number} {field.name}")
+            raise UnsupportedFile("missing_required", f"{self.place}: id {number} {field.name}")
         return lambda rows: pa.nulls(rows, field.type)
 
-    def convert(self, mine: pa.Field, table: pa.Field) -> Convert:
+    def converter(self, mine: pa.Field, table: pa.Field) -> Convert:
         """Return a function that makes a column of the table's type out of one of the file's.
 
         Refused: type_differs, missing_required, no_field_ids, duplicate_field_ids."""
         old, new = mine.type, table.type
         if pa.types.is_struct(old) and pa.types.is_struct(new):
-            return _from(old, self._struct(old, new))
+            return _convert_from(old, self._convert_struct(old, new))
         if pa.types.is_map(old) and pa.types.is_map(new):
-            return _from(old, self._map(old, new))
+            return _convert_from(old, self._convert_map(old, new))
         if is_list(old) and is_list(new):
-            return _from(old, self._list(old, new))
+            return _convert_from(old, self._convert_list(old, new))
         self._check_leaf(mine, table)
-        return lambda column: _as(column, new)
+        return lambda column: _cast_column(column, new)
 
     def _check_leaf(self, mine: pa.Field, table: pa.Field) -> None:
-        old, new = normal(mine.type), normal(table.type)
-        nested = children(mine.type) or children(table.type)
-        if nested or (old != new and not promotes(old, new)):
-            raise Refused("type_differs", f"{self.place}: {table.name} is {old}, not {new}")
+        old, new = plain_type(mine.type), plain_type(table.type)
+        nested = child_fields(mine.type) or child_fields(table.type)
+        if nested or (old != new and not is_promotion(old, new)):
+            raise UnsupportedFile("type_differs", f"{self.place}: {table.name} is {old}, not {new}")
 
-    def _struct(self, old: pa.DataType, new: pa.DataType) -> Convert:
-        members = children(old)
+    def _convert_struct(self, old: pa.DataType, new: pa.DataType) -> Convert:
+        members = child_fields(old)
         at = indices_by_id(members, self.place, partly=self.mapped)
-        wanted = children(new)
-        parts = [self._member(members, at, field) for field in wanted]
+        wanted = child_fields(new)
+        parts = [self._convert_member(members, at, field) for field in wanted]
 
         def make(column: pa.Array) -> pa.Array:
             mask = column.is_null() if column.null_count else None
@@ -218,51 +228,53 @@ class Matcher:
 
         return make
 
-    def _member(self, members: list[pa.Field], at: dict[int, int], field: pa.Field) -> Convert:
+    def _convert_member(
+        self, members: list[pa.Field], at: dict[int, int], field: pa.Field
+    ) -> Convert:
         number = field_id(field)
         if number is None or number not in at:
-            value = self.absent(field)
+            value = self.default_values(field)
             return lambda column: value(len(column))
         index = at[number]
         self._check_nulls(members[index], field)
-        convert = self.convert(members[index], field)
+        convert = self.converter(members[index], field)
         return lambda column: convert(column.field(index))
 
-    def _list(self, old: pa.DataType, new: pa.DataType) -> Convert:
-        convert = self._same(old.value_field, new.value_field)
-        return lambda column: _rebuilt(column, new, convert(column.values))
+    def _convert_list(self, old: pa.DataType, new: pa.DataType) -> Convert:
+        convert = self._convert_child(old.value_field, new.value_field)
+        return lambda column: _with_child(column, new, convert(column.values))
 
-    def _map(self, old: pa.DataType, new: pa.DataType) -> Convert:
-        key = self._same(old.key_field, new.key_field)
-        item = self._same(old.item_field, new.item_field)
+    def _convert_map(self, old: pa.DataType, new: pa.DataType) -> Convert:
+        key = self._convert_child(old.key_field, new.key_field)
+        item = self._convert_child(old.item_field, new.item_field)
         fields = [new.key_field, new.item_field]
 
         def make(column: pa.Array) -> pa.Array:
             pairs = [key(column.keys), item(column.items)]
-            return _rebuilt(column, new, pa.StructArray.from_arrays(pairs, fields=fields))
+            return _with_child(column, new, pa.StructArray.from_arrays(pairs, fields=fields))
 
         return make
 
-    def _same(self, mine: pa.Field, table: pa.Field) -> Convert:
+    def _convert_child(self, mine: pa.Field, table: pa.Field) -> Convert:
         """Convert the child of a list or map, which no evolution can replace."""
         if field_id(mine) is None:
-            raise Refused("no_field_ids", f"{self.place}: {mine.name} of {table.name}")
+            raise UnsupportedFile("no_field_ids", f"{self.place}: {mine.name} of {table.name}")
         if field_id(mine) != field_id(table):
-            raise Refused("type_differs", f"{self.place}: another {table.name}")
+            raise UnsupportedFile("type_differs", f"{self.place}: another {table.name}")
         self._check_nulls(mine, table)
-        return self.convert(mine, table)
+        return self.converter(mine, table)
 
     def _check_nulls(self, mine: pa.Field, table: pa.Field) -> None:
         if mine.nullable and not table.nullable:
-            raise Refused("missing_required", f"{self.place}: {table.name} may be NULL")
+            raise UnsupportedFile("missing_required", f"{self.place}: {table.name} may be NULL")
 
 
 def same_shape(mine: pa.DataType, table: pa.DataType) -> bool:
     """Kind, members, ids, names and leaf types agree; a member may be stricter about NULL."""
-    below, wanted = children(mine), children(table)
+    below, wanted = child_fields(mine), child_fields(table)
     if not below and not wanted:
-        return bool(normal(mine) == normal(table))
-    if normal(mine).id != normal(table).id or len(below) != len(wanted):
+        return bool(plain_type(mine) == plain_type(table))
+    if plain_type(mine).id != plain_type(table).id or len(below) != len(wanted):
         return False
     return all(_same_member(a, b, mine) for a, b in zip(below, wanted, strict=True))
 
@@ -274,18 +286,18 @@ def _same_member(mine: pa.Field, table: pa.Field, parent: pa.DataType) -> bool:
     return named and nulls and ids and same_shape(mine.type, table.type)
 
 
-def _from(old: pa.DataType, convert: Convert) -> Convert:
+def _convert_from(old: pa.DataType, convert: Convert) -> Convert:
     """Convert dictionaries, views and 64-bit offsets first, as Arrow's own schema may bring
     them."""
-    plain = normal(old)
-    return lambda column: convert(_as(column, plain))
+    plain = plain_type(old)
+    return lambda column: convert(_cast_column(column, plain))
 
 
-def _as(column: pa.Array, kind: pa.DataType) -> pa.Array:
+def _cast_column(column: pa.Array, kind: pa.DataType) -> pa.Array:
     return column if column.type == kind else column.cast(kind)
 
 
-def _rebuilt(column: pa.Array, kind: pa.DataType, child: pa.Array) -> pa.Array:
+def _with_child(column: pa.Array, kind: pa.DataType, child: pa.Array) -> pa.Array:
     """Return the same lists or maps over another child; `column.values` ignores the slice."""
     buffers = column.buffers()[:2]
     return pa.Array.from_buffers(

@@ -35,27 +35,27 @@ class Written:
     places: tuple[tuple[int, int], ...]
 
 
-def write(sink: Any, blobs: Iterable[Blob], created_by: str) -> Written:
+def write_puffin(sink: Any, blobs: Iterable[Blob], created_by: str) -> Written:
     """Write all blobs and the footer; `sink` stays open."""
-    at = _put(sink, MAGIC)
+    at = _write_bytes(sink, MAGIC)
     places: list[tuple[int, int]] = []
     described: list[dict[str, Any]] = []
     for blob in blobs:
         places.append((at, len(blob.payload)))
-        described.append(_described(blob, at))
-        at += _put(sink, blob.payload)
+        described.append(_describe_blob(blob, at))
+        at += _write_bytes(sink, blob.payload)
     footer = {"blobs": described, "properties": {"created-by": created_by}}
     payload = json.dumps(footer, separators=(",", ":")).encode()
     tail = _TAIL.pack(len(payload), 0, MAGIC)
-    return Written(at + _put(sink, MAGIC + payload + tail), tuple(places))
+    return Written(at + _write_bytes(sink, MAGIC + payload + tail), tuple(places))
 
 
-def _put(sink: Any, data: bytes) -> int:
+def _write_bytes(sink: Any, data: bytes) -> int:
     sink.write(data)
     return len(data)
 
 
-def _described(blob: Blob, offset: int) -> dict[str, Any]:
+def _describe_blob(blob: Blob, offset: int) -> dict[str, Any]:
     return {
         "type": blob.kind,
         "fields": list(blob.fields),
@@ -67,7 +67,7 @@ def _described(blob: Blob, offset: int) -> dict[str, Any]:
     }
 
 
-def read(data: bytes, place: str) -> Iterator[Blob]:
+def read_blobs(data: bytes, place: str) -> Iterator[Blob]:
     """Read the blobs of a whole file of path `place`, as `write` leaves them. ValueError if
     it is none."""
     if len(data) < len(MAGIC) + _TAIL.size or not data.startswith(MAGIC):

@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from firnline_deletes.columns.packing import plain
+from firnline_deletes.columns.packing import decode_dictionary
 from firnline_deletes.files.writer import RollingWriter
 
 RUN_BYTES = 256 << 20  # decoded; twice as much is in memory while a run is sorted
@@ -48,22 +48,22 @@ class Runs:
     _batches: list[pa.RecordBatch] = field(default_factory=list)
     _bytes: int = 0
 
-    def add(self, batch: pa.RecordBatch) -> int:
+    def add_batch(self, batch: pa.RecordBatch) -> int:
         """Add a batch, whose text may be dictionaries; return the bytes that are gathered by
         now."""
         if batch.num_rows:
-            columns = [plain(column) for column in batch.columns]
+            columns = [decode_dictionary(column) for column in batch.columns]
             self._batches.append(pa.RecordBatch.from_arrays(columns, schema=self.schema))
             self._bytes += self._batches[-1].nbytes
         return self._bytes
 
-    def taken(self) -> pa.Table:
+    def take_all(self) -> pa.Table:
         """Return all that is gathered, and no more."""
         table = pa.Table.from_batches(self._batches, schema=self.schema)
         self._batches, self._bytes = [], 0
         return table
 
-    def spill(self, run: pa.Table) -> None:
+    def spill_run(self, run: pa.Table) -> None:
         """Write a sorted run to disk. Raises OSError where the disk is full."""
         path = self.folder / f"{self.name}-{len(self.paths)}.arrow"
         with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, run.schema) as out:
@@ -86,14 +86,14 @@ class SortingWriter:
     def __post_init__(self) -> None:
         self.runs = Runs(self.writer.schema, self.folder, "run")
 
-    def expect(self, rows: float) -> None:
+    def expect_rows(self, rows: float) -> None:
         """Pass the number of rows on (`RollingWriter.expect`)."""
-        self.writer.expect(rows)
+        self.writer.expect_rows(rows)
 
-    def write(self, batch: pa.RecordBatch) -> None:
+    def write_batch(self, batch: pa.RecordBatch) -> None:
         """Take rows; text may be dictionaries."""
-        if self.runs.add(batch) >= self.run_bytes:
-            self.runs.spill(self._sorted_run())
+        if self.runs.add_batch(batch) >= self.run_bytes:
+            self.runs.spill_run(self._sorted_run())
 
     def finish(self) -> None:
         """Hand all rows on; the writer is still to be closed. Raises OSError where the disk is
@@ -103,20 +103,20 @@ class SortingWriter:
             self._hand_on(rest)
             return
         if rest.num_rows:
-            self.runs.spill(rest)
-        runs = [_mapped(path) for path in self.runs.paths]
-        for piece in _merged(runs, self.keys, self.run_bytes):
+            self.runs.spill_run(rest)
+        runs = [_map_run(path) for path in self.runs.paths]
+        for piece in _merge_runs(runs, self.keys, self.run_bytes):
             self._hand_on(piece)
 
     def _sorted_run(self) -> pa.Table:
-        return _sorted(self.runs.taken(), self.keys)
+        return _sort_table(self.runs.take_all(), self.keys)
 
     def _hand_on(self, table: pa.Table) -> None:
         for batch in table.to_batches(max_chunksize=_PIECE_ROWS):
-            self.writer.write(batch)
+            self.writer.write_batch(batch)
 
 
-def _sorted(table: pa.Table, keys: Sequence[SortKey]) -> pa.Table:
+def _sort_table(table: pa.Table, keys: Sequence[SortKey]) -> pa.Table:
     """Sort with each key's nulls where it wants them, which one option for all cannot say."""
     columns, names = dict[str, Any](), list[tuple[str, str]]()
     for number, key in enumerate(keys):
@@ -130,30 +130,30 @@ def _sorted(table: pa.Table, keys: Sequence[SortKey]) -> pa.Table:
     return table.take(order).combine_chunks()
 
 
-def _mapped(path: Path) -> pa.Table:
+def _map_run(path: Path) -> pa.Table:
     return pa.ipc.open_file(pa.memory_map(str(path))).read_all()
 
 
-def _merged(
+def _merge_runs(
     runs: Sequence[pa.Table], keys: Sequence[SortKey], piece_bytes: int
 ) -> Iterator[pa.Table]:
     """Merge runs into pieces in order, each of about `piece_bytes`."""
     looked = [_Keys(run, keys) for run in runs]
     starts = [0] * len(runs)
-    for cut in _cuts(looked, sum(run.nbytes for run in runs) // max(piece_bytes, 1)):
+    for cut in _choose_cuts(looked, sum(run.nbytes for run in runs) // max(piece_bytes, 1)):
         before = [bisect_left(one, cut, start) for one, start in zip(looked, starts, strict=True)]
-        yield _sorted(_between(runs, starts, before), keys)
+        yield _sort_table(_rows_between(runs, starts, before), keys)
         starts = [bisect_right(one, cut, start) for one, start in zip(looked, before, strict=True)]
-        yield _between(runs, before, starts)
-    yield _sorted(_between(runs, starts, [run.num_rows for run in runs]), keys)
+        yield _rows_between(runs, before, starts)
+    yield _sort_table(_rows_between(runs, starts, [run.num_rows for run in runs]), keys)
 
 
-def _between(runs: Sequence[pa.Table], starts: Sequence[int], ends: Sequence[int]) -> pa.Table:
+def _rows_between(runs: Sequence[pa.Table], starts: Sequence[int], ends: Sequence[int]) -> pa.Table:
     parts = zip(runs, starts, ends, strict=True)
     return pa.concat_tables([run.slice(start, end - start) for run, start, end in parts])
 
 
-def _cuts(runs: Sequence[_Keys], count: int) -> list[tuple[_Part, ...]]:
+def _choose_cuts(runs: Sequence[_Keys], count: int) -> list[tuple[_KeyPart, ...]]:
     """Choose at most `count` keys, ascending, with as many rows between them as far as a sample
     tells."""
     sample = sorted(
@@ -167,21 +167,21 @@ def _cuts(runs: Sequence[_Keys], count: int) -> list[tuple[_Part, ...]]:
 
 @total_ordering
 @dataclass(frozen=True)
-class _Part:
+class _KeyPart:
     """One column's value of a key, in the order that it is sorted by."""
 
     value: Any
     descending: bool
     nulls_first: bool
 
-    def __lt__(self, other: _Part) -> bool:
+    def __lt__(self, other: _KeyPart) -> bool:
         if self.value is None or other.value is None:
             absent = other.value is not None if self.nulls_first else self.value is not None
             return absent and (self.value is None) != (other.value is None)
         return bool(other.value < self.value if self.descending else self.value < other.value)
 
 
-class _Keys(Sequence[tuple[_Part, ...]]):
+class _Keys(Sequence[tuple[_KeyPart, ...]]):
     """The keys of a sorted run, each made when it is asked for."""
 
     def __init__(self, run: pa.Table, keys: Sequence[SortKey]) -> None:
@@ -193,11 +193,11 @@ class _Keys(Sequence[tuple[_Part, ...]]):
 
     def __getitem__(self, row: Any) -> Any:
         return tuple(
-            _Part(_comparable(column[row]), key.descending, key.nulls_first)
+            _KeyPart(_comparable_value(column[row]), key.descending, key.nulls_first)
             for column, key in zip(self._columns, self._keys, strict=True)
         )
 
 
-def _comparable(value: pa.Scalar) -> Any:
+def _comparable_value(value: pa.Scalar) -> Any:
     """Return a value that compares; of a time its number, because Python has no nanoseconds."""
     return value.value if pa.types.is_temporal(value.type) else value.as_py()

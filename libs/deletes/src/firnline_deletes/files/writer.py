@@ -12,14 +12,14 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from firnline_deletes.columns.checksums import SUMS, Leaves
-from firnline_deletes.columns.fields import children, field_id
+from firnline_deletes.columns.fields import child_fields, field_id
 from firnline_deletes.files.parquet import Create
 from firnline_deletes.files.pending_batch import (
-    Pending,
-    encoded,
-    gathered,
+    PendingBatches,
+    dictionary_columns,
     largest_dictionary,
     plain_columns,
+    to_table,
 )
 from firnline_deletes.files.writer_properties import ParquetProperties
 
@@ -63,32 +63,32 @@ class RollingWriter:
     create: Create
     proved: Sequence[int] = ()
     files: list[WrittenFile] = field(default_factory=list)
-    _pending: Pending = field(default_factory=Pending)
+    _pending: PendingBatches = field(default_factory=PendingBatches)
     _expected: float = 0.0  # rows in all
     _flushed: int = 0  # rows
     _per_row: float = 0.0  # bytes in the last row group
     _shrunk: float = 0.5  # bytes in the file per byte pending, as the last row group had it
     _open: _OpenFile | None = None
 
-    def expect(self, rows: float) -> None:
+    def expect_rows(self, rows: float) -> None:
         """Set how many rows there will be in all, as far as is known: from it follows what is
         still to come, so that the last file is not left far below the target."""
         self._expected = rows
 
-    def write(self, batch: pa.RecordBatch) -> None:
+    def write_batch(self, batch: pa.RecordBatch) -> None:
         """Take rows; they reach the file a row group at a time. Text may be dictionaries."""
         if not batch.num_rows:
             return
-        self._pending.add(batch)
+        self._pending.add_batch(batch)
         while self._pending.rows >= self._group_rows():
-            self._flush(self._group_rows())
+            self._flush_rows(self._group_rows())
 
     def close(self) -> list[WrittenFile]:
         """Write what is left; return the files, in the order written."""
         self._expected = 0.0
         while self._pending.rows:
-            self._flush(min(self._group_rows(), self._pending.rows))
-        self._roll()
+            self._flush_rows(min(self._group_rows(), self._pending.rows))
+        self._roll_file()
         return self.files
 
     def abort(self) -> None:
@@ -103,42 +103,42 @@ class RollingWriter:
         every row group repeats its dictionaries (with eight in a file it was 23 % larger), or as
         bring the open file to its goal; and never more than MAX_GROUP_ROWS."""
         per_row = max(1, self._pending.bytes // max(1, self._pending.rows))
-        room = max(self._goal() - self._mine, _SLACK * self.target_bytes)
+        room = max(self._goal_bytes() - self._file_bytes, _SLACK * self.target_bytes)
         wanted = int(min(room, self.target_bytes / 2) / self._shrunk)
         budget = min(self.properties.row_group_bytes, wanted)
         return max(1, min(MAX_GROUP_ROWS, budget // per_row))
 
-    def _flush(self, rows: int) -> None:
+    def _flush_rows(self, rows: int) -> None:
         decoded = self._pending.bytes
         self._flushed += rows
-        batches = self._pending.take(rows)
-        written = self._put(batches)
+        batches = self._pending.take_rows(rows)
+        written = self._write_group(batches)
         self._per_row = written / rows
         self._shrunk = max(_MIN_SHRUNK, written / max(1, decoded - self._pending.bytes))
         is_last = len(self.files) + 1 == len(self.paths)
-        if self._mine >= self._goal() - _SLACK * self.target_bytes and not is_last:
-            self._roll()
+        if self._file_bytes >= self._goal_bytes() - _SLACK * self.target_bytes and not is_last:
+            self._roll_file()
 
-    def _put(self, batches: Sequence[pa.RecordBatch]) -> int:
+    def _write_group(self, batches: Sequence[pa.RecordBatch]) -> int:
         """Write one more row group, perhaps in a new file; return its bytes."""
-        before = self._mine
-        if self._open is None or not self._open.add(batches):
-            self._roll()
+        before = self._file_bytes
+        if self._open is None or not self._open.add_group(batches):
+            self._roll_file()
             path = self.paths[len(self.files)]
-            leaves = Leaves.of(self.schema, self.proved)
+            leaves = Leaves.from_ids(self.schema, self.proved)
             self._open = _OpenFile(path, self.schema, self.properties, self.create, leaves, batches)
             before = 0
-        return self._mine - before
+        return self._file_bytes - before
 
     @property
-    def _mine(self) -> int:
-        return self._open.bytes() if self._open else 0
+    def _file_bytes(self) -> int:
+        return self._open.written_bytes() if self._open else 0
 
-    def _goal(self) -> float:
+    def _goal_bytes(self) -> float:
         """Return the bytes at which the open file is closed: an even share of it and all that
         follows, which is 80 % to 160 % of the target, once there is a target's worth."""
         to_come = max(self._pending.rows, self._expected - self._flushed)
-        expected = self._mine + to_come * self._bytes_per_row()
+        expected = self._file_bytes + to_come * self._bytes_per_row()
         files = max(1, int(expected / self.target_bytes + 0.4))
         return max(expected / files, 0.75 * self.target_bytes) if files > 1 else math.inf
 
@@ -148,7 +148,7 @@ class RollingWriter:
         supposed = self._pending.bytes * self._shrunk / max(1, self._pending.rows)
         return self._per_row or supposed
 
-    def _roll(self) -> None:
+    def _roll_file(self) -> None:
         if self._open is not None:
             self.files.append(self._open.close())
             self._open = None
@@ -168,9 +168,9 @@ class _OpenFile:
     ) -> None:
         self._path, self._schema, self._leaves, self._keys = path, schema, leaves, 0
         self._most = _OUTGROWN * properties.dictionary_bytes
-        self._dictionaries = encoded(batches, schema, properties.dictionary_bytes)
+        self._dictionaries = dictionary_columns(batches, schema, properties.dictionary_bytes)
         self._dictionaries -= properties.no_dictionary
-        first = gathered(batches, schema, self._dictionaries)
+        first = to_table(batches, schema, self._dictionaries)
         self._sink = create(path)
         self._footer: list[Any] = []
         self._nan: dict[int, int] = {}
@@ -184,24 +184,24 @@ class _OpenFile:
             metadata_collector=self._footer,
             **properties.writer_options(leaf_types(schema), plain_columns(first)),
         )
-        self._write(first)
+        self._write_table(first)
 
-    def add(self, batches: Sequence[pa.RecordBatch]) -> bool:
+    def add_group(self, batches: Sequence[pa.RecordBatch]) -> bool:
         """Write one more row group; False, and nothing is written, if a dictionary has outgrown
         what Arrow should put on a page: it does not fall back to plain values by itself."""
-        table = gathered(batches, self._schema, self._dictionaries)
+        table = to_table(batches, self._schema, self._dictionaries)
         if largest_dictionary(table) > self._most:
             return False
-        self._write(table)
+        self._write_table(table)
         return True
 
-    def _write(self, table: pa.Table) -> None:
+    def _write_table(self, table: pa.Table) -> None:
         self._keys = (self._keys + self._leaves.checksum(table)) % SUMS
         self._writer.write_table(table, row_group_size=table.num_rows)
         for number, count in nan_counts(table).items():
             self._nan[number] = self._nan.get(number, 0) + count
 
-    def bytes(self) -> int:
+    def written_bytes(self) -> int:
         return int(self._sink.tell())
 
     def abort(self) -> None:
@@ -209,14 +209,16 @@ class _OpenFile:
 
     def close(self) -> WrittenFile:
         self._writer.close()
-        size = self.bytes()
+        size = self.written_bytes()
         self._sink.close()
         footer = self._footer[0]
         rows, starts = footer.num_rows, _split_offsets(footer)
-        return WrittenFile(self._path, size, rows, starts, self._nan, _alone(footer), self._keys)
+        return WrittenFile(
+            self._path, size, rows, starts, self._nan, _single_footer(footer), self._keys
+        )
 
 
-def _alone(footer: Any) -> Footer:
+def _single_footer(footer: Any) -> Footer:
     sink = pa.BufferOutputStream()
     footer.write_metadata_file(sink)
     alone: Footer = sink.getvalue().to_pybytes()
@@ -235,19 +237,19 @@ def _split_offsets(footer: Any) -> tuple[int, ...]:
 
 def leaf_types(schema: pa.Schema) -> dict[str, pa.DataType]:
     """Return the types of all leaf columns by their dotted Parquet paths."""
-    return {name: kind for member in schema for name, kind in _leaves(member, member.name)}
+    return {name: kind for member in schema for name, kind in _leaf_types(member, member.name)}
 
 
-def _leaves(member: pa.Field, path: str) -> Iterator[tuple[str, pa.DataType]]:
+def _leaf_types(member: pa.Field, path: str) -> Iterator[tuple[str, pa.DataType]]:
     kind = member.type
     if pa.types.is_struct(kind):
-        for sub in children(kind):
-            yield from _leaves(sub, f"{path}.{sub.name}")
+        for sub in child_fields(kind):
+            yield from _leaf_types(sub, f"{path}.{sub.name}")
     elif pa.types.is_map(kind):
-        yield from _leaves(kind.key_field, f"{path}.key_value.key")
-        yield from _leaves(kind.item_field, f"{path}.key_value.value")
-    elif children(kind):
-        yield from _leaves(kind.value_field, f"{path}.list.element")
+        yield from _leaf_types(kind.key_field, f"{path}.key_value.key")
+        yield from _leaf_types(kind.item_field, f"{path}.key_value.value")
+    elif child_fields(kind):
+        yield from _leaf_types(kind.value_field, f"{path}.list.element")
     else:
         yield path, kind
 
@@ -266,5 +268,5 @@ def _count_nans(member: pa.Field, column: pa.ChunkedArray, found: dict[int, int]
     if pa.types.is_floating(member.type) and number is not None:
         found[number] = pc.sum(pc.is_nan(column)).as_py() or 0
     elif pa.types.is_struct(member.type):
-        for index, sub in enumerate(children(member.type)):
+        for index, sub in enumerate(child_fields(member.type)):
             _count_nans(sub, pc.struct_field(column, [index]), found)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from firnline_deletes.unsupported_files import Refused
+from firnline_deletes.unsupported_files import UnsupportedFile
 
 MIB = 1024 * 1024
 _CODECS = {
@@ -86,33 +86,33 @@ def from_table(properties: Mapping[str, str]) -> ParquetProperties:
     """Read a table's properties; absent ones keep Iceberg's defaults. Refused: codec.
 
     Raises ValueError for a number that is none: who reads somebody else's table leaves those out
-    before, and those that make no sense (`firnline_domain.settings.parquet.readable`).
+    before, and those that make no sense (`firnline_domain.settings.parquet.readable_properties`).
 
     A table without a codec gets zstd, the default of every table created since Iceberg 1.4.
     """
     get = _Prefixed(properties)
-    name = get.text("compression-codec", "zstd").lower()
+    name = get.text_value("compression-codec", "zstd").lower()
     if name not in _CODECS:
-        raise Refused("codec", name)
+        raise UnsupportedFile("codec", name)
     return ParquetProperties(
         codec=_CODECS[name],
-        level=_level(name, properties.get("write.parquet.compression-level")),
-        row_group_bytes=get.number("row-group-size-bytes", 128 * MIB),
-        page_bytes=get.number("page-size-bytes", MIB),
-        page_rows=get.number("page-row-limit", 20_000),
-        dictionary_bytes=get.number("dict-size-bytes", 2 * MIB),
-        data_page_version="2.0" if get.text("page-version", "v1").lower() == "v2" else "1.0",
-        no_dictionary=get.columns("dict-encoding-enabled.column.", "false"),
-        no_statistics=get.columns("stats-enabled.column.", "false"),
+        level=_compression_level(name, properties.get("write.parquet.compression-level")),
+        row_group_bytes=get.number_value("row-group-size-bytes", 128 * MIB),
+        page_bytes=get.number_value("page-size-bytes", MIB),
+        page_rows=get.number_value("page-row-limit", 20_000),
+        dictionary_bytes=get.number_value("dict-size-bytes", 2 * MIB),
+        data_page_version="2.0" if get.text_value("page-version", "v1").lower() == "v2" else "1.0",
+        no_dictionary=get.columns_with("dict-encoding-enabled.column.", "false"),
+        no_statistics=get.columns_with("stats-enabled.column.", "false"),
         bloom_filters={
-            column: get.bloom(column)
-            for column in get.columns("bloom-filter-enabled.column.", "true")
+            column: get.bloom_options(column)
+            for column in get.columns_with("bloom-filter-enabled.column.", "true")
         },
-        bloom_bytes=get.number("bloom-filter-max-bytes", MIB),
+        bloom_bytes=get.number_value("bloom-filter-max-bytes", MIB),
     )
 
 
-def _level(codec: str, given: str | None) -> int | None:
+def _compression_level(codec: str, given: str | None) -> int | None:
     if codec not in _HIGHEST:
         return None
     if given is not None:
@@ -124,13 +124,13 @@ def _level(codec: str, given: str | None) -> int | None:
 class _Prefixed:
     properties: Mapping[str, str]
 
-    def text(self, name: str, default: str) -> str:
+    def text_value(self, name: str, default: str) -> str:
         return self.properties.get("write.parquet." + name, default)
 
-    def number(self, name: str, default: int) -> int:
-        return int(self.text(name, str(default)))
+    def number_value(self, name: str, default: int) -> int:
+        return int(self.text_value(name, str(default)))
 
-    def columns(self, prefix: str, wanted: str) -> frozenset[str]:
+    def columns_with(self, prefix: str, wanted: str) -> frozenset[str]:
         """Return the columns whose per-column switch says `wanted`."""
         start = "write.parquet." + prefix
         return frozenset(
@@ -139,10 +139,10 @@ class _Prefixed:
             if name.startswith(start) and value.lower() == wanted
         )
 
-    def bloom(self, column: str) -> dict[str, Any]:
+    def bloom_options(self, column: str) -> dict[str, Any]:
         """Return `ndv` and `fpp` where the table sets them; Arrow's defaults otherwise."""
-        fpp = self.text(f"bloom-filter-fpp.column.{column}", "0.01")
-        ndv = self.text(f"bloom-filter-ndv.column.{column}", "")
+        fpp = self.text_value(f"bloom-filter-fpp.column.{column}", "0.01")
+        ndv = self.text_value(f"bloom-filter-ndv.column.{column}", "")
         return {"fpp": float(fpp), **({"ndv": int(ndv)} if ndv else {})}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from firnline_domain.base.values import Value, field
-from firnline_domain.counters.state.size_spread import Spread
+from firnline_domain.counters.state.size_spread import PartitionSpread
 from firnline_domain.counters.state.work import Table
 from firnline_domain.settings.thresholds import Thresholds
 
@@ -14,7 +14,7 @@ class Known(Value):
     """All that is known of a table. `limits` hold for it, `fleet` where it says nothing."""
 
     table: Table
-    spread: Spread
+    spread: PartitionSpread
     limits: Thresholds
     fleet: Thresholds
     now_ms: int
@@ -28,7 +28,7 @@ class Known(Value):
         return self.limits.target_bytes
 
 
-class Finding(Value):
+class RuleFinding(Value):
     """Result of a rule. `numbers` by the names of `limits`, and others; `lead` is the number at
     whose doubling or halving the advice is published again."""
 
@@ -41,19 +41,19 @@ class Finding(Value):
 
 
 # What a rule is about is not known now: what was said of it stays as it is.
-UNKNOWN = Finding("", "")
+UNKNOWN = RuleFinding("", "")
 
 # `ease`: 1, or less where the rule has held: a finding at its limit is not given and withdrawn
 # again and again.
-Rule = Callable[[Known, float], Finding | None]
+Rule = Callable[[Known, float], RuleFinding | None]
 
 
-def without_limit(judge: Callable[[Known], Finding | None]) -> Rule:
+def without_limit(judge: Callable[[Known], RuleFinding | None]) -> Rule:
     """The rule of a judgement that no number is near."""
     return lambda known, _ease: judge(known)
 
 
-def size(held_bytes: float) -> str:
+def size_text(held_bytes: float) -> str:
     """`1.5 GB`, decimal units."""
     for unit, factor in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if held_bytes >= factor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from firnline_domain.advice.finding import Finding, Known, size
+from firnline_domain.advice.finding import Known, RuleFinding, size_text
 from firnline_domain.records.parts.tallies import FRAGMENTS_IN_TARGET
 
 TINY_PARTITIONS = 100  # below, the planning of a read is quick however they are cut
@@ -19,26 +19,26 @@ POOR_CODECS = ("uncompressed", "gzip")
 CODEC_BYTES = 1_000_000_000  # below, nothing is gained
 
 
-def duplicate_files(known: Known) -> Finding | None:
+def duplicate_files(known: Known) -> RuleFinding | None:
     """Nothing can be rewritten without rows being lost, by anybody: files are removed by path."""
     if not (said := known.table.work.duplicate):
         return None
-    return Finding(
+    return RuleFinding(
         f"a file was added to the table twice, so nothing is rewritten: {said}",
         "its rows count twice, and removing one of the two entries removes both: delete the file "
         "from the table and append it once, or roll back to before it was added again; then "
-        f"`firnline unpark {known.table.counters.table.dotted}`",
+        f"`firnline unpark {known.table.counters.table.dotted_name}`",
         lead=1,
     )
 
 
-def odd_numbers(known: Known) -> Finding | None:
+def odd_numbers(known: Known) -> RuleFinding | None:
     """Find files whose numbers are impossible: their content is unknown, so a rewrite cannot prove
     its rows."""
     if not (files := known.table.counters.odd_files):
         return None
     claims = "file claims" if files == 1 else "files claim"
-    return Finding(
+    return RuleFinding(
         f"{files:,} {claims} more rows or bytes than any file has (record_count or "
         "file_size_in_bytes above 2^53): they count as 0, and what reads them is refused "
         "(metadata_unreadable)",
@@ -49,14 +49,14 @@ def odd_numbers(known: Known) -> Finding | None:
     )
 
 
-def tiny_partitions(known: Known, ease: float) -> Finding | None:
+def tiny_partitions(known: Known, ease: float) -> RuleFinding | None:
     """No rewrite helps: what is in one partition stays less than a fragment."""
     spread = known.spread
     share = spread.tiny / max(spread.partitions, 1)
     if spread.partitions < TINY_PARTITIONS * ease or share < TINY_SHARE * ease:
         return None
-    least = size(known.target_bytes / FRAGMENTS_IN_TARGET)
-    return Finding(
+    least = size_text(known.target_bytes / FRAGMENTS_IN_TARGET)
+    return RuleFinding(
         f"{share:.0%} of {spread.partitions:,} partitions hold less than {least}, "
         "so that no rewrite can make files of a good size",
         "partition more coarsely: by day instead of hour, by fewer buckets, by one column less; "
@@ -67,16 +67,17 @@ def tiny_partitions(known: Known, ease: float) -> Finding | None:
     )
 
 
-def huge_partitions(known: Known, ease: float) -> Finding | None:
+def huge_partitions(known: Known, ease: float) -> RuleFinding | None:
     """A rewrite, a delete and a retry cost a whole partition."""
     spread = known.spread
     targets = spread.mean_bytes / max(known.target_bytes, 1)
     if targets < HUGE_TARGETS * ease:
         return None
     one = spread.partitions == 1
-    return Finding(
+    return RuleFinding(
         ("all data is" if one else "the data is")
-        + f" in {spread.partitions:,} partition{'' if one else 's'} of {size(spread.mean_bytes)}"
+        + f" in {spread.partitions:,} partition{'' if one else 's'}"
+        + f" of {size_text(spread.mean_bytes)}"
         + ("" if one else " in the mean")
         + ": each rewrite reads one whole",
         "partition more finely, by what readers filter by and deletes come by: a day, a bucket "
@@ -87,7 +88,7 @@ def huge_partitions(known: Known, ease: float) -> Finding | None:
     )
 
 
-def skewed_partitions(known: Known, ease: float) -> Finding | None:
+def skewed_partitions(known: Known, ease: float) -> RuleFinding | None:
     """One partition takes what all the others take together, in time and memory."""
     spread = known.spread
     skew = spread.largest_bytes / max(spread.mean_bytes, 1.0)
@@ -95,8 +96,8 @@ def skewed_partitions(known: Known, ease: float) -> Finding | None:
     small = spread.partitions < SKEW_PARTITIONS or targets < SKEW_TARGETS
     if small or skew < SKEW * ease:
         return None
-    return Finding(
-        f"the largest of {spread.partitions:,} partitions holds {size(spread.largest_bytes)}, "
+    return RuleFinding(
+        f"the largest of {spread.partitions:,} partitions holds {size_text(spread.largest_bytes)}, "
         f"{skew:,.0f} times as much as the mean",
         "add a bucket of a key with many values to the partition spec, or split the value that "
         "most rows have (NULL, a default) from the others",
@@ -106,15 +107,15 @@ def skewed_partitions(known: Known, ease: float) -> Finding | None:
     )
 
 
-def position_deletes_in_v2(known: Known, ease: float) -> Finding | None:
+def position_deletes_in_v2(known: Known, ease: float) -> RuleFinding | None:
     """Format v3 has at most one deletion vector for a data file."""
     counters = known.table.counters
-    files, data = counters.totals.holds.position_deletes.files, counters.totals.holds.data.files
+    files, data = counters.totals.holds.position_deletes.files, counters.totals.holds.all_data.files
     share = files / max(data, 1)
     few = files < POSITION_DELETE_FILES * ease or share < POSITION_DELETE_SHARE * ease
     if counters.format_version != 2 or few:
         return None
-    return Finding(
+    return RuleFinding(
         f"{files:,} position-delete files lie on {data:,} data files",
         "upgrade the table to format-version=3 once all its readers know it: deletion vectors are "
         "at most one for each data file",
@@ -127,14 +128,14 @@ def position_deletes_in_v2(known: Known, ease: float) -> Finding | None:
     )
 
 
-def global_deletes(known: Known, ease: float) -> Finding | None:
+def global_deletes(known: Known, ease: float) -> RuleFinding | None:
     """Equality deletes without a partition have to be read with every partition."""
     counters = known.table.counters
     files = counters.global_equality_deletes
     if files < GLOBAL_DELETES * ease:
         return None
     partitions = counters.totals.partitioned
-    return Finding(
+    return RuleFinding(
         f"{files:,} equality-delete files without a partition apply to each of {partitions:,} "
         "partitions",
         "let the writer delete by keys that contain the partition columns, under the table's "
@@ -145,12 +146,12 @@ def global_deletes(known: Known, ease: float) -> Finding | None:
     )
 
 
-def file_format(known: Known) -> Finding | None:
+def file_format(known: Known) -> RuleFinding | None:
     """Find data files other than Parquet, which go to Iceberg's own action."""
     write_format = known.settings.get("write.format.default", "").strip().lower()
     if write_format not in SLOW_FORMATS:
         return None
-    return Finding(
+    return RuleFinding(
         f"write.format.default={write_format}: Firnline hands such files to Iceberg's own action, "
         "which reads every delete again for every file",
         "set write.format.default=parquet; files that are there stay readable",
@@ -158,15 +159,15 @@ def file_format(known: Known) -> Finding | None:
     )
 
 
-def codec(known: Known, ease: float) -> Finding | None:
+def parquet_codec(known: Known, ease: float) -> RuleFinding | None:
     """Find a codec that is worse than Iceberg's default: zstd is smaller than one and faster than
     the other."""
     codec_name = known.settings.get("write.parquet.compression-codec", "").strip().lower()
-    held = known.table.counters.totals.holds.data.bytes
+    held = known.table.counters.totals.holds.all_data.bytes
     if codec_name not in POOR_CODECS or held < CODEC_BYTES * ease:
         return None
-    return Finding(
-        f"write.parquet.compression-codec={codec_name} on {size(held)}",
+    return RuleFinding(
+        f"write.parquet.compression-codec={codec_name} on {size_text(held)}",
         "set write.parquet.compression-codec=zstd, Iceberg's default; files change with their "
         "next rewrite",
         {"data_bytes": held},

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from firnline_domain.advice import layout, settings, snapshots, sorting, workers, writers
-from firnline_domain.advice.finding import UNKNOWN, Finding, Known, Rule, without_limit
+from firnline_domain.advice.finding import UNKNOWN, Known, Rule, RuleFinding, without_limit
 from firnline_domain.base.values import Value
 from firnline_domain.counters.state.work import GivenAdvice, Table
 from firnline_domain.records.states import TableAdvice
@@ -29,7 +29,7 @@ RULES: dict[str, Rule] = {
     "position_deletes_in_v2": layout.position_deletes_in_v2,
     "global_deletes": layout.global_deletes,
     "file_format": without_limit(layout.file_format),
-    "codec": layout.codec,
+    "codec": layout.parquet_codec,
     "missing_sort_order": sorting.missing_sort_order,
     "frequent_commits": writers.frequent_commits,
     "metadata_files_kept": writers.metadata_files_kept,
@@ -47,37 +47,39 @@ RULES: dict[str, Rule] = {
 }
 
 
-class Advised(Value):
+class AdviceChange(Value):
     """Advice that holds now, by rule, and advice to publish because it changed."""
 
     given: dict[str, GivenAdvice]
     changed: tuple[TableAdvice, ...]
 
 
-def advise(known: Known) -> Advised:
+def advise(known: Known) -> AdviceChange:
     """Judge a table by every rule. While its counters may be wrong nothing is changed."""
     table, given = known.table, known.table.work.advice
     if table.counters.removed:
-        return Advised({}, tuple(_withdrawals(table, given, known.now_ms)))
+        return AdviceChange({}, tuple(_withdrawals(table, given, known.now_ms)))
     if table.counters.waiting or not table.counters.known:
-        return Advised(given, ())
-    judged = {name: one for name in RULES if (one := _judged(known, name)) is not None}
+        return AdviceChange(given, ())
+    judged = {name: one for name in RULES if (one := _judge_rule(known, name)) is not None}
     findings = {name: one for name, one in judged.items() if one is not UNKNOWN}
-    after = {name: _given(given.get(name), one, known.now_ms) for name, one in findings.items()}
+    after = {
+        name: _remember_advice(given.get(name), one, known.now_ms) for name, one in findings.items()
+    }
     changed = [name for name in after if after[name] != given.get(name)]
     published = [
-        _advice(table, name, findings[name], after[name], known.now_ms) for name in changed
+        _to_record(table, name, findings[name], after[name], known.now_ms) for name in changed
     ]
     after |= {name: one for name, one in given.items() if judged.get(name) is UNKNOWN}
     gone = {name: one for name, one in given.items() if name not in judged}
-    return Advised(after, (*published, *_withdrawals(table, gone, known.now_ms)))
+    return AdviceChange(after, (*published, *_withdrawals(table, gone, known.now_ms)))
 
 
-def _judged(known: Known, name: str) -> Finding | None:
+def _judge_rule(known: Known, name: str) -> RuleFinding | None:
     return RULES[name](known, EASE if name in known.table.work.advice else 1.0)
 
 
-def _given(old: GivenAdvice | None, finding: Finding, now_ms: int) -> GivenAdvice:
+def _remember_advice(old: GivenAdvice | None, finding: RuleFinding, now_ms: int) -> GivenAdvice:
     """Return the remembered advice; the same as before where it need not be published again."""
     new = GivenAdvice(old.since_ms if old else now_ms, finding.lead, finding.mark)
     if old is None or finding.mark != old.mark:
@@ -86,8 +88,8 @@ def _given(old: GivenAdvice | None, finding: Finding, now_ms: int) -> GivenAdvic
     return new if finding.lead and grown else old
 
 
-def _advice(
-    table: Table, rule: str, finding: Finding, given: GivenAdvice, now_ms: int
+def _to_record(
+    table: Table, rule: str, finding: RuleFinding, given: GivenAdvice, now_ms: int
 ) -> TableAdvice:
     return TableAdvice(
         table=table.counters.table,

@@ -6,10 +6,10 @@ import zlib
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
-from firnline_domain.advice.finding import Finding, Known
-from firnline_domain.settings.contradictions import contradictions
+from firnline_domain.advice.finding import Known, RuleFinding
+from firnline_domain.settings.contradictions import find_contradictions
 from firnline_domain.settings.groups import VARIABLE
-from firnline_domain.settings.in_force import effective, unknown, unreadable
+from firnline_domain.settings.in_force import settings_in_force, unknown_names, unreadable_values
 
 GROUP = "firnline.group"
 
@@ -17,54 +17,57 @@ GROUP = "firnline.group"
 Frozen = tuple[tuple[str, str], ...]
 
 
-def _frozen(settings: Mapping[str, str]) -> Frozen:
+def _freeze_settings(settings: Mapping[str, str]) -> Frozen:
     return tuple(sorted(settings.items()))
 
 
 # Judged whenever a table is shown; most tables of a fleet say the same.
 @lru_cache(maxsize=4_096)
-def _unknown(settings: Frozen) -> tuple[str, ...]:
-    return tuple(unknown(dict(settings)))
+def _unknown_names(settings: Frozen) -> tuple[str, ...]:
+    return tuple(unknown_names(dict(settings)))
 
 
 @lru_cache(maxsize=4_096)
-def _unreadable(settings: Frozen) -> tuple[str, ...]:
-    return tuple(unreadable(dict(settings)))
+def _unreadable_values(settings: Frozen) -> tuple[str, ...]:
+    return tuple(unreadable_values(dict(settings)))
 
 
-def _finding(said: Iterable[str], remedy: str) -> Finding | None:
+def _settings_finding(said: Iterable[str], remedy: str) -> RuleFinding | None:
     found = [*said]
     if not found:
         return None
     text = "; ".join(found)
     mark = zlib.crc32(text.encode(errors="surrogatepass"))  # JSON of a catalog may have halves
-    return Finding(text, remedy, {"settings": len(found)}, mark=mark)
+    return RuleFinding(text, remedy, {"settings": len(found)}, mark=mark)
 
 
-def unknown_settings(known: Known) -> Finding | None:
+def unknown_settings(known: Known) -> RuleFinding | None:
     """A name that is misspelt sets nothing."""
-    return _finding(_unknown(_frozen(known.settings)), "correct the name, or remove the property")
-
-
-def unreadable_settings(known: Known) -> Finding | None:
-    """A value that is no value counts as unset."""
-    return _finding(
-        _unreadable(_frozen(known.settings)), "correct the value, or remove the property"
+    return _settings_finding(
+        _unknown_names(_freeze_settings(known.settings)), "correct the name, or remove the property"
     )
 
 
-def contradictory_settings(known: Known) -> Finding | None:
+def unreadable_settings(known: Known) -> RuleFinding | None:
+    """A value that is no value counts as unset."""
+    return _settings_finding(
+        _unreadable_values(_freeze_settings(known.settings)),
+        "correct the value, or remove the property",
+    )
+
+
+def contradictory_settings(known: Known) -> RuleFinding | None:
     """A value that can be read, and that nobody can want."""
-    said = contradictions(known.settings, known.limits, known.fleet, known.now_ms)
-    return _finding(said, "change one of them")
+    said = find_contradictions(known.settings, known.limits, known.fleet, known.now_ms)
+    return _settings_finding(said, "change one of them")
 
 
-def unknown_group(known: Known) -> Finding | None:
+def unknown_group(known: Known) -> RuleFinding | None:
     """Its workers would wait for nothing, and the table for them."""
-    asked = effective(known.settings, known.fleet)[GROUP]
+    asked = settings_in_force(known.settings, known.fleet)[GROUP]
     if not asked.problem:
         return None
-    return _finding(
+    return _settings_finding(
         [f"{GROUP}={asked.value} of the {asked.origin}: {asked.problem}"],
         f"name the group in {VARIABLE} of the deployment and give it workers, or set "
         f"{GROUP} to one that there is",

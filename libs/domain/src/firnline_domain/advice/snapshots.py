@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from firnline_domain.advice.finding import UNKNOWN, Finding, Known, size
+from firnline_domain.advice.finding import UNKNOWN, Known, RuleFinding, size_text
 from firnline_domain.base.times import DAY_MS, HOUR_MS
 from firnline_domain.policy.reasons.expiry import ExpiryReason
 from firnline_domain.policy.table_action.snapshot_retention import begins_ms
-from firnline_domain.settings.thresholds import Expiry
+from firnline_domain.settings.thresholds import ExpiryMode
 
 SNAPSHOTS = 1_000  # about 1 MB of metadata file, which is written with every commit
 MANIFESTS = 500
@@ -19,23 +19,23 @@ FRUITLESS = 3  # expiries in a row that found nothing to expire
 HELD_RETENTIONS = 2.0  # age of the oldest snapshot
 
 
-def many_snapshots(known: Known, ease: float) -> Finding | None:
+def many_snapshots(known: Known, ease: float) -> RuleFinding | None:
     """More than a table of that kind needs; what keeps them decides what to do."""
     count = known.table.counters.snapshot_count
     if count is None:
         return UNKNOWN
     if count < SNAPSHOTS * ease:
         return None
-    return Finding(
+    return RuleFinding(
         f"{count:,} snapshots are kept; each commit writes the list of all of them",
-        _remedy(known),
+        _snapshot_remedy(known),
         {"snapshots": count, "retention_hours": known.limits.retention_ms / HOUR_MS},
         {"snapshots": SNAPSHOTS},
         lead=count,
     )
 
 
-def _remedy(known: Known) -> str:
+def _snapshot_remedy(known: Known) -> str:
     limits = known.limits
     if not limits.enabled:
         return "nothing expires them here (firnline.enabled=false)"
@@ -49,14 +49,14 @@ def _remedy(known: Known) -> str:
     )
 
 
-def many_manifests(known: Known, ease: float) -> Finding | None:
+def many_manifests(known: Known, ease: float) -> RuleFinding | None:
     """Small ones: each reader's planning opens all that it cannot leave out."""
     counters = known.table.counters
     count, mean = counters.manifests, counters.manifest_bytes / max(counters.manifests, 1)
     if count < MANIFESTS * ease or mean >= MANIFEST_BYTES / ease:
         return None
-    return Finding(
-        f"{count:,} manifests of {size(mean)} in the mean",
+    return RuleFinding(
+        f"{count:,} manifests of {size_text(mean)} in the mean",
         "let writers that only append merge them (commit.manifest-merge.enabled; fast appends "
         "never do), and Firnline rewrite them (firnline.manifests.min-count is not 0)",
         {"manifests": count, "bytes_per_manifest": mean},
@@ -65,7 +65,7 @@ def many_manifests(known: Known, ease: float) -> Finding | None:
     )
 
 
-def large_metadata(known: Known, ease: float) -> Finding | None:
+def large_metadata(known: Known, ease: float) -> RuleFinding | None:
     """Find large metadata by the catalog's answers, as the gateway passes them on."""
     held, count = known.table.counters.metadata_bytes, known.table.counters.snapshot_count
     if held is None:
@@ -73,8 +73,8 @@ def large_metadata(known: Known, ease: float) -> Finding | None:
     if held < METADATA_BYTES * ease:
         return None
     by_snapshots = 2 * SNAPSHOT_BYTES * (count or 0) >= held
-    return Finding(
-        metadata_words(held, count),
+    return RuleFinding(
+        metadata_text(held, count),
         _expiry_remedy(known) if by_snapshots else OTHER_METADATA,
         {"metadata_bytes": held, "snapshots": count or 0},
         {"metadata_bytes": METADATA_BYTES},
@@ -82,12 +82,12 @@ def large_metadata(known: Known, ease: float) -> Finding | None:
     )
 
 
-def metadata_words(held_bytes: int, snapshots: int | None) -> str:
+def metadata_text(held_bytes: int, snapshots: int | None) -> str:
     """Describe what `large_metadata` finds."""
     count = "" if snapshots is None else f"; it has {snapshots:,} snapshots"
     return (
-        f"its metadata (metadata.json) has {size(held_bytes)}, which each load of the table reads "
-        f"and each commit writes anew{count}"
+        f"its metadata (metadata.json) has {size_text(held_bytes)}, which each load of the table "
+        f"reads and each commit writes anew{count}"
     )
 
 
@@ -100,12 +100,12 @@ OTHER_METADATA = (
 
 
 def _expiry_remedy(known: Known) -> str:
-    if known.limits.expire is Expiry.NEVER:
+    if known.limits.expire is ExpiryMode.NEVER:
         return "firnline.expire.enabled=false keeps its snapshots: let Firnline expire them"
-    return _remedy(known)
+    return _snapshot_remedy(known)
 
 
-def held_snapshots(known: Known, ease: float) -> Finding | None:
+def held_snapshots(known: Known, ease: float) -> RuleFinding | None:
     """Expiry comes back empty-handed: tags and branches keep what is old enough."""
     counters, fruitless = known.table.counters, known.table.work.expiry.fruitless
     if counters.oldest_snapshot_ms is None or fruitless < FRUITLESS:
@@ -114,7 +114,7 @@ def held_snapshots(known: Known, ease: float) -> Finding | None:
     retentions = age_ms / max(known.limits.retention_ms, HOUR_MS)
     if retentions < HELD_RETENTIONS * ease:
         return None
-    return Finding(
+    return RuleFinding(
         f"the oldest snapshot is {age_ms / DAY_MS:,.1f} days old and cannot be expired",
         "remove the tags and branches that are no longer needed, or let them end "
         "(max-ref-age-ms); files that they alone reach stay in storage",
@@ -124,16 +124,17 @@ def held_snapshots(known: Known, ease: float) -> Finding | None:
     )
 
 
-def expiry_announced(known: Known) -> Finding | None:
+def expiry_announced(known: Known) -> RuleFinding | None:
     """Data is deleted: whoever did not ask for it is told a grace period before."""
     work = known.table.work
     if work.expiry.reason != ExpiryReason.GRACE_PERIOD:
         return None
     begins, going = begins_ms(known.table, known.limits, known.now_ms), work.expiry.going
     moment = f"{datetime.fromtimestamp(begins // 1000, UTC):%Y-%m-%d %H:%M} UTC"
-    return Finding(
-        f"{going.snapshots:,} snapshots, and {going.files:,} files of about {size(going.bytes)} "
-        f"that only they need, are deleted from {moment} on; so is what grows as old later",
+    return RuleFinding(
+        f"{going.snapshots:,} snapshots, and {going.files:,} files of about "
+        f"{size_text(going.bytes)} that only they need, are deleted from {moment} "
+        "on; so is what grows as old later",
         "nothing, if that is well; firnline.expire.enabled=false keeps them all, =true lets it "
         "begin at once, and firnline.retain.hours says how long they are kept",
         {"snapshots": going.snapshots, "files": going.files, "bytes": going.bytes},
@@ -141,11 +142,11 @@ def expiry_announced(known: Known) -> Finding | None:
     )
 
 
-def external_files(known: Known) -> Finding | None:
+def external_files(known: Known) -> RuleFinding | None:
     """Others may need them: by `add_files`, or from before a migration."""
     if known.table.work.expiry.reason != ExpiryReason.EXTERNAL_FILES:
         return None
-    return Finding(
+    return RuleFinding(
         "it has, or had, files outside its own locations, or was made from another table's: no "
         "snapshot is expired and no file is cleaned up",
         "if no other system needs these files, set firnline.expire.enabled=true on the table; "

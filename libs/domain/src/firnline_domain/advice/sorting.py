@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 
-from firnline_domain.advice.finding import Finding, Known
+from firnline_domain.advice.finding import Known, RuleFinding
 from firnline_domain.counters.activity.filters import Filters, Use
 from firnline_domain.identity import TableName
 
@@ -18,22 +18,22 @@ DATA_FILES = 16  # below, there is not much to leave out
 TARGETS = 4.0
 
 
-def missing_sort_order(known: Known, ease: float) -> Finding | None:
+def missing_sort_order(known: Known, ease: float) -> RuleFinding | None:
     """Many readers filter by a column, and read most of the files nevertheless."""
-    filters, files = known.table.work.filters, known.table.counters.totals.holds.data.files
+    filters, files = known.table.work.filters, known.table.counters.totals.holds.all_data.files
     targets = known.spread.mean_bytes / max(known.target_bytes, 1)
     if filters is None or files < DATA_FILES * ease or targets < TARGETS * ease:
         return None
     given = known.table.work.advice.get(RULE)
-    filters = filters.at(known.now_ms)
-    use = sought(filters, ease, given.mark if given else 0)
+    filters = filters.decay_to(known.now_ms)
+    use = most_filtered(filters, ease, given.mark if given else 0)
     if use is None:
         return None
     share, read = use.scans / filters.scans, use.whole / use.scans
-    return Finding(
+    return RuleFinding(
         f"{share:.0%} of all scans, {use.scans:,.0f} in a day, filter by {use.column} and "
         f"read {read:.0%} of {files:,} data files nevertheless",
-        _remedy(known.table.counters.table, use.column, filters.layout.ordered_by),
+        _sort_remedy(known.table.counters.table, use.column, filters.layout.ordered_by),
         {
             "scans_in_a_day": use.scans,
             "share_of_scans": share,
@@ -49,23 +49,23 @@ def missing_sort_order(known: Known, ease: float) -> Finding | None:
             "targets_in_partition": TARGETS,
         },
         lead=use.scans,
-        mark=mark_of(use.column),
+        mark=column_mark(use.column),
     )
 
 
-def sought(filters: Filters, ease: float, mark: int) -> Use | None:
+def most_filtered(filters: Filters, ease: float, mark: int) -> Use | None:
     """Return the column to sort by: the one of that mark as long as it is good enough, or the one
     that most scans filter by."""
     misses = [use for use in filters.uses if _misses_order(filters, use, ease)]
-    return max(misses, key=lambda one: (mark_of(one.column) == mark, one.scans), default=None)
+    return max(misses, key=lambda one: (column_mark(one.column) == mark, one.scans), default=None)
 
 
-def mark_of(column: str) -> int:
+def column_mark(column: str) -> int:
     """Return the mark of a column; advice about another column is published again."""
     return zlib.crc32(column.encode())
 
 
-def quoted(*names: str) -> str:
+def quote_names(*names: str) -> str:
     """Return nested names as an identifier of Spark's SQL."""
     return ".".join(f"`{name.replace('`', '``')}`" for name in names)
 
@@ -83,8 +83,8 @@ def _misses_order(filters: Filters, use: Use, ease: float) -> bool:
     return use.scans > served * ease
 
 
-def _remedy(table: TableName, column: str, ordered_by: tuple[str, ...]) -> str:
-    name, by = quoted(*table.namespace, table.name), quoted(*column.split("."))
+def _sort_remedy(table: TableName, column: str, ordered_by: tuple[str, ...]) -> str:
+    name, by = quote_names(*table.namespace, table.name), quote_names(*column.split("."))
     if column.isidentifier():  # at the top level, and not in need of quotes
         there = (
             f"ALTER TABLE {name} SET TBLPROPERTIES ('firnline.sort' = '{column}') (or "

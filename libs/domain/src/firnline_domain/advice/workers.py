@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from firnline_domain.advice.finding import Finding, Known
+from firnline_domain.advice.finding import Known, RuleFinding
 from firnline_domain.counters.activity.writers import SLOW_TIMES, Hour
 from firnline_domain.policy.partition.deadlines import waits_for_worker
 
@@ -12,14 +12,14 @@ SLOW = 3  # an hour
 SLOW_SHARE = 0.2  # of the table's rewrites
 
 
-def waiting_orders(known: Known, ease: float) -> Finding | None:
+def waiting_orders(known: Known, ease: float) -> RuleFinding | None:
     """An order that nobody begins: too few workers, or none of the table's group."""
     since = [one.ordered_at_ms for one in known.table.work.running if waits_for_worker(one)]
     minutes = (known.now_ms - min(since, default=known.now_ms)) / MINUTE_MS
     if minutes < WAITING_MINUTES * ease:
         return None
     group = known.limits.served_by
-    return Finding(
+    return RuleFinding(
         f"{len(since):,} tasks wait for a worker of the group '{group}', the oldest for "
         f"{minutes:,.0f} minutes",
         "see whether the group's workers run, and how many are wanted: /api/workers of the console",
@@ -29,16 +29,16 @@ def waiting_orders(known: Known, ease: float) -> Finding | None:
     )
 
 
-def slow_rewrites(known: Known, ease: float) -> Finding | None:
+def slow_rewrites(known: Known, ease: float) -> RuleFinding | None:
     """Prices are learned by the bucket: a table of its own speed is foretold wrongly, and one whose
     worker has little of its host is slow itself."""
-    hours = known.table.work.activity.hours(known.now_ms)
+    hours = known.table.work.activity.recent_hours(known.now_ms)
     hour = max(hours, key=lambda one: one.slow, default=Hour())
     share = hour.slow / max(hour.timed, 1)
     if hour.slow < SLOW * ease or share < SLOW_SHARE * ease:
         return None
     times = hour.slow_ms / max(hour.slow_expected_ms, 1)
-    return Finding(
+    return RuleFinding(
         f"{hour.slow:,} of {hour.timed:,} rewrites in an hour took {times:,.1f} times as long as "
         "estimated",
         "see whether workers share their cores with others, wait for slow storage, or have too "

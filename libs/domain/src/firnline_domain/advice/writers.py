@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from firnline_domain.advice.finding import Finding, Known, size
+from firnline_domain.advice.finding import Known, RuleFinding, size_text
 from firnline_domain.counters.activity.writers import Hour
 from firnline_domain.policy.triggers.equality_delete_age import lead_ms
 from firnline_domain.records.parts.tallies import FRAGMENTS_IN_TARGET
@@ -16,20 +16,20 @@ CONFLICT_SHARE = 0.2  # of our results
 DELETE_AFTER_COMMIT = "write.metadata.delete-after-commit.enabled"
 
 
-def _busiest(known: Known, count: str) -> Hour:
-    hours = known.table.work.activity.hours(known.now_ms)
+def _busiest_hour(known: Known, count: str) -> Hour:
+    hours = known.table.work.activity.recent_hours(known.now_ms)
     return max(hours, key=lambda hour: int(getattr(hour, count)), default=Hour())
 
 
-def frequent_commits(known: Known, ease: float) -> Finding | None:
+def frequent_commits(known: Known, ease: float) -> RuleFinding | None:
     """Many small commits: each is a snapshot, a manifest and files to be merged."""
-    hour = _busiest(known, "commits")
+    hour = _busiest_hour(known, "commits")
     mean = hour.added_bytes / max(hour.commits, 1)
     least = known.target_bytes / FRAGMENTS_IN_TARGET
     if hour.commits < COMMITS * ease or mean >= least / ease:
         return None
-    return Finding(
-        f"{hour.commits:,} commits of writers in an hour, {size(mean)} of data each",
+    return RuleFinding(
+        f"{hour.commits:,} commits of writers in an hour, {size_text(mean)} of data each",
         "commit less often where readers can wait: a longer checkpoint interval of Flink, a longer "
         "trigger of Spark's stream, a longer commit interval of Kafka Connect",
         {"commits_per_hour": hour.commits, "bytes_per_commit": mean},
@@ -38,13 +38,13 @@ def frequent_commits(known: Known, ease: float) -> Finding | None:
     )
 
 
-def metadata_files_kept(known: Known, ease: float) -> Finding | None:
+def metadata_files_kept(known: Known, ease: float) -> RuleFinding | None:
     """Every commit leaves a metadata file, which expiry does not remove."""
-    hour = _busiest(known, "commits")
+    hour = _busiest_hour(known, "commits")
     kept = known.settings.get(DELETE_AFTER_COMMIT, "").strip().lower() != "true"
     if not kept or hour.commits < METADATA_COMMITS * ease:
         return None
-    return Finding(
+    return RuleFinding(
         f"{hour.commits:,} commits in an hour, each of which leaves a metadata file permanently",
         f"set firnline.metadata.previous-versions-max=100, and Firnline sets {DELETE_AFTER_COMMIT} "
         "with the next expiry and removes what is there; or set that yourself; unless the catalog "
@@ -55,13 +55,13 @@ def metadata_files_kept(known: Known, ease: float) -> Finding | None:
     )
 
 
-def copy_on_write(known: Known, ease: float) -> Finding | None:
+def copy_on_write(known: Known, ease: float) -> RuleFinding | None:
     """Whole files are written again and again. How many of their rows changed is not known."""
-    hour = _busiest(known, "overwrites")
+    hour = _busiest_hour(known, "overwrites")
     share = hour.returned_records / max(hour.replaced_records, 1)
     if hour.overwrites < OVERWRITES * ease or share < RETURNED_SHARE * ease:
         return None
-    return Finding(
+    return RuleFinding(
         f"{hour.overwrites:,} commits in an hour replaced files with {hour.replaced_records:,} "
         f"rows by files with {hour.returned_records:,}",
         "where few of the rows change: set write.delete.mode, write.update.mode and "
@@ -72,7 +72,7 @@ def copy_on_write(known: Known, ease: float) -> Finding | None:
     )
 
 
-def equality_delete_promise(known: Known, ease: float) -> Finding | None:
+def equality_delete_promise(known: Known, ease: float) -> RuleFinding | None:
     """A promise that cannot be held: orders take longer than it leaves them, or deletes came that
     no rewrite of a partition removes."""
     promise_ms, served = known.limits.max_equality_delete_age_ms, known.table.work.service
@@ -90,7 +90,7 @@ def equality_delete_promise(known: Known, ease: float) -> Finding | None:
     if foreign:
         why = f"{foreign:,} equality-delete files have no partition, and reach those of every one"
         remedy = "let writers delete by keys that contain the partition columns"
-    return Finding(
+    return RuleFinding(
         f"no equality delete may be older than {promise_ms / 1000:,.0f} s, and {why}; the oldest "
         f"is {age_ms / 1000:,.0f} s old",
         remedy,
@@ -100,13 +100,13 @@ def equality_delete_promise(known: Known, ease: float) -> Finding | None:
     )
 
 
-def write_conflicts(known: Known, ease: float) -> Finding | None:
+def write_conflicts(known: Known, ease: float) -> RuleFinding | None:
     """Writers change what Firnline is rewriting: work is done in vain."""
-    hour = _busiest(known, "conflicts")
+    hour = _busiest_hour(known, "conflicts")
     share = hour.conflicts / max(hour.results, 1)
     if hour.conflicts < CONFLICTS * ease or share < CONFLICT_SHARE * ease:
         return None
-    return Finding(
+    return RuleFinding(
         f"{hour.conflicts:,} of {hour.results:,} results in an hour could not be committed, or "
         "not whole, because of writers",
         "give maintenance a quiet time (firnline.window), let it wait longer after writers "

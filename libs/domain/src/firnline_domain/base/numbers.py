@@ -18,35 +18,35 @@ _REAL = re.compile(r"[0-9]{1,18}(\.[0-9]{1,18})?([eE][+-]?[0-9]{1,3})?", re.ASCI
 
 
 class Range(Value):
-    """Lowest and highest value that a number may have; `whole` = no fraction."""
+    """Lowest and highest value that a number may have; `whole_range` = no fraction."""
 
     low: float
     high: float
     whole: bool = True
 
-    def read(self, text: str) -> int | float | None:
+    def parse(self, text: str) -> int | float | None:
         """Return the number; None where the text is none, or one outside the range."""
-        value = number(text, self.whole)
+        value = parse_number(text, self.whole)
         return value if value is not None and self.low <= value <= self.high else None
 
     @property
-    def words(self) -> str:
+    def allowed_text(self) -> str:
         """Describe what to write."""
         kind = "whole number" if self.whole else "number"
-        return f"{kind} from {_shown(self.low)} to {_shown(self.high)}"
+        return f"{kind} from {_format_number(self.low)} to {_format_number(self.high)}"
 
 
-def whole(low: int, high: int) -> Range:
+def whole_range(low: int, high: int) -> Range:
     """Return a range of counts, bytes or milliseconds."""
     return Range(low, high)
 
 
-def real(low: float, high: float) -> Range:
+def real_range(low: float, high: float) -> Range:
     """Return a range of shares, rates or hours."""
     return Range(low, high, whole=False)
 
 
-def number(text: str, is_whole: bool = True) -> int | float | None:
+def parse_number(text: str, is_whole: bool = True) -> int | float | None:
     """Return the number that a text is, or None."""
     if len(text) > MAX_CHARS:
         return None
@@ -57,5 +57,5 @@ def number(text: str, is_whole: bool = True) -> int | float | None:
     return value if value is not None and isfinite(value) else None
 
 
-def _shown(value: float) -> str:
+def _format_number(value: float) -> str:
     return f"{int(value):,}" if value == int(value) else f"{value:g}"

@@ -9,7 +9,7 @@ DAY_MS = 24 * HOUR_MS
 CLOCKS_DIFFER_MS = 5 * MINUTE_MS  # that clocks of hosts that are looked after may differ
 
 
-def earliest(*moments: int | None) -> int | None:
+def earliest_of(*moments: int | None) -> int | None:
     """The first of the moments that are set."""
     first = None
     for moment in moments:

@@ -37,7 +37,7 @@ __all__ = [
     "Signed",
     "Value",
     "amount_of",
-    "bounded",
+    "bound_amount",
     "field",
     "moment_near",
     "replace",
@@ -66,7 +66,7 @@ def to_plain(value: Any) -> Any:
     return value
 
 
-def bounded(number: float) -> int:
+def bound_amount(number: float) -> int:
     """Return the amount that is nearest to a sum or a product: 0 for one below zero or NaN."""
     return int(min(number, MAX_AMOUNT)) if number > 0 else 0
 

@@ -30,21 +30,23 @@ class ListedFile(Protocol):
     def snapshot_id(self) -> int | None: ...
 
 
-def traced(manifests: Iterable[ListedManifest], files: Iterable[ListedFile] = ()) -> frozenset[int]:
+def traced_snapshots(
+    manifests: Iterable[ListedManifest], files: Iterable[ListedFile] = ()
+) -> frozenset[int]:
     """Return the ids of snapshots that a head's list, and some of its manifests, contain something
     of."""
     found = {one.added_snapshot_id for one in manifests} | {one.snapshot_id for one in files}
     return frozenset(number for number in found if number is not None)
 
 
-class Lineage(Value):
+class KnownAncestry(Value):
     """Ancestry that the heads of one table have shown, each when it was read: by the head's id, the
     snapshots behind it. An ancestor's ancestors are ancestors, and this never changes, whatever is
     rolled back. So a snapshot whose last file a later commit has taken out is still known."""
 
     behind: Mapping[int, frozenset[int]] = {}  # the one looked at last at the end
 
-    def ancestors(self, seen: frozenset[int]) -> frozenset[int]:
+    def ancestors_of(self, seen: frozenset[int]) -> frozenset[int]:
         """Return the ancestors of a head that has traces of `seen`: these, and all that is known to
         be behind them."""
         found, left = set[int](), set(seen)
@@ -53,10 +55,10 @@ class Lineage(Value):
             left = {one for near in left for one in self.behind.get(near, ())} - found
         return frozenset(found)
 
-    def with_head(self, head: int, seen: frozenset[int]) -> Lineage:
+    def with_head(self, head: int, seen: frozenset[int]) -> KnownAncestry:
         """`seen`: what is behind it. The oldest of many is forgotten."""
         kept = {number: ids for number, ids in self.behind.items() if number != head}
         kept[head] = self.behind.get(head, frozenset()) | seen
         for oldest in list(kept)[:-MAX_HEADS]:
             del kept[oldest]
-        return Lineage(kept)
+        return KnownAncestry(kept)

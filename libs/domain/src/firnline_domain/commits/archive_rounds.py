@@ -63,7 +63,7 @@ class Archive(Value):
     settled: str = ""
 
 
-class Refused(Value):
+class NeedsOperator(Value):
     """A state that an operator has to resolve."""
 
     reason: str
@@ -105,35 +105,37 @@ class Settled(Value):
     held_back: int = 0
 
 
-Step = Refused | Copy | Remove | GiveUp | Withdraw | Settled
+Step = NeedsOperator | Copy | Remove | GiveUp | Withdraw | Settled
 
 
 def next_step(source: Source, archive: Archive, max_files: int, max_bytes: int) -> Step:
     """`max_files`, `max_bytes`: of one round; a single larger file makes a round of its own."""
     if source.round and not archive.round:
         text = f"{ROUND}={source.round} of the table says that there was an archive of it"
-        return Refused("archive_gone", text)
+        return NeedsOperator("archive_gone", text)
     if source.undone:
         names = ", ".join(source.undone[:3])
-        return Refused("archive_undone", f"rows of {names} are in the table and in the archive")
+        return NeedsOperator(
+            "archive_undone", f"rows of {names} are in the table and in the archive"
+        )
     if archive.round != source.round:
-        return _settle(source, archive)
+        return _finish_round(source, archive)
     there = [one for one in source.old if one.key in archive.copies and not one.has_deletes]
     if there:  # the table was set back, and nobody remembers
-        return _remove(tuple(there), archive, source.round)
+        return _remove_sources(tuple(there), archive, source.round)
     clean = [one for one in source.old if not one.has_deletes]
     open_ = [one for one in clean if one.scope not in archive.foreign]
-    if chosen := _first(open_, max_files, max_bytes):
+    if chosen := _first_that_fit(open_, max_files, max_bytes):
         return Copy(tuple(chosen))
     return Settled(len(source.old) - len(clean), len(clean) - len(open_))
 
 
-def _settle(source: Source, archive: Archive) -> Step:
+def _finish_round(source: Source, archive: Archive) -> Step:
     """Finish a round whose copies came while their sources have not left."""
     mine = [one for one in archive.copies.values() if one.round == archive.round]
     if len(mine) != archive.files:
         text = f"{archive.files} copies came in {archive.round}, and {len(mine)} are there"
-        return Refused("archive_changed", text)
+        return NeedsOperator("archive_changed", text)
     has_left = archive.round == archive.settled  # a writer has set the table's marks back since
     if archive.round == source.given_up and not has_left:
         return Withdraw(tuple(mine), source.round)
@@ -141,22 +143,22 @@ def _settle(source: Source, archive: Archive) -> Step:
     clean = [one for one in found if one is not None and not one.has_deletes]
     if len(clean) < len(mine) and has_left:
         text = f"{archive.round} has left the table, and {ROUND}={source.round} denies it"
-        return Refused("archive_changed", text)
+        return NeedsOperator("archive_changed", text)
     if len(clean) < len(mine):
         return GiveUp(archive.round, len(mine) - len(clean))
-    return _remove(tuple(clean), archive, archive.round)
+    return _remove_sources(tuple(clean), archive, archive.round)
 
 
-def _remove(files: tuple[SourceFile, ...], archive: Archive, name: str) -> Step:
+def _remove_sources(files: tuple[SourceFile, ...], archive: Archive, name: str) -> Step:
     for one in files:
         copy = archive.copies[one.key]
         if (copy.records, copy.bytes) != (one.records, one.bytes):
             text = f"the copy {copy.key} has {copy.records} rows in {copy.bytes} bytes"
-            return Refused("archive_changed", text)
+            return NeedsOperator("archive_changed", text)
     return Remove(files, name)
 
 
-def _first(files: Sequence[SourceFile], most: int, max_bytes: int) -> Sequence[SourceFile]:
+def _first_that_fit(files: Sequence[SourceFile], most: int, max_bytes: int) -> Sequence[SourceFile]:
     """Return as many files as fit."""
     sums = accumulate(one.bytes for one in files[:most])
     fits = sum(1 for _ in takewhile(lambda total: total <= max_bytes, sums))

@@ -14,8 +14,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from firnline_domain.base.values import Value, replace
-from firnline_domain.commits.conflicts import Conflict, replaced
-from firnline_domain.commits.pinned_head import Head, LiveDelete, outlives, reaches
+from firnline_domain.commits.conflicts import Conflict, replaced_files
+from firnline_domain.commits.pinned_head import Head, LiveDelete, applies_to, reaches_scope
 from firnline_domain.identity import Scope, normal_path
 from firnline_domain.records.parts.conflict_reasons import ConflictReason
 from firnline_domain.records.results import DeleteKind, InputFile, RewriteFinished, RewriteGroup
@@ -84,11 +84,10 @@ class PlannedGroup(Value):
 class PlannedSnapshot(Value):
     """One snapshot of the commit: all its outputs get the data sequence number `sequence_number`.
 
-    `converts`: it replaces no data file. From now on its inputs count as files of that number: no
-    equality delete up to it applies to them any more. It is committed as a `RowDelta`, which
+    `is_conversion`: it replaces no data file. From now on its inputs count as files of that number:
+    no equality delete up to it applies to them any more. It is committed as a `RowDelta`, which
     another engine's rewrite that has begun already looks at, as it does not at a rewrite
-    (convert-as-replace hazard, H3).
-    """
+    (convert-as-replace hazard, H3)."""
 
     sequence_number: int
     parts: tuple[PlannedGroup, ...]
@@ -96,12 +95,12 @@ class PlannedSnapshot(Value):
     added_deletes: tuple[AddedDelete, ...] = ()
 
     @property
-    def converts(self) -> bool:
+    def is_conversion(self) -> bool:
         """Return True if all of its parts convert; all do, or none (`_by_sequence_number`)."""
         return any(part.group.converts for part in self.parts)
 
     @property
-    def repaired(self) -> bool:
+    def needs_repair(self) -> bool:
         """Return True if a group of it was touched by later position deletes or vectors."""
         return any(part.touched for part in self.parts)
 
@@ -113,7 +112,7 @@ class PlannedSnapshot(Value):
     @property
     def output_scopes(self) -> frozenset[Scope]:
         """Scopes that get an output, or keep what is converted."""
-        kept = (part.scope for part in self.parts if part.group.outputs or self.converts)
+        kept = (part.scope for part in self.parts if part.group.outputs or self.is_conversion)
         return frozenset(kept)
 
     @property
@@ -124,7 +123,7 @@ class PlannedSnapshot(Value):
 
     def still_needs(self, delete: LiveDelete) -> bool:
         """Return True if an output of this rewrite comes under an equality delete."""
-        return any(outlives(delete, scope, self.sequence_number) for scope in self.output_scopes)
+        return any(applies_to(delete, scope, self.sequence_number) for scope in self.output_scopes)
 
 
 class CommitPlan(Value):
@@ -139,7 +138,7 @@ NO_CONVERSIONS: Mapping[str, Conversion] = {}
 NO_MARKS: Mapping[str, int] = {}
 
 
-def plan(
+def plan_commit(
     results: Sequence[RewriteFinished],
     head: Head,
     repairs: Mapping[str, Repair] = NO_REPAIRS,
@@ -164,8 +163,10 @@ def plan(
             *snapshots[:-1],
             replace(snapshots[-1], removed_deletes=spent_deletes(left, head, answered)),
         )
-        if safe := next((form for form in forms(last) if not lost_deletes(form, head)), None):
-            whole = _converted(_repaired(safe, repairs), conversions)
+        if safe := next(
+            (form for form in alternative_plans(last) if not lost_deletes(form, head)), None
+        ):
+            whole = _attach_conversions(_attach_repairs(safe, repairs), conversions)
             return CommitPlan(_without_dropped(whole, head), refused)
         lost = lost_deletes(last, head)
         number = snapshots[0].sequence_number
@@ -192,19 +193,19 @@ def _by_sequence_number(
     return tuple(PlannedSnapshot(number, tuple(parts[number])) for number in output_numbers)
 
 
-def unsplit(result: RewriteFinished) -> tuple[PlannedSnapshot, ...]:
+def plan_single(result: RewriteFinished) -> tuple[PlannedSnapshot, ...]:
     """Plan a result by itself: its replaced files in one rewrite, the converted ones in another."""
     return _by_sequence_number([result], {}, converts=False) + _by_sequence_number(
         [result], {}, converts=True
     )
 
 
-def _repaired(
+def _attach_repairs(
     snapshots: tuple[PlannedSnapshot, ...], repairs: Mapping[str, Repair]
 ) -> tuple[PlannedSnapshot, ...]:
     """Attach each repair to the one rewrite that holds its touched groups; what a repair takes out
     is not taken out a second time."""
-    own = {delete.normal for repair in repairs.values() for delete in repair.removed}
+    own = {delete.normal_path for repair in repairs.values() for delete in repair.removed}
     return tuple(_with_repairs(snapshot, own, repairs) for snapshot in snapshots)
 
 
@@ -213,7 +214,7 @@ def _with_repairs(
 ) -> PlannedSnapshot:
     tasks = dict.fromkeys(part.task_id for part in snapshot.parts if part.touched)
     mine = [repairs[task] for task in tasks]
-    spent = (delete for delete in snapshot.removed_deletes if delete.normal not in own)
+    spent = (delete for delete in snapshot.removed_deletes if delete.normal_path not in own)
     return replace(
         snapshot,
         removed_deletes=(*spent, *(delete for repair in mine for delete in repair.removed)),
@@ -221,12 +222,12 @@ def _with_repairs(
     )
 
 
-def _converted(
+def _attach_conversions(
     snapshots: tuple[PlannedSnapshot, ...], conversions: Mapping[str, Conversion]
 ) -> tuple[PlannedSnapshot, ...]:
     """Attach each conversion's delete files, which are about no other rewrite's files."""
     return tuple(
-        _with_conversions(snapshot, conversions) if snapshot.converts else snapshot
+        _with_conversions(snapshot, conversions) if snapshot.is_conversion else snapshot
         for snapshot in snapshots
     )
 
@@ -236,8 +237,8 @@ def _with_conversions(
 ) -> PlannedSnapshot:
     mine = [conversions[task] for task in snapshot.task_ids]
     removed = [delete for conversion in mine for delete in conversion.removed]
-    own = {delete.normal for delete in removed if delete.kind is DeleteKind.POSITION}
-    spent = (delete for delete in snapshot.removed_deletes if delete.normal not in own)
+    own = {delete.normal_path for delete in removed if delete.kind is DeleteKind.POSITION}
+    spent = (delete for delete in snapshot.removed_deletes if delete.normal_path not in own)
     return replace(
         snapshot,
         removed_deletes=(*spent, *removed),
@@ -245,17 +246,19 @@ def _with_conversions(
     )
 
 
-def forms(snapshots: tuple[PlannedSnapshot, ...]) -> Iterator[tuple[PlannedSnapshot, ...]]:
+def alternative_plans(
+    snapshots: tuple[PlannedSnapshot, ...],
+) -> Iterator[tuple[PlannedSnapshot, ...]]:
     """Yield the snapshots as given; then with one rewrite in two, where the first leaves an old
     file alive and the second is protected by the first's outputs (iceberg-rules 2.4, probe E).
     Touched groups stay together: no snapshot may be without their repair."""
     yield snapshots
     for number, snapshot in enumerate(snapshots):
-        if halves := _halves(snapshot):
+        if halves := _split_rewrite(snapshot):
             yield (*snapshots[:number], *halves, *snapshots[number + 1 :])
 
 
-def _halves(snapshot: PlannedSnapshot) -> tuple[PlannedSnapshot, PlannedSnapshot] | None:
+def _split_rewrite(snapshot: PlannedSnapshot) -> tuple[PlannedSnapshot, PlannedSnapshot] | None:
     whole = (part for part in snapshot.parts if part.group.outputs and not part.touched)
     first = next(whole, None)
     rest = tuple(part for part in snapshot.parts if part is not first)
@@ -268,29 +271,29 @@ def lost_deletes(snapshots: Iterable[PlannedSnapshot], head: Head) -> tuple[Live
     """Equality deletes that Iceberg drops although an output of the same rewrite needs them."""
     losses = (
         tuple(delete for delete in dropped if snapshot.still_needs(delete))
-        for snapshot, dropped in _simulated(snapshots, head)
+        for snapshot, dropped in _simulate_drops(snapshots, head)
     )
     return next((lost for lost in losses if lost), ())
 
 
-def _simulated(
+def _simulate_drops(
     snapshots: Iterable[PlannedSnapshot], head: Head
 ) -> Iterator[tuple[PlannedSnapshot, list[LiveDelete]]]:
     """Yield each rewrite, in order, with the delete files that Iceberg drops with it by itself."""
     numbers = {path: file.sequence_number for path, file in head.data.items()}
     vector = DeleteKind.DELETION_VECTOR  # goes with its data file alone
-    deletes = {d.normal: d for d in head.deletes if d.kind is not vector}
+    deletes = {d.normal_path: d for d in head.deletes if d.kind is not vector}
     last = head.last_sequence_number
     rest = last if head.rest.as_listed is None else head.rest.as_listed
     for snapshot in snapshots:
-        for path in () if snapshot.converts else snapshot.input_paths:
+        for path in () if snapshot.is_conversion else snapshot.input_paths:
             numbers.pop(path, None)
         oldest = min(last, rest, min(numbers.values(), default=last))
         dropped = [d for d in deletes.values() if 0 < d.sequence_number < oldest]
         yield snapshot, dropped
         for delete in (*dropped, *snapshot.removed_deletes):
-            deletes.pop(delete.normal, None)
-        numbers.update(_outputs(snapshot))
+            deletes.pop(delete.normal_path, None)
+        numbers.update(_outputs_by_scope(snapshot))
         last += 1
 
 
@@ -299,14 +302,14 @@ def _without_dropped(
 ) -> tuple[PlannedSnapshot, ...]:
     """Leave out of each rewrite what Iceberg drops with one before it."""
     gone, left = set[str](), list[PlannedSnapshot]()
-    for snapshot, dropped in _simulated(snapshots, head):
-        kept = (delete for delete in snapshot.removed_deletes if delete.normal not in gone)
+    for snapshot, dropped in _simulate_drops(snapshots, head):
+        kept = (delete for delete in snapshot.removed_deletes if delete.normal_path not in gone)
         left.append(replace(snapshot, removed_deletes=tuple(kept)))
-        gone |= {delete.normal for delete in dropped}
+        gone |= {delete.normal_path for delete in dropped}
     return tuple(left)
 
 
-def _outputs(snapshot: PlannedSnapshot) -> dict[str, int]:
+def _outputs_by_scope(snapshot: PlannedSnapshot) -> dict[str, int]:
     files = (file for part in snapshot.parts for file in part.group.outputs)
     return {normal_path(file.path): snapshot.sequence_number for file in files}
 
@@ -323,13 +326,15 @@ def spent_deletes(
     vector does not count, for that hides it, nor does one that is converted: its vector says it.
     DVs go with their data file, by Iceberg itself.
     """
-    gone = {normal_path(file.path) for result in results for file in replaced(result)}
+    gone = {normal_path(file.path) for result in results for file in replaced_files(result)}
     kept = {path: file for path, file in head.data.items() if path not in gone}
     rest = tuple(head.rest.by_scope.items())
-    converted = {normal_path(file.path) for result in results for file in _converts(result)}
-    hidden = converted | head.vectored if head.form.format_version >= 3 else frozenset[str]()
+    converted = {normal_path(file.path) for result in results for file in _converted_inputs(result)}
+    hidden = (
+        converted | head.paths_with_vector if head.form.format_version >= 3 else frozenset[str]()
+    )
     named = ((one.scope, one.sequence_number) for path, one in kept.items() if path not in hidden)
-    left = _lowest([*named, *rest])
+    left = _lowest_by_scope([*named, *rest])
     unconverted = {path: file for path, file in kept.items() if path not in converted}
     output_numbers = [
         (result.scope, result.start_sequence_number)
@@ -340,13 +345,13 @@ def spent_deletes(
         (file.scope, max(file.sequence_number, answered.get(path, 0)))
         for path, file in unconverted.items()
     ]
-    after = _lowest([*numbers, *output_numbers, *rest])
+    after = _lowest_by_scope([*numbers, *output_numbers, *rest])
     everywhere = [number for number in (head.rest.lowest,) if number is not None]
     scopes = {result.scope for result in results}
     return tuple(
         delete
         for delete in head.deletes
-        if any(reaches(delete, scope) for scope in scopes)
+        if any(reaches_scope(delete, scope) for scope in scopes)
         and (
             _nothing_below(delete, after, everywhere)
             if delete.kind is DeleteKind.EQUALITY
@@ -355,11 +360,11 @@ def spent_deletes(
     )
 
 
-def _converts(result: RewriteFinished) -> Iterator[InputFile]:
+def _converted_inputs(result: RewriteFinished) -> Iterator[InputFile]:
     return (file for group in result.groups if group.converts for file in group.inputs)
 
 
-def _lowest(numbers: Iterable[tuple[Scope, int]]) -> dict[Scope, int]:
+def _lowest_by_scope(numbers: Iterable[tuple[Scope, int]]) -> dict[Scope, int]:
     lowest: dict[Scope, int] = {}
     for scope, number in numbers:
         lowest[scope] = min(number, lowest.get(scope, number))
@@ -368,7 +373,7 @@ def _lowest(numbers: Iterable[tuple[Scope, int]]) -> dict[Scope, int]:
 
 def _nothing_below(delete: LiveDelete, after: dict[Scope, int], everywhere: list[int]) -> bool:
     """`everywhere`: of the files whose scope is not known."""
-    concerned = [number for scope, number in after.items() if reaches(delete, scope)]
+    concerned = [number for scope, number in after.items() if reaches_scope(delete, scope)]
     concerned += everywhere if delete.is_global else []
     return delete.sequence_number <= min(concerned, default=delete.sequence_number)
 

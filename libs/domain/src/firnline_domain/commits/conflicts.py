@@ -10,9 +10,9 @@ import json
 from collections.abc import Iterator, Mapping
 
 from firnline_domain.base.values import Value, replace
-from firnline_domain.commits.pinned_head import Head, LiveDelete, reaches
-from firnline_domain.commits.row_count_proof import flaw
-from firnline_domain.commits.schemas import unreadable
+from firnline_domain.commits.pinned_head import Head, LiveDelete, reaches_scope
+from firnline_domain.commits.row_count_proof import find_flaw
+from firnline_domain.commits.schemas import first_unreadable
 from firnline_domain.identity import Scope, normal_path
 from firnline_domain.records.parts.conflict_reasons import ConflictReason
 from firnline_domain.records.results import (
@@ -42,21 +42,21 @@ class Conflict(Value):
     detail: str
 
 
-class Verdict(Value):
+class Judgement(Value):
     """Judgement of a result on a head, by number of its groups: the rest may be committed as is."""
 
     touched: dict[int, Conflict]  # may be committed once it is repaired
     lost: dict[int, Conflict]
 
 
-def judge(result: RewriteFinished, head: Head) -> Verdict:
+def judge_result(result: RewriteFinished, head: Head) -> Judgement:
     """Judge each group for itself: one that is lost never takes the others along. But a group that
     does not balance does: the worker that made it made the others."""
-    if imbalance := _unbalanced(result):
-        return Verdict({}, dict.fromkeys(range(len(result.groups)), imbalance))
-    verdict, taken = Verdict({}, {}), set[str]()
+    if imbalance := _find_imbalance(result):
+        return Judgement({}, dict.fromkeys(range(len(result.groups)), imbalance))
+    verdict, taken = Judgement({}, {}), set[str]()
     for number, group in enumerate(result.groups):
-        conflict = examine(replace(result, groups=(group,)), head)
+        conflict = find_conflict(replace(result, groups=(group,)), head)
         paths = {normal_path(file.path) for file in group.inputs}
         if conflict is None and paths & taken:
             conflict = Conflict(ConflictReason.PROOF_FAILED, f"group {number} shares an input")
@@ -67,7 +67,7 @@ def judge(result: RewriteFinished, head: Head) -> Verdict:
     return verdict
 
 
-def examine(result: RewriteFinished, head: Head) -> Conflict | None:
+def find_conflict(result: RewriteFinished, head: Head) -> Conflict | None:
     """Return the first reason against committing all of `result` onto `head`; None = it may be
     committed. A repairable one only if there is no other. The hazard of Iceberg issue 10312 depends
     on all results of a commit: see `commit_plan`."""
@@ -95,7 +95,7 @@ def form_kept(result: RewriteFinished, head: Head) -> Conflict | None:
         encrypted = ", encrypted" if now.encrypted else ""
         text = f"planned as v{then.format_version}, now v{now.format_version}{encrypted}"
         return Conflict(ConflictReason.FORMAT_CHANGED, text)
-    changed = unreadable(then, head.schemas, now.schema_id)
+    changed = first_unreadable(then, head.schemas, now.schema_id)
     # a catalog with branches of its own may give an id to a second schema
     known = head.schema_checksums.get(then.schema_id, "")
     if changed is None and result.schema_checksum != known:
@@ -105,28 +105,28 @@ def form_kept(result: RewriteFinished, head: Head) -> Conflict | None:
     return None if changed is None else Conflict(ConflictReason.SCHEMA_CHANGED, changed)
 
 
-def proof(result: RewriteFinished, head: Head) -> Conflict | None:
+def check_proof(result: RewriteFinished, head: Head) -> Conflict | None:
     """Check that rows and keys add up in every group, and that the start's sequence number lies
     between that of the newest input and the head's. An input above it would come under deletes
     older than itself (shared-number hazard, H6)."""
-    if imbalance := _unbalanced(result):
+    if imbalance := _find_imbalance(result):
         return imbalance
-    newest = max((file.sequence_number for file in inputs(result)), default=0)
+    newest = max((file.sequence_number for file in input_files(result)), default=0)
     if not newest <= result.start_sequence_number <= head.last_sequence_number:
         text = f"start {result.start_sequence_number}: inputs up to {newest}, table at "
         return Conflict(ConflictReason.PROOF_FAILED, text + str(head.last_sequence_number))
     return None
 
 
-def _unbalanced(result: RewriteFinished) -> Conflict | None:
-    first_flaw = flaw(result.groups)
+def _find_imbalance(result: RewriteFinished) -> Conflict | None:
+    first_flaw = find_flaw(result.groups)
     return None if first_flaw is None else Conflict(ConflictReason.PROOF_FAILED, first_flaw.detail)
 
 
 def inputs_live(result: RewriteFinished, head: Head) -> Conflict | None:
     """Every input is live, and is the same file: same number, same rows."""
     seen: set[str] = set()
-    for file in inputs(result):
+    for file in input_files(result):
         path = normal_path(file.path)
         live = head.data.get(path)
         if live is None or path in seen:
@@ -165,7 +165,7 @@ def position_deletes_live(result: RewriteFinished, head: Head) -> Conflict | Non
 def _applied_gone(result: RewriteFinished, head: Head) -> Iterator[AppliedDelete]:
     """Yield the applied deletes that are gone, of those that an input may come under: the others go
     when what they applied to goes."""
-    oldest = min((file.sequence_number for file in inputs(result)), default=0)
+    oldest = min((file.sequence_number for file in input_files(result)), default=0)
     for delete in result.applied_deletes:
         strictly = delete.kind is DeleteKind.EQUALITY
         if delete.sequence_number < oldest + strictly:
@@ -177,48 +177,54 @@ def _applied_gone(result: RewriteFinished, head: Head) -> Iterator[AppliedDelete
 def nothing_missed(result: RewriteFinished, head: Head) -> Conflict | None:
     """No equality delete that was not applied touches an input, unless it will touch the output
     as well: those above the start do."""
-    numbers = [file.sequence_number for file in inputs(result)]
+    numbers = [file.sequence_number for file in input_files(result)]
     oldest, start = min(numbers, default=0), result.start_sequence_number
-    for delete in _unapplied(result, head):
+    for delete in _unapplied_deletes(result, head):
         would_end = numbers and oldest < delete.sequence_number <= start
-        if delete.kind is DeleteKind.EQUALITY and would_end and reaches(delete, result.scope):
-            return Conflict(ConflictReason.OLD_EQUALITY_DELETE, _shown(delete))
+        if delete.kind is DeleteKind.EQUALITY and would_end and reaches_scope(delete, result.scope):
+            return Conflict(ConflictReason.OLD_EQUALITY_DELETE, _describe_delete(delete))
     return None
 
 
 def no_position_delete_missed(result: RewriteFinished, head: Head) -> Conflict | None:
     """No position delete or vector that was not applied may be about an input: it will never be
     about an output, whatever its number (unapplied-delete hazard, H2; repair-start hazard, H4)."""
-    return next((_missed(delete) for delete in unapplied_position_deletes(result, head)), None)
+    return next(
+        (_missed_delete(delete) for delete in unapplied_position_deletes(result, head)), None
+    )
 
 
 def unapplied_position_deletes(result: RewriteFinished, head: Head) -> Iterator[LiveDelete]:
     """Position deletes and vectors that the worker did not apply and that may name a replaced
     input."""
-    numbers = {normal_path(file.path): file.sequence_number for file in replaced(result)}
-    for delete in _unapplied(result, head):
+    numbers = {normal_path(file.path): file.sequence_number for file in replaced_files(result)}
+    for delete in _unapplied_deletes(result, head):
         if delete.kind is not DeleteKind.EQUALITY:
             named = named_by(delete, result.scope, numbers)
             # a DV hides every position-delete file of its data file
-            hidden = head.vectored if delete.kind is DeleteKind.POSITION else frozenset[str]()
+            hidden = (
+                head.paths_with_vector if delete.kind is DeleteKind.POSITION else frozenset[str]()
+            )
             if named - hidden:
                 yield delete
 
 
-def _missed(delete: LiveDelete) -> Conflict:
+def _missed_delete(delete: LiveDelete) -> Conflict:
     vector = delete.kind is DeleteKind.DELETION_VECTOR
     came = ConflictReason.NEW_DELETION_VECTORS if vector else ConflictReason.NEW_POSITION_DELETES
-    return Conflict(came, _shown(delete))
+    return Conflict(came, _describe_delete(delete))
 
 
-def _unapplied(result: RewriteFinished, head: Head) -> Iterator[LiveDelete]:
+def _unapplied_deletes(result: RewriteFinished, head: Head) -> Iterator[LiveDelete]:
     """Yield live deletes that were not applied, by path and number: a Puffin file holds vectors of
     several data files, but of one commit."""
     applied = {
         (normal_path(delete.path), delete.sequence_number) for delete in result.applied_deletes
     }
     return (
-        delete for delete in head.deletes if (delete.normal, delete.sequence_number) not in applied
+        delete
+        for delete in head.deletes
+        if (delete.normal_path, delete.sequence_number) not in applied
     )
 
 
@@ -233,7 +239,7 @@ def named_by(delete: LiveDelete, scope: Scope, numbers: Mapping[str, int]) -> se
     return {path for path in paths if numbers[path] <= delete.sequence_number}
 
 
-def _shown(delete: LiveDelete) -> str:
+def _describe_delete(delete: LiveDelete) -> str:
     return f"{delete.path} ({delete.sequence_number})"
 
 
@@ -243,19 +249,23 @@ def partition_kept(result: RewriteFinished, head: Head) -> Conflict | None:
     Across specs an explicit sequence number loses deletes and applies those of others
     (iceberg-rules 1.4 b); a spec evolved meanwhile is harmless as long as the outputs keep theirs.
     """
-    for file in inputs(result):
+    for file in input_files(result):
         live = head.data.get(normal_path(file.path))
         if live is not None and live.scope != result.scope:
             return Conflict(ConflictReason.SPEC_CHANGED, f"{file.path} is of {live.scope}")
-    place = _place(result.scope.spec_id, json.loads(result.scope.partition))
-    for output in outputs(result):
+    place = _comparable_partition(result.scope.spec_id, json.loads(result.scope.partition))
+    for output in output_files(result):
         body = json.loads(output.content_file_json)
-        if (output_place := _place(body["spec-id"], body.get("partition", []))) != place:
+        if (
+            output_place := _comparable_partition(body["spec-id"], body.get("partition", []))
+        ) != place:
             return Conflict(ConflictReason.SPEC_CHANGED, f"{output.path} is of {output_place}")
     return None
 
 
-def _place(spec_id: int, partition: list[object] | dict[str, object]) -> tuple[int, list[object]]:
+def _comparable_partition(
+    spec_id: int, partition: list[object] | dict[str, object]
+) -> tuple[int, list[object]]:
     """Return a comparable form. Iceberg up to 1.9 wrote an object by field id, in field order; the
     values of a spec whose fields are all void are nulls there and missing here."""
     values = list(partition.values()) if isinstance(partition, dict) else partition
@@ -279,7 +289,7 @@ def started_before(result: RewriteFinished, head: Head) -> Conflict | None:
 CHECKS = (
     no_duplicates,
     form_kept,
-    proof,
+    check_proof,
     inputs_live,
     applied_live,
     nothing_missed,
@@ -290,14 +300,14 @@ CHECKS = (
 )
 
 
-def inputs(result: RewriteFinished) -> Iterator[InputFile]:
+def input_files(result: RewriteFinished) -> Iterator[InputFile]:
     """Yield the input files of all groups."""
     return (file for group in result.groups for file in group.inputs)
 
 
-def replaced(result: RewriteFinished) -> Iterator[InputFile]:
+def replaced_files(result: RewriteFinished) -> Iterator[InputFile]:
     """Yield the inputs that are replaced; those of conversions stay."""
-    return inputs(without_conversions(result))
+    return input_files(without_conversions(result))
 
 
 def without_conversions(result: RewriteFinished) -> RewriteFinished:
@@ -305,6 +315,6 @@ def without_conversions(result: RewriteFinished) -> RewriteFinished:
     return replace(result, groups=tuple(group for group in result.groups if not group.converts))
 
 
-def outputs(result: RewriteFinished) -> Iterator[OutputFile]:
+def output_files(result: RewriteFinished) -> Iterator[OutputFile]:
     """Yield the output files of all groups."""
     return (file for group in result.groups for file in group.outputs)

@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 
 from firnline_domain.base.values import Value, replace
-from firnline_domain.commits.pinned_head import LiveData, LiveDelete, reaches
+from firnline_domain.commits.pinned_head import LiveData, LiveDelete, reaches_scope
 from firnline_domain.identity import Scope
 from firnline_domain.records.results import DeleteKind
 
@@ -30,7 +30,7 @@ class MarkingSlice(Value):
     deletes: dict[str, int]
 
 
-class Mark(Value):
+class ConversionMark(Value):
     """Mark of a slice for one data file, which had this number and so many rows. `masked`: rows
     that equality deletes name; 0: nothing had to be written of it."""
 
@@ -46,11 +46,11 @@ class Marks(Value):
     table_key: str
     scope: Scope
     slices: tuple[MarkingSlice, ...]
-    files: dict[str, Mark]
+    files: dict[str, ConversionMark]
     before: str | None = None  # path of the marks that these take the place of
 
 
-def earlier(marks: Marks, task_id: str) -> Marks:
+def earlier_marks(marks: Marks, task_id: str) -> Marks:
     """Return the marks without the slice of this task, and what it has found: its result says that
     itself, group by group, and some may be lost."""
     slices = tuple(one for one in marks.slices if one.task_id != task_id)
@@ -68,7 +68,7 @@ Wrote = Callable[[MarkingSlice, str], bool]
 """Whether a slice's commit has written the delete file of that path."""
 
 
-def answered(
+def converted_up_to(
     marks: Marks, data: Mapping[str, LiveData], deletes: Iterable[LiveDelete], wrote: Wrote
 ) -> dict[str, int]:
     """Return, by normal path of the files whose marks hold, the number up to which no equality
@@ -76,7 +76,7 @@ def answered(
     said, equality = defaultdict[str, list[LiveDelete]](list), list[LiveDelete]()
     for delete in deletes:
         if delete.kind is DeleteKind.EQUALITY:
-            equality += [delete] if reaches(delete, marks.scope) else []
+            equality += [delete] if reaches_scope(delete, marks.scope) else []
         elif delete.referenced_data_file is not None:
             said[delete.referenced_data_file].append(delete)
     newest_missed = [_newest_missed(one, equality) for one in marks.slices]
@@ -87,13 +87,13 @@ def answered(
             continue
         if newest_missed[mark.slice] > live.sequence_number:
             continue
-        if mark.masked and not _is_said(mark, by, said[path], wrote):
+        if mark.masked and not _is_written(mark, by, said[path], wrote):
             continue
         found[path] = by.sequence_number
     return found
 
 
-def _is_same(mark: Mark, live: LiveData, scope: Scope) -> bool:
+def _is_same(mark: ConversionMark, live: LiveData, scope: Scope) -> bool:
     now = live.sequence_number, live.records, live.scope
     return now == (mark.sequence_number, mark.records, scope)
 
@@ -105,12 +105,14 @@ def _newest_missed(by: MarkingSlice, equality: Iterable[LiveDelete]) -> int:
         delete.sequence_number
         for delete in equality
         if delete.sequence_number <= by.sequence_number
-        and by.deletes.get(delete.normal) != delete.sequence_number
+        and by.deletes.get(delete.normal_path) != delete.sequence_number
     )
     return max(missed, default=-1)
 
 
-def _is_said(mark: Mark, by: MarkingSlice, said: list[LiveDelete], wrote: Wrote) -> bool:
+def _is_written(
+    mark: ConversionMark, by: MarkingSlice, said: list[LiveDelete], wrote: Wrote
+) -> bool:
     """Return True if what the slice's commit has written about the file is read today. A vector
     hides all other position deletes of its file."""
     vectors = [delete for delete in said if delete.kind is DeleteKind.DELETION_VECTOR]

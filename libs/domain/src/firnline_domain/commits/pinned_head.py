@@ -16,12 +16,13 @@ from firnline_domain.records.results import DeleteKind, TableForm
 
 
 class LiveFile(Protocol):
-    """A live data or delete file; `normal` is its normal path, `sequence_number` the data one."""
+    """A live data or delete file; `normal_path` is its normal path, `sequence_number` the data
+    one."""
 
     @property
     def path(self) -> str: ...
     @property
-    def normal(self) -> str: ...
+    def normal_path(self) -> str: ...
     @property
     def sequence_number(self) -> int: ...
     @property
@@ -94,21 +95,21 @@ class Head(Value, dict=True, gc=True):
     @cached_property
     def live_deletes(self) -> frozenset[tuple[str, int]]:
         """Normal path and data sequence number of every live delete file."""
-        return frozenset((delete.normal, delete.sequence_number) for delete in self.deletes)
+        return frozenset((delete.normal_path, delete.sequence_number) for delete in self.deletes)
 
     @cached_property
-    def vectored(self) -> frozenset[str]:
+    def paths_with_vector(self) -> frozenset[str]:
         """Return the normal paths of the data files that have a deletion vector."""
         vectors = (delete for delete in self.deletes if delete.kind is DeleteKind.DELETION_VECTOR)
         return frozenset(delete.referenced_data_file or "" for delete in vectors)
 
 
-def reaches(delete: LiveDelete, scope: Scope) -> bool:
+def reaches_scope(delete: LiveDelete, scope: Scope) -> bool:
     """Return True if an equality delete is about a scope at all (iceberg-rules 4.1)."""
     return delete.is_global or delete.scope == scope
 
 
-def outlives(delete: LiveDelete, scope: Scope, sequence_number: int) -> bool:
+def applies_to(delete: LiveDelete, scope: Scope, sequence_number: int) -> bool:
     """Return True if an equality delete applies to files of `scope` with that number."""
     of_equality = delete.kind is DeleteKind.EQUALITY
-    return of_equality and reaches(delete, scope) and delete.sequence_number > sequence_number
+    return of_equality and reaches_scope(delete, scope) and delete.sequence_number > sequence_number

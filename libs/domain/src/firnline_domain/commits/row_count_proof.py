@@ -24,22 +24,22 @@ class Flaw(Value):
     detail: str
 
 
-def flaw(groups: Iterable[RewriteGroup]) -> Flaw | None:
+def find_flaw(groups: Iterable[RewriteGroup]) -> Flaw | None:
     """Return the first flaw in any group; None = all of them balance. Groups without checksums, as
     of tables without keys, stand on their rows."""
     for number, group in enumerate(groups):
-        if text := _rows(group):
+        if text := _check_rows(group):
             return Flaw("rows_do_not_add_up", f"group {number}: {text}")
-        if group.keys is not None and (text := _keys(group.keys)):
+        if group.keys is not None and (text := _check_keys(group.keys)):
             return Flaw("keys_do_not_add_up", f"group {number}: {text}")
     return None
 
 
-def _rows(group: RewriteGroup) -> str:
+def _check_rows(group: RewriteGroup) -> str:
     recorded = sum(file.records for file in group.inputs)
     written = sum(file.records for file in group.outputs)
     if group.converts:
-        return _conversion(group, recorded)
+        return _check_conversion(group, recorded)
     if group.rows_in != recorded:
         return f"{group.rows_in} rows read of {recorded}"
     if not group.rows_in - group.rows_masked == group.rows_out == written:
@@ -48,7 +48,7 @@ def _rows(group: RewriteGroup) -> str:
     return ""
 
 
-def _conversion(group: RewriteGroup, recorded: int) -> str:
+def _check_conversion(group: RewriteGroup, recorded: int) -> str:
     balanced = group.rows_in == recorded and group.rows_in - group.rows_masked == group.rows_out
     if balanced and not group.outputs:
         return ""
@@ -56,7 +56,7 @@ def _conversion(group: RewriteGroup, recorded: int) -> str:
     return f"{counted}, {len(group.outputs)} outputs of a conversion"
 
 
-def _keys(keys: KeyChecksums) -> str:
+def _check_keys(keys: KeyChecksums) -> str:
     try:
         read, masked, out = (
             int(text, 16) for text in (keys.rows_in, keys.rows_masked, keys.rows_out)

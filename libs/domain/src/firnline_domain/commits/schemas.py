@@ -21,7 +21,7 @@ _GROWN = {
 }
 
 
-def unreadable(then: TableForm, schemas: Mapping[int, Fields], now: int) -> str | None:
+def first_unreadable(then: TableForm, schemas: Mapping[int, Fields], now: int) -> str | None:
     """Return the first field of schema `now` that a file of `then` does not have as it should; None
     = it is right. `schemas` are the table's."""
     if then.schema_id == now:
@@ -33,21 +33,21 @@ def unreadable(then: TableForm, schemas: Mapping[int, Fields], now: int) -> str 
         if number not in old:
             if number <= then.last_column_id:
                 return f"field {number} was no column then, and is one again"
-        elif not _reads(old[number], kind):
+        elif not _can_read(old[number], kind):
             return f"field {number} was {old[number]}, and is {kind}"
     return None
 
 
-def _reads(old: str, new: str) -> bool:
+def _can_read(old: str, new: str) -> bool:
     if old == new or old == "unknown" or (old, new) in _GROWN:
         return True
-    before, after = _decimal(old), _decimal(new)
+    before, after = _decimal_form(old), _decimal_form(new)
     if before is None or after is None:
         return False
     return before[1] == after[1] and before[0] <= after[0]
 
 
-def _decimal(kind: str) -> tuple[int, int] | None:
+def _decimal_form(kind: str) -> tuple[int, int] | None:
     """Return precision and scale."""
     if not kind.startswith("decimal("):
         return None

@@ -41,12 +41,12 @@ def writer_of(summary: Mapping[str, str]) -> Writer:
     """Identify the writer by any summary."""
     found = _RELEASE.match(summary.get(LIBRARY) or "")
     library = (int(found[1]), int(found[2])) if found else None
-    engine = summary.get(ENGINE) or _engine(summary)
+    engine = summary.get(ENGINE) or _engine_name(summary)
     version = summary.get(ENGINE_VERSION) or ""
     return Writer(f"{engine} {version}".strip().lower()[:80], library)
 
 
-def _engine(summary: Mapping[str, str]) -> str:
+def _engine_name(summary: Mapping[str, str]) -> str:
     for key, engine in (("flink.job-id", "flink"), ("trino_query_id", "trino")):
         if key in summary:
             return engine

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from firnline_domain.base.values import Value, replace
 from firnline_domain.counters.state.work import Partition, Table
 from firnline_domain.policy.cost.cost_benefit import Action
-from firnline_domain.policy.partition.decide import admit, decide
+from firnline_domain.policy.partition.decide import admit_rewrite, decide_rewrite
 from firnline_domain.policy.partition.due_trigger import as_requested
 from firnline_domain.policy.reasons.partition import Decision, Reason
 from firnline_domain.policy.table_action.registry import TABLE_ACTIONS
@@ -20,7 +20,7 @@ POLICY = "policy"  # whatever the policy would order
 ACTIONS = (POLICY, *(str(one) for one in Action), FREEZE, *TABLE_ACTIONS)
 
 
-class Requested(Value):
+class RequestedAction(Value):
     """`partition`: its canonical text, in whatever spec. With neither that nor `every_partition`
     the policy chooses the partitions."""
 
@@ -29,7 +29,7 @@ class Requested(Value):
     every_partition: bool = False
 
     @property
-    def chosen(self) -> bool:
+    def names_partitions(self) -> bool:
         """Return True if the partitions were named, and the policy has no say in them."""
         return self.partition is not None or self.every_partition
 
@@ -37,7 +37,7 @@ class Requested(Value):
 def requested_rewrites(
     table: Table,
     partitions: Iterable[Partition],
-    requested: Requested,
+    requested: RequestedAction,
     limits: Thresholds,
     now_ms: int,
 ) -> Iterator[tuple[Partition, Decision]]:
@@ -49,40 +49,40 @@ def requested_rewrites(
     for partition in partitions:
         scope = partition.counters.scope
         if requested.partition is None or scope.partition == requested.partition:
-            yield partition, _decision(table, partition, requested, limits, now_ms)
+            yield partition, _decide_requested(table, partition, requested, limits, now_ms)
 
 
-def _decision(
-    table: Table, partition: Partition, requested: Requested, limits: Thresholds, now_ms: int
+def _decide_requested(
+    table: Table, partition: Partition, requested: RequestedAction, limits: Thresholds, now_ms: int
 ) -> Decision:
-    decision = decide(table, partition, replace(limits, quiet_ms=0, hot_ms=0), now_ms)
+    decision = decide_rewrite(table, partition, replace(limits, quiet_ms=0, hot_ms=0), now_ms)
     if requested.action == FREEZE and decision.reason not in _BARS:
-        return _freeze(table, partition, requested, limits, now_ms)
-    if requested.chosen and decision.reason not in _BARS:
+        return _decide_freeze(table, partition, requested, limits, now_ms)
+    if requested.names_partitions and decision.reason not in _BARS:
         action = decision.action if requested.action == POLICY else requested.action
         return replace(as_requested(action), order=True)
     if not decision.order:
         return decision
-    return _of(requested.action, decision)
+    return _with_action(requested.action, decision)
 
 
-def _freeze(
-    table: Table, partition: Partition, requested: Requested, limits: Thresholds, now_ms: int
+def _decide_freeze(
+    table: Table, partition: Partition, requested: RequestedAction, limits: Thresholds, now_ms: int
 ) -> Decision:
     """Decide on a requested freeze: where partitions are named, no waiting time applies. None is
     rewritten in vain."""
     at_ms = freezes_at_ms(partition, limits)
-    if not requested.chosen and at_ms is not None and at_ms > now_ms:
+    if not requested.names_partitions and at_ms is not None and at_ms > now_ms:
         return Decision(Reason.NOT_CLOSED, until_ms=at_ms)
-    is_as_left = at_ms is None and not requested.chosen
+    is_as_left = at_ms is None and not requested.names_partitions
     if is_as_left or not is_worth_freezing(partition.counters.holds, limits.target_bytes):
         return Decision(Reason.FROZEN)
-    if requested.chosen:
+    if requested.names_partitions:
         return replace(as_requested(Action.FULL), order=True)
-    return admit(table, partition, as_requested(FREEZE), limits, now_ms)
+    return admit_rewrite(table, partition, as_requested(FREEZE), limits, now_ms)
 
 
-def _of(action: str, decision: Decision) -> Decision:
+def _with_action(action: str, decision: Decision) -> Decision:
     """Return the decision with the action that was requested."""
     if action in (POLICY, decision.action):
         return decision

@@ -31,7 +31,7 @@ def is_by_bucket(topic: str) -> bool:
     return topic in BY_BUCKET or topic.partition(".")[0] in BY_BUCKET
 
 
-class Route(Value):
+class BucketRoute(Value):
     """Route of a table that was assigned once, as one bucket keeps it; without one, a table is at
     home.
 
@@ -67,7 +67,7 @@ class Board:
         self._loads: dict[int, BucketLoaded] = {}
         self._coming: dict[int, dict[str, int]] = {}
 
-    def fold(self, record: object) -> None:
+    def fold_record(self, record: object) -> None:
         """Take one record of the topic in; none of a bucket that cannot be."""
         match record:
             case TableAssigned(bucket=bucket) | BucketLoaded(bucket=bucket) if (
@@ -79,7 +79,7 @@ class Board:
                 if known is not None and known.epoch > record.epoch:
                     return
                 self._assigned[record.table_key] = record
-                self.expect(record.table_key, record.bucket, record.at_ms)
+                self.expect_table(record.table_key, record.bucket, record.at_ms)
             case BucketLoaded():
                 self._loads[record.bucket] = record
                 self.buckets = max(self.buckets, record.bucket + 1)
@@ -87,11 +87,11 @@ class Board:
                 for key in [one for one, at_ms in coming.items() if at_ms <= record.at_ms]:
                     del coming[key]
 
-    def forget(self, table_key: str) -> None:
+    def forget_table(self, table_key: str) -> None:
         """Forget a table that is no more."""
         self._assigned.pop(table_key, None)
 
-    def expect(self, table_key: str, bucket: int, at_ms: int) -> None:
+    def expect_table(self, table_key: str, bucket: int, at_ms: int) -> None:
         """Note that a table is on its way: many may come between two reports of a bucket's load."""
         for coming in self._coming.values():
             coming.pop(table_key, None)
@@ -99,12 +99,12 @@ class Board:
         if load is None or load.at_ms < at_ms:
             self._coming.setdefault(bucket, {})[table_key] = at_ms
 
-    def assigned(self, table_key: str) -> TableAssigned | None:
+    def assignment_of(self, table_key: str) -> TableAssigned | None:
         """Return the newest assignment of a table; None = it is at home."""
         return self._assigned.get(table_key)
 
     @property
-    def every(self) -> Collection[TableAssigned]:
+    def all_assignments(self) -> Collection[TableAssigned]:
         """Return the newest assignment of each table that was ever assigned."""
         return self._assigned.values()
 
@@ -121,17 +121,17 @@ class Board:
         at_home = all(one.bucket == bucket_of(one.table_key, self.homes) for one in every)
         return at_home and self.buckets == self.homes
 
-    def bucket(self, table_key: str) -> int:
+    def bucket_of_table(self, table_key: str) -> int:
         """Return the bucket for a table's records."""
         assigned = self._assigned.get(table_key)
         return bucket_of(table_key, self.homes) if assigned is None else assigned.bucket
 
-    def load(self, bucket: int) -> int:
+    def reported_load(self, bucket: int) -> int:
         """Return the load that a bucket has reported; 0 where it has reported none."""
         known = self._loads.get(bucket)
         return known.load if known else 0
 
-    def loads(self) -> Mapping[int, float]:
+    def expected_loads(self) -> Mapping[int, float]:
         """Return the load of every bucket, with what is on its way to it, as if each of these were
         a table like any other. Empty until every bucket has reported its own."""
         if len(self._loads) < self.buckets:

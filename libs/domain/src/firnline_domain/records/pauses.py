@@ -83,7 +83,7 @@ class Pause(Value):
     reason: str  # in the person's words; may be empty
 
     @property
-    def note(self) -> str:
+    def to_note(self) -> str:
         """Return which pause it is, for services that confirm that all has come to rest under
         it."""
         return f"at rest, paused at {self.since_ms}"
@@ -92,7 +92,7 @@ class Pause(Value):
         return f"by {self.by}" + (f": {self.reason}" if self.reason else "")
 
 
-class Hold(Value):
+class TableHold(Value):
     """`until_ms`: when time alone ends it; None = only an event does. `detail` is for people."""
 
     reason: str  # a HoldReason
@@ -111,7 +111,7 @@ class PauseState:
     def __init__(self) -> None:
         self._pauses: dict[str | None, Pause] = {}
 
-    def fold(self, order: Any, partition: int) -> None:
+    def fold_record(self, order: Any, partition: int) -> None:
         """Apply one record of the topic; other orders change nothing."""
         if not isinstance(order, PauseMaintenance | ResumeMaintenance):
             return
@@ -127,6 +127,6 @@ class PauseState:
         """Return True if this table was paused by its name; for None if the fleet was."""
         return table_key in self._pauses
 
-    def pause(self, table_key: str | None) -> Pause | None:
+    def pause_of(self, table_key: str | None) -> Pause | None:
         """Return the pause in force for a table; of the fleet for None."""
         return self._pauses.get(None) or self._pauses.get(table_key)

@@ -172,7 +172,7 @@ class TaskFailed(Value):
     message: str
     retryable: bool
     failed_at_ms: Moment
-    memory: str | None = None  # of `out_of_memory`: which one, a `worker_memory.Memory`
+    memory: str | None = None  # of `out_of_memory`: which one, a `worker_memory.MemoryKind`
 
 
 class TaskRunning(Value):
@@ -231,7 +231,7 @@ class TableResult(Value):
     expected_s: Finite | None = None  # the order's price in CPU, by what was measured once
 
     @property
-    def put_off(self) -> str:
+    def refusal(self) -> str:
         """Return why nothing was done yet, or at all; '' = it was done."""
         return self.refused_reason or ""
 
@@ -268,13 +268,13 @@ class SnapshotsExpired(TableResult, kw_only=True):
     going_bytes: Amount = 0
 
     @property
-    def put_off(self) -> str:
+    def refusal(self) -> str:
         announced = GRACE_PERIOD if self.begins_at_ms is not None else ""
         return self.refused_reason or announced
 
     @property
     def figures(self) -> Mapping[str, float]:
-        if self.put_off == GRACE_PERIOD and not self.refused_reason:
+        if self.refusal == GRACE_PERIOD and not self.refused_reason:
             return {}
         return {
             "snapshots_expired": self.expired,
@@ -284,7 +284,7 @@ class SnapshotsExpired(TableResult, kw_only=True):
         }
 
 
-class Going(Value):
+class ExpiryPreview(Value):
     """Files and snapshots that an expiry will take away."""
 
     snapshots: Amount = 0

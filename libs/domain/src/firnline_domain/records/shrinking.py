@@ -35,15 +35,17 @@ MAX_LETTER_BYTES = 64 * 1024  # of a record that is itself above what dead lette
 FEW_PARTITIONS = 10  # of a table's state; 100 are shown where they fit
 
 
-def smaller(record: Any) -> Iterator[Any]:
+def smaller_forms(record: Any) -> Iterator[Any]:
     """Yield the record in ever smaller forms; nothing where it has none."""
     return _STEPS[type(record)](record) if type(record) in _STEPS else iter(())
 
 
-def _committed(event: TableCommitted) -> Iterator[TableCommitted]:
+def _shrink_committed(event: TableCommitted) -> Iterator[TableCommitted]:
     """Leave out first what readers do not know in summaries; then all but where the branches are
     now. A move without its snapshots makes the planner ask for them (`missing_snapshots`)."""
-    snapshots = tuple(replace(snapshot, summary=_summary(snapshot)) for snapshot in event.snapshots)
+    snapshots = tuple(
+        replace(snapshot, summary=_short_summary(snapshot)) for snapshot in event.snapshots
+    )
     agent = event.user_agent and event.user_agent[:MAX_TEXT]
     event = replace(event, snapshots=snapshots, user_agent=agent)
     yield event
@@ -63,7 +65,7 @@ def last_moves(refs: tuple[RefMoved, ...]) -> list[RefMoved]:
     return sorted(last.values(), key=lambda one: one.ref != MAIN)
 
 
-def _summary(snapshot: SnapshotAdded) -> dict[str, str]:
+def _short_summary(snapshot: SnapshotAdded) -> dict[str, str]:
     summary: Mapping[str, str] = snapshot.summary
     known = {name: summary[name][:MAX_TEXT] for name in KNOWN if name in summary}
     ours = {name: text for name, text in summary.items() if name.startswith(OURS)}
@@ -74,53 +76,53 @@ def _summary(snapshot: SnapshotAdded) -> dict[str, str]:
     return known
 
 
-def _scanned(event: TableScanned) -> Iterator[TableScanned]:
+def _shrink_scanned(event: TableScanned) -> Iterator[TableScanned]:
     yield replace(event, filtered=(), layout=None, ranges=())
 
 
-def _rewritten(event: RewriteCommitted) -> Iterator[RewriteCommitted]:
+def _shrink_rewritten(event: RewriteCommitted) -> Iterator[RewriteCommitted]:
     """Leave out the proofs: they were verified before the commit; the planner needs to know that it
     happened."""
     yield replace(event, proofs=())
 
 
-def _conflicted(event: RewriteConflicted) -> Iterator[RewriteConflicted]:
+def _shrink_conflicted(event: RewriteConflicted) -> Iterator[RewriteConflicted]:
     yield replace(event, detail=event.detail[:MAX_TEXT])
 
 
-def _skipped(event: RewriteSkipped) -> Iterator[RewriteSkipped]:
+def _shrink_skipped(event: RewriteSkipped) -> Iterator[RewriteSkipped]:
     yield replace(event, reason=event.reason[:MAX_TEXT])
 
 
-def _swept(event: OutputsSwept) -> Iterator[OutputsSwept]:
+def _shrink_swept(event: OutputsSwept) -> Iterator[OutputsSwept]:
     yield replace(event, left={"lists": sum(event.left.values())})
 
 
-def _failed(event: TaskFailed) -> Iterator[TaskFailed]:
+def _shrink_failed(event: TaskFailed) -> Iterator[TaskFailed]:
     yield replace(event, message=event.message[:MAX_TEXT], worker=event.worker[:MAX_TEXT])
 
 
-def _running(event: TaskRunning) -> Iterator[TaskRunning]:
+def _shrink_running(event: TaskRunning) -> Iterator[TaskRunning]:
     yield replace(event, worker=event.worker[:MAX_TEXT])
 
 
-def _compared(event: RowsCompared) -> Iterator[RowsCompared]:
+def _shrink_compared(event: RowsCompared) -> Iterator[RowsCompared]:
     yield replace(event, detail=event.detail[:MAX_TEXT])
 
 
-def _state(state: TableState) -> Iterator[TableState]:
+def _shrink_state(state: TableState) -> Iterator[TableState]:
     few = replace(state, partitions=state.partitions[:FEW_PARTITIONS])
     yield few
     yield replace(few, partitions=(), in_force=None)
     yield replace(few, partitions=(), in_force=None, settings={})
 
 
-def _advice(advice: TableAdvice) -> Iterator[TableAdvice]:
+def _shrink_advice(advice: TableAdvice) -> Iterator[TableAdvice]:
     finding, remedy = advice.finding[:MAX_TEXT], advice.remedy[:MAX_TEXT]
     yield replace(advice, finding=finding, remedy=remedy)
 
 
-def _letter(letter: DeadLettered) -> Iterator[DeadLettered]:
+def _shrink_dead_letter(letter: DeadLettered) -> Iterator[DeadLettered]:
     """Shrink a dead letter until it is small enough: it has nowhere else to go."""
     value = letter.value or b""
     size = len(value) if letter.value_bytes is None else letter.value_bytes
@@ -137,16 +139,16 @@ def _letter(letter: DeadLettered) -> Iterator[DeadLettered]:
 
 
 _STEPS: dict[type, Callable[[Any], Iterator[Any]]] = {
-    TableCommitted: _committed,
-    TableScanned: _scanned,
-    RewriteCommitted: _rewritten,
-    RewriteConflicted: _conflicted,
-    RewriteSkipped: _skipped,
-    OutputsSwept: _swept,
-    TaskFailed: _failed,
-    TaskRunning: _running,
-    RowsCompared: _compared,
-    TableState: _state,
-    TableAdvice: _advice,
-    DeadLettered: _letter,
+    TableCommitted: _shrink_committed,
+    TableScanned: _shrink_scanned,
+    RewriteCommitted: _shrink_rewritten,
+    RewriteConflicted: _shrink_conflicted,
+    RewriteSkipped: _shrink_skipped,
+    OutputsSwept: _shrink_swept,
+    TaskFailed: _shrink_failed,
+    TaskRunning: _shrink_running,
+    RowsCompared: _shrink_compared,
+    TableState: _shrink_state,
+    TableAdvice: _shrink_advice,
+    DeadLettered: _shrink_dead_letter,
 }

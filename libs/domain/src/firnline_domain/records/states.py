@@ -6,7 +6,7 @@ from __future__ import annotations
 from firnline_domain.base.values import Amount, Finite, Identifier, Moment, Value, field
 from firnline_domain.identity import Scope, TableName
 from firnline_domain.records.parts.tallies import FileTally
-from firnline_domain.records.pauses import Hold
+from firnline_domain.records.pauses import TableHold
 
 
 class PartitionState(Value):
@@ -91,7 +91,7 @@ class TableState(Value):
     expiry_reason: str
     removed: bool
     updated_at_ms: Moment
-    hold: Hold | None = None  # what keeps all its orders back
+    hold: TableHold | None = None  # what keeps all its orders back
     # Settings that are not the default, or have a problem; None: left out (`shrinking`).
     in_force: tuple[SettingInForce, ...] | None = None
     advised: tuple[str, ...] = ()  # rules of the advice that holds

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator
 
-from firnline_domain.base.numbers import number
+from firnline_domain.base.numbers import parse_number
 from firnline_domain.base.values import Value
 from firnline_domain.errors import Misconfigured
 
@@ -31,10 +31,10 @@ class Budget(Value):
     old_share: float = 0.2
 
     @property
-    def binds(self) -> bool:
+    def is_limited(self) -> bool:
         return self.gb_hours > 0
 
-    def part(self, of: float) -> Budget:
+    def divide_by(self, of: float) -> Budget:
         """Return one of so many equal parts."""
         return Budget(self.gb_hours / of, self.old_share)
 
@@ -45,78 +45,78 @@ class Group(Value):
     name: str
     quota_gb_hours: float | None = None
 
-    def part(self, of: float) -> Group:
+    def divide_by(self, of: float) -> Group:
         """Return it with one of so many equal parts of its quota."""
         quota = self.quota_gb_hours
         return Group(self.name, None if quota is None else quota / of)
 
 
-def groups_of(text: str) -> tuple[Group, ...]:
+def parse_groups(text: str) -> tuple[Group, ...]:
     """Parse FIRNLINE_GROUPS, in its order; the default group only where it is named.
 
     Raises Misconfigured, with all that is wrong."""
     found, wrong = list[Group](), list[str]()
     for item in text.split(",") if text.strip() else ():
         try:
-            found.append(_group(item.strip()))
+            found.append(_parse_group(item.strip()))
         except ValueError as error:
             wrong.append(str(error))
     names = [one.name for one in found]
-    wrong += [f"{shown(name)!r} is there twice" for name in {*names} if names.count(name) > 1]
+    wrong += [f"{shown_name(name)!r} is there twice" for name in {*names} if names.count(name) > 1]
     if wrong:
         raise Misconfigured(f"{VARIABLE}: " + "; ".join(sorted(wrong)))
     return tuple(found)
 
 
-def _group(item: str) -> Group:
+def _parse_group(item: str) -> Group:
     name, has_quota, quota = (part.strip() for part in item.partition("="))
     if not FORM.fullmatch(name):
         raise ValueError(f"{item!r}: the name of a group is {FORM_IN_WORDS}")
     if not has_quota:
-        return Group(canonical(name))
-    found = number(quota, is_whole=False)
+        return Group(canonical_name(name))
+    found = parse_number(quota, is_whole=False)
     if found is None or found < LEAST_GB_HOURS:
         raise ValueError(
             f"{item!r}: {quota!r} is no number of GB-hours: a quota is above 0; without one a "
             "group spends what it likes"
         )
-    return Group(canonical(name), found)
+    return Group(canonical_name(name), found)
 
 
 def group_name(variable: str, text: str) -> str:
     """The name of the one group that a setting names. Raises Misconfigured."""
-    name = canonical(text)
+    name = canonical_name(text)
     if name != DEFAULT and not FORM.fullmatch(name):
         raise Misconfigured(f"{variable}={text!r}: the name of a group is {FORM_IN_WORDS}")
     return name
 
 
-def canonical(text: str) -> str:
+def canonical_name(text: str) -> str:
     """Return a group's name; `default` is ''."""
     name = text.strip()
     return DEFAULT if name == DEFAULT_IN_WORDS else name
 
 
-def shown(name: str) -> str:
+def shown_name(name: str) -> str:
     """Return a group's name to show."""
     return name or DEFAULT_IN_WORDS
 
 
-def served(wanted: str, groups: Collection[Group]) -> str:
+def serving_group(wanted: str, groups: Collection[Group]) -> str:
     """Return the group that gets the orders of a table that asks for `wanted`: the default one
     where the fleet has no such group, because its topics do not exist."""
-    name = canonical(wanted)
+    name = canonical_name(wanted)
     return name if any(group.name == name for group in groups) else DEFAULT
 
 
-def unserved(wanted: str, groups: Collection[Group]) -> str | None:
+def unserved_text(wanted: str, groups: Collection[Group]) -> str | None:
     """Describe what happens to orders whose group the fleet does not have; None where it does."""
-    if served(wanted, groups) == canonical(wanted):
+    if serving_group(wanted, groups) == canonical_name(wanted):
         return None
-    there = ", ".join(sorted(shown(name) for name in {DEFAULT, *named(groups)}))
+    there = ", ".join(sorted(shown_name(name) for name in {DEFAULT, *group_names(groups)}))
     return f"no such group in this deployment (it has: {there}); tasks go to the default group"
 
 
-def named(groups: Collection[Group]) -> Iterator[str]:
+def group_names(groups: Collection[Group]) -> Iterator[str]:
     """Yield the names of all groups but the default one, each once."""
     return (name for name in dict.fromkeys(group.name for group in groups) if name != DEFAULT)

@@ -10,12 +10,12 @@ from typing import Any
 
 from firnline_domain.records.parts.archive_marks import MARKS
 from firnline_domain.records.states import SettingInForce
-from firnline_domain.settings.groups import unserved
-from firnline_domain.settings.parquet import outside, unusable
+from firnline_domain.settings.groups import unserved_text
+from firnline_domain.settings.parquet import out_of_range, unusable_properties
 from firnline_domain.settings.property import WORKERS
-from firnline_domain.settings.ref_rules import ref_rules
+from firnline_domain.settings.ref_rules import parse_ref_rules
 from firnline_domain.settings.rule_lists import find_problem
-from firnline_domain.settings.tag_rules import tag_rules
+from firnline_domain.settings.tag_rules import parse_tag_rules
 from firnline_domain.settings.thresholds import (
     NAMESPACE,
     PROPERTIES,
@@ -25,7 +25,7 @@ from firnline_domain.settings.thresholds import (
     Thresholds,
     property_values,
 )
-from firnline_domain.settings.windows import periods
+from firnline_domain.settings.windows import parse_periods
 
 OURS = "firnline."
 READ_ELSEWHERE = tuple(WORKERS)
@@ -39,19 +39,19 @@ def with_namespace(table: Mapping[str, str], namespace: Mapping[str, str]) -> di
     return {**{NAMESPACE + name: text for name, text in namespace.items()}, **table}
 
 
-def effective(
+def settings_in_force(
     settings: Mapping[str, str], fleet: Thresholds | None = None
 ) -> dict[str, SettingInForce]:
     """Return every setting by the name of its property; `settings` as `with_namespace` gives
     them."""
     return {
         setting.name: setting
-        for setting in _effective(tuple(sorted(settings.items())), fleet or DEFAULTS)
+        for setting in _resolve_all(tuple(sorted(settings.items())), fleet or DEFAULTS)
     }
 
 
 @lru_cache(maxsize=4_096)  # asked whenever a table is shown; most tables of a fleet say the same
-def _effective(
+def _resolve_all(
     settings: tuple[tuple[str, str], ...], fleet: Thresholds
 ) -> tuple[SettingInForce, ...]:
     values = property_values(dict(settings))
@@ -68,33 +68,33 @@ def _in_force(name: str, said: list[PropertyValue], fleet: Thresholds) -> Settin
     unread = f"'{wrong.text}' of the {wrong.origin} property cannot be read" if wrong else ""
     if readable:
         strongest = readable[-1]
-        text = shown(strongest.value)
+        text = property_text(strongest.value)
         wrong_text = _period_problem(field, text) or _group_problem(field, text, fleet)
         return SettingInForce(name, text, strongest.origin, wrong_text or unread)
     value = getattr(fleet, field)
     origin = Origin.DEFAULT if value == getattr(DEFAULTS, field) else Origin.FLEET
-    return SettingInForce(name, shown(value), origin, unread)
+    return SettingInForce(name, property_text(value), origin, unread)
 
 
 def _period_problem(field: str, text: str) -> str:
     """Return what is wrong with periods, and with rules for tags and branches: what keeps something
     back until it is corrected."""
     if field == "create_tags":
-        wrong = find_problem(tag_rules, text)
+        wrong = find_problem(parse_tag_rules, text)
         return f"no tag is made: {wrong}" if wrong else ""
     if field in REF_RULES:
-        wrong = find_problem(ref_rules, text)
+        wrong = find_problem(parse_ref_rules, text)
         return f"no snapshot is expired: {wrong}" if wrong else ""
-    wrong = find_problem(periods, text) if field in PERIODS else None
+    wrong = find_problem(parse_periods, text) if field in PERIODS else None
     return f"nothing is ordered: {wrong}" if wrong else ""
 
 
 def _group_problem(field: str, text: str, fleet: Thresholds) -> str:
-    wrong = unserved(text, fleet.groups) if field == "group" else None
+    wrong = unserved_text(text, fleet.groups) if field == "group" else None
     return wrong or ""
 
 
-def shown(value: Any) -> str:
+def property_text(value: Any) -> str:
     """Return a value as its property would be written; '' = unset."""
     if value is None:
         return ""
@@ -103,40 +103,40 @@ def shown(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def unreadable(settings: Mapping[str, str]) -> Iterator[str]:
+def unreadable_values(settings: Mapping[str, str]) -> Iterator[str]:
     """Yield values that cannot be read, in words that say what is done instead."""
     for name, wanted in WORKERS.items():
-        if name in settings and wanted.read(settings[name]) is None:
-            yield _unset(f"{name}={settings[name]}", wanted.words)
-    for name, of_files in outside(settings):
-        yield _unset(f"{name}={settings[name]}", of_files.words)
-    yield from unusable(settings)
+        if name in settings and wanted.parse(settings[name]) is None:
+            yield _unset_text(f"{name}={settings[name]}", wanted.allowed_text)
+    for name, of_files in out_of_range(settings):
+        yield _unset_text(f"{name}={settings[name]}", of_files.allowed_text)
+    yield from unusable_properties(settings)
     for value in property_values(settings):
-        name = f"{value.name}={value.text}" + _by(value.origin)
+        name = f"{value.name}={value.text}" + _origin_suffix(value.origin)
         if value.value is None:
-            yield _unset(name, _form(value.field))
-        elif wrong := _period_problem(value.field, shown(value.value)):
+            yield _unset_text(name, _expected_form(value.field))
+        elif wrong := _period_problem(value.field, property_text(value.value)):
             yield f"{name}: {wrong}"
 
 
-def _unset(said: str, form: str) -> str:
+def _unset_text(said: str, form: str) -> str:
     return f"{said} cannot be read and counts as unset: write a {form}"
 
 
-def _form(field: str) -> str:
+def _expected_form(field: str) -> str:
     default = getattr(DEFAULTS, field)
     if isinstance(default, bool):
         return "true or false"
     if isinstance(default, StrEnum):
         return "word: " + " or ".join(type(default))
-    return RANGES[field].words
+    return RANGES[field].allowed_text
 
 
-def _by(origin: str) -> str:
+def _origin_suffix(origin: str) -> str:
     return " (of the namespace)" if origin == Origin.NAMESPACE else ""
 
 
-def unknown(settings: Mapping[str, str]) -> Iterator[str]:
+def unknown_names(settings: Mapping[str, str]) -> Iterator[str]:
     """Yield names that mean nothing, each with the one that comes nearest."""
     known = (*PROPERTIES, *READ_ELSEWHERE, *MARKS)
     for key in sorted(settings):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from firnline_domain.base.numbers import Range, whole
+from firnline_domain.base.numbers import Range, whole_range
 from firnline_domain.base.times import DAY_MS
 from firnline_domain.base.values import Value
 
 AGE_MS = 100 * 365 * DAY_MS  # what people write for never; no record tells of longer ones
-PAUSE = whole(0, AGE_MS)
-SIZE = whole(0, 1 << 50)  # a petabyte
-FILES = whole(0, 1_000_000_000)
+PAUSE = whole_range(0, AGE_MS)
+SIZE = whole_range(0, 1 << 50)  # a petabyte
+FILES = whole_range(0, 1_000_000_000)
 
 
 class Property(Value):

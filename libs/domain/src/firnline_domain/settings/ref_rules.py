@@ -46,12 +46,12 @@ class RefRule(Value):
 
 
 @lru_cache(maxsize=512)
-def ref_rules(text: str) -> tuple[RefRule, ...]:
+def parse_ref_rules(text: str) -> tuple[RefRule, ...]:
     """Parse a setting; nothing where it is empty. Raises UnreadableRule."""
-    return tuple(_rule(part) for part in split_rules(text))
+    return tuple(_parse_rule(part) for part in split_rules(text))
 
 
-def _rule(text: str) -> RefRule:
+def _parse_rule(text: str) -> RefRule:
     found = _RULE.fullmatch(text)
     if found is None or found["age"] == "0":
         raise UnreadableRules(f"'{text[:80]}' cannot be read: {FORM}")
@@ -61,7 +61,7 @@ def _rule(text: str) -> RefRule:
 
 def expired_refs(refs: Iterable[NamedRef], text: str, now_ms: int) -> tuple[str, ...]:
     """Names of those that go; `main` never does. Raises UnreadableRules."""
-    rules, of_rule = ref_rules(text), defaultdict[RefRule, list[NamedRef]](list)
+    rules, of_rule = parse_ref_rules(text), defaultdict[RefRule, list[NamedRef]](list)
     for ref in refs:
         rule = next((one for one in rules if fnmatchcase(ref.name, one.pattern)), None)
         if rule is not None and rule.age_ms is not None and ref.name != MAIN:

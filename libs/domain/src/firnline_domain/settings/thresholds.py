@@ -6,20 +6,20 @@ from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from functools import lru_cache
 
-from firnline_domain.base.numbers import real, whole
+from firnline_domain.base.numbers import real_range, whole_range
 from firnline_domain.base.times import DAY_MS, HOUR_MS
 from firnline_domain.base.values import Value, replace
 from firnline_domain.records.parts.tallies import DEFAULT_TARGET_BYTES, TARGET_RANGE
-from firnline_domain.settings.groups import Budget, Group, served
+from firnline_domain.settings.groups import Budget, Group, serving_group
 from firnline_domain.settings.property import AGE_MS, FILES, PAUSE, SIZE, Property
 
-PRICE = real(0, 1_000_000)  # dollars
+PRICE = real_range(0, 1_000_000)  # dollars
 FLEET = "*"  # the budget of all groups without a quota; no group has that name
 EXPIRE_ENABLED = "firnline.expire.enabled"
 KEY_SHARE = 0.15  # of a data file's bytes: its key columns, until a conversion has read some
 
 
-class Conversions(StrEnum):
+class ConversionPolicy(StrEnum):
     """Policy for equality deletes of larger files: whether they become positions instead of being
     applied."""
 
@@ -36,7 +36,7 @@ class ReadsFrom(StrEnum):
     REPORTED = "reported"  # as readers report, as soon as that is known (`reads`)
 
 
-class Expiry(StrEnum):
+class ExpiryMode(StrEnum):
     """Modes of snapshot expiry."""
 
     CAREFUL = "careful"  # announced, then a grace period; no table that shares files
@@ -44,7 +44,7 @@ class Expiry(StrEnum):
     NEVER = "false"
 
 
-class Thresholds(Value, cache_hash=True):  # ninety fields, and `_resolved` asks with every record
+class Thresholds(Value, cache_hash=True):  # ninety fields, and `_resolve` asks with every record
     """Each field's property stands beside it. A value that cannot be read counts as unset, but for
     a window or a blackout: whoever set one does not want orders at any time.
     """
@@ -70,7 +70,7 @@ class Thresholds(Value, cache_hash=True):  # ninety fields, and `_resolved` asks
     target_bytes: int = DEFAULT_TARGET_BYTES  # write.target-file-size-bytes
     max_size_error: float = 0.2  # firnline.rewrite.max-size-error: see `file_sizes`; 0 = any
     cheap_bytes: int = 16 << 20  # firnline.rewrite.cheap-bytes: up to that nothing is weighed
-    convert: Conversions = Conversions.AUTO  # firnline.rewrite.convert
+    convert: ConversionPolicy = ConversionPolicy.AUTO  # firnline.rewrite.convert
     heavy_bytes: int = 4 << 30  # firnline.rewrite.heavy-bytes: delete sets above go to `lanes`
     payback: float = 0.5  # firnline.rewrite.payback: of the price, paid by readers (`cost_benefit`)
     reads_per_hour: float = 2.0  # firnline.reads-per-hour: scans of a partition
@@ -105,11 +105,11 @@ class Thresholds(Value, cache_hash=True):  # ninety fields, and `_resolved` asks
     gc_enabled: bool = True  # gc.enabled
     max_snapshot_age_ms: int = 5 * DAY_MS  # history.expire.max-snapshot-age-ms
     min_snapshots: int = 1  # history.expire.min-snapshots-to-keep
-    expire: Expiry = Expiry.CAREFUL  # firnline.expire.enabled
+    expire: ExpiryMode = ExpiryMode.CAREFUL  # firnline.expire.enabled
     expire_grace_ms: int = DAY_MS  # firnline.expire.grace-ms: from the announcement
     retain_hours: float | None = None  # firnline.retain.hours: instead of max-snapshot-age-ms
-    create_tags: str = ""  # firnline.tags.create: their names; see `tag_rules`
-    expire_tags: str = ""  # firnline.expire.tags: patterns and ages; see `ref_rules`
+    create_tags: str = ""  # firnline.tags.create: their names; see `parse_tag_rules`
+    expire_tags: str = ""  # firnline.expire.tags: patterns and ages; see `parse_ref_rules`
     expire_branches: str = ""  # firnline.expire.branches: the same
     metadata_versions: int = 0  # firnline.metadata.previous-versions-max: 0 = as the table says
     expire_interval_ms: int = 10 * 60_000  # firnline.expire.min-interval-ms
@@ -137,24 +137,28 @@ class Thresholds(Value, cache_hash=True):  # ninety fields, and `_resolved` asks
         one that it has read last, so they stay for a day at least unless the owner says
         otherwise."""
         if self.retain_hours is None:
-            least_ms = DAY_MS if self.expire is Expiry.CAREFUL else 0
+            least_ms = DAY_MS if self.expire is ExpiryMode.CAREFUL else 0
             return max(self.max_snapshot_age_ms, least_ms)
         return int(self.retain_hours * HOUR_MS)
 
     @property
     def served_by(self) -> str:
         """The group that gets the table's orders."""
-        return served(self.group, self.groups)
+        return serving_group(self.group, self.groups)
 
     @property
-    def spending(self) -> tuple[str, Budget]:
+    def paying_budget(self) -> tuple[str, Budget]:
         """Return which budget pays for the table's rewrites, and how much it is: its group's quota,
         or the fleet's budget where the group has none."""
         group = self.served_by
-        return (group, self.budgets[group]) if group in self.budgets else (FLEET, self.budget)
+        return (
+            (group, self.budget_by_group[group])
+            if group in self.budget_by_group
+            else (FLEET, self.budget)
+        )
 
     @property
-    def budgets(self) -> dict[str, Budget]:
+    def budget_by_group(self) -> dict[str, Budget]:
         """Return the budget of every group with a quota, and of the fleet."""
         share = self.budget.old_share
         quotas = {
@@ -164,15 +168,17 @@ class Thresholds(Value, cache_hash=True):  # ninety fields, and `_resolved` asks
         }
         return {FLEET: self.budget, **quotas}
 
-    def part(self, of: float) -> Thresholds:
+    def divide_by(self, of: float) -> Thresholds:
         """Divide budget and quotas into so many equal parts."""
-        groups = tuple(group.part(of) for group in self.groups)
-        return replace(self, groups=groups, budget=self.budget.part(of))
+        groups = tuple(group.divide_by(of) for group in self.groups)
+        return replace(self, groups=groups, budget=self.budget.divide_by(of))
 
     @property
     def is_bounded(self) -> bool:
         """Return True if any rewrite has to be paid for."""
-        return self.budget.binds or any(group.quota_gb_hours is not None for group in self.groups)
+        return self.budget.is_limited or any(
+            group.quota_gb_hours is not None for group in self.groups
+        )
 
 
 PROPERTIES = {
@@ -222,7 +228,7 @@ PROPERTIES = {
         "max_read_amplification",
         "Read cost that no partition may exceed, as a multiple of the cost after a full "
         "compaction. A rewrite starts at four fifths of it. `0`: no objective.",
-        real(0, 1000),
+        real_range(0, 1000),
     ),
     "firnline.objective.oldest-debt-ms": Property(
         "max_oldest_debt_ms",
@@ -259,27 +265,27 @@ PROPERTIES = {
         "deadline_ms",
         "Run time after which a rewrite counts as lost. Four times its estimated time, if that is "
         "longer.",
-        whole(10000, 7 * DAY_MS),
+        whole_range(10000, 7 * DAY_MS),
     ),
     # orders of one table in the planner's state: 0.5 MB
     "firnline.rewrite.slice-ms": Property(
         "slice_ms",
         "Maximum estimated run time of one task; a larger partition is rewritten in several. At "
         "most half of `firnline.rewrite.deadline-ms` counts. `0`: always one task.",
-        whole(0, 7 * DAY_MS),
+        whole_range(0, 7 * DAY_MS),
     ),
     "firnline.rewrite.max-in-flight": Property(
         "max_in_flight",
         "Maximum number of large rewrites of the table that run at the same time. A small one "
         "counts as an eighth.",
-        whole(0, 1000),
+        whole_range(0, 1000),
     ),
     "firnline.commit.max-per-hour": Property(
         "max_commits",
         "Maximum number of snapshots that Firnline adds to the table per hour: half at once, the "
         "others evenly spread. Results that are ready together share a commit. Expiry does not "
         "count. `0`: no maximum.",
-        whole(0, 1000000),
+        whole_range(0, 1000000),
         is_common=True,
     ),
     "firnline.yield-ms": Property(
@@ -298,7 +304,7 @@ PROPERTIES = {
         "max_size_error",
         "Relative deviation of data files from the target size (root mean square) that triggers a "
         "rewrite, if a merge improves it by as much. `0`: file sizes trigger nothing.",
-        real(0, 1000),
+        real_range(0, 1000),
     ),
     "firnline.rewrite.cheap-bytes": Property(
         "cheap_bytes",
@@ -322,13 +328,13 @@ PROPERTIES = {
         "payback",
         "A rewrite starts when the accumulated read cost reaches this multiple of the rewrite "
         "cost. Raise it if compute is expensive compared with readers' time.",
-        real(0, 1000000),
+        real_range(0, 1000000),
     ),
     "firnline.reads-per-hour": Property(
         "reads_per_hour",
         "Assumed scans of a partition per hour if readers do not report them. `0`: no reads, so "
         "only age counts.",
-        real(0, 1000000000),
+        real_range(0, 1000000000),
     ),
     "firnline.reads-from": Property(
         "reads_from",
@@ -341,7 +347,7 @@ PROPERTIES = {
         "min_dead_ratio",
         "Minimum share of deleted rows in a larger data file before it is rewritten because of "
         "them.",
-        real(0.01, 1),
+        real_range(0.01, 1),
     ),
     "firnline.rewrite.recycle": Property(
         "recycle",
@@ -365,7 +371,7 @@ PROPERTIES = {
         "freeze_after_h",
         "Time without a commit after which a partition is rewritten once and then left alone. "
         "`0`: never.",
-        real(0, AGE_MS / HOUR_MS),
+        real_range(0, AGE_MS / HOUR_MS),
     ),
     "firnline.manifests.min-count": Property(
         "min_manifests",
@@ -404,7 +410,7 @@ PROPERTIES = {
         "partition_ttl_h",
         "Age at which rows are removed from the table, one whole file at a time. This deletes "
         "rows. `0`: never.",
-        real(0, AGE_MS / HOUR_MS),
+        real_range(0, AGE_MS / HOUR_MS),
     ),
     "firnline.partitions.column": Property(
         "partition_column",
@@ -424,7 +430,7 @@ PROPERTIES = {
     "firnline.archive.after-hours": Property(
         "archive_after_h",
         "Age at which rows are moved to the archive table, one whole file at a time. `0`: never.",
-        real(0, AGE_MS / HOUR_MS),
+        real_range(0, AGE_MS / HOUR_MS),
     ),
     "firnline.archive.table": Property(
         "archive_table",
@@ -438,7 +444,7 @@ PROPERTIES = {
     "firnline.format-version": Property(
         "format_version",
         "Minimum format version of the table. `3` upgrades a v2 table, which cannot be undone.",
-        whole(2, 3),
+        whole_range(2, 3),
     ),
     "firnline.format-version.grace-ms": Property(
         "upgrade_grace_ms",
@@ -449,7 +455,7 @@ PROPERTIES = {
         "writer_hours",
         "Refuse the upgrade if a writer that may not support v3 committed within this time. `0` "
         "disables the check.",
-        real(0, AGE_MS / HOUR_MS),
+        real_range(0, AGE_MS / HOUR_MS),
     ),
     "firnline.sort": Property(
         "sort",
@@ -460,7 +466,7 @@ PROPERTIES = {
     "firnline.sort.max-depth": Property(
         "sort_depth",
         "Maximum number of files of a partition that may contain the same key.",
-        whole(2, 1000),
+        whole_range(2, 1000),
     ),
     "firnline.sort.interval-ms": Property(
         "sort_interval_ms",
@@ -479,7 +485,7 @@ PROPERTIES = {
     "firnline.statistics.min-change": Property(
         "statistics_min_change",
         "Share of rows that must change before statistics are computed again.",
-        real(0, 1000),
+        real_range(0, 1000),
     ),
     "firnline.statistics.min-interval-ms": Property(
         "statistics_interval_ms",
@@ -505,14 +511,14 @@ PROPERTIES = {
     "history.expire.min-snapshots-to-keep": Property(
         "min_snapshots",
         "Number of snapshots to keep at any age (Iceberg's property).",
-        whole(0, 2**31 - 1),
+        whole_range(0, 2**31 - 1),
     ),
     "firnline.retain.hours": Property(
         "retain_hours",
         "Time that every snapshot is kept, instead of `history.expire.max-snapshot-age-ms`. A "
         "streaming reader can be stopped for this time. Unset: Iceberg's property, and at least a "
         "day while `firnline.expire.enabled` is `careful`.",
-        real(0, AGE_MS / HOUR_MS),
+        real_range(0, AGE_MS / HOUR_MS),
         is_common=True,
     ),
     EXPIRE_ENABLED: Property(
@@ -545,7 +551,7 @@ PROPERTIES = {
         "Number of old `metadata.json` files to keep. The next expiry removes older ones and sets "
         "Iceberg's `write.metadata.delete-after-commit.enabled` and "
         "`write.metadata.previous-versions-max`. `0`: as the table's properties are.",
-        whole(0, 100000),
+        whole_range(0, 100000),
     ),
     "firnline.expire.min-interval-ms": Property(
         "expire_interval_ms",
@@ -597,7 +603,7 @@ _DEFAULTS = Thresholds()
 _FLAGS = {"true": True, "false": False}
 _CHOICES: dict[str, dict[str, StrEnum]] = {
     kind.__name__: {member.value: member for member in kind}
-    for kind in (Conversions, Expiry, ReadsFrom)
+    for kind in (ConversionPolicy, ExpiryMode, ReadsFrom)
 }
 
 
@@ -633,16 +639,20 @@ def _property_values(name: str, text: str) -> Iterator[PropertyValue]:
     property_name = name.removeprefix(NAMESPACE)
     origin = Origin.TABLE if property_name == name else Origin.NAMESPACE
     if known := PROPERTIES.get(property_name):
-        yield PropertyValue(known.field, _read(text, known.field), origin, property_name, text)
+        yield PropertyValue(
+            known.field, _parse_value(text, known.field), origin, property_name, text
+        )
 
 
-def thresholds(settings: Mapping[str, str], defaults: Thresholds | None = None) -> Thresholds:
+def resolve_thresholds(
+    settings: Mapping[str, str], defaults: Thresholds | None = None
+) -> Thresholds:
     """Return what holds for a table with these properties; `defaults` are the fleet's."""
-    return _resolved(tuple(sorted(settings.items())), defaults or _DEFAULTS)
+    return _resolve(tuple(sorted(settings.items())), defaults or _DEFAULTS)
 
 
 @lru_cache(maxsize=4_096)  # asked with every record; most tables of a fleet say the same
-def _resolved(settings: tuple[tuple[str, str], ...], defaults: Thresholds) -> Thresholds:
+def _resolve(settings: tuple[tuple[str, str], ...], defaults: Thresholds) -> Thresholds:
     said = {
         value.field: value.value
         for value in property_values(dict(settings))
@@ -651,7 +661,7 @@ def _resolved(settings: tuple[tuple[str, str], ...], defaults: Thresholds) -> Th
     return replace(defaults, **said)  # type: ignore[arg-type]
 
 
-def _read(text: str, field: str) -> bool | int | float | str | None:
+def _parse_value(text: str, field: str) -> bool | int | float | str | None:
     """Return the value, or None where the text is none, or a number that makes no sense."""
     kind = _KINDS[field]
     if kind == "bool":
@@ -660,4 +670,4 @@ def _read(text: str, field: str) -> bool | int | float | str | None:
         return text.strip()
     if kind in _CHOICES:
         return _CHOICES[kind].get(text.strip().lower())
-    return RANGES[field].read(text)
+    return RANGES[field].parse(text)

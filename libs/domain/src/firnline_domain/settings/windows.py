@@ -39,7 +39,7 @@ FORM = (
 )
 
 
-class Span(Value):
+class TimeSpan(Value):
     """From a moment to another, that one left out; milliseconds since 1970."""
 
     start_ms: int
@@ -54,7 +54,7 @@ class Weekly(Value):
     end_minute: int
     zone: str
 
-    def around(self, now_ms: int) -> Iterator[Span]:
+    def spans_around(self, now_ms: int) -> Iterator[TimeSpan]:
         """Yield those that are not over for longer than a day, and those of the next week."""
         zone = ZoneInfo(self.zone)
         at_ms = min(max(now_ms, FIRST_NOW_MS), LAST_NOW_MS)
@@ -67,15 +67,15 @@ class Weekly(Value):
                 start_ms = _moment_ms(day, self.start_minute, zone)
                 end_ms = _moment_ms(end_day, self.end_minute, zone)
                 if start_ms < end_ms:  # else the clocks were moved past all of it
-                    yield Span(start_ms, end_ms)
+                    yield TimeSpan(start_ms, end_ms)
 
 
 class Once(Value):
     """A period that comes once."""
 
-    span: Span
+    span: TimeSpan
 
-    def around(self, now_ms: int) -> Iterator[Span]:
+    def spans_around(self, now_ms: int) -> Iterator[TimeSpan]:
         """Yield the span, until it is over."""
         if now_ms < self.span.end_ms:
             yield self.span
@@ -85,14 +85,14 @@ Period = Weekly | Once
 
 
 @lru_cache(maxsize=512)
-def periods(text: str) -> tuple[Period, ...]:
+def parse_periods(text: str) -> tuple[Period, ...]:
     """Read a setting; nothing where it is empty. Raises UnreadableRules, and nothing else whatever
     the text is: a table's owner writes it, and all tables of a bucket would wait for the end."""
     try:
         parts = split_rules(text)
         if len(parts) > MAX_PERIODS:
             raise UnreadableRules(f"{len(parts)} periods: write {MAX_PERIODS} at the most")
-        return tuple(_period(part) for part in parts)
+        return tuple(_parse_period(part) for part in parts)
     except UnreadableRules:
         raise
     except Exception as error:  # of a library: calendars and zones have odd corners
@@ -104,38 +104,42 @@ def periods(text: str) -> tuple[Period, ...]:
 def inside_until(text: str, now_ms: int) -> int | None:
     """Return when the period that is on now, with those that follow without a pause, ends; None
     where none is on. Raises UnreadablePeriod."""
-    return _inside_until(periods(text), now_ms)
+    return _inside_until(parse_periods(text), now_ms)
 
 
 @lru_cache(maxsize=64)
 def opens_ms(text: str, now_ms: int) -> int | None:
     """Return when the next period begins; None = never again. Raises UnreadablePeriod."""
-    starts = (span.start_ms for period in periods(text) for span in period.around(now_ms))
+    starts = (
+        span.start_ms for period in parse_periods(text) for span in period.spans_around(now_ms)
+    )
     return min((start for start in starts if start > now_ms), default=None)
 
 
 def _inside_until(every: Iterable[Period], now_ms: int) -> int | None:
-    spans = _merged(span for period in every for span in period.around(now_ms))
+    spans = _merge_spans(span for period in every for span in period.spans_around(now_ms))
     return next((one.end_ms for one in spans if one.start_ms <= now_ms < one.end_ms), None)
 
 
-def _merged(spans: Iterable[Span]) -> list[Span]:
+def _merge_spans(spans: Iterable[TimeSpan]) -> list[TimeSpan]:
     """Merge spans in their order; those that overlap or touch are one."""
-    found: list[Span] = []
+    found: list[TimeSpan] = []
     for span in sorted(spans, key=lambda one: one.start_ms):
         if found and span.start_ms <= found[-1].end_ms:
             end_ms = max(found[-1].end_ms, span.end_ms)
-            found[-1] = Span(found[-1].start_ms, end_ms)
+            found[-1] = TimeSpan(found[-1].start_ms, end_ms)
         else:
             found.append(span)
     return found
 
 
-def openings(text: str, now_ms: int, until_ms: int) -> list[Span]:
+def list_openings(text: str, now_ms: int, until_ms: int) -> list[TimeSpan]:
     """List when periods are on between two moments, at most AHEAD_DAYS apart. Raises
     UnreadableRules."""
-    spans = _merged(span for period in periods(text) for span in period.around(now_ms))
-    clipped = (Span(max(one.start_ms, now_ms), min(one.end_ms, until_ms)) for one in spans)
+    spans = _merge_spans(
+        span for period in parse_periods(text) for span in period.spans_around(now_ms)
+    )
+    clipped = (TimeSpan(max(one.start_ms, now_ms), min(one.end_ms, until_ms)) for one in spans)
     return [one for one in clipped if one.start_ms < one.end_ms]
 
 
@@ -146,21 +150,21 @@ def _moment_ms(day: date, minute: int, zone: ZoneInfo) -> int:
     return int(local.timestamp() * 1000)
 
 
-def _period(text: str) -> Period:
+def _parse_period(text: str) -> Period:
     if len(text) > MAX_PERIOD_CHARS:
         raise UnreadableRules(f"'{text[:80]}...' is longer than {MAX_PERIOD_CHARS} characters")
     if match := _ONCE.fullmatch(text):
-        return _once(text, match["start"], match["end"], _zone(text, match["zone"]))
+        return _parse_once(text, match["start"], match["end"], _parse_zone(text, match["zone"]))
     if match := _WEEKLY.fullmatch(text):
-        days = _days(text, match["days"])
-        start, end = _minute(text, match["start"]), _minute(text, match["end"])
+        days = _parse_days(text, match["days"])
+        start, end = _parse_minute(text, match["start"]), _parse_minute(text, match["end"])
         if start == end or start == 24 * 60:
             raise UnreadableRules(f"'{text}' is empty; the whole day is 00:00-24:00")
-        return Weekly(days, start, end, _zone(text, match["zone"]) or "UTC")
+        return Weekly(days, start, end, _parse_zone(text, match["zone"]) or "UTC")
     raise UnreadableRules(f"'{text}' cannot be read: {FORM}")
 
 
-def _zone(text: str, name: str | None) -> str:
+def _parse_zone(text: str, name: str | None) -> str:
     try:
         return ZoneInfo(name).key if name else ""
     except (ZoneInfoNotFoundError, ValueError, OSError):
@@ -168,7 +172,7 @@ def _zone(text: str, name: str | None) -> str:
         raise UnreadableRules(f"'{name}' in '{text}' is no time zone; {known}") from None
 
 
-def _days(text: str, names: str | None) -> frozenset[int]:
+def _parse_days(text: str, names: str | None) -> frozenset[int]:
     if names is None:
         return frozenset(range(7))
     days: set[int] = set()
@@ -183,15 +187,15 @@ def _days(text: str, names: str | None) -> frozenset[int]:
     return frozenset(days)
 
 
-def _minute(text: str, clock: str) -> int:
+def _parse_minute(text: str, clock: str) -> int:
     hour, minute = int(clock[:2]), int(clock[3:])
     if minute > 59 or hour * 60 + minute > 24 * 60:
         raise UnreadableRules(f"'{clock}' in '{text}' is no time of day (00:00 to 24:00)")
     return hour * 60 + minute
 
 
-def _once(text: str, start: str, end: str, zone: str) -> Once:
-    span = Span(_instant_ms(text, start, zone), _instant_ms(text, end, zone))
+def _parse_once(text: str, start: str, end: str, zone: str) -> Once:
+    span = TimeSpan(_instant_ms(text, start, zone), _instant_ms(text, end, zone))
     if span.end_ms <= span.start_ms:
         raise UnreadableRules(f"'{text}' ends before it begins")
     return Once(span)

@@ -8,7 +8,7 @@ import random
 import pytest
 from firnline_domain.base.times import HOUR_MS
 from firnline_domain.base.values import replace
-from firnline_domain.counters.activity.commit_rate import CommitRate, burst
+from firnline_domain.counters.activity.commit_rate import CommitRate, burst_size
 
 START = 1_795_000_000_000
 
@@ -19,7 +19,7 @@ def greedy(most: int, hours: int, step_ms: int, seed: int = 0) -> list[int]:
     while now_ms < START + hours * HOUR_MS:
         if pace.free_at_ms(0, most, now_ms) == now_ms:
             found.append(now_ms)
-            pace = pace.after((len(found),), most, now_ms)
+            pace = pace.with_commits((len(found),), most, now_ms)
         now_ms += dice.randint(1, step_ms)
     return found
 
@@ -42,7 +42,7 @@ def test_half_may_come_at_once_and_the_others_evenly() -> None:
 
 
 def test_it_says_when_there_is_room() -> None:
-    pace = CommitRate().after(tuple(range(60)), 120, START)
+    pace = CommitRate().with_commits(tuple(range(60)), 120, START)
     room_ms = pace.free_at_ms(0, 120, START)
     assert room_ms is not None
     assert START + 58_000 < room_ms < START + 61_000
@@ -53,35 +53,35 @@ def test_it_says_when_there_is_room() -> None:
 def test_orders_that_are_out_take_their_room() -> None:
     assert CommitRate().free_at_ms(59, 120, START) == START
     assert CommitRate().free_at_ms(60, 120, START) is None  # only their end makes room
-    assert CommitRate().after((1,), 120, START).free_at_ms(59, 120, START) != START
+    assert CommitRate().with_commits((1,), 120, START).free_at_ms(59, 120, START) != START
 
 
 def test_a_commit_that_is_told_twice_counts_once() -> None:
-    once = CommitRate().after((1, 2), 120, START)
-    assert once.after((2, 1), 120, START + 5) is once
-    assert once.after((2, 3), 120, START).level == 3
+    once = CommitRate().with_commits((1, 2), 120, START)
+    assert once.with_commits((2, 1), 120, START + 5) is once
+    assert once.with_commits((2, 3), 120, START).level == 3
 
 
 def test_no_ceiling_holds_nothing_back_and_keeps_nothing() -> None:
-    pace = CommitRate().after(tuple(range(1_000)), 0, START)
+    pace = CommitRate().with_commits(tuple(range(1_000)), 0, START)
     assert pace.free_at_ms(10_000, 0, START) == START
     assert len(pace.counted) == 64
 
 
 def test_an_hour_later_all_of_it_is_there_again() -> None:
-    full = CommitRate().after(tuple(range(burst(120))), 120, START)
+    full = CommitRate().with_commits(tuple(range(burst_size(120))), 120, START)
     assert full.free_at_ms(59, 120, START + HOUR_MS) == START + HOUR_MS
 
 
 def test_a_clock_that_went_back_gives_nothing_away() -> None:
-    pace = CommitRate().after((1,), 1, START)
+    pace = CommitRate().with_commits((1,), 1, START)
     assert pace.free_at_ms(0, 1, START - HOUR_MS) != START - HOUR_MS
-    assert pace.after((2,), 1, START - HOUR_MS).level == 2
+    assert pace.with_commits((2,), 1, START - HOUR_MS).level == 2
 
 
 def filled(commits: int) -> CommitRate:
     """As many at once, and orders went out just now."""
-    pace = CommitRate().after(tuple(range(commits)), 120, START)
+    pace = CommitRate().with_commits(tuple(range(commits)), 120, START)
     return replace(pace, ordered_ms=START)
 
 
@@ -102,5 +102,5 @@ def test_they_wait_from_the_last_orders_on() -> None:
 
 @pytest.mark.parametrize("most", [0, 1, 4, 9])
 def test_where_few_commits_are_wanted_or_any_number_nobody_gathers(most: int) -> None:
-    pace = replace(CommitRate().after(tuple(range(4)), most, START), ordered_ms=START)
+    pace = replace(CommitRate().with_commits(tuple(range(4)), most, START), ordered_ms=START)
     assert pace.batches_until_ms(0, most, START) == START

@@ -73,10 +73,10 @@ def test_scans_without_a_filter_count_for_the_share_alone() -> None:
 
 def test_counts_decay_over_a_day_and_are_forgotten() -> None:
     found = after(None, scanned({"id": 4}))
-    day = found.at(START_MS + TAU_MS)
+    day = found.decay_to(START_MS + TAU_MS)
     assert day.use_of("id") == pytest.approx(4 / math.e)
     assert day.scans == pytest.approx(4 / math.e)
-    assert found.at(START_MS - 1) == found
+    assert found.decay_to(START_MS - 1) == found
     long_ms = START_MS + round(TAU_MS * math.log(4 / MIN_SCANS))
     assert after_scan_report(found, scanned({}, long_ms - 1_000), FILES, long_ms) is not None
     assert after_scan_report(found, scanned({}, long_ms + 1_000), FILES, long_ms + 1_000) is None

@@ -10,7 +10,7 @@ from firnline_domain.counters.activity.other_maintainers import (
     SINGLE_RUN_YIELD_MS,
     OtherMaintainer,
     is_others_maintenance,
-    noticed,
+    notice_rewrite,
 )
 from firnline_domain.identity import Scope, TableName
 from firnline_domain.records.events import ChangeKind, FilesChanged, PartitionChange
@@ -44,7 +44,7 @@ def change(at_ms: int = START, **more: Any) -> FilesChanged:
 def after(*moments: int) -> OtherMaintainer:
     known = None
     for moment in moments:
-        known = noticed(known, change(moment), moment + 5)
+        known = notice_rewrite(known, change(moment), moment + 5)
     assert known is not None
     return known
 
@@ -67,12 +67,12 @@ def after(*moments: int) -> OtherMaintainer:
 )  # fmt: skip
 def test_who_is_noticed(case: str, of_it: dict[str, Any], expected: bool) -> None:
     assert is_others_maintenance(change(**of_it)) is expected
-    assert (noticed(None, change(**of_it), START) is not None) is expected
+    assert (notice_rewrite(None, change(**of_it), START) is not None) is expected
 
 
 def test_a_rewrite_made_once_is_given_minutes() -> None:
     lone = after(START)
-    assert not lone.repeats
+    assert not lone.is_repeated
     assert lone.until_ms(HOUR_MS) == START + SINGLE_RUN_YIELD_MS
     assert lone.until_ms(MINUTE_MS) == START + MINUTE_MS
 
@@ -80,7 +80,7 @@ def test_a_rewrite_made_once_is_given_minutes() -> None:
 def test_many_commits_of_one_run_are_still_once() -> None:
     """Partial progress: ten commits in an hour and a half, from the last of which it counts."""
     run = after(*(START + number * 10 * MINUTE_MS for number in range(10)))
-    assert not run.repeats
+    assert not run.is_repeated
     assert run.since_ms == START
     assert run.until_ms(HOUR_MS) == START + 90 * MINUTE_MS + SINGLE_RUN_YIELD_MS
 
@@ -91,7 +91,7 @@ def test_many_commits_of_one_run_are_still_once() -> None:
 )
 def test_who_comes_again_within_days_is_yielded_to(pause_ms: int, repeats: bool) -> None:
     again = after(START, START + pause_ms)
-    assert again.repeats is repeats
+    assert again.is_repeated is repeats
     expected = HOUR_MS if repeats else SINGLE_RUN_YIELD_MS
     assert again.until_ms(HOUR_MS) == START + pause_ms + expected
 
@@ -101,25 +101,25 @@ def test_zero_yields_to_nobody() -> None:
 
 
 def test_what_is_told_late_holds_nothing_up() -> None:
-    known = noticed(None, change(START), START + DAY_MS)
+    known = notice_rewrite(None, change(START), START + DAY_MS)
     assert known is not None
     assert known.until_ms(HOUR_MS) < START + DAY_MS
 
 
 def test_a_clock_that_is_ahead_does_not_hold_for_longer() -> None:
-    known = noticed(None, change(START + DAY_MS), START)
+    known = notice_rewrite(None, change(START + DAY_MS), START)
     assert known is not None
     assert known.until_ms(HOUR_MS) == START + SINGLE_RUN_YIELD_MS
 
 
 def test_chunks_of_one_commit_are_one() -> None:
     first = after(START)
-    assert noticed(first, change(START, chunk=1, chunks=2), START + 9) == first
+    assert notice_rewrite(first, change(START, chunk=1, chunks=2), START + 9) == first
 
 
 def test_it_is_said_who_it_was() -> None:
-    assert after(START).described() == (
+    assert after(START).describe() == (
         f"snapshot {START % 1_000_003} by app-id local-7, engine-name spark, which ran once"
     )
     nobody = OtherMaintainer(5, START, START, START - HOUR_MS, {})
-    assert nobody.described() == "snapshot 5 by an unnamed engine, which runs again and again"
+    assert nobody.describe() == "snapshot 5 by an unnamed engine, which runs again and again"

@@ -19,8 +19,8 @@ from firnline_domain.counters.activity.reads import (
     reads_in_force,
     share_read,
 )
-from firnline_domain.settings.in_force import unreadable
-from firnline_domain.settings.thresholds import ReadsFrom, Thresholds, thresholds
+from firnline_domain.settings.in_force import unreadable_values
+from firnline_domain.settings.thresholds import ReadsFrom, Thresholds, resolve_thresholds
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -33,7 +33,7 @@ def after_minutes(per_minute: float, minutes: int, start_ms: int = START_MS) -> 
     reads = after_report(None, 1.0, start_ms, start_ms)
     for minute in range(1, minutes + 1):
         at_ms = start_ms + minute * MINUTE_MS
-        reads = reads.after(per_minute, at_ms, at_ms)
+        reads = reads.with_scans(per_minute, at_ms, at_ms)
     return reads
 
 
@@ -42,28 +42,28 @@ def after_minutes(per_minute: float, minutes: int, start_ms: int = START_MS) -> 
 def test_an_even_rate_is_right_from_the_start(per_hour: float, minutes: int) -> None:
     reads = after_minutes(per_hour / 60, minutes)
     assert reads.per_hour(reads.as_of_ms) == pytest.approx(per_hour, rel=0.01)
-    assert reads.believed(reads.as_of_ms) == pytest.approx(per_hour, rel=2 ** (1 / STEPS) - 1)
+    assert reads.scans_per_hour(reads.as_of_ms) == pytest.approx(per_hour, rel=2 ** (1 / STEPS) - 1)
 
 
 def test_what_started_the_watch_is_not_counted() -> None:
     """A table that is read once a day is not read once a minute."""
     reads = after_report(None, 1.0, START_MS, START_MS)
     assert reads.per_hour(START_MS) == 0.0
-    day = reads.after(1.0, START_MS + DAY_MS, START_MS + DAY_MS)
+    day = reads.with_scans(1.0, START_MS + DAY_MS, START_MS + DAY_MS)
     assert 1 / 24 < day.per_hour(day.as_of_ms) < 0.2  # it has just been read
 
 
 def test_nothing_is_believed_in_the_first_half_hour() -> None:
     reads = after_minutes(10.0, 29)
     assert reads.step is None
-    assert reads.believed(START_MS + MIN_WATCH_MS - 1) is None
-    assert reads.believed(START_MS + MIN_WATCH_MS) is not None
+    assert reads.scans_per_hour(START_MS + MIN_WATCH_MS - 1) is None
+    assert reads.scans_per_hour(START_MS + MIN_WATCH_MS) is not None
 
 
 def test_a_rate_follows_its_readers_within_hours_and_lasts_through_a_gap() -> None:
     reads = after_minutes(1.0, 24 * 60)
     end_ms = reads.as_of_ms
-    rates = [reads.believed(end_ms + hours * HOUR_MS) or 0.0 for hours in (0, 1, 6, 12, 72)]
+    rates = [reads.scans_per_hour(end_ms + hours * HOUR_MS) or 0.0 for hours in (0, 1, 6, 12, 72)]
     assert rates == sorted(rates, reverse=True)
     assert rates[1] > 0.7 * rates[0]
     assert rates[2] == pytest.approx(rates[0] / math.e, rel=0.2)
@@ -73,23 +73,23 @@ def test_a_rate_follows_its_readers_within_hours_and_lasts_through_a_gap() -> No
 def test_a_report_from_the_future_is_one_of_now() -> None:
     reads = after_minutes(1.0, 60)
     now_ms = reads.as_of_ms + MINUTE_MS
-    assert reads.after(5.0, now_ms + DAY_MS, now_ms) == reads.after(5.0, now_ms, now_ms)
+    assert reads.with_scans(5.0, now_ms + DAY_MS, now_ms) == reads.with_scans(5.0, now_ms, now_ms)
     first = after_report(None, 5.0, START_MS + DAY_MS, START_MS)
     assert (first.since_ms, first.as_of_ms) == (START_MS, START_MS)
 
 
 def test_a_late_report_counts_what_is_left_of_it() -> None:
     reads = after_minutes(1.0, 12 * 60)
-    late = reads.after(10.0, reads.as_of_ms - TAU_MS, reads.as_of_ms)
+    late = reads.with_scans(10.0, reads.as_of_ms - TAU_MS, reads.as_of_ms)
     assert late.as_of_ms == reads.as_of_ms
     assert late.level - reads.level == pytest.approx(10 / math.e)
-    assert reads.after(10.0, reads.since_ms, reads.as_of_ms) == reads  # from before the watch
+    assert reads.with_scans(10.0, reads.since_ms, reads.as_of_ms) == reads  # from before the watch
 
 
 def test_time_that_goes_back_is_that_of_the_last_report() -> None:
     reads = after_minutes(1.0, 60)
     assert reads.per_hour(0) == reads.per_hour(reads.as_of_ms)
-    assert reads.after(1.0, reads.as_of_ms, START_MS).as_of_ms == reads.as_of_ms
+    assert reads.with_scans(1.0, reads.as_of_ms, START_MS).as_of_ms == reads.as_of_ms
 
 
 moments = st.integers(START_MS - DAY_MS, START_MS + 7 * DAY_MS)
@@ -113,7 +113,7 @@ def test_whatever_the_clocks_say(told: list[tuple[float, int, int]], look_ms: in
     assert reads is not None
     assert 0 <= reads.per_hour(look_ms) < math.inf
     watched_ms = max(look_ms, reads.as_of_ms) - reads.since_ms
-    believed = reads.believed(look_ms)
+    believed = reads.scans_per_hour(look_ms)
     assert (believed is None) == (watched_ms < MIN_WATCH_MS)
     if believed:
         assert believed == pytest.approx(reads.per_hour(look_ms), rel=0.2)
@@ -127,7 +127,7 @@ def test_a_rate_beside_a_border_does_not_go_to_and_fro(step: int, noise: list[fl
     steps = []
     for number, one in enumerate([*noise, 1.4, 0.6, 1.4, 0.6]):
         at_ms = START_MS + (121 + number) * MINUTE_MS
-        reads = reads.after(per_minute * one, at_ms, at_ms)
+        reads = reads.with_scans(per_minute * one, at_ms, at_ms)
         steps.append(reads.step)
     assert sum(a != b for a, b in pairwise(steps)) <= 1
 
@@ -165,7 +165,9 @@ def test_a_scan_counts_by_what_it_read(scans: int, files: int, there: int, share
     ],
 )
 def test_whose_word_holds(reads_from: str, reported: float | None, in_force: float) -> None:
-    limits = thresholds({"firnline.reads-per-hour": "3", "firnline.reads-from": f" {reads_from} "})
+    limits = resolve_thresholds(
+        {"firnline.reads-per-hour": "3", "firnline.reads-from": f" {reads_from} "}
+    )
     assert limits.reads_from is ReadsFrom(reads_from)
     assert reads_in_force(limits, reported) == in_force
 
@@ -173,16 +175,16 @@ def test_whose_word_holds(reads_from: str, reported: float | None, in_force: flo
 def test_limits_stay_as_they_are_where_readers_change_nothing() -> None:
     limits = Thresholds(reads_per_hour=100.0)
     reads = after_minutes(1.0, 60)
-    assert read_by(limits, reads.believed(reads.as_of_ms)) is limits
+    assert read_by(limits, reads.scans_per_hour(reads.as_of_ms)) is limits
     busy = after_minutes(4.0, 60)
-    rate = read_by(limits, busy.believed(busy.as_of_ms)).reads_per_hour
+    rate = read_by(limits, busy.scans_per_hour(busy.as_of_ms)).reads_per_hour
     assert rate == pytest.approx(240, rel=0.1)
 
 
 def test_a_word_that_is_none_of_these_counts_as_unset() -> None:
     settings = {"firnline.reads-from": "guessed"}
-    assert thresholds(settings).reads_from is ReadsFrom.AT_LEAST
-    assert list(unreadable(settings)) == [
+    assert resolve_thresholds(settings).reads_from is ReadsFrom.AT_LEAST
+    assert list(unreadable_values(settings)) == [
         "firnline.reads-from=guessed cannot be read and counts as unset: "
         "write a word: assumed or at-least or reported"
     ]

@@ -96,17 +96,17 @@ def test_two_hours_are_kept() -> None:
     second = after_commit(first, change(), NOW_MS + HOUR_MS)
     third = after_commit(second, change(), NOW_MS + 2 * HOUR_MS)
     assert (second.last, third.last) == (first.current, second.current)
-    assert [*third.hours(NOW_MS + 3 * HOUR_MS - 1)] == [third.current, third.last]
-    assert [*third.hours(NOW_MS + 3 * HOUR_MS)] == [third.current]
+    assert [*third.recent_hours(NOW_MS + 3 * HOUR_MS - 1)] == [third.current, third.last]
+    assert [*third.recent_hours(NOW_MS + 3 * HOUR_MS)] == [third.current]
     assert third.stale_ms(NOW_MS + 2 * HOUR_MS) == NOW_MS + 3 * HOUR_MS
-    assert [*third.hours(NOW_MS + 4 * HOUR_MS)] == []
+    assert [*third.recent_hours(NOW_MS + 4 * HOUR_MS)] == []
     assert third.stale_ms(NOW_MS + 4 * HOUR_MS) is None
 
 
 def test_a_clock_that_was_set_back_begins_another_hour() -> None:
     activity = after_commit(after_commit(WriterActivity(), change(), NOW_MS), change(), NOW_MS - 10)
     assert activity.current.commits == 1
-    assert [*activity.hours(NOW_MS - 10)] == [activity.current]
+    assert [*activity.recent_hours(NOW_MS - 10)] == [activity.current]
 
 
 def conflicted(reason: ConflictReason) -> RewriteConflicted:

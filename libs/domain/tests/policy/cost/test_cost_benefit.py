@@ -15,8 +15,8 @@ from firnline_domain.policy.cost.cost_benefit import (
     FAR_MS,
     Action,
     CostBenefit,
-    compacting,
-    offers,
+    compaction_work,
+    list_offers,
     paid_at_ms,
     rewrites_everything,
     weigh_compaction,
@@ -25,7 +25,7 @@ from firnline_domain.policy.cost.cost_benefit import (
 from firnline_domain.policy.cost.cost_model import FIRNLINE
 from firnline_domain.policy.cost.read_cost import READ_COST, burden_of
 from firnline_domain.records.parts.tallies import FileTally, Tally
-from firnline_domain.settings.thresholds import Conversions, Thresholds
+from firnline_domain.settings.thresholds import ConversionPolicy, Thresholds
 
 MB = 1 << 20
 LIMITS = Thresholds(target_bytes=128 * MB, reads_per_hour=6.0, cheap_bytes=64 * MB, payback=1.0)
@@ -40,7 +40,7 @@ def weighed(holds: FileTally, floor: Debt = NO_DEBT, since: int | None = 0) -> C
     work = PartitionWork(floor=floor, debt_since_ms=since)
     debt = debt_of(holds, LIMITS.target_bytes)
     partition = Partition(PartitionCounters(Scope(1, "[]"), holds=holds), work)
-    return weigh_compaction(partition, LIMITS, debt, debt.beyond(floor))
+    return weigh_compaction(partition, LIMITS, debt, debt.above(floor))
 
 
 def test_equality_deletes_burden_every_older_file() -> None:
@@ -53,7 +53,7 @@ def test_equality_deletes_burden_every_older_file() -> None:
 
 def test_no_debt_is_no_burden() -> None:
     burden = burden_of(FileTally(on_target=LARGE), LIMITS.target_bytes)
-    assert (burden.seconds(), burden.amplification) == (0.0, 1.0)
+    assert (burden.total_seconds(), burden.amplification) == (0.0, 1.0)
     assert burden_of(FileTally(), LIMITS.target_bytes).amplification == 1.0
 
 
@@ -67,21 +67,21 @@ def test_positions_mask_rows_that_are_read_all_the_same() -> None:
 def test_global_deletes_burden_a_partition_too() -> None:
     holds = FileTally(on_target=LARGE)
     assert burden_of(holds, LIMITS.target_bytes, 3).applications == 75
-    assert compacting(holds, 3).bytes_read == LARGE.bytes
+    assert compaction_work(holds, 3).bytes_read == LARGE.bytes
 
 
 def test_a_price_knows_how_many_files_there_are() -> None:
     """A conversion takes each large file by itself: a thousand small ones cost as much as ten of
     a gigabyte."""
     holds = replace(UPSERTED, deletion_vectors=Tally(3, 100, MB))
-    assert compacting(holds, 0).files == 29 + 4 + 3
+    assert compaction_work(holds, 0).files == 29 + 4 + 3
     vectors = FileTally(on_target=LARGE, deletion_vectors=Tally(3, 100, MB))
-    assert compacting(vectors, 0).files == 3 + 3
-    found = {one.action: one.work for one in offers(UPSERTED, LIMITS)}
+    assert compaction_work(vectors, 0).files == 3 + 3
+    found = {one.action: one.work for one in list_offers(UPSERTED, LIMITS)}
     assert (found[Action.CONVERT].files, found[Action.CONVERT].converted) == (4 + 4, 25)
     assert found[Action.COMPACT].converted == 0
     small = FileTally(fragments=Tally(8, 1, MB))
-    [merge] = [one for one in offers(small, LIMITS) if one.action is Action.MERGE]
+    [merge] = [one for one in list_offers(small, LIMITS) if one.action is Action.MERGE]
     assert merge.work.files == 8
 
 
@@ -142,10 +142,10 @@ def test_nothing_waits_longer_than_a_day() -> None:
 def test_rank_is_what_is_spared_for_the_price_and_grows_with_waiting() -> None:
     dear = weighed(UPSERTED)
     more = replace(UPSERTED, equality_deletes=Tally(4, 400_000, MB))
-    assert dear.paid_back(dear.paid_ms) == pytest.approx(1.0)
-    assert weighed(more).paid_back(HOUR_MS) > 1.5 * dear.paid_back(HOUR_MS)
-    assert dear.paid_back(9 * HOUR_MS) > weighed(more).paid_back(HOUR_MS)  # nothing starves
-    assert weighed(UPSERTED, since=None).paid_back(HOUR_MS) == 0.0
+    assert dear.payback_ratio(dear.paid_ms) == pytest.approx(1.0)
+    assert weighed(more).payback_ratio(HOUR_MS) > 1.5 * dear.payback_ratio(HOUR_MS)
+    assert dear.payback_ratio(9 * HOUR_MS) > weighed(more).payback_ratio(HOUR_MS)  # nothing starves
+    assert weighed(UPSERTED, since=None).payback_ratio(HOUR_MS) == 0.0
 
 
 def test_what_the_last_rewrite_left_is_not_weighed() -> None:
@@ -169,26 +169,26 @@ def test_one_delete_beside_a_thousand_vectors_weighs_as_much_as_alone() -> None:
             partition = Partition(
                 PartitionCounters(Scope(1, "[]"), holds=holds), PartitionWork(debt_since_ms=0)
             )
-            found.append(weigh(partition, LIMITS, debt, debt.beyond(left)).spared_s)
+            found.append(weigh(partition, LIMITS, debt, debt.above(left)).spared_s)
         assert found[1] == pytest.approx(found[0], rel=0.01), weigh.__name__
 
 
 def test_a_vector_brings_one_file_and_a_delete_file_all() -> None:
     vectors = FileTally(on_target=LARGE, deletion_vectors=Tally(5, 5, 5))
-    assert compacting(vectors, 0).bytes_read == pytest.approx(LARGE.bytes / 5)
+    assert compaction_work(vectors, 0).bytes_read == pytest.approx(LARGE.bytes / 5)
     positions = FileTally(on_target=LARGE, position_deletes=Tally(5, 5, 5))
-    assert compacting(positions, 0).bytes_read == LARGE.bytes
+    assert compaction_work(positions, 0).bytes_read == LARGE.bytes
 
 
 def test_convert_or_compact_by_cost() -> None:
     """Few rows of large files die: a conversion reads keys alone. Many: the rewrite is dearer,
     and spares the dead rows too."""
-    few = offers(UPSERTED, LIMITS, abilities=ALL)
+    few = list_offers(UPSERTED, LIMITS, abilities=ALL)
     assert [one.action for one in few] == [Action.CONVERT, Action.COMPACT]
     assert few[0].price_s < few[1].price_s / 5
     tiny = FileTally(fragments=Tally(8, 1_000, MB), equality_deletes=Tally(4, 500, 100))
     masked = replace(tiny, position_deletes=Tally(8, 900, 900))
-    assert offers(masked, LIMITS, abilities=ALL)[0].action is Action.COMPACT
+    assert list_offers(masked, LIMITS, abilities=ALL)[0].action is Action.COMPACT
 
 
 def test_small_or_shared_debt_is_not_converted() -> None:
@@ -198,11 +198,11 @@ def test_small_or_shared_debt_is_not_converted() -> None:
 
     assert not rewritten(UPSERTED)
     assert rewritten(UPSERTED, cheap_bytes=LARGE.bytes * 2)  # then nothing is left
-    asked = {"cheap_bytes": LARGE.bytes * 2, "convert": Conversions.ALWAYS}
+    asked = {"cheap_bytes": LARGE.bytes * 2, "convert": ConversionPolicy.ALWAYS}
     assert not rewritten(UPSERTED, **asked)
-    assert rewritten(UPSERTED, convert=Conversions.NEVER)
+    assert rewritten(UPSERTED, convert=ConversionPolicy.NEVER)
     assert rewritten(replace(UPSERTED, on_target=Tally()))  # fragments alone
-    assert not rewritten(FileTally(on_target=LARGE), convert=Conversions.NEVER)
+    assert not rewritten(FileTally(on_target=LARGE), convert=ConversionPolicy.NEVER)
     assert rewritten(UPSERTED, global_deletes=1)
 
 
@@ -226,8 +226,10 @@ def test_small_work_beside_position_deletes_has_a_small_price() -> None:
 
 def test_a_merge_is_offered_where_no_delete_is() -> None:
     holds = FileTally(fragments=Tally(9, 9, 90 * MB), undersized=Tally(1, 1, 40 * MB))
-    merge = offers(holds, LIMITS, abilities=frozenset({Action.MERGE}))[0]
+    merge = list_offers(holds, LIMITS, abilities=frozenset({Action.MERGE}))[0]
     assert merge.work.bytes_read == 130 * MB  # with what L1 has, they fill a file
     assert merge.price_s == FIRNLINE.cpu_s(merge.work)
     with_deletes = replace(holds, equality_deletes=Tally(1, 1, 1))
-    assert Action.MERGE not in {one.action for one in offers(with_deletes, LIMITS, abilities=ALL)}
+    assert Action.MERGE not in {
+        one.action for one in list_offers(with_deletes, LIMITS, abilities=ALL)
+    }

@@ -10,7 +10,7 @@ from firnline_domain.policy.cost.cost_model import (
     STOCK_CACHED,
     CostModel,
     Work,
-    learned,
+    learned_factor,
 )
 
 ROWS = 4_993_585  # delete rows of the bench's main table: 40 files in each of 6 partitions
@@ -48,25 +48,25 @@ def test_gb_hours_are_memory_times_wall() -> None:
 def test_it_learns_the_speed_of_the_machine() -> None:
     factor = 1.0
     for _ in range(100):
-        factor = learned(factor, factor * FIRNLINE.cpu_s(MAIN), 2 * FIRNLINE.cpu_s(MAIN))
+        factor = learned_factor(factor, factor * FIRNLINE.cpu_s(MAIN), 2 * FIRNLINE.cpu_s(MAIN))
     assert factor == pytest.approx(2.0, rel=0.01)
 
 
 def test_one_task_that_was_held_up_teaches_little() -> None:
-    assert learned(1.0, 3.0, 3_000.0) == pytest.approx(4**0.1)
-    assert learned(1.0, 3.0, 0.0) == pytest.approx(4**-0.1)
+    assert learned_factor(1.0, 3.0, 3_000.0) == pytest.approx(4**0.1)
+    assert learned_factor(1.0, 3.0, 0.0) == pytest.approx(4**-0.1)
 
 
 def test_a_task_as_foretold_teaches_nothing() -> None:
-    assert learned(1.7, 5.0, 5.0) == pytest.approx(1.7)
+    assert learned_factor(1.7, 5.0, 5.0) == pytest.approx(1.7)
 
 
 def test_what_was_learned_has_bounds() -> None:
     factor = 1.0
     for took_s in [1e9] * 500:
-        factor = learned(factor, 1.0, took_s)
+        factor = learned_factor(factor, 1.0, took_s)
     assert factor == MAX_FACTOR
     for took_s in [0.0] * 500:
-        factor = learned(factor, 1.0, took_s)
+        factor = learned_factor(factor, 1.0, took_s)
     assert factor == 1 / MAX_FACTOR
-    assert learned(1.7, 0.0, 5.0) == 1.7
+    assert learned_factor(1.7, 0.0, 5.0) == 1.7

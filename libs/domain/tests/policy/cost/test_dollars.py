@@ -10,14 +10,14 @@ from firnline_domain.counters.state.counters import PartitionCounters, TableCoun
 from firnline_domain.counters.state.work import ExpiryWork, Partition, PartitionWork, Table
 from firnline_domain.identity import MAIN, Scope
 from firnline_domain.policy.cost.cost_benefit import Action
-from firnline_domain.policy.cost.dollars import DAY_H, Gain, Price, Weighed, of_rewrite
+from firnline_domain.policy.cost.dollars import DAY_H, Estimate, Gain, Price, of_rewrite
 from firnline_domain.policy.partition.decide import cost_benefit_of
 from firnline_domain.policy.reasons.partition import Decision, Reason
 from firnline_domain.policy.table_action.registry import TABLE_ACTIONS
-from firnline_domain.policy.triggers.sorting import weigh_sort
+from firnline_domain.policy.triggers.sorting import estimate_sort
 from firnline_domain.records.parts.tallies import FileTally, Tally
-from firnline_domain.records.results import Going, TableResult
-from firnline_domain.settings.thresholds import Thresholds, thresholds
+from firnline_domain.records.results import ExpiryPreview, TableResult
+from firnline_domain.settings.thresholds import Thresholds, resolve_thresholds
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -48,17 +48,17 @@ def table(
         totals=Totals(holds),
     )
     made = Table(counters)
-    expiry = ExpiryWork(going=Going(going, 2 * going, going * MB))
+    expiry = ExpiryWork(going=ExpiryPreview(going, 2 * going, going * MB))
     return replace(made, work=replace(made.work, expiry=expiry))
 
 
-def weighed(action: str, of: Table, limits: Thresholds = LIMITS) -> Weighed:
-    return TABLE_ACTIONS[action].weighed(of, limits, NOW)
+def weighed(action: str, of: Table, limits: Thresholds = LIMITS) -> Estimate:
+    return TABLE_ACTIONS[action].estimate(of, limits, NOW)
 
 
 @pytest.mark.parametrize("action", TABLE_ACTIONS)
 def test_each_action_has_a_price_in_all_units(action: str) -> None:
-    numbers = weighed(action, table(200, 90_000, 10, 50, 20)).numbers(LIMITS)
+    numbers = weighed(action, table(200, 90_000, 10, 50, 20)).to_numbers(LIMITS)
     assert numbers["price_cpu_s"] > 0
     assert numbers["price_gb_hours"] > 0
     assert numbers["price_requests"] > 0
@@ -80,7 +80,7 @@ def test_prices_are_what_the_bench_has_measured(action: str, of: Table, measured
 
 
 def test_a_price_list_makes_dollars_of_it() -> None:
-    limits = thresholds(
+    limits = resolve_thresholds(
         {
             "firnline.price.cpu-hour": "3.6",
             "firnline.price.million-gets": "2",
@@ -90,10 +90,10 @@ def test_a_price_list_makes_dollars_of_it() -> None:
         }
     )
     price = Price(100.0, gets=1_000_000, puts=200_000)
-    assert price.dollars(limits) == pytest.approx(0.1 + 2 + 2)
+    assert price.in_dollars(limits) == pytest.approx(0.1 + 2 + 2)
     gain = Gain(100.0, 500_000, 2 * GB)
     assert gain.dollars_an_hour(limits) == pytest.approx(5 * (0.1 + 1.0) + 2 * 7.2 / 720)
-    numbers = Weighed(price, gain).numbers(limits)
+    numbers = Estimate(price, gain).to_numbers(limits)
     assert numbers["gain_dollars_a_day"] == pytest.approx(DAY_H * 5.52, rel=0.01)
     assert numbers["gain_requests_a_day"] == 60_000_000
 
@@ -133,25 +133,25 @@ def test_more_debt_never_spares_less(action: str, counts: tuple[int, int], other
 def test_a_larger_table_is_never_cheaper(
     action: str, one: tuple[int, ...], more: tuple[int, ...]
 ) -> None:
-    small = weighed(action, table(*one)).price.dollars(LIMITS)
+    small = weighed(action, table(*one)).price.in_dollars(LIMITS)
     large = weighed(action, table(*(a + b for a, b in zip(one, more, strict=True)))).price
-    assert small <= large.dollars(LIMITS) + 1e-12
+    assert small <= large.in_dollars(LIMITS) + 1e-12
 
 
 def test_what_the_last_look_has_found_is_expected_of_the_next() -> None:
     action, held = TABLE_ACTIONS["remove_dangling_deletes"], table(10, 1_000, 10)
-    first = action.weighed(held, LIMITS, NOW).gain
+    first = action.estimate(held, LIMITS, NOW).gain
     assert first.freed_bytes == 500 * MB
-    held, order = action.considered(held, LIMITS, NOW)
+    held, order = action.plan_order(held, LIMITS, NOW)
     assert order is not None
     assert order.numbers["gain_bytes"] == 500 * MB
     found = {"removed_delete_files": 0.0, "removed_bytes": 0.0}
     result = TableResult(order.task_id, TABLE, action.name, None, "w", NOW, found)
-    held, _ = action.ended(held, result, NOW)
-    assert action.weighed(held, LIMITS, NOW).gain == Gain()
+    held, _ = action.after_result(held, result, NOW)
+    assert action.estimate(held, LIMITS, NOW).gain == Gain()
     late = replace(result, task_id="other", numbers={"removed_delete_files": 9.0})
-    held, _ = action.ended(held, late, NOW)
-    assert action.weighed(held, LIMITS, NOW).gain == Gain()
+    held, _ = action.after_result(held, late, NOW)
+    assert action.estimate(held, LIMITS, NOW).gain == Gain()
 
 
 def test_what_a_partition_expiry_takes_is_what_it_has_announced_then_what_it_took() -> None:
@@ -159,11 +159,11 @@ def test_what_a_partition_expiry_takes_is_what_it_has_announced_then_what_it_too
     announced = {"going_files": 3.0, "going_bytes": 70.0}
     gone = {"files_removed": 2.0, "bytes_removed": 40.0}
     for numbers, freed in ((announced, 70.0), (gone, 40.0)):
-        held, order = action.considered(held, replace(LIMITS, partition_grace_ms=0), NOW)
+        held, order = action.plan_order(held, replace(LIMITS, partition_grace_ms=0), NOW)
         assert order is not None
         result = TableResult(order.task_id, TABLE, action.name, None, "w", NOW, numbers)
-        held, _ = action.ended(held, result, NOW)
-        assert action.weighed(held, LIMITS, NOW).gain.freed_bytes == freed
+        held, _ = action.after_result(held, result, NOW)
+        assert action.estimate(held, LIMITS, NOW).gain.freed_bytes == freed
 
 
 def partition(fragments: int, **work: int | None) -> Partition:
@@ -183,7 +183,7 @@ def test_a_sort_is_priced_by_what_it_writes_not_as_a_merge_of_small_files() -> N
     later = cost_benefit_of(table(), partition(10, sorted_ms=1), sort, LIMITS)
     assert later.work.bytes_read == 20 * MB
     assert later.price_s < whole.price_s / 50
-    assert of_rewrite(whole, LIMITS).price.dollars(LIMITS) > 0.001
+    assert of_rewrite(whole, LIMITS).price.in_dollars(LIMITS) > 0.001
 
 
 @pytest.mark.parametrize(("scans", "opens"), [(10.0, 95.0), (5.0, 47.5), (0.0, 0.0)])
@@ -191,8 +191,8 @@ def test_a_sort_spares_those_that_filter_by_its_column(scans: float, opens: floa
     held = table()
     filters = Filters(NOW, 10.0, (Use("id", scans, scans), Use("day", 5.0, 5.0)))
     held = replace(held, work=replace(held.work, filters=filters))
-    assert weigh_sort(held, partition(0), LIMITS).spared_opens == opens
-    assert weigh_sort(table(), partition(0), LIMITS).spared_opens == 95.0  # nobody has said
+    assert estimate_sort(held, partition(0), LIMITS).spared_opens == opens
+    assert estimate_sort(table(), partition(0), LIMITS).spared_opens == 95.0  # nobody has said
 
 
 @pytest.mark.parametrize(
@@ -208,4 +208,4 @@ def test_along_a_curve_readers_of_each_column_are_spared_all_but_the_root(
     filters = Filters(NOW, 10.0, (Use("id", 5.0, 5.0), Use("day", 5.0, 5.0)))
     held = replace(held, work=replace(held.work, filters=filters))
     limits = replace(LIMITS, sort=sort)
-    assert weigh_sort(held, partition(0), limits).spared_opens == pytest.approx(opens)
+    assert estimate_sort(held, partition(0), limits).spared_opens == pytest.approx(opens)

@@ -18,8 +18,12 @@ from firnline_domain.policy.fleet.lanes import (
     lane_of_order,
     set_bytes,
 )
-from firnline_domain.policy.partition.decision_numbers import weights
-from firnline_domain.policy.partition.outcomes import LEAVE_HEAVY_AFTER, failed, succeeded
+from firnline_domain.policy.partition.decision_numbers import price_numbers
+from firnline_domain.policy.partition.outcomes import (
+    LEAVE_HEAVY_AFTER,
+    after_failure,
+    after_success,
+)
 from firnline_domain.records.parts.tallies import FileTally, Tally
 from firnline_domain.settings.thresholds import Thresholds
 from hypothesis import given, settings
@@ -36,11 +40,11 @@ def holding(records: int, stored: int = 0, work: PartitionWork | None = None) ->
 
 
 def out_of_memory(work: PartitionWork) -> PartitionWork:
-    return failed(work, "out_of_memory", True, 0)
+    return after_failure(work, "out_of_memory", True, 0)
 
 
 def succeeding(work: PartitionWork) -> PartitionWork:
-    return succeeded(work, NO_DEBT, TASK, LIMITS, 0)
+    return after_success(work, NO_DEBT, TASK, LIMITS, 0)
 
 
 def test_short_keys_count_as_texts_and_long_ones_as_they_are_stored() -> None:
@@ -72,13 +76,13 @@ def test_who_ran_out_of_memory_comes_back_after_some_successes_in_a_row() -> Non
 def test_an_order_tells_its_lane_by_its_numbers(records: int, times: int) -> None:
     partition = holding(records, work=PartitionWork(out_of_memory=times))
     weighed = weigh_compaction(partition, LIMITS, NO_DEBT, NO_DEBT)
-    assert lane_of_order(weights(partition, LIMITS, weighed, 0)) is lane_of(partition, LIMITS)
+    assert lane_of_order(price_numbers(partition, LIMITS, weighed, 0)) is lane_of(partition, LIMITS)
 
 
 def test_other_failures_change_no_lane() -> None:
-    assert lane_of(holding(1, work=failed(PartitionWork(), "deadline", True, 0)), LIMITS) is (
-        Lane.ORDINARY
-    )
+    assert lane_of(
+        holding(1, work=after_failure(PartitionWork(), "deadline", True, 0)), LIMITS
+    ) is (Lane.ORDINARY)
 
 
 def test_every_lane_has_a_topic_of_its_own() -> None:
@@ -90,7 +94,7 @@ def test_every_lane_has_a_topic_of_its_own() -> None:
 def test_where_both_wait_each_has_its_share_evenly_spread(heavy: int) -> None:
     turns = LaneRotation(heavy)
     for _ in range(3):
-        taken = [turns.take(set(Lane)) for _ in range(10)]
+        taken = [turns.next_lane(set(Lane)) for _ in range(10)]
         assert taken.count(Lane.HEAVY) == heavy
     if heavy == 2:
         assert [place for place, lane in enumerate(taken) if lane is Lane.HEAVY] == [4, 9]
@@ -99,7 +103,7 @@ def test_where_both_wait_each_has_its_share_evenly_spread(heavy: int) -> None:
 @pytest.mark.parametrize("lane", list(Lane))
 def test_a_lane_alone_is_served_at_once_and_owes_nothing(lane: Lane) -> None:
     turns = LaneRotation()
-    assert {turns.take({lane}) for _ in range(50)} == {lane}
-    taken = [turns.take(set(Lane)) for _ in range(10)]
+    assert {turns.next_lane({lane}) for _ in range(50)} == {lane}
+    taken = [turns.next_lane(set(Lane)) for _ in range(10)]
     assert taken.count(Lane.HEAVY) == 2
-    assert turns.take(()) is None
+    assert turns.next_lane(()) is None

@@ -14,9 +14,9 @@ from firnline_domain.policy.fleet.placement import (
     MIN_EXCESS,
     REST_MS,
     WINDOW_MS,
-    Move,
+    TableMove,
     first_bucket,
-    moves,
+    plan_moves,
 )
 from hypothesis import given
 from hypothesis import strategies as st
@@ -31,7 +31,7 @@ class Fleet:
     buckets: int
     now_ms: int = 0
     moved_ms: dict[str, int] = field(default_factory=dict)
-    moves: list[Move] = field(default_factory=list)
+    moves: list[TableMove] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.places = {uuid: bucket_of(uuid, self.homes) for uuid in self.tables}
@@ -42,13 +42,15 @@ class Fleet:
     def loads(self) -> dict[int, float]:
         return {bucket: sum(self.of(bucket).values()) for bucket in range(self.buckets)}
 
-    def decide(self) -> list[Move]:
+    def decide(self) -> list[TableMove]:
         """One window passes."""
         self.now_ms += WINDOW_MS
         resting = {one for one, at_ms in self.moved_ms.items() if self.now_ms - at_ms < REST_MS}
         loads = self.loads()
         found = [
-            move for one in range(self.buckets) for move in moves(one, loads, self.of(one), resting)
+            move
+            for one in range(self.buckets)
+            for move in plan_moves(one, loads, self.of(one), resting)
         ]
         for move in found:
             self.places[move.table_key] = move.bucket
@@ -56,7 +58,7 @@ class Fleet:
         self.moves += found
         return found
 
-    def settle(self, windows: int) -> Iterator[list[Move]]:
+    def settle(self, windows: int) -> Iterator[list[TableMove]]:
         for _ in range(windows):
             yield self.decide()
 
@@ -121,13 +123,13 @@ def test_a_steady_fleet_never_moves(seed: int) -> None:
 
 def test_a_quiet_fleet_is_not_worth_a_move() -> None:
     tables = {str(number): MIN_EXCESS / 10 for number in range(10)}
-    assert moves(0, {0: float(MIN_EXCESS), 1: 0.0}, tables, ()) == []
-    assert moves(0, {0: 3.0 * MIN_EXCESS, 1: 0.0}, tables, ()) != []
+    assert plan_moves(0, {0: float(MIN_EXCESS), 1: 0.0}, tables, ()) == []
+    assert plan_moves(0, {0: 3.0 * MIN_EXCESS, 1: 0.0}, tables, ()) != []
 
 
 def test_who_has_moved_stays() -> None:
     tables = {"a": 9_000.0, "b": 9_000.0, "c": 9_000.0, "d": 9_000.0}
-    found = moves(0, {0: 36_000.0, 1: 0.0}, tables, {"a"})
+    found = plan_moves(0, {0: 36_000.0, 1: 0.0}, tables, {"a"})
     assert [one.table_key for one in found] == ["b", "c"]
     assert found[0].reason == "bucket 0: 36000 steps a minute, 18000 is the mean"
 
@@ -135,7 +137,7 @@ def test_who_has_moved_stays() -> None:
 def test_two_hot_buckets_do_not_fill_up_the_same_one() -> None:
     loads = {0: 90_000.0, 1: 80_000.0, 2: 2_000.0, 3: 1_000.0}
     tables = {str(number): 9_000.0 for number in range(10)}
-    targets = [{one.bucket for one in moves(hot, loads, tables, ())} for hot in (0, 1)]
+    targets = [{one.bucket for one in plan_moves(hot, loads, tables, ())} for hot in (0, 1)]
     assert targets == [{3}, {2}]
 
 

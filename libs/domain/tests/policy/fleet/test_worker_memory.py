@@ -102,26 +102,26 @@ def test_successes_of_a_lane_that_lacks_nothing_are_not_even_kept() -> None:
 
 
 def test_a_wish_is_told_when_it_changes_and_daily_while_there_is_one() -> None:
-    assert not FRESH.unreported(10**15)
+    assert not FRESH.is_unreported(10**15)
     raised = after(FRESH, "hhh")
-    assert raised.unreported(5_000)
-    directive = raised.directive("", 3, 5_000)
+    assert raised.is_unreported(5_000)
+    directive = raised.to_directive("", 3, 5_000)
     assert (directive.lane, directive.bucket, directive.reason) == ("heavy", 3, "out_of_memory")
     assert (directive.heap_steps, directive.overhead_steps) == (1, 0)
     told = raised.as_reported(5_000)
-    assert not told.unreported(5_000 + REPEAT_MS - 1)
-    assert told.unreported(5_000 + REPEAT_MS)
-    assert told.directive("", 3, 5_000 + REPEAT_MS).reason == "repeated"
+    assert not told.is_unreported(5_000 + REPEAT_MS - 1)
+    assert told.is_unreported(5_000 + REPEAT_MS)
+    assert told.to_directive("", 3, 5_000 + REPEAT_MS).reason == "repeated"
     back = after(told, "w" * STEP_DOWN_AFTER, 10_000)
-    assert back.unreported(50_000)
-    last = back.directive("", 3, 50_000)
+    assert back.is_unreported(50_000)
+    last = back.to_directive("", 3, 50_000)
     assert (last.heap_steps, last.reason) == (0, "recovered")
-    assert not back.as_reported(50_000).unreported(10**15)
+    assert not back.as_reported(50_000).is_unreported(10**15)
 
 
 def test_of_all_buckets_wishes_the_most_holds_and_old_ones_do_not() -> None:
-    one = after(FRESH, "hhhhhh").directive("", 1, 1_000)
-    two = after(FRESH, "ooo").directive("", 2, 1_000)
+    one = after(FRESH, "hhhhhh").to_directive("", 1, 1_000)
+    two = after(FRESH, "ooo").to_directive("", 2, 1_000)
     assert requested_steps([one, two], "", "heavy", 2_000) == Steps(heap=2, overhead=1)
     assert requested_steps([one, two], "", "ordinary", 2_000) == Steps()
     assert requested_steps([one, two], "", "heavy", 1_000 + VALID_MS) == Steps()
@@ -182,8 +182,8 @@ def test_it_never_flaps(history: list[tuple[str, int]]) -> None:
 
 
 def test_a_groups_wish_is_for_its_own_workers() -> None:
-    ours = after(FRESH, "hhh").directive("", 1, 1_000)
-    theirs = after(FRESH, "ooo").directive("etl", 1, 1_000)
+    ours = after(FRESH, "hhh").to_directive("", 1, 1_000)
+    theirs = after(FRESH, "ooo").to_directive("etl", 1, 1_000)
     assert theirs.group == "etl"
     assert requested_steps([ours, theirs], "", "heavy", 2_000) == Steps(heap=1)
     assert requested_steps([ours, theirs], "etl", "heavy", 2_000) == Steps(overhead=1)

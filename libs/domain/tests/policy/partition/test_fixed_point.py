@@ -20,14 +20,14 @@ from firnline_domain.counters.state.file_sizes import fills_target
 from firnline_domain.counters.state.work import Partition, PartitionWork, Table, TableWork
 from firnline_domain.identity import Scope, TableName
 from firnline_domain.policy.cost.cost_benefit import Action
-from firnline_domain.policy.partition.decide import decide, order_for
-from firnline_domain.policy.partition.outcomes import after_change, ordered, succeeded
+from firnline_domain.policy.partition.decide import decide_rewrite, order_for
+from firnline_domain.policy.partition.outcomes import after_change, after_order, after_success
 from firnline_domain.policy.reasons.partition import Decision
 from firnline_domain.policy.triggers.dead_files import positional_records
 from firnline_domain.policy.triggers.full_rewrites import with_full_interval
-from firnline_domain.records.parts.dead_rows import histogram
+from firnline_domain.records.parts.dead_rows import build_histogram
 from firnline_domain.records.parts.tallies import FileTally, Tally, size_class
-from firnline_domain.settings.thresholds import PROPERTIES, Conversions, Thresholds
+from firnline_domain.settings.thresholds import PROPERTIES, ConversionPolicy, Thresholds
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -71,7 +71,7 @@ class Life:
 
     def decision(self) -> Decision:
         self.work = with_full_interval(self.work, self.limits, "a", self.now_ms)
-        return decide(Table(KNOWN, TableWork()), self.partition, self.limits, self.now_ms)
+        return decide_rewrite(Table(KNOWN, TableWork()), self.partition, self.limits, self.now_ms)
 
     def commit(self, sizes: list[int], deletes: FileTally) -> None:
         self.sizes, self.deletes = self.sizes + sizes, self.deletes + deletes
@@ -100,7 +100,7 @@ class Life:
         _, task = order_for(
             Table(KNOWN, TableWork()), self.partition, decision, self.limits, self.now_ms
         )
-        self.work = ordered(self.work)
+        self.work = after_order(self.work)
         taken = self._taken(decision)
         left = [size for size in self.sizes if size not in taken]
         equality = self.deletes.equality_deletes.records
@@ -112,7 +112,7 @@ class Life:
         self.deletes = self._left_of_deletes(decision.action, left)
         self.dead = {size: self.dead.get(size, 0) for size in left}
         self.sizes = left + self._outputs(sum(taken), bool(left))
-        told = histogram(
+        told = build_histogram(
             (size, size // 30, self.dead.get(size, 0)) for size in self.sizes if size * 8 >= TARGET
         )
         self.commit(*meanwhile)
@@ -120,7 +120,7 @@ class Life:
         done = replace(task, dead_rows=told)
         debt, masked = debt_of(holds, TARGET), positional_records(holds)
         changed = self.changed_ms
-        self.work = succeeded(self.work, debt, done, self.limits, self.now_ms, masked, changed)
+        self.work = after_success(self.work, debt, done, self.limits, self.now_ms, masked, changed)
         self.rewrites += 1
 
     def _left_of_deletes(self, action: Action, left: list[int]) -> FileTally:
@@ -170,7 +170,7 @@ BY_HAND: dict[str, st.SearchStrategy[Any]] = {
     "reads_per_hour": st.sampled_from([0.0, 1.0, 600.0]),
     "payback": st.sampled_from([0.1, 1.0]),
     "max_size_error": st.sampled_from([0.0, 0.05, 0.2]),
-    "convert": st.sampled_from(Conversions),
+    "convert": st.sampled_from(ConversionPolicy),
     "max_read_amplification": st.sampled_from([0.0, 1.01, 1.25]),
     "max_oldest_debt_ms": st.sampled_from([0, 60_000]),
     "max_equality_delete_age_ms": st.sampled_from([0, 60_000]),

@@ -13,14 +13,14 @@ from firnline_domain.policy.partition.outcomes import (
     BACK_OFF_MS,
     PARK_AFTER_ANY,
     after_change,
+    after_failure,
+    after_order,
+    after_settings_change,
+    after_success,
+    after_unpark,
     committed_late,
-    failed,
-    ordered,
-    released,
     rows_differed,
-    succeeded,
     taken_back,
-    unparked,
 )
 from firnline_domain.records.parts.tallies import FileTally, Tally
 from firnline_domain.settings.thresholds import Thresholds
@@ -33,7 +33,7 @@ LIMITS = Thresholds(cool_down_ms=500)
 def pauses(work: PartitionWork, times: int, retryable: bool, reason: str = "x") -> list[int]:
     found = []
     for _ in range(times):
-        work = failed(work, reason, retryable, NOW)
+        work = after_failure(work, reason, retryable, NOW)
         assert work.until_ms is not None
         found.append(work.until_ms - NOW)
     return found
@@ -65,13 +65,13 @@ def test_failures_of_its_own_park_a_partition_in_the_end() -> None:
 def test_what_the_surroundings_did_parks_nothing() -> None:
     work = PartitionWork(own_failures=PARK_AFTER_ANY - 1, failures=PARK_AFTER_ANY - 1)
     for reason in ("unreachable", "deadline", "deadline_passed"):
-        assert failed(work, reason, True, NOW).pause == "backing_off"
-    assert failed(work, "worker_error", True, NOW).pause == "parked"
+        assert after_failure(work, reason, True, NOW).pause == "backing_off"
+    assert after_failure(work, "worker_error", True, NOW).pause == "parked"
 
 
 def test_a_commit_after_the_deadline_ends_a_row_of_failures() -> None:
     spent = PartitionWork(failures=10, own_failures=10, failure="worker_error", last_attempt=3)
-    work = committed_late(spent.paused("parked", NOW + DAY_MS, NOW), "t", LIMITS, NOW)
+    work = committed_late(spent.with_pause("parked", NOW + DAY_MS, NOW), "t", LIMITS, NOW)
     assert (work.pause, work.until_ms) == ("cooling", NOW + 500)
     assert (work.failures, work.own_failures, work.failure) == (0, 0, "")
     assert work.attempt == spent.attempt  # of an order that is out meanwhile
@@ -86,25 +86,29 @@ def test_a_hold_outlasts_whatever_ends_meanwhile() -> None:
     later = NOW + DAY_MS
     work = taken_back(PartitionWork(), later, NOW)
     assert (work.pause, work.until_ms) == ("undone", later)
-    for after in (succeeded(work, NO_DEBT, TASK, LIMITS, NOW), failed(work, "x", True, NOW)):
+    for after in (
+        after_success(work, NO_DEBT, TASK, LIMITS, NOW),
+        after_failure(work, "x", True, NOW),
+    ):
         assert (after.pause, after.until_ms) == ("undone", later)
-    assert released(work) == work
-    free = unparked(work)
+    assert after_settings_change(work) == work
+    free = after_unpark(work)
     assert (free.pause, free.until_ms) == ("", None)
 
 
 def test_no_attempt_has_the_number_of_an_earlier_one() -> None:
     """After a success is taken back, and after failures are forgotten: the trigger may be the
     same, so the task's id is, and a worker remembers the attempts that it has finished."""
-    work = failed(failed(PartitionWork(), "x", True, NOW), "x", False, NOW)
+    work = after_failure(after_failure(PartitionWork(), "x", True, NOW), "x", False, NOW)
     assert work.attempt == 3
-    assert unparked(work).attempt == 3
-    done = succeeded(work, NO_DEBT, TASK, LIMITS, NOW)
+    assert after_unpark(work).attempt == 3
+    done = after_success(work, NO_DEBT, TASK, LIMITS, NOW)
     assert done.attempt == 1  # of another task
-    undone = unparked(taken_back(done, NOW + DAY_MS, NOW))
+    undone = after_unpark(taken_back(done, NOW + DAY_MS, NOW))
     assert undone.attempt == 4
     assert (
-        unparked(taken_back(taken_back(undone, NOW + DAY_MS, NOW), NOW + DAY_MS, NOW)).attempt == 4
+        after_unpark(taken_back(taken_back(undone, NOW + DAY_MS, NOW), NOW + DAY_MS, NOW)).attempt
+        == 4
     )
 
 
@@ -114,39 +118,39 @@ def test_what_was_taken_back_left_no_floor() -> None:
 
 
 def test_unparking_twice_is_unparking_once() -> None:
-    work = failed(
+    work = after_failure(
         PartitionWork(failures=2, non_retryable=2, own_failures=2), "out_of_memory", False, NOW
     )
-    free = unparked(work)
+    free = after_unpark(work)
     assert (work.pause, free.pause, free.failures, free.own_failures) == ("parked", "", 0, 0)
-    assert unparked(free) == free
+    assert after_unpark(free) == free
     cooling = PartitionWork(pause="cooling", until_ms=5)
-    assert unparked(cooling) == cooling
+    assert after_unpark(cooling) == cooling
 
 
 def test_hopeless_failures_park_the_partition() -> None:
     assert pauses(PartitionWork(), 3, retryable=False) == [BACK_OFF_MS, 2 * BACK_OFF_MS, DAY_MS]
-    work = failed(PartitionWork(failures=2, non_retryable=2), "out_of_memory", False, NOW)
+    work = after_failure(PartitionWork(failures=2, non_retryable=2), "out_of_memory", False, NOW)
     assert (work.pause, work.failure, work.failures) == ("parked", "out_of_memory", 3)
 
 
 def test_retryable_failures_never_park() -> None:
     work = PartitionWork()
     for _ in range(9):
-        work = failed(work, "x", True, NOW)
+        work = after_failure(work, "x", True, NOW)
     assert work.pause == "backing_off"
 
 
 def test_success_forgets_failures_and_cools_down() -> None:
-    work = succeeded(PartitionWork(failures=5, non_retryable=2), NO_DEBT, TASK, LIMITS, NOW)
+    work = after_success(PartitionWork(failures=5, non_retryable=2), NO_DEBT, TASK, LIMITS, NOW)
     assert (work.failures, work.non_retryable) == (0, 0)
     assert (work.pause, work.until_ms, work.last_task_id) == ("cooling", NOW + 500, "t")
 
 
 def test_the_floor_is_what_a_rewrite_left_without_what_came_meanwhile() -> None:
-    work = ordered(PartitionWork(arrived=Debt(fragments=50)))
+    work = after_order(PartitionWork(arrived=Debt(fragments=50)))
     work = after_change(work, Debt(fragments=13), Debt(fragments=3), NOW)
-    work = succeeded(work, Debt(fragments=5), TASK, LIMITS, NOW)
+    work = after_success(work, Debt(fragments=5), TASK, LIMITS, NOW)
     assert work.floor == Debt(fragments=2)
     assert work.debt_since_ms == NOW
 
@@ -166,9 +170,9 @@ def test_debt_ages_from_when_it_began_and_not_while_there_is_none() -> None:
 
 def test_new_settings_free_what_failed_and_nothing_else() -> None:
     parked = PartitionWork(pause="parked", until_ms=9, failures=3, non_retryable=3, failure="x")
-    assert released(parked) == PartitionWork(failure="x", earlier_attempts=3)
+    assert after_settings_change(parked) == PartitionWork(failure="x", earlier_attempts=3)
     cooling = PartitionWork(pause="cooling", until_ms=9)
-    assert released(cooling) == cooling
+    assert after_settings_change(cooling) == cooling
 
 
 def test_a_partition_has_one_order_out_at_most() -> None:
@@ -176,12 +180,18 @@ def test_a_partition_has_one_order_out_at_most() -> None:
         return RunningTask(name, scope, "compact", "r", 1, 1, 0, 9)
 
     here, there = Scope(0, "[1]"), Scope(0, "[2]")
-    work = TableWork().started(task("a", here)).started(task("b", there)).started(task("c", here))
+    work = (
+        TableWork().add_task(task("a", here)).add_task(task("b", there)).add_task(task("c", here))
+    )
     assert [one.task_id for one in work.running] == ["b", "c"]
     found = work.task_of(here)
     assert found is not None
-    assert (found.task_id, work.task("a"), work.task("b") is not None) == ("c", None, True)
-    assert work.ended(found).task_of(here) is None
+    assert (found.task_id, work.find_task("a"), work.find_task("b") is not None) == (
+        "c",
+        None,
+        True,
+    )
+    assert work.drop_task(found).task_of(here) is None
 
 
 def test_the_next_look_is_the_earliest_asked_for() -> None:
@@ -212,12 +222,12 @@ def test_the_floor_of_undersized_files_is_a_merges(
     case: str, task: RunningTask, left: int, floor: int, since: int | None
 ) -> None:
     work = PartitionWork(undersized_since_ms=5)
-    work = succeeded(work, Debt(undersized=left), task, LIMITS, NOW)
+    work = after_success(work, Debt(undersized=left), task, LIMITS, NOW)
     assert (work.floor.undersized, work.undersized_since_ms) == (floor, since)
 
 
 def test_a_compaction_keeps_the_floor_that_a_merge_has_set() -> None:
-    merged = succeeded(PartitionWork(), Debt(undersized=9), MERGED, LIMITS, NOW)
+    merged = after_success(PartitionWork(), Debt(undersized=9), MERGED, LIMITS, NOW)
     for left, floor in ((9, 9), (4, 4), (9, 4)):
-        merged = succeeded(merged, Debt(undersized=left), TASK, LIMITS, NOW)
+        merged = after_success(merged, Debt(undersized=left), TASK, LIMITS, NOW)
         assert merged.floor.undersized == floor

@@ -15,16 +15,16 @@ from firnline_domain.counters.state.work import (
 )
 from firnline_domain.identity import Scope, TableName
 from firnline_domain.policy.cost.cost_benefit import Action
-from firnline_domain.policy.partition.decide import decide, explain
+from firnline_domain.policy.partition.decide import decide_rewrite, with_numbers
 from firnline_domain.policy.partition.v2_deletes import UPGRADE, after_rewrite, v2_files
 from firnline_domain.policy.reasons.partition import Decision, Reason
 from firnline_domain.records.parts.slices import Slice
 from firnline_domain.records.parts.tallies import FileTally, Tally
-from firnline_domain.settings.thresholds import thresholds
+from firnline_domain.settings.thresholds import resolve_thresholds
 
 NOW = 1_795_000_000_000
 NAME, SCOPE = TableName("u", ("db",), "t"), Scope(0, '["a"]')
-LIMITS = thresholds({"firnline.format-version": "3"})
+LIMITS = resolve_thresholds({"firnline.format-version": "3"})
 DONE = NOW - 3_600_000
 BIG = Tally(4, 4_000, 4 << 29)
 COUNTERS = TableCounters(NAME, "main", known=True, head_snapshot_id=7, format_version=3)
@@ -43,7 +43,7 @@ def partition(positions: int = 0, equality: int = 0, since_ms: int | None = None
 
 
 def decided(one: Partition, table: Table = TABLE, limits: object = LIMITS) -> Decision:
-    return decide(table, one, limits, NOW)  # type: ignore[arg-type]
+    return decide_rewrite(table, one, limits, NOW)  # type: ignore[arg-type]
 
 
 def test_one_position_delete_file_is_enough_and_vectors_are_none() -> None:
@@ -51,12 +51,12 @@ def test_one_position_delete_file_is_enough_and_vectors_are_none() -> None:
     found = decided(partition(positions=1))
     assert (found.reason, found.order, found.action) == (Reason.V2_DELETES, True, Action.CONVERT)
     assert found.min_dead_ratio == 1  # no larger file is rewritten
-    told = explain(TABLE, partition(positions=1), found, LIMITS, NOW)
+    told = with_numbers(TABLE, partition(positions=1), found, LIMITS, NOW)
     assert told.numbers["v2_delete_files"] == 1
 
 
 def test_nobody_who_has_not_asked_for_v3_gets_it() -> None:
-    assert decided(partition(1), limits=thresholds({})).reason is not Reason.V2_DELETES
+    assert decided(partition(1), limits=resolve_thresholds({})).reason is not Reason.V2_DELETES
     v2 = replace(TABLE, counters=replace(COUNTERS, format_version=2))
     assert decided(partition(1), v2).reason is not Reason.V2_DELETES
 
@@ -103,7 +103,9 @@ def test_what_a_conversion_could_not_take_is_not_tried_again() -> None:
 
 def test_where_vectors_are_unwanted_the_files_are_rewritten() -> None:
     never = replace(LIMITS, convert="never")
-    limits = thresholds({"firnline.format-version": "3", "firnline.rewrite.convert": "never"})
+    limits = resolve_thresholds(
+        {"firnline.format-version": "3", "firnline.rewrite.convert": "never"}
+    )
     assert never.convert == limits.convert
     found = decided(partition(1), limits=limits)
     assert (found.action, found.min_dead_ratio) == (Action.COMPACT, 0)

@@ -33,18 +33,18 @@ def committed(table: Table, at_ms: int) -> Table:
 
 
 def considered(table: Table, now_ms: int, limits: Thresholds = DAILY) -> tuple[Table, TableOrder]:
-    table, order = ACTION.considered(table, limits, now_ms)
+    table, order = ACTION.plan_order(table, limits, now_ms)
     assert order is not None, table.work.actions
     return table, order
 
 
 def done(table: Table, order: TableOrder, now_ms: int) -> Table:
     result = TableResult(order.task_id, NAME, order.action, None, "w", now_ms, {})
-    return ACTION.ended(table, result, now_ms)[0]
+    return ACTION.after_result(table, result, now_ms)[0]
 
 
 def rests(table: Table, now_ms: int, limits: Thresholds = DAILY) -> tuple[str, int | None]:
-    after, order = ACTION.considered(table, limits, now_ms)
+    after, order = ACTION.plan_order(table, limits, now_ms)
     assert order is None
     work = after.work.actions.get(ACTION.name)
     return (work.reason, work.due_ms) if work else (Reason.HEALTHY, None)
@@ -84,7 +84,7 @@ def test_each_day_with_a_commit_orders_one() -> None:
     for hour in range(1, 10 * 24):
         now_ms = MIDNIGHT + hour * HOUR_MS
         table = committed(table, now_ms)
-        table, order = ACTION.considered(table, DAILY, now_ms)
+        table, order = ACTION.plan_order(table, DAILY, now_ms)
         if order is not None:
             orders.append(hour)
             table = done(table, order, now_ms)
@@ -102,13 +102,15 @@ def test_after_weeks_of_downtime_one_order_is_for_the_newest_periods() -> None:
 def test_a_failure_is_tried_again_and_a_name_that_is_taken_is_not() -> None:
     table, order = considered(table_at(NOON), MIDNIGHT + LATE_MS)
     soon = MIDNIGHT + 2 * HOUR_MS
-    failed, _ = ACTION.failed(table, order.task_id, "catalog_unreachable", MIDNIGHT + HOUR_MS)
+    failed, _ = ACTION.after_failure(
+        table, order.task_id, "catalog_unreachable", MIDNIGHT + HOUR_MS
+    )
     _, again = considered(failed, soon)
     assert again.task_id != order.task_id
-    taken, _ = ACTION.failed(table, order.task_id, TAG_EXISTS, MIDNIGHT + HOUR_MS)
+    taken, _ = ACTION.after_failure(table, order.task_id, TAG_EXISTS, MIDNIGHT + HOUR_MS)
     assert rests(taken, soon) == (Reason.HEALTHY, None)
     refused = TableResult(order.task_id, NAME, order.action, "paused", "w", soon, {})
-    considered(ACTION.ended(table, refused, MIDNIGHT + HOUR_MS)[0], soon)
+    considered(ACTION.after_result(table, refused, MIDNIGHT + HOUR_MS)[0], soon)
 
 
 def test_the_last_day_with_a_commit_is_made_up_for_however_long_the_downtime_was() -> None:

@@ -21,18 +21,18 @@ ACTION = PartitionExpiry()
 
 
 def considered(table: Table, now_ms: int, limits: Thresholds = LIMITS) -> tuple[Table, TableOrder]:
-    table, order = ACTION.considered(table, limits, now_ms)
+    table, order = ACTION.plan_order(table, limits, now_ms)
     assert order is not None, table.work.actions
     return table, order
 
 
 def answered(table: Table, order: TableOrder, now_ms: int, **numbers: float) -> Table:
     result = TableResult(order.task_id, NAME, order.action, None, "w", now_ms, numbers)
-    return ACTION.ended(table, result, now_ms)[0]
+    return ACTION.after_result(table, result, now_ms)[0]
 
 
 def why(table: Table, now_ms: int, limits: Thresholds = LIMITS) -> str:
-    after, order = ACTION.considered(table, limits, now_ms)
+    after, order = ACTION.plan_order(table, limits, now_ms)
     assert order is None
     work = after.work.actions.get(ACTION.name)
     return work.reason if work else Reason.HEALTHY

@@ -7,7 +7,7 @@ from firnline_domain.counters.state.counters import TableCounters
 from firnline_domain.counters.state.work import Table
 from firnline_domain.identity import MAIN
 from firnline_domain.policy.table_action.remove_orphans import OrphanRemoval
-from firnline_domain.settings.thresholds import thresholds
+from firnline_domain.settings.thresholds import resolve_thresholds
 
 from tests.kit.names import TABLE
 
@@ -15,8 +15,8 @@ HELD = Table(TableCounters(TABLE, MAIN, known=True, head_snapshot_id=7))
 
 
 def asked(**properties: str) -> dict[str, float] | None:
-    limits = thresholds({name.replace("_", "."): text for name, text in properties.items()})
-    _, order = OrphanRemoval().considered(HELD, limits, DAY_MS)
+    limits = resolve_thresholds({name.replace("_", "."): text for name, text in properties.items()})
+    _, order = OrphanRemoval().plan_order(HELD, limits, DAY_MS)
     return None if order is None else order.numbers
 
 
@@ -28,17 +28,19 @@ def test_only_where_the_owner_has_agreed() -> None:
 
 
 def test_nothing_is_looked_for_that_is_younger_than_a_day() -> None:
-    limits = thresholds({"firnline.orphans.enabled": "true", "firnline.orphans.min-age-ms": "1000"})
-    _, order = OrphanRemoval().considered(HELD, limits, DAY_MS)
+    limits = resolve_thresholds(
+        {"firnline.orphans.enabled": "true", "firnline.orphans.min-age-ms": "1000"}
+    )
+    _, order = OrphanRemoval().plan_order(HELD, limits, DAY_MS)
     assert order is not None
     assert order.numbers["min_age_h"] == 24.0
 
 
 def test_once_a_week() -> None:
-    limits = thresholds({"firnline.orphans.enabled": "true"})
+    limits = resolve_thresholds({"firnline.orphans.enabled": "true"})
     action = OrphanRemoval()
-    held, order = action.considered(HELD, limits, DAY_MS)
+    held, order = action.plan_order(HELD, limits, DAY_MS)
     assert order is not None
-    done, _ = action.failed(held, order.task_id, "", DAY_MS)
-    assert action.considered(done, limits, 8 * DAY_MS - 1)[1] is None
-    assert action.considered(done, limits, 8 * DAY_MS)[1] is not None
+    done, _ = action.after_failure(held, order.task_id, "", DAY_MS)
+    assert action.plan_order(done, limits, 8 * DAY_MS - 1)[1] is None
+    assert action.plan_order(done, limits, 8 * DAY_MS)[1] is not None

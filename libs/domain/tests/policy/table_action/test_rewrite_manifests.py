@@ -9,7 +9,7 @@ from firnline_domain.counters.state.work import Table
 from firnline_domain.identity import MAIN
 from firnline_domain.policy.table_action.rewrite_manifests import ManifestRewrite
 from firnline_domain.records.results import TableResult
-from firnline_domain.settings.thresholds import Thresholds, thresholds
+from firnline_domain.settings.thresholds import Thresholds, resolve_thresholds
 
 from tests.kit.names import TABLE
 
@@ -34,14 +34,14 @@ def table(manifests: int, size: int) -> Table:
     ],
 )
 def test_as_many_more_than_full_ones_would_be(manifests: int, size: int, asked: bool) -> None:
-    _, order = ManifestRewrite().considered(table(manifests, size), Thresholds(), 0)
+    _, order = ManifestRewrite().plan_order(table(manifests, size), Thresholds(), 0)
     assert (order is not None) == asked
 
 
 def test_the_owner_says_how_many_or_never() -> None:
     def asked(text: str) -> bool:
-        limits = thresholds({"firnline.manifests.min-count": text})
-        return ManifestRewrite().considered(table(51, MB), limits, 0)[1] is not None
+        limits = resolve_thresholds({"firnline.manifests.min-count": text})
+        return ManifestRewrite().plan_order(table(51, MB), limits, 0)[1] is not None
 
     assert [asked(text) for text in ("50", "51", "0")] == [True, False, False]
 
@@ -51,10 +51,10 @@ def test_the_owner_says_how_many_or_never() -> None:
     [({}, HOUR_MS), ({"firnline.manifests.min-interval-ms": "60000"}, 60_000)],
 )
 def test_the_owner_says_how_often(settings: dict[str, str], pause_ms: int) -> None:
-    action, limits = ManifestRewrite(), thresholds(settings)
-    ordered, order = action.considered(table(101, MB), limits, 0)
+    action, limits = ManifestRewrite(), resolve_thresholds(settings)
+    ordered, order = action.plan_order(table(101, MB), limits, 0)
     assert order is not None
     result = TableResult(order.task_id, TABLE, order.action, None, "w", 0, {})
-    ended, _ = action.ended(ordered, result, now_ms=0)
-    assert action.considered(ended, limits, pause_ms - 1)[1] is None
-    assert action.considered(ended, limits, pause_ms)[1] is not None
+    ended, _ = action.after_result(ordered, result, now_ms=0)
+    assert action.plan_order(ended, limits, pause_ms - 1)[1] is None
+    assert action.plan_order(ended, limits, pause_ms)[1] is not None

@@ -13,25 +13,25 @@ from firnline_domain.identity import Scope, TableName, task_id
 from firnline_domain.policy.reasons.expiry import ExpiryReason
 from firnline_domain.policy.table_action.snapshot_retention import (
     DEADLINE_MS,
+    after_announcement,
     after_expired,
     begins_ms,
     configured_retention,
     decide_expiry,
-    expiry_announced,
     expiry_ended,
     expiry_order,
-    refusal,
+    refusal_reason,
     retry_allowed,
 )
 from firnline_domain.records.orders import ExpireSnapshots
-from firnline_domain.records.results import Going
-from firnline_domain.settings.thresholds import Expiry, Thresholds
+from firnline_domain.records.results import ExpiryPreview
+from firnline_domain.settings.thresholds import ExpiryMode, Thresholds
 
 from tests.kit.expiries import expire, expired
 
 NOW = 100 * DAY_MS
 OLD = NOW - 5 * DAY_MS - 1  # just older than the default retention
-LIMITS = Thresholds(expire=Expiry.ALWAYS)  # else it is announced first: below
+LIMITS = Thresholds(expire=ExpiryMode.ALWAYS)  # else it is announced first: below
 
 
 def table(work: TableWork | None = None, **counters: Any) -> Table:
@@ -55,7 +55,7 @@ def task(trigger: int, ordered_at_ms: int) -> RunningTask:
 
 
 def agreed(**limits: Any) -> Thresholds:
-    return Thresholds(expire=Expiry.ALWAYS, **limits)
+    return Thresholds(expire=ExpiryMode.ALWAYS, **limits)
 
 
 REFUSED = [
@@ -170,7 +170,7 @@ def announced(at_ms: int) -> TableWork:
         "x", table().counters.table, 0, 9, OLD,
         finished_at_ms=at_ms, begins_at_ms=at_ms, going_snapshots=4, going_files=7,
     )  # fmt: skip
-    work = expiry_announced(ExpiryWork(task_id="x", announcing=True), told, at_ms)
+    work = after_announcement(ExpiryWork(task_id="x", announcing=True), told, at_ms)
     return TableWork(expiry=work)
 
 
@@ -185,7 +185,7 @@ def test_a_table_is_told_of_before_anything_goes() -> None:
 
 def test_the_grace_period_runs_from_the_announcement() -> None:
     told = table(announced(NOW))
-    assert told.work.expiry.going == Going(4, 7)
+    assert told.work.expiry.going == ExpiryPreview(4, 7)
     early = decide_expiry(told, CAREFUL, NOW + DAY_MS - 1)
     assert (early.reason, early.until_ms) == (ExpiryReason.GRACE_PERIOD, NOW + DAY_MS)
     begun = decide_expiry(told, CAREFUL, NOW + DAY_MS)
@@ -242,7 +242,7 @@ TRUE = {"firnline.expire.enabled": "true"}
         ({"settings": {"migrated": "true"}}, CAREFUL, ExpiryReason.EXTERNAL_FILES),
         ({"settings": {"snapshot": "True"}}, CAREFUL, ExpiryReason.EXTERNAL_FILES),
         ({"settings": {"migrated": "true", **TRUE}}, LIMITS, ExpiryReason.OLD_SNAPSHOTS),
-        ({}, Thresholds(expire=Expiry.NEVER), ExpiryReason.NEVER),
+        ({}, Thresholds(expire=ExpiryMode.NEVER), ExpiryReason.NEVER),
         ({}, Thresholds(shadow=True), ExpiryReason.SHADOW),
     ],
 )
@@ -290,7 +290,7 @@ AGREED = replace(ORDER, agreed=True)
 def test_an_order_is_only_an_order(
     order: ExpireSnapshots, settings: dict[str, str], reason: str | None
 ) -> None:
-    assert refusal(order, settings, NOW) == reason
+    assert refusal_reason(order, settings, NOW) == reason
 
 
 def test_retention_that_was_prolonged_after_the_order_holds() -> None:

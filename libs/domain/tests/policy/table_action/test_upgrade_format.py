@@ -11,29 +11,29 @@ from firnline_domain.policy.reasons.partition import Reason
 from firnline_domain.policy.table_action.upgrade_format import FormatUpgrade
 from firnline_domain.records.orders import TableOrder
 from firnline_domain.records.results import TableResult
-from firnline_domain.settings.thresholds import Thresholds, thresholds
+from firnline_domain.settings.thresholds import Thresholds, resolve_thresholds
 
 NOW = 1_795_000_000_000
 NAME = TableName("u", ("db",), "t")
 COUNTERS = TableCounters(NAME, "main", known=True, head_snapshot_id=7, format_version=2)
 TABLE = Table(COUNTERS)
-LIMITS = thresholds({"firnline.format-version": "3"})
+LIMITS = resolve_thresholds({"firnline.format-version": "3"})
 ACTION = FormatUpgrade()
 
 
 def considered(table: Table, now_ms: int) -> tuple[Table, TableOrder]:
-    table, order = ACTION.considered(table, LIMITS, now_ms)
+    table, order = ACTION.plan_order(table, LIMITS, now_ms)
     assert order is not None, table.work.actions
     return table, order
 
 
 def answered(table: Table, order: TableOrder, now_ms: int, **numbers: float) -> Table:
     result = TableResult(order.task_id, NAME, order.action, None, "w", now_ms, numbers)
-    return ACTION.ended(table, result, now_ms)[0]
+    return ACTION.after_result(table, result, now_ms)[0]
 
 
 def why(table: Table, now_ms: int, limits: Thresholds = LIMITS) -> str:
-    after, order = ACTION.considered(table, limits, now_ms)
+    after, order = ACTION.plan_order(table, limits, now_ms)
     assert order is None
     work = after.work.actions.get(ACTION.name)
     return work.reason if work else Reason.HEALTHY
@@ -42,7 +42,9 @@ def why(table: Table, now_ms: int, limits: Thresholds = LIMITS) -> str:
 def test_nobody_who_has_said_nothing_gets_another_format() -> None:
     assert why(TABLE, NOW, Thresholds()) == Reason.HEALTHY
     for text in ("2", "1", "4", "three"):
-        assert why(TABLE, NOW, thresholds({"firnline.format-version": text})) == Reason.HEALTHY
+        assert (
+            why(TABLE, NOW, resolve_thresholds({"firnline.format-version": text})) == Reason.HEALTHY
+        )
 
 
 def test_it_is_announced_then_done_and_never_asked_for_again() -> None:
@@ -66,7 +68,7 @@ def test_a_refused_upgrade_is_tried_ever_more_rarely() -> None:
     at_ms = NOW + DAY_MS
     for wait_h in (2, 4, 8, 16, 24, 24):
         table, order = considered(table, at_ms)
-        table, _ = ACTION.failed(table, order.task_id, "writer_not_ready", at_ms)
+        table, _ = ACTION.after_failure(table, order.task_id, "writer_not_ready", at_ms)
         assert why(table, at_ms + wait_h * HOUR_MS - 1) == "writer_not_ready"
         at_ms += wait_h * HOUR_MS
 

@@ -19,8 +19,8 @@ from firnline_domain.counters.state.work import (
 )
 from firnline_domain.identity import Scope, TableName
 from firnline_domain.policy.cost.cost_benefit import Action
-from firnline_domain.policy.partition.decide import decide, explain
-from firnline_domain.policy.partition.outcomes import after_change, ordered, succeeded
+from firnline_domain.policy.partition.decide import decide_rewrite, with_numbers
+from firnline_domain.policy.partition.outcomes import after_change, after_order, after_success
 from firnline_domain.policy.reasons.partition import Decision, Reason
 from firnline_domain.policy.triggers.equality_delete_age import (
     MARGIN_MS,
@@ -61,7 +61,7 @@ def partition(age_ms: int, holds: FileTally = HOLDS, **work: Any) -> Partition:
 def decided(
     age_ms: int, limits: Thresholds = PROMISE, of: Table | None = None, **work: Any
 ) -> Decision:
-    return decide(of or table(), partition(age_ms, **work), limits, NOW)
+    return decide_rewrite(of or table(), partition(age_ms, **work), limits, NOW)
 
 
 def test_an_order_goes_out_early_enough_and_not_before() -> None:
@@ -104,8 +104,8 @@ def test_a_partition_that_takes_several_orders_begins_as_much_earlier() -> None:
     assert orders > 10
     lead = 150_000 * orders + MARGIN_MS
     wide = replace(PROMISE, max_equality_delete_age_ms=lead + HOUR_MS)
-    assert decide(slow, partition(HOUR_MS, large), wide, NOW).order
-    assert not decide(slow, partition(HOUR_MS - 1, large), wide, NOW).order
+    assert decide_rewrite(slow, partition(HOUR_MS, large), wide, NOW).order
+    assert not decide_rewrite(slow, partition(HOUR_MS - 1, large), wide, NOW).order
     assert orders_of(partition(0, large), replace(PROMISE, slice_ms=0)) == 1
 
 
@@ -169,10 +169,12 @@ def test_a_brake_is_looked_behind_when_the_promise_is_due() -> None:
 
 def test_the_numbers_are_told() -> None:
     part = partition(HOUR_MS)
-    found = explain(table(), part, decide(table(), part, PROMISE, NOW), PROMISE, NOW)
+    found = with_numbers(table(), part, decide_rewrite(table(), part, PROMISE, NOW), PROMISE, NOW)
     assert found.numbers["equality_delete_age_s"] == 3_600
     assert found.numbers["max_equality_delete_age_s"] == 3_600
-    other = explain(table(), part, decide(table(), part, Thresholds(), NOW), Thresholds(), NOW)
+    other = with_numbers(
+        table(), part, decide_rewrite(table(), part, Thresholds(), NOW), Thresholds(), NOW
+    )
     assert other.numbers["max_equality_delete_age_s"] == 0
 
 
@@ -191,14 +193,14 @@ def test_the_oldest_that_is_there_counts_by_its_commits_time() -> None:
 
 
 def test_after_a_rewrite_those_count_that_came_meanwhile() -> None:
-    work = ordered(after_change(PartitionWork(), DELETE, DELETE, NOW))
+    work = after_order(after_change(PartitionWork(), DELETE, DELETE, NOW))
     late = after_change(work, DELETE + DELETE, DELETE, NOW + 7_000)
     late = after_change(late, DELETE + DELETE, DELETE, NOW + 8_000)
-    done = succeeded(late, DELETE, TASK, PROMISE, NOW + 9_000)
+    done = after_success(late, DELETE, TASK, PROMISE, NOW + 9_000)
     assert done.equality_since_ms == NOW + 7_000
-    left = succeeded(work, DELETE, TASK, PROMISE, NOW + 9_000)
+    left = after_success(work, DELETE, TASK, PROMISE, NOW + 9_000)
     assert left.equality_since_ms == NOW  # it could not be removed
-    assert succeeded(work, NO_DEBT, TASK, PROMISE, NOW + 9_000).equality_since_ms is None
+    assert after_success(work, NO_DEBT, TASK, PROMISE, NOW + 9_000).equality_since_ms is None
 
 
 def test_deletes_of_every_partition_are_promised_by_none() -> None:
@@ -207,4 +209,4 @@ def test_deletes_of_every_partition_are_promised_by_none() -> None:
     )
     reaching = replace(table(), counters=counters)
     part = replace(partition(HOUR_MS), counters=PartitionCounters(Scope(0, "[]"), holds=HOLDS))
-    assert decide(reaching, part, PROMISE, NOW).reason is not Reason.EQUALITY_DELETE_AGE
+    assert decide_rewrite(reaching, part, PROMISE, NOW).reason is not Reason.EQUALITY_DELETE_AGE

@@ -10,8 +10,8 @@ from firnline_domain.counters.state.debt import debt_added_by, debt_of
 from firnline_domain.counters.state.work import Partition, PartitionWork, Table
 from firnline_domain.identity import Scope, TableName
 from firnline_domain.policy.cost.cost_benefit import Action
-from firnline_domain.policy.partition.decide import decide, explain, order_for
-from firnline_domain.policy.partition.outcomes import after_change, ordered, succeeded
+from firnline_domain.policy.partition.decide import decide_rewrite, order_for, with_numbers
+from firnline_domain.policy.partition.outcomes import after_change, after_order, after_success
 from firnline_domain.policy.reasons.partition import Decision, Reason
 from firnline_domain.records.parts.slices import Slice
 from firnline_domain.records.parts.tallies import FileTally, Tally
@@ -49,7 +49,7 @@ class Life:
         return Partition(counters, self.work)
 
     def decision(self) -> Decision:
-        return decide(self.table, self.partition, self.limits, self.now_ms)
+        return decide_rewrite(self.table, self.partition, self.limits, self.now_ms)
 
     def commit(self, added: FileTally) -> None:
         self.holds, self.changed_ms = self.holds + added, self.now_ms
@@ -63,13 +63,13 @@ class Life:
         assert decision.order, decision.reason
         self.orders.append(decision)
         _, task = order_for(self.table, self.partition, decision, self.limits, self.now_ms)
-        self.work = ordered(self.work)
+        self.work = after_order(self.work)
         self.now_ms += HOUR_MS // 2
         self.holds, self.changed_ms = left, self.now_ms
         if meanwhile is not None:
             self.commit(meanwhile)
         debt, done = debt_of(self.holds, TARGET), replace(task, slice=part)
-        self.work = succeeded(
+        self.work = after_success(
             self.work, debt, done, self.limits, self.now_ms, changed_ms=self.changed_ms
         )
 
@@ -97,7 +97,7 @@ def test_it_is_closed_when_nothing_was_committed_for_as_long() -> None:
     life.now_ms += 1
     decision = life.decision()
     assert (decision.order, decision.reason, decision.action) == (True, Reason.CLOSED, Action.FULL)
-    told = explain(life.table, life.partition, decision, LIMITS, life.now_ms)
+    told = with_numbers(life.table, life.partition, decision, LIMITS, life.now_ms)
     assert told.numbers["freeze_after_h"] == 48
 
 

@@ -8,12 +8,12 @@ import pytest
 from firnline_domain.counters.state.debt import NO_DEBT, Debt
 from firnline_domain.counters.state.work import PartitionWork, RunningTask
 from firnline_domain.identity import Scope, TableName
-from firnline_domain.policy.partition.outcomes import succeeded, with_debt_ages
+from firnline_domain.policy.partition.outcomes import after_success, with_debt_ages
 from firnline_domain.policy.triggers.hot_partitions import (
-    heated,
+    after_writer_change,
     hot_until_ms,
     names_files,
-    waiting,
+    note_waiting,
 )
 from firnline_domain.records.events import ChangeKind, FilesChanged, PartitionChange
 from firnline_domain.records.parts.tallies import FileTally, Tally
@@ -81,7 +81,7 @@ def test_who_makes_a_partition_hot(
 ) -> None:
     told = change(of_it, operation, **more)
     assert names_files(told, of_it) is hot
-    work = heated(PartitionWork(), told, of_it, NOW)
+    work = after_writer_change(PartitionWork(), told, of_it, NOW)
     assert hot_until_ms(work, LIMITS, NOW) == (NOW + 10_000 if hot else None)
 
 
@@ -107,7 +107,7 @@ def test_debt_waits_but_not_for_ever(
 
 
 def test_the_wait_counts_from_its_beginning() -> None:
-    assert waiting(waiting(HOT, NOW), NOW + 9_000).hot_since_ms == NOW
+    assert note_waiting(note_waiting(HOT, NOW), NOW + 9_000).hot_since_ms == NOW
 
 
 def test_debt_that_has_gone_waits_anew_when_it_comes_back() -> None:
@@ -118,7 +118,9 @@ def test_debt_that_has_gone_waits_anew_when_it_comes_back() -> None:
 
 def test_a_rewrite_does_not_cool_a_partition() -> None:
     """Its writer is still at work: the next rewrite waits for it as well."""
-    done = succeeded(PartitionWork(touched_ms=NOW, hot_since_ms=1), NO_DEBT, TASK, LIMITS, NOW + 5)
+    done = after_success(
+        PartitionWork(touched_ms=NOW, hot_since_ms=1), NO_DEBT, TASK, LIMITS, NOW + 5
+    )
     assert hot_until_ms(done, LIMITS, NOW + 5) == NOW + 10_000
     assert done.hot_since_ms is None
 
@@ -128,7 +130,9 @@ def test_zero_leaves_nothing_alone() -> None:
 
 
 def test_what_is_told_late_is_not_hot_and_a_fast_clock_heats_no_longer() -> None:
-    late = heated(PartitionWork(), change(MERGED, "overwrite"), MERGED, NOW + 60_000)
+    late = after_writer_change(PartitionWork(), change(MERGED, "overwrite"), MERGED, NOW + 60_000)
     assert hot_until_ms(late, LIMITS, NOW + 60_000) is None
-    ahead = heated(PartitionWork(), change(MERGED, "overwrite"), MERGED, NOW - 3_600_000)
+    ahead = after_writer_change(
+        PartitionWork(), change(MERGED, "overwrite"), MERGED, NOW - 3_600_000
+    )
     assert hot_until_ms(ahead, LIMITS, NOW - 3_600_000) == NOW - 3_600_000 + 10_000

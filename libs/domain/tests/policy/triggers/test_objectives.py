@@ -13,7 +13,7 @@ from firnline_domain.counters.state.debt import Debt
 from firnline_domain.counters.state.work import Partition, PartitionWork, Table
 from firnline_domain.identity import Scope, TableName
 from firnline_domain.policy.cost.read_cost import burden_of
-from firnline_domain.policy.partition.decide import decide, explain
+from firnline_domain.policy.partition.decide import decide_rewrite, with_numbers
 from firnline_domain.policy.reasons.partition import Decision, Reason
 from firnline_domain.policy.triggers.objectives import DANGER, is_missed
 from firnline_domain.records.parts.tallies import FileTally, Tally
@@ -41,7 +41,7 @@ def partition(delete_files: int = 1, age_ms: int = 0, **work: Any) -> Partition:
 
 
 def decided(limits: Thresholds, *args: Any, **work: Any) -> Decision:
-    return decide(TABLE, partition(*args, **work), limits, NOW)
+    return decide_rewrite(TABLE, partition(*args, **work), limits, NOW)
 
 
 def amplification(delete_files: int) -> float:
@@ -91,8 +91,8 @@ def test_other_brakes_hold() -> None:
     limits = replace(UNREAD, max_read_amplification=1.0001, quiet_ms=10**9)
     part = partition(3)
     written = replace(part, counters=replace(part.counters, changed_ms=NOW))
-    assert decide(TABLE, part, limits, NOW).order
-    assert decide(TABLE, written, limits, NOW).reason is Reason.QUIET_PERIOD
+    assert decide_rewrite(TABLE, part, limits, NOW).order
+    assert decide_rewrite(TABLE, written, limits, NOW).reason is Reason.QUIET_PERIOD
     shadow = replace(UNREAD, max_read_amplification=1.001, shadow=True)
     assert decided(shadow, 50).reason is Reason.SHADOW
 
@@ -100,7 +100,9 @@ def test_other_brakes_hold() -> None:
 def test_the_numbers_are_told_and_a_missed_one_is_counted() -> None:
     limits = replace(UNREAD, max_read_amplification=1.25, max_oldest_debt_ms=HOUR_MS)
     part = partition(1, 2 * HOUR_MS)
-    numbers = explain(TABLE, part, decide(TABLE, part, limits, NOW), limits, NOW).numbers
+    numbers = with_numbers(
+        TABLE, part, decide_rewrite(TABLE, part, limits, NOW), limits, NOW
+    ).numbers
     assert numbers["objective_read_amplification"] == 1.25
     assert (numbers["oldest_debt_s"], numbers["objective_oldest_debt_s"]) == (7_200, 3_600)
     assert is_missed(part, 1.0, limits, NOW)
@@ -117,5 +119,5 @@ def test_what_a_conversion_left_does_not_hide_new_deletes() -> None:
     vectors = Tally(20, 1_000, 20 * 1_000)
     there = partition(10, floor=Debt(position_deletes=20))
     counters = replace(there.counters, holds=replace(holds(10), deletion_vectors=vectors))
-    decision = decide(TABLE, replace(there, counters=counters), limit, NOW)
+    decision = decide_rewrite(TABLE, replace(there, counters=counters), limit, NOW)
     assert decision.reason is Reason.OBJECTIVE

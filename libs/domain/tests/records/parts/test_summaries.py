@@ -12,7 +12,7 @@ from firnline_domain.records.parts.summaries import (
     number_in,
     sign_summary,
 )
-from firnline_domain.records.shrinking import smaller
+from firnline_domain.records.shrinking import smaller_forms
 from firnline_domain.records.signing import Keyring, SigningKey
 
 from tests.kit.names import TABLE
@@ -68,7 +68,7 @@ def test_a_summary_that_is_made_smaller_keeps_its_signature() -> None:
     event = TableCommitted(
         "e", TABLE, TableChange.COMMITTED, (snapshot,), (), (), False, 1, "gateway"
     )
-    shorter = next(smaller(event)).snapshots[0].summary
+    shorter = next(smaller_forms(event)).snapshots[0].summary
     assert is_ours(shorter, "uuid", KEYS)
     assert "note" not in shorter
 

@@ -59,10 +59,10 @@ from pyiceberg.types import (
 )
 
 from firnline_iceberg.connection.properties import ARCHIVES
-from firnline_iceberg.metadata.partition_text import source_is_dropped
+from firnline_iceberg.metadata.partition_text import is_source_dropped
 from firnline_iceberg.outputs.write_ahead_list import UNSIGNED
-from firnline_iceberg.storage.file_io import file_io
-from firnline_iceberg.storage.paths import address
+from firnline_iceberg.storage.file_io import make_file_io
+from firnline_iceberg.storage.paths import parse_address
 from firnline_iceberg.table.catalog_client import Tables
 from firnline_iceberg.table.loaded_table import LoadedTable, TableGone
 from firnline_iceberg.table.shared_locations import lies_below, places_of, refuse_occupied
@@ -86,38 +86,40 @@ def archive_name(table: TableName, asked: str) -> tuple[str, ...]:
     return found if len(found) > 1 else (*table.namespace, *found)
 
 
-def find(
+def find_archive(
     tables: Tables, table: LoadedTable, asked: str, keys: Keyring = UNSIGNED
 ) -> LoadedTable | None:
     """Return the archive as it is now; None: there is no table of that name. `keys`: of the fleet,
     for who writes to it. Raises NoArchive where that is another's, or may not be one;
     RetryLater."""
     *namespace, name = archive_name(table.identity, asked)
-    places = Places.of(tables.of(table.identity).archives)
+    places = ArchiveLocations.parse(tables.for_table(table.identity).archives)
     places.refuse_namespace(table.identity, tuple(namespace))
     try:
-        found = tables.of(table.identity).named(tuple(namespace), name)
+        found = tables.for_table(table.identity).load_named(tuple(namespace), name)
     except TableGone:
         return None
-    source = source_of(table.identity)
+    source = archive_mark(table.identity)
     if (said := found.properties.get(ARCHIVE_OF)) != source:
-        text = f"{found.identity.dotted} is there, and its property {ARCHIVE_OF} is {said!r:.200}"
+        text = (
+            f"{found.identity.dotted_name} is there, and its property {ARCHIVE_OF} is {said!r:.200}"
+        )
         raise NoArchive("not_an_archive", f"{text}, not {source}: nothing is written to it")
     _refuse_nested(table, found.metadata.location)
     if not is_sealed(found, source, keys):
-        text = f"{found.identity.dotted} at {found.metadata.location} is of another deployment"
+        text = f"{found.identity.dotted_name} at {found.metadata.location} is of another deployment"
         remedy = f"or its {SEAL} was made with a key that is not known any more"
         raise NoArchive("not_an_archive", f"{text}, {remedy}: nothing is written to it")
     return found
 
 
-def source_of(table: TableName) -> str:
+def archive_mark(table: TableName) -> str:
     """Return the mark of a table's archives. Another table of its uuid, and one that has got its
     name, has another mark; so has the table itself once it is renamed."""
-    return f"{table.key}/{table.dotted}"
+    return f"{table.key}/{table.dotted_name}"
 
 
-def seal(uuid: str, location: str, source: str, keys: Keyring, at_ms: int) -> str:
+def seal_archive(uuid: str, location: str, source: str, keys: Keyring, at_ms: int) -> str:
     """Return the property `SEAL` of an archive; '' where the fleet does not sign."""
     made = keys.sign(at_ms, *_sealed_parts(uuid, location, source))
     return "" if made is None else f"{made.key_id} {made.at_ms} {made.mac.hex()}"
@@ -129,10 +131,10 @@ def is_sealed(archive: LoadedTable, source: str, keys: Keyring) -> bool:
     try:
         found = Signature(text[0], int(text[1]), bytes.fromhex(text[2]))
     except (ValueError, IndexError):
-        return not keys.signs
+        return not keys.is_signing
     uuid, location = archive.identity.uuid, archive.metadata.location
     try:
-        keys.verify(found, found.at_ms, None, *_sealed_parts(uuid, location, source))
+        keys.verify_parts(found, found.at_ms, None, *_sealed_parts(uuid, location, source))
     except SignatureRefused:
         return False
     return True
@@ -148,11 +150,11 @@ def set_properties(tables: Tables, archive: LoadedTable, **texts: str) -> None:
     uuid = {"type": "assert-table-uuid", "uuid": archive.identity.uuid}
     asserts = (AssertTableUUID.model_validate(uuid),)
     updates = (SetPropertiesUpdate(updates=texts),)
-    tables.of(archive.identity).commit(archive.identity, asserts, updates)
+    tables.for_table(archive.identity).commit_changes(archive.identity, asserts, updates)
 
 
 @dataclass(frozen=True)
-class Places:
+class ArchiveLocations:
     """Locations where the operator allows archives: below these, and of which namespace in which
     other one. An owner chooses one, and Firnline has rights that the owner may not have."""
 
@@ -160,7 +162,7 @@ class Places:
     pairs: frozenset[tuple[str, str]]
 
     @classmethod
-    def of(cls, text: str) -> Places:
+    def parse(cls, text: str) -> ArchiveLocations:
         """Parse `firnline.archives`."""
         words = [one.strip() for one in text.split(",")]
         pairs = (one.partition(">") for one in words if ">" in one)
@@ -173,7 +175,7 @@ class Places:
         """Raises NoArchive."""
         own, other = ".".join(table.namespace), ".".join(namespace)
         if namespace != table.namespace and (own, other) not in self.pairs:
-            text = f"{table.dotted}: its archive would be in the namespace {other}"
+            text = f"{table.dotted_name}: its archive would be in the namespace {other}"
             remedy = f"name it in {own}, or have the operator add {own}>{other} to {ARCHIVES}"
             raise NoArchive("archive_namespace", f"{text}: {remedy}")
 
@@ -181,35 +183,35 @@ class Places:
         """Raises NoArchive."""
         if lies_below(location, [places_of(one) for one in self.locations]):
             return
-        text = f"{table.dotted}: its archive would lie at {location[:200]}"
+        text = f"{table.dotted_name}: its archive would lie at {location[:200]}"
         remedy = f"unset firnline.archive.location, or have the operator add a prefix to {ARCHIVES}"
         raise NoArchive("archive_location", f"{text}: {remedy}")
 
 
-def create(
+def create_archive(
     tables: Tables, table: LoadedTable, asked: str, location: str, keys: Keyring, at_ms: int
 ) -> LoadedTable:
     """Create an archive. `location`: of the owner's; '' = the catalog chooses. Raises NoArchive,
     RetryLater."""
     refuse_unfit(table)
-    name, of = archive_name(table.identity, asked), tables.of(table.identity)
-    places = Places.of(of.archives)
+    name, of = archive_name(table.identity, asked), tables.for_table(table.identity)
+    places = ArchiveLocations.parse(of.archives)
     places.refuse_namespace(table.identity, name[:-1])
     if location:
         places.refuse_location(table.identity, location)
         _refuse_nested(table, location)
         refuse_occupied(tables, table, location)
-    properties = {"format-version": str(FORMAT), **_properties(table)}
+    properties = {"format-version": str(FORMAT), **_copied_properties(table)}
     client: Any = of.client
     try:
         staged = client.create_table_transaction(
             name, table.schema, location or None, properties=properties
         ).table_metadata
         _refuse_nested(table, staged.location)
-        io = file_io({}, staged.location)
+        io = make_file_io({}, staged.location)
         found = Table(name, staged, "", io, client, {})
-        source = source_of(table.identity)
-        sealed = seal(str(staged.table_uuid), staged.location, source, keys, at_ms)
+        source = archive_mark(table.identity)
+        sealed = seal_archive(str(staged.table_uuid), staged.location, source, keys, at_ms)
         ours = {ARCHIVE_OF: source, **({SEAL: sealed} if sealed else {})}
         client.commit_table(found, (AssertCreate(),), tuple(_of_new(table, staged, ours)))
     except (TableAlreadyExistsError, CommitFailedException):
@@ -219,7 +221,7 @@ def create(
         raise NoArchive("archive_gone", text) from error
     except (RESTError, requests.RequestException) as error:
         raise CatalogUnreachable(f"cannot make {'.'.join(name)}: {error}") from error
-    if (made := find(tables, table, asked, keys)) is None:
+    if (made := find_archive(tables, table, asked, keys)) is None:
         raise NoArchive("archive_gone", f"{'.'.join(name)} went as soon as it was made")
     return made
 
@@ -239,10 +241,10 @@ def _of_new(
     yield SetLocationUpdate(location=staged.location)
     # it is left alone: by the names of its files is known what is there
     ours |= {"firnline.enabled": "false"}
-    yield SetPropertiesUpdate(updates={**_properties(table), **ours})
+    yield SetPropertiesUpdate(updates={**_copied_properties(table), **ours})
 
 
-def _properties(table: LoadedTable) -> dict[str, str]:
+def _copied_properties(table: LoadedTable) -> dict[str, str]:
     """Return the properties of how files are read, and would be written: none of places, or of our
     work."""
     return {name: text for name, text in table.properties.items() if name.startswith(_TAKEN_OVER)}
@@ -251,10 +253,10 @@ def _properties(table: LoadedTable) -> dict[str, str]:
 def _refuse_nested(table: LoadedTable, location: str) -> None:
     """Refuse nested locations: what removes files below one of them would see those of the
     other."""
-    own, other = address(table.metadata.location), address(location)
+    own, other = parse_address(table.metadata.location), parse_address(location)
     if other is None or own is None:
         raise NoArchive("archive_location", f"{location[:200]} is no location of a table")
-    if own == other or own.within(other) or other.within(own):
+    if own == other or own.is_within(other) or other.is_within(own):
         text = f"the archive at {location} and the table at {table.metadata.location} overlap"
         raise NoArchive("archive_location", text)
 
@@ -266,7 +268,7 @@ def refuse_unfit(table: LoadedTable) -> None:
         _refuse_field(field)
     for spec in table.metadata.partition_specs:
         for one in spec.fields:
-            dropped = source_is_dropped(table.schema, one)
+            dropped = is_source_dropped(table.schema, one)
             if dropped or isinstance(one.transform, UnknownTransform):
                 raise NoArchive("archive_unfit", f"partition field {one.name} is not understood")
             source = table.schema.find_type(one.source_id)
@@ -279,11 +281,11 @@ def _refuse_field(field: NestedField) -> None:
     if isinstance(field.field_type, _V3_TYPES) or field.initial_default is not None:
         text = f"column {field.name} ({field.field_type}) needs format version 3, and archives have"
         raise NoArchive("archive_unfit", f"{text} {FORMAT}")
-    for inner in _members(field.field_type):
+    for inner in _member_fields(field.field_type):
         _refuse_field(inner)
 
 
-def _members(kind: IcebergType) -> tuple[NestedField, ...]:
+def _member_fields(kind: IcebergType) -> tuple[NestedField, ...]:
     if isinstance(kind, StructType):
         return kind.fields
     if isinstance(kind, ListType):
@@ -291,14 +293,14 @@ def _members(kind: IcebergType) -> tuple[NestedField, ...]:
     return (kind.key_field, kind.value_field) if isinstance(kind, MapType) else ()
 
 
-def synced(
+def sync_archive(
     tables: Tables, table: LoadedTable, archive: LoadedTable, spec_ids: Collection[int]
 ) -> LoadedTable:
     """Give the archive the table's schema and name mapping, and these of its specs: columns that
     came since are there, under the table's ids. Raises NoArchive, RetryLater."""
     refuse_unfit(table)
     for _ in range(TRIES):
-        updates = [*_missing(table, archive, spec_ids)]
+        updates = [*_missing_updates(table, archive, spec_ids)]
         if not updates:
             return archive
         uuid = {"type": "assert-table-uuid", "uuid": archive.identity.uuid}
@@ -310,12 +312,12 @@ def synced(
             AssertTableUUID.model_validate(uuid),
             AssertCurrentSchemaId.model_validate(schema),
         )
-        tables.of(archive.identity).commit(archive.identity, asserts, tuple(updates))
-        archive = tables.of(archive.identity).load(archive.identity)
-    raise CatalogUnreachable(f"the schema of {archive.identity.dotted} changes all the time")
+        tables.for_table(archive.identity).commit_changes(archive.identity, asserts, tuple(updates))
+        archive = tables.for_table(archive.identity).load(archive.identity)
+    raise CatalogUnreachable(f"the schema of {archive.identity.dotted_name} changes all the time")
 
 
-def _missing(
+def _missing_updates(
     table: LoadedTable, archive: LoadedTable, spec_ids: Collection[int]
 ) -> Iterator[TableUpdate]:
     if archive.schema.as_struct() != table.schema.as_struct():

@@ -20,7 +20,7 @@ CHUNK_BYTES = 8 << 20
 _KEY = 32  # hexadecimal digits: 128 bits, which no two files share
 
 
-def key_of(table_uuid: str, normal_path: str) -> str:
+def copy_key(table_uuid: str, normal_path: str) -> str:
     """Return the key of a data file, wherever its table is."""
     text = f"{table_uuid}\x1f{normal_path}".encode("utf-8", "replace")
     return hashlib.sha256(text).hexdigest()[:_KEY]
@@ -40,23 +40,23 @@ def copy_json(entry: DataFileEntry, path: str, spec_id: int, partition_fields: i
         "partition": json.loads(entry.partition) or [None] * partition_fields,
         "file-size-in-bytes": entry.bytes,
         "record-count": entry.records,
-        "column-sizes": _json(layout.column_sizes),
-        "value-counts": _json(stats.value_counts),
-        "null-value-counts": _json(stats.null_counts),
-        "nan-value-counts": _json(stats.nan_counts),
-        "lower-bounds": _json(stats.lower),
-        "upper-bounds": _json(stats.upper),
+        "column-sizes": _metrics_json(layout.column_sizes),
+        "value-counts": _metrics_json(stats.value_counts),
+        "null-value-counts": _metrics_json(stats.null_counts),
+        "nan-value-counts": _metrics_json(stats.nan_counts),
+        "lower-bounds": _metrics_json(stats.lower),
+        "upper-bounds": _metrics_json(stats.upper),
         "split-offsets": list(layout.split_offsets),
     }
-    return json.dumps({name: value for name, value in body.items() if value != _json({})})
+    return json.dumps({name: value for name, value in body.items() if value != _metrics_json({})})
 
 
-def _json(found: Mapping[int, Any]) -> dict[str, list[Any]]:
+def _metrics_json(found: Mapping[int, Any]) -> dict[str, list[Any]]:
     values = [one.hex().upper() if isinstance(one, bytes) else one for one in found.values()]
     return {"keys": list(found), "values": values}
 
 
-def copy(source: FileIO, entry: DataFileEntry, target: FileIO, path: str) -> None:
+def copy_data_file(source: FileIO, entry: DataFileEntry, target: FileIO, path: str) -> None:
     """Write the same bytes, read them back and compare. Raises TaskRefused where the file is not
     what its table says, RetryLater where storage does not do it, or not rightly."""
     try:
@@ -73,7 +73,7 @@ def copy(source: FileIO, entry: DataFileEntry, target: FileIO, path: str) -> Non
         if count != entry.bytes:
             text = f"{entry.path} has {count} bytes, and the table says {entry.bytes}"
             raise TaskRefused("unreadable_file", text)
-        if _digest(target, path) != written.digest():
+        if _digest_of(target, path) != written.digest():
             raise StorageUnreachable(f"{path} is read back with other bytes than were written")
     except FileNotFoundError as error:
         raise TaskRefused(
@@ -83,7 +83,7 @@ def copy(source: FileIO, entry: DataFileEntry, target: FileIO, path: str) -> Non
         raise StorageUnreachable(f"cannot copy {entry.path}: {error}") from error
 
 
-def _digest(io: FileIO, path: str) -> bytes:
+def _digest_of(io: FileIO, path: str) -> bytes:
     found = hashlib.sha256()
     with io.new_input(path).open() as read:
         while chunk := read.read(CHUNK_BYTES):

@@ -14,7 +14,7 @@ from firnline_domain.errors import TaskRefused
 from firnline_domain.identity import Scope
 
 from firnline_iceberg.metadata.entries import DataFileEntry, DeleteFileEntry
-from firnline_iceberg.metadata.manifest_digest import Digest, Hashes, hashes
+from firnline_iceberg.metadata.manifest_digest import Digest, Hashes, hashes_of
 from firnline_iceberg.metadata.manifest_pruning import may_hold
 from firnline_iceberg.metadata.manifest_reader import ManifestFile
 from firnline_iceberg.scan.planning import LiveFiles
@@ -25,29 +25,31 @@ MOST_DELETES = 1_000_000  # of one result's partitions and files: 750 MB
 
 
 @dataclass(frozen=True)
-class Subject:
+class FileSelection:
     """Files by normal path, and partitions."""
 
     paths: frozenset[str]
     scopes: frozenset[Scope]
 
-    def has(self, delete: DeleteFileEntry) -> bool:
+    def concerns(self, delete: DeleteFileEntry) -> bool:
         """Return True if a delete file may be about one of them, or about everything."""
         if delete.referenced_data_file is not None:
             return delete.referenced_data_file in self.paths
         return delete.is_global or delete.scope in self.scopes
 
 
-def examined(table: LoadedTable, snapshot_id: int, about: Subject) -> tuple[LiveFiles, Rest]:
+def examine_files(
+    table: LoadedTable, snapshot_id: int, about: FileSelection
+) -> tuple[LiveFiles, Rest]:
     """Return of a snapshot's live files those of `about.paths`, with all delete files that may be
     about them or about `about.scopes`; and what is to be known of the other data files.
 
     Raises SnapshotGone, MetadataFileGone, RetryLater; TaskRefused where there are too many
     deletes."""
-    look = _Look(table, about, hashes(about.paths), hashes(about.scopes))
-    for manifest in table.manifests(table.snapshot(snapshot_id)):
+    look = _Look(table, about, hashes_of(about.paths), hashes_of(about.scopes))
+    for manifest in table.manifests_of(table.snapshot(snapshot_id)):
         if not manifest.holds_no_live:
-            look.take(manifest)
+            look.take_manifest(manifest)
     look.count_left_out()
     return LiveFiles(snapshot_id, tuple(look.data), tuple(look.deletes)), look.rest
 
@@ -55,7 +57,7 @@ def examined(table: LoadedTable, snapshot_id: int, about: Subject) -> tuple[Live
 @dataclass
 class _Look:
     table: LoadedTable
-    about: Subject
+    about: FileSelection
     paths: Hashes
     scopes: Hashes
     data: list[DataFileEntry] = field(default_factory=list)
@@ -73,13 +75,13 @@ class _Look:
             self._by_scope,
         )
 
-    def take(self, manifest: ManifestFile) -> None:
+    def take_manifest(self, manifest: ManifestFile) -> None:
         if manifest.holds_deletes:
             self._take_deletes(manifest)
         elif not self._may_hold(manifest):
-            self._others(manifest.min_sequence_number, manifest.min_sequence_number)
+            self._count_others(manifest.min_sequence_number, manifest.min_sequence_number)
             self._left_out.append(manifest)
-        elif _is_small(manifest) or (digest := self.table.digest(manifest)).names(self.paths):
+        elif _is_small(manifest) or (digest := self.table.digest_of(manifest)).may_name(self.paths):
             self._take_entries(manifest)
         else:
             self._take_digest(manifest, digest)
@@ -92,7 +94,7 @@ class _Look:
         newest = max((one.sequence_number or 0 for one in partial if not one.is_global), default=0)
         for manifest in self._left_out:
             if manifest.min_sequence_number <= newest:
-                self._count_scopes(self.table.digest(manifest))
+                self._count_scopes(self.table.digest_of(manifest))
 
     def _may_hold(self, manifest: ManifestFile) -> bool:
         types = self.table.partition_types(manifest.spec_id)
@@ -101,23 +103,23 @@ class _Look:
     def _take_deletes(self, manifest: ManifestFile) -> None:
         """Take the deletes of a manifest, not pruned by partition: a file that names a data file is
         about it wherever it lies."""
-        digest = self.table.digest(manifest)
-        if digest.everywhere or digest.about(self.scopes) or digest.names(self.paths):
-            self.deletes += filter(self.about.has, self._deletes(manifest))
+        digest = self.table.digest_of(manifest)
+        if digest.everywhere or digest.may_be_about(self.scopes) or digest.may_name(self.paths):
+            self.deletes += filter(self.about.concerns, self._read_deletes(manifest))
         if len(self.deletes) > MOST_DELETES:
             text = f"{len(self.deletes)} delete files are about one commit: convert or rewrite less"
             raise TaskRefused("too_many_deletes", text)
 
-    def _deletes(self, manifest: ManifestFile) -> Iterator[DeleteFileEntry]:
-        entries = self.table.entries(manifest)
-        return (one for one in entries if one.live and isinstance(one, DeleteFileEntry))
+    def _read_deletes(self, manifest: ManifestFile) -> Iterator[DeleteFileEntry]:
+        entries = self.table.entries_of(manifest)
+        return (one for one in entries if one.is_live and isinstance(one, DeleteFileEntry))
 
     def _take_entries(self, manifest: ManifestFile) -> None:
         own, others = list[DataFileEntry](), list[int]()
-        for entry in self.table.entries(manifest):
-            if not entry.live or not isinstance(entry, DataFileEntry):
+        for entry in self.table.entries_of(manifest):
+            if not entry.is_live or not isinstance(entry, DataFileEntry):
                 continue
-            if entry.normal in self.about.paths:
+            if entry.normal_path in self.about.paths:
                 own.append(entry)
             else:
                 others.append(entry.sequence_number or 0)
@@ -127,12 +129,12 @@ class _Look:
             lowest = min(others)
             # where it loses files in the commit, Iceberg counts the others anew
             listed = lowest if own else manifest.min_sequence_number
-            self._others(min(lowest, listed), max(lowest, listed))
+            self._count_others(min(lowest, listed), max(lowest, listed))
 
     def _take_digest(self, manifest: ManifestFile, digest: Digest) -> None:
         if (lowest := digest.lowest_of_all) is not None:
             listed = manifest.min_sequence_number
-            self._others(min(lowest, listed), max(lowest, listed))
+            self._count_others(min(lowest, listed), max(lowest, listed))
         self._count_scopes(digest)
 
     def _count_scopes(self, digest: Digest) -> None:
@@ -140,7 +142,7 @@ class _Look:
             if (number := digest.lowest_of(scope)) is not None:
                 self._of_scope(scope, number)
 
-    def _others(self, lowest: int, as_listed: int) -> None:
+    def _count_others(self, lowest: int, as_listed: int) -> None:
         self._lowest.append(lowest)
         self._as_listed.append(as_listed)
 
@@ -159,11 +161,11 @@ def entries_named(
     table: LoadedTable, manifests: Collection[ManifestFile], paths: frozenset[str]
 ) -> Iterator[DataFileEntry]:
     """Entries of any status of these data files. Raises MetadataFileGone, RetryLater."""
-    wanted = hashes(paths)
+    wanted = hashes_of(paths)
     for manifest in manifests:
         if manifest.holds_deletes:
             continue
-        if _is_small(manifest) or table.digest(manifest).names(wanted):
-            for entry in table.entries(manifest):
-                if entry.normal in paths and isinstance(entry, DataFileEntry):
+        if _is_small(manifest) or table.digest_of(manifest).may_name(wanted):
+            for entry in table.entries_of(manifest):
+                if entry.normal_path in paths and isinstance(entry, DataFileEntry):
                     yield entry

@@ -8,28 +8,28 @@ from dataclasses import dataclass, field
 from threading import Lock
 
 from cachetools import LRUCache
-from firnline_domain.commits.ancestry import Lineage, traced
+from firnline_domain.commits.ancestry import KnownAncestry, traced_snapshots
 
 from firnline_iceberg.metadata.entries import FileEntry
 from firnline_iceberg.table.loaded_table import LoadedTable
 
 MAX_TABLES = 256
 MAX_READ_BYTES = 64_000_000  # of manifests, for one head: 400,000 entries
-UNKNOWN = Lineage()
+UNKNOWN = KnownAncestry()
 
 
 @dataclass
-class Lineages:
+class KnownAncestries:
     """Ancestries of the tables that were read last. Safe for many threads."""
 
-    _known: LRUCache[str, Lineage] = field(default_factory=lambda: LRUCache(MAX_TABLES))
+    _known: LRUCache[str, KnownAncestry] = field(default_factory=lambda: LRUCache(MAX_TABLES))
     _lock: Lock = field(default_factory=Lock)
 
-    def of(self, key: str) -> Lineage:
+    def ancestry_of(self, key: str) -> KnownAncestry:
         with self._lock:
             return self._known.get(key, UNKNOWN)
 
-    def keep(self, key: str, lineage: Lineage) -> None:
+    def keep_ancestry(self, key: str, lineage: KnownAncestry) -> None:
         with self._lock:
             self._known[key] = lineage
 
@@ -45,15 +45,15 @@ def hides_history(table: LoadedTable, snapshot_id: int) -> bool:
         return False
     if len(table.snapshots) == 1 and (oldest.sequence_number or 0) > 1:
         return True
-    return bool(traced(table.manifests(oldest)) - {oldest.snapshot_id})
+    return bool(traced_snapshots(table.manifests_of(oldest)) - {oldest.snapshot_id})
 
 
-def traces(
+def find_traces(
     table: LoadedTable,
     snapshot_id: int,
     wanted: frozenset[int],
     read: Iterable[FileEntry] = (),
-    lineages: Lineages | None = None,
+    lineages: KnownAncestries | None = None,
 ) -> frozenset[int]:
     """Return the snapshots behind one whose history is hidden; at least those of `wanted` that it
     has something of. `read`: entries of it that were read anyway; others are read where these, and
@@ -64,9 +64,9 @@ def traces(
     if not hides_history(table, snapshot_id):
         return frozenset()
     key = table.identity.key
-    known = UNKNOWN if lineages is None else lineages.of(key)
-    manifests = table.manifests(table.snapshot(snapshot_id))
-    found = known.ancestors(traced(manifests, read))
+    known = UNKNOWN if lineages is None else lineages.ancestry_of(key)
+    manifests = table.manifests_of(table.snapshot(snapshot_id))
+    found = known.ancestors_of(traced_snapshots(manifests, read))
     left = MAX_READ_BYTES
     for manifest in manifests:
         if wanted <= found:
@@ -75,7 +75,7 @@ def traces(
             continue
         if (left := left - manifest.length) < 0:
             break
-        found |= known.ancestors(traced((), table.entries(manifest)))
+        found |= known.ancestors_of(traced_snapshots((), table.entries_of(manifest)))
     if lineages is not None:
-        lineages.keep(key, known.with_head(snapshot_id, found - {snapshot_id}))
+        lineages.keep_ancestry(key, known.with_head(snapshot_id, found - {snapshot_id}))
     return found

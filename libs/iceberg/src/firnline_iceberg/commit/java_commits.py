@@ -15,8 +15,8 @@ from typing import Any
 
 from cachetools import FIFOCache
 from firnline_domain.commits.hold_header import HEADER, PASS
+from firnline_domain.errors import AccessDenied as RuledOut
 from firnline_domain.errors import HeapTooSmall, StorageRefused
-from firnline_domain.errors import Refused as RuledOut
 from firnline_domain.identity import MAIN, TableName
 from firnline_domain.records.parts.conflict_reasons import ConflictReason
 from firnline_domain.records.parts.summaries import BY_VERSION, TASK_ID
@@ -25,23 +25,23 @@ from firnline_domain.version import VERSION
 from py4j.protocol import Py4JJavaError
 
 from firnline_iceberg.commit.rewrite import (
-    Landed,
+    CommitRejected,
+    Committed,
+    CommitUnknown,
+    HeadMoved,
     ManifestBase,
-    Moved,
     Outcome,
-    Refused,
     Rewrite,
-    Unknown,
     signed_here,
 )
 from firnline_iceberg.commit.single_send import (
+    HeadPin,
     MaySend,
-    Pin,
     SingleSend,
     WrittenMetadata,
-    always,
+    accept_any,
+    always_send,
     as_it_is,
-    whatever,
     written_metadata,
 )
 from firnline_iceberg.connection.call_metrics import count_call
@@ -89,7 +89,7 @@ class _Prepared:
     merges: bool
     manifest_base: ManifestBase | None = None
 
-    def serves(
+    def matches(
         self,
         ref: str,
         rewrites: tuple[Rewrite, ...],
@@ -100,19 +100,19 @@ class _Prepared:
         if (
             self.manifest_base is None
             or manifest_base is None
-            or not self.manifest_base.serves(manifest_base)
+            or not self.manifest_base.can_serve(manifest_base)
         ):
             return False
         return (self.ref, self.rewrites, self.merges) == (ref, rewrites, merges)
 
-    def written(self) -> WrittenMetadata:
+    def written_metadata(self) -> WrittenMetadata:
         """Return what of it is written."""
         made = self.transaction
         return written_metadata(made.startMetadata(), made.currentMetadata(), self.ref)
 
 
 @dataclass
-class _Known:
+class _CachedTable:
     """A table as its last try had it."""
 
     java: Any
@@ -137,7 +137,7 @@ class JavaCommits:
         self._catalog = self._make()
         self._transactions = self._jvm.org.apache.iceberg.Transactions
         self._loops = JavaLoops(self._jvm)
-        self._known = FIFOCache[TableName, _Known](MOST_KNOWN)
+        self._known = FIFOCache[TableName, _CachedTable](MOST_KNOWN)
         self._lock = threading.Lock()
 
     def commit(
@@ -146,7 +146,7 @@ class JavaCommits:
         ref: str,
         pinned: int,
         rewrites: tuple[Rewrite, ...],
-        may_send: MaySend = always,
+        may_send: MaySend = always_send,
         form: TableForm | None = None,
         manifest_base: ManifestBase | None = None,
         merges: bool = True,
@@ -161,35 +161,35 @@ class JavaCommits:
         Blocks for one catalog round trip per try. Raises RetryLater where the table cannot be
         loaded; nothing was sent then. Raises JvmEnded: perhaps something was.
         """
-        with self._iceberg.watched():
-            holds = whatever if form is None else lambda base: form_of_java(base) == form
+        with self._iceberg.watch():
+            holds = accept_any if form is None else lambda base: form_of_java(base) == form
 
-            def attempt(known: _Known) -> Outcome:
+            def attempt_commit(known: _CachedTable) -> Outcome:
                 prepared, known.prepared = known.prepared, None
-                if prepared is not None and prepared.serves(ref, rewrites, manifest_base, merges):
-                    prepared.send.again(pinned, may_send, holds)
+                if prepared is not None and prepared.matches(ref, rewrites, manifest_base, merges):
+                    prepared.send.try_again(pinned, may_send, holds)
                 else:
-                    pin = Pin(pinned, ref)
+                    pin = HeadPin(pinned, ref)
                     known, changes = self._with_files(table, known, rewrites)
-                    seen = as_it_is if merges else self._unmerged
+                    seen = as_it_is if merges else self._without_merging
                     send = SingleSend(
                         known.java.operations(), pin, may_send, holds, seen, self._count_commit
                     )
-                    begun = self._begun(table, ref, rewrites, changes, send, merges)
+                    begun = self._prepare(table, ref, rewrites, changes, send, merges)
                     if not isinstance(begun, _Prepared):
-                        self._keep(table, known)
+                        self._keep_table(table, known)
                         return begun
                     prepared = begun
-                outcome = self._finished(prepared)
-                if manifest_base is not None and isinstance(outcome, Moved):
+                outcome = self._finish(prepared)
+                if manifest_base is not None and isinstance(outcome, HeadMoved):
                     prepared.manifest_base, known.prepared = manifest_base, prepared
-                self._keep(table, known)
+                self._keep_table(table, known)
                 return outcome
 
             try:
-                return attempt(self._taken(table))
+                return attempt_commit(self._take_cached(table))
             except StorageRefused:  # nothing was sent; its keys may be those of a moment ago
-                return attempt(self._read(table))
+                return attempt_commit(self._read_table(table))
 
     def abandon(self, table: TableName) -> None:
         """Drop a table's last try: nothing that was written for it is used again, and may be
@@ -198,7 +198,7 @@ class JavaCommits:
             if (known := self._known.get(table)) is not None:
                 known.prepared = None
 
-    def _begun(
+    def _prepare(
         self,
         table: TableName,
         ref: str,
@@ -210,20 +210,20 @@ class JavaCommits:
         """Apply all changes to the head, without sending. Raises RetryLater."""
         try:
             # from here on, which is from the table's last refresh, every millisecond counts
-            transaction = self._transactions.newTransaction(table.dotted, send)
+            transaction = self._transactions.newTransaction(table.dotted_name, send)
         except Py4JJavaError as error:
             if send.unsent:
-                return Moved(send.unsent)
-            raise java_errors.unreachable(error, self._name) from error
+                return HeadMoved(send.unsent)
+            raise java_errors.catalog_unreachable(error, self._name) from error
         try:
             for number, (rewrite, files) in enumerate(zip(rewrites, changes, strict=True)):
                 pin = send.pin if number == 0 else None
-                self._add(transaction, rewrite, files, ref, table.uuid, pin)
+                self._add_rewrite(transaction, rewrite, files, ref, table.uuid, pin)
         except Py4JJavaError as error:
             return self._not_sent(error, send.pin)
         return _Prepared(transaction, send, ref, rewrites, merges)
 
-    def _unmerged(self, metadata: Any) -> Any:
+    def _without_merging(self, metadata: Any) -> Any:
         """Return the same table for a commit that leaves small manifests alone. Of this property
         nothing reaches the catalog: a commit is the changes that were made to what is shown
         here."""
@@ -231,88 +231,90 @@ class JavaCommits:
         builder = builder.setProperties(_UNMERGED).discardChanges()
         return builder.withMetadataLocation(metadata.metadataFileLocation()).build()
 
-    def _finished(self, prepared: _Prepared) -> Outcome:
+    def _finish(self, prepared: _Prepared) -> Outcome:
         send = prepared.send
         try:
             prepared.transaction.commitTransaction()
         except Py4JJavaError as error:
             if send.unsent:
-                return Moved(send.unsent, send.written or prepared.written())
+                return HeadMoved(send.unsent, send.written or prepared.written_metadata())
             if send.error is None:
                 return self._not_sent(error, send.pin)
-            return self._sent(send.error, send.written)
-        return Landed(send.written)
+            return self._outcome_of_error(send.error, send.written)
+        return Committed(send.written)
 
     def _with_files(
-        self, table: TableName, known: _Known, rewrites: tuple[Rewrite, ...]
-    ) -> tuple[_Known, list[_Files]]:
+        self, table: TableName, known: _CachedTable, rewrites: tuple[Rewrite, ...]
+    ) -> tuple[_CachedTable, list[_Files]]:
         """Raises RetryLater."""
         try:
             return known, self._all_files(known, rewrites)
         except Exception:  # as it was a moment ago, it had no such spec; Spark has names of its own
-            known = self._read(table)
+            known = self._read_table(table)
         try:
             return known, self._all_files(known, rewrites)
         except Py4JJavaError as error:
-            raise java_errors.unreachable(error, self._name) from error
+            raise java_errors.catalog_unreachable(error, self._name) from error
 
-    def _taken(self, table: TableName) -> _Known:
+    def _take_cached(self, table: TableName) -> _CachedTable:
         """Return the table as the last try had it, if that was a moment ago: a transaction
         refreshes it anyway."""
         with self._lock:
             known = self._known.pop(table, None)  # until nothing has gone wrong
         if known is None or time.monotonic() - known.since_s > KNOWN_S:
-            return self._read(table)
+            return self._read_table(table)
         return known
 
-    def _read(self, table: TableName) -> _Known:
+    def _read_table(self, table: TableName) -> _CachedTable:
         """Raises RetryLater."""
         since_s = time.monotonic()
         try:
-            return _Known(self._load(table), since_s)
+            return _CachedTable(self._load_java(table), since_s)
         except Py4JJavaError as error:
             if java_errors.is_unauthorized(error):
                 return self._read_anew(table, since_s)
-            raise java_errors.unreachable(error, self._name) from error
+            raise java_errors.catalog_unreachable(error, self._name) from error
 
-    def _read_anew(self, table: TableName, since_s: float) -> _Known:
+    def _read_anew(self, table: TableName, since_s: float) -> _CachedTable:
         """Java's client keeps a token that the catalog has taken back until it ends by itself."""
         try:
             self._catalog = self._make()
-            return _Known(self._load(table), since_s)
+            return _CachedTable(self._load_java(table), since_s)
         except Py4JJavaError as error:
-            raise java_errors.unreachable(error, self._name) from error
+            raise java_errors.catalog_unreachable(error, self._name) from error
 
-    def _keep(self, table: TableName, known: _Known) -> None:
+    def _keep_table(self, table: TableName, known: _CachedTable) -> None:
         with self._lock:
             self._known[table] = known
 
-    def _load(self, table: TableName) -> Any:
+    def _load_java(self, table: TableName) -> Any:
         return load_table(self._jvm, self._catalog, table)
 
-    def _all_files(self, known: _Known, rewrites: tuple[Rewrite, ...]) -> list[_Files]:
+    def _all_files(self, known: _CachedTable, rewrites: tuple[Rewrite, ...]) -> list[_Files]:
         specs = known.java.specs()
 
-        def made(texts: Sequence[str]) -> Any:
+        def make_files(texts: Sequence[str]) -> Any:
             return self._loops.content_files(specs, texts)
 
         return [
             _Files(
-                made(one.removed), made(one.added), made([text for text, _ in one.added_deletes])
+                make_files(one.removed),
+                make_files(one.added),
+                make_files([text for text, _ in one.added_deletes]),
             )
             for one in rewrites
         ]
 
-    def _add(
+    def _add_rewrite(
         self,
         transaction: Any,
         rewrite: Rewrite,
         files: _Files,
         ref: str,
         uuid: str,
-        pin: Pin | None,
+        pin: HeadPin | None,
     ) -> None:
-        change = self._kind(rewrite)(transaction, rewrite, files)
+        change = self._operation_of(rewrite)(transaction, rewrite, files)
         if ref != MAIN:
             change.toBranch(ref)
         if not rewrite.drops and not rewrite.appends:
@@ -329,17 +331,19 @@ class JavaCommits:
                 wanted.set(name, value)
             wanted.commit()
 
-    def _kind(self, rewrite: Rewrite) -> Callable[[Any, Rewrite, _Files], Any]:
+    def _operation_of(self, rewrite: Rewrite) -> Callable[[Any, Rewrite, _Files], Any]:
         if rewrite.kept:
             return self._row_delta
         if rewrite.appends:
-            return self._append
-        return self._deletion if rewrite.drops else self._rewrite
+            return self._new_append
+        return self._new_deletion if rewrite.drops else self._new_rewrite
 
     def _row_delta(self, transaction: Any, rewrite: Rewrite, files: _Files) -> Any:
         change = transaction.newRowDelta()
-        self._loops.call(change, "RowDelta", "removeDeletes", files.removed, "DeleteFile")
-        self._loops.call(change, "RowDelta", "addDeletes", files.added_deletes, "DeleteFile")
+        self._loops.call_for_each(change, "RowDelta", "removeDeletes", files.removed, "DeleteFile")
+        self._loops.call_for_each(
+            change, "RowDelta", "addDeletes", files.added_deletes, "DeleteFile"
+        )
         kept = self._jvm.java.util.ArrayList(len(rewrite.kept))
         for path in rewrite.kept:
             kept.add(path)
@@ -347,21 +351,21 @@ class JavaCommits:
         change.validateDeletedFiles()
         return change
 
-    def _deletion(self, transaction: Any, _: Rewrite, files: _Files) -> Any:
+    def _new_deletion(self, transaction: Any, _: Rewrite, files: _Files) -> Any:
         change = transaction.newDelete()
-        self._loops.call(change, "DeleteFiles", "deleteFile", files.removed, "DataFile")
+        self._loops.call_for_each(change, "DeleteFiles", "deleteFile", files.removed, "DataFile")
         return change.validateFilesExist()
 
-    def _append(self, transaction: Any, _: Rewrite, files: _Files) -> Any:
+    def _new_append(self, transaction: Any, _: Rewrite, files: _Files) -> Any:
         change = transaction.newAppend()
-        self._loops.call(change, "AppendFiles", "appendFile", files.added, "DataFile")
+        self._loops.call_for_each(change, "AppendFiles", "appendFile", files.added, "DataFile")
         return change
 
-    def _rewrite(self, transaction: Any, rewrite: Rewrite, files: _Files) -> Any:
+    def _new_rewrite(self, transaction: Any, rewrite: Rewrite, files: _Files) -> Any:
         change = transaction.newRewrite()
         for kind in ("DataFile", "DeleteFile"):
-            self._loops.call(change, "RewriteFiles", "deleteFile", files.removed, kind)
-        self._loops.call(change, "RewriteFiles", "addFile", files.added, "DataFile")
+            self._loops.call_for_each(change, "RewriteFiles", "deleteFile", files.removed, kind)
+        self._loops.call_for_each(change, "RewriteFiles", "addFile", files.added, "DataFile")
         for file, (_, number) in zip(files.added_deletes, rewrite.added_deletes, strict=True):
             change.addFile(file) if number is None else change.addFile(file, number)
         change.dataSequenceNumber(rewrite.data_sequence_number)
@@ -373,38 +377,40 @@ class JavaCommits:
         if error is not None:
             known = {_MOVED: 409, _GONE: 404, java_errors.UNAUTHORIZED: 401,
                      java_errors.FORBIDDEN: 403, java_errors.CLEANABLE: 400}  # fmt: skip
-            status = next((code for name, code in known.items() if self._is(error, name)), None)
+            status = next(
+                (code for name, code in known.items() if self._is_instance(error, name)), None
+            )
         count_call(self._name, "POST", seconds, status)
 
-    def _not_sent(self, error: Py4JJavaError, pin: Pin) -> Outcome:
+    def _not_sent(self, error: Py4JJavaError, pin: HeadPin) -> Outcome:
         if pin.lost:
-            return Moved(_text(error))
-        if self._is(error, f"{_EXCEPTIONS}.ValidationException") or self._is(
+            return HeadMoved(_error_text(error))
+        if self._is_instance(error, f"{_EXCEPTIONS}.ValidationException") or self._is_instance(
             error, "java.lang.IllegalArgumentException"
         ):
-            return _refused(error)
-        found = java_errors.unreachable(error, self._name)
+            return _commit_rejected(error)
+        found = java_errors.catalog_unreachable(error, self._name)
         if isinstance(found, RuledOut | HeapTooSmall):
             raise found from error  # nothing has moved, and trying at once again changes nothing
-        return Moved(_text(error))  # a manifest gone with its snapshot
+        return HeadMoved(_error_text(error))  # a manifest gone with its snapshot
 
-    def _sent(self, error: Py4JJavaError, written: WrittenMetadata | None) -> Outcome:
-        if self._is(error, _MOVED) or self._is(error, _GONE):
-            return Moved(_text(error), written)
-        if self._is(error, java_errors.CLEANABLE):
-            return replace(_refused(error), written=written)
-        return Unknown(_text(error), written)
+    def _outcome_of_error(self, error: Py4JJavaError, written: WrittenMetadata | None) -> Outcome:
+        if self._is_instance(error, _MOVED) or self._is_instance(error, _GONE):
+            return HeadMoved(_error_text(error), written)
+        if self._is_instance(error, java_errors.CLEANABLE):
+            return replace(_commit_rejected(error), written=written)
+        return CommitUnknown(_error_text(error), written)
 
     def begin(self, table: TableName) -> None:
         """Give a table that has never had a snapshot an empty one: a commit is pinned to a head.
         Raises RetryLater, JvmEnded."""
-        with self._iceberg.watched():
+        with self._iceberg.watch():
             try:
-                found = self._load(table)
+                found = self._load_java(table)
                 if found.currentSnapshot() is None:
                     found.newFastAppend().set(BY_VERSION, VERSION).commit()
             except Py4JJavaError as error:
-                raise java_errors.unreachable(error, self._name) from error
+                raise java_errors.catalog_unreachable(error, self._name) from error
 
     def undo(self, table: TableName, ref: str, ours: int, parent: int) -> bool:
         """Set `ref` back from `ours` to `parent`; False where another commit has landed since.
@@ -412,12 +418,12 @@ class JavaCommits:
         One try, and no API that tries again: a repeated one would undo the other commit.
         Raises RetryLater where the outcome is unknown, JvmEnded.
         """
-        with self._iceberg.watched():
-            return self._undo(table, ref, ours, parent)
+        with self._iceberg.watch():
+            return self._set_back(table, ref, ours, parent)
 
-    def _undo(self, table: TableName, ref: str, ours: int, parent: int) -> bool:
+    def _set_back(self, table: TableName, ref: str, ours: int, parent: int) -> bool:
         try:
-            operations = self._load(table).operations()
+            operations = self._load_java(table).operations()
             base = operations.current()
             head = base.ref(ref)
             if head is None or head.snapshotId() != ours:
@@ -426,20 +432,20 @@ class JavaCommits:
             back = metadata.buildFrom(base).setBranchSnapshot(parent, ref).build()
             operations.commit(base, back)
         except Py4JJavaError as error:
-            if self._is(error, _MOVED):
+            if self._is_instance(error, _MOVED):
                 return False
-            raise java_errors.unreachable(error, self._name) from error
+            raise java_errors.catalog_unreachable(error, self._name) from error
         return True
 
-    def _is(self, error: Py4JJavaError, name: str) -> bool:
+    def _is_instance(self, error: Py4JJavaError, name: str) -> bool:
         return bool(self._jvm.java.lang.Class.forName(name).isInstance(error.java_exception))
 
 
-def _refused(error: Py4JJavaError) -> Refused:
-    text = _text(error)
+def _commit_rejected(error: Py4JJavaError) -> CommitRejected:
+    text = _error_text(error)
     found = (reason for sign, reason in _REASONS.items() if sign in text)
-    return Refused(next(found, ConflictReason.REJECTED), text)
+    return CommitRejected(next(found, ConflictReason.REJECTED), text)
 
 
-def _text(error: Py4JJavaError) -> str:
+def _error_text(error: Py4JJavaError) -> str:
     return str(error.java_exception)[:1000]

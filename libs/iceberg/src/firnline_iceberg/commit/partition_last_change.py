@@ -23,14 +23,14 @@ class LastChanges:
         self._of_line = [one.timestamp_ms for one in line]
         self._newest: dict[Scope, int] = {}
 
-    def noting(self, entries: Iterable[FileEntry]) -> Iterator[FileEntry]:
+    def note_entries(self, entries: Iterable[FileEntry]) -> Iterator[FileEntry]:
         """Yield the same entries."""
         for entry in entries:
-            scope, came_ms = entry.scope.counted, self._came_ms(entry)
+            scope, came_ms = entry.scope.counted_scope, self._came_ms(entry)
             self._newest[scope] = max(self._newest.get(scope, 0), came_ms)
             yield entry
 
-    def of(self, scope: Scope) -> int | None:
+    def changed_ms(self, scope: Scope) -> int | None:
         """Return the time of a partition as counters know it; None where no entry of it has passed
         by."""
         return self._newest.get(scope)

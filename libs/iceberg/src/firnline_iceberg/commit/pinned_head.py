@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from firnline_domain.commits.commit_plan import PlannedSnapshot
-from firnline_domain.commits.conflicts import inputs, outputs
+from firnline_domain.commits.conflicts import input_files, output_files
 from firnline_domain.commits.pinned_head import Head
 from firnline_domain.identity import normal_path
 from firnline_domain.records.results import RewriteFinished
 
-from firnline_iceberg.commit.head_examination import Subject, examined
-from firnline_iceberg.commit.hidden_history import Lineages, traces
+from firnline_iceberg.commit.head_examination import FileSelection, examine_files
+from firnline_iceberg.commit.hidden_history import KnownAncestries, find_traces
 from firnline_iceberg.commit.rewrite import ManifestBase, Rewrite
 from firnline_iceberg.java.api import removal_json
-from firnline_iceberg.metadata.entries import DeleteFileEntry, FileEntry, Status
+from firnline_iceberg.metadata.entries import DeleteFileEntry, EntryStatus, FileEntry
 from firnline_iceberg.metadata.manifest_reader import ManifestFile
 from firnline_iceberg.scan.planning import LiveFiles
 from firnline_iceberg.table.loaded_table import LoadedTable
@@ -27,7 +27,7 @@ Manifests = tuple[ManifestFile, ...]
 
 
 @dataclass(frozen=True)
-class Pinned:
+class PinnedHead:
     """A head, and the manifest entries behind it."""
 
     head: Head
@@ -43,7 +43,7 @@ class Pinned:
     def manifest_base(self) -> ManifestBase:
         """For a commit onto this head. Raises MetadataFileGone, RetryLater."""
         metadata = self.table.metadata
-        manifests = self.table.manifests(self.table.snapshot(self.head.snapshot_id))
+        manifests = self.table.manifests_of(self.table.snapshot(self.head.snapshot_id))
         specs = sorted(spec.spec_id for spec in metadata.partition_specs)
         return ManifestBase(
             self.head.snapshot_id,
@@ -52,7 +52,7 @@ class Pinned:
             (*specs, metadata.default_spec_id),
         )
 
-    def rewrites(
+    def java_rewrites(
         self,
         planned: Iterable[PlannedSnapshot],
         starts: Mapping[str, int],
@@ -60,21 +60,21 @@ class Pinned:
     ) -> tuple[Rewrite, ...]:
         """Return the planned rewrites, for Java. `starts`: by task id. `notes`: for the summary of
         each snapshot."""
-        return tuple(self._rewrite(one, starts, notes or {}) for one in planned)
+        return tuple(self._java_rewrite(one, starts, notes or {}) for one in planned)
 
-    def _rewrite(
+    def _java_rewrite(
         self, rewrite: PlannedSnapshot, starts: Mapping[str, int], notes: Mapping[str, str]
     ) -> Rewrite:
         files = (file for part in rewrite.parts for file in part.group.outputs)
         inputs = [self.live.data_file(path) for path in sorted(rewrite.input_paths)]
-        kept = [one.path for one in inputs if one is not None] if rewrite.converts else []
+        kept = [one.path for one in inputs if one is not None] if rewrite.is_conversion else []
         return Rewrite(
             rewrite.task_ids,
             rewrite.sequence_number,
             self._validated_from(rewrite, starts),
             (
-                *(self._removal(entry) for entry in inputs if not rewrite.converts),
-                *(self._removal(delete) for delete in rewrite.removed_deletes),
+                *(self._removal_json(entry) for entry in inputs if not rewrite.is_conversion),
+                *(self._removal_json(delete) for delete in rewrite.removed_deletes),
             ),
             tuple(file.content_file_json for file in files),
             tuple((one.content_file_json, one.sequence_number) for one in rewrite.added_deletes),
@@ -82,7 +82,7 @@ class Pinned:
             tuple(kept),
         )
 
-    def _removal(self, entry: object) -> str:
+    def _removal_json(self, entry: object) -> str:
         assert isinstance(entry, FileEntry), "planned on another head"
         return removal_json(entry, len(self.table.spec(entry.spec_id).fields))
 
@@ -92,36 +92,36 @@ class Pinned:
         would those be that a repair carries over (repair-start hazard, H4), or a conversion takes
         in."""
         (start, *others) = {starts[task] for task in rewrite.task_ids}
-        examined = others or rewrite.repaired or rewrite.converts
+        examined = others or rewrite.needs_repair or rewrite.is_conversion
         usable = not examined and start in self.head.ancestors
         return start if usable else self.head.snapshot_id
 
 
-def pinned(
+def pin_head(
     table: LoadedTable,
     ref: str,
     results: Iterable[RewriteFinished],
     marked: Iterable[str] = (),
-    lineages: Lineages | None = None,
-) -> Pinned:
+    lineages: KnownAncestries | None = None,
+) -> PinnedHead:
     """Read the head as far as these results need it. `marked`: normal paths of files that earlier
     slices have converted. `lineages`: what earlier looks have found. Raises RefGone,
     MetadataFileGone, RetryLater; TaskRefused where too many deletes are about them."""
     snapshot_id = table.head(ref).snapshot_id
     known = tuple(results)
     # an output that is live already must be seen, too
-    named = [file.path for result in known for file in inputs(result)]
-    named += [file.path for result in known for file in outputs(result)]
+    named = [file.path for result in known for file in input_files(result)]
+    named += [file.path for result in known for file in output_files(result)]
     paths = frozenset((*map(normal_path, named), *marked))
-    about = Subject(paths, frozenset(result.scope for result in known))
-    live, rest = examined(table, snapshot_id, about)
+    about = FileSelection(paths, frozenset(result.scope for result in known))
+    live, rest = examine_files(table, snapshot_id, about)
     ancestors = list(table.ancestors(snapshot_id))
     starts = frozenset(result.start_snapshot_id for result in known)
     read = (*live.data, *live.deletes)
     head = Head(
         snapshot_id=snapshot_id,
         last_sequence_number=table.last_sequence_number,
-        data={entry.normal: entry for entry in live.data},
+        data={entry.normal_path: entry for entry in live.data},
         deletes=live.deletes,
         ancestors=frozenset(snapshot.snapshot_id for snapshot in ancestors),
         retained=frozenset(snapshot.snapshot_id for snapshot in table.snapshots),
@@ -129,11 +129,11 @@ def pinned(
         form=table.form,
         schemas=SchemaFields(table.metadata),
         schema_checksums=SchemaChecksums(table.metadata),
-        repeated=live.repeated,
+        repeated=live.repeated_paths,
         rest=rest,
-        traced=traces(table, snapshot_id, starts, read, lineages),
+        traced=find_traces(table, snapshot_id, starts, read, lineages),
     )
-    return Pinned(head, table, live)
+    return PinnedHead(head, table, live)
 
 
 def changed_by(
@@ -141,17 +141,17 @@ def changed_by(
 ) -> Iterator[FileEntry]:
     """Entries of the files that a snapshot added and took out; or of its delete files alone.
     Raises SnapshotGone, MetadataFileGone, RetryLater."""
-    for manifest in table.manifests(table.snapshot(snapshot_id)):
+    for manifest in table.manifests_of(table.snapshot(snapshot_id)):
         wanted = manifest.holds_deletes or not deletes_alone
         if wanted and manifest.added_snapshot_id == snapshot_id:
-            entries = table.entries(manifest)
+            entries = table.entries_of(manifest)
             yield from (entry for entry in entries if entry.snapshot_id == snapshot_id)
 
 
 def deletes_removed_by(table: LoadedTable, snapshot_id: int) -> Iterator[DeleteFileEntry]:
     """Delete files that a snapshot took out. Raises as above."""
     for entry in changed_by(table, snapshot_id, deletes_alone=True):
-        if entry.status is Status.DELETED and isinstance(entry, DeleteFileEntry):
+        if entry.status is EntryStatus.DELETED and isinstance(entry, DeleteFileEntry):
             yield entry
 
 
@@ -166,7 +166,7 @@ def manifests_since(table: LoadedTable, sequence_number: int) -> Iterator[tuple[
             snapshot.snapshot_id,
             tuple(
                 one
-                for one in table.manifests(snapshot)
+                for one in table.manifests_of(snapshot)
                 if not numbered or one.sequence_number > sequence_number
             ),
         )

@@ -20,7 +20,7 @@ from firnline_iceberg.commit.pinned_head import changed_by
 from firnline_iceberg.metadata.avro_reader import MetadataFileGone
 from firnline_iceberg.metadata.manifest_reader import Detail
 from firnline_iceberg.scan.planning import live_entries
-from firnline_iceberg.storage.errors import unreachable
+from firnline_iceberg.storage.errors import storage_error
 from firnline_iceberg.storage.file_io import file_system
 from firnline_iceberg.storage.paths import folder_of
 from firnline_iceberg.table.loaded_table import LoadedTable
@@ -40,30 +40,30 @@ class EarlierState:
     metadata_location: str
 
 
-def state_before(table: LoadedTable, head: int) -> EarlierState | None:
+def find_previous_state(table: LoadedTable, head: int) -> EarlierState | None:
     """Return what `head`, the newest snapshot, was made from; None where no file is left that
     proves to be that. Raises SnapshotGone, MetadataFileGone, RetryLater."""
     number = table.snapshot(head).sequence_number or 0
     wanted: Files | None = None
-    for location in _locations(table):
-        found = _read(table, location)
+    for location in _metadata_locations(table):
+        found = _read_state(table, location)
         snapshot = None if found is None else found.metadata.current_snapshot()
         if found is None or snapshot is None or (snapshot.sequence_number or 0) >= number:
             continue
         wanted = _files_before(table, head) if wanted is None else wanted
-        if _live(found, snapshot.snapshot_id) == wanted:
+        if _live_files(found, snapshot.snapshot_id) == wanted:
             return EarlierState(snapshot, location)
     return None
 
 
-def _locations(table: LoadedTable) -> Iterator[str]:
+def _metadata_locations(table: LoadedTable) -> Iterator[str]:
     """Yield the metadata files beside the one in force, the newest first."""
     folder = folder_of(table.metadata_location)
     try:
         files, path = file_system(table.io, folder)
         listed = files.get_file_info(FileSelector(path, allow_not_found=True))
     except OSError as error:
-        raise unreachable("storage", error) from error
+        raise storage_error("storage", error) from error
     own = table.metadata_location.rpartition("/")[2]
     known = [
         one
@@ -75,7 +75,7 @@ def _locations(table: LoadedTable) -> Iterator[str]:
     yield from (f"{folder}/{one.base_name}" for one in known[:MAX_LOOKED])
 
 
-def _read(table: LoadedTable, location: str) -> LoadedTable | None:
+def _read_state(table: LoadedTable, location: str) -> LoadedTable | None:
     """Return the table as a file has it; None where it is no state of this table, or gone by
     now."""
     then = replace(table, metadata_location=location, hidden=())
@@ -87,12 +87,12 @@ def _read(table: LoadedTable, location: str) -> LoadedTable | None:
 
 def _files_before(table: LoadedTable, head: int) -> Files:
     changed = list(changed_by(table, head))
-    added = frozenset(one.key_and_number for one in changed if one.live)
-    removed = frozenset(one.key_and_number for one in changed if not one.live)
-    return (_live(table, head) - added) | removed
+    added = frozenset(one.key_and_number for one in changed if one.is_live)
+    removed = frozenset(one.key_and_number for one in changed if not one.is_live)
+    return (_live_files(table, head) - added) | removed
 
 
-def _live(table: LoadedTable, snapshot_id: int) -> Files:
+def _live_files(table: LoadedTable, snapshot_id: int) -> Files:
     try:
         entries = live_entries(table, snapshot_id, Detail.REFERENCES)
         return frozenset(one.key_and_number for one in entries)
@@ -103,6 +103,6 @@ def _live(table: LoadedTable, snapshot_id: int) -> Files:
 def knowing_before(table: LoadedTable, ref: str) -> tuple[LoadedTable, EarlierState] | None:
     """The table with the snapshot before its head; None where that is not found."""
     head = table.head_id(ref)
-    if ref != MAIN or head is None or (found := state_before(table, head)) is None:
+    if ref != MAIN or head is None or (found := find_previous_state(table, head)) is None:
         return None
-    return table.knowing([found.snapshot]), found
+    return table.with_hidden_snapshots([found.snapshot]), found

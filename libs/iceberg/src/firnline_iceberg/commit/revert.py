@@ -24,8 +24,8 @@ from firnline_iceberg.commit.hidden_history import hides_history
 from firnline_iceberg.commit.pinned_head import changed_by
 from firnline_iceberg.commit.previous_state import knowing_before
 from firnline_iceberg.commit.rewrite import claimed_task_ids
-from firnline_iceberg.metadata.entries import FileEntry, Status
-from firnline_iceberg.storage.errors import unreachable
+from firnline_iceberg.metadata.entries import EntryStatus, FileEntry
+from firnline_iceberg.storage.errors import storage_error
 from firnline_iceberg.table.catalog_client import Tables
 from firnline_iceberg.table.loaded_table import LoadedTable
 
@@ -33,7 +33,7 @@ NAMED = 10  # later commits, at the most
 
 
 @dataclass(frozen=True)
-class Undo:
+class UndoPlan:
     """Plan of taking a task back."""
 
     ref: str
@@ -61,7 +61,7 @@ class CannotUndo:
     remedy: str
 
 
-def undo_of(table: LoadedTable, ref: str, task_id: str) -> Undo | CannotUndo:
+def undo_of(table: LoadedTable, ref: str, task_id: str) -> UndoPlan | CannotUndo:
     """Raises RefGone, MetadataFileGone, RetryLater where storage does not answer."""
     head = table.head(ref).snapshot_id
     made = [
@@ -70,12 +70,12 @@ def undo_of(table: LoadedTable, ref: str, task_id: str) -> Undo | CannotUndo:
         if task_id in claimed_task_ids(snapshot.summary)
     ]
     if not made and hides_history(table, head):
-        return _hidden(table, ref)
+        return _history_hidden(table, ref)
     if not made:
         return CannotUndo(
             "snapshot_gone",
-            f"{table.identity.dotted} retains no snapshot of task {task_id}: it made none, or it "
-            "is expired, and the files that it replaced went with the snapshots before it",
+            f"{table.identity.dotted_name} retains no snapshot of task {task_id}: it made none, "
+            "or it is expired, and the files that it replaced went with the snapshots before it",
             "no state of before it is left in the table; only a backup has one",
         )
     history = list(table.ancestors(head))
@@ -90,11 +90,11 @@ def undo_of(table: LoadedTable, ref: str, task_id: str) -> Undo | CannotUndo:
     upto = history[: mine[-1] + 1]  # a handover commits twice, and others may come in between
     later = [one for one in upto if task_id not in claimed_task_ids(one.summary)]
     if later:
-        return _buried(later)
+        return _later_commits(later)
     return _taken_back(table, ref, upto)
 
 
-def give_back(tables: Tables, table: TableName, undo: Undo) -> bool:
+def give_back(tables: Tables, table: TableName, undo: UndoPlan) -> bool:
     """Set a ref back to a snapshot that the catalog does not show: it is added once more, with its
     own id and number. False where another commit has landed since, or the catalog has not done it:
     Nessie passes over what it does not know. Raises TableGone, RetryLater: perhaps it is done."""
@@ -106,25 +106,25 @@ def give_back(tables: Tables, table: TableName, undo: Undo) -> bool:
         AssertTableUUID(uuid=UUID(table.uuid)),
         AssertRefSnapshotId.model_validate(pinned),
     )
-    if not tables.commit(table, requirements, updates):
+    if not tables.commit_changes(table, requirements, updates):
         return False
     return tables.load(table).head_id(undo.ref) == undo.restored
 
 
-def _hidden(table: LoadedTable, ref: str) -> CannotUndo:
+def _history_hidden(table: LoadedTable, ref: str) -> CannotUndo:
     return CannotUndo(
         "history_hidden",
-        f"of {table.identity.dotted} the catalog shows the current snapshot alone. That is another "
-        f"one than the task's, or no metadata file of the state before it is left that {ref} could "
-        "be set to",
+        f"of {table.identity.dotted_name} the catalog shows the current snapshot alone. That is "
+        f"another one than the task's, or no metadata file of the state before it is "
+        f"left that {ref} could be set to",
         "take it back in the catalog itself, which has kept that state and its files: in Nessie, "
         "assign the branch to the commit before it. What came after it to any table of that "
         "branch goes along",
     )
 
 
-def _buried(later: Sequence[Snapshot]) -> CannotUndo:
-    named = "; ".join(map(_described, later[:NAMED]))
+def _later_commits(later: Sequence[Snapshot]) -> CannotUndo:
+    named = "; ".join(map(_describe_snapshot, later[:NAMED]))
     more = f"; and {len(later) - NAMED} more" if len(later) > NAMED else ""
     return CannotUndo(
         "later_commits",
@@ -134,17 +134,17 @@ def _buried(later: Sequence[Snapshot]) -> CannotUndo:
     )
 
 
-def _described(snapshot: Snapshot) -> str:
+def _describe_snapshot(snapshot: Snapshot) -> str:
     operation = snapshot.summary.operation.value if snapshot.summary else "unknown"
     tasks = ",".join(claimed_task_ids(snapshot.summary))
     return f"{snapshot.snapshot_id} ({operation}{f', task {tasks}' if tasks else ''})"
 
 
-def _taken_back(table: LoadedTable, ref: str, ours: Sequence[Snapshot]) -> Undo | CannotUndo:
+def _taken_back(table: LoadedTable, ref: str, ours: Sequence[Snapshot]) -> UndoPlan | CannotUndo:
     parent, earlier = ours[-1].parent_snapshot_id, None
     if parent is None and hides_history(table, ours[0].snapshot_id):
         if (known := knowing_before(table, ref)) is None:
-            return _hidden(table, ref)
+            return _history_hidden(table, ref)
         table, state = known
         earlier, parent = state.snapshot, state.snapshot.snapshot_id
     if parent is None or not table.retains(parent):
@@ -155,9 +155,11 @@ def _taken_back(table: LoadedTable, ref: str, ours: Sequence[Snapshot]) -> Undo 
         )
     entries = [entry for snapshot in ours for entry in changed_by(table, snapshot.snapshot_id)]
     # Of several snapshots, one may have removed what another had added.
-    added = {entry.normal for entry in entries if entry.status is Status.ADDED}
+    added = {entry.normal_path for entry in entries if entry.status is EntryStatus.ADDED}
     back = {
-        entry.normal: entry for entry in entries if not entry.live and entry.normal not in added
+        entry.normal_path: entry
+        for entry in entries
+        if not entry.is_live and entry.normal_path not in added
     }
     if missing := _first_missing(table, back.values()):
         return CannotUndo(
@@ -167,7 +169,7 @@ def _taken_back(table: LoadedTable, ref: str, ours: Sequence[Snapshot]) -> Undo 
         )
     tasks = (task for snapshot in ours for task in claimed_task_ids(snapshot.summary))
     scopes = sorted({entry.scope for entry in entries})
-    return Undo(
+    return UndoPlan(
         ref,
         tuple(snapshot.snapshot_id for snapshot in ours),
         parent,
@@ -181,10 +183,10 @@ def _taken_back(table: LoadedTable, ref: str, ours: Sequence[Snapshot]) -> Undo 
 
 def _first_missing(table: LoadedTable, entries: Iterable[FileEntry]) -> str | None:
     try:
-        return next((entry.path for entry in entries if not _exists(table, entry)), None)
+        return next((entry.path for entry in entries if not _file_exists(table, entry)), None)
     except OSError as error:
-        raise unreachable("storage", error) from error
+        raise storage_error("storage", error) from error
 
 
-def _exists(table: LoadedTable, entry: FileEntry) -> bool:
+def _file_exists(table: LoadedTable, entry: FileEntry) -> bool:
     return bool(table.io.new_input(entry.path).exists())

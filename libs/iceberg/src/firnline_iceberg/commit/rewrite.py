@@ -74,7 +74,7 @@ class ManifestBase:
     manifests: Mapping[str, int]
     specs: tuple[int, ...]
 
-    def serves(self, later: ManifestBase) -> bool:
+    def can_serve(self, later: ManifestBase) -> bool:
         """Return True if manifests that were written upon this head are what Iceberg would write
         upon the later one.
 
@@ -90,14 +90,14 @@ class ManifestBase:
 
 
 @dataclass(frozen=True)
-class Landed:
+class Committed:
     """All rewrites are in the table."""
 
     written: WrittenMetadata | None = None
 
 
 @dataclass(frozen=True)
-class Moved:
+class HeadMoved:
     """The head is not, or was not any more, the pinned one. Nothing was committed, unless a copy of
     the request was applied before the one that this is the answer to (`written`, if one was sent):
     the table can tell."""
@@ -107,7 +107,7 @@ class Moved:
 
 
 @dataclass(frozen=True)
-class Unknown:
+class CommitUnknown:
     """Perhaps committed, perhaps not, perhaps later: only the table can tell. Till then what was
     written for the `written` is needed."""
 
@@ -116,12 +116,12 @@ class Unknown:
 
 
 @dataclass(frozen=True)
-class Refused:
-    """The same would be refused again. Nothing was committed, as far as with `Moved`."""
+class CommitRejected:
+    """The same would be refused again. Nothing was committed, as far as with `HeadMoved`."""
 
     reason: ConflictReason
     detail: str
     written: WrittenMetadata | None = None
 
 
-Outcome = Landed | Moved | Unknown | Refused
+Outcome = Committed | HeadMoved | CommitUnknown | CommitRejected

@@ -28,17 +28,17 @@ Answered = Callable[[float, Py4JJavaError | None], None]
 """Told how long the catalog took, in seconds, and what it raised."""
 
 
-def always() -> bool:
+def always_send() -> bool:
     """Return True: send whenever it is ready."""
     return True
 
 
-def whatever(_: Any) -> bool:
+def accept_any(_: Any) -> bool:
     """Return True for any form of a table: none was examined."""
     return True
 
 
-def uncounted(seconds: float, error: Py4JJavaError | None) -> None:
+def ignore_time(seconds: float, error: Py4JJavaError | None) -> None:
     """Do nothing, for callers that keep no figures."""
 
 
@@ -47,7 +47,7 @@ def as_it_is(metadata: Any) -> Any:
     return metadata
 
 
-class Pin:
+class HeadPin:
     """A Java `SnapshotAncestryValidator`: the parent must be the examined snapshot of a ref."""
 
     def __init__(self, snapshot_id: int, ref: str = MAIN) -> None:
@@ -55,7 +55,7 @@ class Pin:
         self.ref = ref
         self.lost = False
 
-    def holds(self, metadata: Any) -> bool:
+    def is_head(self, metadata: Any) -> bool:
         """Return True if a Java `TableMetadata` has it for its ref's head."""
         head = metadata.ref(self.ref)
         self.lost = head is None or head.snapshotId() != self.snapshot_id
@@ -95,11 +95,11 @@ class SingleSend:
     def __init__(
         self,
         operations: Any,
-        pin: Pin,
-        may_send: MaySend = always,
-        holds: Holds = whatever,
+        pin: HeadPin,
+        may_send: MaySend = always_send,
+        holds: Holds = accept_any,
         seen: Callable[[Any], Any] = as_it_is,
-        answered: Answered = uncounted,
+        answered: Answered = ignore_time,
     ) -> None:
         """`seen`: what Java is shown in the place of the table's `TableMetadata`. `answered`: told
         of each commit that was sent."""
@@ -114,7 +114,7 @@ class SingleSend:
         self.error: Py4JJavaError | None = None  # of the commit, once it was sent
         self.written: WrittenMetadata | None = None
 
-    def again(self, pinned: int, may_send: MaySend, holds: Holds) -> None:
+    def try_again(self, pinned: int, may_send: MaySend, holds: Holds) -> None:
         """Begin the next try of the same transaction, onto another head."""
         self.pin.snapshot_id, self._may_send, self._holds = pinned, may_send, holds
         self.unsent, self.error, self.written = "", None, None
@@ -142,12 +142,12 @@ class SingleSend:
     def refresh(self) -> Any:
         """Raises TimeoutError: the head is another."""
         found = self._operations.refresh()
-        if not self.pin.holds(found):
+        if not self.pin.is_head(found):
             self.unsent = self.pin.errorMessage()
             raise TimeoutError(self.unsent)
-        return self._show(found)
+        return self._as_shown(found)
 
-    def _show(self, found: Any) -> Any:
+    def _as_shown(self, found: Any) -> Any:
         """Return an object for Java, which compares references: of one metadata file it is shown
         one object."""
         location = found.metadataFileLocation()
@@ -156,7 +156,7 @@ class SingleSend:
         return self._shown[2]
 
     def current(self) -> Any:
-        return self._show(self._operations.current())
+        return self._as_shown(self._operations.current())
 
     def io(self) -> Any:
         return self._operations.io()

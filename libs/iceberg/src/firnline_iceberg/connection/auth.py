@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol
 
 import requests
-from firnline_adapters.config.redaction import learn
+from firnline_adapters.config.redaction import mask_secrets
 from firnline_adapters.observability.health import Check, http_answers
 from firnline_domain.errors import CatalogRefused, CatalogUnreachable, Misconfigured
 from requests.auth import AuthBase
@@ -33,28 +33,32 @@ _ACCESS_TOKEN = "urn:ietf:params:oauth:token-type:access_token"
 _REFUSALS = (400, 401, 403)
 
 
-class Identity(Protocol):
+class CatalogIdentity(Protocol):
     """Identity of one connection."""
 
-    def headers(self, method: str, url: str, body: bytes | str | None = None) -> Mapping[str, str]:
+    def auth_headers(
+        self, method: str, url: str, body: bytes | str | None = None
+    ) -> Mapping[str, str]:
         """Return the headers to send with this request. Raises RetryLater where a token cannot be
         had."""
 
-    def renew(self, sent: Mapping[str, str]) -> bool:
+    def renew_after(self, sent: Mapping[str, str]) -> bool:
         """Return whether there is something else to try after the catalog has refused these
         headers. Raises RetryLater."""
 
 
 class Static:
-    """The same with every request; `headers` of the connection are sent anyway."""
+    """The same with every request; `auth_headers` of the connection are sent anyway."""
 
     def __init__(self, headers: Mapping[str, str] = {}) -> None:
         self._headers = headers
 
-    def headers(self, method: str, url: str, body: bytes | str | None = None) -> Mapping[str, str]:
+    def auth_headers(
+        self, method: str, url: str, body: bytes | str | None = None
+    ) -> Mapping[str, str]:
         return self._headers
 
-    def renew(self, sent: Mapping[str, str]) -> bool:
+    def renew_after(self, sent: Mapping[str, str]) -> bool:
         return False
 
 
@@ -70,55 +74,57 @@ class OAuth2:
         self._parameters |= {one: given[one] for one in ("audience", "resource") if one in given}
         self._may_exchange = given.get("token-exchange-enabled", "true").lower() == "true"
         self._life_s = int(given.get("token-expires-in-ms") or 3_600_000) / 1000
-        self._tls = connection.pyiceberg().get("ssl", {})
+        self._tls = connection.pyiceberg_properties().get("ssl", {})
         self._lock = threading.Lock()
         self._token = given.get("token")
-        self._ends_s, self._due_s = self._times(self._token, None, now())
+        self._ends_s, self._due_s = self._token_times(self._token, None, now())
 
-    def headers(self, method: str, url: str, body: bytes | str | None = None) -> Mapping[str, str]:
+    def auth_headers(
+        self, method: str, url: str, body: bytes | str | None = None
+    ) -> Mapping[str, str]:
         with self._lock:
             if self._token is None or self._now() >= self._due_s:
                 self._renew_if_possible()
-            return self._header()
+            return self._token_header()
 
-    def renew(self, sent: Mapping[str, str]) -> bool:
+    def renew_after(self, sent: Mapping[str, str]) -> bool:
         """Get one new token for all threads that were refused with the same one."""
         with self._lock:
-            if sent == self._header():
+            if sent == self._token_header():
                 if self._credential is None:
                     return False  # what is refused cannot be exchanged either
-                self._ask()
-            return sent != self._header()
+                self._request_token()
+            return sent != self._token_header()
 
-    def _header(self) -> dict[str, str]:
+    def _token_header(self) -> dict[str, str]:
         return {"Authorization": f"Bearer {self._token}"}
 
     def _renew_if_possible(self) -> None:
         try:
-            self._ask()
+            self._request_token()
         except (CatalogRefused, CatalogUnreachable):
             if self._token is None or self._now() >= self._ends_s:
                 raise
             left_s = self._ends_s - self._now()  # it is good for as long yet; try again then
             self._due_s = self._now() + min(left_s / 2, LATEST_S)
 
-    def _ask(self) -> None:
+    def _request_token(self) -> None:
         """Request a token. Raises CatalogRefused, CatalogUnreachable."""
-        form = self._form()
+        form = self._token_form()
         if form is None:
             self._due_s = float("inf")  # a token that nobody can renew: the catalog will say so
             return
         began_s = self._now()
-        answer = self._post({**form, **self._parameters})
+        answer = self._post_form({**form, **self._parameters})
         token = str(answer["access_token"])
-        learn([token])
+        mask_secrets([token])
         self._token = token
         expires = answer.get("expires_in")
-        self._ends_s, self._due_s = self._times(
+        self._ends_s, self._due_s = self._token_times(
             token, None if expires is None else float(expires), began_s
         )
 
-    def _form(self) -> dict[str, str] | None:
+    def _token_form(self) -> dict[str, str] | None:
         if self._credential is not None:
             client, colon, secret = self._credential.partition(":")
             known = {"client_id": client, "client_secret": secret}
@@ -134,7 +140,7 @@ class OAuth2:
             "subject_token_type": _ACCESS_TOKEN,
         }
 
-    def _post(self, form: Mapping[str, str]) -> dict[str, Any]:
+    def _post_form(self, form: Mapping[str, str]) -> dict[str, Any]:
         client = self._tls.get("client", {})
         where = f"catalog {self._name}: token server {self._server}"
         headers = {"Authorization": f"Bearer {self._token}"} if self._token else {}
@@ -152,7 +158,7 @@ class OAuth2:
         except requests.RequestException as error:
             raise CatalogUnreachable(f"{where}: {error}") from None
         if answer.status_code in _REFUSALS:
-            text = f"{where} refuses us: {answer.status_code} {_said(answer)}"
+            text = f"{where} refuses us: {answer.status_code} {_error_text(answer)}"
             raise CatalogRefused(text, self._name)
         try:
             answer.raise_for_status()
@@ -162,7 +168,7 @@ class OAuth2:
             raise CatalogUnreachable(f"{where}: no token: {error!r}") from None
         return found
 
-    def _times(
+    def _token_times(
         self, token: str | None, expires_s: float | None, began_s: float
     ) -> tuple[float, float]:
         """Return (when it ends, when to renew it). What the server says, else the token itself,
@@ -187,7 +193,7 @@ def _end_of(token: str) -> float | None:
         return None
 
 
-def _said(answer: requests.Response) -> str:
+def _error_text(answer: requests.Response) -> str:
     try:
         body = answer.json()
         known = ("error", "error_description")
@@ -220,7 +226,9 @@ class SigV4:
         self._auth, self._request = SigV4Auth, AWSRequest
         self._error: type[Exception] = BotoCoreError
 
-    def headers(self, method: str, url: str, body: bytes | str | None = None) -> Mapping[str, str]:
+    def auth_headers(
+        self, method: str, url: str, body: bytes | str | None = None
+    ) -> Mapping[str, str]:
         if self._credentials is None:
             text = f"catalog {self._name}: no AWS credentials to sign with: set rest.access-key-id"
             raise CatalogRefused(text, self._name)
@@ -233,47 +241,47 @@ class SigV4:
         found: dict[str, str] = {name: str(one) for name, one in request.headers.items()}
         return found
 
-    def renew(self, sent: Mapping[str, str]) -> bool:
+    def renew_after(self, sent: Mapping[str, str]) -> bool:
         return False
 
 
 class RequestsAuth(AuthBase):
     """An identity for the sessions of one client of one thread."""
 
-    def __init__(self, identity: Identity) -> None:
+    def __init__(self, identity: CatalogIdentity) -> None:
         self._identity = identity
         self._sent: Mapping[str, str] = {}
 
     def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
         body: Any = request.body  # never a stream: PyIceberg sends texts
-        self._sent = self._identity.headers(str(request.method), str(request.url), body)
+        self._sent = self._identity.auth_headers(str(request.method), str(request.url), body)
         request.headers.update(self._sent)
         return request
 
     def renew(self) -> bool:
         """Renew what was sent last, because it is refused. Raises RetryLater."""
-        return self._identity.renew(self._sent)
+        return self._identity.renew_after(self._sent)
 
 
-_identities: dict[tuple[str, tuple[tuple[str, str], ...]], Identity] = {}
+_identities: dict[tuple[str, tuple[tuple[str, str], ...]], CatalogIdentity] = {}
 _lock = threading.Lock()
 
 
-def identity_of(connection: CatalogConnection) -> Identity:
+def identity_of(connection: CatalogConnection) -> CatalogIdentity:
     """The one of this process. Its headers besides those of `connection.properties`."""
     key = (connection.name, tuple(sorted(connection.properties.items())))
     with _lock:
         if key not in _identities:
-            _identities[key] = _made(connection)
+            _identities[key] = _make_identity(connection)
         return _identities[key]
 
 
-def _made(connection: CatalogConnection) -> Identity:
+def _make_identity(connection: CatalogConnection) -> CatalogIdentity:
     if connection.auth == "oauth2":
         return OAuth2(connection)
     if connection.auth == "sigv4":
         return SigV4(connection)
-    return Static(connection.basic())
+    return Static(connection.basic_header())
 
 
 def tls_context(connection: CatalogConnection) -> ssl.SSLContext | None:

@@ -33,7 +33,7 @@ def declare_catalogs(names: Iterable[str]) -> None:
 
 def note_date(catalog: str, headers: Mapping[str, str]) -> None:
     """Keep what time it is by an answer of a catalog."""
-    if (now_s := date_of(headers)) is not None:
+    if (now_s := parse_date(headers)) is not None:
         _dates[catalog] = (now_s, time.monotonic())
 
 
@@ -46,7 +46,7 @@ def catalog_now_ms(catalog: str) -> int | None:
     return int((now_s + time.monotonic() - at_s) * 1000) + 999
 
 
-def date_of(headers: Mapping[str, str]) -> float | None:
+def parse_date(headers: Mapping[str, str]) -> float | None:
     """Parse HTTP's `Date`."""
     try:
         return parsedate_to_datetime(headers["Date"]).timestamp()

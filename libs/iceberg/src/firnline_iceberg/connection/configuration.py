@@ -18,7 +18,7 @@ from typing import Any, Final
 import yaml
 from firnline_adapters.config.config_file import ConfigFile, learn_properties, read_config
 from firnline_adapters.config.fleet_settings import CATALOG_URI
-from firnline_adapters.config.references import Unresolved, resolved
+from firnline_adapters.config.references import Unresolved, resolve_reference
 from firnline_domain.errors import Misconfigured
 
 from firnline_iceberg.connection.connection import NAME, CatalogConnection
@@ -32,10 +32,10 @@ Connections = Mapping[str, CatalogConnection]
 def connections_here(environment: Mapping[str, str] = os.environ) -> Connections:
     """Return those that the environment names. Raises Misconfigured."""
     file = read_config(environment.get("FIRNLINE_CONFIG"), environment)
-    return connections(file, environment.get(CATALOG_URI.variable), environment)
+    return read_connections(file, environment.get(CATALOG_URI.variable), environment)
 
 
-def connections(
+def read_connections(
     file: ConfigFile | None, uri: str | None = None, environment: Mapping[str, str] = os.environ
 ) -> Connections:
     """Return all catalogs by name; `uri`: the short form. Raises Misconfigured, naming each place
@@ -47,10 +47,10 @@ def connections(
     if uri:
         if names:
             raise Misconfigured(
-                f"{CATALOG_URI.variable} and {_place(names[0], file)} both name a catalog: "
+                f"{CATALOG_URI.variable} and {_source_of(names[0], file)} both name a catalog: "
                 "take the variable out, or the other"
             )
-        return {NAME: _made(NAME, {"uri": uri}, CATALOG_URI.variable)}
+        return {NAME: _make_connection(NAME, {"uri": uri}, CATALOG_URI.variable)}
     if not names:
         return {}
     theirs, yaml_file = _of_pyiceberg(environment)
@@ -58,12 +58,12 @@ def connections(
     for name in names:
         key = name.lower()
         given = {**theirs.get(key, {}), **tables.get(name, {}), **named.get(key, {})}
-        sources = [_place(name, file)] + [str(yaml_file)] * (key in theirs)
-        found[name] = _made(name, given, " and ".join(sources))
+        sources = [_source_of(name, file)] + [str(yaml_file)] * (key in theirs)
+        found[name] = _make_connection(name, given, " and ".join(sources))
     return found
 
 
-def the_one(found: Connections) -> CatalogConnection:
+def single_connection(found: Connections) -> CatalogConnection:
     """Return the connection of a service that speaks to one catalog. Raises Misconfigured."""
     if len(found) == 1:
         return next(iter(found.values()))
@@ -75,7 +75,7 @@ def the_one(found: Connections) -> CatalogConnection:
     )
 
 
-def _made(name: str, properties: Mapping[str, str], source: str) -> CatalogConnection:
+def _make_connection(name: str, properties: Mapping[str, str], source: str) -> CatalogConnection:
     learn_properties(properties)
     try:
         return CatalogConnection(name, properties)
@@ -84,7 +84,7 @@ def _made(name: str, properties: Mapping[str, str], source: str) -> CatalogConne
         raise Misconfigured("\n".join(f"{source}: {one}" for one in lines)) from None
 
 
-def _place(name: str, file: ConfigFile | None) -> str:
+def _source_of(name: str, file: ConfigFile | None) -> str:
     if file is not None and name in file.catalogs:
         return f"{file.path}: [catalogs.{name}]"
     return f"{OURS}{name.upper().replace('-', '_')}__*"
@@ -98,15 +98,15 @@ def _of_environment(prefix: str, environment: Mapping[str, str]) -> dict[str, di
         if variable.upper().startswith(prefix) and key and value:
             words = (one.replace("__", ".").replace("_", "-").lower() for one in (name, key))
             catalog, word = words
-            found.setdefault(catalog, {})[word] = _resolved(variable, word, value, environment)
+            found.setdefault(catalog, {})[word] = _resolve_value(variable, word, value, environment)
     return found
 
 
-def _resolved(variable: str, word: str, value: str, environment: Mapping[str, str]) -> str:
+def _resolve_value(variable: str, word: str, value: str, environment: Mapping[str, str]) -> str:
     if word == "warehouse":
         return value
     try:
-        return resolved(value, environment)
+        return resolve_reference(value, environment)
     except Unresolved as error:
         raise Misconfigured(f"{variable} ({error})") from None
 
@@ -119,7 +119,7 @@ def _of_pyiceberg(environment: Mapping[str, str]) -> tuple[dict[str, dict[str, s
         try:
             content = yaml.load(place.read_text(), yaml.BaseLoader)  # all values are texts
             catalogs = content.get("catalog") or {}
-            found = {name.lower(): dict(_flat(catalogs[name])) for name in catalogs}
+            found = {name.lower(): dict(_flatten(catalogs[name])) for name in catalogs}
         except (OSError, UnicodeDecodeError, yaml.YAMLError, AttributeError, TypeError) as error:
             where = getattr(error, "problem_mark", None)  # the text may quote a secret
             raise Misconfigured(
@@ -137,9 +137,9 @@ def _yaml_file(environment: Mapping[str, str]) -> Path | None:
     return next((file for file in files if file.is_file()), None)
 
 
-def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+def _flatten(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
     for name, value in table.items():
         if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{name}.")
+            yield from _flatten(value, f"{prefix}{name}.")
         else:
             yield f"{prefix}{name}", str(value)

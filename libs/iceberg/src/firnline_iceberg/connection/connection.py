@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
-from firnline_adapters.config.redaction import MASK, SECRET_NAME, redacted
+from firnline_adapters.config.redaction import MASK, SECRET_NAME, redact
 from firnline_domain.commits.load_header import MARK
 from firnline_domain.errors import Misconfigured
 
@@ -46,7 +46,7 @@ class CatalogConnection:
     def __post_init__(self) -> None:
         if not self.properties.get("uri"):
             raise Misconfigured("uri is missing: the address of the REST catalog, or of a gateway")
-        object.__setattr__(self, "properties", words.normal(self.properties))
+        object.__setattr__(self, "properties", words.normalize(self.properties))
 
     @property
     def uri(self) -> str:
@@ -93,7 +93,7 @@ class CatalogConnection:
         """The same catalog, some of its properties others."""
         return replace(self, properties={**self.properties, **properties})
 
-    def at(self, uri: str) -> CatalogConnection:
+    def at_uri(self, uri: str) -> CatalogConnection:
         """Return the same catalog by another way to it."""
         return replace(self, properties={**self.properties, "uri": uri})
 
@@ -101,7 +101,7 @@ class CatalogConnection:
         """The same catalog as the gateway reaches it: at this URI, and where the gateway signs, as
         the gateway alone says who it is."""
         if not self.signs_upstream:
-            return self.at(uri)
+            return self.at_uri(uri)
         given = {name: one for name, one in self.properties.items() if not _is_of_service(name)}
         own = {
             name.removeprefix(words.OF_UPSTREAM): one
@@ -115,19 +115,19 @@ class CatalogConnection:
         """Return True if the gateway signs what it passes on to this catalog (decision 0100)."""
         return self.properties.get(words.UPSTREAM_SIGNS) == "true"
 
-    def headers(self) -> dict[str, str]:
+    def request_headers(self) -> dict[str, str]:
         """Return the HTTP headers of every request, besides those of an identity (`auth`)."""
-        given = self._common()
+        given = self._common_properties()
         return {name[7:]: one for name, one in given.items() if name.startswith("header.")}
 
-    def basic(self) -> dict[str, str]:
+    def basic_header(self) -> dict[str, str]:
         """Return the header of a user and password; {} where it has none."""
         user, password = (self.properties.get(one) for one in (words.USERNAME, words.PASSWORD))
-        return {"Authorization": _basic(f"{user}:{password}")} if user else {}
+        return {"Authorization": _basic_value(f"{user}:{password}")} if user else {}
 
-    def pyiceberg(self) -> dict[str, Any]:
+    def pyiceberg_properties(self) -> dict[str, Any]:
         """Properties of PyIceberg's `RestCatalog`; `auth` and `ssl` are mappings."""
-        given = self._common()
+        given = self._common_properties()
         found: dict[str, Any] = {
             name: one for name, one in given.items() if not name.startswith(("ssl.", "rest.auth."))
         }
@@ -143,16 +143,16 @@ class CatalogConnection:
             for name in ("access-key-id", "secret-access-key", "session-token"):
                 if own := given.get(f"rest.{name}"):
                     found[f"client.{name}"] = own
-        if tls := self._tls():
+        if tls := self._tls_properties():
             found["ssl"] = tls
         if found[words.DELEGATION] == words.NOT_ASKED:
             found[words.DELEGATION] = None  # PyIceberg would send its own word
         return found
 
-    def java(self) -> dict[str, str]:
+    def java_properties(self) -> dict[str, str]:
         """Properties of Iceberg's Java `RESTCatalog`. Files of TLS are not among them: they are the
         JVM's (`java.tls`)."""
-        given = self._common()
+        given = self._common_properties()
         found = {
             _JAVA_NAMES.get(name, name): one
             for name, one in given.items()
@@ -184,21 +184,24 @@ class CatalogConnection:
             found[f"adls.sas-token.{account}".rstrip(".")] = token
         return found
 
-    def spark(self) -> dict[str, str]:
+    def spark_settings(self) -> dict[str, str]:
         """Settings of a Spark session in which the catalog has its name. They hold secrets, so they
         are said once the session is there: never on a command line."""
         prefix = f"spark.sql.catalog.{self.name}"
-        settings = {**self.java(), "cache-enabled": "false"}  # each task sees the table as it is
+        settings = {
+            **self.java_properties(),
+            "cache-enabled": "false",
+        }  # each task sees the table as it is
         return {prefix: SPARK_CATALOG} | {f"{prefix}.{one}": settings[one] for one in settings}
 
-    def _common(self) -> dict[str, str]:
+    def _common_properties(self) -> dict[str, str]:
         place, user = self._place_and_user
         given = {**MARK, words.DELEGATION: words.VENDED, **self.properties, "uri": place}
         if user:
-            given["header.Authorization"] = _basic(unquote(user))
+            given["header.Authorization"] = _basic_value(unquote(user))
         return {name: one for name, one in given.items() if not name.startswith("firnline.")}
 
-    def _tls(self) -> dict[str, Any]:
+    def _tls_properties(self) -> dict[str, Any]:
         given = self.properties
         client = {
             name: given[word]
@@ -211,7 +214,9 @@ class CatalogConnection:
         return found
 
     def __str__(self) -> str:
-        shown = " ".join(f"{one}={_shown(one, self.properties[one])}" for one in self.properties)
+        shown = " ".join(
+            f"{one}={_shown_value(one, self.properties[one])}" for one in self.properties
+        )
         return f"{self.name}: {shown}"
 
     def __repr__(self) -> str:
@@ -226,7 +231,7 @@ def connection_of(catalog: Catalog) -> CatalogConnection:
     return CatalogConnection(NAME, {"uri": catalog}) if isinstance(catalog, str) else catalog
 
 
-def _basic(user: str) -> str:
+def _basic_value(user: str) -> str:
     return f"Basic {base64.b64encode(user.encode()).decode()}"
 
 
@@ -236,7 +241,7 @@ def _is_of_service(name: str) -> bool:
     return name in words.OF_OAUTH2 or name.lower().startswith(_OF_SERVICE)
 
 
-def _shown(name: str, value: str) -> str:
+def _shown_value(name: str, value: str) -> str:
     if SECRET_NAME.search(name) or name.startswith("header.") or name == words.CALLERS:
         return MASK
-    return redacted(value)
+    return redact(value)

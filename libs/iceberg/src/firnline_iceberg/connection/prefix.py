@@ -18,14 +18,14 @@ class OtherPrefix(TaskRefused):
 
     def __init__(self, catalog: str, wanted: str, found: str) -> None:
         text = (
-            f"catalog {catalog} leads to {_named(found)}, not to {_named(wanted)}: let its `uri` "
-            "be the gateway's, which knows the way to all of them; or give the other one a "
-            "connection of its own, with its warehouse"
+            f"catalog {catalog} leads to {_prefix_name(found)}, not to "
+            f"{_prefix_name(wanted)}: let its `uri` be the gateway's, which knows the way to all "
+            "of them; or give the other one a connection of its own, with its warehouse"
         )
         super().__init__("unknown_prefix", text)
 
 
-def _named(prefix: str) -> str:
+def _prefix_name(prefix: str) -> str:
     return f"the prefix {prefix}" if prefix else "no prefix"
 
 

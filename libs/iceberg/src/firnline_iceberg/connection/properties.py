@@ -107,7 +107,7 @@ _SSE = re.compile(r"s3\.(sse\..*|server-side-encryption|sse-kms-key-id)")
 _TRUE = {"true": True, "false": False}
 
 
-def normal(properties: Mapping[str, str]) -> dict[str, str]:
+def normalize(properties: Mapping[str, str]) -> dict[str, str]:
     """Return properties in the words of this module: aliases replaced, PyIceberg's `auth` taken
     apart. Raises Misconfigured, a line for each that is unknown, refused or contradicts another
     one."""
@@ -117,23 +117,25 @@ def normal(properties: Mapping[str, str]) -> dict[str, str]:
         del given[FACTORY]
     found = dict[str, str]()
     for name, value in given.items():
-        word = _word(name)
+        word = _canonical_name(name)
         if word in found and found[word] != value:
-            wrong.append(f"{name} and {_given(word, given, name)} differ: take one of them out")
+            wrong.append(
+                f"{name} and {_describe_given(word, given, name)} differ: take one of them out"
+            )
         found[word] = value
-    wrong += [f"{name}: {why}" for name in found if (why := _refused(name, found[name]))]
-    wrong += _contradictions(found)
+    wrong += [f"{name}: {why}" for name in found if (why := _refusal_of(name, found[name]))]
+    wrong += _find_contradictions(found)
     if wrong:
         raise Misconfigured("\n".join(wrong))
     return found
 
 
-def _word(name: str) -> str:
+def _canonical_name(name: str) -> str:
     return DELEGATION if name.lower() == DELEGATION.lower() else ALIASES.get(name, name)
 
 
-def _given(word: str, given: Mapping[str, str], but: str) -> str:
-    names = [name for name in given if name != but and _word(name) == word]
+def _describe_given(word: str, given: Mapping[str, str], but: str) -> str:
+    names = [name for name in given if name != but and _canonical_name(name) == word]
     return names[0] if names else word
 
 
@@ -145,7 +147,7 @@ def _oauth2(given: dict[str, str]) -> None:
         given.setdefault("credential", secret if client is None else f"{client}:{secret}")
 
 
-def _refused(name: str, value: str) -> str:
+def _refusal_of(name: str, value: str) -> str:
     if name in REFUSED:
         return REFUSED[name]
     if _SSE.fullmatch(name):
@@ -163,14 +165,14 @@ def _refused(name: str, value: str) -> str:
     if name in NAMES or name.startswith(PREFIXES):
         return "" if not name.startswith("firnline.") or name in OURS else "there is no such one"
     close = difflib.get_close_matches(name, NAMES)
-    return f"no such property{_or(close)}"
+    return f"no such property{_join_alternatives(close)}"
 
 
-def _or(close: Iterable[str]) -> str:
+def _join_alternatives(close: Iterable[str]) -> str:
     return "".join(f"; did you mean {one}?" for one in [*close][:1])
 
 
-def _contradictions(found: Mapping[str, str]) -> list[str]:
+def _find_contradictions(found: Mapping[str, str]) -> list[str]:
     ways = [way for way, names in _WAYS.items() if any(found.get(one) for one in names)]
     if found.get(SIGV4) == "true":
         ways.append("sigv4")
@@ -187,7 +189,7 @@ def _contradictions(found: Mapping[str, str]) -> list[str]:
         wrong.append(f"{USERNAME} and {PASSWORD} go together")
     if found.get(CLIENT_KEY) and not found.get(CLIENT_CERT):
         wrong.append(f"{CLIENT_KEY} goes with {CLIENT_CERT}")
-    wrong += _of_signing(found)
+    wrong += _signing_contradictions(found)
     virtual = found.get("s3.force-virtual-addressing")
     if virtual is not None and found.get(PATH_STYLE, "").lower() == virtual.lower():
         wrong.append(f"{PATH_STYLE} and s3.force-virtual-addressing contradict each other")
@@ -198,7 +200,7 @@ def _contradictions(found: Mapping[str, str]) -> list[str]:
     return wrong
 
 
-def _of_signing(found: Mapping[str, str]) -> list[str]:
+def _signing_contradictions(found: Mapping[str, str]) -> list[str]:
     """Return the contradictions of a gateway that signs what it passes on."""
     if found.get(UPSTREAM_SIGNS) != "true":
         needless = [name for name in found if name == CALLERS or name.startswith(OF_UPSTREAM)]

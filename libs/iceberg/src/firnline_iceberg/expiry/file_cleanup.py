@@ -71,7 +71,7 @@ def named_by_snapshots(table: LoadedTable, gone: Iterable[int]) -> ExpiredLists:
     return ExpiredLists(tuple(lists), tuple(statistics))
 
 
-def clean(
+def remove_unneeded(
     table: LoadedTable,
     expired: ExpiredLists,
     outside: Callable[[str], str] | None = None,
@@ -85,29 +85,31 @@ def clean(
     for each file that goes. Raises MetadataFileGone (expired by another meanwhile),
     MetadataUnreadable, RetryLater, TaskRefused."""
     retained = RetainedNames(table, True, manifests_of, names_of)
-    lists = [path for path in expired.lists if not retained.has(file_name(path))]
+    lists = [path for path in expired.lists if not retained.has_name(file_name(path))]
     named = set(chain.from_iterable(manifests_of(table, lists, skip_gone=True)))
-    manifests = {path for path in named if not retained.has(file_name(path))}
+    manifests = {path for path in named if not retained.has_name(file_name(path))}
     removal = ExpiredRemoval(table, outside)
 
-    def removed(paths: Iterable[str]) -> int:
-        return _removed(removal, paths)
+    def count_removed(paths: Iterable[str]) -> int:
+        return _remove_paths(removal, paths)
 
-    content = removed(_unneeded(table, retained, sorted(manifests)))
-    content += removed(one for one in expired.statistics if not retained.has(file_name(one)))
-    return Cleaned(content, removed(sorted(manifests)), removed(lists), removal.left)
+    content = count_removed(_unneeded_files(table, retained, sorted(manifests)))
+    content += count_removed(
+        one for one in expired.statistics if not retained.has_name(file_name(one))
+    )
+    return Cleaned(content, count_removed(sorted(manifests)), count_removed(lists), removal.left)
 
 
-def _unneeded(
+def _unneeded_files(
     table: LoadedTable, retained: RetainedNames, manifests: Sequence[str]
 ) -> Iterator[str]:
     """Yield the files of these manifests, each once."""
     seen = set[int]()
     with ThreadPoolExecutor(READERS) as pool:
-        for some in _portions(manifests, 2 * READERS):
+        for some in _in_portions(manifests, 2 * READERS):
             for paths in pool.map(lambda path: _live_paths(table, path), some):
                 for path in paths:
-                    if not retained.has(file_name(path)) and (key := hash(path)) not in seen:
+                    if not retained.has_name(file_name(path)) and (key := hash(path)) not in seen:
                         seen.add(key)
                         yield path
 
@@ -120,19 +122,19 @@ def _live_paths(table: LoadedTable, path: str) -> list[str]:
         return []
 
 
-def _removed(removal: ExpiredRemoval, paths: Iterable[str]) -> int:
+def _remove_paths(removal: ExpiredRemoval, paths: Iterable[str]) -> int:
     at_once = removal.at_once
     with ThreadPoolExecutor(REMOVERS if at_once == 1 else BULK_REMOVERS) as pool:
         return sum(
-            sum(pool.map(partial(_patiently, removal), _portions(some, at_once)))
-            for some in _portions(paths, PORTION)
+            sum(pool.map(partial(_remove_with_retries, removal), _in_portions(some, at_once)))
+            for some in _in_portions(paths, PORTION)
         )
 
 
-def _patiently(removal: ExpiredRemoval, paths: list[str]) -> int:
+def _remove_with_retries(removal: ExpiredRemoval, paths: list[str]) -> int:
     for attempt in range(TRIES):
         try:
-            return removal.remove(paths)
+            return removal.remove_allowed(paths)
         except OSError as error:
             if attempt == TRIES - 1:
                 text = f"cannot remove {paths[0]}, or one of {len(paths)}: {error}"
@@ -141,7 +143,7 @@ def _patiently(removal: ExpiredRemoval, paths: list[str]) -> int:
     raise AssertionError
 
 
-def _portions(paths: Iterable[str], size: int) -> Iterator[list[str]]:
+def _in_portions(paths: Iterable[str], size: int) -> Iterator[list[str]]:
     left = iter(paths)
     while some := list(islice(left, size)):
         yield some

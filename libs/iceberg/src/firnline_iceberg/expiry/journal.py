@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from firnline_domain.records.signing import Keyring, SignatureRefused
 
 from firnline_iceberg.expiry.file_cleanup import ExpiredLists
-from firnline_iceberg.outputs.signed_file import signed, verified
+from firnline_iceberg.outputs.signed_file import sign_body, verify_body
 from firnline_iceberg.outputs.write_ahead_list import UNSIGNED
 from firnline_iceberg.removal.removal import remove_journal
 from firnline_iceberg.storage.paths import PREFIX
@@ -25,7 +25,7 @@ MAX_BYTES = 64_000_000  # 5,000 snapshots are 1 MB
 
 
 @dataclass(frozen=True)
-class Journal:
+class ExpiryJournal:
     """An expiry that was begun."""
 
     table_key: str
@@ -34,7 +34,7 @@ class Journal:
     statistics: tuple[str, ...] = ()
 
     @property
-    def named(self) -> ExpiredLists:
+    def named_lists(self) -> ExpiredLists:
         return ExpiredLists(self.lists, self.statistics)
 
 
@@ -47,23 +47,23 @@ def journal_path(table: LoadedTable) -> str:
 
 
 def write_journal(
-    table: LoadedTable, journal: Journal, at_ms: int, keys: Keyring = UNSIGNED
+    table: LoadedTable, journal: ExpiryJournal, at_ms: int, keys: Keyring = UNSIGNED
 ) -> None:
     """Replace the journal before it. Raises OSError."""
     path = journal_path(table)
     with table.io.new_output(path).create(overwrite=True) as sink:
-        sink.write(signed(keys, path, json.dumps(asdict(journal)).encode(), at_ms))
+        sink.write(sign_body(keys, path, json.dumps(asdict(journal)).encode(), at_ms))
 
 
-def read_journal(table: LoadedTable, keys: Keyring = UNSIGNED) -> Journal | None:
+def read_journal(table: LoadedTable, keys: Keyring = UNSIGNED) -> ExpiryJournal | None:
     """Read the journal. None where there is none, or none that the fleet has written for this
     table: nothing follows from it, and the next expiry writes over it. Raises OSError."""
     path = journal_path(table)
     try:
         with table.io.new_input(path).open() as source:
             content = source.read(MAX_BYTES + 1)
-        body = json.loads(verified(keys, path, content))
-        found = Journal(
+        body = json.loads(verify_body(keys, path, content))
+        found = ExpiryJournal(
             str(body["table_key"]),
             tuple(int(one) for one in body["snapshot_ids"]),
             tuple(str(one) for one in body["lists"]),

@@ -23,13 +23,13 @@ _NAME = re.compile(
 THREADS = 8
 
 
-def wanted_settings(versions: int) -> dict[str, str]:
+def cleanup_settings(versions: int) -> dict[str, str]:
     """Return the settings with which a catalog keeps no more files than the current one and so many
     before it."""
     return {DELETE_AFTER_COMMIT: "true", PREVIOUS_VERSIONS: str(versions)}
 
 
-def differing(table: LoadedTable, wanted: Mapping[str, str]) -> dict[str, str]:
+def changed_properties(table: LoadedTable, wanted: Mapping[str, str]) -> dict[str, str]:
     """Return those that the table does not have yet."""
     properties = table.properties
     return {
@@ -48,32 +48,32 @@ def remove_unlogged(table: LoadedTable) -> int:
     and each has a file of its own that is the current one. Raises StorageUnreachable.
     """
     log = [table.metadata_location, *(one.metadata_file for one in table.metadata.metadata_log)]
-    numbers = [version(file_name(path)) for path in log]
+    numbers = [metadata_version(file_name(path)) for path in log]
     known = [one for one in numbers if one is not None]
     if table.identity.prefix or len(known) < len(numbers):
         return 0
-    paths = list(_older(table, folder_of(table.metadata_location), min(known)))
+    paths = list(_older_files(table, folder_of(table.metadata_location), min(known)))
     try:
         with ThreadPoolExecutor(THREADS) as pool:
-            return sum(pool.map(lambda path: _removed(table, path), paths))
+            return sum(pool.map(lambda path: _remove_if_old(table, path), paths))
     except OSError as error:
         raise StorageUnreachable(f"old metadata files: {error}") from error
 
 
-def version(name: str) -> int | None:
+def metadata_version(name: str) -> int | None:
     """Return the version of a metadata file, by its name; None for a name that Iceberg's catalogs
     do not give."""
     found = _NAME.fullmatch(name)
     return int(found[1]) if found else None
 
 
-def _older(table: LoadedTable, folder: str, than: int) -> Iterator[str]:
-    for file in Storage(table, folder).files():
-        number = version(file.place)
+def _older_files(table: LoadedTable, folder: str, than: int) -> Iterator[str]:
+    for file in Storage(table, folder).list_files():
+        number = metadata_version(file.place)
         if number is not None and number < than:
             yield f"{folder}/{file.place}"
 
 
-def _removed(table: LoadedTable, path: str) -> bool:
+def _remove_if_old(table: LoadedTable, path: str) -> bool:
     is_own = read_uuid(table, path) == str(table.metadata.table_uuid)
     return is_own and remove_old_metadata(table, path)

@@ -23,28 +23,28 @@ class OldRefs(Value):
     branches: tuple[str, ...] = ()
 
     @property
-    def names(self) -> tuple[str, ...]:
+    def ref_names(self) -> tuple[str, ...]:
         return (*self.tags, *self.branches)
 
 
 NO_REFS = OldRefs()
 
 
-def old_refs(table: LoadedTable, rules: tuple[str, str], now_ms: int) -> OldRefs:
+def find_old_refs(table: LoadedTable, rules: tuple[str, str], now_ms: int) -> OldRefs:
     """Find old refs by the rules for tags, and those for branches. Raises UnreadableRule."""
     tags, branches = rules
     return OldRefs(
         expired_refs(tags_of(table), tags, now_ms),
-        expired_refs(_refs(table, SnapshotRefType.BRANCH), branches, now_ms),
+        expired_refs(_refs_of_kind(table, SnapshotRefType.BRANCH), branches, now_ms),
     )
 
 
 def tags_of(table: LoadedTable) -> list[NamedRef]:
     """All that there are."""
-    return _refs(table, SnapshotRefType.TAG)
+    return _refs_of_kind(table, SnapshotRefType.TAG)
 
 
-def _refs(table: LoadedTable, kind: SnapshotRefType) -> list[NamedRef]:
+def _refs_of_kind(table: LoadedTable, kind: SnapshotRefType) -> list[NamedRef]:
     return [
         NamedRef(name, table.snapshot(ref.snapshot_id).timestamp_ms)
         for name, ref in table.metadata.refs.items()

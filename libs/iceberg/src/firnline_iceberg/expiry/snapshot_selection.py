@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-from firnline_domain.base.numbers import whole
-from firnline_domain.base.values import MAX_AMOUNT, bounded
+from firnline_domain.base.numbers import whole_range
+from firnline_domain.base.values import MAX_AMOUNT, bound_amount
 from firnline_domain.records.parts.summaries import number_in
-from firnline_domain.records.results import Going
+from firnline_domain.records.results import ExpiryPreview
 from pyiceberg.table.refs import SnapshotRef, SnapshotRefType
 from pyiceberg.table.snapshots import Snapshot
 
 from firnline_iceberg.table.loaded_table import LoadedTable
 
 MAX_REF_AGE = "history.expire.max-ref-age-ms"
-_AGE = whole(0, MAX_AMOUNT)
+_AGE = whole_range(0, MAX_AMOUNT)
 _REMOVED_FILES = ("deleted-data-files", "removed-delete-files")
 _REMOVED_BYTES = "removed-files-size"
 
 
-def expiring(
+def expiring_snapshots(
     table: LoadedTable,
     older_than_ms: int,
     retain_last: int,
@@ -28,11 +28,11 @@ def expiring(
 ) -> list[Snapshot]:
     """Return the snapshots that would go, oldest first; `without`: refs that go before."""
     refs = [(name, ref) for name, ref in table.metadata.refs.items() if name not in without]
-    living = [ref for name, ref in refs if name == "main" or _lives(table, ref, now_ms)]
+    living = [ref for name, ref in refs if name == "main" or _ref_lives(table, ref, now_ms)]
     kept, reached = set[int](), set[int]()
     for ref in living:
-        kept |= {one.snapshot_id for one in _kept(table, ref, older_than_ms, retain_last)}
-        reached |= {one.snapshot_id for one in _reached(table, ref)}
+        kept |= {one.snapshot_id for one in _kept_snapshots(table, ref, older_than_ms, retain_last)}
+        reached |= {one.snapshot_id for one in _reached_by(table, ref)}
     young = {
         snapshot.snapshot_id
         for snapshot in table.snapshots
@@ -43,16 +43,16 @@ def expiring(
     return sorted(gone, key=lambda one: one.timestamp_ms)
 
 
-def _lives(table: LoadedTable, ref: SnapshotRef, now_ms: int) -> bool:
+def _ref_lives(table: LoadedTable, ref: SnapshotRef, now_ms: int) -> bool:
     if not table.retains(ref.snapshot_id):
         return False
     text = table.properties.get(MAX_REF_AGE, "")
-    most_ms = ref.max_ref_age_ms or _AGE.read(text)
+    most_ms = ref.max_ref_age_ms or _AGE.parse(text)
     age_ms = now_ms - table.snapshot(ref.snapshot_id).timestamp_ms
     return most_ms is None or age_ms <= most_ms
 
 
-def _reached(table: LoadedTable, ref: SnapshotRef) -> Iterator[Snapshot]:
+def _reached_by(table: LoadedTable, ref: SnapshotRef) -> Iterator[Snapshot]:
     found = table.ancestors(ref.snapshot_id)
     if ref.snapshot_ref_type is SnapshotRefType.BRANCH:
         yield from found
@@ -60,22 +60,24 @@ def _reached(table: LoadedTable, ref: SnapshotRef) -> Iterator[Snapshot]:
         yield from [one for one in found if one.snapshot_id == ref.snapshot_id]
 
 
-def _kept(
+def _kept_snapshots(
     table: LoadedTable, ref: SnapshotRef, older_than_ms: int, retain_last: int
 ) -> Iterator[Snapshot]:
     """Yield a branch's newest ones, as long as they are young or too few."""
     least = ref.min_snapshots_to_keep or max(retain_last, 1)
-    for number, one in enumerate(_reached(table, ref)):
+    for number, one in enumerate(_reached_by(table, ref)):
         if number >= least and one.timestamp_ms < older_than_ms:
             return
         yield one
 
 
-def going(table: LoadedTable, gone: Sequence[Snapshot]) -> Going:
+def preview_expiry(table: LoadedTable, gone: Sequence[Snapshot]) -> ExpiryPreview:
     """Count these, and what their successors took out of the table: that is what no snapshot needs
     any more. By the summaries, so about; no manifest is read."""
     ids = {one.snapshot_id for one in gone}
     following = [snapshot for snapshot in table.snapshots if snapshot.parent_snapshot_id in ids]
     said = [one.summary.additional_properties for one in following if one.summary]
-    files = bounded(sum(number_in(one, name) for one in said for name in _REMOVED_FILES))
-    return Going(len(ids), files, bounded(sum(number_in(one, _REMOVED_BYTES) for one in said)))
+    files = bound_amount(sum(number_in(one, name) for one in said for name in _REMOVED_FILES))
+    return ExpiryPreview(
+        len(ids), files, bound_amount(sum(number_in(one, _REMOVED_BYTES) for one in said))
+    )

@@ -33,18 +33,18 @@ def unused_metadata(table: LoadedTable) -> Unused:
         return Unused()
     unused = Unused(
         tuple(sorted(one.schema_id for one in metadata.schemas if one.schema_id not in used)),
-        _specs(table),
+        _unused_specs(table),
     )
     return Unused() if _are_keys_at_risk(table, unused.schemas) else unused
 
 
-def _specs(table: LoadedTable) -> tuple[int, ...]:
+def _unused_specs(table: LoadedTable) -> tuple[int, ...]:
     known = {one.spec_id for one in table.metadata.partition_specs}
     known.discard(table.metadata.default_spec_id)
     if not known:
         return ()
     with ThreadPoolExecutor(READERS) as pool:
-        for manifests in pool.map(table.manifests, table.snapshots):
+        for manifests in pool.map(table.manifests_of, table.snapshots):
             known -= {one.spec_id for one in manifests}
     return tuple(sorted(known))
 

@@ -13,7 +13,7 @@ from firnline_domain.records.results import DeleteKind
 
 from firnline_iceberg.connection.connection import Catalog, CatalogConnection, connection_of
 from firnline_iceberg.connection.prefix import OtherPrefix
-from firnline_iceberg.java.tls import use as use_tls
+from firnline_iceberg.java.tls import use_tls
 from firnline_iceberg.metadata.entries import DeleteFileEntry, FileEntry
 
 _CONTENT = {
@@ -28,7 +28,7 @@ def rest_catalog(jvm: Any, catalog: Catalog, **properties: str) -> Any:
     reported: planners learn from reports how often others read a table."""
     connection, given = connection_of(catalog), jvm.java.util.HashMap()
     use_tls(jvm, connection)
-    for key, value in {**connection.java(), **properties}.items():
+    for key, value in {**connection.java_properties(), **properties}.items():
         given.put(key, value)
     configuration = jvm.org.apache.hadoop.conf.Configuration()
     made = jvm.org.apache.iceberg.CatalogUtil.buildIcebergCatalog(
@@ -57,7 +57,7 @@ def load_table(jvm: Any, catalog: Any, table: TableName) -> Any:
     return catalog.loadTable(jvm.org.apache.iceberg.catalog.TableIdentifierParser.fromJson(text))
 
 
-def manifests_of(jvm: Any, catalog: Any, table: TableName) -> int:
+def count_manifests(jvm: Any, catalog: Any, table: TableName) -> int:
     """Count the manifests of a table's newest snapshot, by Java and its FileIO; 0 where it has
     none."""
     found = load_table(jvm, catalog, table)

@@ -37,12 +37,12 @@ LOST_RACE, JAVA_FAILED = "lost_race", "java_failed"
 
 def is_unauthorized(error: Py4JJavaError) -> bool:
     """Return True if the catalog does not accept our identity."""
-    return any(name == UNAUTHORIZED for name, _ in causes(error))
+    return any(name == UNAUTHORIZED for name, _ in error_causes(error))
 
 
-def unreachable(error: Py4JJavaError, catalog: str) -> RetryLater:
+def catalog_unreachable(error: Py4JJavaError, catalog: str) -> RetryLater:
     """Return the error to retry by. `catalog`: its name."""
-    for name, text in causes(error):
+    for name, text in error_causes(error):
         if name == NO_MEMORY:
             said = f"the JVM of this process is out of memory ({text}); raise {HEAP_BYTES.variable}"
             return HeapTooSmall(said)
@@ -54,43 +54,43 @@ def unreachable(error: Py4JJavaError, catalog: str) -> RetryLater:
         if name.startswith(_STORES):
             denied = any(sign in text for sign in _DENIED)
             return (StorageRefused if denied else StorageUnreachable)(f"storage: {name}: {text}")
-    return CatalogUnreachable(f"catalog {catalog}: {_text(error.java_exception)}")
+    return CatalogUnreachable(f"catalog {catalog}: {_message_of(error.java_exception)}")
 
 
 def failure_of(error: Any) -> RetryLater | TaskRefused | None:
     """Return what to make of a failure of Java: Refused or RetryLater of a catalog or a storage
     that does not answer or not let us; TaskRefused of what Iceberg or Spark cannot do, in one line;
     None where it is a failure of our own code. `error`: Py4JJavaError."""
-    found = list(causes(error))
+    found = list(error_causes(error))
     names = {name for name, _ in found}
     if _OURS in names:
         return None
     for name, text in found:
         if name in (UNAUTHORIZED, FORBIDDEN) or name.startswith(_STORES):
-            return unreachable(error, "")
+            return catalog_unreachable(error, "")
         if name in _GONE:
-            return TaskRefused("table_gone", _line(text))
+            return TaskRefused("table_gone", _first_line(text))
         if name in _RACES:
-            return TaskRefused(LOST_RACE, _line(text), retryable=True)
+            return TaskRefused(LOST_RACE, _first_line(text), retryable=True)
     name, text = found[-1]
-    told = f"{name.rpartition('.')[2]}: {_line(text)}"
+    told = f"{name.rpartition('.')[2]}: {_first_line(text)}"
     return TaskRefused(JAVA_FAILED, told, retryable=names.isdisjoint(_BAD_VALUE))
 
 
-def _line(text: str) -> str:
+def _first_line(text: str) -> str:
     """Return the first line: what comes behind it is of use to developers alone."""
     return text.strip().split("\n")[0][:500]
 
 
-def causes(error: Py4JJavaError) -> Iterator[tuple[str, str]]:
+def error_causes(error: Py4JJavaError) -> Iterator[tuple[str, str]]:
     """Yield class and message of the exception and of what caused it, outermost first."""
     found = error.java_exception
     for _ in range(_CAUSES):
         if found is None:
             return
-        yield str(found.getClass().getName()), _text(found)
+        yield str(found.getClass().getName()), _message_of(found)
         found = found.getCause()
 
 
-def _text(exception: Any) -> str:
+def _message_of(exception: Any) -> str:
     return str(exception.getMessage() or exception.toString())[:1000]

@@ -67,12 +67,12 @@ def class_path(
     """The jars of FIRNLINE_ICEBERG_JAR and the bundles that catalogs' configurations need; where
     they say nothing of storage a table may, so all that lie in the same folder. Raises
     Misconfigured where one is missing."""
-    jars = paths(given)
+    jars = jar_paths(given)
     needed = [one for one in BUNDLES if any(map(one.is_needed, configurations))]
     for bundle in needed or BUNDLES:
         if _is_named(bundle, [*jars, *map(Path, environment.get(MORE, "").split(os.pathsep))]):
             continue
-        found = next(_beside(bundle, jars[0], bool(needed)), None)
+        found = next(_find_beside(bundle, jars[0], bool(needed)), None)
         if found is not None:
             jars.append(found)
         elif needed:
@@ -83,12 +83,12 @@ def class_path(
     return os.pathsep.join(map(str, jars))
 
 
-def own_words(connections: Connections) -> list[Mapping[str, str]]:
+def own_properties(connections: Connections) -> list[Mapping[str, str]]:
     """Return our properties of catalogs, before the catalogs have answered."""
     return [one.properties for one in connections.values()]
 
 
-def paths(given: str) -> list[Path]:
+def jar_paths(given: str) -> list[Path]:
     """Parse FIRNLINE_ICEBERG_JAR. Raises Misconfigured where one is not there."""
     found = [Path(one) for one in given.split(os.pathsep) if one]
     for one in found:
@@ -105,7 +105,7 @@ def _is_named(bundle: Bundle, jars: list[Path]) -> bool:
     return any(one.name.startswith(bundle.artifact) for one in jars)
 
 
-def _beside(bundle: Bundle, jar: Path, is_needed: bool) -> Iterator[Path]:
+def _find_beside(bundle: Bundle, jar: Path, is_needed: bool) -> Iterator[Path]:
     """Yield jars in the same folder; one that is needed also where a Maven repository has it. The
     newest first."""
     yield from sorted(jar.parent.glob(f"{bundle.artifact}-*.jar"), reverse=True)

@@ -23,7 +23,7 @@ from py4j.clientserver import ClientServer, JavaParameters, PythonParameters
 from py4j.java_gateway import GatewayParameters, JavaGateway
 from py4j.protocol import Py4JError, Py4JJavaError
 
-from firnline_iceberg.java.jars import paths
+from firnline_iceberg.java.jars import jar_paths
 
 STOP_S = 10.0
 JAVA_CHARS = 1_000  # of an exception's text
@@ -46,7 +46,7 @@ class Jvm(Protocol):
     def jvm(self) -> Any:
         """Return its root package."""
 
-    def watched(self) -> AbstractContextManager[None]:
+    def watch(self) -> AbstractContextManager[None]:
         """Raise JvmEnded where something fails because the JVM has ended."""
 
 
@@ -61,8 +61,8 @@ class IcebergJvm:
 
     def __init__(self, iceberg_jars: Path | str, heap_bytes: int = 512 << 20) -> None:
         """`iceberg_jars`: one, or a class path (`jars.class_path`)."""
-        self._process = _start(str(iceberg_jars), heap_bytes)
-        port, token = _greeting(self._process)
+        self._process = _start_process(str(iceberg_jars), heap_bytes)
+        port, token = _read_greeting(self._process)
         # The stock server has no token for calls back into Python, so it only builds one that has.
         self._first = JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=token))
         builder = self._first.jvm.py4j.ClientServer.ClientServerBuilder()
@@ -90,17 +90,17 @@ class IcebergJvm:
         return client is self._gateway._gateway_client
 
     @contextmanager
-    def watched(self) -> Iterator[None]:
+    def watch(self) -> Iterator[None]:
         """Raise JvmEnded where something fails because the JVM has ended: py4j says that with half
         a dozen different exceptions."""
         try:
             yield
         except (Py4JError, OSError) as error:
-            if self._ended():
+            if self._has_ended():
                 raise JvmEnded(str(error)) from error
             raise
 
-    def _ended(self) -> bool:
+    def _has_ended(self) -> bool:
         try:
             self._process.wait(DEATH_S)
         except subprocess.TimeoutExpired:
@@ -114,7 +114,7 @@ class IcebergJvm:
         logging.getLogger("py4j").setLevel(logging.CRITICAL)
         self._gateway.shutdown()
         self._first.close()
-        _stdin(self._process).close()
+        _stdin_of(self._process).close()
         try:
             self._process.wait(STOP_S)
         except subprocess.TimeoutExpired:
@@ -137,12 +137,12 @@ class IcebergJvm:
             raise JavaFailed(said[:JAVA_CHARS]) from None
 
 
-def _start(iceberg_jars: str, heap_bytes: int) -> subprocess.Popen[bytes]:
+def _start_process(iceberg_jars: str, heap_bytes: int) -> subprocess.Popen[bytes]:
     require_user()
-    jars = map(str, paths(iceberg_jars))
+    jars = map(str, jar_paths(iceberg_jars))
     with as_file(files("firnline_iceberg.java").joinpath("log4j2.json")) as log_settings:
         argv = [
-            _java(),
+            _java_command(),
             f"-Xmx{heap_bytes}",
             *_OPTIONS,
             f"-Dlog4j2.configurationFile={log_settings}",
@@ -174,7 +174,7 @@ def require_user() -> None:
         ) from None
 
 
-def _greeting(process: subprocess.Popen[bytes]) -> tuple[int, str]:
+def _read_greeting(process: subprocess.Popen[bytes]) -> tuple[int, str]:
     """Return port and token, its first two lines. Raises Misconfigured where it ended before."""
     assert process.stdout is not None
     with process.stdout as stdout:
@@ -184,12 +184,12 @@ def _greeting(process: subprocess.Popen[bytes]) -> tuple[int, str]:
     return int(port), token.decode()
 
 
-def _stdin(process: subprocess.Popen[bytes]) -> IO[bytes]:
+def _stdin_of(process: subprocess.Popen[bytes]) -> IO[bytes]:
     assert process.stdin is not None
     return process.stdin
 
 
-def _java() -> str:
+def _java_command() -> str:
     home = os.environ.get("JAVA_HOME")
     return str(Path(home, "bin", "java")) if home else "java"
 

@@ -27,39 +27,41 @@ class JavaLoops:
         made = self._jvm.java.util.ArrayList(len(texts))
         if texts:
             fixed = self._jvm.java.util.Collections.singletonList(specs).toArray()
-            parse = self._as(self._function, self._handles.insertArguments(self._parser, 1, fixed))
+            parse = self._handle_as(
+                self._function, self._handles.insertArguments(self._parser, 1, fixed)
+            )
             for start in range(0, len(texts), CHUNK):
                 nodes = self._mapper.readTree(f"[{','.join(texts[start : start + CHUNK])}]")
                 self._iterables.addAll(made, self._iterables.transform(nodes, parse))
         return made
 
-    def call(self, target: Any, of: str, method: str, files: Any, kind: str) -> None:
+    def call_for_each(self, target: Any, of: str, method: str, files: Any, kind: str) -> None:
         """Call a method of `target` with each of the files that is of a `kind`, `DataFile` or
         `DeleteFile`. `of`: the interface of `target`, which the method returns."""
         if (known := self._calls.get((of, method, kind))) is None:
-            known = self._found(_class(getattr(self._iceberg, of)), method, kind)
+            known = self._find_method(_java_class(getattr(self._iceberg, of)), method, kind)
             self._calls[of, method, kind] = known
         handle, takes = known
         chosen = self._iterables.filter(files, takes)
-        chosen.forEach(self._as(self._consumer, handle.bindTo(target)))
+        chosen.forEach(self._handle_as(self._consumer, handle.bindTo(target)))
 
-    def _found(self, fluent: Any, method: str, kind: str) -> tuple[Any, Any]:
-        takes = _class(getattr(self._iceberg, kind))
-        form = self._form(fluent, [takes])
+    def _find_method(self, fluent: Any, method: str, kind: str) -> tuple[Any, Any]:
+        takes = _java_class(getattr(self._iceberg, kind))
+        form = self._method_type(fluent, [takes])
         return self._handles.publicLookup().findVirtual(fluent, method, form), takes
 
-    def _as(self, interface: Any, handle: Any) -> Any:
+    def _handle_as(self, interface: Any, handle: Any) -> Any:
         return self._proxies.asInterfaceInstance(interface, handle)
 
     @cached_property
     def _parser(self) -> Any:
         """`ContentFileParser.fromJson(node, specs)`."""
-        takes = [_class(self._json.JsonNode), _class(self._jvm.java.util.Map)]
-        form = self._form(_class(self._iceberg.ContentFile), takes)
-        parser = _class(self._iceberg.ContentFileParser)
+        takes = [_java_class(self._json.JsonNode), _java_class(self._jvm.java.util.Map)]
+        form = self._method_type(_java_class(self._iceberg.ContentFile), takes)
+        parser = _java_class(self._iceberg.ContentFileParser)
         return self._handles.publicLookup().findStatic(parser, "fromJson", form)
 
-    def _form(self, returns: Any, takes: list[Any]) -> Any:
+    def _method_type(self, returns: Any, takes: list[Any]) -> Any:
         listed = self._jvm.java.util.ArrayList()
         for one in takes:
             listed.add(one)
@@ -79,11 +81,11 @@ class JavaLoops:
 
     @cached_property
     def _function(self) -> Any:
-        return _class(self._iceberg.relocated.com.google.common.base.Function)
+        return _java_class(self._iceberg.relocated.com.google.common.base.Function)
 
     @cached_property
     def _consumer(self) -> Any:
-        return _class(self._jvm.java.util.function.Consumer)
+        return _java_class(self._jvm.java.util.function.Consumer)
 
     @cached_property
     def _handles(self) -> Any:
@@ -94,6 +96,6 @@ class JavaLoops:
         return self._jvm.java.lang.invoke.MethodHandleProxies
 
 
-def _class(named: Any) -> Any:
+def _java_class(named: Any) -> Any:
     """Java's `Class` of a py4j name."""
     return named._java_lang_class

@@ -25,7 +25,7 @@ from firnline_iceberg.connection.connection import CatalogConnection
 _ALGORITHMS = {RSAPrivateKey: "RSA", EllipticCurvePrivateKey: "EC", Ed25519PrivateKey: "Ed25519"}
 
 
-def use(jvm: Any, connection: CatalogConnection) -> None:
+def use_tls(jvm: Any, connection: CatalogConnection) -> None:
     """Set up TLS before the catalog's client is built. Raises Misconfigured for a file that is
     none."""
     given = connection.properties
@@ -33,11 +33,11 @@ def use(jvm: Any, connection: CatalogConnection) -> None:
     if bundle is None and cert is None:
         return
     try:
-        trusts = None if bundle is None else _trust(jvm, Path(bundle).read_bytes())
+        trusts = None if bundle is None else _trust_managers(jvm, Path(bundle).read_bytes())
         shows = None
         if cert is not None:
             key = given.get(words.CLIENT_KEY, cert)
-            shows = _identity(jvm, Path(cert).read_bytes(), Path(key).read_bytes())
+            shows = _key_managers(jvm, Path(cert).read_bytes(), Path(key).read_bytes())
     except (OSError, ValueError, TypeError, StopIteration) as error:
         raise Misconfigured(f"[catalogs.{connection.name}] ssl: {error}") from None
     context = jvm.javax.net.ssl.SSLContext.getInstance("TLS")
@@ -45,9 +45,9 @@ def use(jvm: Any, connection: CatalogConnection) -> None:
     jvm.javax.net.ssl.SSLContext.setDefault(context)
 
 
-def _trust(jvm: Any, pem: bytes) -> Any:
+def _trust_managers(jvm: Any, pem: bytes) -> Any:
     """Return Java's TrustManager[]: its own authorities, and those of the file."""
-    store = _empty(jvm)
+    store = _empty_key_store(jvm)
     factory = jvm.javax.net.ssl.TrustManagerFactory
     known = factory.getInstance(factory.getDefaultAlgorithm())
     known.init(None)
@@ -56,7 +56,7 @@ def _trust(jvm: Any, pem: bytes) -> Any:
         for authority in manager.getAcceptedIssuers():
             store.setCertificateEntry(f"known-{number}", authority)
             number += 1
-    for authority in _certificates(jvm, pem):
+    for authority in _read_certificates(jvm, pem):
         store.setCertificateEntry(f"ours-{number}", authority)
         number += 1
     made = factory.getInstance(factory.getDefaultAlgorithm())
@@ -64,15 +64,15 @@ def _trust(jvm: Any, pem: bytes) -> Any:
     return made.getTrustManagers()
 
 
-def _identity(jvm: Any, certificate: bytes, key: bytes) -> Any:
+def _key_managers(jvm: Any, certificate: bytes, key: bytes) -> Any:
     """Return Java's KeyManager[]."""
     private = load_pem_private_key(key, password=None)
     encoded = private.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())
     spec = jvm.java.security.spec.PKCS8EncodedKeySpec(encoded)
     kind = next(name for type_, name in _ALGORITHMS.items() if isinstance(private, type_))
     made = jvm.java.security.KeyFactory.getInstance(kind).generatePrivate(spec)
-    certificates = _array(jvm, list(_certificates(jvm, certificate)))
-    store = _empty(jvm)
+    certificates = _certificate_array(jvm, list(_read_certificates(jvm, certificate)))
+    store = _empty_key_store(jvm)
     nothing = jvm.java.lang.reflect.Array.newInstance(jvm.java.lang.Character.TYPE, 0)
     store.setKeyEntry("client", made, nothing, certificates)
     factory = jvm.javax.net.ssl.KeyManagerFactory
@@ -81,18 +81,18 @@ def _identity(jvm: Any, certificate: bytes, key: bytes) -> Any:
     return managers.getKeyManagers()
 
 
-def _certificates(jvm: Any, pem: bytes) -> Any:
+def _read_certificates(jvm: Any, pem: bytes) -> Any:
     factory = jvm.java.security.cert.CertificateFactory.getInstance("X.509")
     return factory.generateCertificates(jvm.java.io.ByteArrayInputStream(pem))
 
 
-def _empty(jvm: Any) -> Any:
+def _empty_key_store(jvm: Any) -> Any:
     store = jvm.java.security.KeyStore.getInstance("PKCS12")  # in memory alone
     store.load(None, None)
     return store
 
 
-def _array(jvm: Any, chain: list[Any]) -> Any:
+def _certificate_array(jvm: Any, chain: list[Any]) -> Any:
     kind = jvm.java.lang.Class.forName("java.security.cert.Certificate")
     found = jvm.java.lang.reflect.Array.newInstance(kind, len(chain))
     for number, one in enumerate(chain):

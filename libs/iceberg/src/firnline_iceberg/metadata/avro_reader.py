@@ -20,7 +20,7 @@ from firnline_domain.errors import FirnlineError, TaskRefused
 from pyiceberg.io import FileIO
 
 from firnline_iceberg.metadata.avro_blocks import limit_blocks
-from firnline_iceberg.storage.errors import unreachable
+from firnline_iceberg.storage.errors import storage_error
 from firnline_iceberg.storage.paths import PREFIX, resolve_file
 
 Schema = dict[str, Any]
@@ -81,7 +81,7 @@ TYPES = {**dict.fromkeys(_TEXTS, _TEXT), **dict.fromkeys(_NUMBERS, _WHOLE)}
 asked once, and not each value."""
 
 
-class Wanted:
+class AvroFields:
     """Field ids to read of a record, with the names to give them.
 
     `nested` goes on into records; `every` (for a partition tuple) takes all fields, each under
@@ -91,7 +91,7 @@ class Wanted:
     def __init__(
         self,
         names: Mapping[int, str] | None = None,
-        nested: Mapping[int, Wanted] | None = None,
+        nested: Mapping[int, AvroFields] | None = None,
         every: str | None = None,
         most: bool = False,
     ) -> None:
@@ -100,42 +100,42 @@ class Wanted:
         self._every = every
         self.most = most
 
-    def narrow(self, schema: Schema) -> Schema:
+    def narrow_schema(self, schema: Schema) -> Schema:
         """Return a reader's schema for the writer's `schema`: the wanted fields, renamed."""
-        return self._record(schema, narrowed=True)
+        return self._select_fields(schema, narrowed=True)
 
-    def rename(self, schema: Schema) -> Schema:
+    def rename_fields(self, schema: Schema) -> Schema:
         """Return the writer's schema, with names that we give: bytes are without names."""
-        return self._record(schema, narrowed=False)
+        return self._select_fields(schema, narrowed=False)
 
-    def _record(self, schema: Schema, narrowed: bool) -> Schema:
+    def _select_fields(self, schema: Schema, narrowed: bool) -> Schema:
         fields = schema["fields"]
         if narrowed:
-            fields = [one for one in fields if self._name(one) is not None]
-        return {**schema, "fields": [self._field(one, narrowed) for one in fields]}
+            fields = [one for one in fields if self._name_of(one) is not None]
+        return {**schema, "fields": [self._rename_field(one, narrowed) for one in fields]}
 
-    def _within(self, kind: Any, narrowed: bool) -> Any:
+    def _nested_record(self, kind: Any, narrowed: bool) -> Any:
         """Return the nested schema, of a record that is optional too: Sail 0.7.2 writes partitions
         so."""
         if isinstance(kind, list):
-            return [one if one == "null" else self._record(one, narrowed) for one in kind]
-        return self._record(kind, narrowed)
+            return [one if one == "null" else self._select_fields(one, narrowed) for one in kind]
+        return self._select_fields(kind, narrowed)
 
-    def _name(self, field: Schema) -> str | None:
+    def _name_of(self, field: Schema) -> str | None:
         key = field.get("field-id")
         if self._every is not None:
             return f"{self._every}{key}"
         return self._names.get(key) if key is not None else None
 
-    def _field(self, field: Schema, narrowed: bool) -> Schema:
-        name = self._name(field)
+    def _rename_field(self, field: Schema, narrowed: bool) -> Schema:
+        name = self._name_of(field)
         if name is None:  # no name of ours has a blank
             return {**field, "name": f"not wanted: {field['name']}"}
         allowed = None if self._every is not None else TYPES.get(name)
         if allowed is not None and not _types_of(field["type"]) <= allowed:
             raise TypeError(f"{field['name']} has the type {field['type']}")
         inner = self._nested.get(field["field-id"])
-        kind = inner._within(field["type"], narrowed) if inner else field["type"]
+        kind = inner._nested_record(field["type"], narrowed) if inner else field["type"]
         return {**field, "name": name, "aliases": [field["name"]], "type": kind}
 
 
@@ -145,21 +145,21 @@ def _types_of(kind: Any) -> set[str]:
     return {one["type"] if isinstance(one, dict) else one for one in kinds} - {"null"}
 
 
-def records(io: FileIO, path: str, wanted: Wanted) -> Iterator[Record]:
+def read_records(io: FileIO, path: str, wanted: AvroFields) -> Iterator[Record]:
     """Read the records of an Avro file.
 
     Raises MetadataFileGone, RetryLater (storage unreachable), MetadataUnreadable: Iceberg 1.12.0
     for one writes `fixed` partition values as `bytes`, against the schema in the same file."""
     content = content_of(io, path)
     with readable(path):
-        yield from _decoded(content, wanted)
+        yield from _decode_records(content, wanted)
 
 
-def _decoded(content: bytes, wanted: Wanted) -> Iterator[Record]:
+def _decode_records(content: bytes, wanted: AvroFields) -> Iterator[Record]:
     stream = BytesIO(content)
     header: Any = fastavro.schemaless_reader(stream, _HEADER, None)
     end = stream.tell()
-    writers, readers = _schemas(wanted, header["meta"]["avro.schema"])
+    writers, readers = _parse_schemas(wanted, header["meta"]["avro.schema"])
     header["meta"]["avro.schema"] = writers
     plain = BytesIO()
     fastavro.schemaless_writer(plain, _HEADER, header)
@@ -168,24 +168,24 @@ def _decoded(content: bytes, wanted: Wanted) -> Iterator[Record]:
     return fastavro.reader(plain, reader_schema=readers)  # type: ignore[no-any-return]
 
 
-def blocks(io: FileIO, path: str) -> tuple[bytes, Iterator[tuple[int, bytes]]]:
+def read_blocks(io: FileIO, path: str) -> tuple[bytes, Iterator[tuple[int, bytes]]]:
     """Read the writer's schema of an Avro file, and of each block how many records it has, and
-    their bytes, unpacked. Raises as `records`, also while it is read."""
+    their bytes, unpacked. Raises as `read_records`, also while it is read."""
     content = content_of(io, path)
     with readable(path):
         header: Any = fastavro.schemaless_reader(BytesIO(content), _HEADER, None)
-        return header["meta"]["avro.schema"], _unpacked(path, content)
+        return header["meta"]["avro.schema"], _unpack_blocks(path, content)
 
 
-def _unpacked(path: str, content: bytes) -> Iterator[tuple[int, bytes]]:
+def _unpack_blocks(path: str, content: bytes) -> Iterator[tuple[int, bytes]]:
     with readable(path):
         for block in fastavro.block_reader(BytesIO(content)):
             yield block.num_records, block.bytes_.getvalue()
 
 
-def holds_any(io: FileIO, path: str, names: Collection[bytes]) -> set[bytes]:
+def find_names(io: FileIO, path: str, names: Collection[bytes]) -> set[bytes]:
     """Return those of `names`, all of which begin with `firnline-`, that stand anywhere in the
-    blocks of an Avro file: in a path of an entry, or in a bound. Raises as `records`."""
+    blocks of an Avro file: in a path of an entry, or in a bound. Raises as `read_records`."""
     content = content_of(io, path)
     lengths = {len(name) for name in names}
     found: set[bytes] = set()
@@ -201,18 +201,18 @@ def holds_any(io: FileIO, path: str, names: Collection[bytes]) -> set[bytes]:
 
 
 @lru_cache(maxsize=256)  # writers' schemas repeat: one per spec, version and writer
-def _schemas(wanted: Wanted, schema: bytes) -> tuple[bytes, Schema | None]:
+def _parse_schemas(wanted: AvroFields, schema: bytes) -> tuple[bytes, Schema | None]:
     """Return the writer's schema for fastavro, and the reader's, None: the same. It converts by the
     writer's; a name that it does not know leaves raw values."""
     plain = schema.replace(b'"logicalType"', b'"logicalName"')
     if wanted.most:
-        return json.dumps(wanted.rename(json.loads(plain))).encode(), None
-    return plain, wanted.narrow(json.loads(schema))
+        return json.dumps(wanted.rename_fields(json.loads(plain))).encode(), None
+    return plain, wanted.narrow_schema(json.loads(schema))
 
 
 def content_of(io: FileIO, path: str) -> bytes:
-    """Read a whole file. Raises as `records`."""
-    if (at := resolve_file(path)).is_local and stat.S_ISFIFO(_mode(at.local)):
+    """Read a whole file. Raises as `read_records`."""
+    if (at := resolve_file(path)).is_local and stat.S_ISFIFO(_mode(at.local_path)):
         raise MetadataUnreadable(path, "a pipe, which may never be written to")
     try:
         with io.new_input(path).open() as stream:
@@ -220,7 +220,7 @@ def content_of(io: FileIO, path: str) -> bytes:
     except FileNotFoundError as error:
         raise MetadataFileGone(path) from error
     except OSError as error:
-        raise unreachable(f"cannot read {path}", error) from error
+        raise storage_error(f"cannot read {path}", error) from error
     except ValueError as error:  # of Arrow, at a scheme or a path that is none
         raise MetadataUnreadable(path, error) from error
 

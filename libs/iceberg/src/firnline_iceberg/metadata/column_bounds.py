@@ -43,7 +43,7 @@ Range = tuple[Any, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class ValueRange:
     """Known values of one column in one file. `range`: of the values that are not null; None: not
     known. A file without rows has none that is null, and all of them are."""
 
@@ -52,13 +52,13 @@ class Span:
     all_null: bool = False
 
 
-UNKNOWN = Span()
+UNKNOWN = ValueRange()
 
 
-def span_of(field: NestedField, stats: FileStats | None) -> Span:
+def span_of(field: NestedField, stats: FileStats | None) -> ValueRange:
     """Read what a manifest says of a column; UNKNOWN where that contradicts itself."""
     if stats is None:
-        return Span(none_null=field.required)
+        return ValueRange(none_null=field.required)
     number = field.field_id
     values, nulls = stats.value_counts.get(number), stats.null_counts.get(number)
     lower, upper = stats.lower.get(number), stats.upper.get(number)
@@ -68,7 +68,7 @@ def span_of(field: NestedField, stats: FileStats | None) -> Span:
         return UNKNOWN
     if nulls is not None and not 0 <= nulls <= (nulls if values is None else values):
         return UNKNOWN
-    return Span(found, field.required or nulls == 0, all_null)
+    return ValueRange(found, field.required or nulls == 0, all_null)
 
 
 def read_range(kind: IcebergType | None, lower: bytes | None, upper: bytes | None) -> Range | None:
@@ -90,18 +90,18 @@ def read_bound(kind: IcebergType | None, raw: bytes | None) -> Any:
         return None
 
 
-def _integer(widths: dict[int, int]) -> Callable[[Any, bytes], int]:
+def _integer_reader(widths: dict[int, int]) -> Callable[[Any, bytes], int]:
     """Return a reader of integers."""
 
-    def read(_: Any, raw: bytes) -> int:
+    def read_integer(_: Any, raw: bytes) -> int:
         if len(raw) not in widths:
             raise ValueError(f"{len(raw)} bytes")
         return int.from_bytes(raw, "little", signed=True) * widths[len(raw)]
 
-    return read
+    return read_integer
 
 
-def _real(kind: Any, raw: bytes) -> float:
+def _read_real(kind: Any, raw: bytes) -> float:
     if len(raw) == 8 and isinstance(kind, FloatType):
         raise ValueError("8 bytes")
     (value,) = struct.unpack("<f" if len(raw) == 4 else "<d", raw)
@@ -110,32 +110,32 @@ def _real(kind: Any, raw: bytes) -> float:
     return float(value)
 
 
-def _decimal(kind: Any, raw: bytes) -> Decimal:
+def _read_decimal(kind: Any, raw: bytes) -> Decimal:
     if not 0 < len(raw) <= _MAX_DECIMAL_BYTES:
         raise ValueError(f"{len(raw)} bytes")
     return Decimal(f"{int.from_bytes(raw, 'big', signed=True)}E-{kind.scale}")
 
 
-def _flag(_: Any, raw: bytes) -> bool:
+def _read_flag(_: Any, raw: bytes) -> bool:
     if len(raw) != 1:
         raise ValueError(f"{len(raw)} bytes")
     return raw != b"\0"
 
 
-_MICROS = _integer({8: 1, 4: DAY_MICROS})  # a date of 4 bytes is promoted in v3
-_NANOS = _integer({8: 1, 4: DAY_MICROS * 1_000})
+_MICROS = _integer_reader({8: 1, 4: DAY_MICROS})  # a date of 4 bytes is promoted in v3
+_NANOS = _integer_reader({8: 1, 4: DAY_MICROS * 1_000})
 _READERS: dict[type, Callable[[Any, bytes], Any]] = {
     BinaryType: lambda _, raw: raw,
-    BooleanType: _flag,
-    DateType: _integer({4: 1}),
-    DecimalType: _decimal,
-    DoubleType: _real,
+    BooleanType: _read_flag,
+    DateType: _integer_reader({4: 1}),
+    DecimalType: _read_decimal,
+    DoubleType: _read_real,
     FixedType: lambda _, raw: raw,
-    FloatType: _real,
-    IntegerType: _integer({4: 1}),
-    LongType: _integer({8: 1, 4: 1}),
+    FloatType: _read_real,
+    IntegerType: _integer_reader({4: 1}),
+    LongType: _integer_reader({8: 1, 4: 1}),
     StringType: lambda _, raw: raw.decode(),
-    TimeType: _integer({8: 1}),
+    TimeType: _integer_reader({8: 1}),
     TimestampNanoType: _NANOS,
     TimestampType: _MICROS,
     TimestamptzNanoType: _NANOS,

@@ -11,7 +11,7 @@ from firnline_domain.records.results import DeleteKind
 PATH_ID = 2147483546  # of `file_path`, the column of a position-delete file
 
 
-class Status(IntEnum):
+class EntryStatus(IntEnum):
     """`status` of a manifest entry."""
 
     EXISTING = 0
@@ -47,9 +47,9 @@ class FileEntry:
     and leaves it out of an entry that is not ADDED makes it None.
     """
 
-    path: str  # as written; compare through `normal`
+    path: str  # as written; compare through `normal_path`
     manifest_path: str
-    status: Status
+    status: EntryStatus
     snapshot_id: int | None  # that added the file or, where DELETED, removed it
     sequence_number: int
     file_sequence_number: int | None
@@ -70,19 +70,19 @@ class FileEntry:
         return Scope(self.spec_id, self.partition)
 
     @property
-    def normal(self) -> str:
+    def normal_path(self) -> str:
         """The path in the one spelling that may be compared."""
         return normal_path(self.path)
 
     @property
     def key_and_number(self) -> tuple[str, int | None, int]:
         """Path, offset in it, and data sequence number: what readers tell live files apart by."""
-        return (self.normal, None, self.sequence_number)
+        return (self.normal_path, None, self.sequence_number)
 
     @property
-    def live(self) -> bool:
+    def is_live(self) -> bool:
         """ADDED or EXISTING."""
-        return self.status is not Status.DELETED
+        return self.status is not EntryStatus.DELETED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +116,7 @@ class DeleteFileEntry(FileEntry):
     @property
     def key(self) -> tuple[str, int | None]:
         """Identity: two DVs may share one Puffin path and differ only in their offset."""
-        return (self.normal, self.content_offset)
+        return (self.normal_path, self.content_offset)
 
     @property
     def key_and_number(self) -> tuple[str, int | None, int]:

@@ -23,7 +23,7 @@ class FileCache:
         self._kept = LRUCache[Hashable, tuple[Any, int]](most_entries, lambda kept: kept[1])
         self._lock = threading.Lock()
 
-    def get(self, key: Hashable, read: Callable[[], S]) -> S:
+    def get_or_read(self, key: Hashable, read: Callable[[], S]) -> S:
         """Return what `read` gave at the first time. Two threads may read at once."""
         return self.get_weighed(key, read, len)
 

@@ -5,11 +5,11 @@ Names in the files changed: `added_data_files_count` became `added_files_count`,
 
 from __future__ import annotations
 
-from firnline_iceberg.metadata.avro_reader import Wanted
+from firnline_iceberg.metadata.avro_reader import AvroFields
 
 PARTITION = "partition:"  # no Avro name has a colon, so no column can be called that
 
-LIST = Wanted(
+LIST = AvroFields(
     {
         500: "path",
         501: "length",
@@ -26,8 +26,8 @@ LIST = Wanted(
         520: "first_row_id",
     }
 )
-LIST_NAMES = Wanted({500: "path", 515: "sequence_number"})
-LIST_PATHS = Wanted({500: "path"})
+LIST_NAMES = AvroFields({500: "path", 515: "sequence_number"})
+LIST_PATHS = AvroFields({500: "path"})
 _FILE = {
     100: "path",
     101: "format",
@@ -48,20 +48,20 @@ _SIZES = {108: "column_sizes", 132: "split_offsets"}
 _STATS = {109: "value_counts", 110: "null_counts", 137: "nan_counts"}
 
 
-def _entry(file_fields: dict[int, str], most: bool = True) -> Wanted:
-    return Wanted(
+def _entry_fields(file_fields: dict[int, str], most: bool = True) -> AvroFields:
+    return AvroFields(
         {0: "status", 1: "snapshot_id", 2: "file", 3: "sequence_number", 4: "file_sequence_number"},
-        {2: Wanted(file_fields, {102: Wanted(every=PARTITION)})},
+        {2: AvroFields(file_fields, {102: AvroFields(every=PARTITION)})},
         most=most,
     )
 
 
-ENTRY = _entry(_FILE, most=False)  # statistics are left out
-ENTRY_PATHS = Wanted({0: "status", 2: "file"}, {2: Wanted({100: "path"})})
-ENTRY_OF_DIGEST = Wanted(
+ENTRY = _entry_fields(_FILE, most=False)  # statistics are left out
+ENTRY_PATHS = AvroFields({0: "status", 2: "file"}, {2: AvroFields({100: "path"})})
+ENTRY_OF_DIGEST = AvroFields(
     {0: "status", 2: "file", 3: "sequence_number"},
-    {2: Wanted({100: "path", 102: "partition"}, {102: Wanted(every=PARTITION)})},
+    {2: AvroFields({100: "path", 102: "partition"}, {102: AvroFields(every=PARTITION)})},
 )
-ENTRY_WITH_BOUNDS = _entry(_FILE | _BOUNDS)
-ENTRY_WHOLE = _entry(_FILE | _BOUNDS | _STATS | _SIZES)
-ENTRY_WITH_STATS = _entry(_FILE | _BOUNDS | _STATS)
+ENTRY_WITH_BOUNDS = _entry_fields(_FILE | _BOUNDS)
+ENTRY_WHOLE = _entry_fields(_FILE | _BOUNDS | _STATS | _SIZES)
+ENTRY_WITH_STATS = _entry_fields(_FILE | _BOUNDS | _STATS)

@@ -14,13 +14,13 @@ from firnline_domain.records.results import DeleteKind
 from numpy.typing import NDArray
 from pyiceberg.io import FileIO
 
-from firnline_iceberg.metadata.avro_reader import readable, records
-from firnline_iceberg.metadata.entries import DeleteFileEntry, Status
+from firnline_iceberg.metadata.avro_reader import read_records, readable
+from firnline_iceberg.metadata.entries import DeleteFileEntry, EntryStatus
 from firnline_iceberg.metadata.field_ids import ENTRY_OF_DIGEST
 from firnline_iceberg.metadata.manifest_reader import (
     ManifestFile,
     PartitionTexts,
-    inherited,
+    inherit_sequence,
     read_manifest,
 )
 from firnline_iceberg.metadata.partition_text import PartitionText
@@ -45,13 +45,13 @@ class Digest:
         """Return the bytes in memory."""
         return self.paths.nbytes + self.scopes.nbytes + self.lowest.nbytes
 
-    def names(self, paths: Hashes) -> bool:
+    def may_name(self, paths: Hashes) -> bool:
         """Return True if it may have one of these files."""
-        return _common(self.paths, paths)
+        return _have_common(self.paths, paths)
 
-    def about(self, scopes: Hashes) -> bool:
+    def may_be_about(self, scopes: Hashes) -> bool:
         """Return True if it may have a live file of one of these scopes."""
-        return _common(self.scopes, scopes)
+        return _have_common(self.scopes, scopes)
 
     def lowest_of(self, scope: Scope) -> int | None:
         """Return the lowest number of a scope's live files; None: there is none."""
@@ -70,7 +70,7 @@ def hash_of(what: str | Scope) -> int:
     return hash(what if isinstance(what, str) else (what.spec_id, what.partition))
 
 
-def hashes(of: Iterable[str | Scope]) -> Hashes:
+def hashes_of(of: Iterable[str | Scope]) -> Hashes:
     """Return hashes to look up in several digests."""
     return np.array(sorted({hash_of(one) for one in of}), dtype=np.int64)
 
@@ -86,32 +86,32 @@ def read_digest(io: FileIO, manifest: ManifestFile, partition: PartitionText) ->
 def _of_data(io: FileIO, manifest: ManifestFile, partition: PartitionText) -> Digest:
     texts = PartitionTexts(partition)
     paths, lowest = list[int](), dict[Scope, int]()
-    for record in records(io, manifest.path, ENTRY_OF_DIGEST):
-        file, status = record["file"], Status(record["status"])
+    for record in read_records(io, manifest.path, ENTRY_OF_DIGEST):
+        file, status = record["file"], EntryStatus(record["status"])
         paths.append(hash_of(normal_path(file["path"])))
-        if status is not Status.DELETED:
-            scope = Scope(manifest.spec_id, texts.of(file["partition"] or {}))
+        if status is not EntryStatus.DELETED:
+            scope = Scope(manifest.spec_id, texts.text_of(file["partition"] or {}))
             # a number that a broken writer left out is below all others
-            number = inherited(record.get("sequence_number"), status, manifest) or 0
+            number = inherit_sequence(record.get("sequence_number"), status, manifest) or 0
             lowest[scope] = min(number, lowest.get(scope, number))
-    return _digest(paths, lowest)
+    return _build_digest(paths, lowest)
 
 
 def _of_deletes(io: FileIO, manifest: ManifestFile, partition: PartitionText) -> Digest:
     paths, lowest, everywhere = list[int](), dict[Scope, int](), False
     for entry in read_manifest(io, manifest, partition):
         assert isinstance(entry, DeleteFileEntry), f"{manifest.path} has data files"
-        if not entry.live:
+        if not entry.is_live:
             continue
         everywhere |= entry.is_global
         if entry.referenced_data_file is not None:
             paths.append(hash_of(entry.referenced_data_file))
         if entry.kind is DeleteKind.EQUALITY or entry.referenced_data_file is None:
             lowest[entry.scope] = 0
-    return _digest(paths, lowest, everywhere)
+    return _build_digest(paths, lowest, everywhere)
 
 
-def _digest(paths: list[int], lowest: dict[Scope, int], everywhere: bool = False) -> Digest:
+def _build_digest(paths: list[int], lowest: dict[Scope, int], everywhere: bool = False) -> Digest:
     pairs = sorted((hash_of(scope), number) for scope, number in lowest.items())
     scopes = np.array([key for key, _ in pairs], dtype=np.int64)
     numbers = np.array([number for _, number in pairs], dtype=np.int64)
@@ -121,7 +121,7 @@ def _digest(paths: list[int], lowest: dict[Scope, int], everywhere: bool = False
     return Digest(np.unique(np.array(paths, dtype=np.int64)), scopes, numbers, everywhere)
 
 
-def _common(ascending: Hashes, wanted: Hashes) -> bool:
+def _have_common(ascending: Hashes, wanted: Hashes) -> bool:
     if not len(ascending) or not len(wanted):
         return False
     at = np.searchsorted(ascending, wanted)

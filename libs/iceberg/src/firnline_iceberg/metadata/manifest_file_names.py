@@ -14,7 +14,7 @@ from typing import Any
 
 from pyiceberg.io import FileIO
 
-from firnline_iceberg.metadata.avro_reader import blocks, readable, records
+from firnline_iceberg.metadata.avro_reader import read_blocks, read_records, readable
 from firnline_iceberg.metadata.field_ids import ENTRY_PATHS
 from firnline_iceberg.storage.paths import file_name
 
@@ -29,11 +29,11 @@ def names_in(io: FileIO, path: str) -> set[str]:
         found = _plain_names(io, path)
         if found is not None:
             return found
-        return {file_name(row["file"]["path"]) for row in records(io, path, ENTRY_PATHS)}
+        return {file_name(row["file"]["path"]) for row in read_records(io, path, ENTRY_PATHS)}
 
 
 def _plain_names(io: FileIO, path: str) -> set[str] | None:
-    schema, parts = blocks(io, path)
+    schema, parts = read_blocks(io, path)
     if not _is_followed_by_format(json.loads(schema)):
         return None
     names = set[bytes]()

@@ -34,10 +34,10 @@ def _may_hold(manifest: ManifestFile, scope: Scope, types: Sequence[IcebergType 
     if not len(values) == len(manifest.partitions) == len(types):
         return True
     fields = zip(values, manifest.partitions, types, strict=True)
-    return not any(_excludes(value, summary, kind) for value, summary, kind in fields)
+    return not any(_excludes_value(value, summary, kind) for value, summary, kind in fields)
 
 
-def _excludes(value: Any, summary: FieldSummary, kind: IcebergType | None) -> bool:
+def _excludes_value(value: Any, summary: FieldSummary, kind: IcebergType | None) -> bool:
     if value is None:
         return summary.contains_null is False
     if (read := _VALUES.get(type(kind))) is None:
@@ -51,21 +51,21 @@ def _excludes(value: Any, summary: FieldSummary, kind: IcebergType | None) -> bo
 
 
 def _as_it_is(kind: type) -> Callable[[Any], Any]:
-    def written(value: Any) -> Any:
+    def write_plain(value: Any) -> Any:
         if type(value) is not kind:
             raise TypeError(f"{value!r} is no {kind.__name__}")
         return value
 
-    return written
+    return write_plain
 
 
-def _days(value: Any) -> int:
+def _days_of(value: Any) -> int:
     return (date.fromisoformat(value) - _EPOCH).days
 
 
 _VALUES: dict[type, Callable[[Any], Any]] = {
     IntegerType: _as_it_is(int),
     LongType: _as_it_is(int),
-    DateType: _days,
+    DateType: _days_of,
     StringType: _as_it_is(str),
 }

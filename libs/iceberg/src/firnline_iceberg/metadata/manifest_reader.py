@@ -19,21 +19,21 @@ from pyiceberg.io import FileIO
 from pyiceberg.types import StringType
 
 from firnline_iceberg.metadata.avro_reader import (
+    AvroFields,
     MetadataUnreadable,
     Record,
-    Wanted,
+    read_records,
     readable,
-    records,
 )
 from firnline_iceberg.metadata.column_bounds import read_range
 from firnline_iceberg.metadata.entries import (
     PATH_ID,
     DataFileEntry,
     DeleteFileEntry,
+    EntryStatus,
     FileEntry,
     FileLayout,
     FileStats,
-    Status,
 )
 from firnline_iceberg.metadata.field_ids import (
     ENTRY,
@@ -97,7 +97,7 @@ class ManifestFile:
 def read_manifest_list(io: FileIO, path: str) -> tuple[ManifestFile, ...]:
     """All manifests of a snapshot. Raises MetadataFileGone, RetryLater, MetadataUnreadable."""
     with readable(path):
-        return tuple(_manifest_file(row) for row in records(io, path, LIST))
+        return tuple(_manifest_file(row) for row in read_records(io, path, LIST))
 
 
 def _manifest_file(row: Record) -> ManifestFile:
@@ -114,11 +114,11 @@ def _manifest_file(row: Record) -> ManifestFile:
         holds_deletes=row.get("content") == 1,
         first_row_id=row.get("first_row_id"),
         encrypted=row.get("key_metadata") is not None,
-        partitions=tuple(_summary(one) for one in row.get("partitions") or ()),
+        partitions=tuple(_to_summary(one) for one in row.get("partitions") or ()),
     )
 
 
-def _summary(record: Record) -> FieldSummary:
+def _to_summary(record: Record) -> FieldSummary:
     bounds = record.get("lower_bound"), record.get("upper_bound")
     return FieldSummary(record.get("contains_null"), *bounds)
 
@@ -142,8 +142,8 @@ def _entries(
 ) -> Iterator[FileEntry]:
     next_row_id = manifest.first_row_id
     texts = PartitionTexts(partition)
-    for record in records(io, manifest.path, _wanted(manifest, detail)):
-        entry = _common(record, manifest, texts, detail)
+    for record in read_records(io, manifest.path, _fields_for(manifest, detail)):
+        entry = _common_values(record, manifest, texts, detail)
         rows = entry["records"]
         if not 0 <= rows <= MAX_AMOUNT or not 0 <= entry["bytes"] <= MAX_AMOUNT:
             entry |= _without_odd(entry, manifest, detail)
@@ -151,7 +151,7 @@ def _entries(
             yield _delete_file(record["file"], entry)
             continue
         row_id = record["file"].get("first_row_id") if manifest.first_row_id is not None else None
-        if row_id is None and next_row_id is not None and entry["status"] != Status.DELETED:
+        if row_id is None and next_row_id is not None and entry["status"] != EntryStatus.DELETED:
             row_id, next_row_id = next_row_id, next_row_id + rows
             if next_row_id >= LONG:
                 raise MetadataUnreadable(manifest.path, f"{entry['path']}: row ids above 64 bits")
@@ -185,7 +185,7 @@ class PartitionTexts:
         self._partition = partition
         self._known: dict[tuple[Any, ...], str] = {}
 
-    def of(self, record: Record) -> str:
+    def text_of(self, record: Record) -> str:
         key = tuple(record.values())
         if key not in self._known or any(type(value) is float for value in key):
             # -0.0 == 0.0, yet they are two partitions
@@ -195,41 +195,43 @@ class PartitionTexts:
         return self._known[key]
 
 
-def _wanted(manifest: ManifestFile, detail: Detail) -> Wanted:
+def _fields_for(manifest: ManifestFile, detail: Detail) -> AvroFields:
     if detail >= Detail.STATS:
         return ENTRY_WHOLE if detail is Detail.WHOLE else ENTRY_WITH_STATS
     bounds = manifest.holds_deletes and detail is Detail.REFERENCES
     return ENTRY_WITH_BOUNDS if bounds else ENTRY
 
 
-def _common(
+def _common_values(
     record: Record, manifest: ManifestFile, texts: PartitionTexts, detail: Detail
 ) -> dict[str, Any]:
-    file, status = record["file"], Status(record["status"])
+    file, status = record["file"], EntryStatus(record["status"])
     snapshot_id = record.get("snapshot_id")
     return {
         "path": _text(file["path"]),
         "manifest_path": manifest.path,
         "status": status,
         "snapshot_id": manifest.added_snapshot_id if snapshot_id is None else snapshot_id,
-        "sequence_number": inherited(record.get("sequence_number"), status, manifest),
-        "file_sequence_number": inherited(record.get("file_sequence_number"), status, manifest),
+        "sequence_number": inherit_sequence(record.get("sequence_number"), status, manifest),
+        "file_sequence_number": inherit_sequence(
+            record.get("file_sequence_number"), status, manifest
+        ),
         "spec_id": manifest.spec_id,
-        "partition": texts.of(file["partition"] or {}),
+        "partition": texts.text_of(file["partition"] or {}),
         "format": file["format"].upper(),
         "records": file["records"],
         "bytes": file["bytes"],
         "sort_order_id": file.get("sort_order_id"),
         "encrypted": file.get("key_metadata") is not None,
-        "stats": _stats(file) if detail >= Detail.STATS else None,
-        "layout": _layout(file) if detail is Detail.WHOLE else None,
+        "stats": _file_stats(file) if detail >= Detail.STATS else None,
+        "layout": _file_layout(file) if detail is Detail.WHOLE else None,
     }
 
 
-def inherited(number: int | None, status: Status, manifest: ManifestFile) -> int | None:
+def inherit_sequence(number: int | None, status: EntryStatus, manifest: ManifestFile) -> int | None:
     """Return an entry's number (spec, "Sequence Number Inheritance"): null is inherited by ADDED
     entries only; v1 is 0."""
-    if number is None and (manifest.sequence_number == 0 or status is Status.ADDED):
+    if number is None and (manifest.sequence_number == 0 or status is EntryStatus.ADDED):
         return manifest.sequence_number
     return number
 
@@ -262,29 +264,31 @@ def _path_of_bounds(file: Record) -> str | None:
     """Read the one data file that the bounds name, as Iceberg's readers do
     (`ContentFileUtil.referencedDataFile`). Bounds that are no text name none: the file may be about
     its whole partition."""
-    lower, upper = (_map(file.get(side)).get(PATH_ID) for side in ("lower", "upper"))
+    lower, upper = (_to_map(file.get(side)).get(PATH_ID) for side in ("lower", "upper"))
     found = read_range(StringType(), lower, upper)
     return found[0] if found and found[0] == found[1] else None
 
 
-def _stats(file: Record) -> FileStats:
+def _file_stats(file: Record) -> FileStats:
     return FileStats(
-        value_counts=_amounts(file.get("value_counts")),
-        null_counts=_amounts(file.get("null_counts")),
-        nan_counts=_amounts(file.get("nan_counts")),
-        lower=_map(file.get("lower")),
-        upper=_map(file.get("upper")),
+        value_counts=_valid_amounts(file.get("value_counts")),
+        null_counts=_valid_amounts(file.get("null_counts")),
+        nan_counts=_valid_amounts(file.get("nan_counts")),
+        lower=_to_map(file.get("lower")),
+        upper=_to_map(file.get("upper")),
     )
 
 
-def _layout(file: Record) -> FileLayout:
-    return FileLayout(_amounts(file.get("column_sizes")), tuple(file.get("split_offsets") or ()))
+def _file_layout(file: Record) -> FileLayout:
+    return FileLayout(
+        _valid_amounts(file.get("column_sizes")), tuple(file.get("split_offsets") or ())
+    )
 
 
-def _amounts(pairs: list[Record] | None) -> dict[int, int]:
+def _valid_amounts(pairs: list[Record] | None) -> dict[int, int]:
     """Return those that are amounts; the others are not known."""
-    return {key: one for key, one in _map(pairs).items() if amount_of(one) is not None}
+    return {key: one for key, one in _to_map(pairs).items() if amount_of(one) is not None}
 
 
-def _map(pairs: list[Record] | None) -> dict[int, Any]:
+def _to_map(pairs: list[Record] | None) -> dict[int, Any]:
     return {pair["key"]: pair["value"] for pair in pairs or ()}

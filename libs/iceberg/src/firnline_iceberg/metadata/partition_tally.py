@@ -26,13 +26,13 @@ class _Sums:
 
     sums: defaultdict[str, list[int]] = field(default_factory=lambda: defaultdict(lambda: [0] * 3))
 
-    def add(self, name: str, entry: FileEntry) -> None:
+    def add_entry(self, name: str, entry: FileEntry) -> None:
         found = self.sums[name]
         found[0] += 1
         found[1] += entry.records
         found[2] += _own_bytes(entry)
 
-    def tally(self) -> FileTally:
+    def to_tally(self) -> FileTally:
         return FileTally(**{name: tally_of(*found) for name, found in self.sums.items()})
 
 
@@ -43,19 +43,19 @@ class _Partition:
     data_sequences: list[int] = field(default_factory=list)
     delete_sequences: list[int] = field(default_factory=list)
 
-    def add(self, name: str, entry: FileEntry) -> None:
-        if not entry.live:
-            self.removed.add(name, entry)
+    def add_entry(self, name: str, entry: FileEntry) -> None:
+        if not entry.is_live:
+            self.removed.add_entry(name, entry)
             return
-        self.added.add(name, entry)
+        self.added.add_entry(name, entry)
         of_data = isinstance(entry, DataFileEntry)
         (self.data_sequences if of_data else self.delete_sequences).append(entry.sequence_number)
 
-    def change(self, scope: Scope) -> PartitionChange:
+    def to_change(self, scope: Scope) -> PartitionChange:
         return PartitionChange(
             scope=scope,
-            added=self.added.tally(),
-            removed=self.removed.tally(),
+            added=self.added.to_tally(),
+            removed=self.removed.to_tally(),
             data_sequence_min=min(self.data_sequences, default=None),
             data_sequence_max=max(self.data_sequences, default=None),
             delete_sequence_max=max(self.delete_sequences, default=None),
@@ -68,8 +68,8 @@ def partition_changes(
     """One change per partition, in order: DELETED entries removed, all others added."""
     found: defaultdict[Scope, _Partition] = defaultdict(_Partition)
     for entry in entries:
-        found[entry.scope.counted].add(_field_of(entry, target_bytes), entry)
-    return tuple(found[scope].change(scope) for scope in sorted(found))
+        found[entry.scope.counted_scope].add_entry(_field_of(entry, target_bytes), entry)
+    return tuple(found[scope].to_change(scope) for scope in sorted(found))
 
 
 def _field_of(entry: FileEntry, target_bytes: int) -> str:

@@ -49,7 +49,7 @@ class PartitionText:
         """`schemas`, the current one first: a source column may have been dropped since."""
         known = tuple(schemas)
         self._writers = [
-            (field.field_id, _writer(_result_type(field.transform, field.source_id, known)))
+            (field.field_id, _writer_for(_result_type(field.transform, field.source_id, known)))
             for field in spec.fields
         ]
         self._unpartitioned = all(isinstance(f.transform, VoidTransform) for f in spec.fields)
@@ -57,27 +57,27 @@ class PartitionText:
     def __call__(self, values: Values) -> str:
         if self._unpartitioned:
             return UNPARTITIONED
-        return _json([_written(write, values.get(key)) for key, write in self._writers])
+        return _to_json([_write_value(write, values.get(key)) for key, write in self._writers])
 
 
-def source_is_dropped(schema: Schema, field: PartitionField) -> bool:
+def is_source_dropped(schema: Schema, field: PartitionField) -> bool:
     """Return True if the column that a partition field is made from is not in the schema any
     more."""
     is_void = isinstance(field.transform, VoidTransform)
     return not is_void and schema.find_column_name(field.source_id) is None
 
 
-def types_of(spec: PartitionSpec, schemas: Iterable[Schema]) -> tuple[IcebergType | None, ...]:
+def field_types(spec: PartitionSpec, schemas: Iterable[Schema]) -> tuple[IcebergType | None, ...]:
     """Return the types of a spec's fields, as `PartitionText` writes them."""
     known = tuple(schemas)
     return tuple(_result_type(one.transform, one.source_id, known) for one in spec.fields)
 
 
-def _written(write: Callable[[Any], Any], value: Any) -> Any:
+def _write_value(write: Callable[[Any], Any], value: Any) -> Any:
     return None if value is None else write(value)
 
 
-def _json(values: list[Any]) -> str:
+def _to_json(values: list[Any]) -> str:
     return json.dumps(values, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
@@ -90,13 +90,13 @@ def _result_type(transform: Any, source_id: int, schemas: tuple[Schema, ...]) ->
     return None
 
 
-def _writer(kind: IcebergType | None) -> Callable[[Any], Any]:
+def _writer_for(kind: IcebergType | None) -> Callable[[Any], Any]:
     if isinstance(kind, DecimalType):
-        return lambda value: _decimal(value, kind.scale)
-    return _WRITERS.get(type(kind), _plain)
+        return lambda value: _write_decimal(value, kind.scale)
+    return _WRITERS.get(type(kind), _write_plain)
 
 
-def _plain(value: Any) -> Any:
+def _write_plain(value: Any) -> Any:
     if isinstance(value, (bytes, bytearray, memoryview)):
         return bytes(value).hex()
     if isinstance(value, float) and value - value != 0:  # NaN or infinite: JSON has neither
@@ -106,22 +106,22 @@ def _plain(value: Any) -> Any:
     return str(value)
 
 
-def _text(value: Any) -> str:
+def _write_text(value: Any) -> str:
     return value.decode() if isinstance(value, bytes) else str(value)
 
 
-def _uuid(value: Any) -> str:
+def _write_uuid(value: Any) -> str:
     return str(UUID(bytes=bytes(value)) if isinstance(value, bytes) else UUID(str(value)))
 
 
-def _decimal(value: Any, scale: int) -> str:
+def _write_decimal(value: Any, scale: int) -> str:
     if isinstance(value, bytes):
         # `scaleb` would round to the 28 digits of Python's decimal context; Iceberg has 38.
         value = Decimal(f"{int.from_bytes(value, 'big', signed=True)}E-{scale}")
     return f"{Decimal(value):.{scale}f}"
 
 
-def _date(value: Any) -> str:
+def _write_date(value: Any) -> str:
     """Write an ISO date of days since 1970 (or a date); any year, as Java's LocalDate prints it."""
     days = (value - _EPOCH.date()).days if isinstance(value, date) else int(value)
     cycles, rest = divmod(days - _2000_DAYS, _400_YEARS_DAYS)
@@ -131,33 +131,33 @@ def _date(value: Any) -> str:
     return f"{sign}{abs(year):04d}-{day:%m-%d}"
 
 
-def _time(value: Any) -> str:
+def _write_time(value: Any) -> str:
     if isinstance(value, time):
         value = ((value.hour * 60 + value.minute) * 60 + value.second) * 10**6 + value.microsecond
-    return _clock(int(value), 6)
+    return _write_clock(int(value), 6)
 
 
-def _clock(ticks: int, digits: int) -> str:
+def _write_clock(ticks: int, digits: int) -> str:
     seconds, fraction = divmod(ticks, 10**digits)
     minutes, second = divmod(seconds, 60)
     return f"{minutes // 60:02d}:{minutes % 60:02d}:{second:02d}.{fraction:0{digits}d}"
 
 
-def _timestamp(value: Any, digits: int = 6, zone: str = "") -> str:
+def _write_timestamp(value: Any, digits: int = 6, zone: str = "") -> str:
     if isinstance(value, datetime):
         value = (value.replace(tzinfo=value.tzinfo or UTC) - _EPOCH) // timedelta(microseconds=1)
         value *= 10 ** (digits - 6)
     days, ticks = divmod(int(value), _DAY_MICROS * 10 ** (digits - 6))
-    return f"{_date(days)}T{_clock(ticks, digits)}{zone}"
+    return f"{_write_date(days)}T{_write_clock(ticks, digits)}{zone}"
 
 
 _WRITERS: dict[type, Callable[[Any], Any]] = {
-    DateType: _date,
-    TimeType: _time,
-    TimestampType: _timestamp,
-    TimestamptzType: lambda value: _timestamp(value, zone="+00:00"),
-    TimestampNanoType: lambda value: _timestamp(value, 9),
-    TimestamptzNanoType: lambda value: _timestamp(value, 9, "+00:00"),
-    UUIDType: _uuid,
-    StringType: _text,
+    DateType: _write_date,
+    TimeType: _write_time,
+    TimestampType: _write_timestamp,
+    TimestamptzType: lambda value: _write_timestamp(value, zone="+00:00"),
+    TimestampNanoType: lambda value: _write_timestamp(value, 9),
+    TimestamptzNanoType: lambda value: _write_timestamp(value, 9, "+00:00"),
+    UUIDType: _write_uuid,
+    StringType: _write_text,
 }

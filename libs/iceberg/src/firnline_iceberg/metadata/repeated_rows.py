@@ -29,46 +29,46 @@ class RepeatedRows:
     def __init__(self) -> None:
         self._after: dict[bytes, dict[bytes, Row]] = {}  # by schema: row -> the one behind it
 
-    def paths(self, io: FileIO, path: str) -> list[str]:
+    def manifest_paths(self, io: FileIO, path: str) -> list[str]:
         """Return the paths of a list's manifests. Raises MetadataFileGone, RetryLater,
         MetadataUnreadable."""
         content = content_of(io, path)
         with readable(path):
-            return list(self._paths(content))
+            return list(self._decode_paths(content))
 
-    def _paths(self, content: bytes) -> Iterator[str]:
+    def _decode_paths(self, content: bytes) -> Iterator[str]:
         blocks: Any = fastavro.block_reader(BytesIO(content))
         schema: bytes = blocks.metadata["avro.schema"].encode()
-        after, last = self._known(schema), b""
+        after, last = self._known_rows(schema), b""
         for block in blocks:
             raw, at = block.bytes_.getvalue(), 0
             for _ in range(block.num_records):
                 row = after.get(last)
                 if row is None or not raw.startswith(row[0], at):
-                    row = after[last] = _decoded(raw, at, schema)
+                    row = after[last] = _decode_row(raw, at, schema)
                 last = row[0]
                 at += len(last)
                 yield row[1]
             if at != len(raw):
                 raise ValueError(f"{len(raw) - at} bytes behind the last row of a block")
 
-    def _known(self, schema: bytes) -> dict[bytes, Row]:
+    def _known_rows(self, schema: bytes) -> dict[bytes, Row]:
         if sum(map(len, list(self._after.values()))) > MAX_ROWS:
             self._after = {}
         return self._after.setdefault(schema, {})
 
 
-def _decoded(raw: bytes, at: int, schema: bytes) -> Row:
+def _decode_row(raw: bytes, at: int, schema: bytes) -> Row:
     stream = BytesIO(raw)
     stream.seek(at)
-    record: Any = fastavro.schemaless_reader(stream, *_schemas(schema))
+    record: Any = fastavro.schemaless_reader(stream, *_parse_schemas(schema))
     return raw[at : stream.tell()], record["path"]
 
 
 @lru_cache(maxsize=64)
-def _schemas(schema: bytes) -> tuple[Schema, Schema]:
+def _parse_schemas(schema: bytes) -> tuple[Schema, Schema]:
     """Return the writer's schema, and the reader's."""
     found = json.loads(schema)
     parsed: Any = fastavro.parse_schema(found)
-    wanted: Any = fastavro.parse_schema(LIST_PATHS.narrow(found))
+    wanted: Any = fastavro.parse_schema(LIST_PATHS.narrow_schema(found))
     return parsed, wanted

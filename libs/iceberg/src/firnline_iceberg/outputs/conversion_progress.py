@@ -23,7 +23,7 @@ _decode = msgspec.json.Decoder(Marks).decode
 _encode = msgspec.json.Encoder().encode
 
 
-def write(io: FileIO, path: str, marks: Marks) -> StoredFile:
+def write_marks(io: FileIO, path: str, marks: Marks) -> StoredFile:
     """Write marks. Raises what the FileIO raises."""
     body = _encode(marks)
     with io.new_output(path).create(overwrite=True) as sink:
@@ -31,7 +31,7 @@ def write(io: FileIO, path: str, marks: Marks) -> StoredFile:
     return StoredFile(path, hashlib.sha256(body).hexdigest())
 
 
-def read(io: FileIO, file: StoredFile, table_key: str, scope: Scope) -> Marks | None:
+def read_marks(io: FileIO, file: StoredFile, table_key: str, scope: Scope) -> Marks | None:
     """Read marks. None: it is not there, or not what it was, or says nothing of this partition.
     Raises OSError where the storage does not answer."""
     try:
@@ -52,8 +52,8 @@ def read(io: FileIO, file: StoredFile, table_key: str, scope: Scope) -> Marks | 
 def wrote_in(table_key: str) -> Wrote:
     """Return a test whether a slice's commit gave a delete file of this table its name."""
 
-    def wrote(by: MarkingSlice, path: str) -> bool:
+    def wrote_name(by: MarkingSlice, path: str) -> bool:
         run = run_of(table_key, by.task_id, file_name(path))
         return run is not None and run.attempt == by.attempt and run.names_content(file_name(path))
 
-    return wrote
+    return wrote_name

@@ -29,7 +29,7 @@ _SET = re.compile(r"-\d{5,9}-set", re.ASCII)
 
 
 @dataclass(frozen=True)
-class Run:
+class TaskRun:
     """One run of one attempt of a task: a redelivered task and its zombie never write one file."""
 
     table_key: str
@@ -47,7 +47,7 @@ class Run:
     @property
     def stem(self) -> str:
         """Return what all names begin with."""
-        return f"{stem_of(self.table_key, self.task_id)}{self.attempt}-{self.run}"
+        return f"{task_stem(self.table_key, self.task_id)}{self.attempt}-{self.run}"
 
     @property
     def list_name(self) -> str:
@@ -90,7 +90,7 @@ class Run:
         """A file of a delete set, for the executors of the run."""
         return f"{self.stem}-{number:05d}-set"
 
-    def names_set(self, name: str) -> bool:
+    def names_delete_set(self, name: str) -> bool:
         """Return True if this is the name of a delete set of this run."""
         return name.startswith(self.stem) and bool(_SET.fullmatch(name[len(self.stem) :]))
 
@@ -99,23 +99,23 @@ class Run:
         return name.startswith(self.stem) and bool(_CONTENT.fullmatch(name[len(self.stem) :]))
 
 
-def stem_of(table_key: str, task_id: str) -> str:
+def task_stem(table_key: str, task_id: str) -> str:
     """Return what the names of all runs of a task begin with."""
     digest = hashlib.sha256(f"{table_key}\x1f{task_id}".encode("utf-8", "replace")).hexdigest()
     return f"{PREFIX}{task_id[:_SHOWN]}-{digest[:_DIGEST]}-"
 
 
-def copied(name: str) -> tuple[str, str] | None:
+def parse_copy_name(name: str) -> tuple[str, str] | None:
     """Return (stem of its run, key) of the name of a copy; None: it is none."""
     found = _COPY.fullmatch(name)
     return None if found is None else (found["stem"], found["file"].partition(".")[0])
 
 
-def run_of(table_key: str, task_id: str, name: str) -> Run | None:
+def run_of(table_key: str, task_id: str, name: str) -> TaskRun | None:
     """The run of this task that gave a file its name; None: it was none."""
-    stem = stem_of(table_key, task_id)
+    stem = task_stem(table_key, task_id)
     found = _TAIL.fullmatch(name[len(stem) :]) if name.startswith(stem) else None
     try:
-        return found and Run(table_key, task_id, int(found[1]), found[2])
+        return found and TaskRun(table_key, task_id, int(found[1]), found[2])
     except ValueError:
         return None

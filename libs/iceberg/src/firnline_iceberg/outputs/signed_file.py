@@ -15,28 +15,28 @@ PURPOSE = b"file"
 _MARK = b"\n#signed "
 
 
-def signed(keys: Keyring, path: str, body: bytes, at_ms: int) -> bytes:
+def sign_body(keys: Keyring, path: str, body: bytes, at_ms: int) -> bytes:
     """Return what to write to `path`: the body alone where signing is off."""
-    signature = keys.sign(at_ms, PURPOSE, _name(path), body)
+    signature = keys.sign(at_ms, PURPOSE, _file_name(path), body)
     if signature is None:
         return body
     line = f"{signature.key_id} {signature.at_ms} {signature.mac.hex()}"
     return body + _MARK + line.encode()
 
 
-def verified(keys: Keyring, path: str, content: bytes) -> bytes:
+def verify_body(keys: Keyring, path: str, content: bytes) -> bytes:
     """Return the body of what was read from `path`, of any age. Raises SignatureRefused."""
     body, _, line = content.rpartition(_MARK)
-    if not keys.signs:
+    if not keys.is_signing:
         return body or content
     if not body:
         raise SignatureRefused(UNSIGNED, f"{path} has no signature of this deployment")
-    signature = _signature(path, line)
-    keys.verify(signature, signature.at_ms, None, PURPOSE, _name(path), body)
+    signature = _parse_signature(path, line)
+    keys.verify_parts(signature, signature.at_ms, None, PURPOSE, _file_name(path), body)
     return body
 
 
-def _signature(path: str, line: bytes) -> Signature:
+def _parse_signature(path: str, line: bytes) -> Signature:
     try:
         key_id, at_ms, mac = line.decode().split(" ")
         return Signature(key_id, int(at_ms), bytes.fromhex(mac))
@@ -44,6 +44,6 @@ def _signature(path: str, line: bytes) -> Signature:
         raise SignatureRefused(UNSIGNED, f"{path} ends with no signature") from error
 
 
-def _name(path: str) -> bytes:
+def _file_name(path: str) -> bytes:
     """Return the name without its folder, which may be spelled in more than one way."""
     return file_name(path).encode()

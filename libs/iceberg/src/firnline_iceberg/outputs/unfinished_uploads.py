@@ -14,7 +14,7 @@ from typing import Final
 from pyiceberg.io import FileIO
 
 from firnline_iceberg.storage.file_io import s3_bucket
-from firnline_iceberg.storage.s3_client import Bucket, Upload
+from firnline_iceberg.storage.s3_client import S3Bucket, Upload
 
 PAGES: Final = 10  # of a thousand uploads that begin like the names of one list
 REMEDY: Final = (
@@ -28,7 +28,7 @@ class Unfinished:
     """One upload, of the file that was to be at `path`."""
 
     path: str
-    bucket: Bucket
+    bucket: S3Bucket
     upload: Upload
 
     def give_up(self) -> None:
@@ -36,28 +36,28 @@ class Unfinished:
         self.bucket.give_up(self.upload)
 
 
-def unfinished(io: FileIO, paths: Collection[str]) -> Iterator[Unfinished]:
+def find_unfinished(io: FileIO, paths: Collection[str]) -> Iterator[Unfinished]:
     """Yield those of exactly these files: one request for all that lie in a bucket, by what their
     names have in common. Raises OSError; PermissionError where we may not ask."""
     of_bucket: dict[str, dict[str, str]] = defaultdict(dict)
-    buckets: dict[str, Bucket] = {}
+    buckets: dict[str, S3Bucket] = {}
     for path in paths:
         if (place := s3_bucket(io, path)) is not None:
             bucket, key = place
             buckets[bucket.name] = bucket
             of_bucket[bucket.name][key] = path
     for name, by_key in of_bucket.items():
-        for upload in buckets[name].unfinished(_beginning(by_key), PAGES):
+        for upload in buckets[name].unfinished_uploads(_common_prefix(by_key), PAGES):
             if upload.key in by_key:
                 yield Unfinished(by_key[upload.key], buckets[name], upload)
 
 
-def give_up_all(io: FileIO, paths: Collection[str]) -> tuple[list[str], str]:
+def abort_uploads(io: FileIO, paths: Collection[str]) -> tuple[list[str], str]:
     """Abort the uploads of these files: return which ones had some, and why others may have, "" =
     none. Raises OSError where another try is worth it."""
     gone: list[str] = []
     try:
-        for one in [*unfinished(io, paths)]:
+        for one in [*find_unfinished(io, paths)]:
             one.give_up()
             gone.append(one.path)
     except (
@@ -67,7 +67,7 @@ def give_up_all(io: FileIO, paths: Collection[str]) -> tuple[list[str], str]:
     return gone, ""
 
 
-def _beginning(keys: Collection[str]) -> str:
+def _common_prefix(keys: Collection[str]) -> str:
     """Return the beginning that all of them have."""
     first, last = min(keys), max(keys)
     same = next((n for n, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), None)

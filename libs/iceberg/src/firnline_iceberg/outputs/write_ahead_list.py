@@ -1,7 +1,7 @@
 """Write-ahead lists: what a run may write is written down first, so that what no commit has taken
 is removed without listing a bucket. A list lies beside the table's metadata files.
 
-Whoever may write there can put a list of his own, so `read` believes none: it says what stands
+Whoever may write there can put a list of his own, so `read_list` believes none: it says what stands
 there, in so many words, and `removal` decides.
 """
 
@@ -17,7 +17,7 @@ from pyarrow.fs import FileSelector, FileType
 from pyiceberg.io import FileIO
 
 from firnline_iceberg.outputs.names import LIST_SUFFIX
-from firnline_iceberg.outputs.signed_file import signed, verified
+from firnline_iceberg.outputs.signed_file import sign_body, verify_body
 from firnline_iceberg.storage.file_io import file_system
 from firnline_iceberg.storage.paths import PREFIX
 
@@ -43,7 +43,7 @@ class OutputList:
 
 
 @dataclass(frozen=True)
-class Place:
+class ListPlace:
     """Place of a list, and when the storage says that it was written; 0 = it does not say."""
 
     path: str
@@ -51,17 +51,17 @@ class Place:
     bytes: int = 0
 
 
-def write(io: FileIO, path: str, listed: OutputList, keys: Keyring = UNSIGNED) -> None:
+def write_list(io: FileIO, path: str, listed: OutputList, keys: Keyring = UNSIGNED) -> None:
     """Write a list durably before the first output. Raises what the FileIO raises, and ValueError
     for a list that could not be read."""
-    text = signed(keys, path, json.dumps(asdict(listed)).encode(), listed.written_at_ms)
+    text = sign_body(keys, path, json.dumps(asdict(listed)).encode(), listed.written_at_ms)
     if len(text) > MAX_BYTES:
         raise ValueError(f"{len(listed.outputs)} outputs, a list of {len(text)} bytes")
     with io.new_output(path).create(overwrite=False) as sink:
         sink.write(text)
 
 
-def read(io: FileIO, path: str, keys: Keyring = UNSIGNED) -> OutputList:
+def read_list(io: FileIO, path: str, keys: Keyring = UNSIGNED) -> OutputList:
     """The one reader of lists. Raises FileNotFoundError, OSError, SignatureRefused where the fleet
     has not written it, or ValueError where the file is no list: too long, not UTF-8, a key twice or
     unknown, a value of the wrong kind."""
@@ -69,22 +69,22 @@ def read(io: FileIO, path: str, keys: Keyring = UNSIGNED) -> OutputList:
         text = source.read(MAX_BYTES + 1)
     if len(text) > MAX_BYTES:
         raise ValueError(f"{path}: more than {MAX_BYTES} bytes")
-    text = verified(keys, path, text)
+    text = verify_body(keys, path, text)
     try:
-        body = json.loads(text.decode(), object_pairs_hook=_once)
-        return _checked(body)
+        body = json.loads(text.decode(), object_pairs_hook=_refuse_duplicates)
+        return _check_list(body)
     except (TypeError, KeyError, ValueError, RecursionError) as error:
         raise ValueError(f"{path}: {str(error)[:300]}") from error
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
         raise ValueError("a key stands there twice")
     return found
 
 
-def _checked(body: Any) -> OutputList:
+def _check_list(body: Any) -> OutputList:
     if not isinstance(body, dict) or not isinstance(body.get("outputs"), list):
         raise ValueError("no list of outputs")
     listed = OutputList(**{**body, "outputs": tuple(body["outputs"])})
@@ -106,7 +106,7 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str) and value == value.encode(errors="replace").decode()
 
 
-def places(io: FileIO, folders: Iterable[str]) -> Iterator[Place]:
+def list_places(io: FileIO, folders: Iterable[str]) -> Iterator[ListPlace]:
     """Yield every list in these directories, not below them. Raises OSError. PyIceberg's FileIO
     cannot list; Arrow's, made from the same properties, can."""
     for folder in folders:
@@ -116,10 +116,10 @@ def places(io: FileIO, folders: Iterable[str]) -> Iterator[Place]:
             name = info.base_name
             if info.is_file and name.startswith(PREFIX) and name.endswith(LIST_SUFFIX):
                 stored_ms = (info.mtime_ns or 0) // 1_000_000
-                yield Place(f"{folder.rstrip('/')}/{name}", stored_ms, info.size or 0)
+                yield ListPlace(f"{folder.rstrip('/')}/{name}", stored_ms, info.size or 0)
 
 
-def now_by_storage(io: FileIO, path: str) -> int | None:
+def read_storage_clock(io: FileIO, path: str) -> int | None:
     """Return when the storage says that it got a file, which is written at `path` now. None: it
     does not say. Raises OSError, also where another process has removed it since."""
     with io.new_output(path).create(overwrite=True):

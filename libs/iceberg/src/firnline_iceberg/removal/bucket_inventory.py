@@ -3,7 +3,7 @@ or CSV file with a header.
 
 A listing of a million objects is a thousand requests, one after another; an inventory is a few
 files. It is old, and whoever may write below its location could have made it up: the caller looks
-at each file that it is going to move (`orphans.Storage.as_they_are`).
+at each file that it is going to move (`orphans.Storage.stat_files`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pyarrow.fs import FileSelector, FileSystem, FileType
 from pyiceberg.io import FileIO
 
 from firnline_iceberg.storage.file_io import file_system
-from firnline_iceberg.storage.paths import address, folder_of
+from firnline_iceberg.storage.paths import folder_of, parse_address
 from firnline_iceberg.storage.stored_files import StoredFiles
 
 MANIFEST: Final = "manifest.json"
@@ -64,29 +64,29 @@ class Inventory:
     source: str = ""
 
     @classmethod
-    def of(cls, io: FileIO, location: str) -> Inventory:
+    def open_location(cls, io: FileIO, location: str) -> Inventory:
         """Open a `manifest.json` of S3 Inventory, the folder that S3 puts a new one into each time
         (its newest is taken), or one file. Raises TaskRefused, StorageUnreachable."""
         try:
             files, path = file_system(io, location.rstrip("/"))
-            return cls.at(files, path)
+            return cls.open_path(files, path)
         except OSError as error:
             raise StorageUnreachable(f"cannot read the inventory {location}: {error}") from error
 
     @classmethod
-    def at(cls, files: FileSystem, path: str) -> Inventory:
+    def open_path(cls, files: FileSystem, path: str) -> Inventory:
         """`path`: bucket and key. Raises TaskRefused, OSError."""
         if path.endswith((".parquet", ".orc", ".csv", ".csv.gz")):
             return cls(files, (path,))
-        found = path if path.endswith(f"/{MANIFEST}") else _newest(files, path)
+        found = path if path.endswith(f"/{MANIFEST}") else _newest_manifest(files, path)
         with files.open_input_stream(found) as source:
             text = source.read(MAX_MANIFEST_BYTES + 1)
         if len(text) > MAX_MANIFEST_BYTES:
-            raise _refused(f"{found} has more than {MAX_MANIFEST_BYTES >> 20} MB")
-        return cls._described(files, found, text)
+            raise _inventory_error(f"{found} has more than {MAX_MANIFEST_BYTES >> 20} MB")
+        return cls._from_manifest(files, found, text)
 
     @classmethod
-    def _described(cls, files: FileSystem, path: str, text: bytes) -> Inventory:
+    def _from_manifest(cls, files: FileSystem, path: str, text: bytes) -> Inventory:
         bucket = path.partition("/")[0]
         try:
             body: Mapping[str, Any] = json.loads(text)
@@ -94,29 +94,31 @@ class Inventory:
             kind, schema = body["fileFormat"], str(body["fileSchema"])
             source = str(body["sourceBucket"])
         except (ValueError, KeyError, TypeError) as error:
-            raise _refused(f"{path} is no manifest of S3 Inventory: {error!r}") from error
+            raise _inventory_error(f"{path} is no manifest of S3 Inventory: {error!r}") from error
         if kind != "CSV":
             return cls(files, paths, source=source)
         columns = tuple(_CSV_NAMES.get(one.strip(), one.strip()) for one in schema.split(","))
         return cls(files, paths, columns, encoded=True, source=source)
 
-    def below(self, location: str) -> Iterator[StoredFiles]:
+    def files_below(self, location: str) -> Iterator[StoredFiles]:
         """Yield the newest versions of objects below a table's location, by their keys, a batch of
         rows in memory. Raises TaskRefused, StorageUnreachable."""
-        root = address(location)
+        root = parse_address(location)
         if root is None or not root.authority:
-            raise _refused(f"{location} is in no bucket")
+            raise _inventory_error(f"{location} is in no bucket")
         if self.source and self.source != root.authority:
-            raise _refused(f"it lists the bucket {self.source}, the table is in {root.authority}")
+            raise _inventory_error(
+                f"it lists the bucket {self.source}, the table is in {root.authority}"
+            )
         prefix = "/".join(root.segments) + "/"
         for path in self.paths:
             try:
-                for batch in self._batches(path):
-                    yield self._rows(batch, root.authority, prefix)
+                for batch in self._read_batches(path):
+                    yield self._to_stored_files(batch, root.authority, prefix)
             except (OSError, pa.ArrowException) as error:
                 raise StorageUnreachable(f"cannot read the inventory {path}: {error}") from error
 
-    def _rows(self, batch: pa.RecordBatch, bucket: str, prefix: str) -> StoredFiles:
+    def _to_stored_files(self, batch: pa.RecordBatch, bucket: str, prefix: str) -> StoredFiles:
         keys = batch["key"]
         if self.encoded:
             keys = pa.array([unquote_plus(key) for key in keys.to_pylist()], pa.string())
@@ -136,32 +138,32 @@ class Inventory:
         sizes = pc.fill_null(some["size"], 0).to_pylist()
         return StoredFiles(some["key"].to_pylist(), sizes, some["last_modified_date"].to_numpy())
 
-    def _batches(self, path: str) -> Iterator[pa.RecordBatch]:
+    def _read_batches(self, path: str) -> Iterator[pa.RecordBatch]:
         known = (*NEEDED, *TRUTHS, *_OTHERS)
         if path.endswith((".csv", ".csv.gz")):
-            yield from self._csv(path)
+            yield from self._read_csv(path)
         elif path.endswith(".orc"):
             with self.files.open_input_file(path) as source:
                 file = orc.ORCFile(source)
-                names = _present(path, file.schema.names, known)
+                names = _present_columns(path, file.schema.names, known)
                 for number in range(file.nstripes):
                     yield file.read_stripe(number, columns=names)
         else:
             with self.files.open_input_file(path) as source:
                 parquet = pq.ParquetFile(source)
-                names = _present(path, parquet.schema_arrow.names, known)
+                names = _present_columns(path, parquet.schema_arrow.names, known)
                 yield from parquet.iter_batches(columns=names)
 
-    def _csv(self, path: str) -> Iterator[pa.RecordBatch]:
+    def _read_csv(self, path: str) -> Iterator[pa.RecordBatch]:
         with self.files.open_input_stream(path) as source:  # and unpacks it, by its ending
             reading = csv.ReadOptions(column_names=list(self.columns) if self.columns else None)
             typed = csv.ConvertOptions(column_types=_TYPES)
             with csv.open_csv(source, reading, convert_options=typed) as rows:
-                _present(path, rows.schema.names, NEEDED)
+                _present_columns(path, rows.schema.names, NEEDED)
                 yield from rows
 
 
-def _newest(files: FileSystem, folder: str) -> str:
+def _newest_manifest(files: FileSystem, folder: str) -> str:
     """Return the newest manifest: S3 begins each inventory's folder with the time that it was begun
     at."""
     chosen = FileSelector(folder, allow_not_found=True)
@@ -173,7 +175,7 @@ def _newest(files: FileSystem, folder: str) -> str:
     for time in reversed(times):
         if files.get_file_info(f"{folder}/{time}/{MANIFEST}").is_file:  # comes last
             return f"{folder}/{time}/{MANIFEST}"
-    raise _refused(f"no {MANIFEST} below {folder}/YYYY-MM-DDTHH-MMZ/")
+    raise _inventory_error(f"no {MANIFEST} below {folder}/YYYY-MM-DDTHH-MMZ/")
 
 
 def _is_time(name: str) -> bool:
@@ -183,12 +185,14 @@ def _is_time(name: str) -> bool:
         return False
 
 
-def _present(path: str, names: list[str], wanted: tuple[str, ...]) -> list[str]:
+def _present_columns(path: str, names: list[str], wanted: tuple[str, ...]) -> list[str]:
     """Return of `wanted` those that are there. Raises TaskRefused where what is needed is not."""
     if missing := [one for one in NEEDED if one not in names]:
-        raise _refused(f"{folder_of(path)} has files without the columns {', '.join(missing)}")
+        raise _inventory_error(
+            f"{folder_of(path)} has files without the columns {', '.join(missing)}"
+        )
     return [one for one in wanted if one in names]
 
 
-def _refused(text: str) -> TaskRefused:
+def _inventory_error(text: str) -> TaskRefused:
     return TaskRefused(OrphanRefusal.INVENTORY, text)

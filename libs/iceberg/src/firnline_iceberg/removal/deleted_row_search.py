@@ -46,7 +46,7 @@ from pyiceberg.types import DoubleType, FloatType, IcebergType, NestedField, UUI
 from firnline_iceberg.metadata.column_bounds import read_bound
 from firnline_iceberg.metadata.entries import DeleteFileEntry, FileEntry
 from firnline_iceberg.metadata.manifest_reader import Detail, ManifestFile
-from firnline_iceberg.removal.orphan_quarantine import quarantined
+from firnline_iceberg.removal.orphan_quarantine import list_quarantined
 from firnline_iceberg.scan.parquet_footers import field_id_of, fields_below
 from firnline_iceberg.scan.planning import live_files
 from firnline_iceberg.table.listing import Storage
@@ -55,7 +55,7 @@ from firnline_iceberg.table.loaded_table import LoadedTable
 _ROW_ID = 2147483544  # `row` of a position-delete file: the row that it deletes
 
 
-class Kind(StrEnum):
+class HolderKind(StrEnum):
     """Kinds of files that hold such rows."""
 
     DATA = "data file"
@@ -76,13 +76,13 @@ class Holder:
     bytes: int
     refs: tuple[str, ...]
     snapshots: int
-    kind: Kind = Kind.DATA
+    kind: HolderKind = HolderKind.DATA
     visible: bool = False
     why: str = ""
 
 
 @dataclass(frozen=True)
-class Wanted:
+class RowCondition:
     """Rows of a kind: a condition as PyIceberg writes it, bound to the table's columns (`flat`),
     without NOT. `dropped`: ids of former columns with the name of one of its columns."""
 
@@ -92,22 +92,22 @@ class Wanted:
     dropped: frozenset[int] = frozenset()
 
     @property
-    def columns(self) -> frozenset[int]:
+    def column_ids(self) -> frozenset[int]:
         """Return their field ids."""
         return frozenset(self.fields)
 
-    def possible(self, known: Collection[int]) -> BooleanExpression:
+    def possible_condition(self, known: Collection[int]) -> BooleanExpression:
         """Return the condition with all else than these columns taken as met: a row that does not
         meet it does not meet the condition."""
-        return _part(self.condition, frozenset(known), AlwaysTrue())
+        return _partial_condition(self.condition, frozenset(known), AlwaysTrue())
 
-    def certain(self, known: Collection[int]) -> BooleanExpression:
+    def certain_condition(self, known: Collection[int]) -> BooleanExpression:
         """Return the condition with all else than these columns taken as not met: values that meet
         it meet the condition."""
-        return _part(self.condition, frozenset(known), AlwaysFalse())
+        return _partial_condition(self.condition, frozenset(known), AlwaysFalse())
 
 
-def _part(
+def _partial_condition(
     one: BooleanExpression, known: frozenset[int], other: BooleanExpression
 ) -> BooleanExpression:
     return _changed(one, lambda leaf: leaf if visitors.extract_field_ids(leaf) <= known else other)
@@ -129,7 +129,7 @@ def _with_nan(leaf: Any) -> Any:
     return leaf
 
 
-def wanted_rows(table: LoadedTable, text: str) -> Wanted:
+def wanted_rows(table: LoadedTable, text: str) -> RowCondition:
     """Raises TaskRefused `unreadable_condition`."""
     try:
         flat = _flat(table.schema)
@@ -143,7 +143,7 @@ def wanted_rows(table: LoadedTable, text: str) -> Wanted:
     names, own = {one.name for one in columns.values()}, {one.field_id for one in flat.fields}
     former = (one for schema in table.metadata.schemas for one in _flat(schema).fields)
     dropped = frozenset(one.field_id for one in former if one.name in names) - own
-    return Wanted(_changed(bound, _with_nan), columns, flat, dropped)
+    return RowCondition(_changed(bound, _with_nan), columns, flat, dropped)
 
 
 def _flat(schema: Schema) -> Schema:
@@ -153,7 +153,7 @@ def _flat(schema: Schema) -> Schema:
     return Schema(*(NestedField(one, name, kind, required=False) for one, name, kind in named))
 
 
-def holders(table: LoadedTable, wanted: Wanted) -> list[Holder]:
+def find_holders(table: LoadedTable, wanted: RowCondition) -> list[Holder]:
     """Find them: data and delete files by path, then manifests, then the quarantine. Raises
     MetadataFileGone, RetryLater."""
     of_manifest = _snapshots_by_manifest(table)
@@ -162,54 +162,56 @@ def holders(table: LoadedTable, wanted: Wanted) -> list[Holder]:
     manifests = list[Holder]()
     for manifest, ids in of_manifest.items():
         saying = 0
-        for entry in table.entries(manifest, Detail.STATS):
-            saying += _says(table, entry, wanted)
-            if entry.live:
+        for entry in table.entries_of(manifest, Detail.STATS):
+            saying += _metadata_matches(table, entry, wanted)
+            if entry.is_live:
                 found[entry.path] = entry
                 having[entry.path] |= ids
         if saying:
-            manifests.append(_saying(manifest, saying, _refs(heads, ids), len(ids)))
+            manifests.append(_manifest_holder(manifest, saying, _refs_of(heads, ids), len(ids)))
     bare = _without_deletes(table, heads.get(MAIN))
-    read = ((entry, _counted(table, entry, wanted)) for _, entry in sorted(found.items()))
+    read = ((entry, _count_rows(table, entry, wanted)) for _, entry in sorted(found.items()))
     files = [
         Holder(
             entry.path,
             entry.partition,
             rows,
             entry.bytes,
-            _refs(heads, having[entry.path]),
+            _refs_of(heads, having[entry.path]),
             len(having[entry.path]),
-            Kind.DELETE if isinstance(entry, DeleteFileEntry) else Kind.DATA,
-            entry.normal in bare,
+            HolderKind.DELETE if isinstance(entry, DeleteFileEntry) else HolderKind.DATA,
+            entry.normal_path in bare,
             why,
         )
         for entry, (rows, why) in read
         if rows != 0
     ]
-    return [*files, *manifests, *_quarantined(table, wanted)]
+    return [*files, *manifests, *_search_quarantine(table, wanted)]
 
 
-def _refs(heads: Mapping[str, int], ids: Collection[int]) -> tuple[str, ...]:
+def _refs_of(heads: Mapping[str, int], ids: Collection[int]) -> tuple[str, ...]:
     return tuple(sorted(name for name, head in heads.items() if head in ids))
 
 
-def _saying(manifest: ManifestFile, saying: int, refs: tuple[str, ...], snapshots: int) -> Holder:
-    return Holder(manifest.path, "", saying, manifest.length, refs, snapshots, Kind.MANIFEST)
+def _manifest_holder(
+    manifest: ManifestFile, saying: int, refs: tuple[str, ...], snapshots: int
+) -> Holder:
+    return Holder(manifest.path, "", saying, manifest.length, refs, snapshots, HolderKind.MANIFEST)
 
 
-def _quarantined(table: LoadedTable, wanted: Wanted) -> Iterator[Holder]:
+def _search_quarantine(table: LoadedTable, wanted: RowCondition) -> Iterator[Holder]:
     storage = Storage(table)
-    for _, file in sorted(quarantined(storage), key=lambda one: one[1].place):
+    for _, file in sorted(list_quarantined(storage), key=lambda one: one[1].place):
         path = f"{storage.location}/{file.place}"
         rows, why = _rows_of_orphan(table, path, wanted)
         if rows != 0:
-            yield Holder(path, "", rows, file.bytes, (), 0, Kind.QUARANTINED, why=why)
+            yield Holder(path, "", rows, file.bytes, (), 0, HolderKind.QUARANTINED, why=why)
 
 
 def _snapshots_by_manifest(table: LoadedTable) -> dict[Any, set[int]]:
     by_path, snapshots = dict[str, Any](), defaultdict[str, set[int]](set)
     for snapshot in table.snapshots:
-        for manifest in table.manifests(snapshot):
+        for manifest in table.manifests_of(snapshot):
             by_path[manifest.path] = manifest
             snapshots[manifest.path].add(snapshot.snapshot_id)
     return {by_path[path]: ids for path, ids in snapshots.items()}
@@ -217,7 +219,7 @@ def _snapshots_by_manifest(table: LoadedTable) -> dict[Any, set[int]]:
 
 def _without_deletes(table: LoadedTable, head: int | None) -> Collection[str]:
     live = live_files(table, head)
-    return {one.normal for one in live.data if not live.index.for_data_file(one)}
+    return {one.normal_path for one in live.data if not live.delete_index.for_data_file(one)}
 
 
 Counted = tuple[int | None, str]
@@ -225,7 +227,7 @@ Counted = tuple[int | None, str]
 HOLDS_NONE: Counted = (0, "")
 
 
-def _counted(table: LoadedTable, entry: FileEntry, wanted: Wanted) -> Counted:
+def _count_rows(table: LoadedTable, entry: FileEntry, wanted: RowCondition) -> Counted:
     is_delete = isinstance(entry, DeleteFileEntry)
     if entry.format == "PUFFIN" and is_delete:
         return HOLDS_NONE  # a deletion vector has positions alone
@@ -233,19 +235,19 @@ def _counted(table: LoadedTable, entry: FileEntry, wanted: Wanted) -> Counted:
         return None, "it is encrypted"
     if entry.format != "PARQUET":
         return None, f"{entry.format} is not read"
-    return _rows(table.io, entry.path, wanted, is_delete)
+    return _rows_in_file(table.io, entry.path, wanted, is_delete)
 
 
-def _rows_of_orphan(table: LoadedTable, path: str, wanted: Wanted) -> Counted:
+def _rows_of_orphan(table: LoadedTable, path: str, wanted: RowCondition) -> Counted:
     """Count the rows of a file that has its kind only in its name."""
     if path.endswith((".metadata.json", ".puffin", ".crc")):
         return HOLDS_NONE
     if path.endswith(".parquet"):
-        return _rows(table.io, path, wanted, is_delete=True)
+        return _rows_in_file(table.io, path, wanted, is_delete=True)
     return None, "its format is not read"
 
 
-def _rows(io: FileIO, path: str, wanted: Wanted, is_delete: bool) -> Counted:
+def _rows_in_file(io: FileIO, path: str, wanted: RowCondition, is_delete: bool) -> Counted:
     """Count rows as they lie there, all of them: statistics leave out no row group. `is_delete`:
     without any of the columns the file holds none; of a data file the value is elsewhere then (a
     partition, a default)."""
@@ -254,19 +256,19 @@ def _rows(io: FileIO, path: str, wanted: Wanted, is_delete: bool) -> Counted:
             parquet = pq.ParquetFile(
                 source, coerce_int96_timestamp_unit="us", arrow_extensions_enabled=False
             )
-            places, ids = _places(parquet.schema_arrow, wanted.columns)
+            places, ids = _find_columns(parquet.schema_arrow, wanted.column_ids)
             if None in ids:
                 return None, "a column of it has no field id"
-            if any(ids[one] > 1 for one in wanted.columns):
+            if any(ids[one] > 1 for one in wanted.column_ids):
                 return None, "it has a column twice"
             if wanted.dropped & ids.keys():
                 return None, "it has a dropped column of that name"
-            if not places and not wanted.columns & ids.keys():
+            if not places and not wanted.column_ids & ids.keys():
                 return HOLDS_NONE if is_delete else (None, "it has none of the columns")
-            rows = _matching(parquet, places, wanted)
+            rows = _count_matching(parquet, places, wanted)
     except (OSError, ValueError, TypeError, NotImplementedError, pa.ArrowException) as error:
         return None, f"it cannot be read: {str(error).splitlines()[0][:200]}"
-    if rows and (missing := wanted.columns - set(places)):
+    if rows and (missing := wanted.column_ids - set(places)):
         names = ", ".join(sorted(wanted.fields[one].name for one in missing))
         return None, f"{names} is no top column of it"
     return rows, ""
@@ -276,7 +278,7 @@ Places = dict[int, tuple[str, int | None]]
 """By field id: the file's column, and the field in it where that is a whole row."""
 
 
-def _places(schema: pa.Schema, wanted: Collection[int]) -> tuple[Places, Counter[int | None]]:
+def _find_columns(schema: pa.Schema, wanted: Collection[int]) -> tuple[Places, Counter[int | None]]:
     """Find the wanted columns at the top of a file, and in the rows of a position-delete file; and
     count the ids of all fields at any depth."""
     places, ids = Places(), Counter[int | None]()
@@ -292,8 +294,8 @@ def _places(schema: pa.Schema, wanted: Collection[int]) -> tuple[Places, Counter
     return places, ids
 
 
-def _matching(parquet: pq.ParquetFile, places: Places, wanted: Wanted) -> int:
-    condition = wanted.possible(places)
+def _count_matching(parquet: pq.ParquetFile, places: Places, wanted: RowCondition) -> int:
+    condition = wanted.possible_condition(places)
     if isinstance(condition, AlwaysTrue):
         return int(parquet.metadata.num_rows)
     fields = [wanted.fields[one] for one in places]
@@ -301,26 +303,26 @@ def _matching(parquet: pq.ParquetFile, places: Places, wanted: Wanted) -> int:
     filtered, rows = expression_to_pyarrow(condition), 0
     for batch in parquet.iter_batches(columns=sorted({name for name, _ in places.values()})):
         pairs = zip(places.values(), target, strict=True)
-        arrays = [_array(batch, place).cast(field.type) for place, field in pairs]
+        arrays = [_column_array(batch, place).cast(field.type) for place, field in pairs]
         rows += pa.Table.from_arrays(arrays, names=target.names).filter(filtered).num_rows
     return rows
 
 
-def _array(batch: pa.RecordBatch, place: tuple[str, int | None]) -> pa.Array:
+def _column_array(batch: pa.RecordBatch, place: tuple[str, int | None]) -> pa.Array:
     name, at = place
     column = batch.column(batch.schema.get_field_index(name))
     return column if at is None else pc.struct_field(column, [at])
 
 
-def _says(table: LoadedTable, entry: FileEntry, wanted: Wanted) -> bool:
+def _metadata_matches(table: LoadedTable, entry: FileEntry, wanted: RowCondition) -> bool:
     """Return True if bounds or partition values of an entry, live or not, together meet the
     condition."""
     known = {
         number: values
         for number, field in wanted.fields.items()
-        if (values := _values(table, entry, field))
+        if (values := _metadata_values(table, entry, field))
     }
-    condition = wanted.certain(known)
+    condition = wanted.certain_condition(known)
     if isinstance(condition, AlwaysFalse):
         return False
     at = {field.field_id: place for place, field in enumerate(wanted.flat.fields)}
@@ -333,7 +335,7 @@ def _says(table: LoadedTable, entry: FileEntry, wanted: Wanted) -> bool:
     return False
 
 
-def _values(table: LoadedTable, entry: FileEntry, field: NestedField) -> set[Any]:
+def _metadata_values(table: LoadedTable, entry: FileEntry, field: NestedField) -> set[Any]:
     """Return values of a column that an entry says: both bounds, and the partition's own."""
     said, number, kind = list[bytes | None](), field.field_id, field.field_type
     if entry.stats is not None:

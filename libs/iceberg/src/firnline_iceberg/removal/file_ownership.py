@@ -25,11 +25,11 @@ from pyiceberg.io import FileIO
 from firnline_iceberg.metadata.avro_reader import (
     MetadataFileGone,
     MetadataUnreadable,
-    records,
+    read_records,
 )
 from firnline_iceberg.metadata.field_ids import LIST_NAMES
-from firnline_iceberg.storage.paths import address, file_name, folder_of
-from firnline_iceberg.storage.stored_files import StoredFile
+from firnline_iceberg.storage.paths import file_name, folder_of, parse_address
+from firnline_iceberg.storage.stored_files import ListedObject
 from firnline_iceberg.table.external_files import OwnLocations, own_locations
 from firnline_iceberg.table.listing import Storage
 from firnline_iceberg.table.loaded_table import LoadedTable
@@ -80,16 +80,16 @@ def refuse_other_tables(
     or the metadata file of an Iceberg table outside the folders `own`. `skipped`: a folder."""
     text = "\n".join(one for one in places if not skipped or not one.startswith(f"{skipped}/"))
     if found := _MARKED.search(text):
-        raise _shared(location, found[0], MARKS[found[1] or found[2] or found[3]])
+        raise _shared_refusal(location, found[0], MARKS[found[1] or found[2] or found[3]])
     if _METADATA_FILES[0] not in text:
         return
-    known = {address(folder) for folder in own}
+    known = {parse_address(folder) for folder in own}
     for place in text.split("\n"):
         if (
             place.endswith(_METADATA_FILES)
-            and address(f"{location}/{folder_of(place)}") not in known
+            and parse_address(f"{location}/{folder_of(place)}") not in known
         ):
-            raise _shared(location, place, "another Iceberg table")
+            raise _shared_refusal(location, place, "another Iceberg table")
 
 
 def refuse_marks(table: LoadedTable, listed: bool) -> None:
@@ -99,11 +99,11 @@ def refuse_marks(table: LoadedTable, listed: bool) -> None:
     if not listed:
         _refuse_marks_within(table, MARKS)
     above = folder_of(table.metadata.location.rstrip("/"))
-    while (found := address(above)) is not None and found.segments:
+    while (found := parse_address(above)) is not None and found.segments:
         storage = Storage(table, above)
         for mark in (*MARKS_ABOVE, "metadata"):
             try:
-                page = next(storage.pages(mark), None)
+                page = next(storage.list_pages(mark), None)
             except StorageUnreachable:  # keys that are handed out are those of the location
                 page = None
             refuse_other_tables(page.places if page else (), above)
@@ -121,11 +121,11 @@ def _refuse_marks_within(table: LoadedTable, marks: Iterable[str]) -> None:
     root = Storage(table)
     for below in ("", *(one.rstrip("/") for one in data_places(table) if one)):
         for mark in marks:
-            page = next(root.pages(f"{below}/{mark}" if below else mark), None)
+            page = next(root.list_pages(f"{below}/{mark}" if below else mark), None)
             refuse_other_tables(page.places if page else (), root.location)
 
 
-def _shared(location: str, place: str, what: str) -> TaskRefused:
+def _shared_refusal(location: str, place: str, what: str) -> TaskRefused:
     text = f"{what} shares the table's files: {location}/{place}; give each table a location"
     return TaskRefused(SharingRefusal.SHARED_LOCATION, text)
 
@@ -135,12 +135,12 @@ def data_places(table: LoadedTable) -> tuple[str, ...]:
     end; '': the location itself."""
     location, properties = table.metadata.location.rstrip("/"), table.properties
     named = [properties[key] for key in CONTENT_PROPERTIES if properties.get(key)]
-    root, found = address(location), list[str]()
+    root, found = parse_address(location), list[str]()
     for path in (f"{location}/data", *named):
-        place = address(path)
+        place = parse_address(path)
         if place == root:
             found.append("")
-        elif root is not None and place is not None and place.within(root):
+        elif root is not None and place is not None and place.is_within(root):
             found.append("/".join(place.segments[len(root.segments) :]) + "/")
     return tuple(dict.fromkeys(found))
 
@@ -152,11 +152,11 @@ class Ownership:
         self._table = table
         location, metadata = table.metadata.location.rstrip("/"), table.metadata
         self._data = data_places(table)
-        root = address(location)
+        root = parse_address(location)
         self._metadata = {
             "/".join(one.segments[len(root.segments) :])
-            for one in map(address, metadata_folders(table))
-            if one is not None and root is not None and one.within(root)
+            for one in map(parse_address, metadata_folders(table))
+            if one is not None and root is not None and one.is_within(root)
         }
         self._partitioned = {one.name for spec in metadata.partition_specs for one in spec.fields}
         self._own: OwnLocations = own_locations(table)
@@ -188,7 +188,7 @@ class Ownership:
             "=" in one and unquote_plus(one.partition("=")[0]) in self._partitioned for one in parts
         )
 
-    def why_not_by_content(self, file: StoredFile) -> str:
+    def why_not_by_content(self, file: ListedObject) -> str:
         """Return why a file whose name and place are the table's is not, by what stands in it; '' =
         it is, or it was never written to its end, so that no table can have it. Raises TaskRefused
         where it is the metadata file of another table, OSError."""
@@ -197,7 +197,7 @@ class Ownership:
         if name.endswith(_METADATA_FILES):
             uuid = read_uuid(self._table, path)
             if uuid and uuid != str(self._table.metadata.table_uuid):
-                raise _shared(folder_of(path), name, "another Iceberg table")
+                raise _shared_refusal(folder_of(path), name, "another Iceberg table")
             return "" if uuid else "it does not say of which table it is"
         if name.startswith("partition-stats-"):
             return ""
@@ -232,7 +232,7 @@ class Ownership:
             own = [one for one in fields if one[0] is None or one[0] < _RESERVED]
             if own:
                 return self._why_other_columns(own)
-            return self._why_other_files(_bounds(about.metadata, fields))
+            return self._why_other_files(_path_bounds(about.metadata, fields))
 
     def _why_not_avro(self, io: FileIO, path: str) -> str:
         with io.new_input(path).open() as source:
@@ -245,7 +245,9 @@ class Ownership:
             found = json.loads(said["schema"])["fields"]
             return self._why_other_columns([(one["id"], one["name"]) for one in found])
         if file_name(path).startswith("snap-"):
-            return self._why_other_files([row["path"] for row in records(io, path, LIST_NAMES)])
+            return self._why_other_files(
+                [row["path"] for row in read_records(io, path, LIST_NAMES)]
+            )
         written: Any = reader.writer_schema
         return self._why_other_columns(
             [(one.get("field-id"), one["name"]) for one in written["fields"]]
@@ -277,7 +279,7 @@ class Ownership:
 
     def _why_other_files(self, paths: Iterable[str]) -> str:
         found = list(paths)
-        other = next((one for one in found if not self._own.holds(one)), None)
+        other = next((one for one in found if not self._own.contains(one)), None)
         if other is None:
             return "" if found else "it names no file"
         return f"it names a file outside the table's locations: {other:.200}"
@@ -300,7 +302,7 @@ def _id_of(field: pa.Field) -> int | None:
     return int(text) if text is not None else None
 
 
-def _bounds(about: pq.FileMetaData, fields: list[tuple[int | None, str]]) -> Iterator[str]:
+def _path_bounds(about: pq.FileMetaData, fields: list[tuple[int | None, str]]) -> Iterator[str]:
     """Yield the bounds of the paths that a file of position deletes names; '' where it does not
     say."""
     at = next((n for n, (number, _) in enumerate(fields) if number == _FILE_PATH), None)

@@ -17,7 +17,7 @@ from typing import Final
 from firnline_domain.errors import StorageUnreachable
 
 from firnline_iceberg.removal.removal import (
-    Move,
+    FileMove,
     NotRemovable,
     copies_to_move,
     copy_large_file,
@@ -34,18 +34,18 @@ MAX_LEFT: Final = 100  # files of which each may have its reason; of more it is 
 
 
 @dataclass
-class Moved:
+class MoveResult:
     """Result of moving files. What had been cleared up by its writer is in neither."""
 
     files: int = 0
     bytes: int = 0
     left: dict[str, str] = field(default_factory=dict)
 
-    def _add(self, move: Move) -> None:
+    def _add_moved(self, move: FileMove) -> None:
         self.files += 1
         self.bytes += move.bytes
 
-    def _leave(self, move: Move, error: Exception | str) -> None:
+    def _add_left(self, move: FileMove, error: Exception | str) -> None:
         self.left[move.place] = str(error)
         if len(self.left) > MAX_LEFT:
             raise StorageUnreachable(f"cannot move {move.place}, nor {MAX_LEFT} others: {error}")
@@ -60,29 +60,31 @@ class Mover:
     max_copy: int = MAX_COPY
     part_bytes: int = PART_BYTES
 
-    def move_all(self, moves: Iterable[Move]) -> Moved:
+    def move_all(self, moves: Iterable[FileMove]) -> MoveResult:
         """On S3 a copy of each, and a deletion for each thousand; a file that is copied and not yet
         deleted is in both places if this ends. Raises StorageUnreachable where more than `MAX_LEFT`
         cannot be moved; what has been moved by then stays there."""
-        found, rest = Moved(), iter(moves)
+        found, rest = MoveResult(), iter(moves)
         with ThreadPoolExecutor(THREADS) as pool:
             while some := list(islice(rest, AT_ONCE)):
-                if self.storage.bucket()[0] is None:
-                    _tried(pool, self._move, some, found, found._add)
+                if self.storage.find_bucket()[0] is None:
+                    _move_all(pool, self._move_file, some, found, found._add_moved)
                 else:
                     self._move_objects(pool, some, found)
         return found
 
-    def _move_objects(self, pool: ThreadPoolExecutor, some: Sequence[Move], found: Moved) -> None:
-        copied = list[Move]()
+    def _move_objects(
+        self, pool: ThreadPoolExecutor, some: Sequence[FileMove], found: MoveResult
+    ) -> None:
+        copied = list[FileMove]()
         small = [one for one in some if one.bytes <= self.max_copy]
-        _tried(pool, self._copy, small, found, copied.append)
+        _move_all(pool, self._copy_and_delete, small, found, copied.append)
         for one in some:
             if one.bytes > self.max_copy:
                 try:
                     done = copy_large_file(pool, self.storage, one, self.part_bytes)
                 except (NotRemovable, OSError) as error:
-                    found._leave(one, error)
+                    found._add_left(one, error)
                 else:
                     copied += [one] if done else []
         try:
@@ -91,45 +93,45 @@ class Mover:
             raise StorageUnreachable(f"moved, not removed: {error}") from error
         for one in copied:
             if (why := stuck.get(one.place)) is None:
-                found._add(one)
+                found._add_moved(one)
             else:
-                found._leave(one, f"copied, not removed: {why}")
+                found._add_left(one, f"copied, not removed: {why}")
 
-    def _move(self, move: Move) -> bool:
+    def _move_file(self, move: FileMove) -> bool:
         """Move a file. False: it is not there any more. Raises NotRemovable, OSError."""
-        if not self._copies:
+        if not self._store_copies:
             return rename_file(self.storage, move)
-        if not self._copy(move):
+        if not self._copy_and_delete(move):
             return False
         remove_copied(self.storage, [move])
         return True
 
     @cached_property
-    def _copies(self) -> bool:
+    def _store_copies(self) -> bool:
         return copies_to_move(self.storage)
 
-    def _copy(self, move: Move) -> bool:
+    def _copy_and_delete(self, move: FileMove) -> bool:
         """Move a file within the store. False: it is not there any more. Raises NotRemovable,
         OSError."""
         return copy_small_file(self.storage, move)
 
 
-def _tried(
+def _move_all(
     pool: ThreadPoolExecutor,
-    act: Callable[[Move], bool],
-    moves: Sequence[Move],
-    found: Moved,
-    done: Callable[[Move], None],
+    act: Callable[[FileMove], bool],
+    moves: Sequence[FileMove],
+    found: MoveResult,
+    done: Callable[[FileMove], None],
 ) -> None:
     """Move each; those that fail are left. As many are on their way as there are threads."""
-    for move, told in zip(moves, pool.map(partial(_told, act), moves), strict=True):
+    for move, told in zip(moves, pool.map(partial(_run_or_error, act), moves), strict=True):
         if isinstance(told, Exception):
-            found._leave(move, told)
+            found._add_left(move, told)
         elif told:
             done(move)
 
 
-def _told(act: Callable[[Move], bool], move: Move) -> bool | Exception:
+def _run_or_error(act: Callable[[FileMove], bool], move: FileMove) -> bool | Exception:
     try:
         return act(move)
     except (NotRemovable, OSError) as error:

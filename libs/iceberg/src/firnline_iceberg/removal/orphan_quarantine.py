@@ -8,10 +8,15 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from firnline_iceberg.removal.file_ownership import Ownership
-from firnline_iceberg.removal.moves import Moved, Mover
-from firnline_iceberg.removal.removal import QUARANTINE, Move, quarantine_place, remove_quarantined
-from firnline_iceberg.storage.paths import address, file_name
-from firnline_iceberg.storage.stored_files import StoredFile
+from firnline_iceberg.removal.moves import Mover, MoveResult
+from firnline_iceberg.removal.removal import (
+    QUARANTINE,
+    FileMove,
+    quarantine_place,
+    remove_quarantined,
+)
+from firnline_iceberg.storage.paths import file_name, parse_address
+from firnline_iceberg.storage.stored_files import ListedObject
 from firnline_iceberg.table.listing import AT_ONCE, Storage
 from firnline_iceberg.table.loaded_table import LoadedTable
 from firnline_iceberg.table.retained_names import RetainedNames
@@ -20,7 +25,7 @@ _TIME = re.compile(r"[1-9][0-9]{0,18}|0")
 
 
 @dataclass(frozen=True)
-class Released:
+class QuarantineRelease:
     """Result for files whose time in the quarantine is over, and for those that were missed.
     `left`: why some of these stay where they are, by their places."""
 
@@ -30,34 +35,36 @@ class Released:
     left: dict[str, str] = field(default_factory=dict)
 
 
-def move_in(storage: Storage, files: Iterable[StoredFile], at_ms: int) -> Moved:
+def move_in(storage: Storage, files: Iterable[ListedObject], at_ms: int) -> MoveResult:
     """Raises StorageUnreachable; what was moved by then stays there."""
     return Mover(storage).move_all(
-        Move(one.place, quarantine_place(at_ms, one.place), one.bytes) for one in files
+        FileMove(one.place, quarantine_place(at_ms, one.place), one.bytes) for one in files
     )
 
 
-def quarantined(storage: Storage) -> Iterator[tuple[int, StoredFile]]:
+def list_quarantined(storage: Storage) -> Iterator[tuple[int, ListedObject]]:
     """Yield each file with the time from which it is there. Folders of other names, and paths that
     may be read in two ways, are nobody's."""
-    for file in storage.files(QUARANTINE):
+    for file in storage.list_files(QUARANTINE):
         _, name, *place = file.place.split("/", 2)
         is_time = _TIME.fullmatch(name) is not None
-        if place and is_time and address(f"{storage.location}/{file.place}") is not None:
+        if place and is_time and parse_address(f"{storage.location}/{file.place}") is not None:
             yield int(name), file
 
 
-def release(table: LoadedTable, names: RetainedNames, storage: Storage, before_ms: int) -> Released:
+def release_files(
+    table: LoadedTable, names: RetainedNames, storage: Storage, before_ms: int
+) -> QuarantineRelease:
     """Delete what was put in before `before_ms`; put back what the table names by now, however long
     it has been there. 0: nothing is deleted. Raises StorageUnreachable, OSError."""
     deleted = deleted_bytes = 0
-    due, missed, left = list[StoredFile](), list[Move](), dict[str, str]()
+    due, missed, left = list[ListedObject](), list[FileMove](), dict[str, str]()
     owner = Ownership(table)
-    for at_ms, file in quarantined(storage):
-        if names.has(file_name(file.place)):
+    for at_ms, file in list_quarantined(storage):
+        if names.has_name(file_name(file.place)):
             _, _, place = file.place.split("/", 2)
-            if not storage.holds(place):
-                missed.append(Move(file.place, place, file.bytes))
+            if not storage.has_file(place):
+                missed.append(FileMove(file.place, place, file.bytes))
         elif at_ms < before_ms:
             _, _, place = file.place.split("/", 2)
             if why := owner.why_not_named(place):  # somebody else has put it here
@@ -69,4 +76,4 @@ def release(table: LoadedTable, names: RetainedNames, storage: Storage, before_m
         some = due[at : at + AT_ONCE]
         deleted += remove_quarantined(table, [one.place for one in some])
         deleted_bytes += sum(one.bytes for one in some)
-    return Released(deleted, deleted_bytes, moved.files, {**moved.left, **left})
+    return QuarantineRelease(deleted, deleted_bytes, moved.files, {**moved.left, **left})

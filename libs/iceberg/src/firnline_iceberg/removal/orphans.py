@@ -17,14 +17,14 @@ from firnline_domain.records.parts.orphans import OrphanRefusal
 from firnline_iceberg.removal.bucket_inventory import Inventory
 from firnline_iceberg.removal.file_ownership import Ownership, refuse_marks, refuse_other_tables
 from firnline_iceberg.removal.removal import QUARANTINE, shares_files
-from firnline_iceberg.storage.paths import PREFIX, address, file_name, folder_of
+from firnline_iceberg.storage.paths import PREFIX, file_name, folder_of, parse_address
 from firnline_iceberg.storage.s3_listing import NotOrdered
-from firnline_iceberg.storage.stored_files import StoredFile, StoredFiles
+from firnline_iceberg.storage.stored_files import ListedObject, StoredFiles
 from firnline_iceberg.table.listing import Storage
 from firnline_iceberg.table.loaded_table import LoadedTable
 from firnline_iceberg.table.locations import metadata_folders, refuse_links
 from firnline_iceberg.table.retained_names import RetainedNames
-from firnline_iceberg.table.shared_locations import Catalogs, refuse_shared
+from firnline_iceberg.table.shared_locations import KnownCatalogs, refuse_shared
 
 # More than half of a table's files are no leftovers: the location is another's, or the metadata
 # that was read is not all there is.
@@ -38,12 +38,12 @@ class Orphans:
     """`seen`: files that were old enough to be orphans, those of the table among them. `kept`:
     place -> why a file stays that the table does not name."""
 
-    files: tuple[StoredFile, ...]
+    files: tuple[ListedObject, ...]
     seen: int
     kept: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def bytes(self) -> int:
+    def total_bytes(self) -> int:
         return sum(one.bytes for one in self.files)
 
 
@@ -65,27 +65,27 @@ def find_orphans(
     """
     refuse_marks(table, listed=not inventory)
 
-    def found(pages: Iterable[StoredFiles]) -> Orphans:
-        return _found(table, names, pages, older_than_ms, forced)
+    def find_in(pages: Iterable[StoredFiles]) -> Orphans:
+        return _match_pages(table, names, pages, older_than_ms, forced)
 
     if not inventory:
         try:
-            told = found(storage.pages(skipped=QUARANTINE))
+            told = find_in(storage.list_pages(skipped=QUARANTINE))
         except NotOrdered:
-            told = found(storage.pages())
-        return _of_the_table(table, replace(told, kept={**told.kept, **_links(storage)}))
-    told = found(_from_inventory(table, Inventory.of(table.io, inventory)))
-    there = storage.as_they_are(told.files)
+            told = find_in(storage.list_pages())
+        return _without_foreign(table, replace(told, kept={**told.kept, **_find_links(storage)}))
+    told = find_in(_from_inventory(table, Inventory.open_location(table.io, inventory)))
+    there = storage.stat_files(told.files)
     old = tuple(one for one in there if one.stored_at_ms < older_than_ms)
-    return _of_the_table(table, replace(told, files=old))
+    return _without_foreign(table, replace(told, files=old))
 
 
-def _links(storage: Storage) -> dict[str, str]:
+def _find_links(storage: Storage) -> dict[str, str]:
     refuse_other_tables([f"{one}/" for one in storage.links], storage.location)
     return dict.fromkeys(storage.links, "it is a link, which is not followed")
 
 
-def _of_the_table(table: LoadedTable, told: Orphans) -> Orphans:
+def _without_foreign(table: LoadedTable, told: Orphans) -> Orphans:
     """Leave out those whose content is of something else."""
     judge = Ownership(table).why_not_by_content
     with ThreadPoolExecutor(READERS) as pool:
@@ -97,12 +97,12 @@ def _of_the_table(table: LoadedTable, told: Orphans) -> Orphans:
 
 def _from_inventory(table: LoadedTable, inventory: Inventory) -> Iterator[StoredFiles]:
     location = table.metadata.location.rstrip("/")
-    root = address(location)
+    root = parse_address(location)
     prefix = "/".join(root.segments) + "/" if root else ""
-    return (some.below(prefix) for some in inventory.below(location))
+    return (some.files_below(prefix) for some in inventory.files_below(location))
 
 
-def _found(
+def _match_pages(
     table: LoadedTable,
     names: RetainedNames,
     pages: Iterable[StoredFiles],
@@ -111,42 +111,42 @@ def _found(
 ) -> Orphans:
     folders, owner = metadata_folders(table), Ownership(table)
     location = table.metadata.location.rstrip("/")
-    found: list[StoredFile] = []
+    found: list[ListedObject] = []
     kept: dict[str, str] = {}
     seen = 0
     for some in pages:
         refuse_other_tables(some.places, location, folders, QUARANTINE)
         old: list[int] = np.flatnonzero(some.stored_at_ms < older_than_ms).tolist()
-        known = names.known([file_name(some.places[number]) for number in old])
+        known = names.are_known([file_name(some.places[number]) for number in old])
         unknown = [number for number, is_known in zip(old, known, strict=True) if not is_known]
         strange = [number for number in unknown if not _is_left(some.places[number])]
         seen += len(old) - len(unknown) + len(strange)
         for number in strange:
             place = some.places[number]
-            if address(f"{location}/{place}") is None:
+            if parse_address(f"{location}/{place}") is None:
                 kept[place] = "its path may be read in two ways"
             elif why := owner.why_not_named(place):
                 kept[place] = why
             else:
-                found.append(some.at(number))
+                found.append(some.file_at(number))
     if not forced and len(found) > max(SURELY_FEW, MAX_SHARE * seen):
         text = f"{len(found):,} of {seen:,} files would be orphans"
         raise TaskRefused(OrphanRefusal.TOO_MANY, text)
     return Orphans(tuple(found), seen, kept)
 
 
-def refuse_unclear(catalogs: Catalogs, table: LoadedTable) -> None:
+def refuse_unclear(catalogs: KnownCatalogs, table: LoadedTable) -> None:
     """Raises TaskRefused where the location says too little about whose files lie there, or where
     the catalogs have another table that may have files there; RetryLater."""
     refuse_links(table)
     if shares_files(table):
         raise TaskRefused(OrphanRefusal.GC_DISABLED, "gc.enabled=false: others have its files")
-    root = address(table.metadata.location)
+    root = parse_address(table.metadata.location)
     if root is None or len(root.segments) < 1:
         text = f"{table.metadata.location} is the root of a bucket, or no clear place"
         raise TaskRefused(OrphanRefusal.UNCLEAR_LOCATION, text)
-    current = address(folder_of(table.metadata_location))
-    if current is None or not current.within(root):
+    current = parse_address(folder_of(table.metadata_location))
+    if current is None or not current.is_within(root):
         text = f"its metadata lies elsewhere, in {folder_of(table.metadata_location)}"
         raise TaskRefused(OrphanRefusal.UNCLEAR_LOCATION, text)
     refuse_shared(catalogs, table)

@@ -26,26 +26,26 @@ from pyiceberg.io import FileIO
 from firnline_iceberg.commit.single_send import WrittenMetadata
 from firnline_iceberg.metadata.avro_reader import MetadataFileGone
 from firnline_iceberg.metadata.manifest_reader import read_manifest_list
-from firnline_iceberg.outputs.names import LIST_SUFFIX, SENT_SUFFIX, Run, run_of
-from firnline_iceberg.outputs.unfinished_uploads import give_up_all
-from firnline_iceberg.outputs.write_ahead_list import OutputList, Place, now_by_storage
+from firnline_iceberg.outputs.names import LIST_SUFFIX, SENT_SUFFIX, TaskRun, run_of
+from firnline_iceberg.outputs.unfinished_uploads import abort_uploads
+from firnline_iceberg.outputs.write_ahead_list import ListPlace, OutputList, read_storage_clock
 from firnline_iceberg.storage.file_io import s3_bucket
 from firnline_iceberg.storage.local_files import link_on, move_file, remove_file
 from firnline_iceberg.storage.paths import (
     PREFIX,
     UnclearPath,
-    address,
     file_name,
     folder_of,
+    parse_address,
     resolve_file,
     resolve_folder,
 )
-from firnline_iceberg.storage.s3_client import DELETED, Bucket, NotRemoved
+from firnline_iceberg.storage.s3_client import DELETED, NotRemoved, S3Bucket
 from firnline_iceberg.storage.s3_multipart_copy import copy_in_parts
 from firnline_iceberg.table.listing import Storage
 from firnline_iceberg.table.loaded_table import LoadedTable
 from firnline_iceberg.table.locations import Locations, metadata_folders
-from firnline_iceberg.table.reachability import reached
+from firnline_iceberg.table.reachability import find_reachable
 
 CLOCK = f"{PREFIX}clock"
 QUARANTINE = f"{PREFIX}quarantine"  # a folder below the table's location, for orphans
@@ -53,7 +53,7 @@ PROBE = f"{PREFIX}doctor-"  # what a file's name begins with that shows whether 
 FURTHEST_MS = 30 * 24 * 3_600_000  # of a deadline, or of a clock that is ahead
 
 
-class Verdict(StrEnum):
+class RemovalVerdict(StrEnum):
     """Verdict on one file."""
 
     MAY_GO = "may_go"
@@ -63,7 +63,7 @@ class Verdict(StrEnum):
     SHARED = "shared"  # `gc.enabled` is false: another table may have the same files
 
 
-class Reason(StrEnum):
+class SweepReason(StrEnum):
     """Reasons why a write-ahead list is left alone."""
 
     YOUNG = "young"
@@ -94,22 +94,22 @@ class NotRemovable(Exception):
 class StoredList:
     """A list where it lies, with the run that wrote it."""
 
-    place: Place
+    place: ListPlace
     listed: OutputList
-    run: Run
+    run: TaskRun
     never_sent: bool = False  # no commit that names an output can have been applied
 
     @property
     def path(self) -> str:
         return self.place.path
 
-    def names(self, path: str) -> bool:
+    def names_path(self, path: str) -> bool:
         """Return True if the run gives this name: to an output, or to its row map or marks beside
         the list."""
         name = file_name(path)
         if name in (self.run.row_map_name, self.run.marks_name):
-            beside = address(folder_of(path))
-            return beside is not None and beside == address(folder_of(self.path))
+            beside = parse_address(folder_of(path))
+            return beside is not None and beside == parse_address(folder_of(self.path))
         return self.run.names_content(name)
 
 
@@ -129,129 +129,131 @@ def note_sent(table: LoadedTable, list_path: str) -> None:
         pass
 
 
-def why_shared(table: LoadedTable, stored: StoredList) -> Reason | None:
+def why_shared(table: LoadedTable, stored: StoredList) -> SweepReason | None:
     """Return why what is on a list may be others' too, of a table that says that its files may be;
     None: no commit with one of these names was ever sent, so no table, branch or tag has them.
     Asked of lists that are old enough: what is that old is not sent any more. Raises OSError."""
     if not stored.listed.sends_noted:
-        return Reason.GC_DISABLED
+        return SweepReason.GC_DISABLED
     sent = table.io.new_input(sent_path(stored.path)).exists()
-    return Reason.SENT if sent else None
+    return SweepReason.SENT if sent else None
 
 
-def run_of_list(table: LoadedTable, listed: OutputList, place: Place) -> Run | None:
+def run_of_list(table: LoadedTable, listed: OutputList, place: ListPlace) -> TaskRun | None:
     """The run that wrote a list, if it has the very name that this run gives its list, in a
     directory of the table's metadata files."""
     name = file_name(place.path)
     run = run_of(table.identity.key, listed.task_id, name)
     if run is None or run.list_name != name or run.attempt != listed.attempt:
         return None
-    return run if Locations.of(table).beside_metadata(place.path) else None
+    return run if Locations.from_table(table).is_beside_metadata(place.path) else None
 
 
 def too_young(
-    listed: OutputList, place: Place, age_ms: int, now_ms: int
-) -> tuple[Reason, int | None] | None:
+    listed: OutputList, place: ListPlace, age_ms: int, now_ms: int
+) -> tuple[SweepReason, int | None] | None:
     """Return why, by its age, a list is left alone, and until when; None = it is old enough. It
     counts from what its writer said or from when the storage got it, whichever is later."""
     if max(listed.written_at_ms, listed.deadline_ms) > now_ms + FURTHEST_MS:
-        return Reason.FUTURE, None
+        return SweepReason.FUTURE, None
     of_age_ms = max(listed.written_at_ms, place.stored_at_ms) + age_ms
     if now_ms < of_age_ms:
-        return Reason.YOUNG, of_age_ms
+        return SweepReason.YOUNG, of_age_ms
     if now_ms < listed.deadline_ms:
-        return Reason.IN_FLIGHT, listed.deadline_ms
+        return SweepReason.IN_FLIGHT, listed.deadline_ms
     return None
 
 
 @dataclass(frozen=True)
-class Removal:
+class OutputRemoval:
     """Decides for the files of lists that are old enough, on one table."""
 
     table: LoadedTable
     reached: frozenset[str]  # names of those that the table reaches
 
     @classmethod
-    def of(cls, table: LoadedTable, lists: Iterable[StoredList]) -> Removal:
+    def read_reachable(cls, table: LoadedTable, lists: Iterable[StoredList]) -> OutputRemoval:
         """Build it by a read of everything that the table retains; it has to be younger than all
         lists. Raises as `reachability.reached`."""
-        names = (file_name(path) for one in lists for path in one.listed.outputs if one.names(path))
-        return cls(table, reached(table, frozenset(names)))
+        names = (
+            file_name(path) for one in lists for path in one.listed.outputs if one.names_path(path)
+        )
+        return cls(table, find_reachable(table, frozenset(names)))
 
-    def verdict(self, stored: StoredList, path: str) -> Verdict:
+    def verdict_on(self, stored: StoredList, path: str) -> RemovalVerdict:
         """Return the verdict on a path of a list."""
         name = file_name(path)
         if shares_files(self.table) and not stored.never_sent:
-            return Verdict.SHARED
-        if not stored.names(path):
-            return Verdict.MISNAMED
+            return RemovalVerdict.SHARED
+        if not stored.names_path(path):
+            return RemovalVerdict.MISNAMED
         if name in self.reached:
-            return Verdict.REACHABLE
-        inside = self._locations.holds(path) or self._locations.beside_metadata(path)
-        return Verdict.MAY_GO if inside else Verdict.OUTSIDE
+            return RemovalVerdict.REACHABLE
+        inside = self._locations.contains(path) or self._locations.is_beside_metadata(path)
+        return RemovalVerdict.MAY_GO if inside else RemovalVerdict.OUTSIDE
 
-    def remove(self, stored: StoredList, path: str) -> bool:
+    def remove_output(self, stored: StoredList, path: str) -> bool:
         """Return True if it was there. Raises NotRemovable, OSError."""
-        if (verdict := self.verdict(stored, path)) is not Verdict.MAY_GO:
+        if (verdict := self.verdict_on(stored, path)) is not RemovalVerdict.MAY_GO:
             raise NotRemovable(f"{path}: {verdict}")
-        return _delete(self.table.io, path)
+        return _delete_file(self.table.io, path)
 
     def remove_list(self, stored: StoredList) -> None:
         """The list itself, last: what it names is removed, or still on it. Raises OSError."""
-        _delete(self.table.io, stored.path)
+        _delete_file(self.table.io, stored.path)
 
     @cached_property
     def _locations(self) -> Locations:
-        return Locations.of(self.table)
+        return Locations.from_table(self.table)
 
 
 def remove_unneeded(table: LoadedTable, task_id: str, paths: Iterable[str | None]) -> int:
     """After a commit that left no output out: the run's row map, marks and write-ahead list, in
     this order. No table has a file of these names, so nothing has to be read. Raises OSError."""
     mine = [path for path in paths if path is not None and _is_beside(table, task_id, path)]
-    return sum(_delete(table.io, path) for path in mine)
+    return sum(_delete_file(table.io, path) for path in mine)
 
 
 def _is_beside(table: LoadedTable, task_id: str, path: str) -> bool:
     name = file_name(path)
     run = run_of(table.identity.key, task_id, name)
     known = run is not None and name in (*run.names_beside, run.sent_name)
-    return known and Locations.of(table).beside_metadata(path)
+    return known and Locations.from_table(table).is_beside_metadata(path)
 
 
-def remove_sets(table: LoadedTable, run: Run, paths: Iterable[str]) -> None:
+def remove_sets(table: LoadedTable, run: TaskRun, paths: Iterable[str]) -> None:
     """Delete sets that a run of this process stored for its executors, which have ended. They are
     no content of a table, so nobody can commit them. Raises NotRemovable, OSError."""
-    locations = Locations.of(table)
+    locations = Locations.from_table(table)
     for path in paths:
-        if not run.names_set(file_name(path)) or not locations.holds(path):
+        if not run.names_delete_set(file_name(path)) or not locations.contains(path):
             raise NotRemovable(f"{path}: no set of run {run.stem}")
-        _delete(table.io, path)
+        _delete_file(table.io, path)
 
 
 def remove_unpublished(
-    table: LoadedTable, run: Run, paths: Iterable[str], listed: str, ended: bool = True
+    table: LoadedTable, run: TaskRun, paths: Iterable[str], listed: str, ended: bool = True
 ) -> None:
     """Remove what a run wrote that this process has begun, and has not published: no result names
     it, so it cannot be committed, now or later. The list goes last; it stays, for the sweep, where
     not all of the run's writers are known to have `ended`; where they have, a killed one's uploads
     are given up. Raises NotRemovable, OSError."""
-    locations = Locations.of(table)
+    locations = Locations.from_table(table)
 
     def is_ours(path: str) -> bool:
         name = file_name(path)
         if name in run.names_beside:
-            return locations.beside_metadata(path)
-        return run.names_content(name) and locations.holds(path)
+            return locations.is_beside_metadata(path)
+        return run.names_content(name) and locations.contains(path)
 
     mine = [*paths, listed]
     if wrong := next((path for path in mine if not is_ours(path)), None):
         raise NotRemovable(f"{wrong}: not of run {run.stem}, or not in the table's locations")
     for path in mine[:-1]:
-        _delete(table.io, path)
+        _delete_file(table.io, path)
     if ended:
-        give_up_all(table.io, mine[:-1])
-        _delete(table.io, listed)
+        abort_uploads(table.io, mine[:-1])
+        _delete_file(table.io, listed)
 
 
 def remove_uncommitted(
@@ -261,9 +263,9 @@ def remove_uncommitted(
     more, and their list; False: the table has them, and only the list is removed.
 
     `since`: the table's last sequence number as this process read it before it named the files.
-    Raises as `reached`, and OSError.
+    Raises as `find_reachable`, and OSError.
     """
-    landed = reached(table, {file_name(path) for path in files}, since)
+    landed = find_reachable(table, {file_name(path) for path in files}, since)
     run = run_of(table.identity.key, task_id, file_name(listed))
     if run is None or file_name(listed) != run.list_name:
         raise NotRemovable(f"{listed}: not of task {task_id}")
@@ -273,8 +275,8 @@ def remove_uncommitted(
         remove_unpublished(table, run, files, listed)
         return True
     if landed:
-        _delete(table.io, note)
-        _delete(table.io, listed)
+        _delete_file(table.io, note)
+        _delete_file(table.io, listed)
     return False
 
 
@@ -291,7 +293,7 @@ def remove_refused(
     """Manifests and manifest lists of commits that are dead, by a read that began after their
     answers: those that nothing has. A later commit may have taken over manifests of one that was
     applied, and expired since. Tries share manifests, so what one has that is not dead stays, also
-    one of the `unknown`, whose outcome nobody knows. Raises as `reached`, and OSError."""
+    one of the `unknown`, whose outcome nobody knows. Raises as `find_reachable`, and OSError."""
     dead = [one for one in refused if is_dead(table, one)]
     if not dead or shares_files(table):
         return 0
@@ -299,11 +301,13 @@ def remove_refused(
     needed = {path for one in waiting for path in _files_of(table, one)}
     files = {path: file_name(path) for one in dead for path in _files_of(table, one)}
     since = min(one.sequence_number for one in dead)
-    kept = reached(table, frozenset(files.values()), since, entries=False)
-    locations = Locations.of(table)
+    kept = find_reachable(table, frozenset(files.values()), since, entries=False)
+    locations = Locations.from_table(table)
     ours = (path for path, name in files.items() if name not in kept and path not in needed)
-    inside = (path for path in ours if locations.holds(path) or locations.beside_metadata(path))
-    return sum(_delete(table.io, path) for path in inside)
+    inside = (
+        path for path in ours if locations.contains(path) or locations.is_beside_metadata(path)
+    )
+    return sum(_delete_file(table.io, path) for path in inside)
 
 
 def _files_of(table: LoadedTable, written: WrittenMetadata) -> Iterator[str]:
@@ -335,7 +339,7 @@ class ExpiredRemoval:
         found = s3_bucket(self.table.io, self.table.metadata.location)
         return 1 if found is None else DELETED
 
-    def remove(self, paths: Sequence[str]) -> int:
+    def remove_allowed(self, paths: Sequence[str]) -> int:
         """Remove those that may go, counted as by `_delete_some`. Raises OSError; some are gone
         then."""
         going = list[str]()
@@ -349,27 +353,29 @@ class ExpiredRemoval:
 
     def _why_kept(self, path: str) -> str:
         """ "" = it may go."""
-        if self._locations.holds(path) or self._locations.beside_metadata(path):
+        if self._locations.contains(path) or self._locations.is_beside_metadata(path):
             return ""
         try:
             place = resolve_file(path)
         except UnclearPath as unclear:
             return str(unclear)
-        if place.is_local and (link := link_on(place.local)) is not None:
+        if place.is_local and (link := link_on(place.local_path)) is not None:
             return f"{link} is a link, which is not followed"
         return self.outside(path) if self.outside else "it lies outside the table's own locations"
 
     @cached_property
     def _locations(self) -> Locations:
-        return Locations.of(self.table)
+        return Locations.from_table(self.table)
 
 
 def remove_journal(table: LoadedTable, path: str) -> None:
     """Remove the journal of an expiry that has come to its end. Raises NotRemovable, OSError."""
-    ours = file_name(path).startswith(PREFIX) and Locations.of(table).beside_metadata(path)
+    ours = file_name(path).startswith(PREFIX) and Locations.from_table(table).is_beside_metadata(
+        path
+    )
     if not ours or not path.endswith(".expiry"):
         raise NotRemovable(path)
-    _delete(table.io, path)
+    _delete_file(table.io, path)
 
 
 def remove_old_metadata(table: LoadedTable, path: str) -> bool:
@@ -377,9 +383,13 @@ def remove_old_metadata(table: LoadedTable, path: str) -> bool:
     True if it was there. Raises NotRemovable, OSError."""
     log = (table.metadata_location, *(one.metadata_file for one in table.metadata.metadata_log))
     named = file_name(path) in map(file_name, log)
-    if named or not Locations.of(table).beside_metadata(path) or ".metadata.json" not in path:
+    if (
+        named
+        or not Locations.from_table(table).is_beside_metadata(path)
+        or ".metadata.json" not in path
+    ):
         raise NotRemovable(path)
-    return _delete(table.io, path)
+    return _delete_file(table.io, path)
 
 
 def remove_statistics(table: LoadedTable, path: str) -> bool:
@@ -390,9 +400,9 @@ def remove_statistics(table: LoadedTable, path: str) -> bool:
     name = file_name(path)
     is_kept = name in {file_name(one.statistics_path) for one in named}
     is_one = name.endswith(".stats") or name.startswith("partition-stats-")
-    if is_kept or not is_one or not Locations.of(table).beside_metadata(path):
+    if is_kept or not is_one or not Locations.from_table(table).is_beside_metadata(path):
         raise NotRemovable(path)
-    return _delete(table.io, path)
+    return _delete_file(table.io, path)
 
 
 def remove_quarantined(table: LoadedTable, places: Sequence[str]) -> int:
@@ -401,14 +411,14 @@ def remove_quarantined(table: LoadedTable, places: Sequence[str]) -> int:
     were there. Raises NotRemovable, OSError."""
     location = table.metadata.location.rstrip("/")
     paths = [f"{location}/{place}" for place in places]
-    locations = Locations.of(table)
+    locations = Locations.from_table(table)
     for place, path in zip(places, paths, strict=True):
-        if not place.startswith(f"{QUARANTINE}/") or not locations.holds(path):
-            raise NotRemovable(f"{path}: {Verdict.OUTSIDE}")
+        if not place.startswith(f"{QUARANTINE}/") or not locations.contains(path):
+            raise NotRemovable(f"{path}: {RemovalVerdict.OUTSIDE}")
     return _delete_some(table.io, paths)
 
 
-class Move(NamedTuple):
+class FileMove(NamedTuple):
     """`place`, `to`: below the table's location. `bytes`: as listed; 0: not known."""
 
     place: str
@@ -421,7 +431,7 @@ def quarantine_place(at_ms: int, place: str) -> str:
     return f"{QUARANTINE}/{at_ms}/{place}"
 
 
-def check_move(storage: Storage, move: Move) -> None:
+def check_move(storage: Storage, move: FileMove) -> None:
     """Let pass nothing but a way into the quarantine of the table, or back out of it, between two
     clear places below its location without a link on the way. Raises NotRemovable."""
     inner, outer = sorted((move.place, move.to), key=len)
@@ -433,22 +443,22 @@ def check_move(storage: Storage, move: Move) -> None:
         raise NotRemovable(f"{move.place}: {move.to} is not its place in the quarantine, or back")
     root = resolve_folder(storage.location)
     for one in (inner, outer):
-        found = address(f"{storage.location}/{one}")
+        found = parse_address(f"{storage.location}/{one}")
         below = () if found is None else found.segments[len(root.segments) :]
-        is_inside = found is not None and found.within(root) and one == "/".join(below)
+        is_inside = found is not None and found.is_within(root) and one == "/".join(below)
         if found is None or not is_inside or inner.startswith(f"{QUARANTINE}/"):
-            raise NotRemovable(f"{one}: {Verdict.OUTSIDE}")
-        if found.is_local and (link := link_on(found.local)) is not None:
+            raise NotRemovable(f"{one}: {RemovalVerdict.OUTSIDE}")
+        if found.is_local and (link := link_on(found.local_path)) is not None:
             raise NotRemovable(f"{one}: {link} is a link, which is not followed")
 
 
 def copies_to_move(storage: Storage) -> bool:
     """Return True if the store knows no move. It is asked for what is not there, which takes no
     request."""
-    files = storage.arrow
+    files = storage.arrow_files
     if isinstance(files, AzureFileSystem):
         try:
-            files.move(storage.path("firnline-none"), storage.path("firnline-none-2"))
+            files.move(storage.arrow_path("firnline-none"), storage.arrow_path("firnline-none-2"))
         except NotImplementedError:
             return True
         except OSError:
@@ -456,13 +466,17 @@ def copies_to_move(storage: Storage) -> bool:
     return isinstance(files, GcsFileSystem)
 
 
-def rename_file(storage: Storage, move: Move) -> bool:
+def rename_file(storage: Storage, move: FileMove) -> bool:
     """Move where the store knows how to. False: it is not there any more. Raises NotRemovable,
     OSError."""
     check_move(storage, move)
-    if storage.local is not None:
-        return move_file(f"{storage.local}/{move.place}", f"{storage.local}/{move.to}")
-    files, source, target = storage.arrow, storage.path(move.place), storage.path(move.to)
+    if storage.local_path is not None:
+        return move_file(f"{storage.local_path}/{move.place}", f"{storage.local_path}/{move.to}")
+    files, source, target = (
+        storage.arrow_files,
+        storage.arrow_path(move.place),
+        storage.arrow_path(move.to),
+    )
     try:
         files.create_dir(folder_of(target), recursive=True)
         files.move(source, target)
@@ -471,37 +485,37 @@ def rename_file(storage: Storage, move: Move) -> bool:
     return True
 
 
-def copy_small_file(storage: Storage, move: Move) -> bool:
+def copy_small_file(storage: Storage, move: FileMove) -> bool:
     """Make the copy that the first half of a move is, within the store. False: it is not there any
     more. Raises NotRemovable, OSError."""
     check_move(storage, move)
     try:
-        storage.arrow.copy_file(storage.path(move.place), storage.path(move.to))
+        storage.arrow_files.copy_file(storage.arrow_path(move.place), storage.arrow_path(move.to))
     except OSError:
         with suppress(StorageUnreachable):
-            if not storage.holds(move.place):
+            if not storage.has_file(move.place):
                 return False
         raise
     return True
 
 
 def copy_large_file(
-    pool: ThreadPoolExecutor, storage: Storage, move: Move, part_bytes: int
+    pool: ThreadPoolExecutor, storage: Storage, move: FileMove, part_bytes: int
 ) -> bool:
     """Copy, as `copy_small_file`, what the store does not copy by one request."""
     check_move(storage, move)
-    return copy_in_parts(pool, storage.bucket_of_now, move.place, move.to, part_bytes)
+    return copy_in_parts(pool, storage.current_bucket, move.place, move.to, part_bytes)
 
 
-def remove_copied(storage: Storage, moves: Sequence[Move]) -> dict[str, str]:
+def remove_copied(storage: Storage, moves: Sequence[FileMove]) -> dict[str, str]:
     """Remove what was copied where it was, a thousand by one request on S3; why some are still
     there, by their places. Raises NotRemovable, OSError."""
     for one in moves:
         check_move(storage, one)
-    bucket, root = storage.bucket()
+    bucket, root = storage.find_bucket()
     if bucket is None:
         for one in moves:
-            _delete(storage.io, f"{storage.location}/{one.place}")
+            _delete_file(storage.io, f"{storage.location}/{one.place}")
         return {}
     try:
         bucket.delete_objects([f"{root}{one.place}" for one in moves])
@@ -516,24 +530,24 @@ def storage_now_ms(table: LoadedTable) -> int | None:
     leave no more than that. Raises OSError, also where another sweep was faster."""
     path = f"{metadata_folders(table)[0]}/{CLOCK}"
     try:
-        return now_by_storage(table.io, path)
+        return read_storage_clock(table.io, path)
     finally:
-        _delete(table.io, path)
+        _delete_file(table.io, path)
 
 
 def remove_probe(table: LoadedTable, path: str) -> bool:
     """Remove what `firnline doctor` has written to see whether it may; by its name it is no content
     of a table. Raises NotRemovable, OSError."""
-    if not file_name(path).startswith(PROBE) or not Locations.of(table).holds(path):
+    if not file_name(path).startswith(PROBE) or not Locations.from_table(table).contains(path):
         raise NotRemovable(f"{path}: no probe in the table's locations")
-    return _delete(table.io, path)
+    return _delete_file(table.io, path)
 
 
-def _delete(io: FileIO, path: str) -> bool:
+def _delete_file(io: FileIO, path: str) -> bool:
     """Delete a file: the one deletion. True if the file was there. Raises UnclearPath, OSError."""
     place = resolve_file(path)
     if place.is_local:
-        return remove_file(place.local)
+        return remove_file(place.local_path)
     try:
         io.delete(path)
     except FileNotFoundError:
@@ -544,7 +558,7 @@ def _delete(io: FileIO, path: str) -> bool:
 def _delete_some(io: FileIO, paths: Sequence[str]) -> int:
     """On S3 a thousand by one request, which does not say what was there, so that all count; else
     those that were there. Raises OSError; some are gone then."""
-    alone, together = list[str](), list[tuple[Bucket, dict[str, str]]]()
+    alone, together = list[str](), list[tuple[S3Bucket, dict[str, str]]]()
     for folder, some in groupby(paths, folder_of):
         found = s3_bucket(io, folder)  # keys that are handed out are had for the folder
         if found is None:
@@ -566,4 +580,4 @@ def _delete_some(io: FileIO, paths: Sequence[str]) -> int:
             alone += keys.values()
         else:
             gone += len(keys)
-    return gone + sum(_delete(io, path) for path in alone)
+    return gone + sum(_delete_file(io, path) for path in alone)

@@ -18,8 +18,8 @@ from pyiceberg.types import NestedField
 from firnline_iceberg.metadata.column_bounds import UNKNOWN
 from firnline_iceberg.metadata.entries import DataFileEntry, DeleteFileEntry
 from firnline_iceberg.metadata.manifest_reader import Detail
-from firnline_iceberg.metadata.partition_text import source_is_dropped
-from firnline_iceberg.scan.delete_pruning import excludes, key_fields, may_match
+from firnline_iceberg.metadata.partition_text import is_source_dropped
+from firnline_iceberg.scan.delete_pruning import have_no_common, key_fields, may_match
 from firnline_iceberg.scan.parquet_footers import AT_ONCE, Footers, Spans, read_paths
 from firnline_iceberg.scan.planning import live_entries
 from firnline_iceberg.table.loaded_table import LoadedTable
@@ -28,7 +28,7 @@ MAX_PAIRS = 1_000_000  # of a data file and an equality delete, that bounds are 
 MAX_FILES_READ = 5_000  # in one look, eight at once: a minute of S3. Deletes that need more stay
 
 
-class LiveData:
+class LiveSequences:
     """Lowest data sequence number of each scope, of its files without a deletion vector, and of the
     files that deletes name: what is left to apply to."""
 
@@ -47,19 +47,19 @@ class LiveData:
         self.lowest_of_all: int | None = None
         self.files = 0
 
-    def add(self, file: DataFileEntry) -> None:
+    def add_file(self, file: DataFileEntry) -> None:
         """Add a live data file."""
         self.files += 1
         number = file.sequence_number or 0  # what a broken writer left out is below all others
-        _lower(self.lowest, file.scope, number)
+        _keep_lower(self.lowest, file.scope, number)
         least = self.lowest_of_all
         self.lowest_of_all = number if least is None else min(number, least)
-        if not (marked := (self._vectors.get(file.normal) or -1) >= number):
-            _lower(self.lowest_unmarked, file.scope, number)
-        if file.normal in self._referenced:
-            self.named[file.normal] = number
+        if not (marked := (self._vectors.get(file.normal_path) or -1) >= number):
+            _keep_lower(self.lowest_unmarked, file.scope, number)
+        if file.normal_path in self._referenced:
+            self.named[file.normal_path] = number
             if not marked:
-                self.unmarked.add(file.normal)
+                self.unmarked.add(file.normal_path)
 
     def reached_by(self, delete: DeleteFileEntry) -> int | None:
         """The lowest data sequence number among the files that it may be about; None: none is. A
@@ -74,7 +74,7 @@ class LiveData:
         return None if hidden else self.named.get(path)
 
 
-def _lower(lowest: dict[Scope, int], scope: Scope, number: int) -> None:
+def _keep_lower(lowest: dict[Scope, int], scope: Scope, number: int) -> None:
     lowest[scope] = min(number, lowest.get(scope, number))
 
 
@@ -90,10 +90,10 @@ def dangling_deletes(table: LoadedTable, snapshot_id: int) -> tuple[DeleteFileEn
     deletes = tuple(_live_deletes(table, snapshot_id, Detail.REFERENCES))
     if not deletes or _has_unknown_partitions(table):
         return ()
-    live = LiveData(deletes)
+    live = LiveSequences(deletes)
     for file in _live_data(table, snapshot_id, Detail.COUNTS):
-        live.add(file)
-    unnamed = by_number(deletes, live)
+        live.add_file(file)
+    unnamed = dangling_by_number(deletes, live)
     found = tuple(one for one in unnamed if not one.named_by_bounds)
     found += _naming_none(table, snapshot_id, [one for one in unnamed if one.named_by_bounds])
     known = {one.key for one in unnamed}
@@ -103,7 +103,7 @@ def dangling_deletes(table: LoadedTable, snapshot_id: int) -> tuple[DeleteFileEn
         exact = _live_deletes(table, snapshot_id, Detail.STATS)
         data = tuple(_live_data(table, snapshot_id, Detail.STATS))
         candidates = [one for one in exact if _is_equality(one) and one.key in kept]
-        found += by_footers(table, by_bounds(candidates, data, table.schema), data)
+        found += dangling_by_footers(table, by_bounds(candidates, data, table.schema), data)
     return found
 
 
@@ -111,10 +111,12 @@ def _has_unknown_partitions(table: LoadedTable) -> bool:
     """Return True if the column behind some partition was dropped: Java then reads the value as
     null, and applies a delete of one such partition to the files of all others."""
     fields = (field for spec in table.metadata.partition_specs for field in spec.fields)
-    return any(source_is_dropped(table.schema, field) for field in fields)
+    return any(is_source_dropped(table.schema, field) for field in fields)
 
 
-def by_number(deletes: Iterable[DeleteFileEntry], live: LiveData) -> tuple[DeleteFileEntry, ...]:
+def dangling_by_number(
+    deletes: Iterable[DeleteFileEntry], live: LiveSequences
+) -> tuple[DeleteFileEntry, ...]:
     """Return those that no live data file is old enough for, or is the one that they name."""
     return tuple(one for one in deletes if _without_target(one, live))
 
@@ -127,7 +129,7 @@ class _Reached:
         for file in data:
             self._scopes.setdefault(file.scope, []).append(file)
 
-    def by(self, delete: DeleteFileEntry) -> Iterator[DataFileEntry]:
+    def reached_by(self, delete: DeleteFileEntry) -> Iterator[DataFileEntry]:
         """Yield those of its scope that are older than it."""
         reached = self._data if delete.is_global else self._scopes.get(delete.scope, ())
         return (one for one in reached if (one.sequence_number or 0) < delete.sequence_number)
@@ -143,29 +145,32 @@ def by_bounds(
         delete
         for delete in deletes
         if delete.sequence_number is not None
-        and not any(may_match(file, delete, schema) for file in reached.by(delete))
+        and not any(may_match(file, delete, schema) for file in reached.reached_by(delete))
     )
 
 
-def by_footers(
+def dangling_by_footers(
     table: LoadedTable, deletes: Iterable[DeleteFileEntry], data: Sequence[DataFileEntry]
 ) -> tuple[DeleteFileEntry, ...]:
     """Return those of which their own footers, and those of all data files that they reach, say the
     same. Raises StorageUnreachable."""
     reached, footers, found = _Reached(data), Footers(), list[DeleteFileEntry]()
     for delete in deletes:
-        files, fields = (delete, *reached.by(delete)), tuple(key_fields(delete, table.schema))
-        if len(footers.known) + len(footers.unread(files, fields)) > MAX_FILES_READ:
+        files, fields = (
+            (delete, *reached.reached_by(delete)),
+            tuple(key_fields(delete, table.schema)),
+        )
+        if len(footers.known) + len(footers.list_unread(files, fields)) > MAX_FILES_READ:
             continue
         own, *theirs = footers.read_all(table.io, files, fields)
-        if all(_exclude(fields, one, own) for one in theirs):
+        if all(_exclude_each_other(fields, one, own) for one in theirs):
             found.append(delete)
     return tuple(found)
 
 
-def _exclude(fields: Iterable[NestedField], data: Spans, delete: Spans) -> bool:
+def _exclude_each_other(fields: Iterable[NestedField], data: Spans, delete: Spans) -> bool:
     ids = [one.field_id for one in fields]
-    return any(excludes(data.get(one, UNKNOWN), delete.get(one, UNKNOWN)) for one in ids)
+    return any(have_no_common(data.get(one, UNKNOWN), delete.get(one, UNKNOWN)) for one in ids)
 
 
 def _naming_none(
@@ -184,14 +189,14 @@ def _naming_none(
     about = {
         delete.key
         for file in _live_data(table, snapshot_id, Detail.COUNTS)
-        for delete in by_path.get(file.normal, ())
+        for delete in by_path.get(file.normal_path, ())
         if (file.sequence_number or 0) <= delete.sequence_number
     }
     pairs = zip(few, named, strict=True)
     return tuple(one for one, paths in pairs if paths is not None and one.key not in about)
 
 
-def _without_target(delete: DeleteFileEntry, live: LiveData) -> bool:
+def _without_target(delete: DeleteFileEntry, live: LiveSequences) -> bool:
     """Equality deletes reach lower numbers than their own; positions their own, too. One whose
     number a broken writer left out may reach anything."""
     if (number := delete.sequence_number) is None:

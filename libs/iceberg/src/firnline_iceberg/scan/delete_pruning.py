@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pyiceberg.schema import Schema
 from pyiceberg.types import NestedField
 
-from firnline_iceberg.metadata.column_bounds import Span, is_below, span_of
+from firnline_iceberg.metadata.column_bounds import ValueRange, is_below, span_of
 from firnline_iceberg.metadata.entries import DataFileEntry, DeleteFileEntry
 
 
@@ -25,7 +25,9 @@ def may_match(data: DataFileEntry, delete: DeleteFileEntry, schema: Schema) -> b
     if data.stats is None or delete.stats is None:
         return True
     fields = key_fields(delete, schema)
-    return not any(excludes(span_of(one, data.stats), span_of(one, delete.stats)) for one in fields)
+    return not any(
+        have_no_common(span_of(one, data.stats), span_of(one, delete.stats)) for one in fields
+    )
 
 
 def key_fields(delete: DeleteFileEntry, schema: Schema) -> Iterator[NestedField]:
@@ -39,7 +41,7 @@ def key_fields(delete: DeleteFileEntry, schema: Schema) -> Iterator[NestedField]
             yield field
 
 
-def excludes(data: Span, delete: Span) -> bool:
+def have_no_common(data: ValueRange, delete: ValueRange) -> bool:
     """Return True if no value of one is one of the other. Null equals null."""
     if (data.all_null and delete.none_null) or (delete.all_null and data.none_null):
         return True

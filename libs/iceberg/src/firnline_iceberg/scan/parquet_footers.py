@@ -28,7 +28,13 @@ from pyiceberg.types import (
     TimestamptzType,
 )
 
-from firnline_iceberg.metadata.column_bounds import DAY_MICROS, UNKNOWN, Range, Span, read_bound
+from firnline_iceberg.metadata.column_bounds import (
+    DAY_MICROS,
+    UNKNOWN,
+    Range,
+    ValueRange,
+    read_bound,
+)
 from firnline_iceberg.metadata.entries import PATH_ID, FileEntry
 
 FIELD_ID = b"PARQUET:field_id"
@@ -38,7 +44,7 @@ _NANO_TYPES = (TimestampNanoType, TimestamptzNanoType)
 _MICRO_TYPES = (TimestampType, TimestamptzType)
 
 
-Spans = dict[int, Span]
+Spans = dict[int, ValueRange]
 """By field id, what a footer says."""
 
 
@@ -53,19 +59,23 @@ class Footers:
     ) -> list[Spans]:
         """Read the spans of these columns in each file, in order. Raises StorageUnreachable."""
         ids = tuple(one.field_id for one in fields)
-        if unread := self.unread(files, fields):
+        if unread := self.list_unread(files, fields):
             with ThreadPoolExecutor(AT_ONCE) as pool:
                 found = pool.map(lambda one: read_spans(io, one, fields), unread)
                 self.known.update(zip(((one.path, ids) for one in unread), found, strict=True))
         return [self.known[one.path, ids] for one in files]
 
-    def unread(self, files: Sequence[FileEntry], fields: Sequence[NestedField]) -> list[FileEntry]:
+    def list_unread(
+        self, files: Sequence[FileEntry], fields: Sequence[NestedField]
+    ) -> list[FileEntry]:
         """Return those that `read_all` would have to read."""
         ids = tuple(one.field_id for one in fields)
         return [one for one in files if (one.path, ids) not in self.known]
 
 
-def read_spans(io: FileIO, entry: FileEntry, fields: Sequence[NestedField]) -> dict[int, Span]:
+def read_spans(
+    io: FileIO, entry: FileEntry, fields: Sequence[NestedField]
+) -> dict[int, ValueRange]:
     """Read the spans of a file's columns by field id; without those that its footer does not tell:
     another format, encrypted, without field ids, missing, damaged, or a type without an order.
     Raises StorageUnreachable."""
@@ -77,7 +87,7 @@ def read_spans(io: FileIO, entry: FileEntry, fields: Sequence[NestedField]) -> d
             leaves = list(leaf_ids(parquet.schema_arrow))
             places, times = dict(leaves), Counter(number for number, _ in leaves)
             return {
-                one.field_id: _span(parquet, places[one.field_id], one.field_type)
+                one.field_id: _column_span(parquet, places[one.field_id], one.field_type)
                 if times[one.field_id] == 1
                 else UNKNOWN
                 for one in fields
@@ -118,7 +128,7 @@ def leaf_ids(schema: pa.Schema) -> Iterator[tuple[int, int]]:
     value a row: in structs, not in lists and maps."""
     leaf = 0
     for one in schema:
-        for number, is_single in _leaves(one, True):
+        for number, is_single in _leaf_columns(one, True):
             if is_single and number is not None:
                 yield number, leaf
             leaf += 1
@@ -132,28 +142,28 @@ def field_id_of(column: pa.Field) -> int | None:
 
 def fields_below(column: pa.Field) -> Iterator[pa.Field]:
     """Find all fields within a nested one, at any depth."""
-    for one in _inner(column.type):
+    for one in _inner_fields(column.type):
         yield one
         yield from fields_below(one)
 
 
-def _inner(kind: pa.DataType) -> list[pa.Field]:
+def _inner_fields(kind: pa.DataType) -> list[pa.Field]:
     if pa.types.is_map(kind):
         return [kind.key_field, kind.item_field]
     return [kind.field(at) for at in range(kind.num_fields)] if pa.types.is_nested(kind) else []
 
 
-def _leaves(column: pa.Field, is_single: bool) -> Iterator[tuple[int | None, bool]]:
+def _leaf_columns(column: pa.Field, is_single: bool) -> Iterator[tuple[int | None, bool]]:
     kind = column.type
     if not pa.types.is_nested(kind):
         yield field_id_of(column), is_single
         return
     below = is_single and pa.types.is_struct(kind)
-    for one in _inner(kind):
-        yield from _leaves(one, below)
+    for one in _inner_fields(kind):
+        yield from _leaf_columns(one, below)
 
 
-def _span(parquet: pq.ParquetFile, leaf: int, kind: IcebergType) -> Span:
+def _column_span(parquet: pq.ParquetFile, leaf: int, kind: IcebergType) -> ValueRange:
     rows = nulls = 0
     ranges = list[Range | None]()
     metadata, column = parquet.metadata, parquet.schema.column(leaf)
@@ -166,22 +176,22 @@ def _span(parquet: pq.ParquetFile, leaf: int, kind: IcebergType) -> Span:
             return UNKNOWN
         rows, nulls = rows + chunk.num_values, nulls + found.null_count
         if found.null_count < chunk.num_values:
-            ranges.append(_range(found, column, kind))
+            ranges.append(_statistics_range(found, column, kind))
     known = [one for one in ranges if one is not None]
     whole = None
     if known and len(known) == len(ranges):
         whole = min(low for low, _ in known), max(high for _, high in known)
-    return Span(whole, nulls == 0, nulls == rows)
+    return ValueRange(whole, nulls == 0, nulls == rows)
 
 
-def _range(found: Any, column: Any, kind: IcebergType) -> Range | None:
+def _statistics_range(found: Any, column: Any, kind: IcebergType) -> Range | None:
     if not found.has_min_max:
         return None
-    low, high = (_value(one, column, kind) for one in (found.min_raw, found.max_raw))
+    low, high = (_physical_value(one, column, kind) for one in (found.min_raw, found.max_raw))
     return None if low is None or high is None or low > high else (low, high)
 
 
-def _value(raw: Any, column: Any, kind: IcebergType) -> Any:
+def _physical_value(raw: Any, column: Any, kind: IcebergType) -> Any:
     """Read a physical value in the units of the table's type; None for another logical type."""
     logical = column.logical_type.type
     if isinstance(kind, IntegerType | LongType):
@@ -190,7 +200,7 @@ def _value(raw: Any, column: Any, kind: IcebergType) -> Any:
     if isinstance(kind, DateType):
         return raw if logical == "DATE" else None
     if isinstance(kind, _NANO_TYPES + _MICRO_TYPES):
-        return _moment(raw, column, logical, 1 if isinstance(kind, _NANO_TYPES) else 1_000)
+        return _scale_time(raw, column, logical, 1 if isinstance(kind, _NANO_TYPES) else 1_000)
     if isinstance(kind, StringType):
         return read_bound(kind, raw) if isinstance(raw, bytes) else None
     if isinstance(kind, DecimalType) and logical == "DECIMAL" and column.scale == kind.scale:
@@ -199,7 +209,7 @@ def _value(raw: Any, column: Any, kind: IcebergType) -> Any:
     return None
 
 
-def _moment(raw: Any, column: Any, logical: str, nanos: int) -> int | None:
+def _scale_time(raw: Any, column: Any, logical: str, nanos: int) -> int | None:
     """Convert a time. `nanos`: of one unit of the table's type. Rounded down."""
     if logical == "DATE":
         return int(raw) * DAY_MICROS * 1_000 // nanos

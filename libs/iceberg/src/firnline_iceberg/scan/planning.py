@@ -36,9 +36,9 @@ class DeleteIndex:
         self._by_path: dict[str, list[DeleteFileEntry]] = defaultdict(list)
         self._vectors: dict[str, list[DeleteFileEntry]] = defaultdict(list)
         for delete in sorted(deletes, key=_sequence_number):
-            self._place(delete).append(delete)
+            self._lists_for(delete).append(delete)
 
-    def _place(self, delete: DeleteFileEntry) -> list[DeleteFileEntry]:
+    def _lists_for(self, delete: DeleteFileEntry) -> list[DeleteFileEntry]:
         if delete.is_global:
             return self._global
         if delete.kind is DeleteKind.EQUALITY:
@@ -48,32 +48,32 @@ class DeleteIndex:
         places = self._vectors if delete.kind is DeleteKind.DELETION_VECTOR else self._by_path
         return places[delete.referenced_data_file]
 
-    def equality(self, data: DataFileEntry) -> Deletes:
+    def equality_deletes(self, data: DataFileEntry) -> Deletes:
         """Return equality deletes: data sequence number strictly below the delete's."""
         found = (self._global, self._equality.get(data.scope, []))
-        return tuple(d for deletes in found for d in _above(deletes, data.sequence_number))
+        return tuple(d for deletes in found for d in _from_number(deletes, data.sequence_number))
 
-    def positional(self, data: DataFileEntry) -> Deletes:
+    def position_deletes(self, data: DataFileEntry) -> Deletes:
         """Return position deletes and DVs: data sequence number up to the delete's.
 
         A DV hides every position-delete file of its data file."""
-        if vectors := self._from(self._vectors.get(data.normal), data):
+        if vectors := self._applying_to(self._vectors.get(data.normal_path), data):
             return vectors
-        of_partition = self._from(self._position.get(data.scope), data)
-        return of_partition + self._from(self._by_path.get(data.normal), data)
+        of_partition = self._applying_to(self._position.get(data.scope), data)
+        return of_partition + self._applying_to(self._by_path.get(data.normal_path), data)
 
     @staticmethod
-    def _from(deletes: list[DeleteFileEntry] | None, data: DataFileEntry) -> Deletes:
+    def _applying_to(deletes: list[DeleteFileEntry] | None, data: DataFileEntry) -> Deletes:
         if not deletes:
             return ()
         return tuple(deletes[bisect_left(deletes, data.sequence_number, key=_sequence_number) :])
 
     def for_data_file(self, data: DataFileEntry) -> Deletes:
         """Everything that applies: global, the partition's, positional; each by age."""
-        return self.equality(data) + self.positional(data)
+        return self.equality_deletes(data) + self.position_deletes(data)
 
 
-def _above(deletes: list[DeleteFileEntry], number: int) -> list[DeleteFileEntry]:
+def _from_number(deletes: list[DeleteFileEntry], number: int) -> list[DeleteFileEntry]:
     return deletes[bisect_right(deletes, number, key=_sequence_number) :]
 
 
@@ -94,7 +94,7 @@ class LiveFiles:
     deletes: Deletes
 
     @cached_property
-    def index(self) -> DeleteIndex:
+    def delete_index(self) -> DeleteIndex:
         """Return the index, built at the first call."""
         return DeleteIndex(self.deletes)
 
@@ -113,27 +113,29 @@ class LiveFiles:
     def files_of_scope(self, scope: Scope) -> tuple[PlannedFile, ...]:
         """Data files of one spec and partition, each with its deletes."""
         files = self._by_scope.get(scope, ())
-        return tuple(PlannedFile(f, self.index.for_data_file(f)) for f in files)
+        return tuple(PlannedFile(f, self.delete_index.for_data_file(f)) for f in files)
 
     def data_file(self, path: str) -> DataFileEntry | None:
         """The live data file of a normalised path."""
         return self._by_path.get(path)
 
     @cached_property
-    def repeated(self) -> frozenset[str]:
+    def repeated_paths(self) -> frozenset[str]:
         """Return the normal paths of data files, and of delete files, that are live more than once.
         Vectors share a path and differ in their offset."""
         found = set[str]()
         if len(self._by_path) < len(self.data):
-            found |= _twice((file.normal, file.normal) for file in self.data)
-        return frozenset(found | _twice((file.normal, file.key) for file in self.deletes))
+            found |= _find_repeated((file.normal_path, file.normal_path) for file in self.data)
+        return frozenset(
+            found | _find_repeated((file.normal_path, file.key) for file in self.deletes)
+        )
 
     @cached_property
     def _by_path(self) -> dict[str, DataFileEntry]:
-        return {file.normal: file for file in self.data}
+        return {file.normal_path: file for file in self.data}
 
 
-def _twice(keys: Iterable[tuple[str, object]]) -> set[str]:
+def _find_repeated(keys: Iterable[tuple[str, object]]) -> set[str]:
     """Paths of which a key, given beside them, is there twice."""
     seen, found = set[object](), set[str]()
     for path, key in keys:
@@ -163,7 +165,7 @@ def live_entries(
 ) -> Iterator[FileEntry]:
     """The same as a stream, for those who only count. `deletes`: delete files alone, or data files
     alone. Raises as `live_files`."""
-    for manifest in table.manifests(table.snapshot(snapshot_id)):
+    for manifest in table.manifests_of(table.snapshot(snapshot_id)):
         wanted = deletes is None or manifest.holds_deletes == deletes
         if wanted and not manifest.holds_no_live:
-            yield from (entry for entry in table.entries(manifest, detail) if entry.live)
+            yield from (entry for entry in table.entries_of(manifest, detail) if entry.is_live)

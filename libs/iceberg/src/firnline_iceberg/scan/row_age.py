@@ -31,14 +31,14 @@ from pyiceberg.types import (
     TimestamptzType,
 )
 
-from firnline_iceberg.metadata.column_bounds import Range, Span, span_of
+from firnline_iceberg.metadata.column_bounds import Range, ValueRange, span_of
 from firnline_iceberg.metadata.entries import DataFileEntry
 from firnline_iceberg.scan.parquet_footers import Footers
 from firnline_iceberg.table.loaded_table import LoadedTable
 
 HOUR_MS, DAY_MS = 3_600_000, 86_400_000
 FOOTERS_TOGETHER = 1_000
-EMPTY = Span(none_null=True, all_null=True)  # no rows
+EMPTY = ValueRange(none_null=True, all_null=True)  # no rows
 _EPOCH_YEAR = 1970
 _400_YEARS_DAYS = 146_097
 _NANOSECONDS = re.compile(r"(\.\d{6})\d+")  # Python has six digits
@@ -84,7 +84,7 @@ class FileAges:
     column: NestedField
     footers: Footers
 
-    def decided(
+    def decide_ages(
         self, files: Iterable[DataFileEntry], before_ms: int
     ) -> Iterator[tuple[DataFileEntry, bool]]:
         """Decide for each file, in any order, whether it is old. Raises StorageUnreachable."""
@@ -96,11 +96,11 @@ class FileAges:
                 continue
             asked.append((file, guess))
             if len(asked) == FOOTERS_TOGETHER:
-                yield from self._ask(asked, before_ms)
+                yield from self._read_footers(asked, before_ms)
                 asked = []
-        yield from self._ask(asked, before_ms)
+        yield from self._read_footers(asked, before_ms)
 
-    def _ask(
+    def _read_footers(
         self, files: Sequence[tuple[DataFileEntry, Age]], before_ms: int
     ) -> Iterator[tuple[DataFileEntry, bool]]:
         some = [file for file, _ in files]
@@ -129,7 +129,7 @@ def guess_age(file: DataFileEntry, spec: PartitionSpec, column: NestedField, bef
     within = _partition_span(file, spec, column)
     bounds = span_of(column, file.stats)
     rows = _rows_span(bounds, column)
-    known = bounds.range and _moments(bounds.range, column)
+    known = bounds.range and _to_times(bounds.range, column)
     if within == CONTRADICTORY or (known and not _lies_in(known, within)):
         return Age.YOUNG
     if within is not None and within[1] <= before_ms:
@@ -181,17 +181,17 @@ def _moments_of_value(transform: Any, value: Any, kind: IcebergType) -> Moments 
     return end_ms - DAY_MS, end_ms
 
 
-def _rows_span(span: Span, column: NestedField) -> Moments | None:
+def _rows_span(span: ValueRange, column: NestedField) -> Moments | None:
     """Between which moments its rows are; None where one may have no time. Between two texts there
     are others that are no days."""
     if span.range is None or not span.none_null:
         return None
     if isinstance(column.field_type, StringType) and span.range[0] != span.range[1]:
         return None
-    return _moments(span.range, column)
+    return _to_times(span.range, column)
 
 
-def _moments(found: Range, column: NestedField) -> Moments:
+def _to_times(found: Range, column: NestedField) -> Moments:
     kind, (low, high) = column.field_type, found
     try:
         if isinstance(kind, StringType):
@@ -218,7 +218,7 @@ def _partition_end_ms(transform: Any, value: Any, kind: IcebergType) -> int | No
             case IdentityTransform() if isinstance(kind, (DateType, StringType)):
                 return _day_end_ms(str(value))
             case IdentityTransform() if isinstance(kind, _TIMES):
-                return _moment_ms(str(value)) + 1
+                return _parse_time_ms(str(value)) + 1
     except (ValueError, OverflowError):
         pass
     return None
@@ -226,10 +226,10 @@ def _partition_end_ms(transform: Any, value: Any, kind: IcebergType) -> int | No
 
 def _day_end_ms(text: str) -> int:
     day = date.fromisoformat(text)
-    return _moment_ms(day.isoformat()) + DAY_MS
+    return _parse_time_ms(day.isoformat()) + DAY_MS
 
 
-def _moment_ms(text: str) -> int:
+def _parse_time_ms(text: str) -> int:
     """Parse ISO text, rounded down; without a zone it is UTC."""
     moment = datetime.fromisoformat(_NANOSECONDS.sub(r"\1", text))
     moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
@@ -240,5 +240,5 @@ def _month_ms(months: int) -> int:
     """Return when a month since 1970 begins, of any year: Python's dates end with the year 9999."""
     years, month = divmod(months, 12)
     cycles, year = divmod(_EPOCH_YEAR + years - 2000, 400)
-    first = _moment_ms(date(2000 + year, month + 1, 1).isoformat())
+    first = _parse_time_ms(date(2000 + year, month + 1, 1).isoformat())
     return first + cycles * _400_YEARS_DAYS * DAY_MS

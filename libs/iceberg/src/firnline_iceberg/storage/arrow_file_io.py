@@ -12,7 +12,7 @@ from pyarrow.fs import AwsStandardS3RetryStrategy, FileSystem, GcsFileSystem
 from pyiceberg.io.pyarrow import PyArrowFileIO, _import_retry_strategy
 
 from firnline_iceberg.storage.hdfs import HADOOP, hadoop_files
-from firnline_iceberg.storage.paths import address, resolve_file
+from firnline_iceberg.storage.paths import parse_address, resolve_file
 
 RETRIES = "s3.retry-strategy-impl"
 ATTEMPTS = 10  # with pauses of up to 20 s, at random; three are over within a second
@@ -34,7 +34,7 @@ class LakeFileIO(PyArrowFileIO):
 
     def __init__(self, properties: Mapping[str, Any], location: str | None = None) -> None:
         """`location`: of the table, None = its files may be in any store."""
-        found = address(location) if location else None
+        found = parse_address(location) if location else None
         self._home = None if found is None else found.scheme
         patient = f"{PatientRetries.__module__}.{PatientRetries.__name__}"
         super().__init__({RETRIES: patient, **properties})
@@ -45,7 +45,7 @@ class LakeFileIO(PyArrowFileIO):
         Raises UnclearPath."""
         return resolve_file(location).for_arrow
 
-    def _sas(self, account: str) -> dict[str, str]:
+    def _sas_tokens(self, account: str) -> dict[str, str]:
         """Return the tokens of an account, as catalogs hand them out: the account, or its host, is
         in the name."""
         named = f"adls.sas-token.{account}"
@@ -78,7 +78,7 @@ class LakeFileIO(PyArrowFileIO):
         self._refuse_unknown_store(scheme)
         if scheme in AZURE and netloc and "." in netloc:
             account, _, host = netloc.partition(".")
-            found = {ACCOUNT: account, **self.properties, **self._sas(account)}
+            found = {ACCOUNT: account, **self.properties, **self._sas_tokens(account)}
             for kind in ("blob", "dfs"):  # of the public cloud, of sovereign ones, of OneLake
                 place = host.replace("dfs.", f"{kind}.").replace("blob.", f"{kind}.")
                 found.setdefault(f"adls.{kind}-storage-authority", f".{place}")

@@ -20,7 +20,7 @@ def is_denied(error: OSError) -> bool:
     return isinstance(error, PermissionError) or bool(_DENIED.search(str(error)))
 
 
-def unreachable(what: str, error: OSError) -> StorageUnreachable | StorageRefused:
+def storage_error(what: str, error: OSError) -> StorageUnreachable | StorageRefused:
     """Return the error for what storage has answered to `what`."""
     text = f"{what}: {error}"
     if is_denied(error):

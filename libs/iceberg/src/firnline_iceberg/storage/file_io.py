@@ -18,8 +18,8 @@ from pyiceberg.io.pyarrow import PyArrowFileIO
 from firnline_iceberg.storage import s3_client
 from firnline_iceberg.storage.arrow_file_io import LakeFileIO
 from firnline_iceberg.storage.paths import resolve_file, resolve_folder
-from firnline_iceberg.storage.s3_client import Bucket
-from firnline_iceberg.storage.vended_credentials import Vended
+from firnline_iceberg.storage.s3_client import S3Bucket
+from firnline_iceberg.storage.vended_credentials import VendedCredentials
 from firnline_iceberg.storage.vended_file_io import VendedFileIO
 
 LOCATION_PROVIDER = "write.location-provider.impl"
@@ -59,20 +59,22 @@ class TableStorage:
 
     settings: Mapping[str, str] = field(repr=False)
     location: str
-    vended: Vended | None = field(default=None, repr=False)
+    vended: VendedCredentials | None = field(default=None, repr=False)
 
     @classmethod
-    def of(cls, io: FileIO, location: str) -> TableStorage:
+    def from_io(cls, io: FileIO, location: str) -> TableStorage:
         """Return that of a FileIO which was made here."""
         settings = {name: str(one) for name, one in io.properties.items()}
         return cls(settings, location, getattr(io, "vended", None))
 
-    def io(self) -> FileIO:
+    def make_io(self) -> FileIO:
         """A new FileIO. Raises ValueError."""
-        return file_io(self.settings, self.location, self.vended)
+        return make_file_io(self.settings, self.location, self.vended)
 
 
-def file_io(settings: Mapping[str, Any], location: str, vended: Vended | None = None) -> FileIO:
+def make_file_io(
+    settings: Mapping[str, Any], location: str, vended: VendedCredentials | None = None
+) -> FileIO:
     """Return the FileIO that reads and writes at `location`, a path or URI: Arrow's, unless the
     connection or the catalog names another class. `settings` are not a table's properties, and of a
     catalog's only those of storage are taken: the rest is who we are. Raises ValueError."""
@@ -88,18 +90,18 @@ def file_system(io: FileIO, location: str) -> tuple[FileSystem, str]:
     """Arrow's file system with the keys of now, and the path in it, of a file or a folder:
     PyIceberg's FileIO cannot list. Raises UnclearPath."""
     if isinstance(io, VendedFileIO):
-        arrow: PyArrowFileIO = io.arrow(io.vended.credential(location))
+        arrow: PyArrowFileIO = io.arrow_io(io.vended.credential_for(location))
     else:
         arrow = io if isinstance(io, LakeFileIO) else LakeFileIO(io.properties)
     scheme, store, path = resolve_folder(location).for_arrow
     return arrow.fs_by_scheme(scheme, store), path
 
 
-def s3_bucket(io: FileIO, location: str) -> tuple[Bucket, str] | None:
+def s3_bucket(io: FileIO, location: str) -> tuple[S3Bucket, str] | None:
     """The bucket with the keys of now, and the key in it, of a file or a folder; None: no S3, or
     reached as only Arrow can. Raises UnclearPath."""
     settings = io.properties
-    if isinstance(io, VendedFileIO) and (found := io.vended.credential(location)):
+    if isinstance(io, VendedFileIO) and (found := io.vended.credential_for(location)):
         settings = {**settings, **found.config}
     return s3_client.bucket_of(io, settings, location)
 

@@ -37,7 +37,9 @@ def hadoop_files(scheme: str, netloc: str | None, properties: Mapping[str, Any])
         raise OSError(text)
     key = (os.getpid(), scheme, netloc or "")
     if key not in _clients:
-        made = _dated(fsspec.HdfsFileSystem if scheme == "hdfs" else fsspec.ViewfsFileSystem)
+        made = _with_file_times(
+            fsspec.HdfsFileSystem if scheme == "hdfs" else fsspec.ViewfsFileSystem
+        )
         host, _, port = (netloc or "").partition(":")
         client = made(host or None, int(port) if port else None, skip_instance_cache=True)
         _clients.setdefault(key, PyFileSystem(FSSpecHandler(client)))
@@ -45,35 +47,37 @@ def hadoop_files(scheme: str, netloc: str | None, properties: Mapping[str, Any])
 
 
 @cache
-def _dated(client: type[Any]) -> type[Any]:
+def _with_file_times(client: type[Any]) -> type[Any]:
     """Return a subclass that names the time when a file was written as Arrow does, and whose errors
     are those of files: those of a name node come as a RuntimeError."""
 
-    def dated(self: Any, status: Any) -> dict[str, Any]:
+    def convert_status(self: Any, status: Any) -> dict[str, Any]:
         found: dict[str, Any] = client._convert_file_status(self, status)
         return {**found, "mtime": status.modification_time / 1000}
 
-    def opened(self: Any, *args: Any, **given: Any) -> Any:
-        file = _told(client._open)(self, *args, **given)
+    def open_file(self: Any, *args: Any, **given: Any) -> Any:
+        file = _with_os_errors(client._open)(self, *args, **given)
         for name in ("read", "write", "close"):
             if hasattr(file, name):
-                setattr(file, name, _told(getattr(file, name)))
+                setattr(file, name, _with_os_errors(getattr(file, name)))
         return file
 
-    calls = {name: _told(getattr(client, name)) for name in ("info", "ls", "mkdir", "mv", "rm")}
-    own = {"_convert_file_status": dated, "_open": opened, **calls}
+    calls = {
+        name: _with_os_errors(getattr(client, name)) for name in ("info", "ls", "mkdir", "mv", "rm")
+    }
+    own = {"_convert_file_status": convert_status, "_open": open_file, **calls}
     return type("HadoopFiles", (client,), own)
 
 
-def _told(call: Callable[..., Any]) -> Callable[..., Any]:
+def _with_os_errors(call: Callable[..., Any]) -> Callable[..., Any]:
     """Raise OSError for the call's errors. Java's stack trace is left out: the rest of the first
     line says it."""
 
     @wraps(call)
-    def asked(*args: Any, **given: Any) -> Any:
+    def call_with_os_errors(*args: Any, **given: Any) -> Any:
         try:
             return call(*args, **given)
         except RuntimeError as error:
             raise OSError(str(error).replace("\\n", "\n").partition("\n")[0]) from error
 
-    return asked
+    return call_with_os_errors

@@ -2,8 +2,8 @@
 
 Libraries read a path in different ways: PyIceberg cuts it at `#`, `?` and `;`, Hadoop takes out
 `//` and `..`, object stores take all as it stands. So only spellings that mean one place to every
-reader are accepted (`address`), and libraries are given the store and the key, never the text. The
-rest is nobody's: it is neither read, written, moved nor deleted."""
+reader are accepted (`parse_address`), and libraries are given the store and the key, never the
+text. The rest is nobody's: it is neither read, written, moved nor deleted."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class UnclearPath(TaskRefused):
 
 
 @dataclass(frozen=True)
-class Address:
+class FileAddress:
     """A path taken apart. Of local files, empty segments are left out."""
 
     scheme: str
@@ -59,7 +59,7 @@ class Address:
         return self.scheme in _LOCAL
 
     @property
-    def local(self) -> str:
+    def local_path(self) -> str:
         """Return the path for the operating system."""
         return "/" + "/".join(self.segments)
 
@@ -78,7 +78,7 @@ class Address:
         store = container or host
         return self.scheme, host, f"{store}/{self.key}" if self.segments else store
 
-    def within(self, other: Address) -> bool:
+    def is_within(self, other: FileAddress) -> bool:
         """Return True strictly below `other`, segment by segment: `tbl2` is not within `tbl`."""
         length = len(other.segments)
         return (
@@ -88,7 +88,7 @@ class Address:
         )
 
 
-def address(path: str) -> Address | None:
+def parse_address(path: str) -> FileAddress | None:
     """Parse a path; None for one that is relative, climbs, or may be read in more than one way."""
     if not path or len(path) > _LONGEST or _UNCLEAR.search(path) or not _is_text(path):
         return None
@@ -107,29 +107,29 @@ def address(path: str) -> Address | None:
     segments = tuple(rest.rstrip("/").split("/")[1:])
     if scheme in _LOCAL:
         segments = tuple(segment for segment in segments if segment)
-    if any(not segment or _climbs(segment) for segment in segments):
+    if any(not segment or _climbs_up(segment) for segment in segments):
         return None
-    return Address(_ALIASES.get(scheme, scheme), authority, segments)
+    return FileAddress(_ALIASES.get(scheme, scheme), authority, segments)
 
 
 def is_clear(path: str) -> bool:
     """Return True if a path is read in one way; called for all files of a table: 0.5 us, and
     `address` takes 8."""
-    return not _DOUBTFUL.search(path) or address(path) is not None
+    return not _DOUBTFUL.search(path) or parse_address(path) is not None
 
 
-def resolve_file(path: str) -> Address:
+def resolve_file(path: str) -> FileAddress:
     """Return where a file lies of which this path is recorded. Raises UnclearPath."""
-    found = address(path)
+    found = parse_address(path)
     if found is None or not found.segments or path.endswith("/"):
         raise UnclearPath(path)
     return found
 
 
-def resolve_folder(path: str) -> Address:
+def resolve_folder(path: str) -> FileAddress:
     """Resolve the path of a directory or a beginning of keys, as `resolve_file`. Raises
     UnclearPath."""
-    found = address(path)
+    found = parse_address(path)
     if found is None:
         raise UnclearPath(path)
     return found
@@ -143,7 +143,7 @@ def _is_text(path: str) -> bool:
     return True
 
 
-def _climbs(segment: str) -> bool:
+def _climbs_up(segment: str) -> bool:
     """Return True for `..`, also for a reader that decodes it, however often. Values of partitions
     (`p=..%2F`) are names."""
     if "=" in segment:

@@ -19,7 +19,7 @@ from pyiceberg.io import FileIO
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
 from firnline_iceberg.storage.paths import resolve_folder
-from firnline_iceberg.storage.s3_listing import NotAPage, Page, read_pages
+from firnline_iceberg.storage.s3_listing import ListPage, NotAPage, read_pages
 
 SCHEME = "s3"  # as `paths` spells `s3a` and `s3n`
 # Who asks, and by what way, is told to Arrow alone: a role is assumed for 15 minutes at a time.
@@ -59,17 +59,17 @@ class _Client:
 
     @cached_property
     def s3(self) -> Any:
-        return _made(self.given, {"total_max_attempts": 1})
+        return _make_boto_client(self.given, {"total_max_attempts": 1})
 
     @cached_property
-    def patient(self) -> Any:
+    def patient_client(self) -> Any:
         """Return the client that asks a busy store again, ever more rarely."""
-        return _made(self.given, {"mode": "standard", "total_max_attempts": ATTEMPTS})
+        return _make_boto_client(self.given, {"mode": "standard", "total_max_attempts": ATTEMPTS})
 
     @cached_property
-    def lister(self) -> Any:
+    def list_client(self) -> Any:
         """Return the client for listings, as patient."""
-        made = _made(self.given, {"mode": "standard", "total_max_attempts": ATTEMPTS})
+        made = _make_boto_client(self.given, {"mode": "standard", "total_max_attempts": ATTEMPTS})
         read_pages(made)
         return made
 
@@ -102,13 +102,13 @@ class NotRemoved(OSError):
 
 
 @dataclass(frozen=True)
-class Bucket:
+class S3Bucket:
     """A bucket as the FileIO of a table reaches it."""
 
     name: str
     _client: _Client
 
-    def fetched(self, key: str, most: int) -> pa.Buffer | None:
+    def fetch_small(self, key: str, most: int) -> pa.Buffer | None:
         """Return all of an object of up to `most` bytes. None: it is larger, or did not come; then
         Arrow's way tells why, and is patient with a busy store."""
         from botocore.exceptions import BotoCoreError, ClientError
@@ -130,22 +130,24 @@ class Bucket:
         whole = int(str(answer.get("ContentRange", len(found))).rpartition("/")[2])
         return pa.py_buffer(found) if len(found) == whole else None
 
-    def page(self, prefix: str, after: str = "", token: str = "", by_folder: bool = False) -> Page:
+    def list_page(
+        self, prefix: str, after: str = "", token: str = "", by_folder: bool = False
+    ) -> ListPage:
         """List up to a thousand objects whose keys begin so, those behind the key `after`, or what
         comes after the page that gave the `token`. `by_folder`: what lies deeper is told by the
-        names of folders. Raises as `unfinished`, after `ATTEMPTS` tries."""
+        names of folders. Raises as `unfinished_uploads`, after `ATTEMPTS` tries."""
         asked = {"Bucket": self.name, "Prefix": prefix}
         asked |= {"ContinuationToken": token} if token else {"StartAfter": after} if after else {}
         asked |= {"Delimiter": "/"} if by_folder else {}
         try:
-            found: Page = _told(self._client.lister.list_objects_v2, asked)["Page"]
+            found: ListPage = _call_s3(self._client.list_client.list_objects_v2, asked)["Page"]
         except NotAPage as error:
             raise OSError(f"{self.name} answered a listing with {error}") from error
         return found
 
     def delete_objects(self, keys: Sequence[str]) -> None:
         """Objects, also those that are not there, a thousand a request, or one where a store knows
-        no more. Raises as `unfinished`, after `ATTEMPTS` tries; some are gone then. Raises
+        no more. Raises as `unfinished_uploads`, after `ATTEMPTS` tries; some are gone then. Raises
         NotRemoved where only some, up to `MAX_KEPT`, are not."""
         kept = dict[str, str]()
         for at in range(0, len(keys), DELETED):
@@ -163,7 +165,9 @@ class Bucket:
     def _remove_at_once(self, keys: Sequence[str]) -> dict[str, str]:
         """Remove keys in one request; return why some were not."""
         named = {"Objects": [{"Key": key} for key in keys], "Quiet": True}
-        answer = _told(self._client.patient.delete_objects, {"Bucket": self.name, "Delete": named})
+        answer = _call_s3(
+            self._client.patient_client.delete_objects, {"Bucket": self.name, "Delete": named}
+        )
         found = dict[str, str]()
         for one in answer.get("Errors", ()):
             try:
@@ -175,14 +179,14 @@ class Bucket:
         return found
 
     def _remove_one(self, key: str) -> None:
-        _told(self._client.patient.delete_object, {"Bucket": self.name, "Key": key})
+        _call_s3(self._client.patient_client.delete_object, {"Bucket": self.name, "Key": key})
 
-    def unfinished(self, prefix: str, pages: int) -> Iterator[Upload]:
+    def unfinished_uploads(self, prefix: str, pages: int) -> Iterator[Upload]:
         """Yield uploads of keys that begin so; a thousand a page. Raises OSError, and
         PermissionError where we may not ask, or the store does not know the question."""
         given = {"Bucket": self.name, "Prefix": prefix}
         for _ in range(pages):
-            answer = _told(self._client.s3.list_multipart_uploads, given)
+            answer = _call_s3(self._client.s3.list_multipart_uploads, given)
             for one in answer.get("Uploads", ()):
                 yield Upload(one["Key"], one["UploadId"])
             if not answer.get("IsTruncated"):
@@ -191,24 +195,29 @@ class Bucket:
             given["UploadIdMarker"] = answer["NextUploadIdMarker"]
 
     def give_up(self, upload: Upload) -> None:
-        """Its parts are removed. Raises as `unfinished`; not where it has ended meanwhile."""
+        """Its parts are removed. Raises as `unfinished_uploads`; not where it has ended
+        meanwhile."""
         asked = {"Bucket": self.name, "Key": upload.key, "UploadId": upload.id}
-        _told(self._client.s3.abort_multipart_upload, asked)
+        _call_s3(self._client.s3.abort_multipart_upload, asked)
 
-    def about(self, key: str) -> StoredObject | None:
+    def head_object(self, key: str) -> StoredObject | None:
         """Return an object's facts; None: it is not there. Raises as `unfinished`, after
         `ATTEMPTS` tries, as all below."""
         try:
-            found = _told(self._client.patient.head_object, {"Bucket": self.name, "Key": key})
+            found = _call_s3(
+                self._client.patient_client.head_object, {"Bucket": self.name, "Key": key}
+            )
         except FileNotFoundError:
             return None
         told = {name: found[name] for name in _CARRIED if found.get(name)}
         return StoredObject(key, found["ContentLength"], found["ETag"], told)
 
-    def begin(self, key: str, like: StoredObject) -> Upload:
+    def begin_upload(self, key: str, like: StoredObject) -> Upload:
         """Begin an upload with the metadata of another object."""
         asked = {"Bucket": self.name, "Key": key, **like.told}
-        return Upload(key, _told(self._client.patient.create_multipart_upload, asked)["UploadId"])
+        return Upload(
+            key, _call_s3(self._client.patient_client.create_multipart_upload, asked)["UploadId"]
+        )
 
     def copy_part(
         self, source: StoredObject, upload: Upload, number: int, at: int, until: int
@@ -224,13 +233,13 @@ class Bucket:
             "CopySourceIfMatch": source.etag,
             "CopySourceRange": f"bytes={at}-{until - 1}",
         }
-        answer = _told(self._client.patient.upload_part_copy, asked)
+        answer = _call_s3(self._client.patient_client.upload_part_copy, asked)
         if "CopyPartResult" not in answer:
             raise OSError(f"the upload of {upload.key} was given up meanwhile")
         tag: str = answer["CopyPartResult"]["ETag"]
         return tag
 
-    def finish(self, upload: Upload, tags: Sequence[str]) -> None:
+    def finish_upload(self, upload: Upload, tags: Sequence[str]) -> None:
         """Finish an upload of all parts in their order. That it has ended is no error: an answer
         may have been lost, so look at the object."""
         parts = [{"PartNumber": number, "ETag": tag} for number, tag in enumerate(tags, 1)]
@@ -240,10 +249,12 @@ class Bucket:
             "UploadId": upload.id,
             "MultipartUpload": {"Parts": parts},
         }
-        _told(self._client.patient.complete_multipart_upload, asked)
+        _call_s3(self._client.patient_client.complete_multipart_upload, asked)
 
 
-def bucket_of(io: FileIO, settings: Mapping[str, Any], location: str) -> tuple[Bucket, str] | None:
+def bucket_of(
+    io: FileIO, settings: Mapping[str, Any], location: str
+) -> tuple[S3Bucket, str] | None:
     """The bucket and the key in it; None: no S3, or reached as only Arrow can. `settings`: of the
     FileIO, with the keys of now. Raises UnclearPath."""
     place = resolve_folder(location)
@@ -252,13 +263,13 @@ def bucket_of(io: FileIO, settings: Mapping[str, Any], location: str) -> tuple[B
     given = {name: str(one) for name, one in settings.items() if one not in (None, "")}
     if any(name in given for name in _OF_ARROW):
         return None
-    client = _client(given)
+    client = _make_client(given)
     if client is None:
         return None
-    return Bucket(place.authority, client), place.key
+    return S3Bucket(place.authority, client), place.key
 
 
-def _client(given: Mapping[str, str]) -> _Client | None:
+def _make_client(given: Mapping[str, str]) -> _Client | None:
     found = {
         name: next((given[one] for one in spelt if one in given), "")
         for name, spelt in _NAMES.items()
@@ -277,7 +288,7 @@ def _client(given: Mapping[str, str]) -> _Client | None:
         return _clients[key]
 
 
-def _made(given: Mapping[str, Any], retries: Mapping[str, Any]) -> Any:
+def _make_boto_client(given: Mapping[str, Any], retries: Mapping[str, Any]) -> Any:
     import boto3  # 0.3 s that tables elsewhere need not pay
     from botocore.config import Config
 
@@ -296,7 +307,7 @@ def _made(given: Mapping[str, Any], retries: Mapping[str, Any]) -> Any:
 _GONE, _REFUSED = 404, frozenset({403, 405, 501})
 
 
-def _told(call: Any, asked: Mapping[str, Any]) -> Mapping[str, Any]:
+def _call_s3(call: Any, asked: Mapping[str, Any]) -> Mapping[str, Any]:
     from botocore.exceptions import BotoCoreError, ClientError
 
     try:

@@ -42,7 +42,7 @@ class NotOrdered(OSError):
 
 
 @dataclass(frozen=True)
-class Page:
+class ListPage:
     """A page of a listing. `folders`: keys up to a slash, where it was asked for by folder.
     `token`: of the next page; '': there is none."""
 
@@ -56,22 +56,22 @@ class AskPage(Protocol):
 
     def __call__(
         self, prefix: str, after: str = "", token: str = "", by_folder: bool = False
-    ) -> Page:
+    ) -> ListPage:
         """Raises OSError."""
 
 
 def read_pages(client: Any) -> None:
-    """Answers of this botocore client to `list_objects_v2` have their `Page`. It is good for
+    """Answers of this botocore client to `list_objects_v2` have their `ListPage`. It is good for
     nothing else: botocore's own look for an error in an answer of 200, which takes as long as
     reading the page, is done here, for this call."""
     from botocore import handlers
 
     if (look := getattr(handlers, "_handle_200_error", None)) is not None:
         client.meta.events.unregister("before-parse.s3.*", look)
-    client.meta.events.register("before-parse.s3.ListObjectsV2", _replace)
+    client.meta.events.register("before-parse.s3.ListObjectsV2", _reject_error_page)
 
 
-def _replace(
+def _reject_error_page(
     response_dict: dict[str, Any], customized_response_dict: dict[str, Any], **_more: Any
 ) -> None:
     """Turn an error, or half a page, that comes with 200 into one of the server's: it is asked
@@ -94,7 +94,7 @@ def _replace(
     response_dict["body"] = b"<ListBucketResult/>"
 
 
-def plain_page(body: bytes) -> Page | None:
+def plain_page(body: bytes) -> ListPage | None:
     """A page as all known stores write it, in 1 ms: each object has a key, a size and a time, as
     plain text, and nothing else by these names. None: it is not such a page, or not all of it."""
     try:
@@ -116,36 +116,36 @@ def plain_page(body: bytes) -> Page | None:
     if "<EncodingType>url</EncodingType>" in text:
         keys = [unquote_plus(one) for one in keys]
     try:
-        objects = StoredFiles(keys, [*map(int, sizes)], _ms(times))
+        objects = StoredFiles(keys, [*map(int, sizes)], _parse_times(times))
     except ValueError:
         return None
     token = _TOKEN.search(text)
-    return Page(objects, [], html.unescape(token[1]) if token else "")
+    return ListPage(objects, [], html.unescape(token[1]) if token else "")
 
 
-def page_of(root: ElementTree.Element, space: str) -> Page:
+def page_of(root: ElementTree.Element, space: str) -> ListPage:
     """`space`: of the names, in braces. Raises NotAPage."""
     coded = root.findtext(f"{space}EncodingType") == "url"
 
-    def plain(key: str) -> str:
+    def decode_key(key: str) -> str:
         return unquote_plus(key) if coded else key
 
     try:
         found = [
             {one.tag: one.text or "" for one in each} for each in root.iter(f"{space}Contents")
         ]
-        keys = [plain(one[f"{space}Key"]) for one in found]
+        keys = [decode_key(one[f"{space}Key"]) for one in found]
         sizes = [int(one[f"{space}Size"]) for one in found]
-        times = _ms([one[f"{space}LastModified"] for one in found])
+        times = _parse_times([one[f"{space}LastModified"] for one in found])
     except (KeyError, ValueError) as error:
         raise NotAPage(f"an object without {error}") from error
     prefixes = root.iter(f"{space}CommonPrefixes")
-    folders = [plain(one.findtext(f"{space}Prefix") or "") for one in prefixes]
+    folders = [decode_key(one.findtext(f"{space}Prefix") or "") for one in prefixes]
     token = root.findtext(f"{space}NextContinuationToken") or ""
-    return Page(StoredFiles(keys, sizes, times), folders, token)
+    return ListPage(StoredFiles(keys, sizes, times), folders, token)
 
 
-def _ms(texts: Sequence[str]) -> Times:
+def _parse_times(texts: Sequence[str]) -> Times:
     """Parse times in UTC; 0.1 us each, one after another 5 us. Raises ValueError."""
     plain = "\n".join(texts).replace("Z", "").split("\n") if texts else []
     found = np.array(plain, dtype="datetime64[ms]")
@@ -165,10 +165,10 @@ def all_below(ask: AskPage, prefix: str, skipped: str = "") -> Iterator[StoredFi
     yield first.objects
     if not first.token:
         return
-    begin = _last(first.objects, "")
-    cuts = _cuts(ask, prefix, begin, skipped)
+    begin = _last_key(first.objects, "")
+    cuts = _choose_cuts(ask, prefix, begin, skipped)
     ranges = [
-        _range(ask, prefix, after, until, skipped)
+        _list_range(ask, prefix, after, until, skipped)
         for after, until in zip([begin, *cuts], [*cuts, ""], strict=True)
     ]
     yield from _at_once(ranges)
@@ -183,10 +183,12 @@ def listed_in_turn(ask: AskPage, prefix: str) -> Iterator[StoredFiles]:
         token, more = page.token, bool(page.token)
 
 
-def _cuts(ask: AskPage, prefix: str, begin: str, skipped: str) -> list[str]:
+def _choose_cuts(ask: AskPage, prefix: str, begin: str, skipped: str) -> list[str]:
     """Return keys behind `begin` at which ranges with about as many folders start."""
-    top = _folders(ask, prefix)
-    deeper = [] if len(top) > MAX_CUT else [_folders(ask, one) for one in top if one != skipped]
+    top = _list_folders(ask, prefix)
+    deeper = (
+        [] if len(top) > MAX_CUT else [_list_folders(ask, one) for one in top if one != skipped]
+    )
     marks = {*top, *(one for some in deeper for one in some)}
     known = sorted(one for one in marks if one > begin)
     if len(known) < RANGES:
@@ -194,7 +196,7 @@ def _cuts(ask: AskPage, prefix: str, begin: str, skipped: str) -> list[str]:
     return [known[len(known) * number // RANGES] for number in range(1, RANGES)]
 
 
-def _folders(ask: AskPage, prefix: str) -> list[str]:
+def _list_folders(ask: AskPage, prefix: str) -> list[str]:
     found, token = [], ""
     for _ in range(FOLDER_PAGES):
         page = ask(prefix, token=token, by_folder=True)
@@ -204,16 +206,16 @@ def _folders(ask: AskPage, prefix: str) -> list[str]:
     return found
 
 
-def _range(
+def _list_range(
     ask: AskPage, prefix: str, after: str, until: str, skipped: str
 ) -> Iterator[StoredFiles]:
     """Yield what is behind `after` and before `until`; '': to the end."""
     token = ""
     while True:
         page = ask(prefix, after, token)
-        last = _last(page.objects, after)
+        last = _last_key(page.objects, after)
         if until and last >= until:
-            yield page.objects.first(bisect_left(page.objects.places, until))
+            yield page.objects.take_first(bisect_left(page.objects.places, until))
             return
         yield page.objects
         if not page.token:
@@ -225,7 +227,7 @@ def _range(
                 return
 
 
-def _last(objects: StoredFiles, after: str) -> str:
+def _last_key(objects: StoredFiles, after: str) -> str:
     """Return the last key. Raises NotOrdered where one does not come behind the one before."""
     keys = objects.places
     if not keys:

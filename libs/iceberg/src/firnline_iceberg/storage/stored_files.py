@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 Times = NDArray[np.int64]
 
 
-class StoredFile(NamedTuple):
+class ListedObject(NamedTuple):
     """`place`: below the table's location, without a slash in front; of an object that was just
     listed its key. `stored_at_ms`: by the storage's clock."""
 
@@ -29,36 +29,36 @@ class StoredFiles:
     bytes: Sequence[int]
     stored_at_ms: Times
 
-    def __iter__(self) -> Iterator[StoredFile]:
+    def __iter__(self) -> Iterator[ListedObject]:
         times = self.stored_at_ms.tolist()
-        yield from map(StoredFile, self.places, self.bytes, times)
+        yield from map(ListedObject, self.places, self.bytes, times)
 
     def __len__(self) -> int:
         return len(self.places)
 
-    def at(self, number: int) -> StoredFile:
+    def file_at(self, number: int) -> ListedObject:
         """One of them."""
-        return StoredFile(self.places[number], self.bytes[number], int(self.stored_at_ms[number]))
+        return ListedObject(self.places[number], self.bytes[number], int(self.stored_at_ms[number]))
 
-    def first(self, many: int) -> StoredFiles:
+    def take_first(self, many: int) -> StoredFiles:
         """Return those before the one of this number."""
         return StoredFiles(self.places[:many], self.bytes[:many], self.stored_at_ms[:many])
 
-    def below(self, root: str) -> StoredFiles:
+    def files_below(self, root: str) -> StoredFiles:
         """Return files by their places below `root`, with which all keys begin; without marks that
         stand for a folder."""
         length = len(root)
         some = self
         if marks := {n for n, key in enumerate(self.places) if key[-1:] == "/"}:
-            some = self._of([n for n in range(len(self)) if n not in marks])
+            some = self._select([n for n in range(len(self)) if n not in marks])
         return StoredFiles([key[length:] for key in some.places], some.bytes, some.stored_at_ms)
 
-    def _of(self, numbers: Sequence[int]) -> StoredFiles:
+    def _select(self, numbers: Sequence[int]) -> StoredFiles:
         places, sizes = [self.places[n] for n in numbers], [self.bytes[n] for n in numbers]
         return StoredFiles(places, sizes, self.stored_at_ms[numbers])
 
     @classmethod
-    def of(cls, files: Sequence[StoredFile]) -> StoredFiles:
+    def from_files(cls, files: Sequence[ListedObject]) -> StoredFiles:
         """Build it of a few files."""
         times = np.array([one.stored_at_ms for one in files], dtype=np.int64)
         return cls([one.place for one in files], [one.bytes for one in files], times)

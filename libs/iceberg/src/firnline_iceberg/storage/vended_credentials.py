@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from cachetools import LRUCache
-from firnline_adapters.config.redaction import learn
+from firnline_adapters.config.redaction import mask_secrets
 
 from firnline_iceberg.connection.connection import CatalogConnection
 
@@ -42,7 +42,7 @@ class Credential:
         return None
 
     @property
-    def holds_keys(self) -> bool:
+    def has_keys(self) -> bool:
         """Return True if there is something in it that ends."""
         return any(one in _KEYS or one.startswith("adls.sas-token") for one in self.config)
 
@@ -55,7 +55,7 @@ class Credential:
         known_s = max(ends_s - self.got_s, 0.0)  # 0: a clock that was set back since
         return ends_s - now_s <= min(LONG_S, known_s / 2)
 
-    def lasts(self, now_s: float) -> bool:
+    def is_lasting(self, now_s: float) -> bool:
         """Return True if a file that is opened now can be read or written to its end."""
         return self.ends_s is not None and self.ends_s - now_s >= LONG_S
 
@@ -72,18 +72,20 @@ def credentials_of(
     specification has it."""
     found = [Credential(prefix, dict(one), now_s) for prefix, one in storage_credentials]
     for one in (*found, plain := Credential("", dict(config), now_s)):
-        learn(value for name, value in one.config.items() if name in _KEYS or "sas-token" in name)
-    return tuple(found) or ((plain,) if plain.holds_keys else ())
+        mask_secrets(
+            value for name, value in one.config.items() if name in _KEYS or "sas-token" in name
+        )
+    return tuple(found) or ((plain,) if plain.has_keys else ())
 
 
-def best(credentials: Credentials, location: str) -> Credential | None:
+def best_credential(credentials: Credentials, location: str) -> Credential | None:
     """Return the credential of the longest prefix; one spelling of S3 for all."""
-    place = _spelt(location)
-    fits = [one for one in credentials if place.startswith(_spelt(one.prefix))]
+    place = _spell(location)
+    fits = [one for one in credentials if place.startswith(_spell(one.prefix))]
     return max(fits, key=lambda one: len(one.prefix), default=None)
 
 
-def _spelt(location: str) -> str:
+def _spell(location: str) -> str:
     for scheme in ("s3a://", "s3n://"):
         if location.startswith(scheme):
             return "s3://" + location.removeprefix(scheme)
@@ -94,7 +96,7 @@ Ask = Callable[[CatalogConnection, Mapping[str, str], tuple[str, ...]], Credenti
 
 
 @dataclass(frozen=True)
-class Vended:
+class VendedCredentials:
     """The keys of one table as they came with it, and of whom others are had. `identifier`: its
     namespace and name; `properties`: further ones of the catalog's client; `ask`: a function of a
     module, which travels by its name."""
@@ -105,23 +107,23 @@ class Vended:
     first: Credentials = field(repr=False)
     ask: Ask = field(repr=False)
 
-    def credential(self, location: str, refused: Credential | None = None) -> Credential | None:
+    def credential_for(self, location: str, refused: Credential | None = None) -> Credential | None:
         """Return what opens `location` now; None: the catalog has nothing for it. `refused`: by the
         storage. Raises RetryLater where the catalog does not answer, and what we have has ended."""
-        held = _held(self)
+        held = _held_credentials(self)
         now_s = time.time()
         with held.lock:
             if held.got_s < max((one.got_s for one in self.first), default=0.0):
-                held.take(self.first)
-            known = best(held.credentials, location)
+                held.take_credentials(self.first)
+            known = best_credential(held.credentials, location)
             if known is None or not (known.is_due(now_s) or _is_stale(known, refused, now_s)):
                 return known
             try:
-                held.take(self.ask(self.connection, self.properties, self.identifier))
+                held.take_credentials(self.ask(self.connection, self.properties, self.identifier))
             except Exception:
                 if known.ends_s is None or known.ends_s <= time.time():
                     raise
-            return best(held.credentials, location) or known
+            return best_credential(held.credentials, location) or known
 
 
 def _is_stale(known: Credential, refused: Credential | None, now_s: float) -> bool:
@@ -129,25 +131,25 @@ def _is_stale(known: Credential, refused: Credential | None, now_s: float) -> bo
 
 
 @dataclass
-class _Held:
+class _HeldCredentials:
     credentials: Credentials = ()
     got_s: float = 0.0
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def take(self, credentials: Credentials) -> None:
+    def take_credentials(self, credentials: Credentials) -> None:
         if credentials:
             self.credentials = credentials
             self.got_s = max(one.got_s for one in credentials)
 
 
 _MOST = 4096  # tables of a process
-_known: LRUCache[tuple[Any, ...], _Held] = LRUCache(_MOST)
+_known: LRUCache[tuple[Any, ...], _HeldCredentials] = LRUCache(_MOST)
 _lock = threading.Lock()
 
 
-def _held(vended: Vended) -> _Held:
+def _held_credentials(vended: VendedCredentials) -> _HeldCredentials:
     key = (*vended.connection.place, *vended.identifier)
     with _lock:
         if key not in _known:
-            _known[key] = _Held()
+            _known[key] = _HeldCredentials()
         return _known[key]

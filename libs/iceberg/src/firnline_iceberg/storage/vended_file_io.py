@@ -21,7 +21,7 @@ from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
 
 from firnline_iceberg.storage.arrow_file_io import LakeFileIO
 from firnline_iceberg.storage.errors import is_denied
-from firnline_iceberg.storage.vended_credentials import Credential, Vended
+from firnline_iceberg.storage.vended_credentials import Credential, VendedCredentials
 
 T = TypeVar("T")
 COPY_BYTES = 8 << 20
@@ -33,7 +33,7 @@ class VendedFileIO(LakeFileIO):
     """A PyArrowFileIO whose keys are those of the moment and of the location."""
 
     def __init__(
-        self, properties: dict[str, Any], vended: Vended, location: str | None = None
+        self, properties: dict[str, Any], vended: VendedCredentials, location: str | None = None
     ) -> None:
         super().__init__(properties, location)
         self.vended, self._location = vended, location
@@ -48,24 +48,24 @@ class VendedFileIO(LakeFileIO):
 
     def delete(self, location: Any) -> None:
         text = location if isinstance(location, str) else location.location
-        self.tried(text, lambda arrow: arrow.delete(text))
+        self.try_with_keys(text, lambda arrow: arrow.delete(text))
 
-    def tried(self, location: str, act: Callable[[PyArrowFileIO], T]) -> T:
+    def try_with_keys(self, location: str, act: Callable[[PyArrowFileIO], T]) -> T:
         """Call `act` with the current keys, and again with others where those are refused."""
-        credential = self.vended.credential(location)
+        credential = self.vended.credential_for(location)
         for left in reversed(range(TRIES)):
             try:
-                return act(self.arrow(credential))
+                return act(self.arrow_io(credential))
             except OSError as error:
                 if not is_denied(error) or not left:
                     raise
-                newer = self.vended.credential(location, refused=credential)
+                newer = self.vended.credential_for(location, refused=credential)
                 if newer is credential:
                     raise
                 credential = newer
         raise AssertionError
 
-    def arrow(self, credential: Credential | None) -> PyArrowFileIO:
+    def arrow_io(self, credential: Credential | None) -> PyArrowFileIO:
         """Return Arrow's FileIO with these keys."""
         with self._making:
             kept = self._made.get(id(credential))
@@ -84,32 +84,34 @@ class VendedFile(InputFile, OutputFile):
         self._owner = owner
 
     def __len__(self) -> int:
-        return self._with(len)
+        return self._try_with_keys(len)
 
     def exists(self) -> bool:
-        return self._with(lambda file: file.exists())
+        return self._try_with_keys(lambda file: file.exists())
 
     def open(self, seekable: bool = True) -> Any:
-        opened = self._with(lambda file: file.open(seekable))
-        return opened if self._is_safe() else CarefulInput(self._with, opened)
+        opened = self._try_with_keys(lambda file: file.open(seekable))
+        return opened if self._is_safe() else CarefulInput(self._try_with_keys, opened)
 
     def create(self, overwrite: bool = False) -> Any:
         if not overwrite and self.exists():
             raise FileExistsError(f"Cannot create file, already exists: {self.location}")
-        self._owner.vended.credential(self.location)
+        self._owner.vended.credential_for(self.location)
         if self._is_safe():
-            return self._with(lambda file: file.create(overwrite=True))
-        return StagedOutput(self._with)
+            return self._try_with_keys(lambda file: file.create(overwrite=True))
+        return StagedOutput(self._try_with_keys)
 
     def to_input_file(self) -> Any:
         return self
 
     def _is_safe(self) -> bool:
-        credential = self._owner.vended.credential(self.location)
-        return credential is None or credential.lasts(time.time())
+        credential = self._owner.vended.credential_for(self.location)
+        return credential is None or credential.is_lasting(time.time())
 
-    def _with(self, act: Callable[[PyArrowFile], T]) -> T:
-        return self._owner.tried(self.location, lambda arrow: act(arrow.new_input(self.location)))
+    def _try_with_keys(self, act: Callable[[PyArrowFile], T]) -> T:
+        return self._owner.try_with_keys(
+            self.location, lambda arrow: act(arrow.new_input(self.location))
+        )
 
 
 With = Callable[[Callable[[PyArrowFile], Any]], Any]
@@ -145,7 +147,7 @@ class CarefulInput(io.RawIOBase):
         except OSError as error:
             if not is_denied(error):
                 raise
-            found = self._with_file(lambda file: self._again(file, at, wanted))
+            found = self._with_file(lambda file: self._read_again(file, at, wanted))
         return found
 
     def readall(self) -> bytes:
@@ -156,7 +158,7 @@ class CarefulInput(io.RawIOBase):
         buffer[: len(found)] = found
         return len(found)
 
-    def _again(self, file: PyArrowFile, at: int, wanted: int | None) -> bytes:
+    def _read_again(self, file: PyArrowFile, at: int, wanted: int | None) -> bytes:
         self._file = file.open()
         self._file.seek(at)
         found: bytes = self._file.read(wanted)
@@ -188,7 +190,7 @@ class StagedOutput(io.RawIOBase):
         if self.closed:
             return
         try:
-            self._with_file(self._upload)
+            self._with_file(self._upload_file)
         finally:
             self._staged.close()
             super().close()
@@ -206,7 +208,7 @@ class StagedOutput(io.RawIOBase):
         if not self._staged.closed:
             self.discard()
 
-    def _upload(self, file: PyArrowFile) -> None:
+    def _upload_file(self, file: PyArrowFile) -> None:
         self._staged.seek(0)
         with file.create(overwrite=True) as sink:
             shutil.copyfileobj(self._staged, sink, COPY_BYTES)

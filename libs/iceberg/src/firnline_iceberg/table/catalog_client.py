@@ -55,8 +55,12 @@ from firnline_iceberg.connection.connection import Catalog, CatalogConnection, c
 from firnline_iceberg.connection.prefix import OtherPrefix
 from firnline_iceberg.connection.properties import ARCHIVES, DELEGATION, EXTERNAL, UNREADABLE
 from firnline_iceberg.metadata.entry_cache import FileCache
-from firnline_iceberg.storage.file_io import file_io
-from firnline_iceberg.storage.vended_credentials import Credentials, Vended, credentials_of
+from firnline_iceberg.storage.file_io import make_file_io
+from firnline_iceberg.storage.vended_credentials import (
+    Credentials,
+    VendedCredentials,
+    credentials_of,
+)
 from firnline_iceberg.table.loaded_table import LoadedTable, TableGone
 
 ALL_SNAPSHOTS = "all"  # `snapshot-loading-mode`; the other one is `refs`
@@ -68,8 +72,8 @@ CATALOG_TIMEOUT_S = 30.0  # PyIceberg sets none: a hung catalog would hold a ser
 
 
 class Tables:
-    """Loads tables through an Iceberg REST catalog; connects at the first `load`. Each thread has a
-    client, and so a session, of its own: those of `requests` are not made for several."""
+    """Loads tables through an Iceberg REST catalog; connects at the first `load`. Each thread
+    has a client, and so a session, of its own: those of `requests` are not made for several."""
 
     def __init__(self, catalog: Catalog, cache: FileCache | None = None, **properties: str) -> None:
         """`cache`: for who reads the same table again and again."""
@@ -94,14 +98,14 @@ class Tables:
         try:
             return canonical_prefix(self._catalog.properties.get("prefix", ""))
         except (RESTError, requests.RequestException) as error:
-            raise told(self._connection, error, "") from error
+            raise catalog_error(self._connection, error, "") from error
 
     @property
     def catalog_path(self) -> str:
         """`TableName.catalog_path` of all tables here. Raises RetryLater."""
-        return self._name("", (), "").catalog_path
+        return self._table_name("", (), "").catalog_path
 
-    def _name(self, uuid: str, namespace: tuple[str, ...], name: str) -> TableName:
+    def _table_name(self, uuid: str, namespace: tuple[str, ...], name: str) -> TableName:
         return TableName(uuid, namespace, name, self._connection.name, self.prefix)
 
     @property
@@ -130,11 +134,11 @@ class Tables:
         configuration."""
         return self._catalog
 
-    def of(self, table: TableName) -> Tables:
+    def for_table(self, table: TableName) -> Tables:
         """Return the client of the catalog and the prefix that a table is in."""
         return self
 
-    def catalogs(self, table: TableName) -> Sequence[Tables]:
+    def known_catalogs(self, table: TableName) -> Sequence[Tables]:
         """All that are known here, the one that a table is in among them."""
         return (self,)
 
@@ -144,18 +148,18 @@ class Tables:
         Raises TableGone (also where the name now belongs to another uuid), RetryLater, OtherPrefix,
         and TaskRefused where PyIceberg cannot read its metadata.
         """
-        found = self._load(table)
+        found = self._load_table(table)
         if str(found.metadata.table_uuid) != table.uuid:
             raise TableGone(table, f"is now {found.metadata.table_uuid}")
-        return loaded(table, found, self._cache)
+        return to_loaded_table(table, found, self._cache)
 
-    def named(self, namespace: tuple[str, ...], name: str) -> LoadedTable:
+    def load_named(self, namespace: tuple[str, ...], name: str) -> LoadedTable:
         """The table that has this name now. Raises TableGone, RetryLater."""
-        asked = self._name("", namespace, name)
-        found = self._load(asked)
+        asked = self._table_name("", namespace, name)
+        found = self._load_table(asked)
         uuid = str(found.metadata.table_uuid)
         identity = TableName(uuid, namespace, name, asked.catalog, asked.prefix)
-        return loaded(identity, found, self._cache)
+        return to_loaded_table(identity, found, self._cache)
 
     def metadata_json(self, name: tuple[str, ...]) -> tuple[str, dict[str, Any]]:
         """Path of the metadata file of `namespace.name`, and the metadata as the catalog answers
@@ -164,11 +168,11 @@ class Tables:
         try:
             return self._client.metadata_json(name)
         except (NoSuchTableError, NoSuchNamespaceError) as error:
-            raise TableGone(self._name("", name[:-1], name[-1])) from error
+            raise TableGone(self._table_name("", name[:-1], name[-1])) from error
         except (RESTError, requests.RequestException) as error:
-            raise told(self._connection, error, ".".join(name)) from error
+            raise catalog_error(self._connection, error, ".".join(name)) from error
 
-    def commit(
+    def commit_changes(
         self,
         table: TableName,
         requirements: tuple[TableRequirement, ...],
@@ -176,13 +180,13 @@ class Tables:
     ) -> bool:
         """Send changes of metadata, once; False where the requirements do not hold. Raises
         TableGone, RetryLater: perhaps they are made."""
-        found = self._load(table)
+        found = self._load_table(table)
         try:
             self._catalog.commit_table(found, requirements, updates)
         except CommitFailedException:
             return False
         except (RESTError, requests.RequestException) as error:
-            raise told(self._connection, error, table.dotted) from error
+            raise catalog_error(self._connection, error, table.dotted_name) from error
         return True
 
     def namespace_properties(self, table: TableName) -> dict[str, str]:
@@ -194,9 +198,9 @@ class Tables:
         except (NoSuchNamespaceError, ForbiddenError, BadRequestError, NotImplementedError):
             return {}
         except (RESTError, requests.RequestException) as error:
-            raise told(self._connection, error, ".".join(table.namespace)) from error
+            raise catalog_error(self._connection, error, ".".join(table.namespace)) from error
 
-    def names(self, below: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    def table_names(self, below: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
         """Every table of a namespace and of those below it, as namespace levels and name; of all
         for (). Raises RetryLater, and TaskRefused where there is no such namespace."""
         try:
@@ -204,9 +208,9 @@ class Tables:
         except NoSuchNamespaceError as error:
             raise TaskRefused("namespace_gone", f"no namespace {'.'.join(below)}") from error
         except (RESTError, requests.RequestException) as error:
-            raise told(self._connection, error, ".".join(below)) from error
+            raise catalog_error(self._connection, error, ".".join(below)) from error
 
-    def listed(
+    def list_namespace(
         self, namespace: tuple[str, ...]
     ) -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]]:
         """Return the tables of one namespace, and the namespaces right below it; both empty where
@@ -226,7 +230,7 @@ class Tables:
             with suppress(NoSuchNamespaceError):  # dropped since it was listed
                 yield from self._names_below(below)
 
-    def _load(self, table: TableName) -> Table:
+    def _load_table(self, table: TableName) -> Table:
         if table.prefix != (prefix := self.prefix):
             raise OtherPrefix(self._connection.name, table.prefix, prefix)
         try:
@@ -234,15 +238,15 @@ class Tables:
         except (NoSuchTableError, NoSuchNamespaceError) as error:
             raise TableGone(table) from error
         except (RESTError, requests.RequestException) as error:
-            raise told(self._connection, error, table.dotted) from error
+            raise catalog_error(self._connection, error, table.dotted_name) from error
         except FirnlineError:
             raise
         except Exception as error:  # of PyIceberg, at metadata that are no metadata, whatever it is
-            raise unreadable(table.dotted, error) from error
+            raise unreadable_metadata(table.dotted_name, error) from error
         return found
 
 
-def unreadable(table: str, error: Exception) -> TaskRefused:
+def unreadable_metadata(table: str, error: Exception) -> TaskRefused:
     """Return why PyIceberg cannot read a table's metadata: their format version, or the first fault
     that it has found, in one line."""
     if found := _NEWER.search(str(error)):
@@ -259,7 +263,7 @@ def unreadable(table: str, error: Exception) -> TaskRefused:
     return TaskRefused(METADATA_UNREADABLE, text)
 
 
-def told(connection: CatalogConnection, error: Exception, what: str) -> RetryLater:
+def catalog_error(connection: CatalogConnection, error: Exception, what: str) -> RetryLater:
     """Return the error of a catalog's answer. `what`: the table or namespace that was asked for,
     dotted; "" for all."""
     name = connection.name
@@ -287,7 +291,7 @@ def settings_of(tables: Tables, table: LoadedTable) -> dict[str, str]:
     return with_namespace(table.properties, tables.namespace_properties(table.identity))
 
 
-def loaded(table: TableName, found: Table, cache: FileCache | None = None) -> LoadedTable:
+def to_loaded_table(table: TableName, found: Table, cache: FileCache | None = None) -> LoadedTable:
     """Convert a PyIceberg table of any catalog."""
     return LoadedTable(table, found.metadata, found.io, found.metadata_location, cache)
 
@@ -296,7 +300,7 @@ class _Catalog(RestCatalog):
     def __init__(self, connection: CatalogConnection, properties: Mapping[str, str]) -> None:
         self._connection, self._properties = connection, dict(properties)
         self._auth = RequestsAuth(identity_of(connection))
-        super().__init__(connection.name, **{**connection.pyiceberg(), **properties})
+        super().__init__(connection.name, **{**connection.pyiceberg_properties(), **properties})
 
     def _fetch_config(self) -> None:
         """A catalog's `overrides` win over what its client says. But who hides the snapshots that
@@ -317,16 +321,18 @@ class _Catalog(RestCatalog):
         place = table_response.metadata_location or table_response.metadata.location
         settings = {**self.properties, **table_response.config}
         refuse_remote_signing(settings, ".".join(identifier_tuple))
-        found = _credentials(table_response.config, table_response.storage_credentials)
+        found = _to_credentials(table_response.config, table_response.storage_credentials)
         vended = None
         if found:
             connection, properties = self._connection, self._properties
-            vended = Vended(connection, properties, identifier_tuple, found, fresh_credentials)
+            vended = VendedCredentials(
+                connection, properties, identifier_tuple, found, fresh_credentials
+            )
         return Table(
             identifier=identifier_tuple,
             metadata=table_response.metadata,
             metadata_location=place,
-            io=file_io(settings, place, vended),
+            io=make_file_io(settings, place, vended),
             catalog=self,
             config=table_response.config,
         )
@@ -337,22 +343,22 @@ class _Catalog(RestCatalog):
         has_endpoint = Capability.V1_LOAD_CREDENTIALS in self._supported_endpoints
         what = Endpoints.load_credentials if has_endpoint else Endpoints.load_table
         path = self.url(what, prefixed=True, **self._split_identifier_for_path(identifier))
-        body = self._answer(path, {} if has_endpoint else {"snapshots": "refs"})
+        body = self._get_json(path, {} if has_endpoint else {"snapshots": "refs"})
         given = [StorageCredential(**one) for one in body.get("storage-credentials") or ()]
-        return _credentials(body.get("config") or {}, given)
+        return _to_credentials(body.get("config") or {}, given)
 
     def metadata_json(self, identifier: Identifier) -> tuple[str, dict[str, Any]]:
         """Path and content of a table's metadata file. Raises ValueError for an answer that is
         none, and what PyIceberg raises."""
         name = self._split_identifier_for_path(identifier)
         path = self.url(Endpoints.load_table, prefixed=True, **name)
-        body = self._answer(path, {"snapshots": ALL_SNAPSHOTS}, {_DELEGATION: None})
+        body = self._get_json(path, {"snapshots": ALL_SNAPSHOTS}, {_DELEGATION: None})
         metadata = body.get("metadata")
         if not isinstance(metadata, dict):
             raise ValueError("the catalog's answer has no metadata")
         return str(body.get("metadata-location") or ""), metadata
 
-    def _answer(
+    def _get_json(
         self,
         path: str,
         parameters: Mapping[str, str],
@@ -384,7 +390,7 @@ class _Catalog(RestCatalog):
         self._auth.renew()
 
 
-def _credentials(config: Mapping[str, str], given: Sequence[StorageCredential]) -> Credentials:
+def _to_credentials(config: Mapping[str, str], given: Sequence[StorageCredential]) -> Credentials:
     return credentials_of(config, [(one.prefix, one.config) for one in given], time.time())
 
 
@@ -406,7 +412,7 @@ def fresh_credentials(
         except NoSuchTableError as error:
             raise TableGone(TableName("", identifier[:-1], identifier[-1])) from error
         except (RESTError, requests.RequestException, ValueError) as error:
-            raise told(connection, error, ".".join(identifier)) from error
+            raise catalog_error(connection, error, ".".join(identifier)) from error
 
 
 class _Calls(HTTPAdapter):

@@ -36,26 +36,28 @@ class OwnLocations:
     prefixes: tuple[str, ...]
 
     @classmethod
-    def of(cls, location: str, properties: Mapping[str, str]) -> OwnLocations:
+    def from_properties(cls, location: str, properties: Mapping[str, str]) -> OwnLocations:
         """Return a table's location, and where its properties have data and metadata written."""
         named = (properties[name] for name in CONTENT_PROPERTIES if properties.get(name))
-        found = (_spelled(path).rstrip("/") + "/" for path in (location, *named))
+        found = (_spell(path).rstrip("/") + "/" for path in (location, *named))
         return cls(tuple(dict.fromkeys(found)))
 
-    def holds(self, path: str) -> bool:
+    def contains(self, path: str) -> bool:
         """Return True if the file is clearly the table's own."""
-        if not _spelled(path).startswith(self.prefixes):
+        if not _spell(path).startswith(self.prefixes):
             return False
         return is_clear(path)
 
-    def judging(self, entries: Iterable[FileEntry], external: Counter[bool]) -> Iterator[FileEntry]:
+    def count_external(
+        self, entries: Iterable[FileEntry], external: Counter[bool]
+    ) -> Iterator[FileEntry]:
         """Yield the same entries, counted by whether they are external."""
         for entry in entries:
-            external[not self.holds(entry.path)] += 1
+            external[not self.contains(entry.path)] += 1
             yield entry
 
 
-def _spelled(path: str) -> str:
+def _spell(path: str) -> str:
     if path.startswith("/"):
         path = f"file://{path}"
     return normal_path(path)
@@ -63,7 +65,7 @@ def _spelled(path: str) -> str:
 
 def own_locations(table: LoadedTable) -> OwnLocations:
     """Return those of a table as it was loaded."""
-    return OwnLocations.of(table.metadata.location, table.properties)
+    return OwnLocations.from_properties(table.metadata.location, table.properties)
 
 
 @dataclass
@@ -77,7 +79,9 @@ class ExternalFiles:
     def __post_init__(self) -> None:
         self._clean = FIFOCache[bytes, None](self.most)
 
-    def first(self, table: LoadedTable, manifests_of: ListReader = manifest_paths) -> str | None:
+    def find_first(
+        self, table: LoadedTable, manifests_of: ListReader = manifest_paths
+    ) -> str | None:
         """Return the path of some file outside the table's own locations, of any retained snapshot
         of any ref; None = there is none. In memory: the paths of the table's manifests.
 
@@ -86,7 +90,7 @@ class ExternalFiles:
         places = own_locations(table)
         statistics = (*table.metadata.statistics, *table.metadata.partition_statistics)
         for one in statistics:
-            if not places.holds(one.statistics_path):
+            if not places.contains(one.statistics_path):
                 return one.statistics_path
         unread = [one for one in table.snapshots if not self._is_clean(places, one.manifest_list)]
         listed = manifests_of(table, [one.manifest_list for one in unread])
@@ -104,7 +108,7 @@ class ExternalFiles:
             return False
         try:
             shares = may_share_files(table.properties)
-            return shares or self.first(table, manifests_of) is not None
+            return shares or self.find_first(table, manifests_of) is not None
         except MetadataFileGone as error:
             raise RetryLater(f"expired meanwhile: {error}") from error
 
@@ -112,30 +116,30 @@ class ExternalFiles:
         self, table: LoadedTable, places: OwnLocations, snapshot: Snapshot, paths: set[str]
     ) -> str | None:
         """`paths`: manifests of its list that are to be looked at."""
-        if not places.holds(snapshot.manifest_list):
+        if not places.contains(snapshot.manifest_list):
             return snapshot.manifest_list
         for manifest in paths:
             if self._is_clean(places, manifest):
                 continue
-            if not places.holds(manifest):
+            if not places.contains(manifest):
                 return manifest
             for path in content_paths(table, manifest, live_alone=False):
-                if not places.holds(path):
+                if not places.contains(path):
                     resolve_file(path)
                     return path
-            self._remember(places, manifest)
-        self._remember(places, snapshot.manifest_list)
+            self._remember_external(places, manifest)
+        self._remember_external(places, snapshot.manifest_list)
         return None
 
     def _is_clean(self, places: OwnLocations, path: str) -> bool:
         with self._lock:
-            return _key(places, path) in self._clean
+            return _cache_key(places, path) in self._clean
 
-    def _remember(self, places: OwnLocations, path: str) -> None:
+    def _remember_external(self, places: OwnLocations, path: str) -> None:
         with self._lock:
-            self._clean[_key(places, path)] = None
+            self._clean[_cache_key(places, path)] = None
 
 
-def _key(places: OwnLocations, path: str) -> bytes:
+def _cache_key(places: OwnLocations, path: str) -> bytes:
     """Return the key for these locations: a table may be given others."""
     return blake2b("\n".join((path, *places.prefixes)).encode(), digest_size=16).digest()

@@ -27,7 +27,7 @@ from firnline_iceberg.metadata.manifest_reader import (
     read_manifest,
     read_manifest_list,
 )
-from firnline_iceberg.metadata.partition_text import PartitionText, types_of
+from firnline_iceberg.metadata.partition_text import PartitionText, field_types
 from firnline_iceberg.table.write_format import form_of
 
 T = TypeVar("T")
@@ -38,21 +38,21 @@ class TableGone(TaskRefused):
 
     def __init__(self, table: TableName, detail: str = "does not exist") -> None:
         identity = f" ({table.uuid})" if table.uuid else ""  # asked for by its name alone
-        super().__init__("table_gone", f"{table.dotted}{identity} {detail}")
+        super().__init__("table_gone", f"{table.dotted_name}{identity} {detail}")
 
 
 class RefGone(TaskRefused):
     """The table has no such branch or tag."""
 
     def __init__(self, table: TableName, ref: str) -> None:
-        super().__init__("ref_gone", f"{table.dotted} has no ref {ref}")
+        super().__init__("ref_gone", f"{table.dotted_name} has no ref {ref}")
 
 
 class SnapshotGone(TaskRefused):
     """The table does not retain this snapshot."""
 
     def __init__(self, table: TableName, snapshot_id: int) -> None:
-        super().__init__("snapshot_gone", f"{table.dotted} has no snapshot {snapshot_id}")
+        super().__init__("snapshot_gone", f"{table.dotted_name} has no snapshot {snapshot_id}")
 
 
 @dataclass(frozen=True)
@@ -66,18 +66,20 @@ class LoadedTable:
     cache: FileCache | None = None
     hidden: tuple[Snapshot, ...] = ()  # that it has or had, though its catalog shows them not
 
-    def knowing(self, hidden: Iterable[Snapshot]) -> LoadedTable:
+    def with_hidden_snapshots(self, hidden: Iterable[Snapshot]) -> LoadedTable:
         """The same table with snapshots that are known from elsewhere."""
         return replace(self, hidden=tuple(hidden))
 
-    def manifests(self, snapshot: Snapshot) -> Sequence[ManifestFile]:
+    def manifests_of(self, snapshot: Snapshot) -> Sequence[ManifestFile]:
         """Return the manifests of a snapshot. Raises MetadataFileGone, RetryLater."""
         if self.cache is None:
             return read_manifest_list(self.io, snapshot.manifest_list)
         key = (self.identity.key, snapshot.manifest_list)
-        return self.cache.get(key, lambda: read_manifest_list(self.io, snapshot.manifest_list))
+        return self.cache.get_or_read(
+            key, lambda: read_manifest_list(self.io, snapshot.manifest_list)
+        )
 
-    def entries(
+    def entries_of(
         self, manifest: ManifestFile, detail: Detail = Detail.REFERENCES
     ) -> Iterable[FileEntry]:
         """Return the entries of a manifest, as `read_manifest` gives them: a stream, where nothing
@@ -86,9 +88,11 @@ class LoadedTable:
         if self.cache is None:
             return read_manifest(self.io, manifest, text, detail)
         key = (self.identity.key, manifest, detail)
-        return self.cache.get(key, lambda: tuple(read_manifest(self.io, manifest, text, detail)))
+        return self.cache.get_or_read(
+            key, lambda: tuple(read_manifest(self.io, manifest, text, detail))
+        )
 
-    def digest(self, manifest: ManifestFile) -> Digest:
+    def digest_of(self, manifest: ManifestFile) -> Digest:
         """Return the manifest's digest, cached. Raises as `read_manifest`."""
         text = self.partition_text(manifest.spec_id)
         if self.cache is None:
@@ -186,7 +190,7 @@ class LoadedTable:
         """Return the types of a spec's fields, None where the source column is not known. Raises
         TaskRefused."""
         schemas = (self.schema, *reversed(self.metadata.schemas))
-        return types_of(self.spec(spec_id), schemas)
+        return field_types(self.spec(spec_id), schemas)
 
     def partition_text(self, spec_id: int) -> PartitionText:
         """Return the writer of the canonical text of this spec's partitions. Raises TaskRefused."""
@@ -195,6 +199,8 @@ class LoadedTable:
     def _known(self, found: T | None, spec_id: int) -> T:
         """A manifest list is any writer's: it may name a spec that its table does not have."""
         if found is None:
-            text = f"{self.identity.dotted}: no partition spec {spec_id}, of which a manifest is"
+            text = (
+                f"{self.identity.dotted_name}: no partition spec {spec_id}, of which a manifest is"
+            )
             raise TaskRefused(METADATA_UNREADABLE, text)
         return found

@@ -10,7 +10,7 @@ from firnline_domain.errors import TaskRefused
 from firnline_domain.identity import normal_path
 
 from firnline_iceberg.storage.local_files import link_on
-from firnline_iceberg.storage.paths import Address, address, folder_of
+from firnline_iceberg.storage.paths import FileAddress, folder_of, parse_address
 from firnline_iceberg.table.loaded_table import LoadedTable
 
 CONTENT_PROPERTIES = (
@@ -25,32 +25,32 @@ CONTENT_PROPERTIES = (
 class Locations:
     """Directories of one table, as its metadata has them; its owner can set most of them."""
 
-    content: tuple[Address, ...]  # whatever is below is the table's
-    metadata: tuple[Address, ...]  # metadata files lie in these, not below
+    content: tuple[FileAddress, ...]  # whatever is below is the table's
+    metadata: tuple[FileAddress, ...]  # metadata files lie in these, not below
 
     @classmethod
-    def of(cls, table: LoadedTable) -> Locations:
+    def from_table(cls, table: LoadedTable) -> Locations:
         """Return the locations of a table as it was loaded."""
         properties = table.properties
         named = [properties[key] for key in CONTENT_PROPERTIES if key in properties]
         content = _addresses([table.metadata.location, *named])
         return cls(content, _addresses(metadata_folders(table)))
 
-    def holds(self, path: str) -> bool:
+    def contains(self, path: str) -> bool:
         """Return True if a data, delete or metadata file at this path would be the table's."""
         return self._is_in(path, self.content, below=True)
 
-    def beside_metadata(self, path: str) -> bool:
+    def is_beside_metadata(self, path: str) -> bool:
         """Return True if it lies in a directory of the table's metadata files, not below."""
         return self._is_in(path, self.metadata, below=False)
 
-    def _is_in(self, path: str, places: tuple[Address, ...], below: bool) -> bool:
-        found, folder = address(path), address(folder_of(path))
+    def _is_in(self, path: str, places: tuple[FileAddress, ...], below: bool) -> bool:
+        found, folder = parse_address(path), parse_address(folder_of(path))
         if found is None or folder is None or path.endswith("/"):
             return False
-        if not any(found.within(one) and (below or folder == one) for one in places):
+        if not any(found.is_within(one) and (below or folder == one) for one in places):
             return False
-        return not found.is_local or link_on(found.local) is None
+        return not found.is_local or link_on(found.local_path) is None
 
 
 def metadata_folders(table: LoadedTable) -> tuple[str, ...]:
@@ -60,8 +60,8 @@ def metadata_folders(table: LoadedTable) -> tuple[str, ...]:
     return tuple({normal_path(path): path for path in map(folder_of, files)}.values())
 
 
-def _addresses(paths: Iterable[str]) -> tuple[Address, ...]:
-    found = (address(path) for path in paths)
+def _addresses(paths: Iterable[str]) -> tuple[FileAddress, ...]:
+    found = (parse_address(path) for path in paths)
     # the root of a machine is no table's; that of a bucket may be
     return tuple(dict.fromkeys(one for one in found if one and (one.segments or not one.is_local)))
 
@@ -70,8 +70,8 @@ def refuse_links(table: LoadedTable) -> None:
     """Raises TaskRefused where the table's location, or the folder of its metadata, is reached
     through a link of this machine: nothing below is surely the table's."""
     for path in (table.metadata.location, folder_of(table.metadata_location)):
-        found = address(path)
-        if found and found.is_local and (link := link_on(found.local)) is not None:
+        found = parse_address(path)
+        if found and found.is_local and (link := link_on(found.local_path)) is not None:
             text = (
                 f"{path}: {link} is a link to {os.path.realpath(link)}, and files behind it can be "
                 "another table's; set a location without links"

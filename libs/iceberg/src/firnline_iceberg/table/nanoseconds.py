@@ -15,7 +15,7 @@ _TEXT = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d)?)(?:\.(\d{1,9}))?(?:\+0
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def nanoseconds(text: str) -> int:
+def parse_nanoseconds(text: str) -> int:
     """Parse a time into nanoseconds since 1970 in UTC. Raises ValueError for another form, another
     zone too."""
     if not (found := _TEXT.fullmatch(text)):
@@ -28,4 +28,4 @@ def nanoseconds(text: str) -> int:
 @from_json.register(TimestampNanoType)
 @from_json.register(TimestamptzNanoType)
 def _(_: PrimitiveType, value: str | int) -> int:
-    return nanoseconds(value) if isinstance(value, str) else value
+    return parse_nanoseconds(value) if isinstance(value, str) else value

@@ -23,11 +23,11 @@ from pyiceberg.table.snapshots import Snapshot
 from firnline_iceberg.metadata.avro_reader import (
     MetadataFileGone,
     MetadataUnreadable,
-    holds_any,
-    records,
+    find_names,
+    read_records,
 )
 from firnline_iceberg.metadata.field_ids import LIST_NAMES
-from firnline_iceberg.storage.errors import unreachable
+from firnline_iceberg.storage.errors import storage_error
 from firnline_iceberg.storage.paths import PREFIX, file_name
 from firnline_iceberg.table.loaded_table import LoadedTable
 
@@ -40,7 +40,7 @@ T = TypeVar("T")
 U = TypeVar("U")
 
 
-def reached(
+def find_reachable(
     table: LoadedTable, names: Collection[str], since: int | None = None, entries: bool = True
 ) -> frozenset[str]:
     """Return those of these file names that anything has which the table retains: a snapshot,
@@ -53,22 +53,28 @@ def reached(
 
     Raises MetadataFileGone (expired while it was read: load again), RetryLater, TaskRefused."""
     truth = metadata_file(table)
-    snapshots = _snapshots(table.metadata, truth)
+    snapshots = _all_snapshots(table.metadata, truth)
     lists = (snapshot.manifest_list for snapshot in snapshots)
     own = chain(named_by_metadata(table, truth), lists)
     found = set(names) & {file_name(path) for path in own}
     numbered = since is not None and table.format_version > 1 and truth.format_version > 1
     if numbered:
-        snapshots = [snapshot for snapshot in snapshots if _number(snapshot) > (since or 0)]
+        snapshots = [
+            snapshot for snapshot in snapshots if _sequence_number(snapshot) > (since or 0)
+        ]
     manifests: set[str] = set()
     with ThreadPoolExecutor(THREADS) as pool:
-        for paths in each(pool, lambda one: _manifests(table, one, since, numbered), snapshots):
+        for paths in map_in_parallel(
+            pool, lambda one: _new_manifests(table, one, since, numbered), snapshots
+        ):
             manifests |= paths
         found |= set(names) & {file_name(path) for path in manifests}
         if not entries or found >= set(names):
             return frozenset(found)
         wanted = {name.encode() for name in names if name.startswith(PREFIX)}
-        for inside in each(pool, lambda path: holds_any(table.io, path, wanted), manifests):
+        for inside in map_in_parallel(
+            pool, lambda path: find_names(table.io, path, wanted), manifests
+        ):
             found |= {name.decode() for name in inside}
     return frozenset(found)
 
@@ -82,7 +88,7 @@ def metadata_file(table: LoadedTable) -> TableMetadata:
     except FileNotFoundError as error:
         raise MetadataFileGone(path) from error
     except OSError as error:
-        raise unreachable(f"cannot read {path}", error) from error
+        raise storage_error(f"cannot read {path}", error) from error
     except _UNREADABLE as error:
         raise MetadataUnreadable(path, error) from error
     if found.table_uuid != table.metadata.table_uuid:
@@ -103,7 +109,7 @@ def refuse_if_hidden(table: LoadedTable) -> None:
         raise TaskRefused("snapshots_hidden", text)
 
 
-def _snapshots(loaded: TableMetadata, stored: TableMetadata) -> list[Snapshot]:
+def _all_snapshots(loaded: TableMetadata, stored: TableMetadata) -> list[Snapshot]:
     return list({one.snapshot_id: one for one in (*loaded.snapshots, *stored.snapshots)}.values())
 
 
@@ -117,14 +123,14 @@ def named_by_metadata(table: LoadedTable, truth: TableMetadata) -> Iterator[str]
         yield from (file.statistics_path for file in statistics)
 
 
-def _number(snapshot: Snapshot) -> int:
+def _sequence_number(snapshot: Snapshot) -> int:
     return snapshot.sequence_number or 0
 
 
-def _manifests(
+def _new_manifests(
     table: LoadedTable, snapshot: Snapshot, since: int | None, numbered: bool
 ) -> set[str]:
-    rows = records(table.io, snapshot.manifest_list, LIST_NAMES)
+    rows = read_records(table.io, snapshot.manifest_list, LIST_NAMES)
     return {
         row["path"]
         for row in rows
@@ -132,7 +138,9 @@ def _manifests(
     }
 
 
-def each(pool: ThreadPoolExecutor, ask: Callable[[T], U], things: Iterable[T]) -> Iterator[U]:
+def map_in_parallel(
+    pool: ThreadPoolExecutor, ask: Callable[[T], U], things: Iterable[T]
+) -> Iterator[U]:
     """Map in parallel, no more answers at a time than are being taken."""
     left = iter(things)
     while few := list(islice(left, 2 * THREADS)):

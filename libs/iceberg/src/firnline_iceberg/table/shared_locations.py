@@ -52,7 +52,7 @@ _ONE_NAMESPACE = frozenset(
 )  # the host may be left out, or be an alias
 
 
-class Catalog(Protocol):
+class NamedTables(Protocol):
     """`catalog_client.Tables` of one catalog and prefix."""
 
     @property
@@ -67,7 +67,7 @@ class Catalog(Protocol):
     def unreadable_tables(self) -> str:
         """Names, comma-separated, that the operator declares to share no file."""
 
-    def names(self) -> Iterator[tuple[str, ...]]:
+    def table_names(self) -> Iterator[tuple[str, ...]]:
         """Yield all tables. Raises RetryLater."""
 
     def metadata_json(self, name: tuple[str, ...]) -> tuple[str, Mapping[str, Any]]:
@@ -75,45 +75,45 @@ class Catalog(Protocol):
         Raises TableGone, RetryLater, TaskRefused."""
 
 
-class Catalogs(Protocol):
+class KnownCatalogs(Protocol):
     """`catalog_client.Tables`, `catalogs.CatalogTables`."""
 
-    def catalogs(self, table: TableName) -> Sequence[Catalog]:
+    def known_catalogs(self, table: TableName) -> Sequence[NamedTables]:
         """All that are known, the table's own among them. Raises RetryLater, TaskRefused."""
 
 
 @dataclass(frozen=True)
-class Place:
+class Folder:
     """A folder of some store, one spelling for each."""
 
     store: str
     segments: tuple[str, ...]
 
-    def holds(self, other: Place) -> bool:
+    def contains(self, other: Folder) -> bool:
         """Return True if it is the other folder, or lies above it."""
         length = len(self.segments)
         return self.store == other.store and other.segments[:length] == self.segments
 
 
 @dataclass(frozen=True)
-class Facts:
+class TablePlaces:
     """Places of one table by its metadata. `trees`: folders of which all below is its own;
     `folders`: those in which its metadata names single files."""
 
     name: str  # `lake:shop.orders`
     uuid: str
-    trees: frozenset[Place]
-    folders: frozenset[Place]
+    trees: frozenset[Folder]
+    folders: frozenset[Folder]
 
-    def common_place(self, other: Facts) -> Place | None:
+    def common_place(self, other: TablePlaces) -> Folder | None:
         """A folder in which a file may be the one's or the other's. None: there is no such one."""
         for one in self.trees:
             for two in other.trees:
-                if one.holds(two) or two.holds(one):
+                if one.contains(two) or two.contains(one):
                     return two
         found = chain(
-            (two for one in self.trees for two in other.folders if one.holds(two)),
-            (one for one in self.folders for two in other.trees if two.holds(one)),
+            (two for one in self.trees for two in other.folders if one.contains(two)),
+            (one for one in self.folders for two in other.trees if two.contains(one)),
             self.folders & other.folders,
         )
         return next(iter(found), None)
@@ -128,7 +128,7 @@ class Neighbour:
     detail: str
 
 
-def places_of(path: str) -> frozenset[Place]:
+def places_of(path: str) -> frozenset[Folder]:
     """The folders that some reader may take a path for: more than one where readers differ. Links
     of local files are followed."""
     found = _URI.fullmatch(path.strip())
@@ -136,9 +136,9 @@ def places_of(path: str) -> frozenset[Place]:
     if scheme in _LOCAL:
         if rest.startswith("//"):
             rest = "/" + rest[2:].partition("/")[2]  # file://localhost/x
-        return frozenset(_local(one) for one in (rest, unquote(rest)))
+        return frozenset(_local_folder(one) for one in (rest, unquote(rest)))
     authority, _, below = rest.removeprefix("//").partition("/")
-    store = f"{_ALIASES.get(scheme, scheme)}://{_authority(scheme, authority)}"
+    store = f"{_ALIASES.get(scheme, scheme)}://{_normal_authority(scheme, authority)}"
     segments = [one for one in below.split("/") if one]
     resolved = list[str]()
     for one in segments:
@@ -146,10 +146,10 @@ def places_of(path: str) -> frozenset[Place]:
             del resolved[-1:]
         elif one != ".":
             resolved.append(one)
-    return frozenset({Place(store, tuple(segments)), Place(store, tuple(resolved))})
+    return frozenset({Folder(store, tuple(segments)), Folder(store, tuple(resolved))})
 
 
-def _authority(scheme: str, authority: str) -> str:
+def _normal_authority(scheme: str, authority: str) -> str:
     if scheme in _ONE_NAMESPACE:
         return ""
     if scheme in _AZURE:  # the same account by its blob and its dfs host
@@ -158,13 +158,13 @@ def _authority(scheme: str, authority: str) -> str:
     return authority
 
 
-def _local(path: str) -> Place:
+def _local_folder(path: str) -> Folder:
     text = path.replace("\0", "").encode(errors="replace").decode()  # half a surrogate pair
     real = os.path.realpath(text)
-    return Place("file://", tuple(one for one in real.split("/") if one))
+    return Folder("file://", tuple(one for one in real.split("/") if one))
 
 
-def facts_of(name: str, metadata_file: str, metadata: Mapping[str, Any]) -> Facts:
+def places_of_metadata(name: str, metadata_file: str, metadata: Mapping[str, Any]) -> TablePlaces:
     """Read the places in a table's metadata as JSON. Raises ValueError where it names no uuid or
     location."""
     uuid, location = metadata.get("table-uuid"), metadata.get("location")
@@ -174,7 +174,7 @@ def facts_of(name: str, metadata_file: str, metadata: Mapping[str, Any]) -> Fact
     paths = [text for key, text in properties.items() if _is_path_property(key) and text]
     files = [metadata_file, *_named_files(metadata)]
     folders = {folder_of(one) for one in files if one}
-    return Facts(name, uuid.lower(), _all([location, *paths]), _all(folders))
+    return TablePlaces(name, uuid.lower(), _all_folders([location, *paths]), _all_folders(folders))
 
 
 def _is_path_property(key: str) -> bool:
@@ -193,17 +193,17 @@ def _named_files(metadata: Mapping[str, Any]) -> Iterator[str]:
             yield str(one.get("statistics-path") or "")
 
 
-def _all(paths: Iterable[str]) -> frozenset[Place]:
+def _all_folders(paths: Iterable[str]) -> frozenset[Folder]:
     return frozenset(chain.from_iterable(places_of(str(one)) for one in paths))
 
 
 @dataclass
-class _Known:
+class _CatalogTables:
     """One catalog's tables, and when they were asked for."""
 
     names: tuple[tuple[str, ...], ...] = ()
     listed_until_s: float | None = None
-    facts: dict[tuple[str, ...], Facts] = field(default_factory=dict)
+    facts: dict[tuple[str, ...], TablePlaces] = field(default_factory=dict)
     loaded_until_s: float | None = None
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -211,17 +211,19 @@ class _Known:
 class Neighbours:
     """All tables of some catalogs, kept for all tasks of a process. Thread-safe."""
 
-    def __init__(self, catalogs: Catalogs, now_s: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, catalogs: KnownCatalogs, now_s: Callable[[], float] = time.monotonic
+    ) -> None:
         self._catalogs, self._now_s = catalogs, now_s
-        self._known: dict[tuple[str, str, str], _Known] = {}
+        self._known: dict[tuple[str, str, str], _CatalogTables] = {}
         self._lock = threading.Lock()
 
-    def of(self, table: LoadedTable) -> list[Neighbour]:
+    def neighbours_of(self, table: LoadedTable) -> list[Neighbour]:
         """Other tables with its uuid, or in its places. Raises TaskRefused `neighbours_unknown`
         where a catalog does not say it all, RetryLater where it does not answer."""
-        own = facts_of(table.identity.full, table.metadata_location, _as_json(table))
+        own = places_of_metadata(table.identity.full_name, table.metadata_location, _as_json(table))
         found = list[Neighbour]()
-        for facts in self.others(table):
+        for facts in self.other_tables(table):
             if facts.uuid == own.uuid:
                 detail = f"both have the uuid {own.uuid}"
                 found.append(Neighbour(facts.name, SharingRefusal.SHARED_IDENTITY, detail))
@@ -230,20 +232,20 @@ class Neighbours:
                 found.append(Neighbour(facts.name, SharingRefusal.SHARED_LOCATION, detail))
         return sorted(found, key=lambda one: (one.reason, one.name))
 
-    def others(self, table: LoadedTable) -> Iterator[Facts]:
+    def other_tables(self, table: LoadedTable) -> Iterator[TablePlaces]:
         """Yield all tables but this one. Raises as `of`."""
-        catalogs = self._catalogs.catalogs(table.identity)
+        catalogs = self._catalogs.known_catalogs(table.identity)
         here = {one.address for one in catalogs if one.catalog_path == table.identity.catalog_path}
         for catalog in catalogs:
             for name, facts in self._tables_of(catalog).items():
                 if name != table.identity.path or catalog.address not in here:
                     yield facts
 
-    def _tables_of(self, catalog: Catalog) -> dict[tuple[str, ...], Facts]:
+    def _tables_of(self, catalog: NamedTables) -> dict[tuple[str, ...], TablePlaces]:
         """Each that is there, as it was within the last `FACTS_AGE_S`."""
         key = (catalog.catalog_path, *catalog.address)
         with self._lock:
-            known = self._known.setdefault(key, _Known())
+            known = self._known.setdefault(key, _CatalogTables())
         with known.lock:  # who comes meanwhile has what this one finds
             began_s = self._now_s()
             if known.listed_until_s is None or began_s > known.listed_until_s:
@@ -265,9 +267,9 @@ class Neighbours:
             return known.facts
 
 
-def _list_names(catalog: Catalog) -> tuple[tuple[str, ...], ...]:
+def _list_names(catalog: NamedTables) -> tuple[tuple[str, ...], ...]:
     try:
-        return tuple(dict.fromkeys(catalog.names()))
+        return tuple(dict.fromkeys(catalog.table_names()))
     except CatalogRefused as error:
         text = (
             f"{catalog.catalog_path}: its tables cannot be listed, so another one may have the "
@@ -277,28 +279,30 @@ def _list_names(catalog: Catalog) -> tuple[tuple[str, ...], ...]:
 
 
 def _load_facts(
-    catalog: Catalog, names: Sequence[tuple[str, ...]]
-) -> Iterable[tuple[tuple[str, ...], Facts | None]]:
+    catalog: NamedTables, names: Sequence[tuple[str, ...]]
+) -> Iterable[tuple[tuple[str, ...], TablePlaces | None]]:
     if len(names) <= FEW:
-        return [(name, _load(catalog, name)) for name in names]
+        return [(name, _load_places(catalog, name)) for name in names]
     with ThreadPoolExecutor(AT_ONCE, "neighbours") as pool:
-        return list(zip(names, pool.map(lambda name: _load(catalog, name), names), strict=True))
+        return list(
+            zip(names, pool.map(lambda name: _load_places(catalog, name), names), strict=True)
+        )
 
 
-def _load(catalog: Catalog, name: tuple[str, ...]) -> Facts | None:
+def _load_places(catalog: NamedTables, name: tuple[str, ...]) -> TablePlaces | None:
     """Load one table. None: the catalog has no such table (any more). A table that cannot be
     loaded, and that the operator declares to share no file, has no places."""
     dotted = ".".join(name)
     full = f"{catalog.catalog_path}:{dotted}"
     try:
-        return facts_of(full, *catalog.metadata_json(name))
+        return places_of_metadata(full, *catalog.metadata_json(name))
     except TableGone:
         return None
     except (RetryLater, TaskRefused, ValueError, TypeError, AttributeError) as error:
         if isinstance(error.__cause__, requests.RequestException):
             raise  # the catalog is away, not this table
         if dotted in {declared.strip() for declared in catalog.unreadable_tables.split(",")}:
-            return Facts(full, "", frozenset(), frozenset())  # loaded again with all others
+            return TablePlaces(full, "", frozenset(), frozenset())  # loaded again with all others
         text = (
             f"{full} cannot be loaded, so it may have the same files: {error}. Give Firnline the "
             f"right to load it, repair it, drop it, or, if it shares no file with others, add "
@@ -312,32 +316,32 @@ def _as_json(table: LoadedTable) -> dict[str, Any]:
     return found
 
 
-_shared: WeakKeyDictionary[Catalogs, Neighbours] = WeakKeyDictionary()
+_shared: WeakKeyDictionary[KnownCatalogs, Neighbours] = WeakKeyDictionary()
 _shared_lock = threading.Lock()
 
 
-def known_to(catalogs: Catalogs) -> Neighbours:
+def neighbours_in(catalogs: KnownCatalogs) -> Neighbours:
     """Return what all tasks of this process know of these catalogs."""
     with _shared_lock:
         return _shared.setdefault(catalogs, Neighbours(catalogs))
 
 
-def refuse_shared(catalogs: Catalogs, table: LoadedTable) -> None:
+def refuse_shared(catalogs: KnownCatalogs, table: LoadedTable) -> None:
     """The gate before anything is removed, moved or withdrawn. Raises TaskRefused with a
     `SharingRefusal`, RetryLater."""
-    found = known_to(catalogs).of(table)
+    found = neighbours_in(catalogs).neighbours_of(table)
     if not found:
         return
     first, more = found[0], len(found) - 1
     others = f" (and {more} more)" if more else ""
-    text = f"{table.identity.full} and {first.name}{others}: {first.detail}"
+    text = f"{table.identity.full_name} and {first.name}{others}: {first.detail}"
     raise TaskRefused(first.reason, f"{text}: {REMEDIES[first.reason]}", retryable=True)
 
 
-def refuse_occupied(catalogs: Catalogs, table: LoadedTable, location: str) -> None:
+def refuse_occupied(catalogs: KnownCatalogs, table: LoadedTable, location: str) -> None:
     """The gate before a table is made for this one at a location. Raises as `refuse_shared`."""
-    new = Facts("", "", places_of(location), frozenset())
-    for other in known_to(catalogs).others(table):
+    new = TablePlaces("", "", places_of(location), frozenset())
+    for other in neighbours_in(catalogs).other_tables(table):
         if new.common_place(other) is not None:
             text = f"{other.name} has files at {location}: name a location of its own"
             raise TaskRefused(SharingRefusal.SHARED_LOCATION, text, retryable=True)
@@ -358,15 +362,15 @@ class Allowance(Protocol):
         """Locations, comma-separated, that the operator named."""
 
 
-def rule_of_outside(
-    catalogs: Catalogs, table: LoadedTable, allowance: Allowance
+def outside_rule(
+    catalogs: KnownCatalogs, table: LoadedTable, allowance: Allowance
 ) -> Callable[[str], str]:
     """Return a rule why a file outside the table's own locations stays, "" = it may go. A writer
     can name any path in a manifest, and Firnline may have rights that he has not: so the operator
     says where such files may be removed, and none in another table's places is. Raises as
     `refuse_shared`."""
     allowed = [places_of(one.strip()) for one in allowance.external_files.split(",") if one.strip()]
-    others = list(known_to(catalogs).others(table)) if allowed else []
+    others = list(neighbours_in(catalogs).other_tables(table)) if allowed else []
     trees = {place: one.name for one in others for place in one.trees}
     folders = {place: one.name for one in others for place in one.folders}
 
@@ -375,9 +379,9 @@ def rule_of_outside(
         if not lies_below(path, allowed):
             return "it lies outside the table's locations and of those of firnline.external-files"
         for place in places:
-            above = (Place(place.store, place.segments[:at]) for at in range(len(place.segments)))
+            above = (Folder(place.store, place.segments[:at]) for at in range(len(place.segments)))
             name = next((trees[one] for one in above if one in trees), None)
-            name = name or folders.get(Place(place.store, place.segments[:-1]))
+            name = name or folders.get(Folder(place.store, place.segments[:-1]))
             if name is not None:
                 return f"it lies in a place of {name}"
         return ""
@@ -385,11 +389,11 @@ def rule_of_outside(
     return why_kept
 
 
-def lies_below(path: str, allowed: Sequence[frozenset[Place]]) -> bool:
+def lies_below(path: str, allowed: Sequence[frozenset[Folder]]) -> bool:
     """Return True if every reader takes the path for one strictly below one of these
     (`places_of`)."""
     places = places_of(path)
     return any(
-        all(any(one.holds(place) and one != place for one in some) for place in places)
+        all(any(one.contains(place) and one != place for one in some) for place in places)
         for some in allowed
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from itertools import chain
 
-from firnline_domain.base.numbers import whole
+from firnline_domain.base.numbers import whole_range
 from firnline_domain.base.values import MAX_AMOUNT
 from firnline_domain.identity import MAIN
 from firnline_domain.records.parts.summaries import REPLACE
@@ -14,7 +14,7 @@ from pyiceberg.table.snapshots import Snapshot
 from firnline_iceberg.table.loaded_table import LoadedTable
 
 THETA = "apache-datasketches-theta-v1"
-_COUNT = whole(0, MAX_AMOUNT)
+_COUNT = whole_range(0, MAX_AMOUNT)
 _CHANGED = ("added-records", "deleted-records")  # in snapshot summaries
 _DELETES = ("added-equality-deletes", "added-position-deletes")
 
@@ -53,22 +53,22 @@ def changed_since(table: LoadedTable, snapshot_id: int) -> tuple[int | None, int
         if one.snapshot_id == snapshot_id:
             break
         if changed is not None:
-            some = _changed(one)
+            some = _changed_records(one)
             changed = None if some is None else changed + some
-    return changed, _number(head, "total-records") or 0
+    return changed, _summary_number(head, "total-records") or 0
 
 
-def _changed(snapshot: Snapshot) -> int | None:
+def _changed_records(snapshot: Snapshot) -> int | None:
     if snapshot.summary is None:
         return None
     if snapshot.summary.operation.value == REPLACE:
         return 0
-    return sum(_number(snapshot, name) or 0 for name in (*_CHANGED, *_DELETES))
+    return sum(_summary_number(snapshot, name) or 0 for name in (*_CHANGED, *_DELETES))
 
 
-def _number(snapshot: Snapshot, name: str) -> int | None:
+def _summary_number(snapshot: Snapshot, name: str) -> int | None:
     text = snapshot.summary.additional_properties.get(name, "") if snapshot.summary else ""
-    found = _COUNT.read(str(text))
+    found = _COUNT.parse(str(text))
     return None if found is None else int(found)
 
 

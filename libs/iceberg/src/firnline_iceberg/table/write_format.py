@@ -19,7 +19,7 @@ ENCRYPTION_KEY = "encryption.key-id"
 def form_of(metadata: TableMetadata) -> TableForm:
     """Return the form of a table as PyIceberg has loaded it."""
     given = metadata.properties
-    return _form(
+    return _make_form(
         metadata.format_version,
         metadata.current_schema_id,
         metadata.last_column_id,
@@ -31,7 +31,7 @@ def form_of(metadata: TableMetadata) -> TableForm:
 def form_of_java(metadata: Any) -> TableForm:
     """Return the form of a Java `TableMetadata`: six calls of 0.1 ms."""
     given = metadata.properties()
-    return _form(
+    return _make_form(
         metadata.formatVersion(),
         metadata.currentSchemaId(),
         metadata.lastColumnId(),
@@ -40,7 +40,7 @@ def form_of_java(metadata: Any) -> TableForm:
     )
 
 
-def _form(
+def _make_form(
     version: int, schema_id: int, last_column_id: int, mapping: str | None, key: str | None
 ) -> TableForm:
     checksum = "" if mapping is None else sha256(mapping.encode()).hexdigest()[:16]
@@ -55,7 +55,7 @@ class SchemaFields(Mapping[int, Fields]):
 
     def __getitem__(self, schema_id: int) -> Fields:
         fields = index_by_id(self._schemas[schema_id])
-        return {number: _kind(field.field_type) for number, field in fields.items()}
+        return {number: _type_name(field.field_type) for number, field in fields.items()}
 
     def __iter__(self) -> Iterator[int]:
         return iter(self._schemas)
@@ -74,7 +74,7 @@ class SchemaChecksums(Mapping[int, str]):
     def __getitem__(self, schema_id: int) -> str:
         fields = index_by_id(self._schemas[schema_id])
         text = "\n".join(
-            f"{number} {_kind(field.field_type)} {field.initial_default!r}"
+            f"{number} {_type_name(field.field_type)} {field.initial_default!r}"
             for number, field in sorted(fields.items())
         )
         return sha256(text.encode()).hexdigest()[:16]
@@ -86,7 +86,7 @@ class SchemaChecksums(Mapping[int, str]):
         return len(self._schemas)
 
 
-def _kind(of: IcebergType) -> str:
+def _type_name(of: IcebergType) -> str:
     """Return the kind of a type, without what is nested in it: that has ids of its own."""
     nested = {StructType: "struct", ListType: "list", MapType: "map"}
     return nested.get(type(of)) or str(of)

@@ -18,7 +18,7 @@ def is_sampled(task_id: str, share: float) -> bool:
     return mark < share * _PARTS
 
 
-def comparison(event: RewriteCommitted, share: float, now_ms: int) -> CompareRows | None:
+def order_comparison(event: RewriteCommitted, share: float, now_ms: int) -> CompareRows | None:
     """Return the order to read a commit back; None if it is not sampled, or is Iceberg's own."""
     native = event.mode == Mode.NATIVE and event.snapshot_ids
     if not native or event.scope is None or not is_sampled(event.task_id, share):

@@ -16,15 +16,15 @@ from firnline_domain.errors import RetryLater, TaskRefused
 from firnline_domain.identity import TableName
 from firnline_domain.records.events import OutputsSwept, RewriteCommitted, RewriteConflicted
 from firnline_domain.records.results import RewriteFinished, TableResult, TaskFailed
-from firnline_iceberg.removal.removal import Reason
+from firnline_iceberg.removal.removal import SweepReason
 from firnline_iceberg.removal.sweep import Swept
 
 AGAIN_MS = 3_600_000  # between two sweeps of a table
-NEEDS_A_PERSON = frozenset(Reason) - {Reason.YOUNG, Reason.IN_FLIGHT}
+NEEDS_A_PERSON = frozenset(SweepReason) - {SweepReason.YOUNG, SweepReason.IN_FLIGHT}
 
 
-class Sweeper(Protocol):
-    """The part of `firnline_iceberg.removal.sweep.Sweeper` that sweeps use."""
+class SweeperPort(Protocol):
+    """The part of `firnline_iceberg.removal.sweep.OutputSweeper` that sweeps use."""
 
     def sweep(self, name: TableName, dry_run: bool = False) -> Swept:
         """Sweep a table. Raises TaskRefused, RetryLater."""
@@ -50,20 +50,20 @@ class Sweeps:
     """The tables to sweep, and their sweeps. `sweep` may run in any thread, while no commit to its
     table is under way; the rest is one thread's."""
 
-    def __init__(self, sweeper: Sweeper, log: Log, now_ms: Callable[[], int]) -> None:
+    def __init__(self, sweeper: SweeperPort, log: Log, now_ms: Callable[[], int]) -> None:
         self._sweeper = sweeper
         self._log = log
         self._now_ms = now_ms
         self._watched: dict[str, _Watched] = {}
 
-    def notice(self, records: Iterable[Any]) -> None:
+    def schedule_after(self, records: Iterable[Any]) -> None:
         """Schedule sweeps for those of these handled results and events that are signs of
         trouble."""
         for record in records:
             if is_trouble(record):
-                self._plan(record.table, self._now_ms())
+                self._schedule(record.table, self._now_ms())
 
-    def next(self, busy: Callable[[str], bool] = lambda _: False) -> TableName | None:
+    def take_due_table(self, busy: Callable[[str], bool] = lambda _: False) -> TableName | None:
         """Return a table to sweep now, if one is due. `busy`: whether a commit to a table, by its
         key, is under way."""
         now_ms = self._now_ms()
@@ -91,13 +91,13 @@ class Sweeps:
             return Ended(table, swept, swept.due_ms)
         return Ended(table, None, None)
 
-    def ended(self, sweep: Ended) -> OutputsSwept | None:
+    def close_sweep(self, sweep: Ended) -> OutputsSwept | None:
         """Schedule the next sweep of its table, and return the event of this one, if any."""
         if sweep.again_ms is not None:
-            self._plan(sweep.table, sweep.again_ms)
+            self._schedule(sweep.table, sweep.again_ms)
         return None if sweep.swept is None else self._report(sweep.swept)
 
-    def _plan(self, table: TableName, at_ms: int) -> None:
+    def _schedule(self, table: TableName, at_ms: int) -> None:
         one = self._watched.setdefault(table.key, _Watched(table, None))
         earliest = at_ms if one.swept_ms is None else max(at_ms, one.swept_ms + AGAIN_MS)
         one.table = table
@@ -117,10 +117,10 @@ class Sweeps:
                 self._log.warning("list_left", path=left.path, why=left.reason, detail=left.detail)
         metrics.count("outputs_deleted", len(swept.removed))
         metrics.count("uploads_given_up", len(swept.uploads))
-        if not swept.lists and not NEEDS_A_PERSON & swept.reasons.keys():
+        if not swept.lists and not NEEDS_A_PERSON & swept.skipped_by_reason.keys():
             return None
         self._log.info("swept", table=table, files=len(swept.removed), lists=len(swept.lists))
-        return swept.event("committer", self._now_ms())
+        return swept.to_event("committer", self._now_ms())
 
 
 def is_trouble(record: Any) -> bool:

@@ -12,8 +12,8 @@ from firnline_domain.errors import RetryLater
 from firnline_domain.identity import TableName
 from firnline_domain.records.events import RewriteCommitted, RewriteConflicted
 from firnline_domain.records.results import RewriteFinished
-from firnline_iceberg.commit.pinned_head import Pinned
-from firnline_iceberg.commit.rewrite import Landed, Outcome, Unknown
+from firnline_iceberg.commit.pinned_head import PinnedHead
+from firnline_iceberg.commit.rewrite import Committed, CommitUnknown, Outcome
 from firnline_iceberg.commit.single_send import WrittenMetadata
 
 from firnline_committer.commit.found_commits import FoundCommit, OutputSearch
@@ -27,7 +27,7 @@ Event = RewriteCommitted | RewriteConflicted
 class Examined:
     """A head, and what may be committed onto it: an empty plan if nothing may."""
 
-    head: Pinned
+    head: PinnedHead
     plan: Plan
     starts: Mapping[str, int]  # by task id, the snapshot that its worker has planned on
     notes: Mapping[str, str]  # for the summaries of the commit's snapshots
@@ -61,7 +61,9 @@ class Attempt:
     @property
     def was_sent(self) -> bool:
         """Return whether the catalog has answered the commit, or may have received it."""
-        return isinstance(self.outcome, Landed | Unknown) or self.outcome.written is not None
+        return (
+            isinstance(self.outcome, Committed | CommitUnknown) or self.outcome.written is not None
+        )
 
 
 @dataclass
@@ -74,7 +76,7 @@ class Leftovers:
 
 
 @dataclass
-class Batch:
+class ResultBatch:
     """Results of one table and ref, no two with a task or an input in common, between attempts."""
 
     table: TableName
@@ -101,7 +103,7 @@ class Batch:
 
 
 @dataclass(frozen=True)
-class Progress:
+class AttemptProgress:
     """The outcome of a few attempts: events of the results that are closed, and `open`, the other
     records: ask again with these, and with the later ones. Not before `pause_s` if a race was lost;
     `unreachable`: catalog or storage do not answer."""
@@ -112,7 +114,9 @@ class Progress:
     unreachable: RetryLater | None = None
 
 
-def until_closed(advance: Callable[[Sequence[Any]], Progress], records: Sequence[Any]) -> list[Any]:
+def until_closed(
+    advance: Callable[[Sequence[Any]], AttemptProgress], records: Sequence[Any]
+) -> list[Any]:
     """Advance until all records are closed, for a caller that serves no other table. Raises
     RetryLater."""
     events = list[Any]()

@@ -11,7 +11,7 @@ from typing import Any
 
 from firnline_adapters.observability import metrics
 from firnline_adapters.observability.logs import Log
-from firnline_domain.commits.commit_plan import plan
+from firnline_domain.commits.commit_plan import plan_commit
 from firnline_domain.commits.conflicts import Conflict
 from firnline_domain.commits.conversion_progress import Marks
 from firnline_domain.commits.output_lifetimes import Lifetimes
@@ -20,10 +20,10 @@ from firnline_domain.identity import MAIN
 from firnline_domain.records.parts.conflict_reasons import ConflictReason
 from firnline_domain.records.results import FORMAT_VERSION_4, RewriteFinished
 from firnline_domain.records.signing import Keyring
-from firnline_iceberg.commit.hidden_history import Lineages
+from firnline_iceberg.commit.hidden_history import KnownAncestries
 from firnline_iceberg.commit.java_commits import JavaCommits
-from firnline_iceberg.commit.pinned_head import pinned
-from firnline_iceberg.commit.rewrite import Landed, Moved, Refused, Unknown
+from firnline_iceberg.commit.pinned_head import pin_head
+from firnline_iceberg.commit.rewrite import CommitRejected, Committed, CommitUnknown, HeadMoved
 from firnline_iceberg.commit.single_send import WrittenMetadata
 from firnline_iceberg.metadata.avro_reader import MetadataFileGone
 from firnline_iceberg.outputs.write_ahead_list import UNSIGNED
@@ -31,13 +31,19 @@ from firnline_iceberg.table.loaded_table import LoadedTable, RefGone, SnapshotGo
 
 from firnline_committer.commit import events as reports
 from firnline_committer.commit import post_commit_check
-from firnline_committer.commit.attempts import Attempt, Batch, Examined, Progress, until_closed
-from firnline_committer.commit.found_commits import FoundCommit, find_committed, notes
-from firnline_committer.commit.held_catalog import Catalog, Hold
-from firnline_committer.commit.sent_requests import as_requested, knowing
+from firnline_committer.commit.attempts import (
+    Attempt,
+    AttemptProgress,
+    Examined,
+    ResultBatch,
+    until_closed,
+)
+from firnline_committer.commit.found_commits import FoundCommit, find_committed, summary_notes
+from firnline_committer.commit.held_catalog import CommitHold, HeldCatalog
+from firnline_committer.commit.sent_requests import as_requested, with_requested
 from firnline_committer.commit.timing import BUSY_COMMITS, CommitTiming, head_is_busy
 from firnline_committer.examine.conversion_progress import answered_at, marks_of
-from firnline_committer.examine.conversions import Conversions
+from firnline_committer.examine.conversions import ConversionBuilder
 from firnline_committer.examine.delete_repair import Repairs
 from firnline_committer.examine.examination import Examiner
 from firnline_committer.examine.outputs import Outputs
@@ -59,7 +65,7 @@ class Committer:
 
     def __init__(
         self,
-        catalog: Catalog,
+        catalog: HeldCatalog,
         commits: JavaCommits,
         log: Log,
         now_ms: Callable[[], int],
@@ -73,26 +79,26 @@ class Committer:
         self._commits = commits
         self._outputs = Outputs(catalog.tables, log)
         self._repairs = Repairs(catalog.tables, log, now_ms, keys)
-        self._examiner = Examiner(self._outputs, self._repairs, Conversions(now_ms, keys))
+        self._examiner = Examiner(self._outputs, self._repairs, ConversionBuilder(now_ms, keys))
         self._timing = CommitTiming(catalog.tables, now_ms, sleep)
         self._log = log
         self._now_ms = now_ms
         self._sleep = sleep
         self._lives = lives or Lifetimes()
-        self._lineages = Lineages()
+        self._lineages = KnownAncestries()
         self._unknown: set[str] = set()  # tasks whose outputs may yet be committed: never swept
-        self._unfinished: dict[tuple[str, str], Batch] = {}  # by table's key and ref
+        self._unfinished: dict[tuple[str, str], ResultBatch] = {}  # by table's key and ref
 
     def commit_all(self, results: Sequence[RewriteFinished]) -> list[Any]:
         """Commit until each result has its event. Raises RetryLater."""
         return until_closed(self.advance, results)
 
-    def advance(self, results: Sequence[RewriteFinished]) -> Progress:
+    def advance(self, results: Sequence[RewriteFinished]) -> AttemptProgress:
         """Make a few attempts with results of one table and ref, no two with a task or an input in
         common. Leftovers of earlier attempts with other results are cleared up with these."""
         first = results[0]
         place = (first.table.key, first.ref)
-        batch = self._unfinished.pop(place, None) or Batch(first.table, first.ref, {})
+        batch = self._unfinished.pop(place, None) or ResultBatch(first.table, first.ref, {})
         batch.table, batch.events = first.table, []
         batch.open = {result.task_id: result for result in results}
         try:
@@ -103,7 +109,7 @@ class Committer:
             self._clear_up(batch)
         if batch.open:
             self._unfinished[place] = batch
-        return Progress(batch.events, tuple(batch.open.values()), pause_s, unreachable)
+        return AttemptProgress(batch.events, tuple(batch.open.values()), pause_s, unreachable)
 
     def abandon(self, table_key: str, ref: str) -> None:
         """Clear up after results that were left open and will not be asked for again. Never raises
@@ -111,7 +117,7 @@ class Committer:
         if (batch := self._unfinished.pop((table_key, ref), None)) is not None:
             self._clear_up(batch)
 
-    def _attempt_a_few_times(self, batch: Batch) -> float:
+    def _attempt_a_few_times(self, batch: ResultBatch) -> float:
         """Return the seconds to the next attempt that has a chance; 0: nothing is open. Raises
         RetryLater."""
         pause_s = 0.0
@@ -129,13 +135,13 @@ class Committer:
             pause_s *= random.uniform(0.5, 1.5)
         return pause_s
 
-    def _attempt(self, batch: Batch) -> str:
+    def _attempt(self, batch: ResultBatch) -> str:
         """Settle, examine, plan, commit, check. Return why it failed, if something is still open.
         If a writer's next commit is worth waiting for, the examination is of no use afterwards: it
         begins again at the new head. Raises RetryLater."""
         try:
             while batch.open:
-                with self._catalog.loaded(batch.table, _hold(batch)) as held:
+                with self._catalog.load_held(batch.table, _choose_hold(batch)) as held:
                     self._close_committed(batch, held.table)
                     examined = self._examine(batch, held.table) if batch.open else None
                     if examined is None or not examined.plan:
@@ -146,7 +152,7 @@ class Committer:
                         held.commit_sent = attempt.was_sent
                 if interval_ms is None:
                     return self._settle(batch, attempt)
-                self._timing.wait(examined.head.table, batch.ref, interval_ms)
+                self._timing.wait_for_commit(examined.head.table, batch.ref, interval_ms)
                 batch.waits, batch.writer_just_committed = batch.waits + 1, True
         except TableGone as gone:
             self._refuse_all(batch, Conflict(ConflictReason.TABLE_GONE, str(gone)), None)
@@ -163,35 +169,37 @@ class Committer:
 
     # ---- settle: what is in the table already
 
-    def _close_committed(self, batch: Batch, table: LoadedTable) -> None:
+    def _close_committed(self, batch: ResultBatch, table: LoadedTable) -> None:
         """Close what is in the table, whichever committer sent it."""
         found = find_committed(table, list(batch.open.values()), batch.search)
-        self._close(batch, table, as_requested(table, batch.ref, batch.requests, found))
+        self._check_and_close(batch, table, as_requested(table, batch.ref, batch.requests, found))
 
-    def _close(self, batch: Batch, table: LoadedTable, commits: Mapping[str, FoundCommit]) -> None:
+    def _check_and_close(
+        self, batch: ResultBatch, table: LoadedTable, commits: Mapping[str, FoundCommit]
+    ) -> None:
         """Close what was committed, unless its commit has done harm."""
-        harmed = self._reverted(batch, table, commits)
+        harmed = self._revert_harmful(batch, table, commits)
         for task_id, one in commits.items():
             self._unknown.discard(task_id)
             if task_id in harmed:
                 self._refuse(batch, task_id, harmed[task_id], table.head_id(batch.ref))
             else:
-                self._committed(batch, task_id, table, one)
+                self._report_committed(batch, task_id, table, one)
 
-    def _reverted(
-        self, batch: Batch, table: LoadedTable, commits: Mapping[str, FoundCommit]
+    def _revert_harmful(
+        self, batch: ResultBatch, table: LoadedTable, commits: Mapping[str, FoundCommit]
     ) -> dict[str, Conflict]:
         """Revert commits of ours that removed deletes which their outputs need, if that harms no
         other commit: a guard has failed, and deleted rows are back. Return the conflict to report,
         by task id."""
-        known = knowing(table, batch.ref, batch.requests)
-        lost = post_commit_check.losses(known, batch.open, commits, batch.sent)
+        known = with_requested(table, batch.ref, batch.requests)
+        lost = post_commit_check.lost_deletes(known, batch.open, commits, batch.sent)
         if not lost:
             return {}
         text = f"removed {next(iter(lost.values()))}, which an output needs; "
         if not post_commit_check.is_in_history(table, batch.ref, [commits[task] for task in lost]):
             return dict.fromkeys(lost, Conflict(ConflictReason.HAZARD_10312, text + "undone"))
-        back = post_commit_check.reversal(table, batch.ref, commits, lost)
+        back = post_commit_check.plan_reversal(table, batch.ref, commits, lost)
         done = back and self._commits.undo(batch.table, batch.ref, back.head, back.parent)
         text += "undone" if done else "NOT undone"
         self._log.error("delete_lost", table=batch.table, why=text)
@@ -200,27 +208,27 @@ class Committer:
 
     # ---- examine and plan
 
-    def _examine(self, batch: Batch, table: LoadedTable) -> Examined:
+    def _examine(self, batch: ResultBatch, table: LoadedTable) -> Examined:
         """Refuse what cannot be committed onto this head, and plan the rest."""
-        known = [marks for one in batch.open.values() if (marks := _marks(batch, table, one))]
+        known = [marks for one in batch.open.values() if (marks := _read_marks(batch, table, one))]
         marked = {path for marks in known for path in marks.files}
-        head = pinned(table, batch.ref, batch.open.values(), marked, self._lineages)
+        head = pin_head(table, batch.ref, batch.open.values(), marked, self._lineages)
         self._refuse_too_old(batch, head.snapshot_id)
         since_ms = self._now_ms()
         chosen = self._examiner.examine(head, batch.open.values(), batch.leftovers.deletes)
         fit = [batch.marks.get(one.task_id) for one in chosen.fit]
         answered = answered_at(head, [marks for marks in fit if marks is not None])
-        made = plan(chosen.fit, head.head, chosen.repairs, chosen.conversions, answered)
+        made = plan_commit(chosen.fit, head.head, chosen.repairs, chosen.conversions, answered)
         self._refuse_unless_committed(batch, chosen.refused | made.refused, head.snapshot_id)
         still_open = all(one.task_id in batch.open for one in chosen.fit)
         snapshots = made.snapshots if still_open else ()
         starts = {one.task_id: one.start_snapshot_id for one in chosen.fit}
-        noted = notes(chosen.lost, chosen.repairs)
+        noted = summary_notes(chosen.lost, chosen.repairs)
         planned = {task for one in snapshots for task in one.task_ids}
         lists = chosen.noted_lists(table, planned)
         return Examined(head, snapshots, starts, noted, since_ms, lists)
 
-    def _refuse_too_old(self, batch: Batch, head: int) -> None:
+    def _refuse_too_old(self, batch: ResultBatch, head: int) -> None:
         """Refuse results whose files may be swept while the commit is under way
         (docs/decisions/0017)."""
         oldest_ms = self._now_ms() - self._lives.result_ms
@@ -230,7 +238,7 @@ class Committer:
                 self._refuse(batch, result.task_id, found, head)
 
     def _refuse_unless_committed(
-        self, batch: Batch, refused: Mapping[str, Conflict], head: int
+        self, batch: ResultBatch, refused: Mapping[str, Conflict], head: int
     ) -> None:
         """Refuse results after one more read of the table: another committer that has committed a
         result clears its files away."""
@@ -240,7 +248,7 @@ class Committer:
             if task_id in batch.open:
                 self._refuse(batch, task_id, conflict, head)
 
-    def _wait_ms(self, batch: Batch, examined: Examined) -> int | None:
+    def _wait_ms(self, batch: ResultBatch, examined: Examined) -> int | None:
         """Return the interval of a writer whose next commit is to be waited for; None: send now."""
         if batch.writer_just_committed or batch.waits == MAX_WAITS:
             return None
@@ -248,7 +256,7 @@ class Committer:
 
     # ---- commit
 
-    def _send(self, batch: Batch, examined: Examined) -> Attempt:
+    def _send(self, batch: ResultBatch, examined: Examined) -> Attempt:
         head = examined.head
         new = set(examined.noted_lists) - batch.noted
         self._outputs.note_sends(head.table, new)
@@ -257,7 +265,7 @@ class Committer:
             batch.table,
             batch.ref,
             head.snapshot_id,
-            head.rewrites(examined.plan, examined.starts, examined.notes),
+            head.java_rewrites(examined.plan, examined.starts, examined.notes),
             lambda: self._is_fresh(examined.since_ms),
             head.head.form,
             head.manifest_base,
@@ -270,7 +278,7 @@ class Committer:
         back."""
         return 0 <= self._now_ms() - since_ms <= self._lives.send_ms
 
-    def _merges_manifests(self, batch: Batch, examined: Examined) -> bool:
+    def _merges_manifests(self, batch: ResultBatch, examined: Examined) -> bool:
         """Return whether the commit merges small manifests: not if the head moves too often for
         that. If there are very many, a batch's first attempt does it all the same."""
         head = examined.head
@@ -283,57 +291,57 @@ class Committer:
 
     # ---- settle the outcome, and check what the commit did
 
-    def _settle(self, batch: Batch, attempt: Attempt) -> str:
+    def _settle(self, batch: ResultBatch, attempt: Attempt) -> str:
         """Close or refuse what the attempt decided. Return why the rest stays open, to be tried
         again at the next head; "" if nothing does."""
         batch.requests += [request] if (request := attempt.request) is not None else []
         match attempt.outcome:
-            case Landed():
+            case Committed():
                 batch.sent.update(dict.fromkeys(attempt.task_ids, attempt.plan))
                 self._check_landed(batch, attempt)
                 return ""
-            case Moved(detail, written):
+            case HeadMoved(detail, written):
                 return self._head_moved(batch, detail, written)
-            case Refused(_, detail, written) if self._has_moved(batch, attempt):
+            case CommitRejected(_, detail, written) if self._has_moved(batch, attempt):
                 # Java tried again by itself, on a head that nobody examined; or ours is there
                 return self._head_moved(batch, detail, written)
-            case Refused(reason, detail, written):
+            case CommitRejected(reason, detail, written):
                 if written is not None:
                     batch.leftovers.refused.append(written)
                 for task_id in attempt.task_ids:
                     self._refuse(batch, task_id, Conflict(reason, detail), attempt.head)
                 return ""
-            case Unknown(detail, written):
+            case CommitUnknown(detail, written):
                 batch.leftovers.unknown += [written] if written is not None else []
                 batch.sent.update(dict.fromkeys(attempt.task_ids, attempt.plan))
                 self._unknown.update(attempt.task_ids)
                 self._log.warning("outcome_unknown", table=batch.table, why=detail)
                 return detail
 
-    def _check_landed(self, batch: Batch, attempt: Attempt) -> None:
+    def _check_landed(self, batch: ResultBatch, attempt: Attempt) -> None:
         table = self._tables.load(batch.table)
         found = find_committed(table, [batch.open[task_id] for task_id in attempt.task_ids])
         landed = {task: found.get(task, GONE) for task in attempt.task_ids}
-        self._close(batch, table, as_requested(table, batch.ref, batch.requests, landed))
+        self._check_and_close(batch, table, as_requested(table, batch.ref, batch.requests, landed))
 
-    def _head_moved(self, batch: Batch, why: str, written: WrittenMetadata | None) -> str:
+    def _head_moved(self, batch: ResultBatch, why: str, written: WrittenMetadata | None) -> str:
         batch.writer_just_committed = False
         self._log.info("head_moved", table=batch.table, why=why)
         if written is not None:
             batch.leftovers.refused.append(written)
         return why
 
-    def _has_moved(self, batch: Batch, attempt: Attempt) -> bool:
+    def _has_moved(self, batch: ResultBatch, attempt: Attempt) -> bool:
         return self._tables.load(batch.table).head_id(batch.ref) != attempt.head
 
     # ---- events
 
-    def _committed(
-        self, batch: Batch, task_id: str, table: LoadedTable, commit: FoundCommit
+    def _report_committed(
+        self, batch: ResultBatch, task_id: str, table: LoadedTable, commit: FoundCommit
     ) -> None:
         redelivered = not batch.is_ours(task_id, commit)
         result = batch.open.pop(task_id)
-        event = reports.committed(result, table, commit, redelivered, self._now_ms())
+        event = reports.committed_event(result, table, commit, redelivered, self._now_ms())
         batch.events.append(event)
         metrics.count("rewrites_committed", classification=event.classification)
         self._log.info(
@@ -348,9 +356,11 @@ class Committer:
             metrics.observe("order_to_commit_seconds", elapsed_ms / 1000)
             self._outputs.clear(table, result, commit.lost, batch.marks.get(task_id))
 
-    def _refuse(self, batch: Batch, task_id: str, conflict: Conflict, head: int | None) -> None:
+    def _refuse(
+        self, batch: ResultBatch, task_id: str, conflict: Conflict, head: int | None
+    ) -> None:
         result = batch.open.pop(task_id)
-        batch.events.append(reports.conflicted(result, conflict, head, self._now_ms()))
+        batch.events.append(reports.conflicted_event(result, conflict, head, self._now_ms()))
         metrics.count("rewrites_conflicted", reason=conflict.reason)
         self._log.warning(
             "conflicted",
@@ -360,11 +370,11 @@ class Committer:
             detail=conflict.detail,
         )
 
-    def _refuse_all(self, batch: Batch, conflict: Conflict, head: int | None) -> None:
+    def _refuse_all(self, batch: ResultBatch, conflict: Conflict, head: int | None) -> None:
         for task_id in list(batch.open):
             self._refuse(batch, task_id, conflict, head)
 
-    def _refuse_old_after_failures(self, batch: Batch) -> None:
+    def _refuse_old_after_failures(self, batch: ResultBatch) -> None:
         """Refuse old results after too many failures. An unknown outcome of the last attempt is
         settled by one more read of the table. Results that are young enough are tried again: their
         work is done, and a busy hour passes. Raises RetryLater."""
@@ -384,34 +394,34 @@ class Committer:
         self._clear_up(batch)
         batch.waits = 0
 
-    def _clear_up(self, batch: Batch) -> None:
+    def _clear_up(self, batch: ResultBatch) -> None:
         """Clear away what attempts have left. While an outcome is unknown, or a copy of a refused
         commit may be applied, the state of its repair is unknown: then the sweep clears it."""
         left = batch.leftovers
         if left.refused:
             self._commits.abandon(batch.table)  # or its next try would name what is removed here
-            left.refused = self._outputs.forget(batch.table, left.refused, left.unknown)
+            left.refused = self._outputs.remove_metadata(batch.table, left.refused, left.unknown)
         for repair in left.deletes[:]:
             if repair.task_id not in self._unknown and not left.refused:
                 self._repairs.close(batch.table, repair)
                 left.deletes.remove(repair)
 
 
-def _marks(batch: Batch, table: LoadedTable, result: RewriteFinished) -> Marks | None:
+def _read_marks(batch: ResultBatch, table: LoadedTable, result: RewriteFinished) -> Marks | None:
     """Read the marks of earlier slices, once per task. Raises RetryLater."""
     if result.task_id not in batch.marks:
         batch.marks[result.task_id] = marks_of(table, result)
     return batch.marks[result.task_id]
 
 
-def _hold(batch: Batch) -> Hold:
+def _choose_hold(batch: ResultBatch) -> CommitHold:
     """Choose the calls that the gateway holds. The hold is of the whole table, so there is none for
     another ref than its main branch. Right after a writer's commit: reads. After lost races:
     commits, unless they name files that we replace: a statement that waited would fail, an append
     that waited is applied to the head that we leave."""
     if batch.ref != MAIN:
-        return Hold.NOBODY
+        return CommitHold.NOBODY
     if batch.writer_just_committed:
-        return Hold.READS
+        return CommitHold.READS
     lost_races = len(batch.failures) >= HOLD_COMMITS_AFTER and not batch.waits
-    return Hold.COMMITS if lost_races else Hold.NOBODY
+    return CommitHold.COMMITS if lost_races else CommitHold.NOBODY

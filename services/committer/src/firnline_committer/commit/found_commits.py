@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from firnline_domain.base.numbers import whole
+from firnline_domain.base.numbers import whole_range
 from firnline_domain.base.values import MAX_AMOUNT
 from firnline_domain.commits.commit_plan import Repair
-from firnline_domain.commits.conflicts import Conflict, outputs
+from firnline_domain.commits.conflicts import Conflict, output_files
 from firnline_domain.identity import normal_path
 from firnline_domain.records.parts.conflict_reasons import ConflictReason
 from firnline_domain.records.results import RewriteFinished
@@ -27,7 +27,7 @@ LOST_GROUPS = "firnline.lost-groups"  # snapshot summary: task:number:reason[,..
 REPAIRED = "firnline.rows-repaired"  # snapshot summary: task:rows[,...]
 
 
-_COUNT = whole(0, MAX_AMOUNT)
+_COUNT = whole_range(0, MAX_AMOUNT)
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class FoundCommit:
     rows_repaired: int | None = None  # None: nothing had to be
 
 
-def notes(
+def summary_notes(
     lost: Mapping[str, Mapping[int, Conflict]], repairs: Mapping[str, Repair]
 ) -> dict[str, str]:
     """Return the properties for the summaries of a commit's snapshots, for a committer that finds
@@ -98,30 +98,30 @@ def _by_task_id(table: LoadedTable, ref: str, wanted: set[str]) -> dict[str, Fou
 
 def _as_noted(task_id: str, newest_first: Sequence[Snapshot]) -> FoundCommit:
     ids = tuple(one.snapshot_id for one in reversed(newest_first))
-    return noted(task_id, ids, newest_first[0].summary)
+    return found_commit(task_id, ids, newest_first[0].summary)
 
 
 Noted = Summary | Mapping[str, str]
 
 
-def noted(task_id: str, snapshot_ids: tuple[int, ...], notes: Noted | None) -> FoundCommit:
+def found_commit(task_id: str, snapshot_ids: tuple[int, ...], notes: Noted | None) -> FoundCommit:
     """Return a commit with what the summaries of its snapshots say of one task."""
-    return FoundCommit(snapshot_ids, _lost(notes, task_id), _repaired(notes, task_id))
+    return FoundCommit(snapshot_ids, _lost_groups(notes, task_id), _repaired_rows(notes, task_id))
 
 
-def _lost(summary: Noted | None, task_id: str) -> dict[int, str]:
-    entries = _entries(summary, LOST_GROUPS, task_id)
-    found = {_COUNT.read(one[0]): one[1] for one in entries if len(one) == 2}
+def _lost_groups(summary: Noted | None, task_id: str) -> dict[int, str]:
+    entries = _note_entries(summary, LOST_GROUPS, task_id)
+    found = {_COUNT.parse(one[0]): one[1] for one in entries if len(one) == 2}
     return {int(number): reason for number, reason in found.items() if number is not None}
 
 
-def _repaired(summary: Noted | None, task_id: str) -> int | None:
-    found = next(iter(_entries(summary, REPAIRED, task_id)), None)
-    rows = None if found is None else _COUNT.read(":".join(found))
+def _repaired_rows(summary: Noted | None, task_id: str) -> int | None:
+    found = next(iter(_note_entries(summary, REPAIRED, task_id)), None)
+    rows = None if found is None else _COUNT.parse(":".join(found))
     return None if rows is None else int(rows)
 
 
-def _entries(summary: Noted | None, name: str, task_id: str) -> Iterator[list[str]]:
+def _note_entries(summary: Noted | None, name: str, task_id: str) -> Iterator[list[str]]:
     """Return the entries of a note about one task, cut at their colons. With signing off any writer
     may have written it."""
     text = (summary.get(name) if summary is not None else None) or ""
@@ -133,7 +133,9 @@ def _by_outputs(
     table: LoadedTable, results: Sequence[RewriteFinished], search: OutputSearch
 ) -> dict[str, FoundCommit]:
     tasks = {
-        normal_path(file.path): result.task_id for result in results for file in outputs(result)
+        normal_path(file.path): result.task_id
+        for result in results
+        for file in output_files(result)
     }
     if not tasks:
         return {}
@@ -145,9 +147,9 @@ def _by_outputs(
             continue
         new = [manifest for manifest in manifests if manifest.path not in search.manifests]
         for entry in entries_named(table, new, paths):
-            makers = found.setdefault(tasks[entry.normal], set())
-            seen.add(entry.normal)
-            if entry.snapshot_id is not None and entry.live:
+            makers = found.setdefault(tasks[entry.normal_path], set())
+            seen.add(entry.normal_path)
+            if entry.snapshot_id is not None and entry.is_live:
                 makers.add(entry.snapshot_id)
         search.manifests.update(one.path for one in new)
         search.snapshots.add(snapshot_id)

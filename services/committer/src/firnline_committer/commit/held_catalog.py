@@ -16,7 +16,7 @@ from firnline_iceberg.table.catalog_client import Tables
 from firnline_iceberg.table.loaded_table import LoadedTable
 
 
-class Hold(Enum):
+class CommitHold(Enum):
     """The calls to a table that the gateway keeps waiting, until our commit is answered, the hold
     is released, or the gateway's own limit ends it."""
 
@@ -35,7 +35,7 @@ class HeldTable:
 
 
 @dataclass(frozen=True)
-class Catalog:
+class HeldCatalog:
     """Catalogs through four clients, by the header that they send. Without a gateway they do the
     same."""
 
@@ -45,13 +45,13 @@ class Catalog:
     holds_commits: Tables
 
     @contextmanager
-    def loaded(self, table: TableName, hold: Hold) -> Iterator[HeldTable]:
+    def load_held(self, table: TableName, hold: CommitHold) -> Iterator[HeldTable]:
         """Load a table as it is now, under a hold until the end of the block. Raises as
         `Tables.load`."""
-        if hold is Hold.NOBODY:
+        if hold is CommitHold.NOBODY:
             yield HeldTable(self.tables.load(table))
             return
-        client = self.holds_reads if hold is Hold.READS else self.holds_commits
+        client = self.holds_reads if hold is CommitHold.READS else self.holds_commits
         held = None
         try:
             held = HeldTable(client.load(table))
@@ -62,16 +62,21 @@ class Catalog:
                     self.releases.load(table)
 
 
-def catalog(reached: connection.Catalog | Connections, **properties: str) -> Catalog:
+def open_catalog(reached: connection.Catalog | Connections, **properties: str) -> HeldCatalog:
     """Return the four clients, which share one cache of what they read."""
     cache = FileCache()
 
-    def saying(word: str) -> Tables:
+    def tables_with_hold(word: str) -> Tables:
         return CatalogTables(reached, cache, **{**properties, f"header.{HEADER}": word})
 
-    return Catalog(saying(PASS), saying(HOLD_READS), saying(RELEASE), saying(HOLD_COMMITS))
+    return HeldCatalog(
+        tables_with_hold(PASS),
+        tables_with_hold(HOLD_READS),
+        tables_with_hold(RELEASE),
+        tables_with_hold(HOLD_COMMITS),
+    )
 
 
-def without_gateway(tables: Tables) -> Catalog:
+def without_gateway(tables: Tables) -> HeldCatalog:
     """Return a catalog for a process without a gateway before it."""
-    return Catalog(tables, tables, tables, tables)
+    return HeldCatalog(tables, tables, tables, tables)

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from firnline_domain.commits.commit_plan import PlannedSnapshot, unsplit
+from firnline_domain.commits.commit_plan import PlannedSnapshot, plan_single
 from firnline_domain.records.results import RewriteFinished
 from firnline_iceberg.commit.pinned_head import deletes_removed_by
 from firnline_iceberg.table.loaded_table import LoadedTable
 
 from firnline_committer.commit.found_commits import FoundCommit
-from firnline_committer.examine.examination import without
+from firnline_committer.examine.examination import without_groups
 
 REMOVED = "removed-equality-delete-files"  # of a snapshot's summary
 
@@ -46,7 +46,7 @@ def _removes_any(table: LoadedTable, snapshot_id: int) -> bool:
     return summary is None or summary.get(REMOVED) not in (None, "", "0")
 
 
-def losses(
+def lost_deletes(
     table: LoadedTable,
     results: Mapping[str, RewriteFinished],
     commits: Mapping[str, FoundCommit],
@@ -55,7 +55,9 @@ def losses(
     """Return, by task id, the delete file that its commit should have left. `commits`: those of the
     `results` that are in the table; `sent`: the plans that are known. All by task id. Raises as
     `needed_but_removed`."""
-    known = {task: sent.get(task) or _guessed(results[task], one) for task, one in commits.items()}
+    known = {
+        task: sent.get(task) or _assume_plan(results[task], one) for task, one in commits.items()
+    }
     lost = {}
     for task, one in commits.items():
         mine = set(one.snapshot_ids)
@@ -67,9 +69,9 @@ def losses(
     return lost
 
 
-def _guessed(result: RewriteFinished, commit: FoundCommit) -> tuple[PlannedSnapshot, ...]:
+def _assume_plan(result: RewriteFinished, commit: FoundCommit) -> tuple[PlannedSnapshot, ...]:
     """Return the plan that another committer has sent, derived from the result."""
-    return unsplit(without(result, commit.lost))
+    return plan_single(without_groups(result, commit.lost))
 
 
 def is_in_history(table: LoadedTable, ref: str, commits: Iterable[FoundCommit]) -> bool:
@@ -87,7 +89,7 @@ class Reversal:
     tasks: frozenset[str]
 
 
-def reversal(
+def plan_reversal(
     table: LoadedTable, ref: str, commits: Mapping[str, FoundCommit], bad: Collection[str]
 ) -> Reversal | None:
     """Return the revert that removes all snapshots of the tasks `bad`. None: they are not in the

@@ -13,7 +13,7 @@ from firnline_iceberg.commit.single_send import WrittenMetadata
 from firnline_iceberg.table.loaded_table import LoadedTable
 from pyiceberg.table.snapshots import Snapshot
 
-from firnline_committer.commit.found_commits import FoundCommit, noted
+from firnline_committer.commit.found_commits import FoundCommit, found_commit
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Request:
     written: WrittenMetadata
     commits: Mapping[str, FoundCommit]  # by task id, what it comes to where it is applied
 
-    def made(self, task_id: str, found: FoundCommit) -> bool:
+    def is_source_of(self, task_id: str, found: FoundCommit) -> bool:
         """Return whether the commit that was found in the table is this request's."""
         mine = self.commits.get(task_id)
         return mine is not None and set(found.snapshot_ids) <= set(mine.snapshot_ids)
@@ -44,7 +44,7 @@ def commits_of(
     for snapshot, number in zip(plan, written.snapshot_ids, strict=True):
         for task_id in snapshot.task_ids:
             ids.setdefault(task_id, []).append(number)
-    return {task_id: noted(task_id, tuple(made), notes) for task_id, made in ids.items()}
+    return {task_id: found_commit(task_id, tuple(made), notes) for task_id, made in ids.items()}
 
 
 def as_requested(
@@ -56,16 +56,18 @@ def as_requested(
         return dict(commits)
     newest_first = requests[::-1]
     return {
-        task: next((one.commits[task] for one in newest_first if one.made(task, found)), found)
+        task: next(
+            (one.commits[task] for one in newest_first if one.is_source_of(task, found)), found
+        )
         for task, found in commits.items()
     }
 
 
-def knowing(table: LoadedTable, ref: str, requests: Sequence[Request]) -> LoadedTable:
+def with_requested(table: LoadedTable, ref: str, requests: Sequence[Request]) -> LoadedTable:
     """Return the table with the snapshots of these requests if its history is hidden."""
     if not requests or not _is_hidden(table, ref):
         return table
-    return table.knowing(one for request in requests for one in request.snapshots)
+    return table.with_hidden_snapshots(one for request in requests for one in request.snapshots)
 
 
 def _is_hidden(table: LoadedTable, ref: str) -> bool:

@@ -44,7 +44,7 @@ class CommitTiming:
         times = [one.timestamp_ms for one in _of_deleting_writers(table, ref)]
         return commit_interval_ms(times, self.now_ms())
 
-    def wait(self, table: LoadedTable, ref: str, interval_ms: int) -> None:
+    def wait_for_commit(self, table: LoadedTable, ref: str, interval_ms: int) -> None:
         """Wait until such a writer has committed once more, or is late: after `LATE` intervals by
         the clock, because a read of the table takes a busy host seconds. Raises TableGone,
         RetryLater."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from firnline_domain.commits.conversion_progress import Marks, answered, earlier
+from firnline_domain.commits.conversion_progress import Marks, converted_up_to, earlier_marks
 from firnline_domain.errors import RetryLater
 from firnline_domain.records.results import RewriteFinished
-from firnline_iceberg.commit.pinned_head import Pinned
+from firnline_iceberg.commit.pinned_head import PinnedHead
 from firnline_iceberg.outputs import conversion_progress
 from firnline_iceberg.outputs.names import run_of
 from firnline_iceberg.removal.removal import shares_files
@@ -27,22 +27,22 @@ def marks_of(table: LoadedTable, result: RewriteFinished) -> Marks | None:
     run = run_of(table.identity.key, result.task_id, file_name(file.path))
     if run is None or file_name(file.path) != run.marks_name:
         return None
-    if not Locations.of(table).beside_metadata(file.path):
+    if not Locations.from_table(table).is_beside_metadata(file.path):
         return None
     try:
-        marks = conversion_progress.read(table.io, file, table.identity.key, result.scope)
+        marks = conversion_progress.read_marks(table.io, file, table.identity.key, result.scope)
     except OSError as error:
         raise RetryLater(f"storage: {error}") from error
-    return None if marks is None else earlier(marks, result.task_id)
+    return None if marks is None else earlier_marks(marks, result.task_id)
 
 
-def answered_at(at: Pinned, known: Iterable[Marks]) -> Mapping[str, int]:
+def answered_at(at: PinnedHead, known: Iterable[Marks]) -> Mapping[str, int]:
     """Return the answered sequence numbers by normal path of the data files, for
     `commit_plan.plan`."""
     wrote = conversion_progress.wrote_in(at.table.identity.key)
     found = dict[str, int]()
     for marks in known:
-        found |= answered(marks, at.head.data, at.head.deletes, wrote)
+        found |= converted_up_to(marks, at.head.data, at.head.deletes, wrote)
     return found
 
 

@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 
 from firnline_domain.base.values import replace
 from firnline_domain.commits.commit_plan import Conversion, Repair, Written
-from firnline_domain.commits.conflicts import Conflict, Verdict, judge
+from firnline_domain.commits.conflicts import Conflict, Judgement, judge_result
 from firnline_domain.identity import Scope
 from firnline_domain.records.parts.conflict_reasons import ConflictReason
 from firnline_domain.records.results import RewriteFinished
-from firnline_iceberg.commit.pinned_head import Pinned
+from firnline_iceberg.commit.pinned_head import PinnedHead
 from firnline_iceberg.removal.removal import shares_files
 from firnline_iceberg.table.loaded_table import LoadedTable
 
-from firnline_committer.examine.conversions import Conversions
+from firnline_committer.examine.conversions import ConversionBuilder
 from firnline_committer.examine.delete_repair import Repairs
 from firnline_committer.examine.outputs import Outputs
 from firnline_committer.examine.result_validation import first_flaw
@@ -56,38 +56,38 @@ class Examiner:
 
     outputs: Outputs
     repairs: Repairs
-    conversions: Conversions
+    conversions: ConversionBuilder
 
     def examine(
-        self, at: Pinned, results: Iterable[RewriteFinished], written: list[Written]
+        self, at: PinnedHead, results: Iterable[RewriteFinished], written: list[Written]
     ) -> Selection:
         """Select the results for one head. At most one result of a scope is repaired: two repairs
         could remove, and write anew, one and the same delete file. Their files are appended to
         `written`, also if it raises RetryLater or MetadataFileGone."""
         selected, repaired = Selection(written), set[Scope]()
         for result in results:
-            verdict = self._judged(result, at)
+            verdict = self._judge(result, at)
             if verdict.touched and result.scope in repaired:
                 continue
-            self._place(at, result, verdict, selected)
+            self._select_groups(at, result, verdict, selected)
             if result.task_id in selected.repairs:
                 repaired.add(result.scope)
         return selected
 
-    def _judged(self, result: RewriteFinished, at: Pinned) -> Verdict:
+    def _judge(self, result: RewriteFinished, at: PinnedHead) -> Judgement:
         if wrong := first_flaw(at, result):
             found = Conflict(ConflictReason.INVALID_OUTPUTS, wrong[:1000])
-            return Verdict({}, dict.fromkeys(range(len(result.groups)), found))
-        verdict = judge(result, at.head)
+            return Judgement({}, dict.fromkeys(range(len(result.groups)), found))
+        verdict = judge_result(result, at.head)
         for number, group in enumerate(result.groups):
-            gone = None if number in verdict.lost else self.outputs.lost(at.table, group)
+            gone = None if number in verdict.lost else self.outputs.first_missing(at.table, group)
             if gone is not None:
                 found = Conflict(ConflictReason.OUTPUTS_GONE, gone)
                 verdict.lost[number] = verdict.touched.pop(number, found)
         return verdict
 
-    def _place(
-        self, at: Pinned, result: RewriteFinished, verdict: Verdict, into: Selection
+    def _select_groups(
+        self, at: PinnedHead, result: RewriteFinished, verdict: Judgement, into: Selection
     ) -> None:
         lost = dict(verdict.lost)
         lost |= self._convert(at, result, lost, into)
@@ -95,11 +95,13 @@ class Examiner:
         if len(lost) == len(result.groups):
             into.refused[result.task_id] = next(iter(lost.values()))
             return
-        into.fit.append(without(result, lost))
+        into.fit.append(without_groups(result, lost))
         if lost:
             into.lost[result.task_id] = lost
 
-    def _convert(self, at: Pinned, result: RewriteFinished, lost: Lost, into: Selection) -> Lost:
+    def _convert(
+        self, at: PinnedHead, result: RewriteFinished, lost: Lost, into: Selection
+    ) -> Lost:
         """Convert groups. Return those that are lost by a failure."""
         numbers = [n for n, group in enumerate(result.groups) if group.converts and n not in lost]
         if not numbers:
@@ -111,27 +113,27 @@ class Examiner:
         return {}
 
     def _repair(
-        self, at: Pinned, result: RewriteFinished, lost: Lost, touched: Lost, into: Selection
+        self, at: PinnedHead, result: RewriteFinished, lost: Lost, touched: Lost, into: Selection
     ) -> Lost:
         """Repair groups. Return those that are lost by a failure."""
         if not touched:
             return {}
-        numbers = _renumbered(result, lost, touched)
-        found = self.repairs.make(at, without(result, lost), numbers, into.written)
+        numbers = _renumber(result, lost, touched)
+        found = self.repairs.make(at, without_groups(result, lost), numbers, into.written)
         if isinstance(found, Conflict):
             return dict.fromkeys(touched, found)
         into.repairs[result.task_id] = found
         return {}
 
 
-def without(result: RewriteFinished, lost: Iterable[int]) -> RewriteFinished:
+def without_groups(result: RewriteFinished, lost: Iterable[int]) -> RewriteFinished:
     """Return the result without the lost groups."""
     gone = set(lost)
     kept = (group for number, group in enumerate(result.groups) if number not in gone)
     return replace(result, groups=tuple(kept))
 
 
-def _renumbered(result: RewriteFinished, lost: Lost, touched: Lost) -> Lost:
+def _renumber(result: RewriteFinished, lost: Lost, touched: Lost) -> Lost:
     """Return the touched groups by their numbers without the lost ones."""
     kept = (number for number in range(len(result.groups)) if number not in lost)
     return {new: touched[old] for new, old in enumerate(kept) if old in touched}

@@ -15,7 +15,7 @@ from firnline_domain.records.results import RewriteFinished, RewriteGroup
 from firnline_iceberg.commit.single_send import WrittenMetadata
 from firnline_iceberg.metadata.avro_reader import MetadataFileGone
 from firnline_iceberg.removal import removal
-from firnline_iceberg.storage.errors import unreachable
+from firnline_iceberg.storage.errors import storage_error
 from firnline_iceberg.table.catalog_client import Tables
 from firnline_iceberg.table.loaded_table import LoadedTable
 
@@ -29,14 +29,14 @@ class Outputs:
         self._tables = tables
         self._log = log
 
-    def lost(self, table: LoadedTable, group: RewriteGroup) -> str | None:
+    def first_missing(self, table: LoadedTable, group: RewriteGroup) -> str | None:
         """Return the first output that does not exist (another committer refused and swept it).
         Raises RetryLater if the storage does not answer."""
         paths = (file.path for file in group.outputs)
         try:
             return next((path for path in paths if not table.io.new_input(path).exists()), None)
         except OSError as error:
-            raise unreachable("storage", error) from error
+            raise storage_error("storage", error) from error
 
     def note_sends(self, table: LoadedTable, lists: Collection[str]) -> None:
         """Write a note next to each of these write-ahead lists, before a commit is sent that names
@@ -45,7 +45,7 @@ class Outputs:
             for path in lists:
                 removal.note_sent(table, path)
         except OSError as error:
-            raise unreachable("storage", error) from error
+            raise storage_error("storage", error) from error
 
     def clear(
         self,
@@ -71,7 +71,7 @@ class Outputs:
         except OSError as error:  # the sweep's
             self._log.warning("not_removed", task=result.task_id, why=error)
 
-    def forget(
+    def remove_metadata(
         self,
         name: TableName,
         refused: Sequence[WrittenMetadata],

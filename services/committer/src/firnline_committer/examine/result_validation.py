@@ -10,23 +10,23 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from firnline_domain.commits.conflicts import outputs
+from firnline_domain.commits.conflicts import output_files
 from firnline_domain.identity import normal_path
 from firnline_domain.records.results import OutputFile, RewriteFinished
-from firnline_iceberg.commit.pinned_head import Pinned
-from firnline_iceberg.outputs.names import Run, run_of
+from firnline_iceberg.commit.pinned_head import PinnedHead
+from firnline_iceberg.outputs.names import TaskRun, run_of
 from firnline_iceberg.storage.paths import file_name
 from firnline_iceberg.table.locations import Locations
 
 
-def first_flaw(at: Pinned, result: RewriteFinished) -> str | None:
+def first_flaw(at: PinnedHead, result: RewriteFinished) -> str | None:
     """Return the first claim in a result that no worker can have made; None if there is none."""
-    return next(_flaws(at, result), None)
+    return next(_find_flaws(at, result), None)
 
 
-def _flaws(at: Pinned, result: RewriteFinished) -> Iterator[str]:
-    key, locations = at.table.identity.key, Locations.of(at.table)
-    files = list(outputs(result))
+def _find_flaws(at: PinnedHead, result: RewriteFinished) -> Iterator[str]:
+    key, locations = at.table.identity.key, Locations.from_table(at.table)
+    files = list(output_files(result))
     marks = result.slice.marks if result.slice is not None else None
     named = (result.row_map, result.output_list, None if marks is None else marks.path)
     beside = [path for path in named if path is not None]
@@ -43,25 +43,25 @@ def _flaws(at: Pinned, result: RewriteFinished) -> Iterator[str]:
         found = runs[path]
         if not found or file_name(path) not in found.names_beside:
             yield f"{path} is no row map, no write-ahead list, and no file of marks"
-        if not locations.beside_metadata(path):
+        if not locations.is_beside_metadata(path):
             yield f"{path} is not next to the table's metadata files"
     seen: set[str] = set()
     for file in files:
-        yield from _flaws_of(file, runs[file.path], locations)
+        yield from _find_file_flaws(file, runs[file.path], locations)
         if file.path in seen or normal_path(file.path) in at.head.data:
             yield f"{file.path} is there already"
         seen.add(file.path)
 
 
-def _flaws_of(file: OutputFile, run: Run | None, locations: Locations) -> Iterator[str]:
+def _find_file_flaws(file: OutputFile, run: TaskRun | None, locations: Locations) -> Iterator[str]:
     """Check one output; `conflicts.partition_kept` checks its spec and partition."""
     name = file_name(file.path)
     if run is None or not run.names_content(name) or "-deletes." in name:
         yield f"{file.path} has not the name of an output"
-    if not locations.holds(file.path):
+    if not locations.contains(file.path):
         yield f"{file.path} is not in the table's locations"
     try:
-        body = json.loads(file.content_file_json, object_pairs_hook=_once)
+        body = json.loads(file.content_file_json, object_pairs_hook=_reject_duplicate_keys)
     except (ValueError, RecursionError) as error:
         yield f"{file.path} is described by no JSON: {error}"
         return
@@ -84,7 +84,7 @@ def _flaws_of(file: OutputFile, run: Run | None, locations: Locations) -> Iterat
 _ANY_CASE = ("content", "file-format")
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _reject_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return the pairs as a dict. Raises ValueError on a duplicate key: readers differ on which of
     two values counts."""
     found = dict(pairs)

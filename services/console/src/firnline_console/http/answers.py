@@ -7,7 +7,7 @@ from typing import Any
 from firnline_domain.base.values import to_plain
 from firnline_domain.policy.table_action.snapshot_retention import EXPIRE
 from firnline_domain.records.parts.tallies import FileTally
-from firnline_domain.records.pauses import Hold
+from firnline_domain.records.pauses import TableHold
 
 from firnline_console.read_model.port import Numbered
 from firnline_console.text.amounts import scope_label
@@ -16,7 +16,7 @@ from firnline_console.views.catalogs import place_json
 from firnline_console.views.dead_letters import DeadLetterView
 from firnline_console.views.pauses import PauseView
 from firnline_console.views.tables import LastCommit, TableView
-from firnline_console.views.tasks import Order, Outcome, Status, TaskView
+from firnline_console.views.tasks import AttemptOutcome, Order, TaskStatus, TaskView
 
 
 def id_text(number: int | None) -> str | None:
@@ -28,9 +28,9 @@ def holds_json(holds: FileTally) -> dict[str, int]:
     """Return the counters in one flat object."""
     deletes = holds.equality_deletes + holds.position_deletes + holds.deletion_vectors
     return {
-        "data_files": holds.data.files,
-        "data_bytes": holds.data.bytes,
-        "records": holds.data.records,
+        "data_files": holds.all_data.files,
+        "data_bytes": holds.all_data.bytes,
+        "records": holds.all_data.records,
         "fragments": holds.fragments.files,
         "undersized": holds.undersized.files,
         "on_target": holds.on_target.files,
@@ -89,14 +89,14 @@ def _summary_json(view: TableView) -> dict[str, Any]:
     }
 
 
-def hold_json(hold: Hold | None) -> dict[str, Any] | None:
+def hold_json(hold: TableHold | None) -> dict[str, Any] | None:
     """Return what delays all tasks of a table."""
     return None if hold is None else {**to_plain(hold), "words": label_of(hold.reason)}
 
 
 def task_json(view: TaskView, now_ms: int) -> dict[str, Any]:
     """Return a task, its order and its outcome; `outcomes` is the whole history."""
-    last = view.last
+    last = view.last_outcome
     return {
         "task_id": view.task_id,
         "kind": view.kind,
@@ -114,12 +114,16 @@ def task_json(view: TaskView, now_ms: int) -> dict[str, Any]:
 
 
 # What `status_of` returns.
-TASK_STATUSES = ("running", "overdue", *(one for one in Status if one is not Status.ORDERED))
+TASK_STATUSES = (
+    "running",
+    "overdue",
+    *(one for one in TaskStatus if one is not TaskStatus.ORDERED),
+)
 
 
 def status_of(view: TaskView, now_ms: int) -> str:
     """Return a task's status, an open one's by its deadline."""
-    if view.status is not Status.ORDERED or view.order is None:
+    if view.status is not TaskStatus.ORDERED or view.order is None:
         return view.status.value
     return "overdue" if view.order.deadline_ms < now_ms else "running"
 
@@ -132,7 +136,7 @@ def _order_json(order: Order) -> dict[str, Any]:
     }
 
 
-def _outcome_json(outcome: Outcome) -> dict[str, Any]:
+def _outcome_json(outcome: AttemptOutcome) -> dict[str, Any]:
     words = label_of(outcome.reason) if outcome.reason else ""
     ids = [str(one) for one in outcome.snapshot_ids]
     more = {"status": outcome.status.value, "words": words, "snapshot_ids": ids}

@@ -14,21 +14,21 @@ from firnline_domain.policy.partition.v2_deletes import UPGRADE
 from firnline_domain.policy.reasons.expiry import ExpiryReason
 from firnline_domain.policy.reasons.partition import ORDERS, Reason
 from firnline_domain.policy.table_action.snapshot_retention import EXPIRE
-from firnline_domain.records.pauses import Hold, HoldReason
+from firnline_domain.records.pauses import HoldReason, TableHold
 from firnline_domain.records.states import ExpiryPlan, PartitionState, TableState
 
 from firnline_console.http.answers import hold_json, holds_json, table_json, task_json
-from firnline_console.text.amounts import counted, in_bytes, scope_label
-from firnline_console.text.labels import label_of, priced
+from firnline_console.text.amounts import count_text, in_bytes, scope_label
+from firnline_console.text.labels import label_of, price_text
 from firnline_console.views.advice import AdviceView, advice_json
 from firnline_console.views.catalogs import place_json
 from firnline_console.views.reads import reads_json
 from firnline_console.views.table_settings import settings_json
 from firnline_console.views.tables import TableStates, TableView
-from firnline_console.views.tasks import Status, TaskView
+from firnline_console.views.tasks import TaskStatus, TaskView
 
 
-def explained(
+def explanation_json(
     view: TableView,
     states: TableStates,
     tasks: Sequence[TaskView],
@@ -41,20 +41,22 @@ def explained(
     state = states.refs.get(view.summary.ref) if view.summary else None
     return {
         "table": table_json(view),
-        "verdict": verdict(view, state),
+        "verdict": verdict_text(view, state),
         "same_uuid": [place_json(one) for one in others],
-        "warnings": [shared_uuid(others)] if others and not keeps_files(state) else [],
+        "warnings": [shared_uuid_warning(others)] if others and not keeps_files(state) else [],
         "hold": hold_json(state.hold if state else None),
         "settings": settings_json(state),
-        "advice": [advice_json(one) for one in advice.holding] if advice else [],
+        "advice": [advice_json(one) for one in advice.current_advice] if advice else [],
         "expiry": expiry_json(state),
         "actions": actions_json(state),
         "reads": reads_json(state),
         "partitions": [partition_json(part) for part in state.partitions] if state else [],
         "partitions_not_shown": state.partition_count - len(state.partitions) if state else 0,
         "tasks": {
-            "open": [task_json(one, now_ms) for one in tasks if one.status is Status.ORDERED],
-            "ended": [task_json(one, now_ms) for one in tasks if one.status is not Status.ORDERED],
+            "open": [task_json(one, now_ms) for one in tasks if one.status is TaskStatus.ORDERED],
+            "ended": [
+                task_json(one, now_ms) for one in tasks if one.status is not TaskStatus.ORDERED
+            ],
         },
         "now_ms": now_ms,
     }
@@ -65,9 +67,9 @@ def keeps_files(state: TableState | None) -> bool:
     return state is not None and state.expiry_reason == ExpiryReason.GC_DISABLED
 
 
-def shared_uuid(others: Sequence[TableName]) -> str:
+def shared_uuid_warning(others: Sequence[TableName]) -> str:
     """Return what threatens a table whose uuid other tables have, too, and the remedy."""
-    named = ", ".join(one.full for one in others)
+    named = ", ".join(one.full_name for one in others)
     return (
         f"{named} has the same uuid: a branch, or a table that was registered or restored twice. "
         "They may share files. Firnline removes no file of either (shared_identity), but an expiry "
@@ -78,7 +80,7 @@ def shared_uuid(others: Sequence[TableName]) -> str:
 CALM = ("healthy", "accumulating", "fixed_point")  # reasons that mend themselves, or never
 
 
-def verdict(view: TableView, state: TableState | None) -> str:
+def verdict_text(view: TableView, state: TableState | None) -> str:
     """Return one sentence about the whole table."""
     if view.is_dropped:
         return "The table no longer exists."
@@ -94,14 +96,14 @@ def verdict(view: TableView, state: TableState | None) -> str:
         return f"Delayed: {_hold_words(state.hold)}."
     if not state.partitions:
         return "The table holds no files."
-    return _leading(state)
+    return _partitions_verdict(state)
 
 
 def _shadow_verdict(state: TableState) -> str:
     count = state.statuses.get("would_order", 0)
     if not count:
         return "Shadow mode: nothing would be ordered now."
-    share = f"{counted(count, 'partition')} of {state.partition_count:,}"
+    share = f"{count_text(count, 'partition')} of {state.partition_count:,}"
     text = f"Shadow mode: a rewrite of {share} would be ordered now."
     wanting = [part for part in state.partitions if part.status == "would_order"]
     if not wanting:
@@ -110,8 +112,8 @@ def _shadow_verdict(state: TableState) -> str:
     return f"{text} The deepest, {where}: {why}."
 
 
-def _hold_words(hold: Hold) -> str:
-    since, until = _minute(hold.since_ms), _minute(hold.until_ms)
+def _hold_words(hold: TableHold) -> str:
+    since, until = _minute_text(hold.since_ms), _minute_text(hold.until_ms)
     parts = (
         label_of(hold.reason),
         f"since {since}" if since else "",
@@ -122,24 +124,26 @@ def _hold_words(hold: Hold) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def _minute(at_ms: int | None) -> str:
+def _minute_text(at_ms: int | None) -> str:
     return "" if at_ms is None else f"{datetime.fromtimestamp(at_ms // 1000, UTC):%Y-%m-%d %H:%MZ}"
 
 
-def _leading(state: TableState) -> str:
+def _partitions_verdict(state: TableState) -> str:
     at_work = state.statuses.get("in_flight", 0)
     parked = state.statuses.get("parked", 0)
     debt = state.debt_files
     if parked:
-        free = f"`firnline unpark {state.table.dotted}` retries them"
-        return f"{counted(parked, 'partition')} of {state.partition_count:,} suspended; {free}."
+        free = f"`firnline unpark {state.table.dotted_name}` retries them"
+        return f"{count_text(parked, 'partition')} of {state.partition_count:,} suspended; {free}."
     if at_work:
-        return f"{counted(at_work, 'partition')} of {state.partition_count:,} being rewritten now."
+        return (
+            f"{count_text(at_work, 'partition')} of {state.partition_count:,} being rewritten now."
+        )
     first = state.partitions[0]
     where, why = first.scope.label, partition_words(first)
     if debt == 0 and first.reason in CALM:
         return "Healthy: no rewrite would improve it."
-    return f"{counted(debt, 'file')} of debt. The deepest, {where}: {why}."
+    return f"{count_text(debt, 'file')} of debt. The deepest, {where}: {why}."
 
 
 def expiry_json(state: TableState | None) -> dict[str, Any]:
@@ -149,7 +153,7 @@ def expiry_json(state: TableState | None) -> dict[str, Any]:
     numbers = state.action_numbers.get(EXPIRE, {}) if state else {}
     return {
         "reason": reason,
-        "words": "; ".join(filter(None, (_expiry_words(plan, reason), priced(numbers)))),
+        "words": "; ".join(filter(None, (_expiry_words(plan, reason), price_text(numbers)))),
         "numbers": numbers,
         "plan": to_plain(plan) if plan else None,
         "snapshots": state.snapshot_count if state else None,
@@ -159,7 +163,7 @@ def expiry_json(state: TableState | None) -> dict[str, Any]:
 
 def _expiry_words(plan: ExpiryPlan | None, reason: str) -> str:
     if plan:
-        return planned(plan)
+        return expiry_plan_text(plan)
     return label_of(reason) if reason else "not decided yet"
 
 
@@ -170,7 +174,7 @@ def actions_json(state: TableState | None) -> dict[str, Any]:
     told = {
         name: {
             "reason": why,
-            "words": "; ".join(filter(None, (label_of(why, known), priced(known)))),
+            "words": "; ".join(filter(None, (label_of(why, known), price_text(known)))),
             "numbers": known,
         }
         for name, why in actions.items()
@@ -178,23 +182,25 @@ def actions_json(state: TableState | None) -> dict[str, Any]:
     }
     if state is not None and state.v2_partitions is not None:
         known = told.get(UPGRADE, {"reason": ""})
-        told[UPGRADE] = {**known, "words": upgrade_words(state.v2_partitions, state)}
+        told[UPGRADE] = {**known, "words": upgrade_text(state.v2_partitions, state)}
     return told
 
 
-def upgrade_words(left: int, state: TableState) -> str:
+def upgrade_text(left: int, state: TableState) -> str:
     """Return the progress of a table's upgrade to v3."""
     if not left:
         return "v3: no delete file of v2 is left"
-    return f"v3: {left:,} of {counted(state.partition_count, 'partition')} hold delete files of v2"
+    return (
+        f"v3: {left:,} of {count_text(state.partition_count, 'partition')} hold delete files of v2"
+    )
 
 
-def planned(plan: ExpiryPlan) -> str:
+def expiry_plan_text(plan: ExpiryPlan) -> str:
     """Return the announced expiry, when it begins, and how to stop it."""
-    snapshots, files = counted(plan.snapshots, "snapshot"), counted(plan.files, "file")
+    snapshots, files = count_text(plan.snapshots, "snapshot"), count_text(plan.files, "file")
     return (
         f"expiry of {snapshots} ({files}, about {in_bytes(plan.bytes)}) begins at "
-        f"{_minute(plan.begins_ms)}; set firnline.expire.enabled=false to stop it, "
+        f"{_minute_text(plan.begins_ms)}; set firnline.expire.enabled=false to stop it, "
         "=true to begin at once"
     )
 

@@ -46,17 +46,17 @@ Docs = Mapping[Key, Doc | None]
 
 
 @dataclass
-class Folded:
+class FoldedDocuments:
     """The documents after a batch (None = to be removed), and the event lines it gave."""
 
     docs: dict[Key, Doc | None]
     events: list[EventView] = field(default_factory=list)
 
 
-def touched(fact: Any) -> tuple[Key, ...]:
+def touched_keys(fact: Any) -> tuple[Key, ...]:
     """Return the keys of the documents that a fact may change, before any is read."""
     if isinstance(fact, OfGroup):
-        return touched(fact.order)
+        return touched_keys(fact.order)
     if isinstance(fact, TableState):
         return Key("table", fact.table.key), Key("state", fact.table.key)
     if isinstance(fact, TableCommitted | FilesChanged):
@@ -72,9 +72,9 @@ def touched(fact: Any) -> tuple[Key, ...]:
     return ()
 
 
-def fold(old: Docs, facts: Sequence[Any]) -> Folded:
+def fold_facts(old: Docs, facts: Sequence[Any]) -> FoldedDocuments:
     """Fold facts in their order; `old` contains every touched document that exists."""
-    folded = Folded(dict(old))
+    folded = FoldedDocuments(dict(old))
     for fact in facts:
         _fold_one(folded.docs, fact)
         if line := event_of(fact.order if isinstance(fact, OfGroup) else fact):
@@ -83,11 +83,11 @@ def fold(old: Docs, facts: Sequence[Any]) -> Folded:
 
 
 def _fold_one(docs: dict[Key, Any], fact: Any) -> None:
-    for key in touched(fact):
-        docs[key] = _folded(docs, key, fact)
+    for key in touched_keys(fact):
+        docs[key] = _fold_document(docs, key, fact)
 
 
-def _folded(docs: dict[Key, Any], key: Key, fact: Any) -> Doc | None:
+def _fold_document(docs: dict[Key, Any], key: Key, fact: Any) -> Doc | None:
     old = docs.get(key)
     if isinstance(fact, OfGroup):
         return tasks.fold_task(old, fact.order, fact.group)

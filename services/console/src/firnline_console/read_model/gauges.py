@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from firnline_adapters.observability import metrics
 from firnline_domain.errors import RetryLater
-from firnline_domain.settings.groups import shown
+from firnline_domain.settings.groups import shown_name
 
 from firnline_console.read_model.port import ReadModel, ViewLost
 from firnline_console.views.capacity import WorkerCapacity
@@ -35,15 +35,15 @@ class Gauges:
 
     def set(self, now_ms: int) -> None:
         """Set all gauges once. Raises RetryLater, ViewLost."""
-        totals = self._model.totals(now_ms)
+        totals = self._model.read_totals(now_ms)
         for name, total in TOTALS.items():
             metrics.gauge(name, totals.get(total, 0))
-        tasks = self._model.open_tasks(MAX_ORDERS)
+        tasks = self._model.list_open_tasks(MAX_ORDERS)
         demands = demand_by_group(tasks, WorkerCapacity(), self._groups, now_ms)
         self._groups |= set(demands)  # shown once, a group falls back to 0
         for group, lanes in demands.items():
             for lane, demand in lanes.items():
-                name, oldest_s = shown(group), demand.oldest_s
+                name, oldest_s = shown_name(group), demand.oldest_s
                 metrics.gauge("fleet_orders", demand.orders, group=name, lane=lane)
                 metrics.gauge("fleet_oldest_order_seconds", oldest_s, group=name, lane=lane)
 

@@ -45,7 +45,7 @@ class Query(NamedTuple):
     cursor: str = ""
 
 
-class Page(NamedTuple):
+class TablePage(NamedTuple):
     """`keys` in order, of `matched` tables among `total`; `cursor`: None = it was the last one.
     `statuses`: tables of each status, whatever the query."""
 
@@ -65,17 +65,17 @@ def row_of(view: TableView) -> TableRow:
     summary, place = view.summary, view.table.catalog_path
     commit = view.last_commit.at_ms if view.last_commit else view.last_change_ms
     if summary is None:
-        return TableRow(view.key, view.dotted, view.status.code, commit, catalog=place)
+        return TableRow(view.key, view.dotted_name, view.status.code, commit, catalog=place)
     holds = summary.holds
     return TableRow(
         key=view.key,
-        table=view.dotted,
+        table=view.dotted_name,
         status=view.status.code,
         commit=commit,
         debt=summary.debt_files,
-        rows=holds.data.records,
-        size=holds.data.bytes,
-        files=holds.data.files,
+        rows=holds.all_data.records,
+        size=holds.all_data.bytes,
+        files=holds.all_data.files,
         small=holds.fragments.files,
         deletes=holds.delete_files,
         partitions=summary.partition_count,
@@ -84,7 +84,7 @@ def row_of(view: TableView) -> TableRow:
     )
 
 
-def page_of(rows: Iterable[TableRow], query: Query) -> Page:
+def page_of(rows: Iterable[TableRow], query: Query) -> TablePage:
     """Return the page of the rows that match the query. Raises BadQuery."""
     by, is_descending = query.sort.removeprefix("-"), query.sort.startswith("-")
     if by not in SORTS:
@@ -93,15 +93,15 @@ def page_of(rows: Iterable[TableRow], query: Query) -> Page:
     found = [row for row in every if _matches(row, query)]
     place = SORTS.index(by) + 1
     keys = sorted(((row[place], row.key) for row in found), reverse=is_descending)
-    start = _start(keys, query.cursor, is_descending)
+    start = _start_index(keys, query.cursor, is_descending)
     page = keys[start : start + query.limit]
     is_last = start + query.limit >= len(keys)
-    return Page(
+    return TablePage(
         keys=[key for _, key in page],
         matched=len(found),
         total=len(every),
         statuses=dict(Counter(row.status for row in every)),
-        cursor=None if is_last else _cursor(page[-1]),
+        cursor=None if is_last else _encode_cursor(page[-1]),
     )
 
 
@@ -114,7 +114,7 @@ def _matches(row: TableRow, query: Query) -> bool:
     )
 
 
-def _start(keys: list[tuple[Any, str]], cursor: str, is_descending: bool) -> int:
+def _start_index(keys: list[tuple[Any, str]], cursor: str, is_descending: bool) -> int:
     """Return the index of the page's first key, found by value, not by number: tables that are
     added or dropped meanwhile move no other off a page. Raises BadQuery."""
     if not cursor:
@@ -127,5 +127,5 @@ def _start(keys: list[tuple[Any, str]], cursor: str, is_descending: bool) -> int
         raise BadQuery("cursor is that of an earlier page with the same sort") from None
 
 
-def _cursor(key: tuple[Any, str]) -> str:
+def _encode_cursor(key: tuple[Any, str]) -> str:
     return base64.urlsafe_b64encode(json.dumps(key).encode()).decode()

@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol
 from firnline_domain.base.values import Value
 from firnline_domain.identity import split_name
 
-from firnline_console.read_model.listing import Page, Query
+from firnline_console.read_model.listing import Query, TablePage
 from firnline_console.views.advice import AdviceView
 from firnline_console.views.dead_letters import DeadLetterView
 from firnline_console.views.event_text import EventView
@@ -48,10 +48,10 @@ class ViewLost(Exception):
 class ReadModel(Protocol):
     """The port to the read model; see the module."""
 
-    def built(self) -> Built | None:
+    def current_generation(self) -> Built | None:
         """Return the generation in force; None if the store is empty."""
 
-    def begin(self, built: Built, replace: bool) -> Built:
+    def begin_generation(self, built: Built, replace: bool) -> Built:
         """Clear everything and put a generation in force; return the one in force. Without
         `replace` a generation that is already there stays."""
 
@@ -59,41 +59,41 @@ class ReadModel(Protocol):
         """Fold domain records in, all or none. A record applied twice changes nothing. Raises
         ViewLost if `generation` is not in force."""
 
-    def totals(self, now_ms: int) -> dict[str, int]:
+    def read_totals(self, now_ms: int) -> dict[str, int]:
         """Return the sums over the fleet, plus `tasks_running` and `tasks_overdue` at this
         moment."""
 
-    def tables(self, query: Query) -> tuple[Page, list[TableView]]:
+    def list_tables(self, query: Query) -> tuple[TablePage, list[TableView]]:
         """Return a page of the tables that exist, and their documents. Raises BadQuery."""
 
-    def catalogs(self) -> list[str]:
+    def list_catalogs(self) -> list[str]:
         """Return the paths of the catalogs that have tables, in order."""
 
-    def table(self, name: str) -> TableView | None:
+    def find_table(self, name: str) -> TableView | None:
         """Find a table by key, full name or dotted name. If several have that name, return the one
         that exists, else the last one. Raises AmbiguousName."""
 
-    def with_uuid(self, uuid: str) -> list[TableView]:
+    def list_tables_with_uuid(self, uuid: str) -> list[TableView]:
         """Return the tables that exist with that uuid, in the order of their keys: one, or one of
         each catalog and prefix that shares it."""
 
-    def states(self, key: str) -> TableStates:
+    def read_states(self, key: str) -> TableStates:
         """Return the partitions and settings of a table, per ref."""
 
-    def task(self, task_id: str) -> TaskView | None:
+    def find_task(self, task_id: str) -> TaskView | None:
         """Return the task with that id; None if it is not kept."""
 
-    def open_tasks(self, limit: int) -> list[TaskView]:
+    def list_open_tasks(self, limit: int) -> list[TaskView]:
         """Return the tasks without an outcome, the next deadline first."""
 
-    def tasks(self, limit: int, table_key: str | None = None) -> list[TaskView]:
+    def list_tasks(self, limit: int, table_key: str | None = None) -> list[TaskView]:
         """Return the newest tasks, of all tables or of one."""
 
-    def cursor(self) -> int:
-        """Return the number of the last event that arrived, from which `ReadModel.events`
+    def last_event_number(self) -> int:
+        """Return the number of the last event that arrived, from which `ReadModel.list_events`
         continues."""
 
-    def events(self, after: int | None, limit: int) -> list[Numbered]:
+    def list_events(self, after: int | None, limit: int) -> list[Numbered]:
         """Return the events that arrived after a cursor, in order of arrival. Without a cursor
         return the newest by time, in order of time."""
 
@@ -101,16 +101,16 @@ class ReadModel(Protocol):
         """Return the time of the oldest event, or of the oldest change of a task, that is kept;
         None if none is kept. Anything older is unknown."""
 
-    def letters(self, limit: int) -> list[DeadLetterView]:
+    def list_dead_letters(self, limit: int) -> list[DeadLetterView]:
         """Return the newest dead letters."""
 
-    def advice(self, limit: int) -> list[AdviceView]:
+    def list_advice(self, limit: int) -> list[AdviceView]:
         """Return the tables with advice in force, those with most of it first."""
 
-    def advice_of(self, key: str) -> AdviceView | None:
+    def find_advice(self, key: str) -> AdviceView | None:
         """Return the advice in force for one table; None if it never had advice."""
 
-    def pauses(self) -> list[PauseView]:
+    def list_pauses(self) -> list[PauseView]:
         """Return the pauses in force, the fleet's first."""
 
 
@@ -118,12 +118,14 @@ class AmbiguousName(Exception):
     """Several catalogs have a table of that name; the text says which."""
 
 
-def chosen(views: Sequence[TableView], name: str) -> TableView | None:
+def choose_table(views: Sequence[TableView], name: str) -> TableView | None:
     """Return the table that exists among several with one name, else the one with the newest
     accepted call. `name` may contain its catalog. Raises AmbiguousName."""
     path, _ = split_name(name)
-    among = [one for one in views if path in ("", one.table.catalog_path) or one.dotted == name]
-    there = {one.table.full for one in among if not one.is_dropped}
+    among = [
+        one for one in views if path in ("", one.table.catalog_path) or one.dotted_name == name
+    ]
+    there = {one.table.full_name for one in among if not one.is_dropped}
     if len(there) > 1:
         raise AmbiguousName(f"{name} is in several catalogs: {', '.join(sorted(there))}")
     return max(among, key=lambda one: (not one.is_dropped, one.life, one.key), default=None)

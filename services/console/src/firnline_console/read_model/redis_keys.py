@@ -8,7 +8,7 @@ PREFIX = "firnline:view:"
 
 
 @dataclass(frozen=True)
-class Keys:
+class RedisKeys:
     """The names under one prefix; tests take a prefix of their own."""
 
     prefix: str = PREFIX
@@ -18,7 +18,7 @@ class Keys:
             raise KeyError(name)
         return self.prefix + name
 
-    def all(self) -> list[str]:
+    def keys_to_clear(self) -> list[str]:
         """Return the keys to delete when the view is cleared. `seq` stays: cursors into the events
         never go back."""
         return [self.prefix + name for name in NAMES if name != "seq"]

@@ -8,15 +8,15 @@ from typing import Any, Literal, cast
 import msgspec
 from redis.client import Pipeline
 
-from firnline_console.read_model.fold import Doc, Docs, Folded
+from firnline_console.read_model.fold import Doc, Docs, FoldedDocuments
 from firnline_console.read_model.port import Limits
-from firnline_console.read_model.redis_keys import Keys
+from firnline_console.read_model.redis_keys import RedisKeys
 from firnline_console.views.advice import AdviceView
 from firnline_console.views.dead_letters import DeadLetterView
 from firnline_console.views.event_text import EventView
 from firnline_console.views.pauses import PauseView
 from firnline_console.views.tables import TableStates, TableView
-from firnline_console.views.tasks import Status, TaskView
+from firnline_console.views.tasks import TaskStatus, TaskView
 
 DOCS: dict[str, type[Doc]] = {  # what each kind of document is, as JSON
     "table": TableView,
@@ -77,16 +77,16 @@ HANGS_ON: dict[str, dict[str, Role]] = {
 }
 
 
-class Writer:
+class RedisWriter:
     """Queues a batch's changes on a pipeline."""
 
-    def __init__(self, pipe: Pipeline, keys: Keys, limits: Limits, version: int) -> None:
+    def __init__(self, pipe: Pipeline, keys: RedisKeys, limits: Limits, version: int) -> None:
         self._pipe = pipe
         self._version = version
         self._keys = keys
         self._limits = limits
 
-    def write(self, old: Docs, new: Folded, totals: Mapping[str, int]) -> None:
+    def write(self, old: Docs, new: FoldedDocuments, totals: Mapping[str, int]) -> None:
         """Write everything that differs between `old` and `new`. `totals`: the totals that changed,
         with their new values. Redis does not add them up: a sum above its 64 bits would fail after
         the rest of the batch was written."""
@@ -97,25 +97,27 @@ class Writer:
             if doc is not None and doc != old.get(key):
                 text = msgspec.json.encode(doc)
                 self._pipe.hset(self._keys[f"{key.kind}-docs"], key.id, text)
-                self._index(old.get(key), doc)
-        self._append(new.events)
+                self._index_document(old.get(key), doc)
+        self._append_events(new.events)
         for name in HANGS_ON:
-            self._trim(name, getattr(self._limits, name))
+            self._trim_list(name, getattr(self._limits, name))
 
-    def _index(self, old: Doc | None, doc: Doc) -> None:
+    def _index_document(self, old: Doc | None, doc: Doc) -> None:
         if isinstance(doc, TableView):
-            self._name("names", doc.key, _name_of(cast("TableView | None", old)), _name_of(doc))
+            self._set_member(
+                "names", doc.key, _name_of(cast("TableView | None", old)), _name_of(doc)
+            )
             self._index_table(doc)
         elif isinstance(doc, TaskView):
             before = _place_of(cast("TaskView | None", old))
-            self._name("table-tasks", doc.task_id, before, _place_of(doc))
+            self._set_member("table-tasks", doc.task_id, before, _place_of(doc))
             self._index_task(doc)
         elif isinstance(doc, AdviceView):
             self._index_advice(doc)
         elif isinstance(doc, DeadLetterView):
             self._pipe.zadd(self._keys["letters"], {doc.place: doc.at_ms})
 
-    def _name(self, index: str, doc_id: str, before: str, member: str) -> None:
+    def _set_member(self, index: str, doc_id: str, before: str, member: str) -> None:
         if before and before != member:
             self._pipe.zrem(self._keys[index], before)
         self._pipe.zadd(self._keys[index], {member: 0})
@@ -130,18 +132,18 @@ class Writer:
 
     def _index_task(self, doc: TaskView) -> None:
         self._pipe.zadd(self._keys["tasks"], {doc.task_id: doc.changed_at_ms})
-        if doc.status is Status.ORDERED and doc.order:
+        if doc.status is TaskStatus.ORDERED and doc.order:
             self._pipe.zadd(self._keys["open-tasks"], {doc.task_id: doc.order.deadline_ms})
         else:
             self._pipe.zrem(self._keys["open-tasks"], doc.task_id)
 
     def _index_advice(self, doc: AdviceView) -> None:
-        if doc.holding:
-            self._pipe.zadd(self._keys["advised"], {doc.key: len(doc.holding)})
+        if doc.current_advice:
+            self._pipe.zadd(self._keys["advised"], {doc.key: len(doc.current_advice)})
         else:
             self._pipe.zrem(self._keys["advised"], doc.key)
 
-    def _append(self, events: list[EventView]) -> None:
+    def _append_events(self, events: list[EventView]) -> None:
         keys = [self._keys[name] for name in ("event-docs", "events", "event-order", "seq")]
         values = [
             value
@@ -151,7 +153,7 @@ class Writer:
         if values:
             self._pipe.eval(_APPEND, len(keys), *keys, *values)
 
-    def _trim(self, name: str, limit: int) -> None:
+    def _trim_list(self, name: str, limit: int) -> None:
         hanging = HANGS_ON[name]
         keys = [self._keys[one] for one in (name, *hanging)]
         self._pipe.eval(_TRIM, len(keys), *keys, limit, *hanging.values())
@@ -159,7 +161,7 @@ class Writer:
 
 def _name_of(table: TableView | None) -> str:
     """Return the member of `names`: found by the dotted name, unique by the key."""
-    return table.dotted + NUL + table.key if table else ""
+    return table.dotted_name + NUL + table.key if table else ""
 
 
 def _place_of(task: TaskView | None) -> str:

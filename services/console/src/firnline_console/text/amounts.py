@@ -20,7 +20,7 @@ def in_bytes(count: float) -> str:
     return f"{amount:.0f} {UNITS[unit]}" if unit == 0 else f"{amount:.1f} {UNITS[unit]}"
 
 
-def counted(count: int, noun: str) -> str:
+def count_text(count: int, noun: str) -> str:
     """Return the count with its noun: `1 file`, `12,000 files`."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
@@ -38,6 +38,6 @@ def scope_label(scope: Scope | None) -> str:
     return scope.label if scope else "whole table"
 
 
-def finite(numbers: Mapping[str, float]) -> dict[str, float]:
+def finite_numbers(numbers: Mapping[str, float]) -> dict[str, float]:
     """Return the numbers without infinities and NaN, which JSON does not support."""
     return {name: number for name, number in numbers.items() if math.isfinite(number)}

@@ -115,38 +115,41 @@ WORDS: dict[str, str] = {**ENDS, **{code.value: code.words for code in CODES}}
 def label_of(code: str, numbers: Mapping[str, float] | None = None) -> str:
     """Return a phrase for a known code with its numbers, else the code itself. If a number that the
     phrase needs is missing, return only the code."""
-    if code == "accumulating" and numbers and (text := _accumulating(numbers)):
+    if code == "accumulating" and numbers and (text := _accumulating_text(numbers)):
         return text
     phrase = WORDS.get(code, code)
     needed = {name for _, name, _, _ in Formatter().parse(phrase) if name}
     known = numbers or {}
     if not needed <= known.keys():
         return code.replace("_", " ") if code in WORDS else code
-    text = phrase.format_map({name: _shown(known[name]) for name in needed})
+    text = phrase.format_map({name: _number_text(known[name]) for name in needed})
     if code in (Reason.FULL_INTERVAL, Reason.CLOSED):
         return f"{text}; full: every file is rewritten"
-    says_extent = code in ORDERS and "min_dead_ratio" in known and _reaches(known)
+    says_extent = code in ORDERS and "min_dead_ratio" in known and _has_deletes(known)
     return f"{text}; {extent_of(known)}" if says_extent else text
 
 
-def _reaches(numbers: Mapping[str, float]) -> bool:
+def _has_deletes(numbers: Mapping[str, float]) -> bool:
     """Return whether a delete applies to a file; for a table without deletes the extent has no
     meaning."""
     return any(numbers.get(kind) for kind in DELETES)
 
 
-def priced(numbers: Mapping[str, float]) -> str:
+def price_text(numbers: Mapping[str, float]) -> str:
     """Return the cost and the savings of a task on a whole table; '' if they were not estimated."""
     if "price_cpu_s" not in numbers:
         return ""
     costs = (
-        f"costs about {_shown(numbers['price_cpu_s'])} CPU s{_pace(numbers)} and "
-        f"{_shown(numbers['price_requests'])} requests ({in_dollars(numbers['price_dollars'])})"
+        f"costs about {_number_text(numbers['price_cpu_s'])} CPU s{_pace_text(numbers)} and "
+        f"{_number_text(numbers['price_requests'])} requests "
+        f"({in_dollars(numbers['price_dollars'])})"
     )
     spares = []
     if spared_s := numbers["gain_cpu_s_a_day"]:
-        requests = _shown(numbers["gain_requests_a_day"])
-        spares.append(f"spares readers {_shown(spared_s)} CPU s and {requests} requests a day")
+        requests = _number_text(numbers["gain_requests_a_day"])
+        spares.append(
+            f"spares readers {_number_text(spared_s)} CPU s and {requests} requests a day"
+        )
     if freed := numbers["gain_bytes"]:
         spares.append(f"frees {in_bytes(freed)}")
     if not spares:
@@ -154,7 +157,7 @@ def priced(numbers: Mapping[str, float]) -> str:
     return f"{costs}; {', '.join(spares)} ({in_dollars(numbers['gain_dollars_a_day'])} a day)"
 
 
-def _pace(numbers: Mapping[str, float]) -> str:
+def _pace_text(numbers: Mapping[str, float]) -> str:
     """Return the cost factor that the table's earlier results have shown; '' if it is 1."""
     pace = numbers.get(PACE, 1.0)
     return "" if pace == 1 else f" ({pace:.2g} times the benchmark, by earlier results)"
@@ -170,7 +173,7 @@ def extent_of(numbers: Mapping[str, float]) -> str:
     return f"major: larger files are rewritten from {ratio:.0%} of dead rows on"
 
 
-def _shown(value: float) -> str:
+def _number_text(value: float) -> str:
     """Return a number as text; a share and a few seconds keep their fraction."""
     return f"{value:,.0f}" if value == int(value) or value >= 10 else f"{value:.2g}"
 
@@ -185,14 +188,16 @@ DELETES = [*(kind for kind in KINDS if kind != "fragments"), "dead_rows"]
 LEAST = {"global_deletes": "min_equality_deletes"}  # the others' are named as they are
 
 
-def _accumulating(numbers: Mapping[str, float]) -> str:
+def _accumulating_text(numbers: Mapping[str, float]) -> str:
     """Return the files that count towards a threshold: only those added since the last rewrite. It
     left the rest as it was, and another rewrite would, too."""
-    parts = [_counted(kind, noun, numbers) for kind, noun in KINDS.items() if numbers.get(kind)]
+    parts = [
+        _progress_text(kind, noun, numbers) for kind, noun in KINDS.items() if numbers.get(kind)
+    ]
     return f"not enough yet ({', '.join(parts)})" if parts else ""
 
 
-def _counted(kind: str, noun: str, numbers: Mapping[str, float]) -> str:
+def _progress_text(kind: str, noun: str, numbers: Mapping[str, float]) -> str:
     held, least = numbers[kind], numbers.get(LEAST.get(kind, f"min_{kind}"), 0)
     new = numbers.get(f"new_{kind}", held)
     if new >= held:

@@ -9,7 +9,7 @@ from firnline_domain.base.values import Value, field, replace
 from firnline_domain.identity import TableName
 from firnline_domain.records.states import TableAdvice
 
-from firnline_console.text.amounts import finite
+from firnline_console.text.amounts import finite_numbers
 from firnline_console.views.catalogs import place_json
 from firnline_console.views.tables import TableView
 
@@ -27,7 +27,7 @@ class AdviceView(Value):
         return self.table.key
 
     @property
-    def holding(self) -> tuple[TableAdvice, ...]:
+    def current_advice(self) -> tuple[TableAdvice, ...]:
         """Return the advice that is not withdrawn, the oldest first."""
         found = (one for one in self.words.values() if not one.withdrawn)
         return tuple(sorted(found, key=lambda one: (one.since_ms, one.rule)))
@@ -37,13 +37,13 @@ def fold_advice(old: AdviceView | None, fact: TableAdvice) -> AdviceView:
     """Keep the later record; at the same time, the withdrawal."""
     known = old or AdviceView(fact.table)
     before = known.words.get(fact.rule)
-    if before is not None and _age(before) > _age(fact):
+    if before is not None and _version_key(before) > _version_key(fact):
         return known
-    sound = replace(fact, numbers=finite(fact.numbers), limits=finite(fact.limits))
+    sound = replace(fact, numbers=finite_numbers(fact.numbers), limits=finite_numbers(fact.limits))
     return replace(known, table=fact.table, words={**known.words, fact.rule: sound})
 
 
-def _age(advice: TableAdvice) -> tuple[int, bool]:
+def _version_key(advice: TableAdvice) -> tuple[int, bool]:
     return advice.at_ms, advice.withdrawn
 
 
@@ -55,7 +55,7 @@ def in_force(view: AdviceView, table: TableView | None) -> AdviceView:
         return replace(view, words={})
     words = {
         one.rule: one
-        for one in view.holding
+        for one in view.current_advice
         if one.rule in summary.advised or one.at_ms > summary.updated_at_ms
     }
     return replace(view, words=words)

@@ -11,7 +11,7 @@ from firnline_domain.policy.fleet.lanes import Lane
 MAX_FACTOR = 4.0  # times as many, where orders wait longer than was predicted
 
 
-class Waiting(Value):
+class WaitingOrder(Value):
     """A task without an outcome, and the CPU seconds that were predicted for it. `begun`: a worker
     has run it for more than a minute, so its age requires no further worker."""
 
@@ -41,15 +41,17 @@ class WorkerDemand(Value):
 
 
 def demand_by_lane(
-    orders: Iterable[Waiting], capacity: WorkerCapacity, now_ms: int
+    orders: Iterable[WaitingOrder], capacity: WorkerCapacity, now_ms: int
 ) -> dict[Lane, WorkerDemand]:
-    waiting = {lane: list[Waiting]() for lane in Lane}
+    waiting = {lane: list[WaitingOrder]() for lane in Lane}
     for order in orders:
         waiting[order.lane].append(order)
-    return {lane: _demand(waiting[lane], capacity, now_ms) for lane in Lane}
+    return {lane: _lane_demand(waiting[lane], capacity, now_ms) for lane in Lane}
 
 
-def _demand(orders: Collection[Waiting], capacity: WorkerCapacity, now_ms: int) -> WorkerDemand:
+def _lane_demand(
+    orders: Collection[WaitingOrder], capacity: WorkerCapacity, now_ms: int
+) -> WorkerDemand:
     """Return as many workers as do all the work within `drain_s`. If the oldest waiting task has
     waited longer, predictions are too low or workers are stuck: return more, by the same factor.
     Never more workers than tasks."""

@@ -13,7 +13,7 @@ from firnline_domain.identity import TableName
 def place_json(table: TableName) -> dict[str, Any]:
     """Return the table that an answer is about: its display name and its full identity."""
     return {
-        "table": table.dotted,
+        "table": table.dotted_name,
         "catalog": table.catalog_path,
         "table_key": table.key,
         "identity": to_plain(table),

@@ -30,7 +30,7 @@ def fold_pause(old: PauseView | None, fact: PauseMaintenance | ResumeMaintenance
     paused = isinstance(fact, PauseMaintenance)
     new = PauseView(
         place=pause_key(fact),
-        table=fact.table.dotted if fact.table else "",
+        table=fact.table.dotted_name if fact.table else "",
         paused=paused,
         at_ms=fact.requested_at_ms,
         by=fact.requested_by,

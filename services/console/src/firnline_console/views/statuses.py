@@ -66,12 +66,12 @@ def status_of(state: TableState) -> TableStatus:
         return TableStatus("held", hold.replace("_", " "))
     if not state.debt_files:
         return TableStatus("healthy", "healthy")
-    return TableStatus("waiting", _waiting(state))
+    return TableStatus("waiting", _waiting_text(state))
 
 
-def _waiting(state: TableState) -> str:
+def _waiting_text(state: TableState) -> str:
     """Return the progress of the partition that is nearest to its threshold."""
-    found = [near for part in state.partitions if (near := _nearest(part))]
+    found = [near for part in state.partitions if (near := _nearest_threshold(part))]
     if found:
         _, files, threshold = max(found)
         return f"waiting, {files:,.0f} of {threshold:,.0f}"
@@ -79,7 +79,7 @@ def _waiting(state: TableState) -> str:
     return f"waiting: {reasons[0].replace('_', ' ')}" if reasons else "waiting"
 
 
-def _nearest(part: PartitionState) -> tuple[float, float, float] | None:
+def _nearest_threshold(part: PartitionState) -> tuple[float, float, float] | None:
     """Return (share, files, threshold) of the kind of file that is nearest to its threshold."""
     if part.reason != Reason.ACCUMULATING:
         return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from firnline_domain.records.states import SettingInForce, TableState
-from firnline_domain.settings.in_force import effective
+from firnline_domain.settings.in_force import settings_in_force
 from firnline_domain.settings.thresholds import Origin
 
 NOT_SET = "not set"
@@ -12,8 +12,8 @@ NOT_SET = "not set"
 def settings_json(state: TableState | None) -> list[dict[str, str]]:
     """Return every setting, as the planner last published it; before, as it would be without a
     fleet's defaults."""
-    defaults = effective({})
-    published = effective(state.settings) if state else {}
+    defaults = settings_in_force({})
+    published = settings_in_force(state.settings) if state else {}
     if state is not None and state.in_force is not None:
         published = {one.name: one for one in state.in_force}
     every = {**defaults, **published}  # a planner may know settings that this console does not

@@ -17,10 +17,10 @@ from firnline_domain.records.events import (
 )
 from firnline_domain.records.parts.summaries import TASK_ID, is_ours
 from firnline_domain.records.parts.tallies import FileTally
-from firnline_domain.records.pauses import Hold, HoldReason
+from firnline_domain.records.pauses import HoldReason, TableHold
 from firnline_domain.records.states import TableState
 
-from firnline_console.text.amounts import finite
+from firnline_console.text.amounts import finite_numbers
 from firnline_console.views.statuses import NOT_COUNTED, TableStatus, status_of
 
 IN_CATALOG = "tables in "  # a total: of each catalog's path, so that it is known how many there are
@@ -55,7 +55,7 @@ class LastCommit(Value, order=True):
     principal: str = ""  # that its bearer token named
 
 
-class Summary(Value):
+class MainCounters(Value):
     """The counters of the main branch, without its partitions."""
 
     updated_at_ms: int
@@ -74,7 +74,7 @@ class Summary(Value):
     removed: bool
     status: TableStatus
     debt_files: int  # that a compaction would spare
-    hold: Hold | None = None
+    hold: TableHold | None = None
     advised: tuple[str, ...] = ()  # rules of the advice that holds
     metadata_bytes: int | None = None  # None = unknown
 
@@ -88,7 +88,7 @@ class TableView(Value):
     last_commit: LastCommit | None = None
     last_write: LastCommit | None = None  # the newest that is not Firnline's own
     last_change_ms: int = 0  # of what the enricher has read
-    summary: Summary | None = None
+    summary: MainCounters | None = None
 
     @property
     def key(self) -> str:
@@ -96,8 +96,8 @@ class TableView(Value):
         return self.table.key
 
     @property
-    def dotted(self) -> str:
-        return self.table.dotted
+    def dotted_name(self) -> str:
+        return self.table.dotted_name
 
     @property
     def is_dropped(self) -> bool:
@@ -119,14 +119,16 @@ class TableStates(Value):
         return self.refs.get(MAIN)
 
 
-def _known(old: TableView | None, table: TableName, at_ms: int, by_gateway: bool) -> TableView:
+def _update_name(
+    old: TableView | None, table: TableName, at_ms: int, by_gateway: bool
+) -> TableView:
     naming = Naming(by_gateway, at_ms, tuple(table.namespace), table.name)
     if old is None:
         return TableView(table, naming)
     return replace(old, table=table, naming=naming) if naming > old.naming else old
 
 
-def _is_of_another(old: TableView, table: TableName, renamed_from: tuple[str, ...]) -> bool:
+def _is_other_table(old: TableView, table: TableName, renamed_from: tuple[str, ...]) -> bool:
     """Return whether a fact belongs to another table with the same uuid: nothing of it applies to
     this one."""
     return table.path != old.table.path and renamed_from != old.table.path and not old.is_dropped
@@ -134,9 +136,9 @@ def _is_of_another(old: TableView, table: TableName, renamed_from: tuple[str, ..
 
 def fold_commit(old: TableView | None, fact: TableCommitted) -> TableView:
     """Fold in a commit, a creation, a drop or a new name."""
-    if old is not None and _is_of_another(old, fact.table, fact.renamed_from):
+    if old is not None and _is_other_table(old, fact.table, fact.renamed_from):
         return old
-    view = _known(old, fact.table, fact.committed_at_ms, by_gateway=True)
+    view = _update_name(old, fact.table, fact.committed_at_ms, by_gateway=True)
     life = Life(fact.committed_at_ms, fact.change is TableChange.DROPPED)
     view = replace(view, life=max(view.life, life))
     if not fact.snapshots:
@@ -145,8 +147,8 @@ def fold_commit(old: TableView | None, fact: TableCommitted) -> TableView:
     writes = [one for one in commits if not one.task_id]
     return replace(
         view,
-        last_commit=_newest([view.last_commit, commits[-1]]),
-        last_write=_newest([view.last_write, *writes[-1:]]),
+        last_commit=_newest_commit([view.last_commit, commits[-1]]),
+        last_write=_newest_commit([view.last_write, *writes[-1:]]),
     )
 
 
@@ -187,7 +189,7 @@ def writer_of(summary: Mapping[str, str], user_agent: str) -> str:
     return ", ".join(filter(None, (engine, application))) or user_agent
 
 
-def _newest(commits: Iterable[LastCommit | None]) -> LastCommit | None:
+def _newest_commit(commits: Iterable[LastCommit | None]) -> LastCommit | None:
     """Return the last commit by time; at the same time, by the table's own numbers."""
     known = (one for one in commits if one is not None)
     return max(
@@ -200,27 +202,27 @@ def _newest(commits: Iterable[LastCommit | None]) -> LastCommit | None:
 def fold_change(old: TableView | None, fact: FilesChanged) -> TableView:
     """Keep the time of what the enricher has read, and nothing else: the planner does the
     counting."""
-    if old is not None and _is_of_another(old, fact.table, fact.renamed_from):
+    if old is not None and _is_other_table(old, fact.table, fact.renamed_from):
         return old
-    view = _known(old, fact.table, fact.timestamp_ms, by_gateway=False)
+    view = _update_name(old, fact.table, fact.timestamp_ms, by_gateway=False)
     return replace(view, last_change_ms=max(view.last_change_ms, fact.observed_at_ms))
 
 
 def fold_state(old: TableView | None, fact: TableState) -> TableView:
     """Fold in the planner's counters; those of the main branch stand for the table."""
-    view = _known(old, fact.table, fact.updated_at_ms, by_gateway=False)
-    if fact.ref != MAIN or (view.summary and _age(view.summary) >= _age(fact)):
+    view = _update_name(old, fact.table, fact.updated_at_ms, by_gateway=False)
+    if fact.ref != MAIN or (view.summary and _version_key(view.summary) >= _version_key(fact)):
         return view
-    return replace(view, summary=_summary(fact))
+    return replace(view, summary=_to_summary(fact))
 
 
-def _age(state: TableState | Summary) -> tuple[int, int, int]:
+def _version_key(state: TableState | MainCounters) -> tuple[int, int, int]:
     # Time first: a planner that lost its store begins with a lower epoch again.
     return state.updated_at_ms, state.epoch, state.ordinal
 
 
-def _summary(state: TableState) -> Summary:
-    return Summary(
+def _to_summary(state: TableState) -> MainCounters:
+    return MainCounters(
         updated_at_ms=state.updated_at_ms,
         epoch=state.epoch,
         ordinal=state.ordinal,
@@ -246,8 +248,10 @@ def _summary(state: TableState) -> Summary:
 def fold_states(old: TableStates | None, fact: TableState) -> TableStates:
     """Replace the state of the ref if this one is newer."""
     refs = dict(old.refs) if old else {}
-    if fact.ref not in refs or _age(fact) > _age(refs[fact.ref]):
-        parts = tuple(replace(part, numbers=finite(part.numbers)) for part in fact.partitions)
+    if fact.ref not in refs or _version_key(fact) > _version_key(refs[fact.ref]):
+        parts = tuple(
+            replace(part, numbers=finite_numbers(part.numbers)) for part in fact.partitions
+        )
         refs[fact.ref] = replace(fact, partitions=parts)
     return TableStates(refs)
 
@@ -268,9 +272,9 @@ def totals_of(view: TableView) -> Counter[str]:
         partitions=summary.partition_count,
         partitions_parked=summary.statuses.get("parked", 0),
         snapshots=summary.snapshot_count or 0,  # those that are known of
-        data_files=holds.data.files,
-        data_bytes=holds.data.bytes,
-        records=holds.data.records,
+        data_files=holds.all_data.files,
+        data_bytes=holds.all_data.bytes,
+        records=holds.all_data.records,
         fragments=holds.fragments.files,
         undersized=holds.undersized.files,
         on_target=holds.on_target.files,

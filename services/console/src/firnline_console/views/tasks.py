@@ -13,13 +13,13 @@ from firnline_domain.records.events import RewriteCommitted, RewriteConflicted, 
 from firnline_domain.records.orders import RewriteFiles, TableOrder
 from firnline_domain.records.results import TableResult, TaskFailed, TaskRunning
 
-from firnline_console.text.amounts import finite
+from firnline_console.text.amounts import finite_numbers
 
 OUTCOMES_KEPT = 50  # of one task; a partition that keeps losing is parked long before
 REWRITE = "rewrite"  # the kind of all tasks but those on a whole table
 
 
-class Status(StrEnum):
+class TaskStatus(StrEnum):
     """The status of a task."""
 
     ORDERED = "ordered"
@@ -42,11 +42,11 @@ class Order(Value):
     group: str = ""  # whose workers take it
 
 
-class Outcome(Value):
+class AttemptOutcome(Value):
     """The outcome of one attempt."""
 
     at_ms: int
-    status: Status
+    status: TaskStatus
     reason: str = ""
     detail: str = ""
     attempt: int | None = None  # where the record says it
@@ -56,7 +56,7 @@ class Outcome(Value):
     numbers: dict[str, float] = field(default_factory=dict)
 
 
-class Run(Value):
+class TaskHeartbeat(Value):
     """A worker's newest heartbeat for an attempt that takes longer than a minute."""
 
     attempt: int
@@ -75,27 +75,29 @@ class TaskView(Value):
     ref: str
     scope: Scope | None
     order: Order | None = None
-    outcomes: tuple[Outcome, ...] = ()
-    run: Run | None = None
+    outcomes: tuple[AttemptOutcome, ...] = ()
+    run: TaskHeartbeat | None = None
 
     @property
-    def last(self) -> Outcome | None:
+    def last_outcome(self) -> AttemptOutcome | None:
         """Return the outcome that counts: the first commit, else the newest."""
-        commits = [one for one in self.outcomes if one.status is Status.COMMITTED]
+        commits = [one for one in self.outcomes if one.status is TaskStatus.COMMITTED]
         made = [one for one in commits if not one.redelivered]
         if commits:
             return (made or commits)[0]
         return self.outcomes[-1] if self.outcomes else None
 
     @property
-    def status(self) -> Status:
+    def status(self) -> TaskStatus:
         """Return the status. A newer order opens a task again, unless it is committed already."""
-        last = self.last
-        if last is None or (last.status is not Status.COMMITTED and self._is_ordered_again(last)):
-            return Status.ORDERED
+        last = self.last_outcome
+        if last is None or (
+            last.status is not TaskStatus.COMMITTED and self._is_ordered_again(last)
+        ):
+            return TaskStatus.ORDERED
         return last.status
 
-    def _is_ordered_again(self, last: Outcome) -> bool:
+    def _is_ordered_again(self, last: AttemptOutcome) -> bool:
         if self.order is None:
             return False
         if last.attempt is not None:
@@ -121,40 +123,40 @@ TaskFact = RewriteFiles | TableOrder | TaskRunning | TaskEnd
 
 def fold_task(old: TaskView | None, fact: TaskFact, group: str = "") -> TaskView:
     """Fold in an order of a group, a heartbeat, or an outcome."""
-    view = old or _blank(fact)
+    view = old or _new_view(fact)
     if isinstance(fact, TaskRunning):
-        return _running(view, fact)
+        return _fold_heartbeat(view, fact)
     if isinstance(fact, RewriteFiles | TableOrder):
-        return _ordered(view, fact, group)
-    return _ended(view, outcome_of(fact), getattr(fact, "scope", None))
+        return _fold_order(view, fact, group)
+    return _fold_outcome(view, outcome_of(fact), getattr(fact, "scope", None))
 
 
-def _blank(fact: TaskFact) -> TaskView:
+def _new_view(fact: TaskFact) -> TaskView:
     ref = getattr(fact, "ref", MAIN)
-    return TaskView(fact.task_id, _kind(fact), fact.table, ref, getattr(fact, "scope", None))
+    return TaskView(fact.task_id, _task_kind(fact), fact.table, ref, getattr(fact, "scope", None))
 
 
-def _kind(fact: TaskFact) -> str:
+def _task_kind(fact: TaskFact) -> str:
     if isinstance(fact, TableOrder | TableResult):
         return fact.action
     return fact.kind if isinstance(fact, TaskFailed) else REWRITE
 
 
-def _ordered(view: TaskView, fact: RewriteFiles | TableOrder, group: str) -> TaskView:
+def _fold_order(view: TaskView, fact: RewriteFiles | TableOrder, group: str) -> TaskView:
     order = replace(order_of(fact), group=group)
-    if view.order and _rank(view.order) >= _rank(order):
+    if view.order and _attempt_key(view.order) >= _attempt_key(order):
         return view
     return replace(view, order=order, scope=getattr(fact, "scope", None), table=fact.table)
 
 
-def _running(view: TaskView, fact: TaskRunning) -> TaskView:
-    run = Run(fact.attempt, fact.at_ms, fact.started_at_ms, fact.worker, fact.finished)
+def _fold_heartbeat(view: TaskView, fact: TaskRunning) -> TaskView:
+    run = TaskHeartbeat(fact.attempt, fact.at_ms, fact.started_at_ms, fact.worker, fact.finished)
     if view.run and (view.run.attempt, view.run.at_ms) >= (run.attempt, run.at_ms):
         return view
     return replace(view, run=run, scope=view.scope or fact.scope)
 
 
-def _rank(order: Order) -> tuple[int, int]:
+def _attempt_key(order: Order) -> tuple[int, int]:
     return order.attempt, order.ordered_at_ms
 
 
@@ -168,11 +170,11 @@ def order_of(fact: RewriteFiles | TableOrder) -> Order:
         action=fact.action,
         reason=fact.reason,
         trigger_snapshot_id=fact.trigger_snapshot_id,
-        numbers=finite(numbers),
+        numbers=finite_numbers(numbers),
     )
 
 
-def _ended(view: TaskView, outcome: Outcome, scope: Scope | None) -> TaskView:
+def _fold_outcome(view: TaskView, outcome: AttemptOutcome, scope: Scope | None) -> TaskView:
     if outcome in view.outcomes:
         return view
     outcomes = sorted((*view.outcomes, outcome), key=lambda one: (one.at_ms, one.status))
@@ -195,13 +197,13 @@ COMMIT_NUMBERS = (
 STATES = {"snapshots_remaining"}  # of a table afterwards: no work to be summed up
 
 
-def outcome_of(fact: TaskEnd) -> Outcome:
+def outcome_of(fact: TaskEnd) -> AttemptOutcome:
     """Return the outcome's part of a task."""
     if isinstance(fact, RewriteCommitted):
         numbers = {name: getattr(fact, name) for name in COMMIT_NUMBERS}
-        return Outcome(
+        return AttemptOutcome(
             fact.committed_at_ms,
-            Status.COMMITTED,
+            TaskStatus.COMMITTED,
             reason=fact.reason or "",
             redelivered=fact.redelivered,
             mode=fact.mode,
@@ -209,27 +211,29 @@ def outcome_of(fact: TaskEnd) -> Outcome:
             numbers=numbers,
         )
     if isinstance(fact, RewriteConflicted):
-        return Outcome(fact.conflicted_at_ms, Status.CONFLICTED, fact.reason.value, fact.detail)
+        return AttemptOutcome(
+            fact.conflicted_at_ms, TaskStatus.CONFLICTED, fact.reason.value, fact.detail
+        )
     if isinstance(fact, RewriteSkipped):
-        return Outcome(fact.at_ms, Status.SKIPPED, fact.reason)
+        return AttemptOutcome(fact.at_ms, TaskStatus.SKIPPED, fact.reason)
     if isinstance(fact, TaskFailed):
         at, reason = fact.failed_at_ms, fact.reason
-        return Outcome(at, Status.FAILED, reason, fact.message, attempt=fact.attempt)
-    status = Status.SKIPPED if fact.put_off else Status.COMMITTED
-    numbers = finite(fact.figures)
-    return Outcome(fact.finished_at_ms, status, fact.put_off, numbers=numbers)
+        return AttemptOutcome(at, TaskStatus.FAILED, reason, fact.message, attempt=fact.attempt)
+    status = TaskStatus.SKIPPED if fact.refusal else TaskStatus.COMMITTED
+    numbers = finite_numbers(fact.figures)
+    return AttemptOutcome(fact.finished_at_ms, status, fact.refusal, numbers=numbers)
 
 
 def totals_of(view: TaskView) -> Counter[str]:
     """Return what a task adds to the fleet's totals; every setback counts, a commit counts once."""
     ends = Counter(one.status for one in view.outcomes)
     totals = Counter(
-        tasks_conflicted=ends[Status.CONFLICTED],
-        tasks_failed=ends[Status.FAILED],
-        tasks_skipped=ends[Status.SKIPPED],
+        tasks_conflicted=ends[TaskStatus.CONFLICTED],
+        tasks_failed=ends[TaskStatus.FAILED],
+        tasks_skipped=ends[TaskStatus.SKIPPED],
     )
-    last = view.last
-    if last is not None and last.status is Status.COMMITTED:
+    last = view.last_outcome
+    if last is not None and last.status is TaskStatus.COMMITTED:
         totals["tasks_committed" if view.kind == REWRITE else f"{view.kind}_committed"] += 1
         done = {name: number for name, number in last.numbers.items() if name not in STATES}
         totals.update({f"work_{name}": round(number) for name, number in done.items()})

@@ -10,7 +10,12 @@ from firnline_domain.base.values import to_plain
 from firnline_domain.policy.fleet.lanes import Lane, lane_of_order
 from firnline_domain.settings.groups import DEFAULT
 
-from firnline_console.views.capacity import Waiting, WorkerCapacity, WorkerDemand, demand_by_lane
+from firnline_console.views.capacity import (
+    WaitingOrder,
+    WorkerCapacity,
+    WorkerDemand,
+    demand_by_lane,
+)
 from firnline_console.views.tasks import REWRITE, TaskView
 
 EXPIRY_CPU_S = 2.0  # a commit by Iceberg's action; more where it deletes many files
@@ -38,14 +43,14 @@ def demand_by_group(
 ) -> dict[str, dict[Lane, WorkerDemand]]:
     """Return the demand of the default group, of every other one, and of those that tasks still
     name."""
-    waiting = _waiting(tasks, now_ms)
+    waiting = _waiting_tasks(tasks, now_ms)
     names = {DEFAULT, *groups, *waiting}
     return {name: demand_by_lane(waiting.get(name, []), capacity, now_ms) for name in names}
 
 
-def _waiting(tasks: Iterable[TaskView], now_ms: int) -> dict[str, list[Waiting]]:
+def _waiting_tasks(tasks: Iterable[TaskView], now_ms: int) -> dict[str, list[WaitingOrder]]:
     """Return the waiting tasks by group, without overdue ones: the planner sends others."""
-    found = defaultdict[str, list[Waiting]](list)
+    found = defaultdict[str, list[WaitingOrder]](list)
     for task in tasks:
         order = task.order
         if order is None or order.deadline_ms < now_ms:
@@ -54,6 +59,6 @@ def _waiting(tasks: Iterable[TaskView], now_ms: int) -> dict[str, list[Waiting]]
             lane, cpu_s = Lane.ORDINARY, EXPIRY_CPU_S
         else:
             lane, cpu_s = lane_of_order(order.numbers), order.numbers.get("rewrite_cpu_s", 0.0)
-        one = Waiting(lane, cpu_s, order.ordered_at_ms, task.is_begun)
+        one = WaitingOrder(lane, cpu_s, order.ordered_at_ms, task.is_begun)
         found[order.group].append(one)
     return found

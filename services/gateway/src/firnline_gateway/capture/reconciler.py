@@ -14,21 +14,21 @@ from firnline_domain.identity import CATALOG
 
 from firnline_gateway.capture.capture import Capture
 from firnline_gateway.capture.table_lookup import TableSearch
-from firnline_gateway.outbox.journal import Journal
+from firnline_gateway.outbox.journal import OutboxJournal
 from firnline_gateway.proxy.upstream import TooLong, Upstream
 from firnline_gateway.rest.call import Call
 from firnline_gateway.rest.commit_body import PlannedChange, UnreadableCall, changes_of
 from firnline_gateway.rest.outcomes import (
     Metadata,
     TablePlace,
-    observed,
+    observe_table,
     place_of,
     present_state,
-    proven,
+    prove_change,
     touched_since,
     version_of,
 )
-from firnline_gateway.rest.routes import CallKind, Route, levels_of, route_of
+from firnline_gateway.rest.routes import CallKind, CatalogRoute, levels_of, route_of
 
 TICK_S = 1.0
 MAX_PAUSE_S = 60.0  # between two looks at one call
@@ -43,7 +43,7 @@ class Reconciler:
 
     def __init__(
         self,
-        journal: Journal,
+        journal: OutboxJournal,
         upstream: Upstream,
         capture: Capture,
         log: Log,
@@ -69,20 +69,20 @@ class Reconciler:
         """Examine doubtful calls repeatedly; ends by cancellation."""
         try:
             while True:
-                await self._begin()
+                await self._start_examinations()
                 await asyncio.sleep(TICK_S)
         finally:
             for task in (*self._examined.values(), *filter(None, [self._search])):
                 task.cancel()
 
-    async def look(self) -> None:
+    async def examine_due(self) -> None:
         """Examine every doubtful call that is due, and begin to search for one whose table is
         unknown."""
-        await asyncio.gather(*await self._begin())
+        await asyncio.gather(*await self._start_examinations())
 
-    async def _begin(self) -> list[asyncio.Task[None]]:
+    async def _start_examinations(self) -> list[asyncio.Task[None]]:
         """Start an examination of each due call, so that no table that hangs delays another."""
-        every = await asyncio.wrap_future(self._journal.doubts())
+        every = await asyncio.wrap_future(self._journal.doubtful_calls())
         doubts = [call for call in every if call.catalog == self._catalog]
         self._capture.doubts = len(doubts)
         self._due = {call.call_id: self._due.get(call.call_id, (0, TICK_S)) for call in doubts}
@@ -97,14 +97,14 @@ class Reconciler:
     async def _examine_when_free(self, call: Call) -> None:
         try:
             async with self._slots:
-                await self._safely(call, self._examine(call))
+                await self._run_step(call, self._examine_call(call))
         finally:
             self._examined.pop(call.call_id, None)
         _, pause_s = self._due.get(call.call_id, (0, TICK_S))
         later_ms = self._now_ms() + int(pause_s * 1000)
         self._due[call.call_id] = (later_ms, min(pause_s * 2, MAX_PAUSE_S))
 
-    async def _safely(self, call: Call, step: Coroutine[Any, Any, None]) -> None:
+    async def _run_step(self, call: Call, step: Coroutine[Any, Any, None]) -> None:
         try:
             await step
         except RetryLater as error:
@@ -112,70 +112,70 @@ class Reconciler:
             self._log.warning("reconcile_later", call=call.call_id, why=error)
         except Exception as error:  # what one table answers must not end the looking at others
             self._log.error("reconcile_failed", error, call=call.call_id, path=call.path)
-            if self._old(call):
-                self._journal.settle(call, ())
+            if self._is_too_old(call):
+                self._journal.settle_call(call, ())
 
-    def _old(self, call: Call) -> bool:
+    def _is_too_old(self, call: Call) -> bool:
         return self._now_ms() - call.received_ms > GIVE_UP_MS
 
-    async def _examine(self, call: Call) -> None:
+    async def _examine_call(self, call: Call) -> None:
         try:
             await self._judge_all(call, changes_of(call))
         except (UnreadableCall, TooLong) as error:
             self._log.info("reconcile_by_table", call=call.call_id, why=error)
-            await self._observe(call)
+            await self._observe_table(call)
 
     async def _judge_all(self, call: Call, changes: tuple[PlannedChange, ...]) -> None:
-        old = self._old(call)
-        found = [await self._judge(change, give_up=old) for change in changes]
+        old = self._is_too_old(call)
+        found = [await self._judge_change(change, give_up=old) for change in changes]
         certain = [change for change in found if change is not None]
         if len(certain) == len(changes) or old:
             self._log.info(
                 "reconciled", call=call.call_id, happened=len(certain), asked=len(changes)
             )
-            self._capture.record(call, certain, call.received_ms, "reconciled")
+            self._capture.record_changes(call, certain, call.received_ms, "reconciled")
 
-    async def _judge(self, change: PlannedChange, give_up: bool) -> PlannedChange | None:
-        table = await self._upstream.table(change.path)
-        old = await self._upstream.table(change.old_path) if change.old_path else None
-        found = proven(change, table, old)
+    async def _judge_change(self, change: PlannedChange, give_up: bool) -> PlannedChange | None:
+        table = await self._upstream.read_metadata(change.path)
+        old = await self._upstream.read_metadata(change.old_path) if change.old_path else None
+        found = prove_change(change, table, old)
         if found is None and give_up:
             return present_state(change, table)
         return found
 
-    async def _observe(self, call: Call) -> None:
+    async def _observe_table(self, call: Call) -> None:
         """Record what the call's table contains. An accepted call is observed once. A call with an
         unknown outcome is observed each time that a table touched since looks different, until it
         is too late for the catalog to be working on it."""
         route = route_of(call.method, call.path)
         if route is None:
-            self._journal.settle(call, ())
+            self._journal.settle_call(call, ())
             return
         place = place_of(call, route)
         if place is None:
             self._search_for(call, route)
             return
-        table = await self._upstream.table(place.path, refs_only=True)
+        table = await self._upstream.read_metadata(place.path, refs_only=True)
         if table is not None and (call.accepted or touched_since(table, call.received_ms)):
-            self._record(call, place, table)
-        if call.accepted or self._old(call) or (table is None and self._capture.crowded):
-            self._journal.settle(call, ())
+            self._record_table(call, place, table)
+        if call.accepted or self._is_too_old(call) or (table is None and self._capture.is_crowded):
+            self._journal.settle_call(call, ())
 
-    def _record(self, call: Call, place: TablePlace, table: Metadata) -> None:
+    def _record_table(self, call: Call, place: TablePlace, table: Metadata) -> None:
         recorded = self._recorded.setdefault(call.call_id, {})
         if recorded.get(place.path) != version_of(table):
             recorded[place.path] = version_of(table)
-            self._capture.record_seen(call, observed(place, table, call.received_ms))
+            self._capture.record_seen(call, observe_table(place, table, call.received_ms))
 
-    def _search_for(self, call: Call, route: Route) -> None:
+    def _search_for(self, call: Call, route: CatalogRoute) -> None:
         """One search at a time, beside all else, for all calls that want the same; of a call whose
         outcome nobody knows when it is too late for the catalog to be at work on it."""
-        if not call.accepted and not self._old(call):
+        if not call.accepted and not self._is_too_old(call):
             return
         self._wanted.setdefault((route.root, route.namespace), {})[call.call_id] = call
         if self._search is None or self._search.done():
             calls = list(self._wanted.pop(next(iter(self._wanted))).values())
-            self._search = asyncio.create_task(self._safely(call, self._ask_all(calls)))
+            self._search = asyncio.create_task(self._run_step(call, self._ask_all(calls)))
 
     async def _ask_all(self, calls: list[Call]) -> None:
         """Tell of every table that the calls may have changed. A rename leaves no mark on one."""
@@ -184,8 +184,8 @@ class Reconciler:
         root, namespace = routes[0].root, routes[0].namespace
         renamed = any(route.kind is CallKind.RENAME for route in routes)
         levels = levels_of(namespace, first.separator) if namespace else None
-        async for place, table in self._tables.below(root, levels, first.separator):
+        async for place, table in self._tables.find_below(root, levels, first.separator):
             if renamed or touched_since(table, first.received_ms):
-                self._record(first, place, table)
+                self._record_table(first, place, table)
         for call in calls:
-            self._journal.settle(call, ())
+            self._journal.settle_call(call, ())

@@ -20,22 +20,22 @@ class TableSearch:
     def __init__(self, upstream: Upstream) -> None:
         self._upstream = upstream
 
-    async def below(
+    async def find_below(
         self, root: str, levels: tuple[str, ...] | None, separator: str
     ) -> AsyncIterator[tuple[TablePlace, Metadata]]:
         """Yield every table of that namespace and of those within it, of all namespaces for None.
         Raises RetryLater if the catalog does not list them."""
-        async for namespace in self._namespaces(root, levels or (), separator):
-            spelt = _spelt(namespace, separator)
+        async for namespace in self._walk_namespaces(root, levels or (), separator):
+            spelt = _encode_levels(namespace, separator)
             path = f"{root}/namespaces/{spelt}/tables"
-            async for one in self._listed(path, "identifiers"):
+            async for one in self._read_pages(path, "identifiers"):
                 name = str(one["name"])
                 place = TablePlace(table_path(root, namespace, name, separator), namespace, name)
-                table = await self._upstream.table(place.path, refs_only=True)
+                table = await self._upstream.read_metadata(place.path, refs_only=True)
                 if table is not None:
                     yield place, table
 
-    async def _namespaces(
+    async def _walk_namespaces(
         self, root: str, levels: tuple[str, ...], separator: str
     ) -> AsyncIterator[tuple[str, ...]]:
         """Yield the namespace itself and all within it."""
@@ -43,17 +43,17 @@ class TableSearch:
             yield levels
         if len(levels) >= MAX_LEVELS:
             return
-        parent = f"?parent={_spelt(levels, separator)}" if levels else ""
-        async for found in self._listed(f"{root}/namespaces{parent}", "namespaces"):
+        parent = f"?parent={_encode_levels(levels, separator)}" if levels else ""
+        async for found in self._read_pages(f"{root}/namespaces{parent}", "namespaces"):
             child = tuple(map(str, found))
             if len(child) == len(levels) + 1 and child[:-1] == levels:
-                async for one in self._namespaces(root, child, separator):
+                async for one in self._walk_namespaces(root, child, separator):
                     yield one
 
-    async def _listed(self, path: str, what: str) -> AsyncIterator[Any]:
+    async def _read_pages(self, path: str, what: str) -> AsyncIterator[Any]:
         token = ""
         for _ in range(MAX_PAGES):
-            page, following = await self._upstream.listed(path, what, token)
+            page, following = await self._upstream.read_page(path, what, token)
             for one in page:
                 yield one
             if following in ("", token):
@@ -61,5 +61,5 @@ class TableSearch:
             token = following
 
 
-def _spelt(levels: tuple[str, ...], separator: str) -> str:
+def _encode_levels(levels: tuple[str, ...], separator: str) -> str:
     return separator.join(quote(level, safe="") for level in levels)

@@ -17,7 +17,7 @@ from typing import Any
 from firnline_adapters.observability import metrics
 from firnline_adapters.observability.logs import Log
 
-from firnline_gateway.outbox.outbox import MemoryOutbox, Outbox, Outgoing, Waiting
+from firnline_gateway.outbox.outbox import MemoryOutbox, Outbox, Outgoing, QueuedRecord
 from firnline_gateway.rest.call import Call
 
 GROUP = 256  # steps per transaction: one fsync carries them all
@@ -33,11 +33,11 @@ class _Step:
 
 
 @dataclass(frozen=True)
-class Batch:
+class SendBatch:
     """Records to send: those on the disk first, then those that only memory has."""
 
-    on_disk: tuple[Waiting, ...]
-    in_memory: tuple[Waiting, ...]
+    on_disk: tuple[QueuedRecord, ...]
+    in_memory: tuple[QueuedRecord, ...]
 
     @property
     def records(self) -> list[Outgoing]:
@@ -45,10 +45,10 @@ class Batch:
         return [one.record for one in (*self.on_disk, *self.in_memory)]
 
 
-class Journal:
+class OutboxJournal:
     """Every method returns at once with a future of the step's end, durable where the disk works.
 
-    Steps happen in the order in which they were asked for. `changed` is set by each `settle`.
+    Steps happen in the order in which they were asked for. `changed` is set by each `settle_call`.
     """
 
     def __init__(self, disk: Outbox, log: Log, now_ms: Callable[[], int]) -> None:
@@ -59,46 +59,48 @@ class Journal:
         self._steps: SimpleQueue[_Step | None] = SimpleQueue()
         self._sent: set[int] = set()  # sent, but the disk would not forget them
         self.changed = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="journal", daemon=True)
+        self._thread = threading.Thread(target=self._run_steps, name="journal", daemon=True)
         self._thread.start()
 
-    def open(self, call: Call) -> Future[None]:
-        return self._ask(lambda disk: (disk or self._memory).open(call))
+    def open_call(self, call: Call) -> Future[None]:
+        return self._queue_step(lambda disk: (disk or self._memory).open_call(call))
 
-    def settle(self, call: Call, records: Sequence[Outgoing]) -> Future[None]:
+    def settle_call(self, call: Call, records: Sequence[Outgoing]) -> Future[None]:
         now_ms = self._now_ms()
-        future = self._ask(
-            lambda disk: self._holder(call, disk).settle(call.call_id, records, now_ms)
+        future = self._queue_step(
+            lambda disk: self._outbox_of_call(call, disk).settle_call(call.call_id, records, now_ms)
         )
         future.add_done_callback(lambda _: self.changed.set())
         return future
 
-    def doubt(self, call: Call) -> Future[None]:
-        return self._ask(lambda disk: self._holder(call, disk).doubt(call))
+    def doubt_call(self, call: Call) -> Future[None]:
+        return self._queue_step(lambda disk: self._outbox_of_call(call, disk).doubt_call(call))
 
-    def doubts(self) -> Future[list[Call]]:
-        return self._ask(lambda disk: [*(disk.doubts() if disk else ()), *self._memory.doubts()])
+    def doubtful_calls(self) -> Future[list[Call]]:
+        return self._queue_step(
+            lambda disk: [*(disk.doubtful_calls() if disk else ()), *self._memory.doubtful_calls()]
+        )
 
-    def waiting(self, limit: int) -> Future[Batch]:
-        def step(disk: Outbox | None) -> Batch:
-            rows = disk.waiting(limit + len(self._sent)) if disk else ()
+    def read_waiting(self, limit: int) -> Future[SendBatch]:
+        def step(disk: Outbox | None) -> SendBatch:
+            rows = disk.read_waiting(limit + len(self._sent)) if disk else ()
             unsent = tuple(row for row in rows if row.position not in self._sent)
-            return Batch(unsent, tuple(self._memory.waiting(limit)))
+            return SendBatch(unsent, tuple(self._memory.read_waiting(limit)))
 
-        return self._ask(step)
+        return self._queue_step(step)
 
-    def sent(self, batch: Batch) -> Future[None]:
+    def remove_sent(self, batch: SendBatch) -> Future[None]:
         """Remove the sent records. Records that the disk fails to remove are not sent again by this
         process."""
 
         def step(disk: Outbox | None) -> None:
-            self._memory.sent([one.position for one in batch.in_memory])
+            self._memory.remove_sent([one.position for one in batch.in_memory])
             self._sent.update(one.position for one in batch.on_disk)
             if disk:
-                disk.sent(sorted(self._sent))
+                disk.remove_sent(sorted(self._sent))
                 self._sent.clear()
 
-        return self._ask(step)
+        return self._queue_step(step)
 
     def depth(self) -> Future[tuple[int, int | None]]:
         """Return the number of waiting records, and since when (ms) the oldest waits, on disk and
@@ -112,33 +114,33 @@ class Journal:
             known = [moment for moment in (since, also) if moment is not None]
             return rows + more - len(self._sent), min(known, default=None)
 
-        return self._ask(step)
+        return self._queue_step(step)
 
     def stop(self, timeout_s: float) -> None:
         """End the thread after the steps that were queued so far."""
         self._steps.put(None)
         self._thread.join(timeout_s)
 
-    def _holder(self, call: Call, disk: Outbox | None) -> Outbox:
+    def _outbox_of_call(self, call: Call, disk: Outbox | None) -> Outbox:
         """Return the outbox that holds the call: the disk if the call was opened there and the disk
         can be written."""
         return self._memory if disk is None or self._memory.holds(call.call_id) else disk
 
-    def _ask(self, run: Callable[[Outbox | None], Any]) -> Future[Any]:
+    def _queue_step(self, run: Callable[[Outbox | None], Any]) -> Future[Any]:
         done: Future[Any] = Future()
         done.set_running_or_notify_cancel()  # a caller that stops waiting must not undo the step
         self._steps.put(_Step(run, done))
         return done
 
-    def _run(self) -> None:
+    def _run_steps(self) -> None:
         while (first := self._steps.get()) is not None:
             group = [first]
-            ended = self._gather(group)
-            self._do(group)
+            ended = self._gather_steps(group)
+            self._run_group(group)
             if ended:
                 return
 
-    def _gather(self, group: list[_Step]) -> bool:
+    def _gather_steps(self, group: list[_Step]) -> bool:
         """Take the queued steps, without waiting. Return True if the end was among them."""
         while len(group) < GROUP:
             try:
@@ -150,14 +152,14 @@ class Journal:
             group.append(step)
         return False
 
-    def _do(self, group: list[_Step]) -> None:
+    def _run_group(self, group: list[_Step]) -> None:
         try:
             with self._disk.transaction():
                 results = [step.run(self._disk) for step in group]
         except Exception as error:  # whatever it is, this thread must live and events must go on
             if len(group) > 1 and not isinstance(error, DISK_FAILED):
                 for step in group:  # one of them cannot be written; the others can
-                    self._do([step])
+                    self._run_group([step])
                 return
             self._log.error("outbox_disk_failed", steps=len(group), why=error)
             metrics.count("gateway_outbox_failures")

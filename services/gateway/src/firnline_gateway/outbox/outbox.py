@@ -1,7 +1,8 @@
 """Keep calls in progress, and records that are not yet on the broker.
 
-A call's life: `open` while it is upstream; then `settle` with the records of an accepted one (none
-for a refused one), or `doubt` where the answer does not say. Records leave with `sent`."""
+A call's life: `open_call` while it is upstream; then `settle_call` with the records of an accepted
+one (none for a refused one), or `doubt_call` where the answer does not say. Records leave with
+`remove_sent`."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ class Outgoing(Value):
     topic: str = TABLE_COMMITS
 
 
-def outgoing(event: Any, at_ms: int, last: bool = False) -> Outgoing:
+def encode_event(event: Any, at_ms: int, last: bool = False) -> Outgoing:
     """Encode the event as its topic takes it, else a dead letter about it. `last`: no later reading
     can say what happened. Raises Unencodable before that: the table itself is read then."""
     key = event.table.key
@@ -49,7 +50,7 @@ def outgoing(event: Any, at_ms: int, last: bool = False) -> Outgoing:
 
 
 @dataclass(frozen=True)
-class Waiting:
+class QueuedRecord:
     """A record on its way to the broker; positions only grow."""
 
     position: int
@@ -64,26 +65,26 @@ class Outbox(Protocol):
     def transaction(self) -> AbstractContextManager[object]:
         """Keep all calls inside together or not at all."""
 
-    def open(self, call: Call) -> None:
+    def open_call(self, call: Call) -> None:
         """Remember a call that is about to go upstream."""
 
     def holds(self, call_id: str) -> bool:
         """True while the call is remembered."""
 
-    def settle(self, call_id: str, records: Sequence[Outgoing], now_ms: int) -> None:
+    def settle_call(self, call_id: str, records: Sequence[Outgoing], now_ms: int) -> None:
         """Forget the call (an unknown one too) and append its records."""
 
-    def doubt(self, call: Call) -> None:
+    def doubt_call(self, call: Call) -> None:
         """Keep the call until its outcome was read from its tables."""
 
-    def doubts(self) -> list[Call]:
+    def doubtful_calls(self) -> list[Call]:
         """Return the calls to be read, oldest first; after a restart also every call that was
         open."""
 
-    def waiting(self, limit: int) -> list[Waiting]:
+    def read_waiting(self, limit: int) -> list[QueuedRecord]:
         """Return the oldest records, in the order in which their calls were settled."""
 
-    def sent(self, positions: Sequence[int]) -> None:
+    def remove_sent(self, positions: Sequence[int]) -> None:
         """Remove records that are on the broker."""
 
     def depth(self) -> tuple[int, int | None]:
@@ -96,37 +97,37 @@ class MemoryOutbox:
     def __init__(self) -> None:
         self._open: dict[str, Call] = {}
         self._doubts: dict[str, Call] = {}
-        self._records: list[Waiting] = []
+        self._records: list[QueuedRecord] = []
         self._last = 0
 
     def transaction(self) -> AbstractContextManager[object]:
         """Return a context that does nothing: no operation here can fail half-way."""
         return nullcontext()
 
-    def open(self, call: Call) -> None:
+    def open_call(self, call: Call) -> None:
         self._open[call.call_id] = call
 
     def holds(self, call_id: str) -> bool:
         return call_id in self._open or call_id in self._doubts
 
-    def settle(self, call_id: str, records: Sequence[Outgoing], now_ms: int) -> None:
+    def settle_call(self, call_id: str, records: Sequence[Outgoing], now_ms: int) -> None:
         self._open.pop(call_id, None)
         self._doubts.pop(call_id, None)
         for record in records:
             self._last += 1
-            self._records.append(Waiting(self._last, record, now_ms))
+            self._records.append(QueuedRecord(self._last, record, now_ms))
 
-    def doubt(self, call: Call) -> None:
+    def doubt_call(self, call: Call) -> None:
         self._open.pop(call.call_id, None)
         self._doubts[call.call_id] = call
 
-    def doubts(self) -> list[Call]:
+    def doubtful_calls(self) -> list[Call]:
         return sorted(self._doubts.values(), key=lambda call: call.received_ms)
 
-    def waiting(self, limit: int) -> list[Waiting]:
+    def read_waiting(self, limit: int) -> list[QueuedRecord]:
         return self._records[:limit]
 
-    def sent(self, positions: Sequence[int]) -> None:
+    def remove_sent(self, positions: Sequence[int]) -> None:
         gone = set(positions)
         self._records = [one for one in self._records if one.position not in gone]
 

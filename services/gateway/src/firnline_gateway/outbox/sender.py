@@ -10,7 +10,7 @@ from firnline_adapters.observability.logs import Log
 from firnline_domain.errors import RetryLater
 from firnline_domain.ports import Publisher
 
-from firnline_gateway.outbox.journal import Journal
+from firnline_gateway.outbox.journal import OutboxJournal
 
 BATCH = 500
 IDLE_S = 1.0  # how often the gauges are set where nothing happens
@@ -24,14 +24,14 @@ class OutboxSender:
     """A daemon thread: a broker that is away must not hold up the end of the process."""
 
     def __init__(
-        self, journal: Journal, publisher: Publisher, log: Log, now_ms: Callable[[], int]
+        self, journal: OutboxJournal, publisher: Publisher, log: Log, now_ms: Callable[[], int]
     ) -> None:
         self._journal = journal
         self._publisher = publisher
         self._log = log
         self._now_ms = now_ms
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="outbox-sender", daemon=True)
+        self._thread = threading.Thread(target=self._run_loop, name="outbox-sender", daemon=True)
 
     def start(self) -> None:
         """Begin to send."""
@@ -50,15 +50,15 @@ class OutboxSender:
         not confirm. The bytes are sent as they were stored; the consumer puts a damaged row
         aside."""
         total = 0
-        while records := (batch := self._journal.waiting(BATCH).result()).records:
+        while records := (batch := self._journal.read_waiting(BATCH).result()).records:
             for record in records:
                 self._publisher.publish_encoded(record.topic, record.key, record.payload)
             self._publisher.flush(FLUSH_S)
-            self._journal.sent(batch).result()
+            self._journal.remove_sent(batch).result()
             total += len(records)
         return total
 
-    def _run(self) -> None:
+    def _run_loop(self) -> None:
         while True:
             ending = self._stopping.is_set()
             self._journal.changed.clear()

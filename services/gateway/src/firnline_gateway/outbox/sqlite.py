@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from firnline_gateway.outbox.outbox import Outgoing, Waiting
+from firnline_gateway.outbox.outbox import Outgoing, QueuedRecord
 from firnline_gateway.rest.call import Call
 
 _CALL_FIELDS = Call.__struct_fields__
@@ -36,7 +36,7 @@ class SqliteOutbox:
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """Run the calls of the block in one transaction: one write, one fsync."""
-        connection = self._connection or self._connected()
+        connection = self._connection or self._connect()
         try:
             connection.execute("BEGIN IMMEDIATE")
             yield
@@ -45,7 +45,7 @@ class SqliteOutbox:
             self.close()  # rolls back
             raise
 
-    def _connected(self) -> sqlite3.Connection:
+    def _connect(self) -> sqlite3.Connection:
         self._file.parent.mkdir(parents=True, exist_ok=True)
         self._file.touch(mode=0o600)  # bodies of calls name what people call their data
         connection = sqlite3.connect(self._file, isolation_level=None)
@@ -70,38 +70,40 @@ class SqliteOutbox:
         assert self._connection is not None, "only inside a transaction"
         return self._connection
 
-    def open(self, call: Call) -> None:
-        self._db.execute(_PUT, (0, *_row(call)))
+    def open_call(self, call: Call) -> None:
+        self._db.execute(_PUT, (0, *_call_row(call)))
 
     def holds(self, call_id: str) -> bool:
         found = self._db.execute("SELECT 1 FROM calls WHERE call_id = ?", (call_id,))
         return found.fetchone() is not None
 
-    def settle(self, call_id: str, records: Sequence[Outgoing], now_ms: int) -> None:
+    def settle_call(self, call_id: str, records: Sequence[Outgoing], now_ms: int) -> None:
         self._db.execute("DELETE FROM calls WHERE call_id = ?", (call_id,))
         self._db.executemany(
             "INSERT INTO records (topic, key, payload, accepted_ms) VALUES (?, ?, ?, ?)",
             [(one.topic, one.key, one.payload, now_ms) for one in records],
         )
 
-    def doubt(self, call: Call) -> None:
-        self._db.execute(_PUT, (1, *_row(call)))
+    def doubt_call(self, call: Call) -> None:
+        self._db.execute(_PUT, (1, *_call_row(call)))
 
-    def doubts(self) -> list[Call]:
+    def doubtful_calls(self) -> list[Call]:
         columns = ", ".join(_CALL_FIELDS)
         query = f"SELECT {columns} FROM calls WHERE doubtful = 1 ORDER BY received_ms"
         return [Call(*row) for row in self._db.execute(query)]
 
-    def waiting(self, limit: int) -> list[Waiting]:
+    def read_waiting(self, limit: int) -> list[QueuedRecord]:
         # As bytes, whatever they are: a text that is none would fail the whole query.
         columns = "position, topic, CAST(key AS BLOB), CAST(payload AS BLOB), accepted_ms"
         query = f"SELECT {columns} FROM records ORDER BY position LIMIT ?"
         return [
-            Waiting(position, Outgoing(key.decode(errors="replace"), payload, topic), accepted_ms)
+            QueuedRecord(
+                position, Outgoing(key.decode(errors="replace"), payload, topic), accepted_ms
+            )
             for position, topic, key, payload, accepted_ms in self._db.execute(query, (limit,))
         ]
 
-    def sent(self, positions: Sequence[int]) -> None:
+    def remove_sent(self, positions: Sequence[int]) -> None:
         rows = [(position,) for position in positions]
         self._db.executemany("DELETE FROM records WHERE position = ?", rows)
 
@@ -112,5 +114,5 @@ class SqliteOutbox:
         return count, oldest
 
 
-def _row(call: Call) -> tuple[object, ...]:
+def _call_row(call: Call) -> tuple[object, ...]:
     return tuple(getattr(call, name) for name in _CALL_FIELDS)

@@ -49,9 +49,9 @@ class Body:
         small = self.kept is not None and len(self.kept) <= SMALL_BYTES
         return self.kept if small and not encodings_of(self.encoding) else None
 
-    def plain(self, max_bytes: int) -> bytes | None:
+    def decoded_bytes(self, max_bytes: int) -> bytes | None:
         """Return the decoded body; None if it was not kept, cannot be decoded or gets too long."""
-        return None if self.kept is None else decoded(self.kept, self.encoding, max_bytes)
+        return None if self.kept is None else decode_body(self.kept, self.encoding, max_bytes)
 
 
 async def body_of(request: BaseRequest, max_bytes: int, reservation: Reservation) -> Body:
@@ -126,7 +126,7 @@ class BodyCopy:
         self._pieces: bytearray | None = bytearray()
         self._ended = True
 
-    def add(self, piece: bytes) -> None:
+    def add_piece(self, piece: bytes) -> None:
         """Add one more piece."""
         if self._pieces is None:
             return
@@ -136,11 +136,11 @@ class BodyCopy:
         else:
             self._pieces = None
 
-    async def passing(self, stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    async def copy_stream(self, stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         """Yield the same pieces, at the same time; `whole` is None for a stream that breaks off."""
         self._ended = False
         async for piece in stream:
-            self.add(piece)
+            self.add_piece(piece)
             yield piece
         self._ended = True
 
@@ -155,7 +155,7 @@ def encodings_of(header: str) -> list[str]:
     return [one for part in header.split(",") if (one := part.strip().lower()) not in _NONE]
 
 
-def decoded(body: bytes, header: str, max_bytes: int) -> bytes | None:
+def decode_body(body: bytes, header: str, max_bytes: int) -> bytes | None:
     """Return the body without its Content-Encoding; None if the gateway cannot decode it, or if it
     has more than `max_bytes`, of which no more are decoded. A megabyte takes 2 ms, so much longer
     bodies belong in a thread; zlib releases the GIL."""
@@ -166,11 +166,11 @@ def decoded(body: bytes, header: str, max_bytes: int) -> bytes | None:
     for encoding in reversed(encodings):
         if found is None:
             return None
-        found = _undone(found, encoding, max_bytes)
+        found = _decode_once(found, encoding, max_bytes)
     return found if found is not None and len(found) <= max_bytes else None
 
 
-def _undone(body: bytes, encoding: str, max_bytes: int) -> bytes | None:
+def _decode_once(body: bytes, encoding: str, max_bytes: int) -> bytes | None:
     """Decode one encoding. `deflate` comes with a zlib header (RFC 9110) or, from some, without;
     gzip in one piece or, from some, in several."""
     match encoding:
@@ -195,7 +195,7 @@ def _undone(body: bytes, encoding: str, max_bytes: int) -> bytes | None:
     return None
 
 
-def encoded(body: bytes, encoding: str) -> bytes:
+def encode_body(body: bytes, encoding: str) -> bytes:
     """Return the body in `gzip` or unchanged: the two encodings that the gateway accepts from a
     catalog."""
     return gzip.compress(body, mtime=0) if encoding.strip().lower() == "gzip" else body

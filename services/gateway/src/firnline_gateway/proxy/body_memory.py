@@ -22,24 +22,24 @@ class MemoryBudget:
         self.taken = 0  # bytes that are held now
         self._of_caller: Counter[str] = Counter()  # of these
 
-    def reservation(self, caller: str | None = None) -> Reservation:
+    def create_reservation(self, caller: str | None = None) -> Reservation:
         """Return an empty reservation; it can grow. `caller`: None = no particular caller."""
         return Reservation(self, caller)
 
-    def take(self, size: int, large: bool, caller: str | None) -> bool:
+    def take_bytes(self, size: int, large: bool, caller: str | None) -> bool:
         """Take that many more bytes. Return False if there is no room for them."""
         most = self._max * (LARGE_SHARE if large else 1.0)
         left = most - self.taken - size
         if left < 0 or (caller is not None and self._of_caller[caller] + size > left):
             return False
-        self._move(size, caller)
+        self._add_taken(size, caller)
         return True
 
     def give_back(self, size: int, caller: str | None) -> None:
         """So many bytes are held no more."""
-        self._move(-size, caller)
+        self._add_taken(-size, caller)
 
-    def _move(self, size: int, caller: str | None) -> None:
+    def _add_taken(self, size: int, caller: str | None) -> None:
         self.taken += size
         if caller is not None:
             self._of_caller[caller] += size
@@ -57,7 +57,7 @@ class Reservation:
     def grow(self, size: int) -> bool:
         """Hold that many more bytes. Return False if there is no room for them."""
         large = self._size + size > SMALL_BYTES
-        if not self._budget.take(size, large, self._caller):
+        if not self._budget.take_bytes(size, large, self._caller):
             self.is_refused = True
             return False
         self._size += size

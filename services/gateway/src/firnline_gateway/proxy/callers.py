@@ -26,18 +26,18 @@ class Callers:
             words = line.split()
             if not words or words[0].startswith("#"):
                 continue
-            if why := self._wrong(words):
+            if why := self._find_problem(words):
                 raise Misconfigured(f"{CALLERS}, line {number}: {why}")
-            self._names[_digest(words[1])] = words[0]
+            self._names[_token_digest(words[1])] = words[0]
         if not self._names:
             raise Misconfigured(f"{CALLERS}: the list is empty, so every call would be refused")
 
     def name_of(self, authorization: str | None) -> str | None:
         """Return the name of the caller with this `Authorization`; None if it is unknown."""
         scheme, _, token = (authorization or "").partition(" ")
-        return self._names.get(_digest(token.strip())) if scheme.lower() == "bearer" else None
+        return self._names.get(_token_digest(token.strip())) if scheme.lower() == "bearer" else None
 
-    def _wrong(self, words: list[str]) -> str | None:
+    def _find_problem(self, words: list[str]) -> str | None:
         """Return what is wrong with an entry, without its token; None if nothing is."""
         if len(words) != 2:
             return "write a name, a blank and a token"
@@ -48,10 +48,10 @@ class Callers:
             return (
                 f"the token of {name} is too short or not ASCII: `openssl rand -hex 32` makes one"
             )
-        if _digest(token) in self._names:
-            return f"the token of {name} is also that of {self._names[_digest(token)]}"
+        if _token_digest(token) in self._names:
+            return f"the token of {name} is also that of {self._names[_token_digest(token)]}"
         return None
 
 
-def _digest(token: str) -> bytes:
+def _token_digest(token: str) -> bytes:
     return hashlib.sha256(token.encode(errors="replace")).digest()

@@ -27,12 +27,12 @@ class AnswerLength:
         self._bytes = 0
         self._end = b""
 
-    def add(self, piece: bytes) -> None:
+    def add_piece(self, piece: bytes) -> None:
         """Add one more piece."""
         self._bytes += len(piece)
         self._end = (self._end + piece[-SIZE_BYTES:])[-SIZE_BYTES:]
 
-    def end(self) -> None:
+    def mark_complete(self) -> None:
         """Note that the answer is complete."""
         if not self._encodings:
             self._told(self._bytes)
@@ -48,11 +48,11 @@ class MetadataSizes:
     def __init__(self, max_tables: int = MAX_TABLES) -> None:
         self._sizes = LRUCache[Names, int](max_tables)
 
-    def of(self, names: Names) -> int | None:
+    def size_in_bytes(self, names: Names) -> int | None:
         """Return the size in bytes from the newest answer; None = none was seen."""
         return self._sizes.get(names)
 
-    def forget(self, names: Names) -> None:
+    def forget_table(self, names: Names) -> None:
         """Forget the size: another table has the name now, or none."""
         self._sizes.pop(names, None)
 
@@ -61,9 +61,9 @@ class MetadataSizes:
         before it has gone by."""
         encoding = upstream.headers.get(hdrs.CONTENT_ENCODING, "")
         if upstream.content_length is not None and not encodings_of(encoding):
-            self._note(names, upstream.content_length)
-        return AnswerLength(encoding, lambda length: self._note(names, length))
+            self._set_size(names, upstream.content_length)
+        return AnswerLength(encoding, lambda length: self._set_size(names, length))
 
-    def _note(self, names: Names, length: int) -> None:
+    def _set_size(self, names: Names, length: int) -> None:
         if 0 < length <= MAX_LENGTH:
             self._sizes[names] = length

@@ -10,7 +10,7 @@ import base64
 from typing import Any
 
 import msgspec
-from firnline_adapters.config.redaction import redacted
+from firnline_adapters.config.redaction import redact
 
 CLAIMS = ("sub", "client_id", "azp")  # of RFC 7519, RFC 9068 and OpenID Connect; the first counts
 MAX_PRINCIPAL = 256
@@ -23,15 +23,15 @@ def principal_of(authorization: str | None) -> str | None:
     parts = token.strip().split(".")
     if scheme.lower() != "bearer" or len(parts) != 3 or len(token) >= MAX_TOKEN:
         return None
-    if "alg" not in _claims(parts[0]):  # an opaque token that has two dots
+    if "alg" not in _decode_claims(parts[0]):  # an opaque token that has two dots
         return None
-    claims = _claims(parts[1])
+    claims = _decode_claims(parts[1])
     named = (claims[name] for name in CLAIMS if claims.get(name))
     principal = next(named, None)
     return principal if isinstance(principal, str) and _may_be_kept(principal) else None
 
 
-def _claims(part: str) -> dict[str, Any]:
+def _decode_claims(part: str) -> dict[str, Any]:
     try:
         return msgspec.json.decode(
             base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)), type=dict[str, Any]
@@ -43,4 +43,4 @@ def _claims(part: str) -> dict[str, Any]:
 def _may_be_kept(principal: str) -> bool:
     """A name that people can read; not a secret that somebody has put into the claim."""
     is_name = principal.isprintable() and len(principal) <= MAX_PRINCIPAL
-    return is_name and redacted(principal) == principal
+    return is_name and redact(principal) == principal

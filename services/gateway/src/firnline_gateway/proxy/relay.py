@@ -43,7 +43,7 @@ RawHeaders = Sequence[tuple[bytes, bytes]]
 
 def end_to_end(raw: RawHeaders) -> CIMultiDict[str]:
     """The headers that travel on, as they were spelt, in their order, repeated ones too."""
-    headers = CIMultiDict((_text(name), _text(value)) for name, value in raw)
+    headers = CIMultiDict((_decode_header(name), _decode_header(value)) for name, value in raw)
     named = ",".join(headers.getall(hdrs.CONNECTION, [])).lower().split(",")
     stay = _HOP_BY_HOP.union(name.strip() for name in named)
     return CIMultiDict((name, text) for name, text in headers.items() if name.lower() not in stay)
@@ -55,26 +55,26 @@ def to_upstream(raw: RawHeaders) -> CIMultiDict[str]:
     return CIMultiDict((n, text) for n, text in headers.items() if n.lower() not in _OURS_ALONE)
 
 
-def _text(raw: bytes) -> str:
+def _decode_header(raw: bytes) -> str:
     """Decode a header. aiohttp writes headers as strict UTF-8; a stray byte must not cost a commit
     its answer."""
     return raw.decode(errors="replace")
 
 
-def header(raw: RawHeaders, name: str, max_signs: int) -> str | None:
+def header_text(raw: RawHeaders, name: str, max_signs: int) -> str | None:
     """Return a header's text as an event can carry it: stray bytes replaced, at most `max_signs`
     characters."""
     wanted = name.lower().encode()
     found = next((value for spelt, value in raw if spelt.lower() == wanted), None)
-    return None if found is None else _text(found[: 4 * max_signs])[:max_signs]
+    return None if found is None else _decode_header(found[: 4 * max_signs])[:max_signs]
 
 
 def authorization_of(request: BaseRequest) -> str | None:
     """Return the `Authorization` header of a call."""
-    return header(request.raw_headers, hdrs.AUTHORIZATION, MAX_TOKEN)
+    return header_text(request.raw_headers, hdrs.AUTHORIZATION, MAX_TOKEN)
 
 
-class Answer(StreamResponse):
+class ProxiedResponse(StreamResponse):
     """A response with the catalog's headers and no others."""
 
     async def _prepare_headers(self) -> None:
@@ -87,13 +87,13 @@ class Answer(StreamResponse):
             self.headers.setdefault(hdrs.CONTENT_LENGTH, sent[hdrs.CONTENT_LENGTH])
 
 
-def answer_to(upstream: ClientResponse) -> Answer:
+def answer_to(upstream: ClientResponse) -> ProxiedResponse:
     """An answer of ours that looks like the catalog's."""
     headers = end_to_end(upstream.raw_headers)
-    return Answer(status=upstream.status, reason=upstream.reason, headers=headers)
+    return ProxiedResponse(status=upstream.status, reason=upstream.reason, headers=headers)
 
 
-async def relay(
+async def relay_answer(
     request: BaseRequest,
     upstream: ClientResponse,
     copy: BodyCopy | None = None,
@@ -104,33 +104,35 @@ async def relay(
     catalog breaks off, the client's connection is closed: half a body must not look complete."""
     answer = answer_to(upstream)
     try:
-        listening = await _listens(answer.prepare(request))
+        listening = await _client_accepts(answer.prepare(request))
         async for piece in upstream.content.iter_any():
             if copy is not None:
-                copy.add(piece)
+                copy.add_piece(piece)
             elif not listening:
                 return answer
             if length is not None:
-                length.add(piece)
-            listening = listening and await _listens(answer.write(piece))
+                length.add_piece(piece)
+            listening = listening and await _client_accepts(answer.write(piece))
         if length is not None:
-            length.end()
+            length.mark_complete()
     except FAILURES:
         if request.transport is not None:
             request.transport.abort()
     return answer
 
 
-async def reply(request: BaseRequest, upstream: ClientResponse, body: bytes) -> StreamResponse:
+async def reply_with_body(
+    request: BaseRequest, upstream: ClientResponse, body: bytes
+) -> StreamResponse:
     """Return the catalog's answer with a body of the gateway."""
     answer = answer_to(upstream)
     answer.content_length = len(body)
-    if await _listens(answer.prepare(request)):
-        await _listens(answer.write(body))
+    if await _client_accepts(answer.prepare(request)):
+        await _client_accepts(answer.write(body))
     return answer
 
 
-async def _listens(step: Awaitable[object]) -> bool:
+async def _client_accepts(step: Awaitable[object]) -> bool:
     """Run a step of the answer. Return False if the client has disconnected."""
     try:
         await step
@@ -139,7 +141,7 @@ async def _listens(step: Awaitable[object]) -> bool:
     return True
 
 
-def refusal(status: int, why: str) -> Response:
+def refusal_response(status: int, why: str) -> Response:
     """Return an answer of the gateway, in the form of the REST spec's ErrorModel. 503 only if
     nothing was sent to the catalog: with Retry-After, every client may then send the call again.
     502 and 504 mean that the outcome is unknown, and clients check before they retry."""
@@ -152,9 +154,9 @@ def refusal(status: int, why: str) -> Response:
 def refusal_for(failure: BaseException) -> Response:
     """Return the response for a call if the catalog could not be reached or did not answer."""
     if isinstance(failure, NotSigned):
-        return refusal(503, f"{failure}; nothing was sent to it")
+        return refusal_response(503, f"{failure}; nothing was sent to it")
     if isinstance(failure, NOTHING_SENT):
-        return refusal(503, "the catalog cannot be reached; nothing was sent to it")
+        return refusal_response(503, "the catalog cannot be reached; nothing was sent to it")
     if isinstance(failure, TimeoutError):
-        return refusal(504, "the catalog did not answer in time; the outcome is unknown")
-    return refusal(502, "the catalog's connection broke; the outcome is unknown")
+        return refusal_response(504, "the catalog did not answer in time; the outcome is unknown")
+    return refusal_response(502, "the catalog's connection broke; the outcome is unknown")

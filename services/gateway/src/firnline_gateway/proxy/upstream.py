@@ -25,8 +25,8 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from firnline_gateway.proxy.upstream_signing import RequestSigner
-from firnline_gateway.rest.routes import OutsideCatalog, check
-from firnline_gateway.rest.spec import UNREADABLE, Listing, LoadedTable, read
+from firnline_gateway.rest.routes import OutsideCatalog, check_target
+from firnline_gateway.rest.spec import UNREADABLE, Listing, LoadTableResponse, read_known
 from firnline_gateway.rest.table_layout import Loaded, loaded_table
 
 CONNECT_S = 10.0
@@ -86,11 +86,11 @@ class Upstream:
         )
         patience = ClientTimeout(total=None, connect=CONNECT_S, sock_read=timeout_s)
         declare_catalogs([self._name])
-        self._reads = self._session(patience)
-        self._writes = self._session(patience)
+        self._reads = self._create_session(patience)
+        self._writes = self._create_session(patience)
         self._writes._retry_connection = False  # else a lost DELETE is sent again (aiohttp 3.14)
 
-    def _session(self, timeout: ClientTimeout) -> ClientSession:
+    def _create_session(self, timeout: ClientTimeout) -> ClientSession:
         return ClientSession(
             connector=self._connector,
             connector_owner=False,
@@ -99,7 +99,7 @@ class Upstream:
             cookie_jar=DummyCookieJar(),  # one client's cookies are not another's
             max_line_size=HEADER_BYTES,
             max_field_size=HEADER_BYTES,
-            trace_configs=[_counting(self._name)],
+            trace_configs=[_trace_calls(self._name)],
         )
 
     async def close(self) -> None:
@@ -108,7 +108,7 @@ class Upstream:
         await self._writes.close()
         await self._connector.close()
 
-    async def call(
+    async def send_call(
         self,
         method: str,
         path: str,
@@ -120,10 +120,10 @@ class Upstream:
         NotSigned if nothing was sent; other ClientError, OSError or TimeoutError if the outcome is
         unknown; OutsideCatalog if the path could lead outside the base, and nothing was sent."""
         session = self._reads if method in ("GET", "HEAD", "OPTIONS") else self._writes
-        url = self._below(path)
+        url = self._url_below_base(path)
         in_pieces = body is not None and "Content-Length" not in headers
         if self._signer is not None:
-            headers = await self._signed(self._signer, method, str(url), headers, body)
+            headers = await self._sign_headers(self._signer, method, str(url), headers, body)
             in_pieces = False
         return await session.request(
             method,
@@ -135,7 +135,7 @@ class Upstream:
             skip_auto_headers=_NOTHING_ADDED,
         )
 
-    async def _signed(
+    async def _sign_headers(
         self,
         signer: RequestSigner,
         method: str,
@@ -145,71 +145,73 @@ class Upstream:
     ) -> Mapping[str, str]:
         assert body is None or isinstance(body, bytes)
         try:
-            return await signer.signed(method, url, headers, body)
+            return await signer.sign_headers(method, url, headers, body)
         except RetryLater as error:
             raise NotSigned(str(error)) from error
 
-    def _below(self, path: str) -> URL:
+    def _url_below_base(self, path: str) -> URL:
         """Return the URL of a path, from a client's target or a body. No credential, and least of
         all the gateway's, is sent anywhere but below the base."""
-        check(path)
+        check_target(path)
         return URL(self.base + path, encoded=True)
 
-    async def table(self, path: str, refs_only: bool = False) -> dict[str, Any] | None:
+    async def read_metadata(self, path: str, refs_only: bool = False) -> dict[str, Any] | None:
         """Return the fields of the metadata JSON of the table at this raw path that `rest_spec`
         knows; None if there is no table. `refs_only`: only the snapshots that a branch or tag
         points to. Reads with the gateway's own credential. Raises RetryLater if the catalog does
         not return the table, TooLong."""
-        body = await self._said(f"{path}?snapshots=refs" if refs_only else path)
+        body = await self._get_or_none(f"{path}?snapshots=refs" if refs_only else path)
         if body is None:
             return None
         try:
-            return dict((await asyncio.to_thread(read, body, LoadedTable))["metadata"])
+            return dict((await asyncio.to_thread(read_known, body, LoadTableResponse))["metadata"])
         except UNREADABLE as error:
             raise CatalogUnreachable(f"GET {path}: no table: {error!r}") from error
 
-    async def listed(self, path: str, what: str, token: str) -> tuple[list[Any], str]:
+    async def read_page(self, path: str, what: str, token: str) -> tuple[list[Any], str]:
         """Return a page of a listing, and the token of the next one, "" after the last. Reads with
         the gateway's own credential. Raises RetryLater if the catalog does not return it."""
         mark = "&" if "?" in path else "?"
-        body = await self._said(f"{path}{mark}pageToken={quote(token, safe='')}&pageSize={PAGE}")
+        body = await self._get_or_none(
+            f"{path}{mark}pageToken={quote(token, safe='')}&pageSize={PAGE}"
+        )
         try:
-            page = await asyncio.to_thread(read, body or b"{}", Listing)
+            page = await asyncio.to_thread(read_known, body or b"{}", Listing)
             return list(page.get(what) or ()), page.get("next-page-token") or ""
         except UNREADABLE as error:
             raise CatalogUnreachable(f"GET {path}: no listing: {error!r}") from error
 
-    async def _said(self, path: str) -> bytes | None:
-        status, body = await self._read(path)
+    async def _get_or_none(self, path: str) -> bytes | None:
+        status, body = await self._get_with_retry(path)
         if status == 404:
             return None
         if status != 200:
-            raise self._unreachable(path, status)
+            raise self._unreachable_error(path, status)
         return body
 
-    async def loaded(self, path: str, headers: Mapping[str, str]) -> Loaded | None:
+    async def load_as_client(self, path: str, headers: Mapping[str, str]) -> Loaded | None:
         """Load the table at this raw path as the client that sent these headers; None if there is
         no table. Raises RetryLater if the catalog does not return it."""
         theirs = [(name, one) for name, one in headers.items() if name.lower() not in _OF_ITS_CALL]
-        status, body = await self._read(path, CIMultiDict(theirs))
+        status, body = await self._get_with_retry(path, CIMultiDict(theirs))
         if status == 404:
             return None
         if status != 200:
             raise CatalogUnreachable(f"GET {path}: {status}")
         return await asyncio.to_thread(loaded_table, body)
 
-    async def config(self) -> tuple[str, bytes]:
+    async def read_config(self) -> tuple[str, bytes]:
         """Return the target that was read, and the catalog's config for a client with the gateway's
         settings. Raises RetryLater if the catalog does not return it."""
         path = "/v1/config"
         if self._warehouse:
             path += f"?warehouse={quote(self._warehouse, safe='')}"
-        status, body = await self._read(path)
+        status, body = await self._get_with_retry(path)
         if status != 200:
-            raise self._unreachable(path, status)
+            raise self._unreachable_error(path, status)
         return path, body
 
-    def _unreachable(self, path: str, status: int) -> RetryLater:
+    def _unreachable_error(self, path: str, status: int) -> RetryLater:
         text = f"GET {path}: {status}"
         if status not in (401, 403):
             return CatalogUnreachable(text)
@@ -217,27 +219,27 @@ class Upstream:
         text = f"catalog {self._name} {refused}: {text}; see [catalogs.{self._name}]"
         return CatalogRefused(text, self._name if status == 401 else path)
 
-    async def _read(
+    async def _get_with_retry(
         self, path: str, credential: Mapping[str, str] | None = None
     ) -> tuple[int, bytes]:
         """Read a path. `credential`: headers to read with, None = the gateway's own."""
         if credential is not None:
-            return await self._asked(path, credential)
+            return await self._get_once(path, credential)
         # In threads: a token may have to be asked for.
-        who = await asyncio.to_thread(self._identity.headers, "GET", self.base + path)
-        status, body = await self._asked(path, {**self._headers, **who})
-        if status == 401 and await asyncio.to_thread(self._identity.renew, who):
-            who = await asyncio.to_thread(self._identity.headers, "GET", self.base + path)
-            status, body = await self._asked(path, {**self._headers, **who})
+        who = await asyncio.to_thread(self._identity.auth_headers, "GET", self.base + path)
+        status, body = await self._get_once(path, {**self._headers, **who})
+        if status == 401 and await asyncio.to_thread(self._identity.renew_after, who):
+            who = await asyncio.to_thread(self._identity.auth_headers, "GET", self.base + path)
+            status, body = await self._get_once(path, {**self._headers, **who})
         return status, body
 
-    async def _asked(self, path: str, credential: Mapping[str, str]) -> tuple[int, bytes]:
+    async def _get_once(self, path: str, credential: Mapping[str, str]) -> tuple[int, bytes]:
         headers = CIMultiDict(credential)
         headers["Accept"] = "application/json"
         try:
             async with (
                 asyncio.timeout(OWN_READ_S),
-                await self.call("GET", path, headers, None) as answer,
+                await self.send_call("GET", path, headers, None) as answer,
             ):
                 return answer.status, await read_whole(answer, ANSWER_BYTES)
         except OutsideCatalog as error:  # its name leads elsewhere, so no catalog has that table
@@ -248,30 +250,30 @@ class Upstream:
             raise CatalogUnreachable(f"GET {path}: {error!r}") from error
 
 
-def _counting(catalog: str) -> TraceConfig:
+def _trace_calls(catalog: str) -> TraceConfig:
     """Return a trace that adds each call to the metrics of a catalog."""
 
-    async def began(_: ClientSession, call: Any, __: Any) -> None:
+    async def on_start(_: ClientSession, call: Any, __: Any) -> None:
         call.began_s = time.monotonic()
 
-    async def answered(_: ClientSession, call: Any, found: Any) -> None:
+    async def on_answer(_: ClientSession, call: Any, found: Any) -> None:
         status = found.response.status
         count_call(catalog, found.method, time.monotonic() - call.began_s, status)
 
-    async def failed(_: ClientSession, call: Any, found: Any) -> None:
+    async def on_failure(_: ClientSession, call: Any, found: Any) -> None:
         if not isinstance(found.exception, asyncio.CancelledError):  # the client has gone
             count_call(catalog, found.method, time.monotonic() - call.began_s, None)
 
     counting = TraceConfig()
-    counting.on_request_start.append(began)
-    counting.on_request_end.append(answered)
-    counting.on_request_exception.append(failed)
+    counting.on_request_start.append(on_start)
+    counting.on_request_end.append(on_answer)
+    counting.on_request_exception.append(on_failure)
     return counting
 
 
 def own_headers(catalog: CatalogConnection) -> dict[str, str]:
     """Return the gateway's own headers for a catalog, without a request for storage credentials."""
-    found = catalog.headers()
+    found = catalog.request_headers()
     return {name: one for name, one in found.items() if name.lower() not in _OF_ITS_CALL}
 
 

@@ -9,23 +9,23 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
-from firnline_iceberg.connection.auth import Identity
+from firnline_iceberg.connection.auth import CatalogIdentity
 from multidict import CIMultiDict
 
 
 class RequestSigner:
     """Signs as one identity."""
 
-    def __init__(self, identity: Identity) -> None:
+    def __init__(self, identity: CatalogIdentity) -> None:
         self._identity = identity
 
-    async def signed(
+    async def sign_headers(
         self, method: str, url: str, headers: Mapping[str, str], body: bytes | None
     ) -> CIMultiDict[str]:
         """Return the headers to send. Signs in a thread: the keys of a pod may have to be fetched.
         Raises CatalogRefused if there are none."""
         found = CIMultiDict((n, one) for n, one in headers.items() if not _is_signature(n))
-        found.update(await asyncio.to_thread(self._identity.headers, method, url, body))
+        found.update(await asyncio.to_thread(self._identity.auth_headers, method, url, body))
         return found
 
 

@@ -11,7 +11,7 @@ from itertools import islice
 
 from cachetools import LRUCache
 from firnline_domain.base.values import Value
-from firnline_domain.counters.activity.partition_age import index_of
+from firnline_domain.counters.activity.partition_age import time_index
 from firnline_domain.identity import CATALOG, TableName
 from firnline_domain.records.events import (
     FilteredBy,
@@ -34,7 +34,7 @@ MAX_RANGES = 16  # and eight of these
 Ages = tuple[int | None, int | None]  # of the youngest and the oldest partition that is wanted
 
 
-class Identity(Value):
+class ScannedTable(Value):
     """A table, and how its files were laid out when it was read; None = it did not say."""
 
     table: TableName
@@ -53,7 +53,7 @@ class Identities:
         """`catalog`: whose names they are."""
         self._catalog = catalog
         self._now_s = now_s
-        self._known = LRUCache[Names, tuple[Identity | None, float]](most)
+        self._known = LRUCache[Names, tuple[ScannedTable | None, float]](most)
 
     def __contains__(self, names: Names) -> bool:
         """True if it is known which table that is, or that nobody can say so."""
@@ -63,21 +63,21 @@ class Identities:
             return False
         return known is not None
 
-    def __getitem__(self, names: Names) -> Identity | None:
+    def __getitem__(self, names: Names) -> ScannedTable | None:
         """The table of names that are known; None = nobody can say."""
         return self._known[names][0]
 
-    def learn(self, names: Names, loaded: Loaded | None) -> None:
+    def set_identity(self, names: Names, loaded: Loaded | None) -> None:
         """Set the table that these names mean; None = it could not be read."""
         found = None
         if loaded is not None:
             prefix, *levels, name = names
             table = TableName(loaded.uuid, tuple(levels), name, self._catalog, prefix)
-            found = Identity(table, loaded.layout)
+            found = ScannedTable(table, loaded.layout)
         until_s = self._now_s() + (UNKNOWN_S if found is None else KEPT_S)
         self._known[names] = found, until_s
 
-    def forget(self, names: Names) -> None:
+    def forget_names(self, names: Names) -> None:
         """Forget the names: they mean another table from now on, or none."""
         self._known.pop(names, None)
 
@@ -93,8 +93,8 @@ class _Tally:
 
 
 @dataclass
-class _Count:
-    identity: Identity
+class _ScanCount:
+    identity: ScannedTable
     from_ms: int
     every: _Tally = field(default_factory=_Tally)
     loads: int = 0
@@ -111,7 +111,7 @@ class _Count:
             if column in self.by_column or len(self.by_column) < MAX_COLUMNS:
                 self.by_column.setdefault(column, _Tally()).add(scan)
 
-    def event(self, now_ms: int) -> TableScanned:
+    def to_event(self, now_ms: int) -> TableScanned:
         return TableScanned(
             table=self.identity.table,
             from_ms=min(self.from_ms, now_ms),
@@ -134,11 +134,11 @@ def ages_of(scan: Scan, clock: PartitionClock | None, now_ms: int) -> Ages | Non
     if the filter does not, so that no partition is likelier than another."""
     if clock is None or clock.column not in scan.filtered_by:
         return None
-    wanted, now = dict(scan.bounds).get(clock.column), index_of(clock.unit, now_ms)
+    wanted, now = dict(scan.bounds).get(clock.column), time_index(clock.unit, now_ms)
     if wanted is None:
         return None, None
-    youngest = None if wanted.until_ms is None else now - index_of(clock.unit, wanted.until_ms)
-    oldest = None if wanted.from_ms is None else now - index_of(clock.unit, wanted.from_ms)
+    youngest = None if wanted.until_ms is None else now - time_index(clock.unit, wanted.until_ms)
+    oldest = None if wanted.from_ms is None else now - time_index(clock.unit, wanted.from_ms)
     # What is to come belongs to the newest.
     return youngest if youngest and youngest > 0 else None, oldest and max(oldest, 0)
 
@@ -151,40 +151,40 @@ class ScanCounts:
         self._most = most
         self._lock = threading.Lock()
         self._from_ms = now_ms
-        self._counts: dict[str, _Count] = {}  # by the table's key
+        self._counts: dict[str, _ScanCount] = {}  # by the table's key
 
-    def add(self, identity: Identity, scans: Iterable[Scan], now_ms: int = 0) -> bool:
+    def add_scans(self, identity: ScannedTable, scans: Iterable[Scan], now_ms: int = 0) -> bool:
         """Count scans of a table. Return False if there is no room for it."""
         with self._lock:
-            count = self._of(identity)
+            count = self._count_for(identity)
             if count is None:
                 return False
             for scan in scans:
                 count.add(scan, now_ms)
             return True
 
-    def add_load(self, identity: Identity) -> bool:
+    def add_load(self, identity: ScannedTable) -> bool:
         """Count a read that nobody reports; False where there is no room for the table."""
         with self._lock:
-            count = self._of(identity)
+            count = self._count_for(identity)
             if count is None:
                 return False
             count.loads += 1
             return True
 
-    def _of(self, identity: Identity) -> _Count | None:
+    def _count_for(self, identity: ScannedTable) -> _ScanCount | None:
         count = self._counts.get(identity.table.key)
         if count is None:
             if len(self._counts) >= self._most:
                 return None
-            count = self._counts[identity.table.key] = _Count(identity, self._from_ms)
+            count = self._counts[identity.table.key] = _ScanCount(identity, self._from_ms)
         count.identity = identity  # what was read last
         return count
 
-    def take(self, most: int, now_ms: int) -> list[TableScanned]:
+    def take_events(self, most: int, now_ms: int) -> list[TableScanned]:
         """Remove and return the counts of at most `most` tables; an empty list means that none are
         left."""
         with self._lock:
             self._from_ms = now_ms
             taken = [self._counts.pop(key) for key in list(islice(self._counts, most))]
-        return [one.event(now_ms) for one in taken]
+        return [one.to_event(now_ms) for one in taken]

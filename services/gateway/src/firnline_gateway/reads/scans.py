@@ -57,33 +57,33 @@ class Scans:
         self._tasks: set[asyncio.Task[None]] = set()
         self._in_vain = False  # the last table could not be read: said once, not for each
 
-    def loaded(
+    def note_load(
         self, route: TableRoute, separator: str, client: Client, headers: CIMultiDict[str]
     ) -> None:
         """Note a table that a client has loaded, and may be about to read."""
         if len(route.path) > MAX_PATH:
             return
         names = route.names(separator)
-        if (load := self._loads.loaded(client, names)) is not None:
-            self._identified(route, names, load, headers)
+        if (load := self._loads.note_load(client, names)) is not None:
+            self._count_when_identified(route, names, load, headers)
 
-    def committed(self, client: Client, names: Names | None) -> None:
+    def note_commit(self, client: Client, names: Names | None) -> None:
         """Note that a client has written a table; None = several, in one transaction."""
-        self._loads.committed(client, names)
+        self._loads.note_commit(client, names)
 
     async def run(self) -> None:
         """Count loads as soon as they can only be reads."""
         while True:
             await asyncio.sleep(SETTLE_S)
-            self.settle()
+            self.settle_loads()
 
-    def settle(self) -> None:
+    def settle_loads(self) -> None:
         """Count the loads that were reads."""
-        for identity in self._loads.reads():
+        for identity in self._loads.take_reads():
             counted = identity is not None and self._counts.add_load(identity)
             metrics.count("gateway_reads_by_load", outcome="counted" if counted else "dropped")
 
-    def reported(
+    def note_report(
         self,
         route: TableRoute,
         separator: str,
@@ -97,41 +97,45 @@ class Scans:
         except UnreadableReport:
             body = scan = None
         if body is None:
-            self._dropped(1)
+            self._count_dropped(1)
         elif scan is not None:
-            self._loads.reported(client)
-            self._identified(route, route.names(separator), scan, headers)
+            self._loads.note_report(client)
+            self._count_when_identified(route, route.names(separator), scan, headers)
 
-    def _identified(
+    def _count_when_identified(
         self, route: TableRoute, names: Names, seen: Seen, headers: CIMultiDict[str]
     ) -> None:
         if names in self._asked:
             self._asked[names].append(seen)
         elif names in self._identities:
-            self._count(names, [seen])
+            self._count_seen(names, [seen])
         elif len(self._asked) < MAX_ASKED:
             self._asked[names] = [seen]
-            task = asyncio.create_task(self._identify(route, names, headers))
+            task = asyncio.create_task(self._identify_table(route, names, headers))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
         elif isinstance(seen, Scan):
-            self._dropped(1)
+            self._count_dropped(1)
 
-    async def _identify(self, route: TableRoute, names: Names, headers: CIMultiDict[str]) -> None:
+    async def _identify_table(
+        self, route: TableRoute, names: Names, headers: CIMultiDict[str]
+    ) -> None:
         loaded = None
         try:
             async with self._reading:
-                loaded = await self._upstream.loaded(f"{route.path}?snapshots=refs", headers)
+                loaded = await self._upstream.load_as_client(
+                    f"{route.path}?snapshots=refs", headers
+                )
             self._in_vain = False
         except Exception as error:  # whatever it is: nobody waits for this
             if not self._in_vain:
                 self._log.warning("scans_of_unknown", path=route.path, why=error)
             self._in_vain = True
         finally:
-            self._identities.learn(names, loaded)
-            self._count(names, self._asked.pop(names))
+            self._identities.set_identity(names, loaded)
+            self._count_seen(names, self._asked.pop(names))
 
-    def _count(self, names: Names, seen: list[Seen]) -> None:
+    def _count_seen(self, names: Names, seen: list[Seen]) -> None:
         identity = self._identities[names]
         scans = [one for one in seen if isinstance(one, Scan)]
         for one in seen:
@@ -139,17 +143,17 @@ class Scans:
                 one.identity = identity  # counted when it has waited
         if not scans:
             return
-        if identity is not None and self._counts.add(identity, scans, self._now_ms()):
+        if identity is not None and self._counts.add_scans(identity, scans, self._now_ms()):
             metrics.count("gateway_scan_reports", len(scans), outcome="counted")
         else:
-            self._dropped(len(scans))
+            self._count_dropped(len(scans))
 
-    def _dropped(self, reports: int) -> None:
+    def _count_dropped(self, reports: int) -> None:
         metrics.count("gateway_scan_reports", reports, outcome="dropped")
 
-    def forget(self, names: Names) -> None:
+    def forget_table(self, names: Names) -> None:
         """Forget a table that was dropped, by its names."""
-        self._identities.forget(names)
+        self._identities.forget_names(names)
 
     async def finish(self, timeout_s: float) -> None:
         """Wait for tables that are being read; then read no more."""
@@ -176,7 +180,7 @@ class ScanSender:
         self._log = log
         self._now_ms = now_ms
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="scans", daemon=True)
+        self._thread = threading.Thread(target=self._run_loop, name="scans", daemon=True)
 
     def start(self) -> None:
         """Start to send."""
@@ -187,20 +191,20 @@ class ScanSender:
         self._stopping.set()
         self._thread.join(timeout_s)
 
-    def send(self) -> None:
+    def send_counts(self) -> None:
         """Send one event for each table that was scanned since. Raises RetryLater if the broker
         does not confirm; the remaining tables stay counted."""
-        while events := self._counts.take(BATCH, self._now_ms()):
+        while events := self._counts.take_events(BATCH, self._now_ms()):
             for event in events:
                 self._publisher.publish(TOPIC, event.table.key, event)
             self._publisher.flush(FLUSH_S)
 
-    def _run(self) -> None:
+    def _run_loop(self) -> None:
         ending = False
         while not ending:
             ending = self._stopping.wait(self._every_s)
             try:
-                self.send()
+                self.send_counts()
             except RetryLater as error:
                 self._log.warning("scans_not_sent", why=error)
             except Exception as error:  # the thread must outlive a client's surprises

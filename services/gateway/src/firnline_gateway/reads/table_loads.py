@@ -14,7 +14,7 @@ from aiohttp import hdrs
 from aiohttp.web import BaseRequest
 from cachetools import FIFOCache
 
-from firnline_gateway.reads.scan_counts import Identity
+from firnline_gateway.reads.scan_counts import ScannedTable
 from firnline_gateway.rest.call import Names
 
 # A load waits so long for a commit or a report of the same client, which make it another's than a
@@ -65,10 +65,10 @@ class Recent(Generic[T]):
     def __len__(self) -> int:
         return len(self._seen)
 
-    def see(self, key: T, at_ms: int) -> None:
+    def note_key(self, key: T, at_ms: int) -> None:
         self._seen[key] = at_ms
 
-    def within(self, key: T, at_ms: int, age_ms: int) -> bool:
+    def was_seen_within(self, key: T, at_ms: int, age_ms: int) -> bool:
         """Return whether the key was seen within that time before, or since."""
         seen_ms = self._seen.get(key)
         return seen_ms is not None and at_ms - seen_ms < age_ms
@@ -81,7 +81,7 @@ class Load:
     at_ms: int
     client: bytes
     place: bytes  # digest of client and table
-    identity: Identity | None = None
+    identity: ScannedTable | None = None
 
 
 class TableLoads:
@@ -100,30 +100,33 @@ class TableLoads:
         others = len(self._reads) + len(self._commits) + len(self._reporters)
         return len(self._waiting) + others
 
-    def loaded(self, client: Client, names: Names) -> Load | None:
+    def note_load(self, client: Client, names: Names) -> Load | None:
         """Return a load that may be a read. Return None if it belongs to an earlier one, its client
         writes the table or reports its scans, or there is no room."""
-        at_ms, place = self._now_ms(), _place(client, names)
+        at_ms, place = self._now_ms(), _client_table_digest(client, names)
         one_read_ms = ONE_READ_OF_JAVA_MS if client.is_java else ONE_READ_MS
-        if self._reads.within(place, at_ms, one_read_ms) or len(self._waiting) >= self._most:
+        if (
+            self._reads.was_seen_within(place, at_ms, one_read_ms)
+            or len(self._waiting) >= self._most
+        ):
             return None
         load = Load(at_ms, client.digest, place)
         if self._is_anothers(load, at_ms):
             return None
-        self._reads.see(place, at_ms)
+        self._reads.note_key(place, at_ms)
         self._waiting.append(load)
         return load
 
-    def committed(self, client: Client, names: Names | None) -> None:
+    def note_commit(self, client: Client, names: Names | None) -> None:
         """Note that a client has written a table; None = several, in one transaction."""
-        place = client.digest if names is None else _place(client, names)
-        self._commits.see(place, self._now_ms())
+        place = client.digest if names is None else _client_table_digest(client, names)
+        self._commits.note_key(place, self._now_ms())
 
-    def reported(self, client: Client) -> None:
+    def note_report(self, client: Client) -> None:
         """Note that a client has reported a scan."""
-        self._reporters.see(client.digest, self._now_ms())
+        self._reporters.note_key(client.digest, self._now_ms())
 
-    def reads(self) -> Iterator[Identity | None]:
+    def take_reads(self) -> Iterator[ScannedTable | None]:
         """Yield the tables of the loads whose time has passed and that were reads; None = the table
         could not be identified."""
         until_ms = self._now_ms() - HOLD_MS
@@ -135,11 +138,11 @@ class TableLoads:
     def _is_anothers(self, load: Load, at_ms: int) -> bool:
         """A writer's, or that of a client whose reports are counted instead."""
         wrote = (load.place, load.client)
-        return self._reporters.within(load.client, at_ms, REPORTER_MS) or any(
-            self._commits.within(one, at_ms, HOLD_MS) for one in wrote
+        return self._reporters.was_seen_within(load.client, at_ms, REPORTER_MS) or any(
+            self._commits.was_seen_within(one, at_ms, HOLD_MS) for one in wrote
         )
 
 
-def _place(client: Client, names: Names) -> bytes:
+def _client_table_digest(client: Client, names: Names) -> bytes:
     text = "\0".join(names).encode(errors="surrogateescape")
     return hashlib.blake2b(client.digest + text, digest_size=16).digest()

@@ -17,7 +17,14 @@ from firnline_domain.records.events import RefMoved, SnapshotAdded, TableChange,
 from msgspec import Struct
 
 from firnline_gateway.rest.call import Call
-from firnline_gateway.rest.routes import CallKind, Route, levels_of, prefix_in, route_of, table_path
+from firnline_gateway.rest.routes import (
+    CallKind,
+    CatalogRoute,
+    levels_of,
+    prefix_in,
+    route_of,
+    table_path,
+)
 from firnline_gateway.rest.spec import (
     UNREADABLE,
     CommitTable,
@@ -25,7 +32,7 @@ from firnline_gateway.rest.spec import (
     LoadedUuid,
     Named,
     RenameTable,
-    read,
+    read_known,
 )
 
 # Every other update changes what a reader must know of the table; so do those not yet invented.
@@ -86,16 +93,16 @@ def changes_of(call: Call) -> tuple[PlannedChange, ...]:
         raise UnreadableCall(f"{call.method} {call.path}: {error!r}") from error
 
 
-def _body(call: Call, kind: type[Struct]) -> Body:
+def _parse_body(call: Call, kind: type[Struct]) -> Body:
     if call.body is None:
         raise ValueError("its body was not kept")
-    return read(call.body, kind)
+    return read_known(call.body, kind)
 
 
 def uuid_in(answer: bytes) -> str | None:
     """`metadata.table-uuid` of a LoadTableResult or CommitTableResponse, if there is one."""
     try:
-        return str(read(answer, LoadedUuid)["metadata"]["table-uuid"])
+        return str(read_known(answer, LoadedUuid)["metadata"]["table-uuid"])
     except UNREADABLE:
         return None
 
@@ -138,20 +145,20 @@ def _event_id(change: PlannedChange, call: Call, table_key: str) -> str:
     return hashlib.sha256("\x1f".join(parts).encode()).hexdigest()[:32]
 
 
-def _commit(call: Call, route: Route) -> tuple[PlannedChange, ...]:
-    return (_table_change(_body(call, CommitTable), call, route),)
+def _read_commit(call: Call, route: CatalogRoute) -> tuple[PlannedChange, ...]:
+    return (_table_change(_parse_body(call, CommitTable), call, route),)
 
 
-def _transaction(call: Call, route: Route) -> tuple[PlannedChange, ...]:
-    body = _body(call, CommitTransaction)
+def _read_transaction(call: Call, route: CatalogRoute) -> tuple[PlannedChange, ...]:
+    body = _parse_body(call, CommitTransaction)
     return tuple(_table_change(change, call, route) for change in body["table-changes"])
 
 
-def _table_change(body: Body, call: Call, route: Route) -> PlannedChange:
+def _table_change(body: Body, call: Call, route: CatalogRoute) -> PlannedChange:
     """One CommitTableRequest; in a transaction its `identifier` is the table's only name."""
     updates = body.get("updates", [])
     requirements = body.get("requirements", [])
-    levels, name = _named(body, call, route)
+    levels, name = _table_identifier(body, call, route)
     path = route.path
     if route.kind is CallKind.TRANSACTION:
         path = table_path(route.root, levels, name, call.separator)
@@ -165,7 +172,7 @@ def _table_change(body: Body, call: Call, route: Route) -> PlannedChange:
         snapshots=tuple(
             snapshot_in(u["snapshot"]) for u in updates if u["action"] == "add-snapshot"
         ),
-        refs=_refs(requirements, updates),
+        refs=_moved_refs(requirements, updates),
         expired_snapshot_ids=tuple(
             expired
             for update in updates
@@ -176,7 +183,7 @@ def _table_change(body: Body, call: Call, route: Route) -> PlannedChange:
     )
 
 
-def _named(body: Body, call: Call, route: Route) -> tuple[tuple[str, ...], str]:
+def _table_identifier(body: Body, call: Call, route: CatalogRoute) -> tuple[tuple[str, ...], str]:
     """Return the namespace and the name of the table. In a transaction `identifier` is the table's
     only name. Elsewhere the catalog uses the path, and `identifier` only shows where the levels of
     that same name end."""
@@ -186,7 +193,7 @@ def _named(body: Body, call: Call, route: Route) -> tuple[tuple[str, ...], str]:
         if named is None:
             raise ValueError("a table without an identifier")
         return named
-    levels, name = _levels(call, route), _table(route)
+    levels, name = _namespace_levels(call, route), _table_name(route)
     if named and ".".join((*named[0], named[1])) == ".".join((*levels, name)):
         return named
     return levels, name
@@ -216,7 +223,7 @@ def snapshot_in(sent: Body) -> SnapshotAdded:
     )
 
 
-def _refs(requirements: list[Body], updates: list[Body]) -> tuple[RefMoved, ...]:
+def _moved_refs(requirements: list[Body], updates: list[Body]) -> tuple[RefMoved, ...]:
     expected = {
         need["ref"]: need.get("snapshot-id")
         for need in requirements
@@ -235,33 +242,37 @@ def _refs(requirements: list[Body], updates: list[Body]) -> tuple[RefMoved, ...]
     return tuple(moved)
 
 
-def _create(call: Call, route: Route) -> tuple[PlannedChange, ...]:
-    body = _body(call, Named)
+def _read_create(call: Call, route: CatalogRoute) -> tuple[PlannedChange, ...]:
+    body = _parse_body(call, Named)
     if body.get("stage-create"):
         return ()  # its later commit, with `assert-create`, creates the table
-    return (_appeared(TableChange.CREATED, body["name"], call, route),)
+    return (_new_table_change(TableChange.CREATED, body["name"], call, route),)
 
 
-def _register(call: Call, route: Route) -> tuple[PlannedChange, ...]:
-    name = _body(call, Named)["name"]
-    return (_appeared(TableChange.REGISTERED, name, call, route),)
+def _read_register(call: Call, route: CatalogRoute) -> tuple[PlannedChange, ...]:
+    name = _parse_body(call, Named)["name"]
+    return (_new_table_change(TableChange.REGISTERED, name, call, route),)
 
 
-def _appeared(change: TableChange, name: str, call: Call, route: Route) -> PlannedChange:
-    levels = _levels(call, route)
+def _new_table_change(
+    change: TableChange, name: str, call: Call, route: CatalogRoute
+) -> PlannedChange:
+    levels = _namespace_levels(call, route)
     path = f"{route.root}/namespaces/{route.namespace}/tables/{quote(name, safe='')}"
     return PlannedChange(change, path, levels, name, metadata_changed=True)
 
 
-def _drop(call: Call, route: Route) -> tuple[PlannedChange, ...]:
-    levels = _levels(call, route)
+def _read_drop(call: Call, route: CatalogRoute) -> tuple[PlannedChange, ...]:
+    levels = _namespace_levels(call, route)
     return (
-        PlannedChange(TableChange.DROPPED, route.path, levels, _table(route), uuid=call.known_uuid),
+        PlannedChange(
+            TableChange.DROPPED, route.path, levels, _table_name(route), uuid=call.known_uuid
+        ),
     )
 
 
-def _rename(call: Call, route: Route) -> tuple[PlannedChange, ...]:
-    body = _body(call, RenameTable)
+def _read_rename(call: Call, route: CatalogRoute) -> tuple[PlannedChange, ...]:
+    body = _parse_body(call, RenameTable)
     (old_levels, old_name), (levels, name) = (
         (tuple(body[end]["namespace"]), body[end]["name"]) for end in ("source", "destination")
     )
@@ -277,20 +288,20 @@ def _rename(call: Call, route: Route) -> tuple[PlannedChange, ...]:
     )
 
 
-def _levels(call: Call, route: Route) -> tuple[str, ...]:
+def _namespace_levels(call: Call, route: CatalogRoute) -> tuple[str, ...]:
     return levels_of(route.namespace or "", call.separator)
 
 
-def _table(route: Route) -> str:
+def _table_name(route: CatalogRoute) -> str:
     return unquote_plus(route.table or "")
 
 
-_READERS: dict[CallKind, Callable[[Call, Route], tuple[PlannedChange, ...]]] = {
-    CallKind.COMMIT: _commit,
-    CallKind.TRANSACTION: _transaction,
-    CallKind.CREATE: _create,
-    CallKind.REGISTER: _register,
-    CallKind.DROP: _drop,
-    CallKind.UNREGISTER: _drop,
-    CallKind.RENAME: _rename,
+_READERS: dict[CallKind, Callable[[Call, CatalogRoute], tuple[PlannedChange, ...]]] = {
+    CallKind.COMMIT: _read_commit,
+    CallKind.TRANSACTION: _read_transaction,
+    CallKind.CREATE: _read_create,
+    CallKind.REGISTER: _read_register,
+    CallKind.DROP: _read_drop,
+    CallKind.UNREGISTER: _read_drop,
+    CallKind.RENAME: _read_rename,
 }

@@ -22,7 +22,7 @@ MAX_WAY = 2_048  # characters, with the prefix
 _URI = re.compile(rb'("uri"\s*:\s*)("(?:[^"\\]|\\.)*")')
 
 
-def rehomed(body: bytes, upstream: str, client: str, mount: str = "") -> bytes:
+def rewrite_uris(body: bytes, upstream: str, client: str, mount: str = "") -> bytes:
     """Return the body with every `uri` in it changed to the gateway. `upstream` is the catalog's
     base URI as the gateway calls it, `client` the base that this client used for the gateway. A
     path below `mount` of the gateway's origin is the same path below `upstream`. A value outside of
@@ -31,7 +31,7 @@ def rehomed(body: bytes, upstream: str, client: str, mount: str = "") -> bytes:
     base = urlsplit(upstream).path.rstrip("/")
     here = urlsplit(client)
 
-    def ours(match: re.Match[bytes]) -> bytes:
+    def rewrite_uri(match: re.Match[bytes]) -> bytes:
         path = urlsplit(json.loads(match[2])).path
         inside = path == base or path.startswith(f"{base}/")
         target = (
@@ -39,7 +39,7 @@ def rehomed(body: bytes, upstream: str, client: str, mount: str = "") -> bytes:
         )
         return match[1] + json.dumps(target).encode()
 
-    return _URI.sub(ours, body)
+    return _URI.sub(rewrite_uri, body)
 
 
 def separator_in(body: bytes) -> str:
@@ -83,7 +83,7 @@ class Ways:
     def __init__(self) -> None:
         self._known = FIFOCache[str, str](MAX_WAYS)
 
-    def learn(self, target: str, body: bytes) -> None:
+    def learn_target(self, target: str, body: bytes) -> None:
         """Keep a target that was answered with this config."""
         path, _, query = target.partition("?")
         asked = "&".join(one for one in query.split("&") if one.startswith("warehouse="))
@@ -91,7 +91,7 @@ class Ways:
         if (prefix := prefix_of(body)) and len(way) + len(prefix) <= MAX_WAY:
             self._known[prefix] = way
 
-    def to(self, prefix: str) -> str | None:
+    def target_for(self, prefix: str) -> str | None:
         """Return the target to load the config of a prefix; None if no client has loaded it so
         far."""
         return self._known.get(prefix)

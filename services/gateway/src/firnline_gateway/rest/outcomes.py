@@ -12,14 +12,14 @@ from firnline_domain.records.events import RefMoved, SnapshotAdded, TableChange
 
 from firnline_gateway.rest.call import Call
 from firnline_gateway.rest.commit_body import PlannedChange, snapshot_in
-from firnline_gateway.rest.routes import Route, levels_of
+from firnline_gateway.rest.routes import CatalogRoute, levels_of
 
 MAX_BRANCHES = 100  # in one event: main and the newest heads; others at their next commit
 SKEW_MS = 300_000  # between the catalog's clock and ours
 Metadata = dict[str, Any]  # a table's metadata JSON
 
 
-class Outcome(StrEnum):
+class CommitOutcome(StrEnum):
     """Outcome of a commit by its HTTP status (REST spec, iceberg-rules 3.4)."""
 
     ACCEPTED = "accepted"
@@ -27,31 +27,35 @@ class Outcome(StrEnum):
     UNKNOWN = "unknown"
 
 
-def outcome_of(status: int) -> Outcome:
+def outcome_of(status: int) -> CommitOutcome:
     """5xx leaves a commit's state unknown; every 3xx and 4xx says that it did not happen."""
     if 200 <= status < 300:
-        return Outcome.ACCEPTED
-    return Outcome.UNKNOWN if status >= 500 else Outcome.REFUSED
+        return CommitOutcome.ACCEPTED
+    return CommitOutcome.UNKNOWN if status >= 500 else CommitOutcome.REFUSED
 
 
-def proven(
+def prove_change(
     change: PlannedChange, table: Metadata | None, old: Metadata | None
 ) -> PlannedChange | None:
     """Return the change with its table's uuid if it has certainly happened, else None: not (yet).
     `table` is the table at the change's `path`, `old` the one at its `old_path`; None means that
     the catalog knows no such table."""
     if change.change is TableChange.DROPPED:
-        return change if change.uuid and not _is(change, table) else None
-    if table is None or not _is(change, table):
+        return change if change.uuid and not _is_same_table(change, table) else None
+    if table is None or not _is_same_table(change, table):
         return None
     if change.change is TableChange.RENAMED:
-        return None if old else _named(change, table)
+        return None if old else _with_uuid(change, table)
     if change.snapshots:
-        return _named(change, table) if all(_has(table, s) for s in change.snapshots) else None
+        return (
+            _with_uuid(change, table)
+            if all(_has_snapshot(table, s) for s in change.snapshots)
+            else None
+        )
     if change.change is not TableChange.COMMITTED:
-        return _named(change, table)
+        return _with_uuid(change, table)
     moved = change.refs or change.expired_snapshot_ids
-    return _named(change, table) if moved and _as_now(change, table) == change else None
+    return _with_uuid(change, table) if moved and _as_now(change, table) == change else None
 
 
 def present_state(change: PlannedChange, table: Metadata | None) -> PlannedChange | None:
@@ -60,20 +64,20 @@ def present_state(change: PlannedChange, table: Metadata | None) -> PlannedChang
     Later commits may have moved the same refs again, and properties leave no trace, so the event
     says where the refs are. None for new snapshots: without a trace they are not there."""
     unprovable = change.change is TableChange.COMMITTED and not change.snapshots
-    if not unprovable or table is None or not _is(change, table):
+    if not unprovable or table is None or not _is_same_table(change, table):
         return None
-    return _named(_as_now(change, table), table)
+    return _with_uuid(_as_now(change, table), table)
 
 
-def _is(change: PlannedChange, table: Metadata | None) -> bool:
+def _is_same_table(change: PlannedChange, table: Metadata | None) -> bool:
     return table is not None and change.uuid in (None, table["table-uuid"])
 
 
-def _named(change: PlannedChange, table: Metadata) -> PlannedChange:
+def _with_uuid(change: PlannedChange, table: Metadata) -> PlannedChange:
     return replace(change, uuid=table["table-uuid"])
 
 
-def _has(table: Metadata, new: SnapshotAdded) -> bool:
+def _has_snapshot(table: Metadata, new: SnapshotAdded) -> bool:
     """Return whether the snapshot is, or was, in the table. Retained: then it must be the same
     attempt, because clients keep the id when they try again on another parent. Expired: its
     children and the log still name it (Nessie keeps one only)."""
@@ -88,11 +92,11 @@ def _has(table: Metadata, new: SnapshotAdded) -> bool:
 def _as_now(change: PlannedChange, table: Metadata) -> PlannedChange:
     kept = {snapshot["snapshot-id"] for snapshot in table.get("snapshots", [])}
     gone = tuple(expired for expired in change.expired_snapshot_ids if expired not in kept)
-    refs = tuple(replace(ref, snapshot_id=_target(ref, table)) for ref in change.refs)
+    refs = tuple(replace(ref, snapshot_id=_ref_target(ref, table)) for ref in change.refs)
     return replace(change, refs=refs, expired_snapshot_ids=gone)
 
 
-def _target(ref: RefMoved, table: Metadata) -> int | None:
+def _ref_target(ref: RefMoved, table: Metadata) -> int | None:
     """Return the snapshot that a ref points to. Format v1 without `refs` has one branch, main, at
     `current-snapshot-id` (-1: none)."""
     current = table.get("current-snapshot-id")
@@ -109,7 +113,7 @@ class TablePlace(Value):
     name: str
 
 
-def place_of(call: Call, route: Route | None) -> TablePlace | None:
+def place_of(call: Call, route: CatalogRoute | None) -> TablePlace | None:
     """The table that the call's path names; None if it names none."""
     if route is None or route.namespace is None or route.table is None:
         return None
@@ -117,11 +121,11 @@ def place_of(call: Call, route: Route | None) -> TablePlace | None:
     return TablePlace(route.path, levels, unquote_plus(route.table))
 
 
-def observed(place: TablePlace, table: Metadata, at_ms: int) -> PlannedChange:
+def observe_table(place: TablePlace, table: Metadata, at_ms: int) -> PlannedChange:
     """Return the table as a change of it: the heads of its branches, and its metadata. `at_ms`:
     when the call arrived. A head from long before that is reported only as the position of its
     branch."""
-    heads = _heads(table)
+    heads = _branch_heads(table)
     kept = {one["snapshot-id"]: one for one in table.get("snapshots", ())}
     moments = {ref: kept.get(head, {}).get("timestamp-ms", 0) for ref, head in heads.items()}
     branches = sorted(heads, key=lambda ref: (ref != "main", -moments[ref]))[:MAX_BRANCHES]
@@ -145,10 +149,14 @@ def touched_since(table: Metadata, at_ms: int) -> bool:
 
 def version_of(table: Metadata) -> tuple[Any, ...]:
     """Differs between two states of one table."""
-    return table["table-uuid"], table.get("last-updated-ms"), tuple(sorted(_heads(table).items()))
+    return (
+        table["table-uuid"],
+        table.get("last-updated-ms"),
+        tuple(sorted(_branch_heads(table).items())),
+    )
 
 
-def _heads(table: Metadata) -> dict[str, int]:
+def _branch_heads(table: Metadata) -> dict[str, int]:
     refs = table.get("refs")
     if not refs:  # format v1 could do without; -1: no snapshot yet
         current = table.get("current-snapshot-id")

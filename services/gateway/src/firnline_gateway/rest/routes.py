@@ -32,7 +32,7 @@ class OutsideCatalog(ValueError):
     """The target does not certainly stay below the catalog's base URI; nothing was sent."""
 
 
-def check(target: str) -> None:
+def check_target(target: str) -> None:
     """Return for a target that stays below the base it is appended to, and that all servers read
     alike. Raises OutsideCatalog with the reason. `target`: as in the request's first line; bytes
     that are not UTF-8 as surrogates."""
@@ -90,16 +90,16 @@ class Segment(Value):
     word: str
 
 
-def segments(path: str, slashes_too: bool = False) -> tuple[Segment, ...]:
+def split_path(path: str, slashes_too: bool = False) -> tuple[Segment, ...]:
     """Return a path's segments without the empty ones: servers fold `//` and drop a `/` at the end,
     or refuse the call. `slashes_too`: an escaped slash ends a segment as well."""
     bare = path.partition("?")[0]
     if slashes_too:
         bare = _ESCAPED_SLASH.sub("/", bare)
-    return tuple(Segment(raw, _word(raw)) for raw in bare.split("/") if raw)
+    return tuple(Segment(raw, _decode_word(raw)) for raw in bare.split("/") if raw)
 
 
-def _word(raw: str) -> str:
+def _decode_word(raw: str) -> str:
     for _ in range(DECODINGS):
         if "%" not in raw:
             break
@@ -120,7 +120,7 @@ class CallKind(StrEnum):
     OTHER = "other"
 
 
-class Route(Value):
+class CatalogRoute(Value):
     """A table-changing call's path, in raw segments.
 
     `root` is all that stands before `/namespaces`, `/tables/rename` or `/transactions`: `/v1`
@@ -186,7 +186,7 @@ SAFE = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 Pattern = tuple[str | None, ...]
 
 
-def route_of(method: str, path: str) -> Route | None:
+def route_of(method: str, path: str) -> CatalogRoute | None:
     """The route of a call that may change a table, however its path is spelt; None for every
     other call.
 
@@ -197,12 +197,12 @@ def route_of(method: str, path: str) -> Route | None:
         return None
     of_no_table = False
     for slashes_too in (False, True) if "%2f" in path.lower() else (False,):
-        found = segments(path, slashes_too)
+        found = split_path(path, slashes_too)
         for wanted, pattern, kind in _ROUTES:
             if method == wanted and (names := _below_v1(found, pattern)) is not None:
-                return Route(kind, _root(found, len(pattern)), *names)
+                return CatalogRoute(kind, _root_path(found, len(pattern)), *names)
         of_no_table |= any(method == m and _below_v1(found, p) is not None for m, p in _OF_NO_TABLE)
-    return None if of_no_table else _other(segments(path, slashes_too=True))
+    return None if of_no_table else _other_route(split_path(path, slashes_too=True))
 
 
 def _below_v1(segments: tuple[Segment, ...], pattern: Pattern) -> tuple[str, ...] | None:
@@ -218,43 +218,47 @@ def _below_v1(segments: tuple[Segment, ...], pattern: Pattern) -> tuple[str, ...
     return tuple(one.raw for wanted, one in zip(pattern, tail, strict=True) if wanted is None)
 
 
-def _root(segments: tuple[Segment, ...], of_pattern: int) -> str:
+def _root_path(segments: tuple[Segment, ...], of_pattern: int) -> str:
     before = segments[: len(segments) - of_pattern]
     return "".join(f"/{'v1' if one.word == 'v1' else one.raw}" for one in before)
 
 
-def _other(segments: tuple[Segment, ...]) -> Route | None:
+def _other_route(segments: tuple[Segment, ...]) -> CatalogRoute | None:
     words = [segment.word for segment in segments]
     if "namespaces" in words[:-1]:
         at = words.index("namespaces")
         names = [segment.raw for segment in segments[at + 1 :]]
         table = names[2] if len(names) > 2 and words[at + 2] == "tables" else None
-        return Route(CallKind.OTHER, _root(segments, len(segments) - at), names[0], table)
+        return CatalogRoute(
+            CallKind.OTHER, _root_path(segments, len(segments) - at), names[0], table
+        )
     for word in ("transactions", "tables"):
         if word in words:
-            return Route(CallKind.OTHER, _root(segments, len(segments) - words.index(word)))
+            return CatalogRoute(
+                CallKind.OTHER, _root_path(segments, len(segments) - words.index(word))
+            )
     return None
 
 
 def table_loaded(method: str, path: str) -> TableRoute | None:
     """The table that a call loads; None for other calls."""
-    return _table(path, _TABLE) if method == "GET" else None
+    return _table_route(path, _TABLE) if method == "GET" else None
 
 
 def reported_table(method: str, path: str) -> TableRoute | None:
     """The table about which a client reports what it did there; None for other calls."""
-    return _table(path, (*_TABLE, "metrics")) if method == "POST" else None
+    return _table_route(path, (*_TABLE, "metrics")) if method == "POST" else None
 
 
-def _table(path: str, pattern: Pattern) -> TableRoute | None:
-    found = segments(path)
+def _table_route(path: str, pattern: Pattern) -> TableRoute | None:
+    found = split_path(path)
     names = _below_v1(found, pattern)
-    return None if names is None else TableRoute(_root(found, len(pattern)), *names)
+    return None if names is None else TableRoute(_root_path(found, len(pattern)), *names)
 
 
 def config_base(method: str, path: str) -> str | None:
     """Return the part of the client's base URI before `/v1/config`; None for another call."""
-    found = segments(path)
+    found = split_path(path)
     if method != "GET" or [one.word for one in found[-2:]] != ["v1", "config"]:
         return None
     return "".join(f"/{one.raw}" for one in found[:-2])

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import msgspec
 from firnline_domain.base.values import Value
 
-from firnline_gateway.rest.scan_bounds import MAX_VALUES, Bounds, bounds_of
+from firnline_gateway.rest.scan_bounds import MAX_VALUES, TimeBounds, bounds_of
 
 MAX_REPORT_BYTES = (
     1 << 20
@@ -37,15 +37,15 @@ class Scan(Value):
 
     data_files: int
     filtered_by: frozenset[str] = frozenset()
-    bounds: tuple[tuple[str, Bounds], ...] = ()  # in time, by column
+    bounds: tuple[tuple[str, TimeBounds], ...] = ()  # in time, by column
 
 
-class _Count(msgspec.Struct):
+class _ReportedCount(msgspec.Struct):
     value: Annotated[int, msgspec.Meta(ge=0, le=MAX_FILES)]
 
 
 class _Metrics(msgspec.Struct, rename="kebab"):
-    result_data_files: _Count | None = None
+    result_data_files: _ReportedCount | None = None
 
 
 class _Report(msgspec.Struct, rename="kebab"):
@@ -72,9 +72,13 @@ def scan_of(body: bytes, now_ms: int | None = None) -> Scan | None:
     if report.metrics.result_data_files is None:
         raise UnreadableReport("a scan-report without result-data-files")
     part = _filter_of(report.filter)
-    bounds = {} if now_ms is None else _bounds(part, MAX_DEPTH, now_ms)
+    bounds = {} if now_ms is None else _filter_bounds(part, MAX_DEPTH, now_ms)
     few = tuple(sorted(bounds.items())[:MAX_COLUMNS])
-    return Scan(report.metrics.result_data_files.value, _few(_columns(part, MAX_DEPTH)), few)
+    return Scan(
+        report.metrics.result_data_files.value,
+        _limit_columns(_filter_columns(part, MAX_DEPTH)),
+        few,
+    )
 
 
 class _Term(msgspec.Struct):
@@ -82,16 +86,16 @@ class _Term(msgspec.Struct):
     transform: str = "identity"
 
 
-class _Part(msgspec.Struct):
+class _MetricPart(msgspec.Struct):
     type: str = ""
     term: str | _Term | None = None
-    left: _Part | bool | None = None
-    right: _Part | bool | None = None
+    left: _MetricPart | bool | None = None
+    right: _MetricPart | bool | None = None
     value: Any = None
     values: list[Any] = []
 
 
-_read_filter = msgspec.json.Decoder(_Part | bool).decode
+_read_filter = msgspec.json.Decoder(_MetricPart | bool).decode
 
 
 def keeps_order(transform: str) -> bool:
@@ -101,53 +105,55 @@ def keeps_order(transform: str) -> bool:
 
 def columns_of(expression: bytes) -> frozenset[str]:
     """Names of the columns, nested ones dotted; none where it is not such an expression."""
-    return _few(_columns(_filter_of(expression), MAX_DEPTH))
+    return _limit_columns(_filter_columns(_filter_of(expression), MAX_DEPTH))
 
 
-def _few(columns: frozenset[str]) -> frozenset[str]:
+def _limit_columns(columns: frozenset[str]) -> frozenset[str]:
     return columns if len(columns) <= MAX_COLUMNS else frozenset(sorted(columns)[:MAX_COLUMNS])
 
 
-def _filter_of(expression: bytes) -> _Part | bool | None:
+def _filter_of(expression: bytes) -> _MetricPart | bool | None:
     if len(expression) > MAX_FILTER_BYTES:
         return None
     try:
-        found: _Part | bool = _read_filter(expression)
+        found: _MetricPart | bool = _read_filter(expression)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
     return found
 
 
-def _columns(part: _Part | bool | None, depth: int) -> frozenset[str]:
-    if not isinstance(part, _Part) or not depth:
+def _filter_columns(part: _MetricPart | bool | None, depth: int) -> frozenset[str]:
+    if not isinstance(part, _MetricPart) or not depth:
         return _NONE
     if part.type == "and":
-        return _columns(part.left, depth - 1) | _columns(part.right, depth - 1)
+        return _filter_columns(part.left, depth - 1) | _filter_columns(part.right, depth - 1)
     if part.type == "or":  # by a column of one side alone nothing is left out
-        return _columns(part.left, depth - 1) & _columns(part.right, depth - 1)
-    return _column(part.term) if part.type in _REFUTABLE else _NONE
+        return _filter_columns(part.left, depth - 1) & _filter_columns(part.right, depth - 1)
+    return _term_column(part.term) if part.type in _REFUTABLE else _NONE
 
 
-def _column(term: str | _Term | None) -> frozenset[str]:
+def _term_column(term: str | _Term | None) -> frozenset[str]:
     if isinstance(term, _Term):
         term = term.term if keeps_order(term.transform) else None
     is_name = term and len(term) <= MAX_LETTERS and term.isprintable()
     return frozenset((term,)) if term and is_name else _NONE
 
 
-def _bounds(part: _Part | bool | None, depth: int, now_ms: int) -> dict[str, Bounds]:
-    if not isinstance(part, _Part) or not depth:
+def _filter_bounds(
+    part: _MetricPart | bool | None, depth: int, now_ms: int
+) -> dict[str, TimeBounds]:
+    if not isinstance(part, _MetricPart) or not depth:
         return {}
     if part.type in ("and", "or"):
-        left, right = (_bounds(one, depth - 1, now_ms) for one in (part.left, part.right))
+        left, right = (_filter_bounds(one, depth - 1, now_ms) for one in (part.left, part.right))
         if part.type == "or":
-            return {name: left[name].or_else(right[name]) for name in left.keys() & right.keys()}
+            return {name: left[name].span_both(right[name]) for name in left.keys() & right.keys()}
         both = left.keys() & right.keys()
-        return {**left, **right, **{name: left[name].also(right[name]) for name in both}}
+        return {**left, **right, **{name: left[name].intersect(right[name]) for name in both}}
     if part.type not in _REFUTABLE:
         return {}
     values = part.values if part.type == "in" else [part.value]
     if len(values) > MAX_VALUES:
         return {}
     found = bounds_of(part.type, values, now_ms)
-    return {} if found == Bounds() else dict.fromkeys(_column(part.term), found)
+    return {} if found == TimeBounds() else dict.fromkeys(_term_column(part.term), found)

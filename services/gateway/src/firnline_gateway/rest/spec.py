@@ -15,23 +15,23 @@ from msgspec import UNSET, UnsetType
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
-class _Known(msgspec.Struct, rename="kebab", gc=False):
+class _KnownKeys(msgspec.Struct, rename="kebab", gc=False):
     """Absent keys stay absent."""
 
 
-class _Identifier(_Known):
+class _Identifier(_KnownKeys):
     namespace: list[str]
     name: str
 
 
-class _Requirement(_Known):
+class _Requirement(_KnownKeys):
     type: str
     uuid: str | UnsetType = UNSET
     ref: str | UnsetType = UNSET
     snapshot_id: int | UnsetType | None = UNSET
 
 
-class _Snapshot(_Known):
+class _Snapshot(_KnownKeys):
     snapshot_id: int
     timestamp_ms: int | UnsetType = UNSET
     parent_snapshot_id: int | UnsetType | None = UNSET
@@ -40,7 +40,7 @@ class _Snapshot(_Known):
     summary: dict[str, str] | UnsetType | None = UNSET
 
 
-class _Update(_Known):
+class _Update(_KnownKeys):
     action: str
     uuid: str | UnsetType = UNSET
     snapshot: _Snapshot | UnsetType = UNSET
@@ -50,7 +50,7 @@ class _Update(_Known):
     snapshot_ids: list[int] | UnsetType = UNSET
 
 
-class CommitTable(_Known):
+class CommitTable(_KnownKeys):
     """`CommitTableRequest`."""
 
     identifier: _Identifier | UnsetType | None = UNSET
@@ -58,36 +58,36 @@ class CommitTable(_Known):
     updates: list[_Update] | UnsetType = UNSET
 
 
-class CommitTransaction(_Known):
+class CommitTransaction(_KnownKeys):
     """`CommitTransactionRequest`."""
 
     table_changes: list[CommitTable]
 
 
-class Named(_Known):
+class Named(_KnownKeys):
     """`CreateTableRequest` and `RegisterTableRequest`."""
 
     name: str
     stage_create: bool | UnsetType | None = UNSET
 
 
-class RenameTable(_Known):
+class RenameTable(_KnownKeys):
     """`RenameTableRequest`."""
 
     source: _Identifier
     destination: _Identifier
 
 
-class _Ref(_Known):
+class _Ref(_KnownKeys):
     snapshot_id: int
     type: str | UnsetType = UNSET
 
 
-class _Log(_Known):
+class _Log(_KnownKeys):
     snapshot_id: int
 
 
-class _Metadata(_Known):
+class _TableMetadata(_KnownKeys):
     table_uuid: str
     last_updated_ms: int | UnsetType = UNSET
     current_snapshot_id: int | UnsetType | None = UNSET
@@ -96,23 +96,23 @@ class _Metadata(_Known):
     refs: dict[str, _Ref] | UnsetType | None = UNSET
 
 
-class LoadedTable(_Known):
+class LoadTableResponse(_KnownKeys):
     """`LoadTableResult` and `CommitTableResponse`."""
 
-    metadata: _Metadata
+    metadata: _TableMetadata
 
 
-class _MetadataUuid(_Known):
+class _MetadataUuid(_KnownKeys):
     table_uuid: str
 
 
-class LoadedUuid(_Known):
+class LoadedUuid(_KnownKeys):
     """The same, of which only the table's uuid is wanted."""
 
     metadata: _MetadataUuid
 
 
-class Listing(_Known):
+class Listing(_KnownKeys):
     """`ListNamespacesResponse` and `ListTablesResponse`."""
 
     namespaces: list[list[str]] | UnsetType | None = UNSET
@@ -120,7 +120,7 @@ class Listing(_Known):
     next_page_token: str | UnsetType | None = UNSET
 
 
-def read(body: bytes, kind: type[msgspec.Struct]) -> dict[str, Any]:
+def read_known(body: bytes, kind: type[msgspec.Struct]) -> dict[str, Any]:
     """Return the known keys of a JSON object. Raises one of `UNREADABLE`."""
     found = msgspec.to_builtins(msgspec.json.decode(body, type=kind))
     assert isinstance(found, dict)

@@ -50,7 +50,7 @@ class _Spec(msgspec.Struct, rename="kebab"):
     fields: tuple[_Source, ...] = ()
 
 
-class _Metadata(msgspec.Struct, rename="kebab"):
+class _LayoutMetadata(msgspec.Struct, rename="kebab"):
     table_uuid: str
     current_schema_id: int = 0
     schemas: tuple[_Schema, ...] = ()
@@ -61,7 +61,7 @@ class _Metadata(msgspec.Struct, rename="kebab"):
 
 
 class _Answer(msgspec.Struct):
-    metadata: _Metadata
+    metadata: _LayoutMetadata
 
 
 _FINENESS = ("hour", "day", "month", "year")
@@ -77,26 +77,26 @@ def loaded_table(answer: bytes) -> Loaded | None:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         uuid = uuid_in(answer)
         return None if uuid is None else Loaded(uuid)
-    return Loaded(metadata.table_uuid, _layout(metadata))
+    return Loaded(metadata.table_uuid, _build_layout(metadata))
 
 
-def _layout(metadata: _Metadata) -> TableLayout | None:
+def _build_layout(metadata: _LayoutMetadata) -> TableLayout | None:
     schemas = {schema.schema_id: schema.fields for schema in metadata.schemas}
     specs = {spec.spec_id: spec.fields for spec in metadata.partition_specs}
     orders = {order.order_id: order.fields for order in metadata.sort_orders}
     fields, spec = schemas.get(metadata.current_schema_id), specs.get(metadata.default_spec_id)
     if fields is None or spec is None:
         return None
-    names: dict[int | None, str] = dict(_names(fields))
+    names: dict[int | None, str] = dict(_column_names(fields))
     order = orders.get(metadata.default_sort_order_id, ())  # 0 = none, and need not be there
     # After a field that scatters values the others order nothing that a filter could use.
     leading = takewhile(lambda one: keeps_order(one.transform) and one.source_id in names, order)
     parts = (one for one in spec if one.transform != "void")
-    clock = _clock(metadata.default_spec_id, spec, fields, names)
-    return TableLayout(_sources(leading, names), _sources(parts, names), clock)
+    clock = _partition_clock(metadata.default_spec_id, spec, fields, names)
+    return TableLayout(_source_names(leading, names), _source_names(parts, names), clock)
 
 
-def _clock(
+def _partition_clock(
     spec_id: int,
     spec: tuple[_Source, ...],
     fields: tuple[_Field, ...],
@@ -120,12 +120,12 @@ def _clock(
     return PartitionClock(spec_id, position, unit, column)
 
 
-def _sources(fields: Iterable[_Source], names: Mapping[int | None, str]) -> tuple[str, ...]:
+def _source_names(fields: Iterable[_Source], names: Mapping[int | None, str]) -> tuple[str, ...]:
     return tuple(names[field.source_id] for field in fields if field.source_id in names)
 
 
-def _names(fields: Iterable[_Field], before: str = "") -> Iterator[tuple[int | None, str]]:
+def _column_names(fields: Iterable[_Field], before: str = "") -> Iterator[tuple[int | None, str]]:
     for field in fields:
         yield field.id, before + field.name
         if isinstance(field.type, _Nested):
-            yield from _names(field.type.fields, f"{before}{field.name}.")
+            yield from _column_names(field.type.fields, f"{before}{field.name}.")

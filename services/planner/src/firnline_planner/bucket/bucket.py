@@ -24,7 +24,7 @@ from firnline_planner.state.table_context import TableContext, context_of
 from firnline_planner.state.table_isolation import NO_TABLE, TickSteps
 
 
-class Bucket:
+class PlannerBucket:
     """Handles the records of one partition number, one at a time.
 
     `handle`, send the step's outputs, then `commit` (or `discard`): state is kept only when its
@@ -48,7 +48,7 @@ class Bucket:
         self._growth = 1.0
         self._routing = routing
         if routing and self._state.has_read_nothing:
-            routing.restore(self._state)
+            routing.restore_assignments(self._state)
             self._state.commit()
         self._schedule = TableSchedule()
         self._due = NOTHING
@@ -71,22 +71,22 @@ class Bucket:
                 self._paused.add(key)
 
     @property
-    def tables(self) -> int:
+    def table_count(self) -> int:
         """Return the number of tables (by ref) with counters."""
         return len(self._tables)
 
     @property
-    def paused(self) -> int:
+    def paused_table_count(self) -> int:
         """Return the number of tables that an operator has paused."""
         return len(self._paused)
 
     @property
-    def failing(self) -> int:
+    def failing_table_count(self) -> int:
         """Return the number of tables of which a step fails with an error of Firnline's."""
         return len(self._failing)
 
     @property
-    def waiting(self) -> int:
+    def waiting_partition_count(self) -> int:
         """Return the number of partitions whose rewrite waits for the budget."""
         return len(self._budget_queue)
 
@@ -95,7 +95,7 @@ class Bucket:
         """Return, by budget, the age in seconds of the oldest debt that waited for it at the last
         tick."""
         since_ms = {
-            **dict.fromkeys(self._fleet.budgets, self._now_ms),
+            **dict.fromkeys(self._fleet.budget_by_group, self._now_ms),
             **self._budget_queue.oldest_ms,
         }
         return {name: max(0, self._now_ms - ms) / 1000 for name, ms in since_ms.items()}
@@ -127,9 +127,9 @@ class Bucket:
         """Return the load in steps a minute; 0 without routing."""
         return self._routing.load if self._routing else 0
 
-    def needs(self, records: Iterable[Any]) -> list[bytes]:
+    def uncached_keys(self, records: Iterable[Any]) -> list[bytes]:
         """Return the keys that handling these records would read from the store, once each."""
-        return self._state.unknown(key for one in records for key in keys_needed(one))
+        return self._state.uncached_keys(key for one in records for key in keys_needed(one))
 
     def handle(self, record: Any, now_ms: int) -> Effects:
         """Return the effects of a record. Raises PoisonousRecord; nothing is kept then."""
@@ -160,25 +160,25 @@ class Bucket:
     def _pass_time(self, bucket: int, context: TableContext) -> None:
         now_ms, steps = context.now_ms, TickSteps(bucket, context)
         self._failing.drop_old(now_ms)
-        self._due = self._schedule.due(now_ms, self._max_reconciles, self.max_publications)
+        self._due = self._schedule.take_due(now_ms, self._max_reconciles, self.max_publications)
         on_tick(self._due, steps)
         # After it: what was promised is taken from the budgets, too.
-        for grant in steps.run(NO_TABLE, "budget", self._grants) or ():
+        for grant in steps.run_step(NO_TABLE, "budget", self._grant_budgets) or ():
             order_granted(grant, context, steps)
-        steps.run(NO_TABLE, "worker memory", partial(size_workers, bucket))
+        steps.run_step(NO_TABLE, "worker memory", partial(size_workers, bucket))
         if self._routing:
-            self._routing.on_tick(self._due, self.tables, context, steps)
-            self._divide(self._routing.growth)
+            self._routing.on_tick(self._due, self.table_count, context, steps)
+            self._divide_budgets(self._routing.growth)
 
-    def _grants(self, context: TableContext) -> list[Grant]:
-        tokens, budgets = context.state.share.tokens, self._fleet.budgets
-        return self._budget_queue.grants(tokens, budgets, context.now_ms)
+    def _grant_budgets(self, context: TableContext) -> list[Grant]:
+        tokens, budgets = context.state.share.tokens, self._fleet.budget_by_group
+        return self._budget_queue.grant_budgets(tokens, budgets, context.now_ms)
 
-    def _divide(self, growth: float) -> None:
+    def _divide_budgets(self, growth: float) -> None:
         """Give the added buckets a part of the budgets, too."""
         if growth != self._growth:
             self._growth = growth
-            self._fleet = self._defaults.part(growth)
+            self._fleet = self._defaults.divide_by(growth)
 
     @property
     def is_behind(self) -> bool:
@@ -191,9 +191,9 @@ class Bucket:
         """The first offset of the topic that is not in the state."""
         return self._state.next_offset(topic)
 
-    def advance(self, topic: str, offset: int) -> None:
+    def advance_offset(self, topic: str, offset: int) -> None:
         """Mark the record at that offset as handled once this is committed."""
-        self._state.advance(topic, offset)
+        self._state.advance_offset(topic, offset)
 
     def demand_small(self) -> None:
         """Raises PoisonousRecord where the last record has made a table or a partition larger than
@@ -202,9 +202,9 @@ class Bucket:
 
     def commit(self) -> None:
         """Keep what the last record changed; its outputs are on the broker."""
-        self._budget_queue.update(self._effects)
+        self._budget_queue.update_requests(self._effects)
         for key, table in self._state.commit().items():
-            self._follow(key, table)
+            self._follow_table(key, table)
         for key in self._failing.take_noted():
             self._delay_failing(key)
         self._due = NOTHING
@@ -221,10 +221,10 @@ class Bucket:
             None if failure is None else failure.again_ms
             for failure in (self._failing.failure(key, step) for step in (RECONCILE, PUBLISH))
         ]
-        self._schedule.delay(key, *moments)
+        self._schedule.delay_table(key, *moments)
 
-    def _follow(self, key: bytes, table: Table | None) -> None:
-        self._schedule.update(key, table)
+    def _follow_table(self, key: bytes, table: Table | None) -> None:
+        self._schedule.update_table(key, table)
         self._delay_failing(key)
         (self._tables.discard if table is None else self._tables.add)(key)
         self._in_flight.pop(key, None)
@@ -232,9 +232,9 @@ class Bucket:
         self._off_objective.pop(key, None)
         self._paused.discard(key)
         if table is None or table.counters.removed:
-            self._budget_queue.drop(key)
+            self._budget_queue.drop_table(key)
         if table is None:
-            self._failing.drop(key)
+            self._failing.drop_table(key)
         if table is not None:
             if (off := table.work.service.off_objective) and not table.counters.removed:
                 self._off_objective[key] = off

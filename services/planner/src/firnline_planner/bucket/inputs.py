@@ -9,7 +9,7 @@ from firnline_adapters.kafka.dead_letters import DEAD_LETTERS
 from firnline_adapters.kafka.poison_records import died_at
 from firnline_adapters.observability import metrics
 from firnline_adapters.observability.logs import Log
-from firnline_adapters.records.codec import RecordCodec, expected
+from firnline_adapters.records.codec import RecordCodec, check_kind
 from firnline_adapters.records.record_sizes import check_size
 from firnline_adapters.records.signing import Headers, RecordSigner
 from firnline_domain.base.times import CLOCKS_DIFFER_MS
@@ -18,7 +18,7 @@ from firnline_domain.records.assignments import HANDOVERS
 from firnline_domain.records.events import DeadLettered, TickPassed
 from firnline_domain.records.signing import Keyring
 
-from firnline_planner.bucket.bucket import Bucket
+from firnline_planner.bucket.bucket import PlannerBucket
 from firnline_planner.handlers.dispatch import FACTS
 from firnline_planner.state.effects import SERVICE, Effects, Output
 from firnline_planner.state.encoding import UnusableState
@@ -47,7 +47,7 @@ class Input(NamedTuple):
     deaths: int = 0  # of planners that had begun it alone
 
 
-def chunks(inputs: Sequence[Input]) -> Iterator[list[Input]]:
+def split_chunks(inputs: Sequence[Input]) -> Iterator[list[Input]]:
     """Yield all inputs in order, in lists of about CHUNK_BYTES."""
     chunk: list[Input] = []
     size = 0
@@ -61,7 +61,7 @@ def chunks(inputs: Sequence[Input]) -> Iterator[list[Input]]:
         yield chunk
 
 
-class Reader:
+class InputReader:
     """Decodes inputs and has their bucket handle them."""
 
     def __init__(self, codec: RecordCodec, log: Log, signer: RecordSigner = _OFF) -> None:
@@ -70,35 +70,39 @@ class Reader:
         self.signer = signer
         self._log = log
 
-    def read_and_handle(self, came: Input, bucket: Bucket, now_ms: int) -> Effects:
+    def read_and_handle(self, came: Input, bucket: PlannerBucket, now_ms: int) -> Effects:
         """The effects of an input; the bucket waits for `commit` or `discard` then."""
-        return self.handle(came, self.read(came), bucket, now_ms)
+        return self.handle_input(came, self.decode_input(came), bucket, now_ms)
 
-    def pass_time(self, partition: int, bucket: Bucket, now_ms: int) -> Effects:
+    def pass_time(self, partition: int, bucket: PlannerBucket, now_ms: int) -> Effects:
         """The effects of a tick that is on no topic."""
         tick = Input(TICKS, partition, NO_OFFSET, None, None)
-        return self.handle(tick, TickPassed(partition, now_ms), bucket, now_ms)
+        return self.handle_input(tick, TickPassed(partition, now_ms), bucket, now_ms)
 
-    def read(self, came: Input) -> Any:
+    def decode_input(self, came: Input) -> Any:
         """Return the input's record; if it has none, the exception, so that it is put aside in its
         turn."""
         if deadly := died_at(came.deaths):
             return deadly
         try:
             check_size(came.topic, came.value)
-            self.signer.verify(came.topic, came.partition, came.key, came.value, came.headers)
-            return expected(came.topic, self.codec.decode(came.value))
+            self.signer.verify_record(
+                came.topic, came.partition, came.key, came.value, came.headers
+            )
+            return check_kind(came.topic, self.codec.decode(came.value))
         except Exception as error:
             return error
 
-    def handle(self, came: Input, record: Any, bucket: Bucket, now_ms: int) -> Effects:
+    def handle_input(self, came: Input, record: Any, bucket: PlannerBucket, now_ms: int) -> Effects:
         """Return the effects of an input with that record; see `read_and_handle`."""
-        effects = self._handled(came, record, bucket, now_ms)
+        effects = self._handle_or_set_aside(came, record, bucket, now_ms)
         if came.topic in WITH_HANDOVERS:
-            bucket.advance(came.topic, came.offset)
+            bucket.advance_offset(came.topic, came.offset)
         return effects
 
-    def _handled(self, came: Input, record: Any, bucket: Bucket, now_ms: int) -> Effects:
+    def _handle_or_set_aside(
+        self, came: Input, record: Any, bucket: PlannerBucket, now_ms: int
+    ) -> Effects:
         """Handle the record. One that a handler fails on shows a bug in Firnline; it is put aside
         like a poisonous one, because after a restart it would only fail again. The changes it would
         have made are then missing, and missing snapshots are requested."""
@@ -121,7 +125,7 @@ class Reader:
             return self._dead_letter(came, bucket, "handler_failed", bug, now_ms)
 
     def _dead_letter(
-        self, came: Input, bucket: Bucket, reason: str, why: Exception, now_ms: int
+        self, came: Input, bucket: PlannerBucket, reason: str, why: Exception, now_ms: int
     ) -> Effects:
         bucket.discard()
         metrics.count("dead_letters", reason=reason)

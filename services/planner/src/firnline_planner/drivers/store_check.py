@@ -43,7 +43,7 @@ def _check_apart(directory: Path) -> str:
     return lines[-1][:MAX_CHARS]
 
 
-def check(directory: Path) -> None:
+def check_store(directory: Path) -> None:
     """Open a store for reading. Raises what RocksDB raises, and ValueError for files of the store
     that its MANIFEST does not name, which includes those of a merge cut off by a kill."""
     files = {one.name for one in directory.glob("*.sst")}
@@ -71,4 +71,4 @@ def read_pairs(rocks: Rdict, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 if __name__ == "__main__":
-    check(Path(sys.argv[1]))
+    check_store(Path(sys.argv[1]))

@@ -77,6 +77,6 @@ def on_record(record: Any, context: TableContext) -> None:
 def on_tick(due: Due, steps: TickSteps) -> None:
     """Reconcile and publish the tables whose time has come; one that fails stops no other."""
     for key in due.reconciles:
-        steps.run(key, RECONCILE, partial(reconcile_at, key=key))
+        steps.run_step(key, RECONCILE, partial(reconcile_at, key=key))
     for key in due.publications:
-        steps.run(key, PUBLISH, partial(publish_at, key=key))
+        steps.run_step(key, PUBLISH, partial(publish_at, key=key))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from firnline_domain.base.times import HOUR_MS
 from firnline_domain.base.values import replace
-from firnline_domain.counters.fold.folding import Folded, Verdict, fold
-from firnline_domain.counters.fold.missing_snapshots import ResyncReason, next_held, wait
+from firnline_domain.counters.fold.folding import FoldedCounters, FoldOutcome, fold_change
+from firnline_domain.counters.fold.missing_snapshots import ResyncReason, next_held, wait_for_resync
 from firnline_domain.counters.state.counters import TableCounters
 from firnline_domain.counters.state.debt import NO_DEBT, debt_added_by
 from firnline_domain.counters.state.work import Partition, Table, TableWork
@@ -13,24 +13,24 @@ from firnline_domain.errors import PoisonousRecord
 from firnline_domain.identity import MAIN, Scope, TableName
 from firnline_domain.policy.partition.outcomes import (
     after_change,
-    released,
+    after_settings_change,
     with_debt_ages,
     with_head_start,
 )
 from firnline_domain.policy.table_action.snapshot_retention import after_expired, retry_allowed
 from firnline_domain.policy.triggers.full_rewrites import with_full_interval
-from firnline_domain.policy.triggers.hot_partitions import heated
+from firnline_domain.policy.triggers.hot_partitions import after_writer_change
 from firnline_domain.records.events import ChangeKind, FilesChanged
 from firnline_domain.records.parts.sharing import SharingRefusal
 
 from firnline_planner.publish.advice import with_commit
 from firnline_planner.reconcile.table import reconcile
-from firnline_planner.reconcile.tasks import finish, is_in_counters
+from firnline_planner.reconcile.tasks import finish_task, is_in_counters
 from firnline_planner.reconcile.worker_memory import note_success
 from firnline_planner.state.table_context import TableContext, spread_name
 
 ASK_WHICH_MS = HOUR_MS  # between two questions whether a table is there: each reads all of it
-WITHOUT_EFFECT = (Verdict.DUPLICATE, Verdict.STALE)
+WITHOUT_EFFECT = (FoldOutcome.DUPLICATE, FoldOutcome.STALE)
 
 
 def on_files_changed(change: FilesChanged, context: TableContext) -> None:
@@ -75,12 +75,12 @@ def _tell_apart(context: TableContext, table: Table, change: FilesChanged) -> No
     is_due = not now_ms - ASK_WHICH_MS < asked_ms <= now_ms
     if change.kind is ChangeKind.REMOVED or (counters.waiting is None and is_due):
         if change.kind is not ChangeKind.REMOVED:
-            waiting = wait(counters, ResyncReason.OTHER_NAME, now_ms)
+            waiting = wait_for_resync(counters, ResyncReason.OTHER_NAME, now_ms)
             reconcile(context.for_table(table), replace(table, counters=waiting), ())
         return
     text = (
-        f"{change.table.full} has the uuid of {counters.table.full}, which is maintained: drop one "
-        "of them without its files, or copy it to a new table"
+        f"{change.table.full_name} has the uuid of {counters.table.full_name}, which is "
+        "maintained: drop one of them without its files, or copy it to a new table"
     )
     raise PoisonousRecord(SharingRefusal.SHARED_IDENTITY, text)
 
@@ -96,32 +96,34 @@ def _fold_all(context: TableContext, table: Table, change: FilesChanged) -> None
             context = context.for_table(table)
         context.effects.verdicts.append(verdict)
         touched.update(part.scope for part in following.partitions)
-        following = next_held(table.counters) if verdict is not Verdict.HELD else None
+        following = next_held(table.counters) if verdict is not FoldOutcome.HELD else None
     if table != before:
         reconcile(context, table, touched)
 
 
-def _fold_one(context: TableContext, table: Table, change: FilesChanged) -> tuple[Table, Verdict]:
+def _fold_one(
+    context: TableContext, table: Table, change: FilesChanged
+) -> tuple[Table, FoldOutcome]:
     entries = {part.scope: context.partition(table, part.scope) for part in change.partitions}
     counters = {scope: entry.counters for scope, entry in entries.items()}
-    folded = fold(table.counters, counters, change, context.now_ms)
+    folded = fold_change(table.counters, counters, change, context.now_ms)
     if folded.verdict in WITHOUT_EFFECT:
         return replace(table, counters=folded.table), folded.verdict
     after = replace(table, counters=folded.table)
-    if folded.verdict is Verdict.REMOVED:
-        return _removed(context, after), folded.verdict
+    if folded.verdict is FoldOutcome.REMOVED:
+        return _drop_partitions(context, after), folded.verdict
     _keep_partitions(context, after, entries, folded, change)
-    if change.expired_snapshots and folded.verdict in (Verdict.FOLDED, Verdict.NOTED):
+    if change.expired_snapshots and folded.verdict in (FoldOutcome.FOLDED, FoldOutcome.NOTED):
         after = after_expired(after, change.expired_snapshots)
     after = _with_reconcile_of_all(context, table, after)
-    if folded.verdict in (Verdict.FOLDED, Verdict.PART):
+    if folded.verdict in (FoldOutcome.FOLDED, FoldOutcome.PART):
         after = with_commit(after, change, context.now_ms)
-    if folded.verdict is Verdict.FOLDED:
+    if folded.verdict is FoldOutcome.FOLDED:
         after = _with_finished(context, after, change)
     return after, folded.verdict
 
 
-def _removed(context: TableContext, table: Table) -> Table:
+def _drop_partitions(context: TableContext, table: Table) -> Table:
     table_key, ref = table.counters.table.key, table.counters.ref
     for partition in context.state.partitions(table_key, ref):
         context.state.drop_partition(table_key, ref, partition.counters.scope)
@@ -132,18 +134,18 @@ def _keep_partitions(
     context: TableContext,
     table: Table,
     entries: dict[Scope, Partition],
-    folded: Folded,
+    folded: FoldedCounters,
     change: FilesChanged,
 ) -> None:
-    by_us = any(map(table.work.task, tasks_of(change)))
+    by_us = any(map(table.work.find_task, tasks_of(change)))
     parts = {part.scope: part for part in change.partitions}
     for counters in folded.partitions:
         entry, holds = entries[counters.scope], context.debt(table, counters.holds)
         part = parts[counters.scope]
         came = NO_DEBT if by_us else debt_added_by(part.added)
         if change.kind is ChangeKind.ABSOLUTE:
-            came = debt_added_by(counters.holds).beyond(debt_added_by(entry.counters.holds))
-        work = heated(entry.work, change, part, context.now_ms)
+            came = debt_added_by(counters.holds).above(debt_added_by(entry.counters.holds))
+        work = after_writer_change(entry.work, change, part, context.now_ms)
         name = spread_name(table, counters.scope)
         if change.kind is ChangeKind.ABSOLUTE and entry.counters.epoch == 0:
             work = with_head_start(work, name)
@@ -173,7 +175,7 @@ def _with_reconcile_of_all(context: TableContext, before: Table, after: Table) -
 
 def _refresh_debts(context: TableContext, table: Table, settings_changed: bool) -> None:
     for partition in context.partitions(table):
-        work = released(partition.work) if settings_changed else partition.work
+        work = after_settings_change(partition.work) if settings_changed else partition.work
         holds = context.debt(table, partition.counters.holds)
         work = with_debt_ages(replace(work, floor=work.floor.at_most(holds)), holds, context.now_ms)
         context.put_partition(table, replace(partition, work=work))
@@ -193,7 +195,7 @@ def _with_finished(context: TableContext, table: Table, change: FilesChanged) ->
     for task in running:
         if task.task_id in ours or is_in_counters(table.counters, task):
             note_success(context, task)
-            table = finish(context, table, task)
+            table = finish_task(context, table, task)
     ended = {*ours} - {task.task_id for task in running}
     if ended:
         _lower_floor(context, table, change, ended)

@@ -8,8 +8,8 @@ from contextlib import suppress
 from firnline_domain.base.values import replace
 from firnline_domain.counters.state.work import Partition, Table
 from firnline_domain.errors import PoisonousRecord
-from firnline_domain.policy.operator_requests import ACTIONS, Requested, requested_rewrites
-from firnline_domain.policy.partition.outcomes import taken_back, unparked
+from firnline_domain.policy.operator_requests import ACTIONS, RequestedAction, requested_rewrites
+from firnline_domain.policy.partition.outcomes import after_unpark, taken_back
 from firnline_domain.policy.reasons.partition import Reason
 from firnline_domain.policy.table_action.registry import TABLE_ACTIONS
 from firnline_domain.policy.triggers.freezing import FREEZE
@@ -35,14 +35,14 @@ def on_partition_order(order: UnparkTable | HoldPartitions, context: TableContex
     if table is None:
         return
     context = context.for_table(table)
-    changed = list(_changed(context, table, order))
+    changed = list(_changed_partitions(context, table, order))
     for partition in changed:
         context.put_partition(table, partition)
     if changed:
         reconcile(context, table, [partition.counters.scope for partition in changed])
 
 
-def _changed(
+def _changed_partitions(
     context: TableContext, table: Table, order: UnparkTable | HoldPartitions
 ) -> Iterator[Partition]:
     if isinstance(order, HoldPartitions):
@@ -53,7 +53,7 @@ def _changed(
             )
         return
     for partition in context.partitions(table):
-        work = unparked(partition.work)
+        work = after_unpark(partition.work)
         meant = order.partition in (None, partition.counters.scope.partition)
         if meant and work != partition.work:
             yield replace(partition, work=work)
@@ -73,14 +73,14 @@ def on_run_action(order: RunAction, context: TableContext) -> None:
     if action is None:
         _request_rewrites(order, context, table)
     elif context.limits.enabled and not action.is_under_way(table, context.now_ms):
-        table, sent = action.requested(table, context.limits_of_all(table), context.now_ms)
-        context.effects.send([Output(TABLE_TASKS, sent.table.key, sent)])
-        context.charge(sent.numbers.get("price_gb_hours", 0.0))
+        table, sent = action.order_requested(table, context.limits_of_all(table), context.now_ms)
+        context.effects.add_outputs([Output(TABLE_TASKS, sent.table.key, sent)])
+        context.charge_budget(sent.numbers.get("price_gb_hours", 0.0))
         reconcile(context, table, ())
 
 
 def _request_rewrites(order: RunAction, context: TableContext, table: Table) -> None:
-    asked = Requested(order.action, order.partition, order.every_partition)
+    asked = RequestedAction(order.action, order.partition, order.every_partition)
     partitions, now_ms = context.partitions(table), context.now_ms
     decided = list(requested_rewrites(table, partitions, asked, context.limits, now_ms))
     marked = [(partition, decision) for partition, decision in decided if decision.order]
@@ -97,7 +97,7 @@ def on_pause(order: PauseMaintenance | ResumeMaintenance, context: TableContext)
 
     What is wanted meanwhile is not remembered: a resume decides about every partition.
     """
-    context.state.put_pause(order.table.key if order.table else None, _pause(order))
+    context.state.put_pause(order.table.key if order.table else None, _to_pause(order))
     for key in context.state.table_keys():
         if order.table is None or table_key_in(key) == order.table.key:
             # A table that cannot be read must not keep the pause from the others.
@@ -116,7 +116,7 @@ def _reconcile_paused(
     reconcile(context.for_table(table), table, ())
 
 
-def _pause(order: PauseMaintenance | ResumeMaintenance) -> Pause | None:
+def _to_pause(order: PauseMaintenance | ResumeMaintenance) -> Pause | None:
     if isinstance(order, ResumeMaintenance):
         return None
     return Pause(order.requested_at_ms, order.requested_by, order.reason)

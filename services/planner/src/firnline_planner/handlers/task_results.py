@@ -7,7 +7,7 @@ from firnline_domain.counters.state.work import RunningTask, Table
 from firnline_domain.errors import PoisonousRecord
 from firnline_domain.identity import MAIN, Scope
 from firnline_domain.policy.cost.cost_benefit import Action
-from firnline_domain.policy.cost.cost_model import Work, key_share
+from firnline_domain.policy.cost.cost_model import Work, learned_key_share
 from firnline_domain.policy.cost.table_action_cost import pace_after, pace_of
 from firnline_domain.policy.partition.deadlines import (
     after_commit,
@@ -35,7 +35,7 @@ from firnline_domain.records.results import (
 
 from firnline_planner.publish.advice import with_duplicate, with_result
 from firnline_planner.reconcile.table import reconcile
-from firnline_planner.reconcile.tasks import end_failed, finish, is_in_counters
+from firnline_planner.reconcile.tasks import end_failed, finish_task, is_in_counters
 from firnline_planner.reconcile.worker_memory import note_failure, note_success
 from firnline_planner.state.table_context import TableContext
 
@@ -57,10 +57,10 @@ def on_task_result(event: TaskResult, context: TableContext) -> None:
         return
     context = context.for_table(table)
     if isinstance(event, TaskFailed) and (action := TABLE_ACTIONS.get(event.kind)):
-        after, word = action.failed(table, event.task_id, event.reason, context.now_ms)
-        _keep(context, table, after, word)
+        after, word = action.after_failure(table, event.task_id, event.reason, context.now_ms)
+        _keep_outcome(context, table, after, word)
         return
-    counted = with_duplicate(_counted(context, table, event), event)
+    counted = with_duplicate(_count_commit(context, table, event), event)
     after = _rewrite_ended(context, counted, event)
     late = _note_late(context, table, event)
     late_scopes = [late] if late else _reported_late(context, table, event)
@@ -78,7 +78,7 @@ def on_table_result(event: TableResult, context: TableContext) -> None:
         return
     context = context.for_table(table)
     _learn_pace(context, table, action, event)
-    _keep(context, table, *action.ended(table, event, context.now_ms))
+    _keep_outcome(context, table, *action.after_result(table, event, context.now_ms))
 
 
 def _learn_pace(
@@ -86,7 +86,7 @@ def _learn_pace(
 ) -> None:
     """Learn from the result of the running task, if it was carried out. A duplicate record and a
     task that ended without work do not show how long the action takes."""
-    if event.put_off or event.worked_ms is None or event.expected_s is None:
+    if event.refusal or event.worked_ms is None or event.expected_s is None:
         return
     if action.work_of(table).task_id != event.task_id:
         return
@@ -94,22 +94,26 @@ def _learn_pace(
     context.state.put_share(context.state.share.with_action(action.name, pace))
 
 
-def _keep(context: TableContext, table: Table, after: Table, outcome: str = "") -> None:
+def _keep_outcome(context: TableContext, table: Table, after: Table, outcome: str = "") -> None:
     if outcome:
         context.effects.outcomes.append(outcome)
     if after != table:
         reconcile(context, after, [task.scope for task in table.work.running])
 
 
-def _counted(context: TableContext, table: Table, event: TaskResult) -> Table:
+def _count_commit(context: TableContext, table: Table, event: TaskResult) -> Table:
     """Return the table with Firnline's commit counted, also of tasks that were given up as lost."""
-    if isinstance(event, RewriteCommitted | RewriteConflicted) and table.work.task(event.task_id):
+    if isinstance(event, RewriteCommitted | RewriteConflicted) and table.work.find_task(
+        event.task_id
+    ):
         table = with_result(table, event, context.now_ms)
     if not isinstance(event, RewriteCommitted):
         return table
     table = _with_prices(context, table, event)
     at_ms = min(event.committed_at_ms, context.now_ms)
-    pace = table.work.commit_rate.after(event.snapshot_ids, context.limits.max_commits, at_ms)
+    pace = table.work.commit_rate.with_commits(
+        event.snapshot_ids, context.limits.max_commits, at_ms
+    )
     return replace(table, work=replace(table.work, commit_rate=pace))
 
 
@@ -118,18 +122,18 @@ def _rewrite_ended(
     table: Table,
     event: RewriteCommitted | RewriteConflicted | RewriteSkipped | TaskFailed,
 ) -> Table:
-    task = table.work.task(event.task_id)
+    task = table.work.find_task(event.task_id)
     if task is None:
         return table  # reported twice, or after its deadline
     match event:
         case RewriteCommitted():
-            return _committed(context, table, task, event)
+            return _apply_commit(context, table, task, event)
         case RewriteSkipped():
-            return finish(context, table, replace(task, dead_rows=event.dead_rows))
+            return finish_task(context, table, replace(task, dead_rows=event.dead_rows))
         case RewriteConflicted():
             note_success(context, task)
             retryable = event.reason not in NON_RETRYABLE
-            return _failed(context, table, task, event.reason, retryable)
+            return _apply_failure(context, table, task, event.reason, retryable)
         case TaskFailed(reason=reason) if reason == ALREADY_COMMITTED:
             waiting = awaiting_counters(task, context.limits, context.now_ms)
             return _with_task(table, task, waiting)  # the committer says what it came to
@@ -137,7 +141,7 @@ def _rewrite_ended(
             return table  # of an order that was given up; the same task was ordered again since
         case TaskFailed():
             note_failure(context, task, event)
-            return _failed(context, table, task, event.reason, event.retryable)
+            return _apply_failure(context, table, task, event.reason, event.retryable)
 
 
 def _note_late(context: TableContext, table: Table, event: TaskResult) -> Scope | None:
@@ -145,7 +149,7 @@ def _note_late(context: TableContext, table: Table, event: TaskResult) -> Scope 
     anything: its failures are over."""
     if not isinstance(event, RewriteCommitted | RewriteSkipped) or event.scope is None:
         return None
-    if table.work.task(event.task_id) is not None:
+    if table.work.find_task(event.task_id) is not None:
         return None
     partition = context.partition(table, event.scope)
     work = committed_late(partition.work, event.task_id, context.limits, context.now_ms)
@@ -156,7 +160,7 @@ def _note_late(context: TableContext, table: Table, event: TaskResult) -> Scope 
     return event.scope
 
 
-def _committed(
+def _apply_commit(
     context: TableContext, table: Table, task: RunningTask, event: RewriteCommitted
 ) -> Table:
     note_success(context, task)
@@ -169,7 +173,7 @@ def _committed(
     done = replace(task, dead_rows=left)
     reported = after_commit(done, event, context.limits, context.now_ms)
     if is_in_counters(table.counters, reported):
-        return finish(context, table, done, event.slice)
+        return finish_task(context, table, done, event.slice)
     return _with_task(table, task, reported)
 
 
@@ -198,18 +202,18 @@ def _with_prices(context: TableContext, table: Table, event: RewriteCommitted) -
     engine's."""
     if event.mode != Mode.NATIVE or event.redelivered or event.worked_ms is None:
         return table
-    task, share = table.work.task(event.task_id), context.state.share
+    task, share = table.work.find_task(event.task_id), context.state.share
     group = task.group if task else context.limits.served_by
     work = _work_done(context, table, event)
     prices, took_s = share.prices_of(group), event.worked_ms / 1000
     if task is not None and task.action == Action.SORT:
         prices = prices.after_sort(work, took_s)
     else:
-        prices = prices.after(work, event.key_bytes > 0, took_s)
+        prices = prices.after_task(work, event.key_bytes > 0, took_s)
     context.state.put_share(share.with_prices(group, prices))
     if event.converted_bytes <= 0:
         return table
-    keys = key_share(table.work.key_share, event.key_bytes / event.converted_bytes)
+    keys = learned_key_share(table.work.key_share, event.key_bytes / event.converted_bytes)
     return replace(table, work=replace(table.work, key_share=keys))
 
 
@@ -217,7 +221,7 @@ def _work_done(context: TableContext, table: Table, event: RewriteCommitted) -> 
     """Converted files are not counted by anybody: they are taken to be as large as the others."""
     converted = 0.0
     if event.converted_bytes > 0 and event.scope is not None:
-        data = context.partition(table, event.scope).counters.holds.data
+        data = context.partition(table, event.scope).counters.holds.all_data
         converted = event.converted_bytes / data.bytes * data.files if data.bytes > 0 else 1.0
     return Work(
         event.bytes_read + event.key_bytes,
@@ -228,7 +232,7 @@ def _work_done(context: TableContext, table: Table, event: RewriteCommitted) -> 
     )
 
 
-def _failed(
+def _apply_failure(
     context: TableContext, table: Table, task: RunningTask, reason: str, retryable: bool
 ) -> Table:
     context.effects.outcomes.append("failed" if retryable else "failed_for_good")
@@ -238,7 +242,7 @@ def _failed(
 def on_heartbeat(event: TaskRunning, context: TableContext) -> None:
     """An order is at work: it counts as lost only when that is not said again."""
     table = context.state.table(event.table.key, event.ref)
-    task = table.work.task(event.task_id) if table else None
+    task = table.work.find_task(event.task_id) if table else None
     if table is None or task is None:
         return
     after = after_heartbeat(task, event, context.now_ms)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 
 from firnline_domain.base.values import replace
 from firnline_domain.identity import MAIN
-from firnline_domain.policy.fleet.placement import REST_MS, WINDOW_MS, is_hot, moves
+from firnline_domain.policy.fleet.placement import REST_MS, WINDOW_MS, is_hot, plan_moves
 from firnline_domain.records.assignments import TOPIC, Board
 from firnline_domain.records.events import BucketLoaded
 from firnline_domain.records.orders import MoveTable
@@ -26,7 +26,7 @@ class BucketLoad:
     was just opened knows nothing of its tables until it has seen a whole window."""
 
     def __init__(self, bucket: int, board: Board) -> None:
-        self.total = board.load(bucket)  # steps a minute; as it was reported last
+        self.total = board.reported_load(bucket)  # steps a minute; as it was reported last
         self.is_hot = False  # as of the last tick
         self._bucket = bucket
         self._board = board
@@ -41,7 +41,7 @@ class BucketLoad:
         """The clock was set back: begin with a new window."""
         self._decide_ms = self._window = None
 
-    def count(self, table_key: str, steps: int = 1) -> None:
+    def count_steps(self, table_key: str, steps: int = 1) -> None:
         """Add the steps that a table has just cost."""
         self._steps[table_key] += steps
 
@@ -49,13 +49,13 @@ class BucketLoad:
         """Report what has changed; what the bucket orders of its tables' homes where it is hot.
         `tables`: how many it has."""
         self._end_window(context.now_ms)
-        self._report(tables, context)
-        loads = self._board.loads()
+        self._report_load(tables, context)
+        loads = self._board.expected_loads()
         self.is_hot = self._bucket in loads and is_hot(self._bucket, loads)
         if self._decide_ms is None or context.now_ms < self._decide_ms:
             return []
         self._decide_ms = None
-        return list(self._moves(loads, context)) if self.is_hot else []
+        return list(self._choose_moves(loads, context)) if self.is_hot else []
 
     def _end_window(self, now_ms: int) -> None:
         window = now_ms // WINDOW_MS
@@ -69,20 +69,22 @@ class BucketLoad:
         self._window = window
         self._steps = Counter()
 
-    def _report(self, tables: int, context: TableContext) -> None:
+    def _report_load(self, tables: int, context: TableContext) -> None:
         now_ms, at_ms = context.now_ms, self._reported.at_ms
         if 0 <= now_ms - at_ms < REPORT_MS:
             return
         load = BucketLoaded(self._bucket, tables, self.total, now_ms)
         if replace(load, at_ms=at_ms) != self._reported:
             self._reported = load
-            context.effects.send([Output(TOPIC, f"bucket/{self._bucket}", load)])
+            context.effects.add_outputs([Output(TOPIC, f"bucket/{self._bucket}", load)])
 
-    def _moves(self, loads: Mapping[int, float], context: TableContext) -> Iterator[MoveTable]:
+    def _choose_moves(
+        self, loads: Mapping[int, float], context: TableContext
+    ) -> Iterator[MoveTable]:
         now_ms = context.now_ms
-        newest = ((key, self._board.assigned(key)) for key in self._tables)
+        newest = ((key, self._board.assignment_of(key)) for key in self._tables)
         resting = {key for key, one in newest if one and 0 <= now_ms - one.at_ms < REST_MS}
-        for move in moves(self._bucket, loads, self._tables, resting):
+        for move in plan_moves(self._bucket, loads, self._tables, resting):
             if table := context.state.table(move.table_key, MAIN):  # it may have gone since
                 name = table.counters.table
                 yield MoveTable(name, move.bucket, SERVICE, now_ms, move.reason)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from firnline_domain.advice.finding import Known
 from firnline_domain.advice.rules import EASE, advise
-from firnline_domain.advice.sorting import RULE, SCANS, sought
-from firnline_domain.base.times import earliest
+from firnline_domain.advice.sorting import RULE, SCANS, most_filtered
+from firnline_domain.base.times import earliest_of
 from firnline_domain.base.values import replace
-from firnline_domain.counters.activity.other_maintainers import noticed
+from firnline_domain.counters.activity.other_maintainers import notice_rewrite
 from firnline_domain.counters.activity.writers import after_commit, after_result
 from firnline_domain.counters.state.work import RunningTask, Table, TableWork
 from firnline_domain.policy.cost.cost_model import FIRNLINE, Work
@@ -25,14 +25,14 @@ from firnline_planner.state.effects import ADVICE, Effects, Output
 MAX_SAID = 500  # characters; a path may be longer than anybody reads
 
 
-def advised(known: Known, effects: Effects) -> Table:
+def update_advice(known: Known, effects: Effects) -> Table:
     """Return the table with the recommendations in force, and send those that changed."""
     after = advise(known)
-    effects.send(Output(ADVICE, _key(one), one) for one in after.changed)
+    effects.add_outputs(Output(ADVICE, _advice_key(one), one) for one in after.changed)
     return replace(known.table, work=replace(known.table.work, advice=after.given))
 
 
-def _key(advice: TableAdvice) -> str:
+def _advice_key(advice: TableAdvice) -> str:
     return f"{advice.table.key}/{advice.ref}/{advice.rule}"
 
 
@@ -41,7 +41,9 @@ def stale_ms(table: Table, now_ms: int) -> int | None:
     happens."""
     work = table.work
     return (
-        earliest(work.activity.stale_ms(now_ms), _faded_ms(work, now_ms)) if work.advice else None
+        earliest_of(work.activity.stale_ms(now_ms), _faded_ms(work, now_ms))
+        if work.advice
+        else None
     )
 
 
@@ -58,7 +60,7 @@ def column_sought(work: TableWork, now_ms: int) -> str | None:
     if work.filters is None:
         return None
     ease, mark = (EASE, given.mark) if given else (1.0, 0)
-    use = sought(work.filters.at(now_ms), ease, mark)
+    use = most_filtered(work.filters.decay_to(now_ms), ease, mark)
     return use.column if use else None
 
 
@@ -67,13 +69,13 @@ def with_commit(table: Table, change: FilesChanged, now_ms: int) -> Table:
     maintainer."""
     work = table.work
     activity = after_commit(work.activity, change, now_ms)
-    other = noticed(work.other, change, now_ms)
+    other = notice_rewrite(work.other, change, now_ms)
     return replace(table, work=replace(work, activity=activity, other=other))
 
 
 def with_result(table: Table, event: RewriteCommitted | RewriteConflicted, now_ms: int) -> Table:
     """Return the table with one more result of Firnline's counted in the writers' hour."""
-    task = table.work.task(event.task_id)
+    task = table.work.find_task(event.task_id)
     foretold = _foretold_ms(task, event) if task and isinstance(event, RewriteCommitted) else None
     activity = after_result(table.work.activity, event, now_ms, foretold)
     return replace(table, work=replace(table.work, activity=activity))

@@ -1,4 +1,4 @@
-"""A table's published state, for console and `explain`: when it is due, and what is in it; and
+"""A table's published state, for console and `with_numbers`: when it is due, and what is in it; and
 forgetting a table that is gone."""
 
 from __future__ import annotations
@@ -9,21 +9,21 @@ from collections.abc import Iterable, Iterator, Mapping
 from operator import itemgetter
 
 from firnline_domain.advice.finding import Known
-from firnline_domain.base.times import DAY_MS, earliest
+from firnline_domain.base.times import DAY_MS, earliest_of
 from firnline_domain.base.values import replace
 from firnline_domain.counters.activity.partition_age import age_of
 from firnline_domain.counters.activity.reads import reads_in_force
-from firnline_domain.counters.state.size_spread import Spread
+from firnline_domain.counters.state.size_spread import PartitionSpread
 from firnline_domain.counters.state.work import Partition, Promised, Table
 from firnline_domain.policy.cost.read_cost import burden_of
-from firnline_domain.policy.fleet.holds import hold_changes_ms, rewrite_hold_of
+from firnline_domain.policy.fleet.holds import find_rewrite_hold, hold_changes_ms
 from firnline_domain.policy.partition.decide import (
-    admit,
+    admit_rewrite,
     debt_files,
-    decide,
-    explain,
-    mendable,
+    decide_rewrite,
+    reducible_debt,
     status_of,
+    with_numbers,
 )
 from firnline_domain.policy.partition.v2_deletes import VECTORS, v2_files
 from firnline_domain.policy.reasons.expiry import ExpiryReason
@@ -31,7 +31,7 @@ from firnline_domain.policy.reasons.partition import Reason
 from firnline_domain.policy.table_action.registry import TABLE_ACTIONS
 from firnline_domain.policy.table_action.snapshot_retention import EXPIRE, begins_ms
 from firnline_domain.policy.triggers.objectives import is_missed
-from firnline_domain.records.pauses import Hold
+from firnline_domain.records.pauses import TableHold
 from firnline_domain.records.states import (
     ExpiryPlan,
     PartitionState,
@@ -39,10 +39,10 @@ from firnline_domain.records.states import (
     TableReads,
     TableState,
 )
-from firnline_domain.settings.in_force import effective
+from firnline_domain.settings.in_force import settings_in_force
 from firnline_domain.settings.thresholds import Origin, Thresholds
 
-from firnline_planner.publish.advice import advised, stale_ms
+from firnline_planner.publish.advice import stale_ms, update_advice
 from firnline_planner.state.effects import TABLE_STATES, Output
 from firnline_planner.state.encoding import ref_key
 from firnline_planner.state.failing_tables import PUBLISH
@@ -57,14 +57,14 @@ REMEMBER_REMOVED_MS = DAY_MS  # a late duplicate of a dropped table's event is y
 
 
 class V2Partitions:
-    """Counts the partitions that pass `through` and hold delete files of v2."""
+    """Counts the partitions that pass `pass_counted` and hold delete files of v2."""
 
     def __init__(self, table: Table, limits: Thresholds) -> None:
         self._table, self._limits = table, limits
         lowest = min(table.counters.format_version, limits.format_version)
         self.count: int | None = 0 if lowest >= VECTORS else None
 
-    def through(self, partitions: Iterable[Partition]) -> Iterator[Partition]:
+    def pass_counted(self, partitions: Iterable[Partition]) -> Iterator[Partition]:
         """Yield the same partitions, and count those with v2 files."""
         for partition in partitions:
             if self.count is not None and v2_files(self._table, partition, self._limits):
@@ -98,32 +98,32 @@ def publish_or_forget(context: TableContext, table: Table) -> None:
         context.state.drop_table(table)
         return
     recount = Recount(table.counters)
-    spread = Spread(context.limits.target_bytes)
+    spread = PartitionSpread(context.limits.target_bytes)
     statuses = Statuses(table, context.limits, context.now_ms)
     span = PartitionSpan(table, context.now_ms)
     oldest = OldestEqualityDelete(context.limits)
-    every = span.through(recount.through(_without_gone(context, table)))
+    every = span.pass_counted(recount.pass_counted(_without_gone(context, table)))
     missed = OffObjective(context.limits, context.now_ms)
     of_v2 = V2Partitions(table, context.limits)
-    every = of_v2.through(missed.through(every))
-    every = oldest.through(statuses.through(spread.through(every)))
+    every = of_v2.pass_counted(missed.pass_counted(every))
+    every = oldest.pass_counted(statuses.pass_counted(spread.pass_through(every)))
     debt = DebtFiles(table, context.limits)
-    counted = ((debt.counted(partition), partition) for partition in every)
+    counted = ((debt.count_files(partition), partition) for partition in every)
     deepest = heapq.nlargest(PUBLISHED_PARTITIONS, counted, key=itemgetter(0))
-    table = replace(table, counters=recount.checked(context.now_ms))
+    table = replace(table, counters=recount.check_counters(context.now_ms))
     service = table.work.service
-    service = replace(service, promised=oldest.promised, off_objective=missed.count)
+    service = replace(service, promised=oldest.promise_state, off_objective=missed.count)
     if service != table.work.service:
         table = replace(table, work=replace(table.work, service=service))
     if (reads := table.work.reads) and reads.span != span.units:
         table = replace(table, work=replace(table.work, reads=replace(reads, span=span.units)))
     known = Known(table, spread, context.limits, context.fleet, context.now_ms)
-    table = advised(known, context.effects)
+    table = update_advice(known, context.effects)
     again = _next_publication_ms(context, table)
     table = replace(table, work=replace(table.work, publish_ms=again, published_ms=context.now_ms))
     state = table_state(context, table, deepest, statuses.counts)
     state = replace(state, debt_files=debt.files, v2_partitions=of_v2.count)
-    context.effects.send([Output(TABLE_STATES, f"{state.table.key}/{state.ref}", state)])
+    context.effects.add_outputs([Output(TABLE_STATES, f"{state.table.key}/{state.ref}", state)])
     context.state.put_table(table)
 
 
@@ -131,7 +131,7 @@ def _next_publication_ms(context: TableContext, table: Table) -> int | None:
     """Return when time alone changes the table's state."""
     if table.counters.removed:
         return context.now_ms + REMEMBER_REMOVED_MS
-    return earliest(
+    return earliest_of(
         hold_changes_ms(table, context.limits, context.now_ms), stale_ms(table, context.now_ms)
     )
 
@@ -160,10 +160,10 @@ class DebtFiles:
         self._table, self._limits = table, limits
         self._own = self._global = 0
 
-    def counted(self, partition: Partition) -> int:
+    def count_files(self, partition: Partition) -> int:
         """Count the files with debt of one partition and return their number."""
         files = debt_files(self._table, partition, self._limits)
-        shared = mendable(self._table, partition, self._limits).global_deletes
+        shared = reducible_debt(self._table, partition, self._limits).global_deletes
         self._own += files - shared
         self._global = max(self._global, shared)  # every partition has the same ones
         return files
@@ -201,7 +201,7 @@ def table_state(
         expiry_reason=table.work.expiry.reason,
         removed=counters.removed,
         updated_at_ms=now_ms,
-        hold=_hold(context, table),
+        hold=_current_hold(context, table),
         in_force=in_force(table, context.fleet),
         advised=tuple(table.work.advice),
         reads=reads_state(table, limits, now_ms),
@@ -213,10 +213,10 @@ def table_state(
     )
 
 
-def _hold(context: TableContext, table: Table) -> Hold | None:
+def _current_hold(context: TableContext, table: Table) -> TableHold | None:
     key = ref_key(table.counters.table.key, table.counters.ref)
     failing = context.failing.hold_of(key, doing=PUBLISH)
-    return failing or rewrite_hold_of(table, context.limits, context.now_ms)
+    return failing or find_rewrite_hold(table, context.limits, context.now_ms)
 
 
 def action_numbers(table: Table, limits: Thresholds, now_ms: int) -> dict[str, dict[str, float]]:
@@ -226,8 +226,8 @@ def action_numbers(table: Table, limits: Thresholds, now_ms: int) -> dict[str, d
     kept = {*table.work.actions, *([EXPIRE] if expiry.going.snapshots or expiry.task_id else [])}
     return {
         name: {
-            **one.numbers(table, limits),
-            **one.weights(table, limits, now_ms),
+            **one.order_numbers(table, limits),
+            **one.estimate_numbers(table, limits, now_ms),
         }
         for name, one in TABLE_ACTIONS.items()
         if name in kept
@@ -244,22 +244,25 @@ def expiry_plan(table: Table, limits: Thresholds, now_ms: int) -> ExpiryPlan | N
 
 
 class Statuses:
-    """Counts the partitions that pass `through` by their status."""
+    """Counts the partitions that pass `pass_counted` by their status."""
 
     def __init__(self, table: Table, limits: Thresholds, now_ms: int) -> None:
         self._table, self._limits, self._now_ms = table, limits, now_ms
         self.counts: Counter[str] = Counter()
 
-    def through(self, partitions: Iterable[Partition]) -> Iterator[Partition]:
+    def pass_counted(self, partitions: Iterable[Partition]) -> Iterator[Partition]:
         """Yield the same partitions, and count them by status."""
         for partition in partitions:
             if not partition.counters.is_empty:
-                self.counts[self._status(partition)] += 1
+                self.counts[self._status_name(partition)] += 1
             yield partition
 
-    def _status(self, partition: Partition) -> str:
+    def _status_name(self, partition: Partition) -> str:
         table, limits, now_ms = self._table, self._limits, self._now_ms
-        if limits.shadow and decide(table, partition, limits, now_ms).reason is Reason.SHADOW:
+        if (
+            limits.shadow
+            and decide_rewrite(table, partition, limits, now_ms).reason is Reason.SHADOW
+        ):
             return WOULD_ORDER
         return status_of(table, partition, limits, now_ms)
 
@@ -270,53 +273,53 @@ def reads_state(table: Table, limits: Thresholds, now_ms: int) -> TableReads | N
         return None
     place = reads.most_read(table.counters.totals.partitions)
     seen = round(reads.per_hour(now_ms, place), 3)
-    rate = reads_in_force(limits, reads.believed(now_ms, place))
+    rate = reads_in_force(limits, reads.scans_per_hour(now_ms, place))
     return TableReads(seen, reads.since_ms, rate)
 
 
 class OldestEqualityDelete:
-    """Looks for it in the partitions that pass `through`, where none shall be too old."""
+    """Looks for it in the partitions that pass `pass_counted`, where none shall be too old."""
 
     def __init__(self, limits: Thresholds) -> None:
         self._max_age_ms = limits.max_equality_delete_age_ms
         self._oldest_ms: int | None = None
 
-    def through(self, partitions: Iterable[Partition]) -> Iterator[Partition]:
+    def pass_counted(self, partitions: Iterable[Partition]) -> Iterator[Partition]:
         """Yield the same partitions, and note their oldest equality delete."""
         for partition in partitions:
             if not partition.counters.is_empty:
-                self._oldest_ms = earliest(self._oldest_ms, partition.work.equality_since_ms)
+                self._oldest_ms = earliest_of(self._oldest_ms, partition.work.equality_since_ms)
             yield partition
 
     @property
-    def promised(self) -> Promised | None:
+    def promise_state(self) -> Promised | None:
         if not self._max_age_ms or self._oldest_ms is None:
             return None
         return Promised(self._max_age_ms, self._oldest_ms)
 
 
 class OffObjective:
-    """Counts the partitions that pass `through` and miss an objective of their table."""
+    """Counts the partitions that pass `pass_counted` and miss an objective of their table."""
 
     def __init__(self, limits: Thresholds, now_ms: int) -> None:
         self._limits, self._now_ms = limits, now_ms
         self._any = limits.max_read_amplification > 0 or limits.max_oldest_debt_ms > 0
         self.count = 0
 
-    def through(self, partitions: Iterable[Partition]) -> Iterator[Partition]:
+    def pass_counted(self, partitions: Iterable[Partition]) -> Iterator[Partition]:
         """Yield the same partitions, and count those that miss an objective."""
         for partition in partitions:
-            self.count += self._any and self._misses(partition)
+            self.count += self._any and self._misses_objective(partition)
             yield partition
 
-    def _misses(self, partition: Partition) -> bool:
+    def _misses_objective(self, partition: Partition) -> bool:
         limits = self._limits
         amplification = burden_of(partition.counters.holds, limits.target_bytes).amplification
         return is_missed(partition, amplification, limits, self._now_ms)
 
 
 class PartitionSpan:
-    """Looks for the oldest and the newest of the partitions that pass `through`."""
+    """Looks for the oldest and the newest of the partitions that pass `pass_counted`."""
 
     def __init__(self, table: Table, now_ms: int) -> None:
         reads = table.work.reads
@@ -324,7 +327,7 @@ class PartitionSpan:
         self._now_ms = now_ms
         self._ages: tuple[int, int] | None = None
 
-    def through(self, partitions: Iterable[Partition]) -> Iterator[Partition]:
+    def pass_counted(self, partitions: Iterable[Partition]) -> Iterator[Partition]:
         """Yield the same partitions, and note the oldest and the newest."""
         for partition in partitions:
             age = age_of(partition.counters.scope, self._clock, self._now_ms)
@@ -342,7 +345,7 @@ class PartitionSpan:
 
 def in_force(table: Table, fleet: Thresholds) -> tuple[SettingInForce, ...]:
     """Settings that are not the default, or about which there is something to say."""
-    found = effective(table.counters.settings, fleet).values()
+    found = settings_in_force(table.counters.settings, fleet).values()
     return tuple(one for one in found if one.origin != Origin.DEFAULT or one.problem)
 
 
@@ -351,13 +354,13 @@ def partition_state(
 ) -> PartitionState:
     """One partition, with the decision that holds for it now and its numbers."""
     limits, now_ms = context.limits_of(table, partition), context.now_ms
-    decision = decide(table, partition, limits, now_ms)
+    decision = decide_rewrite(table, partition, limits, now_ms)
     status, until_ms = decision.status, decision.until_ms
     if decision.reason is Reason.SHADOW and decision.wanted:
         serving = replace(limits, shadow=False)  # what would be decided if orders went out
-        decision = admit(table, partition, decision.wanted, serving, now_ms)
+        decision = admit_rewrite(table, partition, decision.wanted, serving, now_ms)
         status, until_ms = WOULD_ORDER, None
-    decision = explain(table, partition, decision, limits, now_ms)
+    decision = with_numbers(table, partition, decision, limits, now_ms)
     task = table.work.task_of(partition.counters.scope)
     failing = decision.reason in (Reason.BACKING_OFF, Reason.PARKED)
     why = partition.work.failure if failing else decision.reason

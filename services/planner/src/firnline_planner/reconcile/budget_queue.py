@@ -11,13 +11,13 @@ from functools import partial
 from firnline_domain.base.values import replace
 from firnline_domain.counters.state.work import Table
 from firnline_domain.identity import Scope
-from firnline_domain.policy.partition.decide import decide
+from firnline_domain.policy.partition.decide import decide_rewrite
 from firnline_domain.policy.table_action.registry import TABLE_ACTIONS
 from firnline_domain.settings.groups import Budget
 
 from firnline_planner.publish.table_state import with_publication
-from firnline_planner.reconcile.table import order, together
-from firnline_planner.state.budget_ranking import Candidate, Paid, affordable
+from firnline_planner.reconcile.table import order_rewrite, with_batch_size
+from firnline_planner.state.budget_ranking import Paid, RankedAction, choose_affordable
 from firnline_planner.state.effects import TABLE_TASKS, BudgetRequest, Effects, Output, Place
 from firnline_planner.state.failing_tables import ORDER
 from firnline_planner.state.fleet_share import TokenBuckets
@@ -49,7 +49,7 @@ class BudgetQueue:
     def __len__(self) -> int:
         return sum(map(len, self._requests.values()))
 
-    def update(self, effects: Effects) -> None:
+    def update_requests(self, effects: Effects) -> None:
         """Update the requests of the partitions and actions that were reconciled."""
         before = {key: self._requests.pop(key, {}) for key in effects.fully_reconciled}
         for (key, scope), request in effects.budget_requests.items():
@@ -60,11 +60,11 @@ class BudgetQueue:
             if not of_table:
                 del self._requests[key]
 
-    def drop(self, key: bytes) -> None:
+    def drop_table(self, key: bytes) -> None:
         """Drop the requests of a table."""
         self._requests.pop(key, None)
 
-    def grants(
+    def grant_budgets(
         self, tokens: Mapping[str, TokenBuckets], budgets: Mapping[str, Budget], now_ms: int
     ) -> list[Grant]:
         """Return one grant for each budget that pays for something or is requested for the first
@@ -75,12 +75,12 @@ class BudgetQueue:
             return []
         if not self._is_time(now_ms):
             return []
-        waiting = self._waiting()
+        waiting = self._candidates_by_budget()
         self.oldest_ms = {name: min(one.since_ms for one in waiting[name]) for name in waiting}
         self._granted_ms, found = now_ms, []
         for name, candidates in waiting.items():
             budget, known = budgets.get(name, Budget()), tokens.get(name, TokenBuckets())
-            winners, left = affordable(candidates, known, budget, now_ms)
+            winners, left = choose_affordable(candidates, known, budget, now_ms)
             if winners or (known.as_of_ms is None and left.as_of_ms is not None):
                 found.append(Grant(name, winners, left))
         return found
@@ -88,8 +88,8 @@ class BudgetQueue:
     def _is_time(self, now_ms: int) -> bool:
         return self._granted_ms is None or not 0 <= now_ms - self._granted_ms < GRANT_INTERVAL_MS
 
-    def _waiting(self) -> Mapping[str, Collection[Candidate[Place]]]:
-        found: dict[str, list[Candidate[Place]]] = defaultdict(list)
+    def _candidates_by_budget(self) -> Mapping[str, Collection[RankedAction[Place]]]:
+        found: dict[str, list[RankedAction[Place]]] = defaultdict(list)
         for of_table in self._requests.values():
             for budget, candidate in of_table.values():
                 found[budget].append(candidate)
@@ -112,18 +112,18 @@ def order_granted(grant: Grant, context: TableContext, steps: TickSteps) -> None
     sent: dict[bytes, list[Output]] = defaultdict(list)  # by the table's key
     for winner in grant.winners:
         effects.budget_requests[winner.key] = None
-        if orders := steps.run(winner.key[0], ORDER, partial(_ordered, winner.key)):
+        if orders := steps.run_step(winner.key[0], ORDER, partial(_order_granted, winner.key)):
             sent[winner.key[0]] += orders
             effects.spent_gb_hours += winner.gb_hours
         else:
-            left = left.without(-winner.gb_hours, winner.from_old)
+            left = left.with_payment(-winner.gb_hours, winner.from_old)
     for orders in sent.values():
-        effects.send(together(orders))
+        effects.add_outputs(with_batch_size(orders))
     share = context.state.share
     context.state.put_share(replace(share, tokens={**share.tokens, grant.budget: left}))
 
 
-def _ordered(place: Place, context: TableContext) -> list[Output]:
+def _order_granted(place: Place, context: TableContext) -> list[Output]:
     context = replace(context, fleet=replace(context.fleet, paid=True))
     key, scope = place
     table = context.state.table_at(key)
@@ -134,8 +134,8 @@ def _ordered(place: Place, context: TableContext) -> list[Output]:
         return _on_table(table, scope, context)
     partition = context.partition(table, scope)
     limits = context.limits_of(table, partition)
-    decision = decide(table, partition, limits, context.now_ms)
-    after, orders = order(context, table, partition, decision)
+    decision = decide_rewrite(table, partition, limits, context.now_ms)
+    after, orders = order_rewrite(context, table, partition, decision)
     if orders:
         context.state.put_table(with_publication(context, after))
     return orders
@@ -143,7 +143,7 @@ def _ordered(place: Place, context: TableContext) -> list[Output]:
 
 def _on_table(table: Table, action: str, context: TableContext) -> list[Output]:
     limits, known = context.limits_of_all(table), TABLE_ACTIONS[action]
-    after, order = known.considered(table, limits, context.now_ms)
+    after, order = known.plan_order(table, limits, context.now_ms)
     if order is None:
         return []
     context.state.put_table(with_publication(context, after))

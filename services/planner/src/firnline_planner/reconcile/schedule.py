@@ -26,7 +26,7 @@ class Schedule(Generic[K]):
     def __len__(self) -> int:
         return len(self._due)
 
-    def plan(self, key: K, due_ms: int | None) -> None:
+    def set_due(self, key: K, due_ms: int | None) -> None:
         """Set a key's due time; None removes the key."""
         if due_ms is None:
             self._due.pop(key, None)
@@ -35,7 +35,7 @@ class Schedule(Generic[K]):
             self._pushed += 1
             heapq.heappush(self._heap, (due_ms, self._pushed, key))
 
-    def due(self, now_ms: int, limit: int | None = None) -> list[K]:
+    def take_due(self, now_ms: int, limit: int | None = None) -> list[K]:
         """Remove and return the keys whose time has come, earliest first, at most `limit`."""
         found: list[K] = []
         while self._heap and self._heap[0][0] <= now_ms and len(found) != limit:
@@ -65,30 +65,31 @@ class TableSchedule:
         self._publications: Schedule[bytes] = Schedule()
 
     def add_unread(self, key: bytes, due_ms: int | None) -> None:
-        """Add a table that was not read yet; its first reconcile sets the rest (`update`)."""
-        self._reconciles.plan(key, due_ms)
+        """Add a table that was not read yet; its first reconcile sets the rest (`update_table`)."""
+        self._reconciles.set_due(key, due_ms)
 
-    def update(self, key: bytes, table: Table | None) -> None:
+    def update_table(self, key: bytes, table: Table | None) -> None:
         """Schedule the table as it is kept now; None = dropped."""
-        self._reconciles.plan(key, None if table is None else reconcile_ms(table))
-        self._publications.plan(key, None if table is None else table.work.publish_ms)
+        self._reconciles.set_due(key, None if table is None else reconcile_ms(table))
+        self._publications.set_due(key, None if table is None else table.work.publish_ms)
 
-    def delay(self, key: bytes, reconcile_ms: int | None, publish_ms: int | None) -> None:
+    def delay_table(self, key: bytes, reconcile_ms: int | None, publish_ms: int | None) -> None:
         """Delay what failed until these times; None = as it is planned."""
         if reconcile_ms is not None:
-            self._reconciles.plan(key, reconcile_ms)
+            self._reconciles.set_due(key, reconcile_ms)
         if publish_ms is not None:
-            self._publications.plan(key, publish_ms)
+            self._publications.set_due(key, publish_ms)
 
-    def due(self, now_ms: int, reconciles: int | None, publications: int | None) -> Due:
+    def take_due(self, now_ms: int, reconciles: int | None, publications: int | None) -> Due:
         """Remove and return at most that many of each kind, those that have waited longest."""
         return Due(
-            self._reconciles.due(now_ms, reconciles), self._publications.due(now_ms, publications)
+            self._reconciles.take_due(now_ms, reconciles),
+            self._publications.take_due(now_ms, publications),
         )
 
     def put_back(self, due: Due, now_ms: int) -> None:
         """Schedule again what was taken off but not kept."""
         for key in due.reconciles:
-            self._reconciles.plan(key, now_ms)
+            self._reconciles.set_due(key, now_ms)
         for key in due.publications:
-            self._publications.plan(key, now_ms)
+            self._publications.set_due(key, now_ms)

@@ -11,22 +11,22 @@ from firnline_domain.counters.state.work import Partition, Table
 from firnline_domain.errors import PoisonousRecord
 from firnline_domain.identity import Scope
 from firnline_domain.policy.cost.dollars import of_rewrite
-from firnline_domain.policy.fleet.lanes import lane_of, topic_of
+from firnline_domain.policy.fleet.lanes import lane_of, lane_topic
 from firnline_domain.policy.partition.decide import (
-    admit,
+    admit_rewrite,
+    all_and_new_debt,
     cost_benefit_of,
-    debts,
-    decide,
-    explain,
+    decide_rewrite,
     order_for,
+    with_numbers,
 )
-from firnline_domain.policy.partition.outcomes import ordered, with_debt_ages
+from firnline_domain.policy.partition.outcomes import after_order, with_debt_ages
 from firnline_domain.policy.reasons.partition import Decision, Reason
 from firnline_domain.policy.table_action.base import SHADOW_RECHECK_MS, TableAction
 from firnline_domain.policy.table_action.registry import TABLE_ACTIONS
 from firnline_domain.policy.triggers.full_rewrites import with_full_interval
-from firnline_domain.policy.triggers.hot_partitions import waiting
-from firnline_domain.policy.triggers.slices import share_of
+from firnline_domain.policy.triggers.hot_partitions import note_waiting
+from firnline_domain.policy.triggers.slices import share_of_price
 from firnline_domain.settings.thresholds import Thresholds
 
 from firnline_planner.publish.table_state import with_publication
@@ -36,7 +36,7 @@ from firnline_planner.state.effects import RESYNC_REQUESTS, TABLE_TASKS, Output,
 from firnline_planner.state.encoding import UnusableState, ref_key
 from firnline_planner.state.failing_tables import RECONCILE
 from firnline_planner.state.table_context import TableContext, spread_name
-from firnline_planner.state.table_isolation import attempt
+from firnline_planner.state.table_isolation import run_isolated
 
 
 def reconcile(context: TableContext, table: Table, touched: Iterable[Scope]) -> None:
@@ -47,14 +47,14 @@ def reconcile(context: TableContext, table: Table, touched: Iterable[Scope]) -> 
     """
     key = ref_key(table.counters.table.key, table.counters.ref)
     try:
-        attempt(context, partial(decide_table, table=table, touched=touched))
+        run_isolated(context, partial(decide_table, table=table, touched=touched))
     except (UnusableState, PoisonousRecord):
         raise
     except Exception:  # the tick tells of it, with a pause between two tries
         due = table.work.reconciled_by(context.now_ms)
         context.state.put_table(replace(table, work=due))
         return
-    context.failing.forget(key, RECONCILE)
+    context.failing.clear_failure(key, RECONCILE)
 
 
 def reconcile_at(context: TableContext, key: bytes) -> None:
@@ -87,7 +87,7 @@ def _without_lost_tasks(context: TableContext, table: Table) -> tuple[Table, lis
 def _ask_for_missing(context: TableContext, table: Table) -> Table:
     counters, request = resync_request(table.counters, context.now_ms)
     if request:
-        context.effects.send([Output(RESYNC_REQUESTS, request.table.key, request)])
+        context.effects.add_outputs([Output(RESYNC_REQUESTS, request.table.key, request)])
     return table if counters is table.counters else replace(table, counters=counters)
 
 
@@ -95,14 +95,14 @@ def _decide_all(context: TableContext, table: Table, touched: set[Scope]) -> Tab
     due_ms = table.work.reconcile_ms
     if due_ms is not None and due_ms <= context.now_ms:
         table = replace(table, work=replace(table.work, reconcile_ms=None))
-        partitions = (_aged(context, table, one) for one in context.partitions(table))
+        partitions = (_update_debt_ages(context, table, one) for one in context.partitions(table))
         context.effects.fully_reconciled.add(ref_key(table.counters.table.key, table.counters.ref))
     else:
         partitions = (context.partition(table, scope) for scope in touched)
     wanting = []
     for partition in partitions:
         limits = context.limits_of(table, partition)
-        decision = decide(table, partition, limits, context.now_ms)
+        decision = decide_rewrite(table, partition, limits, context.now_ms)
         _request_budget(context, table, partition, decision)
         # An order's deadline is in the schedule by itself.
         if not decision.order and decision.reason is not Reason.IN_FLIGHT:
@@ -115,7 +115,7 @@ def _decide_all(context: TableContext, table: Table, touched: set[Scope]) -> Tab
             )
         elif decision.reason is Reason.HOT and partition.work.hot_since_ms is None:
             context.put_partition(
-                table, replace(partition, work=waiting(partition.work, context.now_ms))
+                table, replace(partition, work=note_waiting(partition.work, context.now_ms))
             )
     return _order_all(context, table, sorted(wanting, key=_by_rank))
 
@@ -136,20 +136,20 @@ def _order_all(
     sent: list[Output] = []
     for partition, decision in wanting:
         limits = context.limits_of(table, partition)
-        decision = admit(table, partition, decision, limits, context.now_ms)
-        table, outputs = order(context, table, partition, decision)
+        decision = admit_rewrite(table, partition, decision, limits, context.now_ms)
+        table, outputs = order_rewrite(context, table, partition, decision)
         sent += outputs
         if outputs:  # under a budget it was promised, else it would wait
             weighed = cost_benefit_of(table, partition, decision, limits)
-            context.charge(weighed.gb_hours * share_of(weighed.price_s, limits))
-    context.effects.send(together(sent))
+            context.charge_budget(weighed.gb_hours * share_of_price(weighed.price_s, limits))
+    context.effects.add_outputs(with_batch_size(sent))
     return table
 
 
-def _aged(context: TableContext, table: Table, partition: Partition) -> Partition:
+def _update_debt_ages(context: TableContext, table: Table, partition: Partition) -> Partition:
     """Return the partition with the times since which it has debt, because another target size
     changes the debt; and with the time from which full rewrites count."""
-    debt, _ = debts(table, partition, context.limits.target_bytes)
+    debt, _ = all_and_new_debt(table, partition, context.limits.target_bytes)
     work = with_debt_ages(partition.work, debt, context.now_ms)
     name = spread_name(table, partition.counters.scope)
     work = with_full_interval(work, context.limits, name, context.now_ms)
@@ -171,12 +171,15 @@ def _request_budget(
     if decision.reason is Reason.WAITING_FOR_BUDGET:
         limits = context.limits_of(table, partition)
         weighed = cost_benefit_of(table, partition, decision, limits)
-        share, since_ms = share_of(weighed.price_s, limits), weighed.since_ms or context.now_ms
+        share, since_ms = (
+            share_of_price(weighed.price_s, limits),
+            weighed.since_ms or context.now_ms,
+        )
         candidate = candidate_of(place, of_rewrite(weighed, limits), limits, since_ms, share)
-        context.effects.budget_requests[place] = (context.limits.spending[0], candidate)
+        context.effects.budget_requests[place] = (context.limits.paying_budget[0], candidate)
 
 
-def order(
+def order_rewrite(
     context: TableContext, table: Table, partition: Partition, decision: Decision
 ) -> tuple[Table, list[Output]]:
     """Return the table with the new task, and the task to send. If no task was decided, return the
@@ -184,15 +187,15 @@ def order(
     limits, now_ms = context.limits_of(table, partition), context.now_ms
     if not decision.order:
         return table, []  # those deeper in debt have taken all places
-    decision = explain(table, partition, decision, limits, now_ms)
+    decision = with_numbers(table, partition, decision, limits, now_ms)
     rewrite, task = order_for(table, partition, decision, limits, now_ms)
-    topic = topic_of(lane_of(partition, limits), limits.served_by)
-    context.put_partition(table, replace(partition, work=ordered(partition.work)))
-    after = replace(table, work=table.work.started(task))
+    topic = lane_topic(lane_of(partition, limits), limits.served_by)
+    context.put_partition(table, replace(partition, work=after_order(partition.work)))
+    after = replace(table, work=table.work.add_task(task))
     return after, [Output(topic, rewrite.table.key, rewrite)]
 
 
-def together(orders: list[Output]) -> list[Output]:
+def with_batch_size(orders: list[Output]) -> list[Output]:
     """Return tasks of one table and time, each with their number."""
     if len(orders) < 2:
         return orders
@@ -203,10 +206,10 @@ def together(orders: list[Output]) -> list[Output]:
 def _order_on_table(context: TableContext, table: Table) -> Table:
     limits, is_bounded = context.limits_of_all(table), context.fleet.is_bounded
     for action in TABLE_ACTIONS.values():
-        table, order = action.considered(table, limits, context.now_ms)
+        table, order = action.plan_order(table, limits, context.now_ms)
         if order is not None:
-            context.effects.send([Output(TABLE_TASKS, order.table.key, order)])
-            context.charge(order.numbers.get("price_gb_hours", 0.0))
+            context.effects.add_outputs([Output(TABLE_TASKS, order.table.key, order)])
+            context.charge_budget(order.numbers.get("price_gb_hours", 0.0))
         if is_bounded:
             _request_budget_of_action(context, table, action, limits)
     return table
@@ -224,4 +227,4 @@ def _request_budget_of_action(
         weighed = action.weighed_here(table, limits, context.now_ms)
         since_ms = work.wanted_ms or context.now_ms
         candidate = candidate_of(place, weighed, limits, since_ms)
-        context.effects.budget_requests[place] = (limits.spending[0], candidate)
+        context.effects.budget_requests[place] = (limits.paying_budget[0], candidate)

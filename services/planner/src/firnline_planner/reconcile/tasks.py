@@ -5,11 +5,11 @@ from __future__ import annotations
 from firnline_domain.base.values import replace
 from firnline_domain.counters.state.counters import TableCounters
 from firnline_domain.counters.state.work import SLOTS, PartitionWork, RunningTask, Table
-from firnline_domain.policy.fleet.holds import rewrite_hold_of
+from firnline_domain.policy.fleet.holds import find_rewrite_hold
 from firnline_domain.policy.partition.outcomes import (
-    failed,
+    after_failure,
+    after_success,
     has_succeeded,
-    succeeded,
     waited_in_vain,
 )
 from firnline_domain.policy.partition.v2_deletes import after_rewrite
@@ -33,9 +33,9 @@ def end_task(context: TableContext, table: Table, task: RunningTask, work: Parti
     context.put_partition(table, replace(context.partition(table, task.scope), work=work))
     # Partitions that found the table busy, or held, are found again only where all are reconciled.
     was_full = not table.work.has_room(SLOTS, context.limits)
-    ended = replace(table, work=table.work.ended(task))
-    hold = rewrite_hold_of(ended, context.limits, context.now_ms)
-    if hold is None and (was_full or rewrite_hold_of(table, context.limits, context.now_ms)):
+    ended = replace(table, work=table.work.drop_task(task))
+    hold = find_rewrite_hold(ended, context.limits, context.now_ms)
+    if hold is None and (was_full or find_rewrite_hold(table, context.limits, context.now_ms)):
         again_ms = context.now_ms + pause_ms(table.counters.totals.partitions)
         return replace(ended, work=ended.work.reconciled_by(again_ms))
     return ended if hold is None else replace(ended, work=ended.work.reconciled_by(hold.until_ms))
@@ -45,7 +45,9 @@ def end_failed(
     context: TableContext, table: Table, task: RunningTask, reason: str, retryable: bool
 ) -> Table:
     """An order came to nothing; its partition backs off, or is parked."""
-    work = failed(context.partition(table, task.scope).work, reason, retryable, context.now_ms)
+    work = after_failure(
+        context.partition(table, task.scope).work, reason, retryable, context.now_ms
+    )
     if work.pause == Reason.PARKED:
         context.effects.outcomes.append("parked")
     return end_task(context, table, task, work)
@@ -58,7 +60,7 @@ def end_waiting(context: TableContext, table: Table, task: RunningTask) -> Table
     return end_task(context, table, task, work)
 
 
-def finish(
+def finish_task(
     context: TableContext, table: Table, task: RunningTask, done: Slice | None = None
 ) -> Table:
     """Finish a task: its partition rests on a new floor, or requests the next slice at once."""
@@ -72,7 +74,9 @@ def finish(
         debt = context.debt(table, counters.holds)
         ended = task if done is None else replace(task, slice=done)
         changed_ms = counters.changed_ms
-        work = succeeded(work, debt, ended, context.limits, context.now_ms, positions, changed_ms)
+        work = after_success(
+            work, debt, ended, context.limits, context.now_ms, positions, changed_ms
+        )
         rested = replace(partition, work=replace(work, v2_left=partition.work.v2_left))
         left = after_rewrite(table, rested, ended, context.limits)
         work = replace(work, v2_left=left)
@@ -86,4 +90,4 @@ def is_in_counters(counters: TableCounters, task: RunningTask) -> bool:
     if not task.committed_snapshot_ids:
         return True  # expired already: long ago
     read_later = task.committed_at_ms <= counters.absolute_observed_ms
-    return read_later or any(counters.has(one) for one in task.committed_snapshot_ids)
+    return read_later or any(counters.has_snapshot(one) for one in task.committed_snapshot_ids)

@@ -19,16 +19,16 @@ def note_failure(context: TableContext, task: RunningTask, event: TaskFailed) ->
     """An order's worker gave it up. Other reasons than its memory say nothing here."""
     if event.reason == OUT_OF_MEMORY and _is_heavy(task):
         memory, ordered_ms = context.state.share.memory_of(task.group), task.ordered_at_ms
-        after = memory.after_oom(event.memory, _name(task), ordered_ms, context.now_ms)
-        _keep(context.state, task.group, after)
+        after = memory.after_oom(event.memory, _attempt_name(task), ordered_ms, context.now_ms)
+        _put_memory(context.state, task.group, after)
 
 
 def note_success(context: TableContext, task: RunningTask) -> None:
     """An order's worker came to its result, whatever becomes of that."""
     if task.committed_at_ms is None and _is_heavy(task):
         memory = context.state.share.memory_of(task.group)
-        after = memory.after_success(_name(task), task.ordered_at_ms, context.now_ms)
-        _keep(context.state, task.group, after)
+        after = memory.after_success(_attempt_name(task), task.ordered_at_ms, context.now_ms)
+        _put_memory(context.state, task.group, after)
 
 
 def size_workers(bucket: int, context: TableContext) -> None:
@@ -36,13 +36,15 @@ def size_workers(bucket: int, context: TableContext) -> None:
     state, now_ms = context.state, context.now_ms
     for group in (DEFAULT, *sorted(state.share.memories)):
         tuning = state.share.memory_of(group).after_time(now_ms)
-        if tuning.unreported(now_ms):
-            directive = tuning.directive(group, bucket, now_ms)
-            context.effects.send([Output(WORKER_DIRECTIVES, _key(directive), directive)])
-            _keep(state, group, tuning.as_reported(now_ms))
+        if tuning.is_unreported(now_ms):
+            directive = tuning.to_directive(group, bucket, now_ms)
+            context.effects.add_outputs(
+                [Output(WORKER_DIRECTIVES, _directive_key(directive), directive)]
+            )
+            _put_memory(state, group, tuning.as_reported(now_ms))
 
 
-def _key(directive: SizeWorkers) -> str:
+def _directive_key(directive: SizeWorkers) -> str:
     """Return the key of a directive; that of the default group is as before there were others."""
     key = f"{directive.lane}/{directive.bucket}"
     return key if directive.group == DEFAULT else f"{key}/{directive.group}"
@@ -52,10 +54,10 @@ def _is_heavy(task: RunningTask) -> bool:
     return lane_of_order(task.numbers) is Lane.HEAVY
 
 
-def _name(task: RunningTask) -> str:
+def _attempt_name(task: RunningTask) -> str:
     return f"{task.task_id}/{task.attempt}"
 
 
-def _keep(state: BucketState, group: str, memory: MemoryTuning) -> None:
+def _put_memory(state: BucketState, group: str, memory: MemoryTuning) -> None:
     if memory != state.share.memory_of(group):
         state.put_share(state.share.with_memory(group, memory))

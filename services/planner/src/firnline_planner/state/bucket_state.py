@@ -13,7 +13,7 @@ from firnline_domain.counters.state.work import Partition, Table
 from firnline_domain.errors import PoisonousRecord
 from firnline_domain.identity import Scope
 from firnline_domain.policy.clock_set_back import set_partition_back, set_table_back
-from firnline_domain.records.assignments import Route
+from firnline_domain.records.assignments import BucketRoute
 from firnline_domain.records.pauses import Pause
 
 from firnline_planner.state.encoding import (
@@ -23,7 +23,7 @@ from firnline_planner.state.encoding import (
     ROUTE,
     SHARE,
     TABLE,
-    Head,
+    StateHead,
     cursor_key,
     group_of,
     head_of,
@@ -48,8 +48,8 @@ from firnline_planner.state.stores import KeyValueStore
 # memory that is in no processor cache when it is freed.
 REMEMBERED = 500
 MAX_SHOWN = 200
-PACKED = (Table, Partition, FleetShare, Pause, Route)  # kept as `to_bytes` writes them
-Value = Table | Partition | FleetShare | Pause | Route | bytes | int | None  # None = deleted
+PACKED = (Table, Partition, FleetShare, Pause, BucketRoute)  # kept as `to_bytes` writes them
+Value = Table | Partition | FleetShare | Pause | BucketRoute | bytes | int | None  # None = deleted
 Staged = dict[bytes, Value]
 
 
@@ -110,15 +110,15 @@ class BucketState:
 
     def table_at(self, key: bytes) -> Table | None:
         """The table of a key as `heads` gave it."""
-        table = self._value(key, table_from)
+        table = self._read_value(key, table_from)
         assert table is None or isinstance(table, Table)
         return None if table is None else self._with_pause(table)
 
-    def unknown(self, keys: Iterable[bytes]) -> list[bytes]:
+    def uncached_keys(self, keys: Iterable[bytes]) -> list[bytes]:
         """Return the keys of tables and partitions that are not cached, once each."""
         return [key for key in dict.fromkeys(keys) if key not in self._known]
 
-    def _value(self, key: bytes, read: Callable[[bytes], Table | Partition]) -> Value:
+    def _read_value(self, key: bytes, read: Callable[[bytes], Table | Partition]) -> Value:
         if key in self._staged:
             return self._staged[key]
         if known := self._known.get(key):
@@ -134,7 +134,7 @@ class BucketState:
         else:
             after = set_partition_back(value, self._now_ms)
         if after is not value:
-            self._stage(key, after)
+            self._stage_value(key, after)
             if isinstance(after, Partition):
                 self._scopes.setdefault(group_of(key), set()).add(key)
         return after
@@ -145,20 +145,20 @@ class BucketState:
 
     def table_keys(self) -> list[bytes]:
         """Keys of every table, in no order."""
-        return self._keys(TABLE)
+        return self._keys_with_prefix(TABLE)
 
-    def heads(self) -> Iterator[tuple[bytes, Head, bool]]:
+    def heads(self) -> Iterator[tuple[bytes, StateHead, bool]]:
         """Yield, for each stored table, its key, its head, and whether it is paused."""
         for key, data in self._store.scan(TABLE):
             yield key, head_of(data), self.pause_in_force(table_key_in(key)) is not None
 
     def put_table(self, table: Table) -> None:
         """Keep a table."""
-        self._stage(ref_key(table.counters.table.key, table.counters.ref), table)
+        self._stage_value(ref_key(table.counters.table.key, table.counters.ref), table)
 
     def drop_table(self, table: Table) -> None:
         """Forget a table."""
-        self._stage(ref_key(table.counters.table.key, table.counters.ref), None)
+        self._stage_value(ref_key(table.counters.table.key, table.counters.ref), None)
         self.put_pause(table.counters.table.key, None)
 
     def partition(self, table_key: str, ref: str, scope: Scope) -> Partition | None:
@@ -166,7 +166,7 @@ class BucketState:
         return self._partition_at(partition_key(table_key, ref, scope))
 
     def _partition_at(self, key: bytes) -> Partition | None:
-        partition = self._value(key, partition_from)
+        partition = self._read_value(key, partition_from)
         assert partition is None or isinstance(partition, Partition)
         return partition
 
@@ -183,35 +183,37 @@ class BucketState:
             if isinstance(value, Partition):
                 yield value
 
-    def _keys(self, prefix: bytes) -> list[bytes]:
+    def _keys_with_prefix(self, prefix: bytes) -> list[bytes]:
         changed = [key for key in self._staged if key.startswith(prefix)]
         return [*dict.fromkeys([*(key for key, _ in self._store.scan(prefix)), *changed])]
 
     def put_partition(self, table_key: str, ref: str, partition: Partition) -> None:
         """Keep a partition."""
-        self._change(table_key, ref, partition.counters.scope, partition)
+        self._stage_partition(table_key, ref, partition.counters.scope, partition)
 
-    def _change(self, table_key: str, ref: str, scope: Scope, value: Partition | None) -> None:
+    def _stage_partition(
+        self, table_key: str, ref: str, scope: Scope, value: Partition | None
+    ) -> None:
         key = partition_key(table_key, ref, scope)
-        self._stage(key, value)
+        self._stage_value(key, value)
         self._scopes.setdefault(partition_prefix(table_key, ref), set()).add(key)
 
     def drop_partition(self, table_key: str, ref: str, scope: Scope) -> None:
         """Forget a partition."""
-        self._change(table_key, ref, scope, None)
+        self._stage_partition(table_key, ref, scope, None)
 
     def dropped_tables(self) -> list[str]:
         """Tables that are not kept any more, once this is committed."""
         gone = (key for key, value in self._staged.items() if value is None)
         return [table_key_in(key) for key in gone if key.startswith(TABLE)]
 
-    def _stage(self, key: bytes, value: Value) -> None:
+    def _stage_value(self, key: bytes, value: Value) -> None:
         if self._undo:
             self._undo[-1].setdefault(key, self._staged.get(key, UNCHANGED))
         self._staged[key] = value
 
     @contextmanager
-    def attempt(self) -> Iterator[None]:
+    def undo_on_error(self) -> Iterator[None]:
         """Undo what the body stages if the body raises, or if a staged value cannot be kept.
 
         Whatever was staged before stays, so one table that fails takes no other along. Raises what
@@ -221,17 +223,17 @@ class BucketState:
         self._undo.append(before)
         try:
             yield
-            self._pack(before)
+            self._pack_values(before)
         except BaseException:
             self._undo.pop()
             for key, value in before.items():
-                self._unstage(key, value)
+                self._unstage_value(key, value)
             raise
         self._undo.pop()
         for key, value in before.items() if self._undo else ():
             self._undo[-1].setdefault(key, value)
 
-    def _unstage(self, key: bytes, value: Value | _Unchanged) -> None:
+    def _unstage_value(self, key: bytes, value: Value | _Unchanged) -> None:
         if not isinstance(value, _Unchanged):
             self._staged[key] = value
             return
@@ -247,7 +249,7 @@ class BucketState:
 
     def put_share(self, share: FleetShare) -> None:
         """Keep it."""
-        self._stage(SHARE, share)
+        self._stage_value(SHARE, share)
 
     def next_offset(self, topic: str) -> int:
         """The first offset of the topic that is not in the state."""
@@ -257,11 +259,11 @@ class BucketState:
         staged = self._staged.get(key)
         return staged if isinstance(staged, int) else self._cursors[key]
 
-    def advance(self, topic: str, offset: int) -> None:
+    def advance_offset(self, topic: str, offset: int) -> None:
         """Mark the record at that offset as handled with this commit; a repeated record does not
         move the offset back."""
         if offset >= self.next_offset(topic):
-            self._stage(cursor_key(topic), offset + 1)
+            self._stage_value(cursor_key(topic), offset + 1)
 
     @property
     def has_read_nothing(self) -> bool:
@@ -284,9 +286,9 @@ class BucketState:
 
     def put_pause(self, table_key: str | None, pause: Pause | None) -> None:
         """Begin a pause of a table (or, None, of the fleet); None = it has ended."""
-        self._stage(pause_key(table_key), pause)
+        self._stage_value(pause_key(table_key), pause)
 
-    def route(self, table_key: str) -> Route | None:
+    def route(self, table_key: str) -> BucketRoute | None:
         """Return the bucket that a table is assigned to; None = it never left its default
         bucket."""
         if not self._routes and not self._staged:
@@ -294,24 +296,24 @@ class BucketState:
         key = route_key(table_key)
         if key in self._staged:
             staged = self._staged[key]
-            return staged if isinstance(staged, Route) else None
+            return staged if isinstance(staged, BucketRoute) else None
         return self._routes.get(key)
 
-    def put_route(self, table_key: str, route: Route) -> None:
+    def put_route(self, table_key: str, route: BucketRoute) -> None:
         """Keep where a table is."""
-        self._stage(route_key(table_key), route)
+        self._stage_value(route_key(table_key), route)
 
     def drop_route(self, table_key: str) -> None:
         """A table is at home, or no more."""
-        self._stage(route_key(table_key), None)
+        self._stage_value(route_key(table_key), None)
 
-    def routes(self) -> Iterator[Route]:
+    def routes(self) -> Iterator[BucketRoute]:
         """Return all stored routes, without staged ones."""
         return iter(self._routes.values())
 
     def put_waiting(self, table_key: str, number: int, record: bytes) -> None:
         """Keep a record until its table is back."""
-        self._stage(waiting_key(table_key, number), record)
+        self._stage_value(waiting_key(table_key, number), record)
 
     def take_waiting(self, table_key: str, count: int) -> list[bytes]:
         """The records kept so, the first one first; they are no longer kept."""
@@ -319,15 +321,15 @@ class BucketState:
         staged = self._staged
         records = [staged[key] if key in staged else self._store.get(key) for key in keys]
         for key in keys:
-            self._stage(key, None)
+            self._stage_value(key, None)
         return [record for record in records if isinstance(record, bytes)]
 
     def demand_small(self) -> None:
         """Raises PoisonousRecord where a changed value is larger than any that is kept: its
         transaction would fail, and with it all that was read beside it, for ever."""
-        self._pack(self._staged)
+        self._pack_values(self._staged)
 
-    def _pack(self, keys: Iterable[bytes]) -> None:
+    def _pack_values(self, keys: Iterable[bytes]) -> None:
         for key in keys:
             value = self._staged.get(key)
             if not isinstance(value, PACKED) or self._known.get(key) is value:
@@ -346,18 +348,18 @@ class BucketState:
         tables by key, None = dropped."""
         touched: dict[bytes, Table | None] = {}
         for key, value in sorted(self._staged.items(), key=itemgetter(0)):
-            self._keep(key, value)
+            self._keep_value(key, value)
             if key.startswith(TABLE):
                 touched[key] = value if isinstance(value, Table) else None
         self.discard()
         return touched
 
-    def _keep(self, key: bytes, value: Value) -> None:
+    def _keep_value(self, key: bytes, value: Value) -> None:
         match value:
             case Table() | Partition():  # first: most are
                 if self._known.get(key) is not value:
                     self._put_packed(key, value)
-                self._remember(key, value)
+                self._cache_value(key, value)
             case None:
                 self._known.pop(key, None)
                 self._pauses.pop(key, None)
@@ -373,19 +375,19 @@ class BucketState:
             case FleetShare():
                 self._share = value
                 self._put_packed(key, value)
-            case Route():
+            case BucketRoute():
                 self._routes[key] = value
                 self._put_packed(key, value)
             case bytes():
                 self._store.put(key, value)
 
     def _put_packed(
-        self, key: bytes, value: Table | Partition | FleetShare | Pause | Route
+        self, key: bytes, value: Table | Partition | FleetShare | Pause | BucketRoute
     ) -> None:
         packed, data = self._packed.get(key, (None, b""))
         self._store.put(key, data if packed is value else to_bytes(value, self._now_ms))
 
-    def _remember(self, key: bytes, value: Table | Partition) -> None:
+    def _cache_value(self, key: bytes, value: Table | Partition) -> None:
         self._known[key] = value
         self._known.move_to_end(key)
         if len(self._known) > REMEMBERED:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any, Generic, TypeVar
 
 from firnline_domain.base.values import Value
-from firnline_domain.policy.cost.dollars import Weighed
+from firnline_domain.policy.cost.dollars import Estimate
 from firnline_domain.settings.groups import Budget
 from firnline_domain.settings.thresholds import Thresholds
 
@@ -19,7 +19,7 @@ from firnline_planner.state.fleet_share import TokenBuckets
 K = TypeVar("K")
 
 
-class Candidate(Value, Generic[K]):
+class RankedAction(Value, Generic[K]):
     """A rewrite, or an action on a table, that a policy would order. Both by the price list:
     `spared` dollars an hour for `dollars` once; a budget counts its `gb_hours`."""
 
@@ -36,13 +36,13 @@ class Candidate(Value, Generic[K]):
 
 
 def candidate_of(
-    key: K, weighed: Weighed, limits: Thresholds, since_ms: int, share: float = 1.0
-) -> Candidate[K]:
+    key: K, weighed: Estimate, limits: Thresholds, since_ms: int, share: float = 1.0
+) -> RankedAction[K]:
     """Return the candidate of a table or partition; its next task is this share of the work."""
-    return Candidate(
+    return RankedAction(
         key,
         gb_hours=weighed.gb_hours() * share,
-        dollars=weighed.price.dollars(limits) * share,
+        dollars=weighed.price.in_dollars(limits) * share,
         spared=weighed.gain.dollars_an_hour(limits) * share,
         since_ms=since_ms,
     )
@@ -56,41 +56,41 @@ class Paid(Value, Generic[K]):
     from_old: bool = False
 
 
-def affordable(
-    candidates: Iterable[Candidate[K]], tokens: TokenBuckets, budget: Budget, now_ms: int
+def choose_affordable(
+    candidates: Iterable[RankedAction[K]], tokens: TokenBuckets, budget: Budget, now_ms: int
 ) -> tuple[list[Paid[K]], TokenBuckets]:
     """Return the tasks to create, in that order, and the tokens that remain."""
     found = list(candidates)
-    if not budget.binds or not found:
-        return [Paid(one.key, one.gb_hours) for one in sorted(found, key=_rank)], tokens
-    oldest = min(found, key=_age)
-    tokens = tokens.filled(budget, oldest.gb_hours, now_ms)
+    if not budget.is_limited or not found:
+        return [Paid(one.key, one.gb_hours) for one in sorted(found, key=_rank_key)], tokens
+    oldest = min(found, key=_due_since_ms)
+    tokens = tokens.with_refill(budget, oldest.gb_hours, now_ms)
     if tokens.best < min(one.gb_hours for one in found) and tokens.old < oldest.gb_hours:
         return [], tokens  # mostly: a hundred thousand need not be ranked to know it
-    return _paid(found, tokens)
+    return _pay_candidates(found, tokens)
 
 
-def _paid(
-    candidates: list[Candidate[K]], tokens: TokenBuckets
+def _pay_candidates(
+    candidates: list[RankedAction[K]], tokens: TokenBuckets
 ) -> tuple[list[Paid[K]], TokenBuckets]:
-    taken, left = list[Paid[K]](), list[Candidate[K]]()
-    for one in sorted(candidates, key=_rank):
+    taken, left = list[Paid[K]](), list[RankedAction[K]]()
+    for one in sorted(candidates, key=_rank_key):
         if one.gb_hours <= tokens.best:
             taken.append(Paid(one.key, one.gb_hours))
-            tokens = tokens.without(one.gb_hours, from_old=False)
+            tokens = tokens.with_payment(one.gb_hours, from_old=False)
         else:
             left.append(one)
-    for one in sorted(left, key=_age):
+    for one in sorted(left, key=_due_since_ms):
         if one.gb_hours > tokens.old:
             break  # saved for, whatever is cheaper behind it
         taken.append(Paid(one.key, one.gb_hours, from_old=True))
-        tokens = tokens.without(one.gb_hours, from_old=True)
+        tokens = tokens.with_payment(one.gb_hours, from_old=True)
     return taken, tokens
 
 
-def _rank(candidate: Candidate[Any]) -> tuple[float, int]:
+def _rank_key(candidate: RankedAction[Any]) -> tuple[float, int]:
     return -candidate.gain, candidate.since_ms
 
 
-def _age(candidate: Candidate[Any]) -> int:
+def _due_since_ms(candidate: RankedAction[Any]) -> int:
     return candidate.since_ms

@@ -12,12 +12,12 @@ from firnline_adapters.records.record_sizes import Unsendable, dead_letter_of_un
 from firnline_domain.identity import Scope
 from firnline_domain.records.assignments import is_by_bucket
 
-from firnline_planner.state.budget_ranking import Candidate
+from firnline_planner.state.budget_ranking import RankedAction
 
 SERVICE = "planner"
 # A table's key in the state, and its partition, or the name of an action on the whole table.
 Place = tuple[bytes, Scope | str]
-BudgetRequest = tuple[str, Candidate[Place]]  # by the name of the budget that is to pay
+BudgetRequest = tuple[str, RankedAction[Place]]  # by the name of the budget that is to pay
 TABLE_TASKS = "table-tasks"
 RESYNC_REQUESTS = "resync-requests"
 TABLE_STATES = "table-states"
@@ -43,7 +43,7 @@ class Output:
     record: Any
     partition: int | None = None
 
-    def sent(self, bucket: int, homes: int, at_ms: int) -> Sent:
+    def encode_for_send(self, bucket: int, homes: int, at_ms: int) -> Sent:
         """Return the record as a bucket sends it. If its topic takes the record in no form, return
         a dead letter instead, so that the others of its transaction are sent."""
         place = self.partition
@@ -75,7 +75,7 @@ class Effects:
     fully_reconciled: set[bytes] = field(default_factory=set)
     spent_gb_hours: float = 0.0  # as estimated, of the budget
 
-    def add(self, other: Effects) -> None:
+    def add_effects(self, other: Effects) -> None:
         """Add the effects of another record."""
         self.outputs += other.outputs
         self.verdicts += other.verdicts
@@ -84,6 +84,6 @@ class Effects:
         self.fully_reconciled |= other.fully_reconciled
         self.spent_gb_hours += other.spent_gb_hours
 
-    def send(self, outputs: Iterable[Output]) -> None:
+    def add_outputs(self, outputs: Iterable[Output]) -> None:
         """Add records to send."""
         self.outputs.extend(outputs)

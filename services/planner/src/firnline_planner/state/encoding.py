@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from functools import cache
 
 import msgspec
-from firnline_domain.base.times import earliest
-from firnline_domain.base.values import Value, bounded, within_longs
+from firnline_domain.base.times import earliest_of
+from firnline_domain.base.values import Value, bound_amount, within_longs
 from firnline_domain.counters.fold.missing_snapshots import resync_ms
 from firnline_domain.counters.state.work import Partition, Table
 from firnline_domain.identity import Scope
-from firnline_domain.records.assignments import Route
+from firnline_domain.records.assignments import BucketRoute
 from firnline_domain.records.pauses import Pause
 
 from firnline_planner.state.fleet_share import FleetShare
@@ -47,7 +47,7 @@ class UnreadableValue(ValueError):
 
 
 @dataclass(frozen=True)
-class Head:
+class StateHead:
     """Header of a table that a bucket follows without reading the table."""
 
     due_ms: int | None
@@ -59,11 +59,11 @@ _encode = msgspec.msgpack.Encoder().encode
 _table = msgspec.msgpack.Decoder(Table).decode
 _partition = msgspec.msgpack.Decoder(Partition).decode
 _share = msgspec.msgpack.Decoder(FleetShare).decode
-_route = msgspec.msgpack.Decoder(Route).decode
+_route = msgspec.msgpack.Decoder(BucketRoute).decode
 _pause = msgspec.msgpack.Decoder(Pause).decode
 
 
-def _pack(value: Value) -> bytes:
+def _encode_within_limits(value: Value) -> bytes:
     """Encode a value; never fail for a number, because a tick's changes of all tables are kept
     together."""
     try:
@@ -72,57 +72,65 @@ def _pack(value: Value) -> bytes:
         return _encode(within_longs(value))
 
 
-def to_bytes(value: Table | Partition | FleetShare | Route | Pause, now_ms: int = 0) -> bytes:
+def to_bytes(value: Table | Partition | FleetShare | BucketRoute | Pause, now_ms: int = 0) -> bytes:
     """The value as it is kept now; 0: by no clock."""
-    return _table_to_bytes(value, now_ms) if isinstance(value, Table) else VERSION + _pack(value)
+    return (
+        _table_to_bytes(value, now_ms)
+        if isinstance(value, Table)
+        else VERSION + _encode_within_limits(value)
+    )
 
 
 def _table_to_bytes(table: Table, now_ms: int) -> bytes:
     due = due_ms(table)
     out = min(len(table.work.running), 0xFFFF)
-    head = HEAD.pack(VERSION, NEVER if due is None else bounded(due), bounded(now_ms), out)
-    return head + _pack(Table(table.counters, table.work))  # its pause is kept by itself
+    head = HEAD.pack(
+        VERSION, NEVER if due is None else bound_amount(due), bound_amount(now_ms), out
+    )
+    return head + _encode_within_limits(
+        Table(table.counters, table.work)
+    )  # its pause is kept by itself
 
 
-def head_of(data: bytes) -> Head:
+def head_of(data: bytes) -> StateHead:
     """Return the header of a table. A damaged one is due, so that a tick reports it. Raises
     UnknownVersion."""
-    if len(_checked(data)) < HEAD.size:
-        return Head(0, 0, 0)
+    if len(_check_version(data)) < HEAD.size:
+        return StateHead(0, 0, 0)
     _, due, kept_ms, in_flight = HEAD.unpack_from(data)
-    return Head(None if due == NEVER else due, kept_ms, in_flight)
+    return StateHead(None if due == NEVER else due, kept_ms, in_flight)
 
 
 def table_from(data: bytes) -> Table:
     """Raises UnknownVersion, as all that read do, and UnreadableValue."""
     try:
-        return _table(memoryview(_checked(data))[HEAD.size :])
+        return _table(memoryview(_check_version(data))[HEAD.size :])
     except msgspec.MsgspecError as error:
         raise UnreadableValue(f"a table of {len(data)} bytes: {error}") from error
 
 
 def partition_from(data: bytes) -> Partition:
-    return _partition(_body(data))
+    return _partition(_body_bytes(data))
 
 
 def share_from(data: bytes) -> FleetShare:
     """The bucket's share of the fleet."""
-    return _share(_body(data))
+    return _share(_body_bytes(data))
 
 
-def route_from(data: bytes) -> Route:
-    return _route(_body(data))
+def route_from(data: bytes) -> BucketRoute:
+    return _route(_body_bytes(data))
 
 
 def pause_from(data: bytes) -> Pause:
-    return _pause(_body(data))
+    return _pause(_body_bytes(data))
 
 
-def _body(data: bytes) -> memoryview:
-    return memoryview(_checked(data))[1:]
+def _body_bytes(data: bytes) -> memoryview:
+    return memoryview(_check_version(data))[1:]
 
 
-def _checked(data: bytes) -> bytes:
+def _check_version(data: bytes) -> bytes:
     if data[:1] != VERSION:
         raise UnknownVersion(f"state of version {data[:1].hex()}")
     return data
@@ -178,15 +186,15 @@ def group_of(key: bytes) -> bytes:
 
 def due_ms(table: Table) -> int | None:
     """The first of its moments; None = never."""
-    return earliest(reconcile_ms(table), table.work.publish_ms)
+    return earliest_of(reconcile_ms(table), table.work.publish_ms)
 
 
 def reconcile_ms(table: Table) -> int | None:
     """Return when a decision, a resync request or the expiry of a task is due."""
     work = table.work
-    due_ms = earliest(work.reconcile_ms, work.expiry.due_ms, resync_ms(table.counters))
+    due_ms = earliest_of(work.reconcile_ms, work.expiry.due_ms, resync_ms(table.counters))
     if work.actions or work.running:  # of most tables neither, and every commit asks twice
         due = (one.due_ms for one in work.actions.values())
         lost = (task.deadline_ms for task in work.running)
-        due_ms = earliest(due_ms, *due, *lost)
+        due_ms = earliest_of(due_ms, *due, *lost)
     return due_ms

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from firnline_domain.base.values import Value
-from firnline_domain.records.pauses import Hold, HoldReason
+from firnline_domain.records.pauses import HoldReason, TableHold
 
 RETRY_MS = 10_000  # after the first failure; doubles with each
 RETRY_MAX_MS = 600_000
@@ -40,7 +40,7 @@ class FailingTables:
         """Return how a step of a table fails, if it does."""
         return self._failures.get(key, {}).get(step)
 
-    def note(self, key: bytes, step: str, error: Exception, now_ms: int) -> Failure:
+    def note_failure(self, key: bytes, step: str, error: Exception, now_ms: int) -> Failure:
         """Note one more failure of a step; its pause doubles."""
         known, text = self.failure(key, step), f"{type(error).__name__}: {error}"[:MAX_ERROR_CHARS]
         pause_ms = RETRY_MS if known is None else min(known.pause_ms * 2, RETRY_MAX_MS)
@@ -50,7 +50,7 @@ class FailingTables:
         self._noted.add(key)
         return failure
 
-    def forget(self, key: bytes, step: str) -> None:
+    def clear_failure(self, key: bytes, step: str) -> None:
         """Note that a step is done."""
         steps = self._failures.get(key, {})
         if step in steps:
@@ -58,7 +58,7 @@ class FailingTables:
             if not steps:
                 del self._failures[key]
 
-    def drop(self, key: bytes) -> None:
+    def drop_table(self, key: bytes) -> None:
         """Forget a removed table."""
         self._failures.pop(key, None)
 
@@ -67,14 +67,14 @@ class FailingTables:
         for key, steps in list(self._failures.items()):
             for step, one in list(steps.items()):
                 if now_ms > one.again_ms + RETRY_MAX_MS:
-                    self.forget(key, step)
+                    self.clear_failure(key, step)
 
     def take_noted(self) -> set[bytes]:
         """Return the tables that have failed since this was asked last."""
         noted, self._noted = self._noted, set()
         return noted
 
-    def hold_of(self, key: bytes, doing: str = "") -> Hold | None:
+    def hold_of(self, key: bytes, doing: str = "") -> TableHold | None:
         """Return what a published state says of a table that fails. `doing`: a step that is under
         way, and succeeds if anybody reads this."""
         steps = {name: one for name, one in self._failures.get(key, {}).items() if name != doing}
@@ -82,4 +82,4 @@ class FailingTables:
             return None
         step, failure = min(steps.items(), key=lambda one: one[1].since_ms)
         detail = f"{step}: {failure.error}"
-        return Hold(HoldReason.FAILING, failure.again_ms, failure.since_ms, detail)
+        return TableHold(HoldReason.FAILING, failure.again_ms, failure.since_ms, detail)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from firnline_domain.base.times import HOUR_MS
 from firnline_domain.base.values import Value, field, replace
-from firnline_domain.policy.cost.cost_model import FIRNLINE, Work, learned
+from firnline_domain.policy.cost.cost_model import FIRNLINE, Work, learned_factor
 from firnline_domain.policy.fleet.worker_memory import MemoryTuning
 from firnline_domain.policy.triggers.sorting import sort_wall_s
 from firnline_domain.settings.groups import DEFAULT, Budget
@@ -25,7 +25,7 @@ class TokenBuckets(Value):
     aim: float = 0.0
     aim_ms: int = 0
 
-    def filled(self, budget: Budget, oldest: float, now_ms: int) -> TokenBuckets:
+    def with_refill(self, budget: Budget, oldest: float, now_ms: int) -> TokenBuckets:
         """Return the buckets with the tokens that were added since. `oldest`: price of the task
         that has waited longest."""
         hours = 1.0 if self.as_of_ms is None else max(now_ms - self.as_of_ms, 0) / HOUR_MS
@@ -43,7 +43,7 @@ class TokenBuckets(Value):
             aim_ms,
         )
 
-    def without(self, gb_hours: float, from_old: bool) -> TokenBuckets:
+    def with_payment(self, gb_hours: float, from_old: bool) -> TokenBuckets:
         """Return the buckets after a price was paid; a negative price is paid back."""
         if from_old:
             return replace(self, old=self.old - gb_hours)
@@ -58,16 +58,16 @@ class Prices(Value):
     conversions: float = 1.0
     sorts: float | None = None  # none was made yet
 
-    def after(self, work: Work, converts: bool, took_s: float) -> Prices:
+    def after_task(self, work: Work, converts: bool, took_s: float) -> Prices:
         """Return the prices after a task with that much work took `took_s` seconds."""
         factor = self.conversions if converts else self.rewrites
-        factor = learned(factor, factor * FIRNLINE.wall_s(work), took_s)
+        factor = learned_factor(factor, factor * FIRNLINE.wall_s(work), took_s)
         return replace(self, conversions=factor) if converts else replace(self, rewrites=factor)
 
     def after_sort(self, work: Work, took_s: float) -> Prices:
         """The same of a sort: it takes longer for its bytes, and says nothing of the others."""
         factor = self.rewrites if self.sorts is None else self.sorts
-        return replace(self, sorts=learned(factor, factor * sort_wall_s(work), took_s))
+        return replace(self, sorts=learned_factor(factor, factor * sort_wall_s(work), took_s))
 
 
 MEASURED = Prices()

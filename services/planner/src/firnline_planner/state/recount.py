@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from firnline_domain.base.values import replace
-from firnline_domain.counters.fold.missing_snapshots import ResyncReason, wait
+from firnline_domain.counters.fold.missing_snapshots import ResyncReason, wait_for_resync
 from firnline_domain.counters.state.counters import PartitionCounters, TableCounters, Totals
 from firnline_domain.counters.state.work import Partition
 
@@ -25,14 +25,14 @@ def is_gone(table: TableCounters, partition: PartitionCounters) -> bool:
 
 
 class Recount:
-    """Adds up the partitions that pass `through`."""
+    """Adds up the partitions that pass `pass_counted`."""
 
     def __init__(self, table: TableCounters) -> None:
         self._table = table
         self._totals = Totals()
         self._ahead = False
 
-    def through(self, partitions: Iterable[Partition]) -> Iterator[Partition]:
+    def pass_counted(self, partitions: Iterable[Partition]) -> Iterator[Partition]:
         """Yield the same partitions, and count them again."""
         for partition in partitions:
             counters = partition.counters
@@ -40,10 +40,10 @@ class Recount:
                 self._table.epoch,
                 self._table.ordinal,
             )
-            self._totals = self._totals.moved(PartitionCounters(counters.scope), counters)
+            self._totals = self._totals.with_partition(PartitionCounters(counters.scope), counters)
             yield partition
 
-    def checked(self, now_ms: int) -> TableCounters:
+    def check_counters(self, now_ms: int) -> TableCounters:
         """Return the counters with the right numbers of partitions. If the files do not add up,
         request absolute counters."""
         if self._ahead or self._table.open or not self._table.known:
@@ -51,4 +51,4 @@ class Recount:
         right = replace(self._table, totals=self._totals)
         if self._totals.holds == self._table.totals.holds:
             return right
-        return wait(right, ResyncReason.MISCOUNTED, now_ms)
+        return wait_for_resync(right, ResyncReason.MISCOUNTED, now_ms)

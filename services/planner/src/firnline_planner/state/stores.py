@@ -93,13 +93,13 @@ class WriteBuffer:
 
     def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
         """Return the pairs as `KeyValueStore.scan` does, without the changes made while it runs."""
-        changed = self._changed(prefix)
+        changed = self._changes_with_prefix(prefix)
         for key, value in self._below.scan(prefix):
             if key not in changed:
                 yield key, value
         yield from ((key, value) for key, value in sorted(changed.items()) if value is not None)
 
-    def _changed(self, prefix: bytes) -> dict[bytes, bytes | None]:
+    def _changes_with_prefix(self, prefix: bytes) -> dict[bytes, bytes | None]:
         if group_of(prefix) == prefix and prefix.endswith(SEPARATOR_BYTES):
             return dict(self._groups.get(prefix, {}))
         return {key: value for key, value in self.changes.items() if key.startswith(prefix)}

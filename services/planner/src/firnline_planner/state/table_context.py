@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 from firnline_domain.base.values import Value, replace
 from firnline_domain.counters.activity.partition_age import age_of
-from firnline_domain.counters.activity.reads import Place, Rates, read_by
+from firnline_domain.counters.activity.reads import AgePosition, Rates, read_by
 from firnline_domain.counters.state.counters import PartitionCounters
 from firnline_domain.counters.state.debt import Debt, debt_of
 from firnline_domain.counters.state.work import Partition, Table
 from firnline_domain.identity import Scope
 from firnline_domain.records.parts.tallies import FileTally
-from firnline_domain.settings.thresholds import Thresholds, thresholds
+from firnline_domain.settings.thresholds import Thresholds, resolve_thresholds
 
 from firnline_planner.state.bucket_state import BucketState
 from firnline_planner.state.effects import Effects
@@ -40,7 +40,7 @@ class TableContext(Value):
 
     def for_table(self, table: Table) -> TableContext:
         """Under the table's own settings, with prices as they were learned here."""
-        limits = thresholds(table.counters.settings, self.fleet)
+        limits = resolve_thresholds(table.counters.settings, self.fleet)
         share, keys = self.state.share, table.work.key_share
         prices = share.prices_of(limits.served_by)
         if share.actions or (prices, keys) != (MEASURED, limits.key_share):
@@ -53,7 +53,7 @@ class TableContext(Value):
                 key_share=keys,
             )
         reads = table.work.reads
-        rates = reads.rates(self.now_ms) if reads else None
+        rates = reads.rates_at(self.now_ms) if reads else None
         return replace(self, limits=limits, rates=rates)
 
     def limits_of(self, table: Table, partition: Partition) -> Thresholds:
@@ -63,8 +63,8 @@ class TableContext(Value):
         if reads is None or rates is None:
             return self.limits
         age = age_of(partition.counters.scope, reads.clock, self.now_ms)
-        place = Place(age, table.counters.totals.partitions)
-        return read_by(self.limits, rates.of(place))
+        place = AgePosition(age, table.counters.totals.partitions)
+        return read_by(self.limits, rates.rate_at(place))
 
     def limits_of_all(self, table: Table) -> Thresholds:
         """Return the limits in force for the whole table: its read rate is that of its most read
@@ -72,15 +72,17 @@ class TableContext(Value):
         reads, rates = table.work.reads, self.rates
         if reads is None or rates is None:
             return self.limits
-        return read_by(self.limits, rates.of(reads.most_read(table.counters.totals.partitions)))
+        return read_by(
+            self.limits, rates.rate_at(reads.most_read(table.counters.totals.partitions))
+        )
 
-    def charge(self, gb_hours: float) -> None:
+    def charge_budget(self, gb_hours: float) -> None:
         """Charge the budget for work that needs no grant: the other candidates wait longer."""
-        name, budget = self.limits.spending
-        if not budget.binds:
+        name, budget = self.limits.paying_budget
+        if not budget.is_limited:
             return
         share = self.state.share
-        tokens = share.tokens.get(name, TokenBuckets()).without(gb_hours, from_old=False)
+        tokens = share.tokens.get(name, TokenBuckets()).with_payment(gb_hours, from_old=False)
         self.state.put_share(replace(share, tokens={**share.tokens, name: tokens}))
         self.effects.spent_gb_hours += gb_hours
 

@@ -29,14 +29,14 @@ LOG = Log("planner")
 T = TypeVar("T")
 
 
-def attempt(context: TableContext, do: Callable[[TableContext], T]) -> T:
+def run_isolated(context: TableContext, do: Callable[[TableContext], T]) -> T:
     """Run a function for one table. What it changes and sends counts only if it does not raise.
 
     Raises what `do` raises, and what the state raises for a value that cannot be kept."""
     inner = replace(context, effects=Effects())
-    with context.state.attempt():
+    with context.state.undo_on_error():
         done = do(inner)
-    context.effects.add(inner.effects)
+    context.effects.add_effects(inner.effects)
     return done
 
 
@@ -47,38 +47,38 @@ class TickSteps:
         self._bucket = bucket
         self._context = context
 
-    def run(self, key: bytes, step: str, do: Callable[[TableContext], T]) -> T | None:
+    def run_step(self, key: bytes, step: str, do: Callable[[TableContext], T]) -> T | None:
         """Run a step of the table with that key; None if it fails.
 
         Raises UnusableState: that is no failure of the table's."""
         context = self._context
         try:
-            done = attempt(context, do)
+            done = run_isolated(context, do)
         except UnusableState:
             raise
         except Exception as error:
-            self._tell(key, step, error)
+            self._report_failure(key, step, error)
             return None
-        context.failing.forget(key, step)
+        context.failing.clear_failure(key, step)
         return done
 
-    def _tell(self, key: bytes, step: str, error: Exception) -> None:
+    def _report_failure(self, key: bytes, step: str, error: Exception) -> None:
         context, table = self._context, _read_table(self._context, key)
         is_first = context.failing.failure(key, step) is None
-        failure = context.failing.note(key, step, error, context.now_ms)
+        failure = context.failing.note_failure(key, step, error, context.now_ms)
         table_key = table_key_in(key) if key else ""
         identity = table.counters.table if table else None
-        name = identity.dotted if identity else table_key or "no table"
+        name = identity.dotted_name if identity else table_key or "no table"
         again_s = failure.pause_ms // 1000
         LOG.error(REASON, error, table=identity, table_key=table_key, step=step, again_s=again_s)
         if is_first:
             metrics.count("dead_letters", reason=REASON)
-            letter = self._letter(table_key, f"{name}: {step}: {failure.error}")
-            context.effects.send([Output(DEAD_LETTERS, f"{TICKS}/{self._bucket}", letter)])
+            letter = self._dead_letter(table_key, f"{name}: {step}: {failure.error}")
+            context.effects.add_outputs([Output(DEAD_LETTERS, f"{TICKS}/{self._bucket}", letter)])
         if table is not None:
-            context.effects.send([_failing_state(context, key, table)])
+            context.effects.add_outputs([_failing_state(context, key, table)])
 
-    def _letter(self, table_key: str, message: str) -> DeadLettered:
+    def _dead_letter(self, table_key: str, message: str) -> DeadLettered:
         return DeadLettered(
             topic=TICKS,
             partition=self._bucket,

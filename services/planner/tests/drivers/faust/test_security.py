@@ -9,7 +9,7 @@ import pytest
 import trustme
 from firnline_adapters.kafka.connection import KafkaConnection
 from firnline_domain.errors import Misconfigured
-from firnline_planner.drivers.faust.security import aiokafka_options, credentials
+from firnline_planner.drivers.faust.security import aiokafka_options, faust_credentials
 
 
 def test_nothing_is_asked_of_a_broker_that_asks_for_nothing() -> None:
@@ -18,7 +18,7 @@ def test_nothing_is_asked_of_a_broker_that_asks_for_nothing() -> None:
         "bootstrap_servers": "b:9092",
         "security_protocol": "PLAINTEXT",
     }
-    assert credentials(connection) is None
+    assert faust_credentials(connection) is None
 
 
 def test_a_password_over_tls(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from firnline_domain.records.orders import RewriteFiles
 from firnline_domain.records.parts.tallies import FileTally, Tally
 from firnline_domain.records.states import TableState
 from firnline_domain.settings.thresholds import Thresholds
-from firnline_planner.bucket.bucket import Bucket
+from firnline_planner.bucket.bucket import PlannerBucket
 from firnline_planner.drivers.kafka.driver import (
     BATCH_RECORDS,
     MAX_PUBLICATIONS,
@@ -43,7 +43,7 @@ def created(number: int, at_ms: int) -> FilesChanged:
     )
 
 
-def ticked(bucket: Bucket, now_ms: int, keep: bool = True) -> list[Output]:
+def ticked(bucket: PlannerBucket, now_ms: int, keep: bool = True) -> list[Output]:
     outputs = bucket.handle(TickPassed(0, now_ms), now_ms).outputs
     if keep:
         bucket.commit()
@@ -52,8 +52,8 @@ def ticked(bucket: Bucket, now_ms: int, keep: bool = True) -> list[Output]:
     return outputs
 
 
-def lived(tables: int) -> Bucket:
-    bucket = Bucket(MemoryStore(), LIMITS)
+def lived(tables: int) -> PlannerBucket:
+    bucket = PlannerBucket(MemoryStore(), LIMITS)
     for number in range(tables):
         bucket.handle(created(number, 1_000), 1_000)
         bucket.commit()
@@ -95,17 +95,17 @@ def test_what_was_not_kept_is_due_again() -> None:
     assert [one.topic for one in ticked(bucket, 6_002)] == [one.topic for one in told]
     agenda = TableSchedule()
     agenda.put_back(Due([b"look"], [b"show"]), 5)
-    assert agenda.due(4, None, None) == Due([], [])
-    assert agenda.due(5, None, None) == Due([b"look"], [b"show"])
+    assert agenda.take_due(4, None, None) == Due([], [])
+    assert agenda.take_due(5, None, None) == Due([b"look"], [b"show"])
 
 
 def test_after_a_start_every_table_is_looked_at_and_shown() -> None:
     pairs = MemoryStore()
-    first = Bucket(pairs, LIMITS)
+    first = PlannerBucket(pairs, LIMITS)
     for number in range(4):
         first.handle(created(number, 1_000), 1_000)
         first.commit()
-    again = Bucket(pairs, LIMITS)
+    again = PlannerBucket(pairs, LIMITS)
     outputs = [*ticked(again, 6_001), *ticked(again, 6_002)]
     assert len(names(outputs, RewriteFiles)) == len(names(outputs, TableState)) == 4
 

@@ -28,7 +28,7 @@ class Admin:
     def __init__(self, *answers: Any) -> None:
         self._answers = [*answers]
 
-    def admin(self) -> Admin:
+    def create_admin(self) -> Admin:
         return self
 
     def create_topics(self, topics: Any, operation_timeout: float) -> Any:
@@ -43,7 +43,7 @@ FOUND = SimpleNamespace(partitions=[0, 1], topic_id="id")
 
 
 def opened(*answers: Any) -> changelog.Changelog:
-    return changelog.opened(Admin(*answers), "state", 2, Replication(1, 1))  # type: ignore[arg-type]
+    return changelog.open_changelog(Admin(*answers), "state", 2, Replication(1, 1))  # type: ignore[arg-type]
 
 
 def test_a_topic_that_its_broker_has_not_heard_of_yet_is_asked_for_again() -> None:
@@ -85,7 +85,7 @@ class Restarted:
 
 def ends(broker: Restarted) -> dict[int, int]:
     admin: Any = broker
-    return changelog.Changelog(admin, admin, "state", "id", 2).ends([0, 1])
+    return changelog.Changelog(admin, admin, "state", "id", 2).end_offsets([0, 1])
 
 
 @pytest.mark.parametrize("code", sorted(changelog.MOVED))

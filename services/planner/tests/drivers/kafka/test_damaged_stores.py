@@ -23,11 +23,11 @@ from firnline_planner.drivers.kafka.local_store import (
     DAMAGED,
     DamagedStore,
     LocalStore,
-    Mark,
+    StorePosition,
     shared_cache,
 )
 from firnline_planner.drivers.kafka.owned_buckets import OwnedBuckets
-from firnline_planner.placement.routing import Fleet
+from firnline_planner.placement.routing import BucketFleet
 from firnline_planner.state.encoding import ref_key, to_bytes
 
 TABLES = 300
@@ -45,12 +45,12 @@ WRITER = """
 import os, sys
 from pathlib import Path
 sys.path[:0] = sys.argv[2:]
-from firnline_planner.drivers.kafka.local_store import LocalStore, Mark, shared_cache
+from firnline_planner.drivers.kafka.local_store import LocalStore, StorePosition, shared_cache
 from test_damaged_stores import CHANGES
 
 store = LocalStore(Path(sys.argv[1]), shared_cache())
 for at, changes in enumerate(CHANGES, 1):
-    store.keep(changes, Mark("id", at, 1))
+    store.write_changes(changes, StorePosition("id", at, 1))
     if at < len(CHANGES):
         store._rocks.flush()
 os._exit(0)  # killed: the last part is in the log alone
@@ -63,14 +63,14 @@ class Changelog:
     topic_id = "id"
     read = 0
 
-    def widen(self, buckets: int) -> None:
+    def add_partitions(self, buckets: int) -> None:
         """It has a partition for each bucket."""
 
     def catch_up(self, stores: dict[int, LocalStore], now_ms: int) -> int:
         for store in stores.values():
-            start = store.position(self.topic_id, len(CHANGES), now_ms)
+            start = store.usable_position(self.topic_id, len(CHANGES), now_ms)
             for at, changes in enumerate(CHANGES[start:], start + 1):
-                store.keep(changes, Mark(self.topic_id, at, now_ms))
+                store.write_changes(changes, StorePosition(self.topic_id, at, now_ms))
                 self.read += 1
         return self.read
 
@@ -106,7 +106,7 @@ def open_buckets(folder: Path, count: int) -> OwnedBuckets:
         Log("planner"),
         lambda: 1,
         shared_cache(),
-        Fleet(Board(count), RecordCodec()),
+        BucketFleet(Board(count), RecordCodec()),
     )
     found.open(range(count))
     return found
@@ -157,7 +157,7 @@ def test_a_store_that_never_opens_is_not_waited_for(
     """As RocksDB spins over some MANIFESTs; a pipe as one is waited for in the same way."""
     monkeypatch.setattr(store_check, "CHECK_S", 3.0)
     store = LocalStore(tmp_path / "0", shared_cache())
-    store.keep(CHANGES[0], Mark("id", 1, 1))
+    store.write_changes(CHANGES[0], StorePosition("id", 1, 1))
     store.close()
     [manifest] = (tmp_path / "0").glob("MANIFEST-*")
     manifest.unlink()
@@ -184,6 +184,6 @@ def test_what_is_found_out_later_is_removed_at_the_next_start(whole: Path, tmp_p
     store.close()
     assert (tmp_path / "0" / DAMAGED).exists()
     again = LocalStore(tmp_path / "0", shared_cache())
-    assert again.position("id", 3, 1) == 0
+    assert again.usable_position("id", 3, 1) == 0
     assert list(again.scan(b"2")) == []
     again.close()

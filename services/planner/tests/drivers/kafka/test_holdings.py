@@ -15,9 +15,9 @@ from firnline_domain.counters.state.work import Table
 from firnline_domain.identity import MAIN, TableName
 from firnline_domain.records.assignments import Board
 from firnline_domain.settings.thresholds import Thresholds
-from firnline_planner.drivers.kafka.local_store import LocalStore, Mark, shared_cache
+from firnline_planner.drivers.kafka.local_store import LocalStore, StorePosition, shared_cache
 from firnline_planner.drivers.kafka.owned_buckets import OwnedBuckets
-from firnline_planner.placement.routing import Fleet
+from firnline_planner.placement.routing import BucketFleet
 from firnline_planner.state.encoding import ref_key, to_bytes
 
 
@@ -26,13 +26,15 @@ class Changelog:
 
     topic_id = "id"
 
-    def widen(self, buckets: int) -> None:
+    def add_partitions(self, buckets: int) -> None:
         """It has a partition for each bucket."""
 
     def catch_up(self, stores: dict[int, LocalStore], now_ms: int) -> int:
         table = Table(TableCounters(TableName("u", ("db",), "t"), MAIN, known=True))
         for store in stores.values():
-            store.keep({ref_key("u", MAIN): to_bytes(table)}, Mark("id", 1, now_ms))
+            store.write_changes(
+                {ref_key("u", MAIN): to_bytes(table)}, StorePosition("id", 1, now_ms)
+            )
         return len(stores)
 
 
@@ -46,7 +48,7 @@ def holdings(tmp_path: Path) -> Iterator[OwnedBuckets]:
         log,
         lambda: 1,
         shared_cache(),
-        Fleet(Board(8), RecordCodec()),
+        BucketFleet(Board(8), RecordCodec()),
     )
     yield found
     found.close([0, 1])
@@ -55,7 +57,7 @@ def holdings(tmp_path: Path) -> Iterator[OwnedBuckets]:
 
 def test_no_collection_goes_through_what_a_start_has_read(holdings: OwnedBuckets) -> None:
     holdings.open([0])
-    assert holdings[0].bucket.tables == 1
+    assert holdings[0].bucket.table_count == 1
     assert not any(one is holdings[0].bucket for one in gc.get_objects())
 
 
@@ -86,4 +88,4 @@ def test_a_bucket_that_is_held_is_not_opened_again(holdings: OwnedBuckets) -> No
     before = holdings[0]
     holdings.open([0, 1])
     assert holdings[0] is before
-    assert [one.tables for one in holdings.buckets] == [1, 1]
+    assert [one.table_count for one in holdings.buckets] == [1, 1]

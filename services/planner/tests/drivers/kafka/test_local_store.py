@@ -9,15 +9,20 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from firnline_planner.drivers.kafka.local_store import FRESH_MS, LocalStore, Mark, shared_cache
+from firnline_planner.drivers.kafka.local_store import (
+    FRESH_MS,
+    LocalStore,
+    StorePosition,
+    shared_cache,
+)
 from firnline_planner.state.stores import WriteBuffer
 
 NOW = 1_800_000_000_000
-MARK = Mark("topic-1", 5, NOW)
+MARK = StorePosition("topic-1", 5, NOW)
 WRITER = """
 import os, signal, sys
 from pathlib import Path
-from firnline_planner.drivers.kafka.local_store import LocalStore, Mark, shared_cache
+from firnline_planner.drivers.kafka.local_store import LocalStore, StorePosition, shared_cache
 
 class Deadly(dict):
     def items(self):
@@ -25,8 +30,8 @@ class Deadly(dict):
         os.kill(os.getpid(), signal.SIGKILL)
 
 store = LocalStore(Path(sys.argv[1]), shared_cache())
-store.keep({b"1a": b"1", b"1b": b"1"}, Mark("topic-1", 1, 0))
-store.keep(Deadly({b"1a": b"2", b"1b": b"2"}), Mark("topic-1", 2, 0))
+store.write_changes({b"1a": b"1", b"1b": b"1"}, StorePosition("topic-1", 1, 0))
+store.write_changes(Deadly({b"1a": b"2", b"1b": b"2"}), StorePosition("topic-1", 2, 0))
 """
 
 
@@ -38,13 +43,13 @@ def store(tmp_path: Path) -> Iterator[LocalStore]:
 
 
 def test_a_fresh_store_begins_at_the_beginning(store: LocalStore) -> None:
-    assert store.position("topic-1", 10, NOW) == 0
+    assert store.usable_position("topic-1", 10, NOW) == 0
 
 
 def test_it_goes_on_behind_what_it_has(store: LocalStore) -> None:
-    store.keep({b"1a": b"x", b"1b": b"y"}, MARK)
-    store.keep({b"1a": None}, Mark("topic-1", 7, NOW))
-    assert store.position("topic-1", 10, NOW) == 7
+    store.write_changes({b"1a": b"x", b"1b": b"y"}, MARK)
+    store.write_changes({b"1a": None}, StorePosition("topic-1", 7, NOW))
+    assert store.usable_position("topic-1", 10, NOW) == 7
     assert list(store.scan(b"1")) == [(b"1b", b"y")]
 
 
@@ -59,8 +64,8 @@ def test_it_goes_on_behind_what_it_has(store: LocalStore) -> None:
 def test_what_cannot_be_gone_on_from_is_thrown_away(
     topic_id: str, end: int, now_ms: int, store: LocalStore
 ) -> None:
-    store.keep({b"1a": b"x"}, MARK)
-    assert store.position(topic_id, end, now_ms) == 0
+    store.write_changes({b"1a": b"x"}, MARK)
+    assert store.usable_position(topic_id, end, now_ms) == 0
     assert store.get(b"1a") is None
 
 
@@ -69,14 +74,14 @@ def test_a_kill_leaves_values_and_place_of_the_same_moment(tmp_path: Path) -> No
     killed = subprocess.run([sys.executable, "-c", WRITER, str(tmp_path / "0")], check=False)
     assert killed.returncode == -signal.SIGKILL
     store = LocalStore(tmp_path / "0", shared_cache())
-    assert store.position("topic-1", 10, 0) == 1
+    assert store.usable_position("topic-1", 10, 0) == 1
     assert list(store.scan(b"1")) == [(b"1a", b"1"), (b"1b", b"1")]
     store.close()
 
 
 def test_changes_above_a_store_are_seen_in_their_order(store: LocalStore) -> None:
     under, other = b"1u\x1fmain\x1f", b"1v\x1fmain\x1f"
-    store.keep({under + b"a": b"1", under + b"b": b"2", b"2u\x1fmain": b"t"}, MARK)
+    store.write_changes({under + b"a": b"1", under + b"b": b"2", b"2u\x1fmain": b"t"}, MARK)
     overlay = WriteBuffer(store)
     overlay.put(under + b"c", b"3")
     overlay.put(other + b"a", b"4")
@@ -90,10 +95,10 @@ def test_changes_above_a_store_are_seen_in_their_order(store: LocalStore) -> Non
 
 
 def test_what_was_read_ahead_is_not_asked_for_again(store: LocalStore) -> None:
-    store.keep({b"2u": b"1", b"2v": b"2"}, MARK)
+    store.write_changes({b"2u": b"1", b"2v": b"2"}, MARK)
     overlay = WriteBuffer(store)
     overlay.read_ahead([b"2u", b"2w"])
-    store.keep({b"2u": b"new", b"2w": b"new"}, MARK)  # nobody does, between two batches
+    store.write_changes({b"2u": b"new", b"2w": b"new"}, MARK)  # nobody does, between two batches
     assert (overlay.get(b"2u"), overlay.get(b"2v"), overlay.get(b"2w")) == (b"1", b"2", None)
     overlay.put(b"2u", b"changed")
     overlay.delete(b"2w")
@@ -104,9 +109,9 @@ def test_what_was_read_ahead_is_not_asked_for_again(store: LocalStore) -> None:
 def test_what_was_read_ahead_is_for_the_batch_at_hand(
     after: Callable[[WriteBuffer], None], store: LocalStore
 ) -> None:
-    store.keep({b"2u": b"1"}, MARK)
+    store.write_changes({b"2u": b"1"}, MARK)
     overlay = WriteBuffer(store)
     overlay.read_ahead([b"2u"])
-    store.keep({b"2u": b"new"}, MARK)
+    store.write_changes({b"2u": b"new"}, MARK)
     after(overlay)
     assert overlay.get(b"2u") == b"new"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from firnline_deletes.deletes import delete_set, positions
 from firnline_deletes.deletes.build import build_parts
-from firnline_deletes.deletes.vectors import Vector, located
+from firnline_deletes.deletes.vectors import Vector, locate_vector
 from firnline_deletes.files.parquet import SequencedFile
 from firnline_domain.identity import Scope, normal_path
 from firnline_domain.records.results import DeleteKind
@@ -21,14 +21,14 @@ from pyiceberg.types import BinaryType, DecimalType, IcebergType, StringType, UU
 from firnline_worker.delete_sets.cache import DeleteSetCache
 from firnline_worker.plan.columns import find_type, key_fields
 from firnline_worker.plan.planning import Plan
-from firnline_worker.spark.stage import opener
+from firnline_worker.spark.stage import file_opener
 
 _POSITIONS = "positions.arrow"
 
 
 @dataclass(frozen=True)
 class Published:
-    """Delete-set files in the cache; each exists as long as the `published` block runs.
+    """Delete-set files in the cache; each exists as long as the `publish_sets` block runs.
 
     `together`: all sets fit in memory; else they are probed one after the other."""
 
@@ -41,16 +41,16 @@ class Published:
         """Return all paths, that of the positions last."""
         return (*self.set_paths, *filter(None, [self.positions_path]))
 
-    def marked(self, plan: Plan) -> dict[str, positions.Positions]:
+    def open_positions(self, plan: Plan) -> dict[str, positions.Positions]:
         """Return, by path of the input, the rows that position deletes and vectors name."""
         if self.positions_path is None:
             return {}
         found = positions.open_mapped(Path(self.positions_path), normal_path)
-        return {file.path: found.of(file.path) for file in plan.inputs}
+        return {file.path: found.positions_in(file.path) for file in plan.inputs}
 
 
 @contextmanager
-def published(
+def publish_sets(
     cache: DeleteSetCache, table: LoadedTable, plan: Plan, budget_bytes: int
 ) -> Iterator[Published]:
     """Build the sets that no other task has built or builds. Raises Refused."""
@@ -59,11 +59,13 @@ def published(
     with ExitStack() as held:
         paths: list[Path] = []
         for key, deletes in groups.items():
-            parts = _parts(sizes[key], budget_bytes)
-            paths += held.enter_context(_equality(cache, table, key, deletes, parts))
+            parts = _part_count(sizes[key], budget_bytes)
+            paths += held.enter_context(_hold_equality_set(cache, table, key, deletes, parts))
         by_position = [d for d in plan.deletes if d.kind is not DeleteKind.EQUALITY]
         where = (
-            held.enter_context(_positions(cache, table, by_position, plan)) if by_position else None
+            held.enter_context(_hold_positions(cache, table, by_position, plan))
+            if by_position
+            else None
         )
         yield Published(
             tuple(str(path) for path in paths),
@@ -73,12 +75,12 @@ def published(
 
 
 def file_count(table: LoadedTable, plan: Plan, budget_bytes: int) -> int:
-    """Return how many files `published` makes at most."""
+    """Return how many files `publish_sets` makes at most."""
     sizes = (set_bytes(table, deletes) for deletes in equality_sets(plan.deletes).values())
-    return sum(_parts(size, budget_bytes) for size in sizes) + 1
+    return sum(_part_count(size, budget_bytes) for size in sizes) + 1
 
 
-def _parts(size: int, budget_bytes: int) -> int:
+def _part_count(size: int, budget_bytes: int) -> int:
     """Return the number of parts. Building holds about four times a part in memory, so a part is at
     most a quarter of the budget."""
     return -(-size // max(1, budget_bytes // 4)) or 1
@@ -100,7 +102,7 @@ def equality_sets(
 
 
 @contextmanager
-def _equality(
+def _hold_equality_set(
     cache: DeleteSetCache,
     table: LoadedTable,
     key: SetKey,
@@ -108,40 +110,44 @@ def _equality(
     parts: int,
 ) -> Iterator[list[Path]]:
     scope, ids = key
-    keys, files = key_fields(table, ids), sequenced(deletes)
-    name = f"{delete_set.identity(_name(table, scope), keys, files)}-{parts}"
+    keys, files = key_fields(table, ids), to_sequenced_files(deletes)
+    name = f"{delete_set.delete_set_id(_scope_name(table, scope), keys, files)}-{parts}"
 
     def write(folder: Path) -> None:
-        build_parts(files, keys, opener(table.io, files), folder, parts)
+        build_parts(files, keys, file_opener(table.io, files), folder, parts)
 
-    with cache.holding(name, write) as folder:
+    with cache.hold(name, write) as folder:
         yield sorted(folder.iterdir())
 
 
 @contextmanager
-def _positions(
+def _hold_positions(
     cache: DeleteSetCache, table: LoadedTable, by_position: Sequence[DeleteFileEntry], plan: Plan
 ) -> Iterator[Path]:
-    data, vectors = sequenced(plan.inputs), _vectors(by_position)
-    files = sequenced([delete for delete in by_position if delete.kind is DeleteKind.POSITION])
-    name = positions.identity(table.identity.key, data, files, vectors)
+    data, vectors = to_sequenced_files(plan.inputs), _deletion_vectors(by_position)
+    files = to_sequenced_files(
+        [delete for delete in by_position if delete.kind is DeleteKind.POSITION]
+    )
+    name = positions.position_set_id(table.identity.key, data, files, vectors)
 
     def write(folder: Path) -> None:
-        found = positions.build(files, data, opener(table.io, files), normal_path, vectors)
-        found.write(folder / _POSITIONS)
+        found = positions.build_position_set(
+            files, data, file_opener(table.io, files), normal_path, vectors
+        )
+        found.write_to(folder / _POSITIONS)
 
-    with cache.holding(name, write) as folder:
+    with cache.hold(name, write) as folder:
         yield folder / _POSITIONS
 
 
-def _vectors(by_position: Sequence[DeleteFileEntry]) -> tuple[Vector, ...]:
+def _deletion_vectors(by_position: Sequence[DeleteFileEntry]) -> tuple[Vector, ...]:
     """Return those of `by_position` that are deletion vectors. Refused: unreadable_vector."""
     return tuple(
-        located(delete) for delete in by_position if delete.kind is DeleteKind.DELETION_VECTOR
+        locate_vector(delete) for delete in by_position if delete.kind is DeleteKind.DELETION_VECTOR
     )
 
 
-def sequenced(files: Sequence[FileEntry]) -> tuple[SequencedFile, ...]:
+def to_sequenced_files(files: Sequence[FileEntry]) -> tuple[SequencedFile, ...]:
     return tuple(
         SequencedFile(
             file.path,
@@ -154,7 +160,7 @@ def sequenced(files: Sequence[FileEntry]) -> tuple[SequencedFile, ...]:
     )
 
 
-def _name(table: LoadedTable, scope: Scope) -> str:
+def _scope_name(table: LoadedTable, scope: Scope) -> str:
     return f"{table.identity.key}/{scope.spec_id}/{scope.partition}"
 
 

@@ -47,21 +47,21 @@ class DeleteSetCache:
         self._dropped = FIFOCache[str, None](_REMEMBERED)
 
     @contextmanager
-    def holding(self, identity: str, write: Callable[[Path], None]) -> Iterator[Path]:
+    def hold(self, identity: str, write: Callable[[Path], None]) -> Iterator[Path]:
         """Hold the folder of this identity; `write` fills it if it does not exist (single flight:
         others wait). It is removed with its last user; a process that has files mapped keeps the
         pages."""
-        entry = self._join(identity)
+        entry = self._acquire(identity)
         try:
             with entry.building:
                 if entry.built:
                     metrics.count("delete_sets", had="shared")
                 else:
                     self._build(entry, write)
-                    metrics.count("delete_sets", had=self._how(identity))
+                    metrics.count("delete_sets", had=self._build_kind(identity))
             yield entry.path
         finally:
-            self._leave(identity, entry)
+            self._release(identity, entry)
 
     def _build(self, entry: _Entry, write: Callable[[Path], None]) -> None:
         with self._builders:
@@ -71,13 +71,13 @@ class DeleteSetCache:
             entry.built = True
             pa.default_memory_pool().release_unused()
 
-    def _how(self, identity: str) -> str:
+    def _build_kind(self, identity: str) -> str:
         """Return the label of a build. `rebuilt` is a set that a longer retention would have
         spared: it says whether retention pays."""
         with self._lock:
             return "rebuilt" if identity in self._dropped else "built"
 
-    def live(self) -> LiveSets:
+    def live_sets(self) -> LiveSets:
         """Return the sets that are held now."""
         with self._lock:
             names = (entry.path.name for entry in self._entries.values())
@@ -86,7 +86,7 @@ class DeleteSetCache:
     def close(self) -> None:
         self._folder.close()
 
-    def _join(self, identity: str) -> _Entry:
+    def _acquire(self, identity: str) -> _Entry:
         with self._lock:
             if (entry := self._entries.get(identity)) is None:
                 self._newest = next(self._numbers)
@@ -95,7 +95,7 @@ class DeleteSetCache:
             entry.users += 1
             return entry
 
-    def _leave(self, identity: str, entry: _Entry) -> None:
+    def _release(self, identity: str, entry: _Entry) -> None:
         with self._lock:
             entry.users -= 1
             if not entry.users:

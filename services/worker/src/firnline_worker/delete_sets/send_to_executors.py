@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from firnline_iceberg.outputs.names import Run
+from firnline_iceberg.outputs.names import TaskRun
 from firnline_iceberg.removal import removal
 from firnline_iceberg.table.loaded_table import LoadedTable
 from pyiceberg.io import FileIO
@@ -19,8 +19,8 @@ INLINE_BYTES = 1 << 20  # of all sets of a task: above it Spark makes a broadcas
 
 
 @contextmanager
-def sent(
-    paths: Sequence[str], table: LoadedTable, run: Run, places: Sequence[str]
+def send_sets(
+    paths: Sequence[str], table: LoadedTable, run: TaskRun, places: Sequence[str]
 ) -> Iterator[tuple[SetFile, ...]]:
     """Send delete sets to executors on other hosts, for as long as the block runs. `places`: names
     on the table's storage, at least as many as there are paths; they are on the run's write-ahead
@@ -34,13 +34,13 @@ def sent(
         raise ValueError(f"{len(files)} files of sets, {len(places)} names for them")
     try:
         for file in stored:
-            _store(table.io, file)
+            _store_file(table.io, file)
         yield tuple(stored)
     finally:
         removal.remove_sets(table, run, [file.stored_at for file in stored if file.stored_at])
 
 
-def _store(io: FileIO, file: SetFile) -> None:
+def _store_file(io: FileIO, file: SetFile) -> None:
     assert file.stored_at is not None
     with open(file.path, "rb") as source, io.new_output(file.stored_at).create(True) as sink:
         shutil.copyfileobj(source, sink, BLOCK)

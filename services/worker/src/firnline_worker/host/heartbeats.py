@@ -34,7 +34,7 @@ class Heartbeats:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @contextmanager
-    def during(self, order: RewriteFiles) -> Iterator[None]:
+    def send_during(self, order: RewriteFiles) -> Iterator[None]:
         """Send heartbeats of an order while the block runs, at the end of which its result is on
         its topic."""
         beating = _Beating(self.now_ms(), self.now_ms())
@@ -50,7 +50,7 @@ class Heartbeats:
             if finished and beating.told_ms > beating.started_ms:
                 self._send(order, beating, finished=True)
 
-    def send(self) -> None:
+    def send_due(self) -> None:
         """Send the heartbeats that are due; called after every poll. The next one makes up for a
         lost one."""
         now_ms = self.now_ms()

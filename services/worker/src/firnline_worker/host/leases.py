@@ -46,7 +46,7 @@ def mark_of(order: TaskOrder, what: str = "finished") -> str:
 
 
 @dataclass(frozen=True)
-class _Held:
+class _HeldLease:
     owner: str
     at: float  # when it was last prolonged
 
@@ -62,64 +62,64 @@ class TaskLeases:
     now: Callable[[], float] = time.monotonic
 
     def __post_init__(self) -> None:
-        self._held: dict[str, _Held] = {}
+        self._held: dict[str, _HeldLease] = {}
         self._started: dict[str, tuple[str, str]] = {}  # of running attempts: their last mark
         self._lock = threading.Lock()
 
     @contextmanager
-    def holding(self, name: str) -> Iterator[None]:
+    def hold(self, name: str) -> Iterator[None]:
         """Hold a lease for the length of a block. Raises Busy if another task has it, be it of this
         worker."""
         owner = f"{self.worker}/{uuid.uuid4().hex[:8]}"
-        if not self._try(lambda: self.leases.acquire(name, owner, self.ttl_s)):
+        if not self._call_redis(lambda: self.leases.acquire(name, owner, self.ttl_s)):
             raise Busy(name)
         with self._lock:
-            self._held[name] = _Held(owner, self.now())
+            self._held[name] = _HeldLease(owner, self.now())
         try:
             yield
         finally:
             with self._lock:
                 self._held.pop(name, None)
-            self._try(lambda: self.leases.release(name, owner))
+            self._call_redis(lambda: self.leases.release(name, owner))
 
-    def note(self, name: str, task_id: str, start_snapshot_id: int) -> None:
+    def store_start(self, name: str, task_id: str, start_snapshot_id: int) -> None:
         """Store the task and its start snapshot with a held lease."""
         text = json.dumps(
             {"worker": self.worker, "task_id": task_id, "start_snapshot_id": start_snapshot_id}
         )
         owner = self._held[name].owner
-        self._try(lambda: self.leases.renew(name, owner, self.ttl_s, text))
+        self._call_redis(lambda: self.leases.renew(name, owner, self.ttl_s, text))
 
     def renew(self) -> None:
         """Renew the leases that are due; called after every poll."""
-        for name, owner in self._due():
+        for name, owner in self._due_leases():
             kept = partial(self.leases.renew, name, owner, self.ttl_s)
-            if not self._try(kept):
+            if not self._call_redis(kept):
                 self.log.warning("lease_lost", lease=name)  # the work goes on; its commit decides
 
-    def _due(self) -> list[tuple[str, str]]:
+    def _due_leases(self) -> list[tuple[str, str]]:
         with self._lock:
             due = [n for n, held in self._held.items() if self.now() - held.at >= self.ttl_s / 3]
             for name in due:
-                self._held[name] = _Held(self._held[name].owner, self.now())
+                self._held[name] = _HeldLease(self._held[name].owner, self.now())
             return [(name, self._held[name].owner) for name in due]
 
     def started_from(self, table_key: str) -> set[int]:
         """Return the start snapshots of the table's running rewrites. Raises RetryLater if Redis is
         away."""
         try:
-            notes = self.leases.notes(f"rewrite:{table_key}:")
+            notes = self.leases.read_notes(f"rewrite:{table_key}:")
         except redis.RedisError as error:
             raise RetryLater(f"leases: {error}") from error
         return {json.loads(note)["start_snapshot_id"] for note in notes.values() if note}
 
-    def starts(self, order: TaskOrder) -> int:
+    def count_start(self, order: TaskOrder) -> int:
         """Count one more start of this attempt. Return how many there were in the last hour, or one
         more than is allowed; 1 if Redis is away."""
         mark, owner = mark_of(order, "begun"), uuid.uuid4().hex
         for number in range(1, MAX_STARTS + 1):
             name = f"{mark}:{number}"
-            if self._try(partial(self.leases.acquire, name, owner, FINISHED_S)):
+            if self._call_redis(partial(self.leases.acquire, name, owner, FINISHED_S)):
                 with self._lock:
                     self._started[mark] = name, owner
                 return number
@@ -130,13 +130,13 @@ class TaskLeases:
         with self._lock:
             taken = self._started.pop(mark_of(order, "begun"), None)
         if taken is not None:
-            self._try(partial(self.leases.release, *taken))
+            self._call_redis(partial(self.leases.release, *taken))
 
-    def finish(self, order: TaskOrder) -> None:
+    def mark_finished(self, order: TaskOrder) -> None:
         """Store that this attempt's result is on its topic."""
         with self._lock:
             self._started.pop(mark_of(order, "begun"), None)
-        self._try(lambda: self.leases.acquire(mark_of(order), FINISHED, FINISHED_S))
+        self._call_redis(lambda: self.leases.acquire(mark_of(order), FINISHED, FINISHED_S))
 
     def is_finished(self, order: TaskOrder) -> bool:
         """Return True only if its result is known to be on the topic."""
@@ -145,7 +145,7 @@ class TaskLeases:
         except redis.RedisError:
             return False
 
-    def _try(self, call: Callable[[], bool | None]) -> bool:
+    def _call_redis(self, call: Callable[[], bool | None]) -> bool:
         try:
             return call() is not False
         except redis.RedisError as error:

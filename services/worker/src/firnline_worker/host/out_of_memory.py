@@ -5,7 +5,7 @@ sets. So memory ends in one of these ways, each of which a test brings about."""
 
 from __future__ import annotations
 
-from firnline_domain.policy.fleet.worker_memory import Memory
+from firnline_domain.policy.fleet.worker_memory import MemoryKind
 
 _SIGNS = (
     "MemoryError",  # raised in a Python worker, its traceback is text here; ArrowMemoryError too
@@ -30,9 +30,9 @@ def is_out_of_memory(error: BaseException) -> bool:
     return any(sign in text for sign in _SIGNS)
 
 
-def which(error: BaseException) -> Memory:
+def exhausted_memory(error: BaseException) -> MemoryKind:
     """Return which memory ran out, from the error's text. On clusters the JVM of an executor has a
     heap, too, which does little: the driver's is meant."""
     text = str(error)
     is_heap = not isinstance(error, MemoryError) and _JAVA in text and _NOT_ITS_HEAP not in text
-    return Memory.HEAP if is_heap else Memory.OVERHEAD
+    return MemoryKind.HEAP if is_heap else MemoryKind.OVERHEAD

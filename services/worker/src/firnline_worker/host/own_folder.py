@@ -25,7 +25,7 @@ class OwnFolder:
 
     def close(self) -> None:
         """Remove the folder and all that is in it."""
-        _remove(self.path)
+        _remove_folder(self.path)
         self.lock.close()
 
 
@@ -49,17 +49,17 @@ def _remove_if_dead(folder: Path) -> None:
     try:
         lock = FileIO(str(_lock_of(folder)), "r")
     except FileNotFoundError:
-        _remove(folder)
+        _remove_folder(folder)
         return
     with lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return
-        _remove(folder)
+        _remove_folder(folder)
 
 
-def _remove(folder: Path) -> None:
+def _remove_folder(folder: Path) -> None:
     """Remove a folder, its lock last: a folder without a lock is removed by the next process."""
     shutil.rmtree(folder, ignore_errors=True)
     _lock_of(folder).unlink(missing_ok=True)

@@ -8,9 +8,9 @@ from contextlib import suppress
 from uuid import UUID
 
 import pyarrow as pa
-from firnline_deletes.columns.fields import normal
-from firnline_deletes.columns.keys import KeyField, legal
-from firnline_deletes.columns.name_mapping import NameMapping, parse
+from firnline_deletes.columns.fields import plain_type
+from firnline_deletes.columns.keys import KeyField, is_key_type
+from firnline_deletes.columns.name_mapping import NameMapping, parse_mapping
 from firnline_deletes.columns.target_schema import TargetSchema
 from firnline_deletes.files.projection import table_schema
 from firnline_domain.identity import Scope
@@ -30,7 +30,7 @@ def target_schema(table: LoadedTable, scope: Scope) -> TargetSchema:
     fields = _known_fields(table)
     given, unknown = _of_partition(table, scope, fields)
     defaults = {
-        number: _one(field.initial_default, field.field_type)
+        number: _single_value(field.initial_default, field.field_type)
         for number, field in fields.items()
         if field.initial_default is not None
     }
@@ -38,7 +38,7 @@ def target_schema(table: LoadedTable, scope: Scope) -> TargetSchema:
         columns=table_schema(schema_to_pyarrow(table.schema)),
         absent=defaults | given,
         unknown=unknown,
-        structs={number: around[-1] for number, around in _structs(table).items() if around},
+        structs={number: around[-1] for number, around in _structs_around(table).items() if around},
         names=name_mapping(table),
         lineage=table.format_version >= 3,
     )
@@ -48,7 +48,7 @@ def name_mapping(table: LoadedTable) -> NameMapping | None:
     """Return the table's name mapping, if it has one. Raises ValueError if it cannot be read."""
     text = table.properties.get(NAME_MAPPING)
     try:
-        return None if text is None else parse(text)
+        return None if text is None else parse_mapping(text)
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{NAME_MAPPING}: {error!r}") from error
 
@@ -86,13 +86,13 @@ def _of_partition(
 
 def _of_text(value: object, kind: IcebergType) -> pa.Array:
     assert isinstance(kind, PrimitiveType)
-    return _one(None if value is None else from_json(kind, value), kind)
+    return _single_value(None if value is None else from_json(kind, value), kind)
 
 
-def _one(value: object, kind: IcebergType) -> pa.Array:
+def _single_value(value: object, kind: IcebergType) -> pa.Array:
     """Return an array of one value, in Arrow's plain type."""
     plain = value.bytes if isinstance(value, UUID) else value
-    return pa.array([plain], normal(schema_to_pyarrow(kind)))
+    return pa.array([plain], plain_type(schema_to_pyarrow(kind)))
 
 
 def find_type(table: LoadedTable, field_id: int) -> IcebergType | None:
@@ -107,8 +107,8 @@ def find_type(table: LoadedTable, field_id: int) -> IcebergType | None:
 def key_fields(table: LoadedTable, equality_ids: tuple[int, ...]) -> tuple[KeyField, ...]:
     """Return key columns in Arrow's types, and the structs around them. A field that no schema
     knows has the null type, which the kernel refuses."""
-    columns = [KeyField(number, _arrow(find_type(table, number))) for number in equality_ids]
-    around = _structs(table)
+    columns = [KeyField(number, _arrow_type(find_type(table, number))) for number in equality_ids]
+    around = _structs_around(table)
     structs = {struct for number in equality_ids for struct in around.get(number, ())}
     return (*columns, *(KeyField.of_struct(number) for number in sorted(structs)))
 
@@ -118,33 +118,39 @@ def proving_ids(table: LoadedTable, deletes: Iterable[DeleteFileEntry]) -> tuple
     applies, else the table's identifier fields; none if both are unknown, or only of dropped
     columns."""
     of_deletes = {number for delete in deletes for number in delete.equality_ids}
-    found = _present(table, of_deletes) or _present(table, table.schema.identifier_field_ids)
+    found = _present_ids(table, of_deletes) or _present_ids(
+        table, table.schema.identifier_field_ids
+    )
     return tuple(found)
 
 
-def _present(table: LoadedTable, ids: Iterable[int]) -> list[int]:
+def _present_ids(table: LoadedTable, ids: Iterable[int]) -> list[int]:
     """Return the ids that outputs have, outside lists and maps, in a type that keys may have."""
-    reached = dict(_inside(table.schema.fields, ()))
+    reached = dict(_fields_in_structs(table.schema.fields, ()))
     kinds = {n: table.schema.find_type(n) for n in sorted(ids) if n in reached}
-    return [n for n, kind in kinds.items() if kind.is_primitive and legal(normal(_arrow(kind)))]
+    return [
+        n
+        for n, kind in kinds.items()
+        if kind.is_primitive and is_key_type(plain_type(_arrow_type(kind)))
+    ]
 
 
-def _structs(table: LoadedTable) -> dict[int, tuple[int, ...]]:
+def _structs_around(table: LoadedTable) -> dict[int, tuple[int, ...]]:
     """Return, by id of every field within structs only, the ids of these, from the outermost."""
     found: dict[int, tuple[int, ...]] = {}
     for schema in _newest_first(table):
-        found = dict(_inside(schema.fields, ())) | found
+        found = dict(_fields_in_structs(schema.fields, ())) | found
     return found
 
 
-def _inside(
+def _fields_in_structs(
     fields: Sequence[NestedField], around: tuple[int, ...]
 ) -> Iterator[tuple[int, tuple[int, ...]]]:
     for field in fields:
         yield field.field_id, around
         if isinstance(field.field_type, StructType):
-            yield from _inside(field.field_type.fields, (*around, field.field_id))
+            yield from _fields_in_structs(field.field_type.fields, (*around, field.field_id))
 
 
-def _arrow(kind: IcebergType | None) -> pa.DataType:
+def _arrow_type(kind: IcebergType | None) -> pa.DataType:
     return pa.null() if kind is None else schema_to_pyarrow(kind)

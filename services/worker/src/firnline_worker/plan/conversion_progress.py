@@ -6,8 +6,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from firnline_domain.commits.conversion_progress import Mark, MarkingSlice, Marks, answered
-from firnline_domain.commits.pinned_head import reaches
+from firnline_domain.commits.conversion_progress import (
+    ConversionMark,
+    MarkingSlice,
+    Marks,
+    converted_up_to,
+)
+from firnline_domain.commits.pinned_head import reaches_scope
 from firnline_domain.identity import normal_path
 from firnline_domain.policy.cost.cost_benefit import Action
 from firnline_domain.records.orders import RewriteFiles
@@ -19,7 +24,7 @@ from firnline_iceberg.table.loaded_table import LoadedTable
 
 @dataclass(frozen=True)
 class PassMarks:
-    """The marks of earlier slices, and the files for which they still hold (`answered`)."""
+    """The marks of earlier slices, and the files for which they still hold (`converted_up_to`)."""
 
     marks: Marks | None = None
     answered: Mapping[str, int] = field(default_factory=dict)
@@ -34,17 +39,19 @@ class PassMarks:
 NO_MARKS = PassMarks()
 
 
-def read(table: LoadedTable, order: RewriteFiles, live: LiveFiles) -> PassMarks:
+def read_marks(table: LoadedTable, order: RewriteFiles, live: LiveFiles) -> PassMarks:
     """Read the marks of the slices before this one. Raises OSError if the storage does not
     answer."""
     if order.action != Action.CONVERT or order.after is None or order.after.marks is None:
         return NO_MARKS
     key = table.identity.key
-    marks = conversion_progress.read(table.io, order.after.marks, key, order.scope)
+    marks = conversion_progress.read_marks(table.io, order.after.marks, key, order.scope)
     if marks is None:
         return NO_MARKS
-    data = {file.data.normal: file.data for file in live.files_of_scope(order.scope)}
-    return PassMarks(marks, answered(marks, data, live.deletes, conversion_progress.wrote_in(key)))
+    data = {file.data.normal_path: file.data for file in live.files_of_scope(order.scope)}
+    return PassMarks(
+        marks, converted_up_to(marks, data, live.deletes, conversion_progress.wrote_in(key))
+    )
 
 
 def marks_after(
@@ -62,9 +69,9 @@ def marks_after(
         order.attempt,
         start,
         {
-            one.normal: one.sequence_number
+            one.normal_path: one.sequence_number
             for one in live.deletes
-            if one.kind is DeleteKind.EQUALITY and reaches(one, order.scope)
+            if one.kind is DeleteKind.EQUALITY and reaches_scope(one, order.scope)
         },
     )
     files = {
@@ -75,7 +82,9 @@ def marks_after(
     for group in groups:
         if group.converts:
             (file,) = group.inputs
-            mark = Mark(file.sequence_number, file.records, group.rows_masked, len(slices))
+            mark = ConversionMark(
+                file.sequence_number, file.records, group.rows_masked, len(slices)
+            )
             files[normal_path(file.path)] = mark
     path = order.after.marks.path if order.after and order.after.marks else None
     return Marks(order.table.key, order.scope, (*slices, mine), files, path)

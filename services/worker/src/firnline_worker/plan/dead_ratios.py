@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 
 from firnline_domain.identity import Scope, normal_path
-from firnline_domain.records.parts.dead_rows import Histogram, histogram
+from firnline_domain.records.parts.dead_rows import Histogram, build_histogram
 from firnline_domain.records.parts.tallies import SizeClass, size_class
 from firnline_domain.records.results import DeleteKind, RewriteGroup
 from firnline_iceberg.metadata.entries import DataFileEntry, DeleteFileEntry
@@ -24,7 +24,7 @@ def dead_ratios(files: Sequence[PlannedFile], live: LiveFiles) -> dict[str, floa
     """Return, by normal path, the dead ratio of the files that any delete applies to: from 0 to 1,
     and 1 only if positions name every row."""
     spread = _Spread(files, live)
-    return {file.data.normal: spread.ratio(file) for file in files if file.deletes}
+    return {file.data.normal_path: spread.dead_ratio(file) for file in files if file.deletes}
 
 
 def dead_rows_left(
@@ -36,13 +36,16 @@ def dead_rows_left(
     spread = _Spread(files, live)
     hit = {normal_path(f.path): g.rows_masked for g in groups if g.converts for f in g.inputs}
     gone = {normal_path(f.path) for g in groups if not g.converts for f in g.inputs}
-    kept = (file for file in files if file.data.normal not in gone)
+    kept = (file for file in files if file.data.normal_path not in gone)
     left = [
-        (f.data.bytes, f.data.records, spread.masked(f) + hit.get(f.data.normal, 0)) for f in kept
+        (f.data.bytes, f.data.records, spread.masked_rows(f) + hit.get(f.data.normal_path, 0))
+        for f in kept
     ]
     left += [(file.bytes, file.records, 0.0) for group in groups for file in group.outputs]
     fragment = SizeClass.FRAGMENT
-    return histogram(file for file in left if size_class(file[0], target_bytes) is not fragment)
+    return build_histogram(
+        file for file in left if size_class(file[0], target_bytes) is not fragment
+    )
 
 
 class _Spread:
@@ -60,7 +63,7 @@ class _Spread:
             if delete.referenced_data_file is None
         }
 
-    def masked(self, file: PlannedFile) -> float:
+    def masked_rows(self, file: PlannedFile) -> float:
         """Return the number of rows that are dead by position."""
         rows = file.data.records
         named = sum(
@@ -72,7 +75,7 @@ class _Spread:
         )
         return min(named, float(rows))
 
-    def ratio(self, file: PlannedFile) -> float:
+    def dead_ratio(self, file: PlannedFile) -> float:
         rows = file.data.records
         if rows <= 0:
             return 1.0
@@ -81,7 +84,7 @@ class _Spread:
             for delete in file.deletes
             if delete.kind is DeleteKind.EQUALITY
         )
-        return round(1 - (1 - self.masked(file) / rows) * math.exp(-hits), 9)
+        return round(1 - (1 - self.masked_rows(file) / rows) * math.exp(-hits), 9)
 
 
 class _RowsByAge:

@@ -23,7 +23,7 @@ class LiveFilesCache:
     _kept: tuple[_Key, LiveFiles] | None = None
     _lock: Lock = field(default_factory=Lock)
 
-    def live(self, table: LoadedTable, snapshot_id: int) -> LiveFiles:
+    def get_or_read(self, table: LoadedTable, snapshot_id: int) -> LiveFiles:
         """Return the live files of a snapshot. Raises as `live_files`."""
         key = (table.identity.key, snapshot_id)
         with self._lock:

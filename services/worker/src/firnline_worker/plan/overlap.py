@@ -32,7 +32,7 @@ _TRUNCATED = 16  # characters of a bound of text, by default
 
 
 @dataclass(frozen=True)
-class Spread:
+class KeyRange:
     """A data file, and the least and the greatest key that it may hold, as values that compare with
     those of the others: (side, value), where nulls are a side of their own."""
 
@@ -72,16 +72,16 @@ class Clusters:
 class _Stacks:
     """Files over the distinct keys at which some file begins or ends."""
 
-    def __init__(self, spreads: Sequence[Spread]) -> None:
+    def __init__(self, spreads: Sequence[KeyRange]) -> None:
         keys = sorted({one.low for one in spreads} | {one.high for one in spreads})
         place = {key: number for number, key in enumerate(keys)}
         self.first = np.array([place[one.low] for one in spreads], dtype=np.int64)
         self.last = np.array([place[one.high] for one in spreads], dtype=np.int64)
         self.bytes = np.array([one.file.bytes for one in spreads], dtype=np.float64)
-        self.depths = np.cumsum(self._laid(np.ones(len(spreads)), len(keys)))[:-1]
+        self.depths = np.cumsum(self._add_steps(np.ones(len(spreads)), len(keys)))[:-1]
         self.sizes = self._run_sizes(self.bytes, len(keys))
 
-    def _laid(self, amounts: npt.NDArray[np.float64], keys: int) -> npt.NDArray[np.float64]:
+    def _add_steps(self, amounts: npt.NDArray[np.float64], keys: int) -> npt.NDArray[np.float64]:
         steps = np.zeros(keys + 1)
         np.add.at(steps, self.first, amounts)
         np.add.at(steps, self.last + 1, -amounts)
@@ -91,18 +91,18 @@ class _Stacks:
         """Return the bytes of each file by the share of all bytes that lie where it lies."""
         if not keys:
             return bytes_
-        held = np.cumsum(self._laid(bytes_ / (self.last - self.first + 1), keys))[:-1]
+        held = np.cumsum(self._add_steps(bytes_ / (self.last - self.first + 1), keys))[:-1]
         up_to = np.concatenate([[0.0], np.cumsum(held)])
         share = (up_to[self.last + 1] - up_to[self.first]) / max(bytes_.sum(), 1.0)
         sizes: npt.NDArray[np.float64] = bytes_ / np.maximum(share, 1e-9)
         return sizes
 
-    def at(self, key: int) -> npt.NDArray[np.int64]:
+    def stack_at(self, key: int) -> npt.NDArray[np.int64]:
         """Return the numbers of the files at a key, those of the least runs first."""
         found = np.flatnonzero((self.first <= key) & (self.last >= key))
         return found[np.argsort(self.sizes[found], kind="stable")]
 
-    def apart(self, numbers: npt.NDArray[np.int64]) -> Sequence[npt.NDArray[np.int64]]:
+    def split_overlapping(self, numbers: npt.NDArray[np.int64]) -> Sequence[npt.NDArray[np.int64]]:
         """Split files into groups that lie over each other, directly or by others."""
         in_turn = numbers[np.argsort(self.first[numbers], kind="stable")]
         ends = np.maximum.accumulate(self.last[in_turn])
@@ -119,7 +119,7 @@ class _Stacks:
         return np.flatnonzero(within & ~taken)
 
 
-def depth_of(spreads: Sequence[Spread]) -> Depth:
+def depth_of(spreads: Sequence[KeyRange]) -> Depth:
     """Return the depth of all files, those of one key as well."""
     if not spreads:
         return Depth()
@@ -127,8 +127,8 @@ def depth_of(spreads: Sequence[Spread]) -> Depth:
     return Depth(int(depths.max()), float(depths.mean()))
 
 
-def clusters(
-    spreads: Sequence[Spread], max_depth: int = MAX_DEPTH, max_bytes: int = MAX_BYTES
+def find_clusters(
+    spreads: Sequence[KeyRange], max_depth: int = MAX_DEPTH, max_bytes: int = MAX_BYTES
 ) -> Clusters:
     """Return the files to sort if any stack is too deep: at most `max_bytes`, but at least two
     files."""
@@ -137,7 +137,7 @@ def clusters(
     if not known:
         return Clusters((), (), depth)
     stacks = _Stacks(known)
-    chosen = _whole_runs(stacks, _chosen(stacks, max_depth))
+    chosen = _whole_runs(stacks, _choose_files(stacks, max_depth))
     tiers = {number: round(np.log2(max(stacks.sizes[number], 1.0))) for number in chosen}
     by_need = sorted(chosen, key=lambda one: (tiers[one], known[one].low, known[one].high))
     taken, size = list[int](), 0
@@ -146,16 +146,16 @@ def clusters(
             break
         taken.append(number)
         size += known[number].file.bytes
-    groups = tuple(_apart(known[number] for number in taken))
+    groups = tuple(_overlapping_groups(known[number] for number in taken))
     left = tuple(known[number].file for number in by_need[len(taken) :])
     return Clusters(groups, left if groups else (), depth)
 
 
-def _chosen(stacks: _Stacks, max_depth: int) -> set[int]:
+def _choose_files(stacks: _Stacks, max_depth: int) -> set[int]:
     found = set[int]()
     deep = np.flatnonzero(stacks.depths > max_depth)
     for key in deep[np.argsort(-stacks.depths[deep], kind="stable")][:MOST_LOOKS]:
-        stack = stacks.at(int(key))
+        stack = stacks.stack_at(int(key))
         sizes = stacks.sizes[stack]
         count = len(stack) - max_depth + 1
         while count < len(stack) and sizes[count] < GROWTH * sizes[:count].sum():
@@ -170,16 +170,16 @@ def _whole_runs(stacks: _Stacks, chosen: set[int]) -> set[int]:
     taken = np.isin(np.arange(len(stacks.bytes)), list(chosen))
     before = -1
     while before != (before := int(taken.sum())):
-        for group in stacks.apart(np.flatnonzero(taken)) if before else ():
+        for group in stacks.split_overlapping(np.flatnonzero(taken)) if before else ():
             rest = stacks.rest_of_runs(group, taken)
             if stacks.bytes[rest].sum() <= stacks.bytes[group].sum():
                 taken[rest] = True
     return set(np.flatnonzero(taken).tolist())
 
 
-def _apart(spreads: Iterable[Spread]) -> Iterator[tuple[DataFileEntry, ...]]:
+def _overlapping_groups(spreads: Iterable[KeyRange]) -> Iterator[tuple[DataFileEntry, ...]]:
     """Return files that lie over each other, directly or by others; one alone is sorted already."""
-    group, end = list[Spread](), None
+    group, end = list[KeyRange](), None
     for one in [*sorted(spreads, key=lambda one: (one.low, one.high)), None]:
         if group and (one is None or (end is not None and one.low > end)):
             if len(group) > 1:

@@ -26,7 +26,15 @@ from firnline_iceberg.storage.paths import UnclearPath, is_clear
 from firnline_iceberg.table.loaded_table import LoadedTable
 
 from firnline_worker.plan.dead_ratios import dead_ratios
-from firnline_worker.plan.slices import ANY_SIZE, NOTHING_LEFT, Costed, Cut, Left, SliceLimit, cut
+from firnline_worker.plan.slices import (
+    ANY_SIZE,
+    NOTHING_LEFT,
+    Costed,
+    Cut,
+    RemainingWork,
+    SliceLimit,
+    cut_slice,
+)
 
 # Rows of a stream lie in the order of time. A file of rows of minutes is left out by its bounds
 # where a reader asks for another hour; merged across days it is read by everybody.
@@ -35,7 +43,7 @@ MAX_SPAN = "firnline.rewrite.max-span-ms"  # table property; 0 = any
 
 def by_age(file: DataFileEntry) -> tuple[int, str]:
     """Return the key that sorts data files, the oldest first."""
-    return file.sequence_number, file.normal
+    return file.sequence_number, file.normal_path
 
 
 @dataclass(frozen=True)
@@ -46,7 +54,7 @@ class TimeSpanLimit:
     max_ms: int = 0
     times: Mapping[int, int] = field(default_factory=dict)
 
-    def runs(self, files: Sequence[DataFileEntry]) -> Iterator[list[DataFileEntry]]:
+    def split_runs(self, files: Sequence[DataFileEntry]) -> Iterator[list[DataFileEntry]]:
         """Return neighbours by age, as far as they may be in one file. Files older than all
         retained snapshots are as old as the oldest of these."""
         oldest_ms = min(self.times.values(), default=0)
@@ -65,7 +73,7 @@ class TimeSpanLimit:
 def time_span_limit(table: LoadedTable) -> TimeSpanLimit:
     """Return the limit from the table's property `firnline.rewrite.max-span-ms`."""
     times = {snapshot.sequence_number or 0: snapshot.timestamp_ms for snapshot in table.snapshots}
-    return TimeSpanLimit(milliseconds(table, MAX_SPAN, 0), times)
+    return TimeSpanLimit(property_ms(table, MAX_SPAN, 0), times)
 
 
 Group = tuple[DataFileEntry, ...]
@@ -84,7 +92,7 @@ class Plan:
     deletes: tuple[DeleteFileEntry, ...]
     converted: tuple[DataFileEntry, ...] = ()
     target_bytes: int = DEFAULT_TARGET_BYTES  # that outputs are to have
-    left: Left = NOTHING_LEFT
+    left: RemainingWork = NOTHING_LEFT
     sort_keys: tuple[SortKey, ...] = ()  # that rows of a group are sorted by; () = as they come
     along_curve: bool = False  # by all keys alike, in place of one after the other
     sort_order_id: int = 0  # of the table, that rows are in then; 0 = none of its own
@@ -100,7 +108,7 @@ class Plan:
         return sum(output_count(size, self.target_bytes) for size in sizes)
 
     @property
-    def taken(self) -> tuple[DataFileEntry, ...]:
+    def files_to_read(self) -> tuple[DataFileEntry, ...]:
         """Return all files of which rows are read."""
         return (*self.inputs, *self.converted)
 
@@ -111,8 +119,9 @@ NOTHING = Plan((), ())
 def refuse_duplicates(live: LiveFiles) -> None:
     """Raise TaskRefused `duplicate_files`. It is checked for the whole table, because a global
     delete, and Iceberg's own action, apply to all of it."""
-    if live.repeated:
-        text = f"{min(live.repeated)} is in the table more than once ({len(live.repeated)} such)"
+    if live.repeated_paths:
+        paths = live.repeated_paths
+        text = f"{min(paths)} is in the table more than once ({len(paths)} such)"
         raise TaskRefused(DUPLICATE_FILES, text)
 
 
@@ -155,52 +164,60 @@ def plan(
     whole = live.files_of_scope(scope)
     ratios = dead_ratios(whole, live)
     files = [f for f in whole if slice_limit.is_of_pass(f.data)]
-    merged = _merged([f.data for f in files], target_bytes, action, limit)
+    merged = _files_to_merge([f.data for f in files], target_bytes, action, limit)
 
     def is_dead_enough(file: PlannedFile) -> bool:
-        ratio = ratios.get(file.data.normal)
+        ratio = ratios.get(file.data.normal_path)
         fragment = size_class(file.data.bytes, target_bytes) is SizeClass.FRAGMENT
         return ratio is not None and (fragment or ratio >= min_dead_ratio)
 
     every = action == Action.FULL
-    chosen = {f.data.normal for f in files if every or f.data.normal in merged or is_dead_enough(f)}
-    left = [f for f in files if f.data.normal not in chosen]
-    kept = _kept(left, live, vectors) if action == Action.CONVERT else {}
+    chosen = {
+        f.data.normal_path
+        for f in files
+        if every or f.data.normal_path in merged or is_dead_enough(f)
+    }
+    left = [f for f in files if f.data.normal_path not in chosen]
+    kept = _files_to_convert(left, live, vectors) if action == Action.CONVERT else {}
     if action == Action.CONVERT:
-        chosen |= {f.data.normal for f in left if _equality(f) and f.data.normal not in kept}
-    rewritten = [f for f in files if f.data.normal in chosen]
+        chosen |= {
+            f.data.normal_path
+            for f in left
+            if _equality_deletes(f) and f.data.normal_path not in kept
+        }
+    rewritten = [f for f in files if f.data.normal_path in chosen]
     kept = {path: kept[path] for path in kept if path not in slice_limit.answered}
     cut = _slice_of(files, rewritten, kept, target_bytes, limit, slice_limit, every)
-    rewritten = [f for f in rewritten if f.data.normal in cut.taken]
+    rewritten = [f for f in rewritten if f.data.normal_path in cut.taken]
     kept = {path: deletes for path, deletes in kept.items() if path in cut.taken}
     applied = [delete for file in rewritten for delete in file.deletes]
     applied += [delete for deletes in kept.values() for delete in deletes]
     deletes = tuple({delete.key: delete for delete in applied}.values())
     inputs = [f.data for f in rewritten]
-    goal = raised(target_bytes, inputs)
-    groups = _groups(inputs, goal, len(inputs) == len(live.data), limit)
+    goal = effective_target_bytes(target_bytes, inputs)
+    groups = _split_groups(inputs, goal, len(inputs) == len(live.data), limit)
     if not every and not deletes and len(groups) >= len(inputs):
         groups = ()  # a merge that would not lessen the files changes nothing
     if not groups and not kept:
         return NOTHING
-    converted = tuple(f.data for f in files if f.data.normal in kept)
+    converted = tuple(f.data for f in files if f.data.normal_path in kept)
     return Plan(groups, deletes, converted, goal, cut.left)
 
 
-def raised(target_bytes: int, inputs: Sequence[DataFileEntry]) -> int:
+def effective_target_bytes(target_bytes: int, inputs: Sequence[DataFileEntry]) -> int:
     """Return the size that outputs are to have: the table's, or more if these would be too many."""
     return max(target_bytes, -(-sum(file.bytes for file in inputs) // MAX_OUTPUTS))
 
 
-def _groups(
+def _split_groups(
     inputs: Sequence[DataFileEntry], target_bytes: int, whole: bool, limit: TimeSpanLimit
 ) -> tuple[Group, ...]:
-    runs = list(limit.runs(inputs))
+    runs = list(limit.split_runs(inputs))
     least = 2 if whole and len(runs) == 1 else 1
-    return tuple(group for run in runs for group in grouped(run, target_bytes, least))
+    return tuple(group for run in runs for group in split_evenly(run, target_bytes, least))
 
 
-def _kept(
+def _files_to_convert(
     files: Sequence[PlannedFile], live: LiveFiles, vectors: bool
 ) -> dict[str, tuple[DeleteFileEntry, ...]]:
     """Return files that are converted, with their equality deletes. A global delete that also
@@ -209,30 +226,30 @@ def _kept(
     alone = len(live.scopes) == 1
     found = dict[str, tuple[DeleteFileEntry, ...]]()
     for file in files:
-        deletes = _equality(file)
+        deletes = _equality_deletes(file)
         positions = [d for d in file.deletes if d.kind is DeleteKind.POSITION]
         if not alone and any(delete.is_global for delete in deletes):
             continue
         if deletes or len(positions) > (0 if vectors else MAX_POSITION_FILES):
-            found[file.data.normal] = deletes
+            found[file.data.normal_path] = deletes
     return found
 
 
-def _equality(file: PlannedFile) -> tuple[DeleteFileEntry, ...]:
+def _equality_deletes(file: PlannedFile) -> tuple[DeleteFileEntry, ...]:
     return tuple(delete for delete in file.deletes if delete.kind is DeleteKind.EQUALITY)
 
 
-def _merged(
+def _files_to_merge(
     files: Sequence[DataFileEntry], target_bytes: int, action: str, limit: TimeSpanLimit
 ) -> set[str]:
     fragments, undersized = (
         [file for file in files if size_class(file.bytes, target_bytes) is one]
         for one in (SizeClass.FRAGMENT, SizeClass.UNDERSIZED)
     )
-    holds = FileTally(fragments=_tally(fragments), undersized=_tally(undersized))
+    holds = FileTally(fragments=_tally_files(fragments), undersized=_tally_files(undersized))
     by_level = action != Action.COMPACT and fills_target(holds, target_bytes)
     taken = fragments + undersized if by_level else fragments
-    return {file.normal for run in limit.runs(taken) if len(run) > 1 for file in run}
+    return {file.normal_path for run in limit.split_runs(taken) if len(run) > 1 for file in run}
 
 
 def _slice_of(
@@ -248,20 +265,22 @@ def _slice_of(
     alone. In a full rewrite all files count as those with deletes."""
     with_deletes = [Costed(f.data, f.data.bytes) for f in chosen if f.deletes or every]
     with_deletes += [
-        Costed(f.data, int(f.data.bytes * KEY_SHARE), f.data.normal in slice_limit.void)
+        Costed(f.data, int(f.data.bytes * KEY_SHARE), f.data.normal_path in slice_limit.void)
         for f in files
-        if f.data.normal in kept
+        if f.data.normal_path in kept
     ]
-    runs = limit.runs([f.data for f in chosen if not (f.deletes or every)])
+    runs = limit.split_runs([f.data for f in chosen if not (f.deletes or every)])
     by_need = sorted(with_deletes, key=lambda one: (one.again, by_age(one.file)))
-    return cut(by_need, runs, ROOM * target_bytes, slice_limit)
+    return cut_slice(by_need, runs, ROOM * target_bytes, slice_limit)
 
 
-def _tally(files: Sequence[DataFileEntry]) -> Tally:
+def _tally_files(files: Sequence[DataFileEntry]) -> Tally:
     return Tally(len(files), 0, sum(file.bytes for file in files))
 
 
-def grouped(inputs: Sequence[DataFileEntry], target_bytes: int, least: int) -> tuple[Group, ...]:
+def split_evenly(
+    inputs: Sequence[DataFileEntry], target_bytes: int, least: int
+) -> tuple[Group, ...]:
     """Group files that are sorted by age: neighbours go together, with equal bytes in each group;
     at least `least` groups, as far as there are files for them."""
     total = sum(file.bytes for file in inputs)
@@ -278,7 +297,7 @@ def grouped(inputs: Sequence[DataFileEntry], target_bytes: int, least: int) -> t
     return tuple(tuple(group) for group in groups)
 
 
-def milliseconds(table: LoadedTable, name: str, default: int) -> int:
+def property_ms(table: LoadedTable, name: str, default: int) -> int:
     """Return a property of `property.WORKERS`; a text that cannot be read counts as unset."""
-    found = WORKERS[name].read(table.properties.get(name, ""))
+    found = WORKERS[name].parse(table.properties.get(name, ""))
     return default if found is None else int(found)

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from firnline_domain.base.values import bounded
+from firnline_domain.base.values import bound_amount
 from firnline_domain.policy.cost.cost_benefit import Action
 from firnline_domain.records.orders import RewriteFiles
 from firnline_domain.records.parts.slices import Slice, StoredFile
@@ -54,14 +54,14 @@ def slice_limit(
 
 
 @dataclass(frozen=True)
-class Left:
+class RemainingWork:
     """The remaining work that is not in this slice."""
 
     files: int = 0
     bytes: int = 0  # to be read
 
 
-NOTHING_LEFT = Left()
+NOTHING_LEFT = RemainingWork()
 
 
 @dataclass(frozen=True)
@@ -78,10 +78,10 @@ class Cut:
     """One slice and the remaining work. `taken`: normal paths."""
 
     taken: frozenset[str]
-    left: Left
+    left: RemainingWork
 
 
-def cut(
+def cut_slice(
     with_deletes: Sequence[Costed],
     runs: Iterable[Sequence[DataFileEntry]],
     group_bytes: float,
@@ -94,7 +94,7 @@ def cut(
     known, size = [list(run) for run in runs], 0
     if not limit.max_bytes:
         everything = (*(one.file for one in with_deletes), *chain(*known))
-        return Cut(frozenset(file.normal for file in everything), NOTHING_LEFT)
+        return Cut(frozenset(file.normal_path for file in everything), NOTHING_LEFT)
     taken = list[Costed]()
     for one in with_deletes:
         if taken and size + one.bytes > limit.max_bytes:
@@ -105,28 +105,28 @@ def cut(
     if waiting:
         merged = frozenset[str]()
     elif taken:
-        merged = frozenset(_fitting(list(chain(*known)), limit.max_bytes - size))
+        merged = frozenset(_take_fitting(list(chain(*known)), limit.max_bytes - size))
     else:
-        merged = frozenset(_merged(known, max(limit.max_bytes, group_bytes)))
+        merged = frozenset(_take_runs(known, max(limit.max_bytes, group_bytes)))
     waiting = [one for one in waiting if not one.again]
-    left = [*waiting, *_left(known, merged, bool(waiting))]
-    chosen = merged | {one.file.normal for one in taken}
-    return Cut(chosen, Left(len(left), sum(one.bytes for one in left)))
+    left = [*waiting, *_remaining_files(known, merged, bool(waiting))]
+    chosen = merged | {one.file.normal_path for one in taken}
+    return Cut(chosen, RemainingWork(len(left), sum(one.bytes for one in left)))
 
 
-def _fitting(files: Sequence[DataFileEntry], room: float, least: int = 0) -> Iterator[str]:
+def _take_fitting(files: Sequence[DataFileEntry], room: float, least: int = 0) -> Iterator[str]:
     for number, file in enumerate(files):
         room -= file.bytes
         if room < 0 and number >= least:
             break
-        yield file.normal
+        yield file.normal_path
 
 
-def _merged(runs: Sequence[Sequence[DataFileEntry]], room: float) -> Iterator[str]:
+def _take_runs(runs: Sequence[Sequence[DataFileEntry]], room: float) -> Iterator[str]:
     """Take files that are only merged, at least two of a run: one alone would come back as it
     was."""
     for number, run in enumerate(runs):
-        found = list(_fitting(run, room, 0 if number else 2))
+        found = list(_take_fitting(run, room, 0 if number else 2))
         if len(found) > 1:
             yield from found
         if len(found) < len(run):
@@ -134,22 +134,24 @@ def _merged(runs: Sequence[Sequence[DataFileEntry]], room: float) -> Iterator[st
         room -= sum(file.bytes for file in run)
 
 
-def _left(
+def _remaining_files(
     runs: Sequence[Sequence[DataFileEntry]], taken: frozenset[str], all_counts: bool
 ) -> Iterator[Costed]:
     """Return the files that remain; in a run, a single file is no remaining work."""
     for run in runs:
-        left = [file for file in run if file.normal not in taken]
+        left = [file for file in run if file.normal_path not in taken]
         if len(left) > 1 or all_counts:
             yield from (Costed(file, file.bytes) for file in left)
 
 
 def slice_of(
-    order: RewriteFiles, start: int, left: Left, marks: StoredFile | None = None
+    order: RewriteFiles, start: int, left: RemainingWork, marks: StoredFile | None = None
 ) -> Slice | None:
     """Return the slice for the result; None: the order was the whole pass."""
     if order.after is None and not left.files:
         return None
     number = order.after.sequence_number if order.after else start
     ratio = order.min_dead_ratio
-    return Slice(order.action, order.reason, number, ratio, left.files, bounded(left.bytes), marks)
+    return Slice(
+        order.action, order.reason, number, ratio, left.files, bound_amount(left.bytes), marks
+    )

@@ -8,7 +8,7 @@ from typing import Literal, get_args
 
 from firnline_deletes.unsupported_files import SENTENCES
 from firnline_iceberg.metadata.entries import FileEntry
-from firnline_iceberg.metadata.partition_text import source_is_dropped
+from firnline_iceberg.metadata.partition_text import is_source_dropped
 from firnline_iceberg.table.loaded_table import LoadedTable
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.transforms import IdentityTransform, UnknownTransform
@@ -191,7 +191,7 @@ _UNSUPPORTED_TYPES: dict[type, Unsupported] = {
 }
 
 
-def reasons(table: LoadedTable, plan: Plan) -> Iterator[Unsupported]:
+def unsupported_reasons(table: LoadedTable, plan: Plan) -> Iterator[Unsupported]:
     """Return reason codes for which this plan is not rewritten natively; none = it is."""
     if table.format_version == 1:
         yield "format_version_1"
@@ -203,9 +203,9 @@ def reasons(table: LoadedTable, plan: Plan) -> Iterator[Unsupported]:
         yield "name_mapping"
     stored = (f for f in table.schema.fields if not isinstance(f.field_type, UnknownType))
     yield from _of_types(stored)
-    for spec_id in sorted({file.spec_id for file in plan.taken}):
+    for spec_id in sorted({file.spec_id for file in plan.files_to_read}):
         yield from _of_spec(table, table.spec(spec_id))
-    for file in (*plan.taken, *plan.deletes):
+    for file in (*plan.files_to_read, *plan.deletes):
         yield from _of_file(file)
     if table.format_version >= 3 and any(file.first_row_id is None for file in plan.inputs):
         yield "row_ids_unknown"
@@ -249,7 +249,7 @@ def _of_spec(table: LoadedTable, spec: PartitionSpec) -> Iterator[Unsupported]:
     for field in spec.fields:
         if isinstance(field.transform, UnknownTransform):
             yield "unknown_transform"
-        if source_is_dropped(table.schema, field):
+        if is_source_dropped(table.schema, field):
             yield "partition_source_dropped"
         source = find_type(table, field.source_id)
         if isinstance(field.transform, IdentityTransform) and isinstance(

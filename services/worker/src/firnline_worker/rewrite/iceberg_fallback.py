@@ -32,7 +32,8 @@ OPTIONS = {
     # concurrent equality delete is then dropped and rows come back. False = such a commit fails.
     "use-starting-sequence-number": "false",
     "partial-progress.enabled": "false",  # one snapshot, one task id
-    "remove-dangling-deletes": "false",  # it would commit without our task id: see `_tidy`
+    # It would commit without our task id: see `_remove_dangling_deletes`.
+    "remove-dangling-deletes": "false",
     "delete-file-threshold": "1",  # equality deletes count by no other option
     "min-input-files": "2",
 }
@@ -65,36 +66,36 @@ class Handover:
                 action = action.option("rewrite-all", "true")
             if condition := condition_of(self.java.iceberg, table, order.scope):
                 action = action.filter(condition)
-            self._configured(action, order, reason).execute()
-            if (rewritten := self._committed(order)) is None:
+            self._configure(action, order, reason).execute()
+            if (rewritten := self._find_commit(order)) is None:
                 return None
             refuse_lost_rows(rewritten, order)
-            self._tidy(order, reason)
-        newest = self._committed(order) or rewritten
+            self._remove_dangling_deletes(order, reason)
+        newest = self._find_commit(order) or rewritten
         return newest.snapshot_id
 
-    def _tidy(self, order: RewriteFiles, reason: str) -> None:
+    def _remove_dangling_deletes(self, order: RewriteFiles, reason: str) -> None:
         """Remove the delete files that apply to nothing any more, in a commit of its own, as the
         action's option does. But that option gives its commit no property of ours: it would count
         as another maintainer's, to whom the table is left for an hour (decision 0029), and stop an
         undo. If it fails they stay until the next time."""
         action = self._actions.removeDanglingDeleteFiles(self.java.load(order.table).java)
         with suppress(Py4JJavaError, CapturedException):
-            self._configured(action, order, reason).execute()
+            self._configure(action, order, reason).execute()
 
     @property
     def _actions(self) -> Any:
         return self.java.iceberg.spark.actions.SparkActions.get(self.java.session)
 
     @staticmethod
-    def _configured(action: Any, order: RewriteFiles, reason: str) -> Any:
+    def _configure(action: Any, order: RewriteFiles, reason: str) -> Any:
         """Set the order's branch and its task id on an action."""
         said = {TASK_ID: order.task_id, BY_VERSION: VERSION, "firnline.handover-reason": reason}
         for name, value in signed_here(said, order.table.uuid).items():
             action = action.snapshotProperty(name, value)
         return action if order.ref == MAIN else action.toBranch(order.ref)
 
-    def _committed(self, order: RewriteFiles) -> Snapshot | None:
+    def _find_commit(self, order: RewriteFiles) -> Snapshot | None:
         table = self.tables.load(order.table)
         history = table.ancestors(table.head_id(order.ref))
         uuid = order.table.uuid
@@ -137,7 +138,7 @@ def condition_of(iceberg: Any, table: LoadedTable, scope: Scope) -> Any:
     fields = table.spec(scope.spec_id).fields
     values = json.loads(scope.partition)
     known = all(str(field.transform) == "identity" for field in fields)
-    names = [_column(table, field.source_id) for field in fields]
+    names = [_column_name(table, field.source_id) for field in fields]
     if not values or not known or any(isinstance(value, float) for value in values):
         return None
     make = iceberg.expressions.Expressions
@@ -154,7 +155,7 @@ def condition_of(iceberg: Any, table: LoadedTable, scope: Scope) -> Any:
     return condition
 
 
-def _column(table: LoadedTable, source_id: int) -> str | None:
+def _column_name(table: LoadedTable, source_id: int) -> str | None:
     """Return a column's name; None if it was dropped, or contains bytes, for which there is no
     literal."""
     name = table.schema.find_column_name(source_id)

@@ -9,7 +9,7 @@ import uuid
 from dataclasses import dataclass
 
 from firnline_domain.records.orders import RewriteFiles
-from firnline_iceberg.outputs.names import Run
+from firnline_iceberg.outputs.names import TaskRun
 from firnline_iceberg.storage.paths import folder_of
 
 from firnline_worker.plan.planning import MAX_OUTPUTS, Group
@@ -27,18 +27,18 @@ class TaskFiles:
     marks: str  # of a conversion that is done in slices
 
 
-def files_of(run: Run, metadata_location: str) -> TaskFiles:
+def files_of(run: TaskRun, metadata_location: str) -> TaskFiles:
     """Return the paths next to the table's metadata files, wherever these are."""
     folder = folder_of(metadata_location)
     return TaskFiles(*(f"{folder}/{name}" for name in run.names_beside))
 
 
-def new_run(order: RewriteFiles) -> Run:
+def new_run(order: RewriteFiles) -> TaskRun:
     """Return a new run. Raises ValueError if the order's id cannot be part of a name."""
-    return Run(order.table.key, order.task_id, order.attempt, uuid.uuid4().hex[:8])
+    return TaskRun(order.table.key, order.task_id, order.attempt, uuid.uuid4().hex[:8])
 
 
-def count(group: Group, target_bytes: int) -> int:
+def name_count(group: Group, target_bytes: int) -> int:
     """Return how many names a group gets; the writer puts what is left into the last."""
     wanted = 2 * sum(file.bytes for file in group) // max(1, target_bytes) + _SPARE
     return min(wanted, MAX_NAMES)

@@ -22,7 +22,7 @@ from firnline_domain.identity import MAIN
 from firnline_domain.policy.reasons.partition import Reason
 from firnline_domain.records.orders import RewriteFiles, TableOrder
 from firnline_domain.records.results import ALREADY_COMMITTED
-from firnline_iceberg.commit.hidden_history import Lineages, hides_history, traces
+from firnline_iceberg.commit.hidden_history import KnownAncestries, find_traces, hides_history
 from firnline_iceberg.commit.rewrite import task_ids
 from firnline_iceberg.outputs.names import run_of
 from firnline_iceberg.scan.planning import LiveFiles
@@ -31,7 +31,7 @@ from firnline_iceberg.table.loaded_table import LoadedTable
 from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.snapshots import Snapshot
 
-from firnline_worker.plan.planning import milliseconds
+from firnline_worker.plan.planning import property_ms
 
 GRACE_H = 24.0  # of an order that does not say
 GRACE_PROPERTIES = {
@@ -61,7 +61,7 @@ def ordered_grace_ms(order: TableOrder) -> int:
 
 
 def refuse_stale(
-    table: LoadedTable, order: RewriteFiles, live: Live, lineages: Lineages | None = None
+    table: LoadedTable, order: RewriteFiles, live: Live, lineages: KnownAncestries | None = None
 ) -> None:
     """Raise TaskRefused `already_committed` or `trigger_gone`; raises as `live` does. `live`: the
     head's files, `lineages`: what earlier reads have found, if its history is hidden."""
@@ -79,7 +79,7 @@ def refuse_stale(
 
 
 def _is_behind(
-    table: LoadedTable, head: int, order: RewriteFiles, live: Live, lineages: Lineages | None
+    table: LoadedTable, head: int, order: RewriteFiles, live: Live, lineages: KnownAncestries | None
 ) -> bool:
     """Return whether the order was made on the way to a head whose history is hidden. One whose
     files were replaced again since its commit is carried out once more, which does no harm."""
@@ -92,7 +92,7 @@ def _is_behind(
         text = f"snapshot {head} has files of it; the committer tells of it"
         raise TaskRefused(ALREADY_COMMITTED, text, retryable=True)
     trigger = order.trigger_snapshot_id
-    return trigger in traces(table, head, frozenset({trigger}), entries, lineages)
+    return trigger in find_traces(table, head, frozenset({trigger}), entries, lineages)
 
 
 HOLD_OFF = "firnline.rewrite.hold-off-ms"  # table property
@@ -102,10 +102,10 @@ WAP_ID, PUBLISHED = "wap.id", "published-wap-id"
 
 def yield_to_writers(table: LoadedTable, ref: str, now_ms: int) -> None:
     """Raise TaskRefused `open_branch` or `unpublished_wap`, to be tried again later."""
-    since_ms = now_ms - milliseconds(table, HOLD_OFF, HOLD_OFF_MS)
+    since_ms = now_ms - property_ms(table, HOLD_OFF, HOLD_OFF_MS)
     if branch := _branch_ahead(table, ref, since_ms):
         raise TaskRefused("open_branch", f"branch {branch} is ahead of {ref}", retryable=True)
-    if staged := _staged(table, since_ms):
+    if staged := _staged_wap_id(table, since_ms):
         raise TaskRefused("unpublished_wap", f"{WAP_ID} {staged} is not published", retryable=True)
 
 
@@ -122,14 +122,16 @@ def _branch_ahead(table: LoadedTable, ref: str, since_ms: int) -> str | None:
     return None
 
 
-def _staged(table: LoadedTable, since_ms: int) -> str | None:
+def _staged_wap_id(table: LoadedTable, since_ms: int) -> str | None:
     """Return the `wap.id` of a young snapshot that no ref has reached yet."""
     reached = [one for r in table.metadata.refs.values() for one in table.ancestors(r.snapshot_id)]
-    published = {_said(one, PUBLISHED) for one in reached} | {_said(one, WAP_ID) for one in reached}
+    published = {_summary_value(one, PUBLISHED) for one in reached} | {
+        _summary_value(one, WAP_ID) for one in reached
+    }
     staged = (one for one in table.snapshots if one.timestamp_ms > since_ms)
-    ids = (_said(one, WAP_ID) for one in staged)
+    ids = (_summary_value(one, WAP_ID) for one in staged)
     return next((wap_id for wap_id in ids if wap_id and wap_id not in published), None)
 
 
-def _said(snapshot: Snapshot, name: str) -> str | None:
+def _summary_value(snapshot: Snapshot, name: str) -> str | None:
     return snapshot.summary.get(name) if snapshot.summary is not None else None

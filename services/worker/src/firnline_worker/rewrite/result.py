@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from firnline_domain.base.values import bounded, replace
+from firnline_domain.base.values import bound_amount, replace
 from firnline_domain.commits.row_count_proof import checksum_text
 from firnline_domain.identity import Scope
 from firnline_domain.records.orders import RewriteFiles
@@ -42,10 +42,10 @@ class TaskContext:
     table: LoadedTable
     head: Snapshot
     worker: str
-    clock: Clock
+    clock: TaskClock
 
 
-def finished(
+def native_result(
     task: TaskContext,
     groups: tuple[RewriteGroup, ...],
     deletes: Sequence[DeleteFileEntry],
@@ -57,31 +57,31 @@ def finished(
 ) -> RewriteFinished:
     """Return a native result; no groups = there was nothing to do. `dead_rows`: in files that stay
     or are added; `key_bytes`: read of the files that were converted."""
-    applied = tuple(_applied(delete) for delete in deletes)
-    result = _result(task, Mode.NATIVE, at_ms, groups, applied, files, dead_rows=dead_rows)
+    applied = tuple(_applied_delete(delete) for delete in deletes)
+    result = _build_result(task, Mode.NATIVE, at_ms, groups, applied, files, dead_rows=dead_rows)
     rewritten = (file for group in groups if not group.converts for file in group.inputs)
     equality = (delete for delete in deletes if delete.kind is DeleteKind.EQUALITY)
     return replace(
         result,
         slice=done,
-        bytes_read=bounded(
+        bytes_read=bound_amount(
             sum(file.bytes for file in rewritten) + sum(one.bytes for one in deletes)
         ),
         key_bytes=key_bytes,
-        delete_records=bounded(sum(delete.records for delete in equality)),
+        delete_records=bound_amount(sum(delete.records for delete in equality)),
     )
 
 
-def handed_over(
+def handed_over_result(
     task: TaskContext, reason: str, snapshot_id: int | None, at_ms: int
 ) -> RewriteFinished:
     """Return the result of Iceberg's own action; `snapshot_id` None = it found nothing to do."""
-    return _result(
+    return _build_result(
         task, Mode.HANDED_OVER, at_ms, handover_reason=reason, committed_snapshot_id=snapshot_id
     )
 
 
-def _result(
+def _build_result(
     task: TaskContext,
     mode: Mode,
     at_ms: int,
@@ -125,17 +125,17 @@ def _result(
     )
 
 
-def group(
+def describe_group(
     java: JavaTable, scope: Scope, plan: Plan, done: GroupDone, proved: tuple[int, ...]
 ) -> RewriteGroup:
     """Return one group with its outputs described by Iceberg itself. `proved`: ids of its key
     columns."""
     if done.index >= len(plan.groups):
-        return _conversion(plan.converted[done.index - len(plan.groups)], done)
+        return _conversion_group(plan.converted[done.index - len(plan.groups)], done)
     inputs = plan.groups[done.index]
     order_id = plan.sort_order_id if plan.sort_keys else _order_of(inputs)
     return RewriteGroup(
-        inputs=tuple(_input(file) for file in inputs),
+        inputs=tuple(_input_file(file) for file in inputs),
         outputs=tuple(
             OutputFile(file.path, file.rows, file.bytes, java.content_file(scope, file, order_id))
             for file in done.files
@@ -143,17 +143,17 @@ def group(
         rows_in=done.tally.rows_in,
         rows_masked=done.tally.rows_masked,
         rows_out=done.tally.rows_out,
-        keys=_checksums(done, proved) if proved else None,
+        keys=_key_checksums(done, proved) if proved else None,
     )
 
 
-def _conversion(file: DataFileEntry, done: GroupDone) -> RewriteGroup:
+def _conversion_group(file: DataFileEntry, done: GroupDone) -> RewriteGroup:
     tally = done.tally
     counts = (tally.rows_in, tally.rows_masked, tally.rows_out)
-    return RewriteGroup((_input(file),), (), *counts, converts=True)
+    return RewriteGroup((_input_file(file),), (), *counts, converts=True)
 
 
-def _checksums(done: GroupDone, proved: tuple[int, ...]) -> KeyChecksums:
+def _key_checksums(done: GroupDone, proved: tuple[int, ...]) -> KeyChecksums:
     keys, written = done.tally.keys, sum(file.keys for file in done.files)
     return KeyChecksums(
         proved, checksum_text(keys.read), checksum_text(keys.masked), checksum_text(written)
@@ -166,18 +166,18 @@ def _order_of(inputs: Sequence[DataFileEntry]) -> int:
     return inputs[0].sort_order_id or 0 if len(inputs) == 1 else 0
 
 
-def _input(file: DataFileEntry) -> InputFile:
+def _input_file(file: DataFileEntry) -> InputFile:
     return InputFile(file.path, file.sequence_number, file.records, file.bytes)
 
 
-def _applied(delete: DeleteFileEntry) -> AppliedDelete:
+def _applied_delete(delete: DeleteFileEntry) -> AppliedDelete:
     return AppliedDelete(
         delete.path, delete.kind, delete.sequence_number, delete.scope, delete.equality_ids
     )
 
 
 @dataclass
-class Clock:
+class TaskClock:
     """Times of one task, in ms since the epoch and in seconds by phase."""
 
     started_ms: int

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from firnline_domain.identity import TableName
-from firnline_iceberg.catalogs import Catalogs, Connections, connections_of
+from firnline_iceberg.catalogs import CatalogClients, Connections, connections_of
 from firnline_iceberg.connection.connection import Catalog, CatalogConnection
 from firnline_iceberg.java.api import refuse_other_prefix
 from pyspark.sql import SparkSession
@@ -21,18 +21,18 @@ class SparkCatalogs:
     def __init__(self, spark: SparkSession, catalogs: Catalog | Connections) -> None:
         """Raises Misconfigured."""
         self._spark = spark
-        self._catalogs = Catalogs(connections_of(catalogs), self._made)
+        self._catalogs = CatalogClients(connections_of(catalogs), self._register)
         self._lock = threading.Lock()
 
     def name_of(self, table: TableName) -> str:
         """Return the session's name of a table's catalog; the session is active in this thread.
         Raises UnknownCatalog, OtherPrefix, py4j.protocol.Py4JJavaError."""
-        return self._catalogs.of(table)
+        return self._catalogs.client_of(table)
 
-    def _made(self, connection: CatalogConnection) -> str:
+    def _register(self, connection: CatalogConnection) -> str:
         name = spark_name(connection)
         with self._lock:
-            for setting, value in replace(connection, name=name).spark().items():
+            for setting, value in replace(connection, name=name).spark_settings().items():
                 self._spark.conf.set(setting, value)
         jvm: Any = self._spark._jvm
         util = jvm.org.apache.iceberg.spark.Spark3Util

@@ -19,7 +19,7 @@ from firnline_iceberg.storage.file_io import TableStorage
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from firnline_worker.spark.executor_delete_sets import scratch
+from firnline_worker.spark.executor_delete_sets import scratch_folder
 
 if TYPE_CHECKING:  # executors import this module, and have not all that reads a catalog
     from firnline_iceberg.table.catalog_client import Tables
@@ -50,16 +50,16 @@ class Sample:
 def first_sample(tables: Tables) -> Sample | None:
     """Return the metadata file of the first table that can be loaded, of the first few; None if
     there is none. Raises RetryLater."""
-    for name in islice(tables.names(), 5):
+    for name in islice(tables.table_names(), 5):
         with suppress(TaskRefused):
-            table = tables.named(name[:-1], name[-1])
-            storage = TableStorage.of(table.io, table.metadata.location)
+            table = tables.load_named(name[:-1], name[-1])
+            storage = TableStorage.from_io(table.io, table.metadata.location)
             return Sample(table.metadata_location, storage)
     return None
 
 
 @dataclass(frozen=True)
-class Found:
+class ExecutorPackages:
     """The equipment of one executor; `unread`: why it could not read the sample."""
 
     host: str
@@ -70,17 +70,21 @@ class Found:
     unread: str = ""
 
 
-def require(spark: SparkSession, sample: Sample | None, wait_s: float = WAIT_S) -> list[Found]:
+def check_executors(
+    spark: SparkSession, sample: Sample | None, wait_s: float = WAIT_S
+) -> list[ExecutorPackages]:
     """Return the executors' equipment. Raises Misconfigured with a line for each thing that is
     missing."""
     context = spark.sparkContext
     with _given_up_after(context, wait_s) as late:
         try:
-            found = _found(context, sample)
+            found = _collect_reports(context, sample)
         except Exception as error:
-            raise Misconfigured(_why(error, late.is_set(), context.master, wait_s)) from None
-    mine = _here()
-    lines = [line for one in found for line in flaws(one, mine)]
+            raise Misconfigured(
+                _failure_text(error, late.is_set(), context.master, wait_s)
+            ) from None
+    mine = _describe_host()
+    lines = [line for one in found for line in find_flaws(one, mine)]
     if not lines:
         lines = list(_missing_classes(spark, sample))
     if lines:
@@ -88,7 +92,7 @@ def require(spark: SparkSession, sample: Sample | None, wait_s: float = WAIT_S) 
     return found
 
 
-def flaws(found: Found, mine: Found) -> Iterator[str]:
+def find_flaws(found: ExecutorPackages, mine: ExecutorPackages) -> Iterator[str]:
     """Return what an executor lacks, as messages with their remedy."""
     if found.python.rpartition(".")[0] != mine.python.rpartition(".")[0]:
         yield (
@@ -116,40 +120,42 @@ def flaws(found: Found, mine: Found) -> Iterator[str]:
         )
 
 
-def _found(context: SparkContext, sample: Sample | None) -> list[Found]:
+def _collect_reports(context: SparkContext, sample: Sample | None) -> list[ExecutorPackages]:
     count = max(1, context._jsc.sc().getExecutorMemoryStatus().size() - 1)
     rdd = context.parallelize(range(count), count)
-    found: list[Found] = rdd.mapPartitions(partial(_looked, sample)).collect()
+    found: list[ExecutorPackages] = rdd.mapPartitions(partial(_report_in_task, sample)).collect()
     return found
 
 
-def _looked(sample: Sample | None, _: Any) -> Iterator[Found]:
-    yield _here(sample, remote=True)
+def _report_in_task(sample: Sample | None, _: Any) -> Iterator[ExecutorPackages]:
+    yield _describe_host(sample, remote=True)
 
 
-def _here(sample: Sample | None = None, remote: bool = False) -> Found:
+def _describe_host(sample: Sample | None = None, remote: bool = False) -> ExecutorPackages:
     versions = {}
     for name in PACKAGES:
         try:
             versions[name] = version(name)
         except PackageNotFoundError:
             continue
-    found = Found(platform.node(), platform.python_version(), versions)
+    found = ExecutorPackages(platform.node(), platform.python_version(), versions)
     if not remote:
         return found
     try:
-        folder = scratch()
+        folder = scratch_folder()
         free = shutil.disk_usage(folder).free
     except OSError:
         return found
-    return Found(found.host, found.python, versions, str(folder), free, _unread(sample))
+    return ExecutorPackages(
+        found.host, found.python, versions, str(folder), free, _read_error(sample)
+    )
 
 
-def _unread(sample: Sample | None) -> str:
+def _read_error(sample: Sample | None) -> str:
     if sample is None:
         return ""
     try:
-        with sample.storage.io().new_input(sample.location).open() as source:
+        with sample.storage.make_io().new_input(sample.location).open() as source:
             source.read(1)
     except Exception as error:
         return f"{sample.location}: {type(error).__name__}: {str(error)[:300]}"
@@ -185,7 +191,7 @@ def _given_up_after(context: SparkContext, seconds: float) -> Iterator[threading
         timer.cancel()
 
 
-def _why(error: Exception, late: bool, master: str | None, wait_s: float) -> str:
+def _failure_text(error: Exception, late: bool, master: str | None, wait_s: float) -> str:
     text = str(error)
     if late:
         return (

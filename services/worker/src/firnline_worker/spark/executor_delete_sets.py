@@ -51,7 +51,7 @@ class LiveSets:
     newest: int
 
 
-def local(paths: Sequence[str]) -> tuple[SetFile, ...]:
+def local_files(paths: Sequence[str]) -> tuple[SetFile, ...]:
     """Return the files for executors that see this disk."""
     return tuple(SetFile(path) for path in paths)
 
@@ -61,7 +61,7 @@ def on_this_host(io: FileIO, file: SetFile) -> Path:
     OSError."""
     if file.content is None and file.stored_at is None:
         return Path(file.path)
-    folder = _folder()
+    folder = _sets_folder()
     target = folder / file.host_name
     if target.exists():
         return target
@@ -72,19 +72,19 @@ def on_this_host(io: FileIO, file: SetFile) -> Path:
     return target
 
 
-def forget(live: LiveSets) -> None:
+def remove_unused_sets(live: LiveSets) -> None:
     """Remove the sets that no task holds any more; a process that has one mapped keeps the
     pages."""
     with suppress(OSError):  # another process was faster
-        for path in _folder().iterdir():
+        for path in _sets_folder().iterdir():
             name = path.name.partition(".")[0]
             if name not in live.names and number_of(name) <= live.newest:
                 path.unlink(missing_ok=True)
 
 
-def forget_in_task(live: LiveSets, _: Iterable[Any]) -> None:
+def remove_in_task(live: LiveSets, _: Iterable[Any]) -> None:
     """Remove unused sets, in a Spark task."""
-    forget(live)
+    remove_unused_sets(live)
 
 
 def name_of(number: int, identity: str) -> str:
@@ -97,7 +97,7 @@ def number_of(name: str) -> int:
     return int(name.partition("-")[0])
 
 
-def scratch() -> Path:
+def scratch_folder() -> Path:
     """Return a folder that all executors of this application on this host share, and that the
     cluster manager removes with the application, however it ends: the standalone worker's, YARN's,
     the pod's."""
@@ -111,8 +111,8 @@ def scratch() -> Path:
     raise OSError("no scratch folder: none of SPARK_EXECUTOR_DIRS, LOCAL_DIRS, SPARK_LOCAL_DIRS")
 
 
-def _folder() -> Path:
-    found = scratch() / FOLDER
+def _sets_folder() -> Path:
+    found = scratch_folder() / FOLDER
     found.mkdir(parents=True, exist_ok=True)
     return found
 

@@ -10,9 +10,14 @@ from itertools import zip_longest
 from typing import Any
 
 from firnline_deletes.files.writer import WrittenFile
-from firnline_domain.errors import Refused, TaskRefused
+from firnline_domain.errors import AccessDenied, TaskRefused
 from firnline_domain.identity import Scope, TableName
-from firnline_domain.settings.parquet import INFERRED_COLUMNS, OF_COMMITS, outside, unusable
+from firnline_domain.settings.parquet import (
+    INFERRED_COLUMNS,
+    OF_COMMITS,
+    out_of_range,
+    unusable_properties,
+)
 from firnline_iceberg.java import errors as java_errors
 from firnline_iceberg.storage.file_io import LOCATION_PROVIDER, unsafe_properties
 from py4j.protocol import Py4JJavaError
@@ -28,7 +33,7 @@ class SparkJvm:
     def __init__(self, spark: SparkSession) -> None:
         self.jvm: Any = spark._jvm
 
-    def watched(self) -> AbstractContextManager[None]:
+    def watch(self) -> AbstractContextManager[None]:
         return nullcontext()
 
 
@@ -73,16 +78,16 @@ class JavaTables:
         parts = (catalog, *table.namespace, table.name)
         quoted = ".".join("`" + part.replace("`", "``") + "`" for part in parts)
         try:
-            found = self._loaded(session, quoted)
+            found = self._load_java(session, quoted)
         except Py4JJavaError as error:
-            told = java_errors.unreachable(error, catalog)
-            if isinstance(told, Refused):
+            told = java_errors.catalog_unreachable(error, catalog)
+            if isinstance(told, AccessDenied):
                 raise told from error
             raise
         self._refuse_unsafe(table, found.properties())
         return JavaTable(self.jvm, found)
 
-    def _loaded(self, session: Any, quoted: str) -> Any:
+    def _load_java(self, session: Any, quoted: str) -> Any:
         load = self.iceberg.spark.Spark3Util.loadIcebergTable
         try:
             return load(session, quoted)
@@ -98,10 +103,10 @@ class JavaTables:
         names = jvm.java.lang.String.join("\n", properties.keySet()).split("\n")  # in one call
         chosen = properties.get(LOCATION_PROVIDER) or ""
         if unsafe := unsafe_properties(names, self._location_providers, chosen):
-            raise TaskRefused("unsafe_property", f"{table.dotted}: {', '.join(unsafe)[:500]}")
+            raise TaskRefused("unsafe_property", f"{table.dotted_name}: {', '.join(unsafe)[:500]}")
         asked = {name: str(properties.get(name)) for name in names if name in OF_COMMITS}
-        if wrong := "; ".join(unusable(asked)):
-            raise TaskRefused("unusable_property", f"{table.dotted}: {wrong[:1000]}")
+        if wrong := "; ".join(unusable_properties(asked)):
+            raise TaskRefused("unusable_property", f"{table.dotted_name}: {wrong[:1000]}")
 
 
 class JavaTable:
@@ -113,10 +118,10 @@ class JavaTable:
 
     def locations(self, scope: Scope, names: Sequence[str]) -> list[str]:
         """Return the paths that the table's own LocationProvider gives files of these names."""
-        provider, spec = self.java.locationProvider(), self._spec(scope)
+        provider, spec = self.java.locationProvider(), self._java_spec(scope)
         if spec.isUnpartitioned():  # with a partition that is none it would say data//name
             return [provider.newDataLocation(name) for name in names]
-        partition = self._partition(scope)
+        partition = self._partition_value(scope)
         return [provider.newDataLocation(spec, partition, name) for name in names]
 
     def content_file(self, scope: Scope, file: WrittenFile, sort_order_id: int) -> str:
@@ -125,50 +130,50 @@ class JavaTable:
         order that the rows are in, 0 = none."""
         footer = self._iceberg.inmemory.InMemoryInputFile(file.path, file.footer)
         metrics = self._iceberg.parquet.ParquetUtil.fileMetrics(footer, self._metrics_config)
-        spec = self._described(scope)
+        spec = self._describable_spec(scope)
         built = (
             self._iceberg.DataFiles.builder(spec)
             .withPath(file.path)
             .withFormat("parquet")
-            .withPartition(self._partition(scope))
+            .withPartition(self._partition_value(scope))
             .withFileSizeInBytes(file.bytes)
             .withMetrics(metrics)
             .withSortOrderId(sort_order_id)
             .build()
         )
         text = self._iceberg.ContentFileParser.toJson(built, spec)
-        return _completed(text, scope, self._spec(scope).fields().size(), file)
+        return _complete_json(text, scope, self._java_spec(scope).fields().size(), file)
 
     @cached_property
     def _metrics_config(self) -> Any:
         """Return `MetricsConfig.forTable`, which would throw for a number that cannot be read."""
         java, config = self.java, self._iceberg.MetricsConfig
         text = java.properties().get(INFERRED_COLUMNS)
-        if text is None or not dict(outside({INFERRED_COLUMNS: text})):
+        if text is None or not dict(out_of_range({INFERRED_COLUMNS: text})):
             return config.forTable(java)
         properties = self._jvm.java.util.HashMap(java.properties())
         properties.remove(INFERRED_COLUMNS)
         return getattr(config, "from")(properties, java.schema(), java.sortOrder())
 
-    def _spec(self, scope: Scope) -> Any:
+    def _java_spec(self, scope: Scope) -> Any:
         return self.java.specs().get(scope.spec_id)
 
-    def _described(self, scope: Scope) -> Any:
+    def _describable_spec(self, scope: Scope) -> Any:
         """Return the spec; an unpartitioned one if its fields are all void, because
         `ContentFileParser` throws for such a file (1.12.0): it decides in two ways whether the file
         has a partition."""
-        spec = self._spec(scope)
+        spec = self._java_spec(scope)
         return spec if spec.isPartitioned() else self._iceberg.PartitionSpec.unpartitioned()
 
-    def _partition(self, scope: Scope) -> Any:
-        kind = self._spec(scope).partitionType()
+    def _partition_value(self, scope: Scope) -> Any:
+        kind = self._java_spec(scope).partitionType()
         ids = [field.fieldId() for field in kind.fields()]
         values = zip_longest(ids, json.loads(scope.partition))
         text = json.dumps({str(number): value for number, value in values})
         return self._iceberg.SingleValueParser.fromJson(kind, text)
 
 
-def _completed(content_file: str, scope: Scope, fields: int, file: WrittenFile) -> str:
+def _complete_json(content_file: str, scope: Scope, fields: int, file: WrittenFile) -> str:
     """Complete a file's JSON. py4j turns small longs into Integer, which a Java Map<Integer, Long>
     takes and later fails on; so numbers that are counted here go in as JSON. Java leaves zeros of
     timestamps out of a partition; all others compare its canonical text."""

@@ -17,7 +17,7 @@ from typing import Any
 from firnline_domain.errors import Misconfigured
 from pyspark import SparkConf, SparkContext
 
-from firnline_worker.settings import Settings
+from firnline_worker.settings import WorkerSettings
 
 _OPTIONS = "-XX:+UseSerialGC -XX:MaxNewSize=64m -XX:MaxHeapFreeRatio=40"
 """The driver only plans and describes: 60 MB less than with G1, which aims at throughput."""
@@ -28,7 +28,7 @@ OWNED = frozenset(
         *("spark.executor.pyspark.memory", "spark.sql.extensions", "spark.redaction.regex"),
     }
 )
-"""Of Spark's settings, besides `_decided`, what nobody else decides."""
+"""Of Spark's settings, besides `_fixed_settings`, what nobody else decides."""
 CLUSTER = {
     # A lost executor costs its groups a try, each of which has names of its own (`stage`).
     "spark.task.maxFailures": "3",
@@ -44,7 +44,7 @@ REDACTED = (
 """Names of settings whose values Spark's pages, its event log and its own log do not show."""
 
 
-def launch(settings: Settings) -> threading.Thread:
+def launch(settings: WorkerSettings) -> threading.Thread:
     """Start the JVM in a thread. `spark.session` joins the thread; if the start failed it tries
     again, and raises."""
     scratch = scratch_of(settings)
@@ -63,30 +63,30 @@ def launch(settings: Settings) -> threading.Thread:
     return thread
 
 
-def scratch_of(settings: Settings) -> Path:
+def scratch_of(settings: WorkerSettings) -> Path:
     """Return the folder for temporary files of Spark and its JVM."""
     return Path(settings.scratch or Path(settings.state_dir, SCRATCH)).absolute()
 
 
-def spark_conf(settings: Settings) -> SparkConf:
-    """Return `configuration` as a SparkConf."""
+def spark_conf(settings: WorkerSettings) -> SparkConf:
+    """Return `start_settings` as a SparkConf."""
     conf = SparkConf().setMaster(settings.spark_master).setAppName("firnline-worker")
-    return conf.setAll(list(configuration(settings).items()))
+    return conf.setAll(list(start_settings(settings).items()))
 
 
-def configuration(settings: Settings) -> dict[str, str]:
+def start_settings(settings: WorkerSettings) -> dict[str, str]:
     """Return Spark's settings for its start, which are readable on the driver's command line by all
     users of the host. `spark.executor.pyspark.memory` is never among them: it is RLIMIT_AS, which
     counts mapped sets (memory-limit hazard, H18). Executors on other hosts get what they need from
     the driver (`cluster`)."""
-    found = _decided(settings)
+    found = _fixed_settings(settings)
     if settings.on_cluster:
         given = settings.file.spark if settings.file else {}
         found |= {name: value for name, value in CLUSTER.items() if name not in given}
     return found
 
 
-def _decided(settings: Settings) -> dict[str, str]:
+def _fixed_settings(settings: WorkerSettings) -> dict[str, str]:
     """Return the settings that the operator may not choose."""
     scratch = scratch_of(settings)
     common = {
@@ -110,11 +110,11 @@ def _decided(settings: Settings) -> dict[str, str]:
     return common
 
 
-def spark_options(settings: Settings) -> Mapping[str, str]:
+def spark_options(settings: WorkerSettings) -> Mapping[str, str]:
     """Return `[spark]` of the configuration file. Raises Misconfigured for settings that Firnline
     decides."""
     given = settings.file.spark if settings.file else {}
-    owned = {*_decided(settings), *OWNED}
+    owned = {*_fixed_settings(settings), *OWNED}
     if wrong := sorted(owned & given.keys()):
         path = settings.file.path if settings.file else ""
         lines = (

@@ -71,20 +71,20 @@ class Member:
     source: Path
 
 
-def ensure(folder: Path) -> Path:
+def ensure_archive(folder: Path) -> Path:
     """Return the archive of what is installed now, in `folder`. Makes it if it is missing, and
     removes older ones. Raises Misconfigured."""
-    listed = members()
-    path = folder.absolute() / f"python-{digest(listed)}.tar.gz"
+    listed = list_members()
+    path = folder.absolute() / f"python-{digest_members(listed)}.tar.gz"
     if not path.exists():
         folder.mkdir(parents=True, exist_ok=True)
         for old in folder.glob("python-*.tar.gz"):
             old.unlink(missing_ok=True)
-        write(path, listed)
+        write_archive(path, listed)
     return path
 
 
-def write(path: Path, listed: Iterable[Member]) -> None:
+def write_archive(path: Path, listed: Iterable[Member]) -> None:
     """Write the archive, whole or not at all."""
     part = path.with_name(f".{os.getpid()}.{path.name}")
     try:
@@ -97,7 +97,7 @@ def write(path: Path, listed: Iterable[Member]) -> None:
         part.unlink(missing_ok=True)
 
 
-def digest(listed: Iterable[Member]) -> str:
+def digest_members(listed: Iterable[Member]) -> str:
     """Return a digest that changes with any file's size or time."""
     about = hashlib.sha256(_WRAPPER.encode())
     for one in listed:
@@ -108,32 +108,34 @@ def digest(listed: Iterable[Member]) -> str:
     return about.hexdigest()[:16]
 
 
-def members() -> list[Member]:
+def list_members() -> list[Member]:
     """Return every file, by the name that it has in the archive. Raises Misconfigured."""
-    found = {one.name: one for one in (*_interpreter(), *_packages(), *_ours())}
-    libraries = _libraries(one.source for one in found.values() if one.name.startswith("bin/"))
+    found = {one.name: one for one in (*_interpreter_files(), *_package_files(), *_own_files())}
+    libraries = _shared_libraries(
+        one.source for one in found.values() if one.name.startswith("bin/")
+    )
     return list(({one.name: one for one in libraries} | found).values())
 
 
-def _interpreter() -> Iterator[Member]:
+def _interpreter_files() -> Iterator[Member]:
     binary = Path(sys.executable).resolve()  # of a venv: what it was made from
     yield Member(f"bin/{_VERSION}", binary)
     standard = Path(sysconfig.get_path("stdlib", vars={"installed_base": sys.base_prefix}))
-    yield from _below(standard, f"lib/{_VERSION}")
+    yield from _files_below(standard, f"lib/{_VERSION}")
 
 
-def _packages() -> Iterator[Member]:
-    for one in _closure(ROOTS, OPTIONAL):
+def _package_files() -> Iterator[Member]:
+    for one in _required_distributions(ROOTS, OPTIONAL):
         for file in one.files or ():
             name = PurePosixPath(str(file))
             if ".." not in name.parts and not _LEFT_OUT.search(str(name)):
                 source = Path(str(one.locate_file(file)))
                 if source.is_file():
                     yield Member(f"{_SITE}/{name}", source)
-                    yield from _compiled(f"{_SITE}/{name}", source)
+                    yield from _compiled_file(f"{_SITE}/{name}", source)
 
 
-def _compiled(name: str, source: Path) -> Iterator[Member]:
+def _compiled_file(name: str, source: Path) -> Iterator[Member]:
     """Return the compiled file of a module, if there is one: it saves 2 s of CPU per executor."""
     if source.suffix == ".py":
         cached = Path(cache_from_source(str(source)))
@@ -141,11 +143,11 @@ def _compiled(name: str, source: Path) -> Iterator[Member]:
             yield Member(f"{name.rpartition('/')[0]}/__pycache__/{cached.name}", cached)
 
 
-def _ours() -> Iterator[Member]:
+def _own_files() -> Iterator[Member]:
     """Return Firnline's files, from where they are imported: an editable installation lists no
     files."""
     for name in OURS:
-        yield from _below(_folder_of(name), f"{_SITE}/{name}")
+        yield from _files_below(_folder_of(name), f"{_SITE}/{name}")
 
 
 def _folder_of(package: str) -> Path:
@@ -154,7 +156,7 @@ def _folder_of(package: str) -> Path:
     return Path(spec.origin or "").parent
 
 
-def _below(folder: Path, name: str) -> Iterator[Member]:
+def _files_below(folder: Path, name: str) -> Iterator[Member]:
     for root, folders, files in os.walk(folder):
         where = Path(root).relative_to(folder)
         folders[:] = sorted(one for one in folders if not _LEFT_OUT.search(f"{where / one}/"))
@@ -162,7 +164,7 @@ def _below(folder: Path, name: str) -> Iterator[Member]:
             yield Member(f"{name}/{where / file}", Path(root, file))
 
 
-def _closure(roots: Iterable[str], optional: Iterable[str]) -> list[Distribution]:
+def _required_distributions(roots: Iterable[str], optional: Iterable[str]) -> list[Distribution]:
     """Return these distributions and what they require, without extras."""
     found: dict[str, Distribution] = {}
     waiting = [(name, name in roots) for name in (*roots, *optional)]
@@ -183,7 +185,7 @@ def _closure(roots: Iterable[str], optional: Iterable[str]) -> list[Distribution
     return list(found.values())
 
 
-def _libraries(binaries: Iterable[Path]) -> Iterator[Member]:
+def _shared_libraries(binaries: Iterable[Path]) -> Iterator[Member]:
     """Return the shared libraries of the system that the interpreter and its modules load. Those of
     glibc are left out: they belong to the host's loader."""
     folder = Path(sysconfig.get_config_var("DESTSHARED") or "")

@@ -22,25 +22,31 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.sql import SparkSession
 
-from firnline_worker.settings import Settings, is_remote
+from firnline_worker.settings import WorkerSettings, is_remote
 from firnline_worker.spark import executor_delete_sets, executor_environment
 from firnline_worker.spark.executor_delete_sets import LiveSets
 from firnline_worker.spark.jvm import launch, spark_conf
-from firnline_worker.spark.stage import GroupOrder, GroupResult, StageOrder, imported, run_groups
+from firnline_worker.spark.stage import (
+    GroupOrder,
+    GroupResult,
+    StageOrder,
+    import_stage,
+    run_groups,
+)
 
 
-def session(settings: Settings, jvm: threading.Thread | None = None) -> SparkSession:
+def start_session(settings: WorkerSettings, jvm: threading.Thread | None = None) -> SparkSession:
     """Start, or join, a session whose catalog is the one that the writers use."""
     (jvm or launch(settings)).join()
     builder: Any = SparkSession.builder
     made: SparkSession = builder.config(conf=spark_conf(settings)).getOrCreate()
     for connection in settings.connections.values():
-        java_tls.use(made._jvm, connection)
-        for name, value in connection.spark().items():  # never on a command line
+        java_tls.use_tls(made._jvm, connection)
+        for name, value in connection.spark_settings().items():  # never on a command line
             made.conf.set(name, value)
     made.sparkContext.setLogLevel("ERROR")
     if settings.on_cluster:
-        executor_environment.equip(made.sparkContext, settings)
+        executor_environment.send_environment(made.sparkContext, settings)
     return made
 
 
@@ -48,14 +54,14 @@ def require_spark_catalogs(spark: SparkSession, connections: Connections, log: L
     """Check that Spark has the catalog, or one of several. If Spark cannot make a catalog, it
     reports of each table later that `spark_catalog requires a single-part namespace`. Raises
     Misconfigured with the true cause."""
-    refused = [found for one in connections.values() if (found := _refused(spark, one))]
+    refused = [found for one in connections.values() if (found := _catalog_refusal(spark, one))]
     if len(refused) == len(connections):
         raise refused[0]
     for one in refused:
         log.error("catalog_away", why=one, then="serving the others")
 
 
-def _refused(spark: SparkSession, connection: CatalogConnection) -> Misconfigured | None:
+def _catalog_refusal(spark: SparkSession, connection: CatalogConnection) -> Misconfigured | None:
     session: Any = spark._jsparkSession
     try:
         session.sessionState().catalogManager().catalog(connection.name)
@@ -103,7 +109,7 @@ class SparkStage:
         """Return all groups' results, in any order. `name` is the task id, for `cancel`."""
         self._context.setJobGroup(name, f"firnline rewrite {name}", interruptOnCancel=True)
         rdd = self._context.parallelize(groups, len(groups))
-        with self._counted(len(groups)) as running:
+        with self._count_groups(len(groups)) as running:
             threads = max(1, self._context.defaultParallelism // running)
             threads = min(threads, self._most_threads)
             run = partial(run_groups, replace(order, threads=threads))
@@ -111,7 +117,7 @@ class SparkStage:
         return found
 
     @contextmanager
-    def _counted(self, groups: int) -> Iterator[int]:
+    def _count_groups(self, groups: int) -> Iterator[int]:
         """Return the number of groups that run, these included, and count them while the block
         runs."""
         with self._lock:
@@ -123,24 +129,24 @@ class SparkStage:
             with self._lock:
                 self._running -= groups
 
-    def forget(self, live: LiveSets) -> None:
+    def remove_unused_sets(self, live: LiveSets) -> None:
         """Remove the sets that no task holds any more from executors on other hosts, in the
         background. A failure does no harm: the next task there removes them."""
         count = max(1, self._context._jsc.sc().getExecutorMemoryStatus().size() - 1)
         rdd = self._context.parallelize(range(count), count)
-        call = partial(rdd.foreachPartition, partial(executor_delete_sets.forget_in_task, live))
-        threading.Thread(target=_tried, args=(call,), daemon=True).start()
+        call = partial(rdd.foreachPartition, partial(executor_delete_sets.remove_in_task, live))
+        threading.Thread(target=_ignore_errors, args=(call,), daemon=True).start()
 
     def cancel_all(self) -> None:
         """Cancel all running groups; their callers see an error."""
         self._context.cancelAllJobs()
 
-    def warm(self) -> None:
+    def warm_up(self) -> None:
         """Start the Python workers and let them import what a group needs."""
         slots = self._context.defaultParallelism
-        self._context.parallelize(range(slots), slots).mapPartitions(imported).collect()
+        self._context.parallelize(range(slots), slots).mapPartitions(import_stage).collect()
 
 
-def _tried(call: Callable[[], None]) -> None:
+def _ignore_errors(call: Callable[[], None]) -> None:
     with suppress(Exception):
         call()

@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 from firnline_adapters import clock
-from firnline_deletes.apply import RowWriter, Tally, find_dead_rows, write_live_rows
+from firnline_deletes.apply import RewriteTally, RowWriter, find_dead_rows, write_live_rows
 from firnline_deletes.columns.target_schema import TargetSchema
 from firnline_deletes.deletes import delete_set, positions
 from firnline_deletes.deletes.masks import Deletes
@@ -25,7 +25,7 @@ from firnline_deletes.files.parquet import WHOLE_BYTES, SequencedFile
 from firnline_deletes.files.sorting import SortingWriter, SortKey
 from firnline_deletes.files.writer import RollingWriter, WrittenFile
 from firnline_deletes.files.writer_properties import ParquetProperties
-from firnline_deletes.unsupported_files import Reason, Refused
+from firnline_deletes.unsupported_files import Reason, UnsupportedFile
 from firnline_domain.identity import normal_path
 from firnline_iceberg.storage.file_io import TableStorage, s3_bucket
 from pyiceberg.io import FileIO
@@ -62,7 +62,7 @@ class GroupOrder:
     sort_keys: tuple[SortKey, ...] = ()  # () = rows stay in the order of the inputs
     along_curve: bool = False  # through all of these columns
 
-    def names(self, tried: int, tries: int) -> tuple[str, ...]:
+    def names_of_try(self, tried: int, tries: int) -> tuple[str, ...]:
         """Return the names of a try, counted from 0: a try that was given up may still be writing
         to its own. Raises RuntimeError if none are left."""
         if tried >= tries:
@@ -76,7 +76,7 @@ class GroupDone:
     """A group's outputs are on storage."""
 
     index: int
-    tally: Tally
+    tally: RewriteTally
     files: tuple[WrittenFile, ...]
     started_ms: int
     masked: Mapping[str, bytes]  # path of an input -> vector of its masked rows (`row_map`)
@@ -106,23 +106,23 @@ GroupResult = GroupDone | GroupRefused | GroupLacksFile
 def run_groups(order: StageOrder, groups: Iterable[GroupOrder]) -> Iterator[GroupResult]:
     """Run groups inside a Spark task. Arrow's own pool is held to one core."""
     pa.set_cpu_count(1)
-    io = order.storage.io()
+    io = order.storage.make_io()
     if order.live is not None:
-        executor_delete_sets.forget(order.live)
-    deletes = _deletes(order, io)
+        executor_delete_sets.remove_unused_sets(order.live)
+    deletes = _open_deletes(order, io)
     for group in groups:
         done = _run_group(order, group, io, deletes)
         pa.default_memory_pool().release_unused()  # before this process idles, or runs the next
         yield done
 
 
-def imported(_: Iterable[Any]) -> Iterator[str]:
+def import_stage(_: Iterable[Any]) -> Iterator[str]:
     """Import this module inside a Spark task. Code that runs there is never in `spark`, which
     executors on other hosts cannot import."""
     yield __name__
 
 
-def _deletes(order: StageOrder, io: FileIO) -> Deletes:
+def _open_deletes(order: StageOrder, io: FileIO) -> Deletes:
     paths = [executor_delete_sets.on_this_host(io, file) for file in order.sets]
     where = order.positions and executor_delete_sets.on_this_host(io, order.positions)
     dead = positions.open_mapped(where, normal_path) if where else None
@@ -137,18 +137,18 @@ def _run_group(order: StageOrder, group: GroupOrder, io: FileIO, deletes: Delete
     try:
         if group.converts:  # what its position deletes say stays as it is
             of_equality = replace(deletes, positions=None)
-            open_file = opener(io, group.files)
+            open_file = file_opener(io, group.files)
             tally = find_dead_rows(group.files, of_equality, order.target, open_file, masked)
         else:
             tally, files = _write_outputs(order, group, io, deletes, masked)
-    except Refused as refused:
+    except UnsupportedFile as refused:
         return GroupRefused(group.index, refused.reason, refused.detail)
     except FileNotFoundError as gone:
         return GroupLacksFile(group.index, str(gone))
-    return GroupDone(group.index, tally, files, started_ms, masked.blobs(), _tried())
+    return GroupDone(group.index, tally, files, started_ms, masked.to_blobs(), _earlier_tries())
 
 
-def _tried() -> int:
+def _earlier_tries() -> int:
     """Return how often Spark has tried this task before; 0 outside of one."""
     context = TaskContext.get()
     return context.attemptNumber() if context is not None else 0
@@ -156,10 +156,15 @@ def _tried() -> int:
 
 def _write_outputs(
     order: StageOrder, group: GroupOrder, io: FileIO, deletes: Deletes, masked: MaskedRows
-) -> tuple[Tally, tuple[WrittenFile, ...]]:
-    target, paths = order.target, group.names(_tried(), order.tries)
+) -> tuple[RewriteTally, tuple[WrittenFile, ...]]:
+    target, paths = order.target, group.names_of_try(_earlier_tries(), order.tries)
     writer = RollingWriter(
-        target.written, order.properties, order.target_bytes, paths, creator(io), target.proved
+        target.output_schema,
+        order.properties,
+        order.target_bytes,
+        paths,
+        file_creator(io),
+        target.proved,
     )
     try:
         with _in_order(writer, group) as into:
@@ -167,7 +172,7 @@ def _write_outputs(
                 group.files,
                 deletes,
                 target,
-                opener(io, group.files),
+                file_opener(io, group.files),
                 into,
                 order.threads,
                 masked,
@@ -197,23 +202,23 @@ def _in_order(writer: RollingWriter, group: GroupOrder) -> Iterator[RowWriter]:
         sorting.finish()
 
 
-def opener(io: FileIO, files: Iterable[SequencedFile] = ()) -> Any:
+def file_opener(io: FileIO, files: Iterable[SequencedFile] = ()) -> Any:
     """Return a function path -> Arrow's file of any PyIceberg FileIO. Those of `files` that are
     small come whole in one request, because Arrow asks for a size first. Manifests with wrong sizes
     do no harm: the store returns the object's length."""
     small = {file.path for file in files if 0 < file.bytes <= WHOLE_BYTES}
 
-    def opened(path: str) -> Any:
+    def open_path(path: str) -> Any:
         if path in small and (place := s3_bucket(io, path)):
             bucket, key = place
-            if (found := bucket.fetched(key, WHOLE_BYTES)) is not None:
+            if (found := bucket.fetch_small(key, WHOLE_BYTES)) is not None:
                 return pa.BufferReader(found)
         return io.new_input(path).open()
 
-    return opened
+    return open_path
 
 
-def creator(io: FileIO) -> Any:
+def file_creator(io: FileIO) -> Any:
     """Return a function path -> new file. Its name has a fresh uuid (`outputs`), so the storage is
     not asked whether it exists: that would be two requests."""
     return lambda path: io.new_output(path).create(overwrite=True)

@@ -21,7 +21,7 @@ from firnline_domain.commits.archive_rounds import (
     Archive,
     Copy,
     GiveUp,
-    Refused,
+    NeedsOperator,
     Remove,
     Settled,
     SourceFile,
@@ -37,33 +37,33 @@ from firnline_domain.records.orders import TableOrder
 from firnline_domain.records.parts.archive_marks import FILES, GIVEN_UP, ROUND, SEAL, SETTLED
 from firnline_domain.records.results import TableResult, table_result
 from firnline_domain.records.signing import Keyring
-from firnline_domain.settings.thresholds import Thresholds, thresholds
+from firnline_domain.settings.thresholds import Thresholds, resolve_thresholds
+from firnline_iceberg.archive.archive_table import archive_mark as source_of_archive
 from firnline_iceberg.archive.archive_table import (
     archive_name,
-    create,
-    find,
+    create_archive,
+    find_archive,
     refuse_unfit,
-    seal,
+    seal_archive,
     set_properties,
     spec_map,
-    synced,
+    sync_archive,
 )
-from firnline_iceberg.archive.archive_table import source_of as source_of_archive
-from firnline_iceberg.archive.file_copies import copy, copy_json
+from firnline_iceberg.archive.file_copies import copy_data_file, copy_json
 from firnline_iceberg.commit.java_commits import JavaCommits
 from firnline_iceberg.commit.retries import CommitLost, commit_with_retries
-from firnline_iceberg.commit.rewrite import Landed, Outcome, Rewrite, Unknown
-from firnline_iceberg.commit.rewrite import Refused as CommitRefused
+from firnline_iceberg.commit.rewrite import CommitRejected as CommitRefused
+from firnline_iceberg.commit.rewrite import Committed, CommitUnknown, Outcome, Rewrite
 from firnline_iceberg.java.api import removal_json
 from firnline_iceberg.metadata.avro_reader import MetadataFileGone
 from firnline_iceberg.metadata.entries import DataFileEntry
 from firnline_iceberg.metadata.entry_cache import FileCache
 from firnline_iceberg.outputs import write_ahead_list
-from firnline_iceberg.outputs.names import Run
+from firnline_iceberg.outputs.names import TaskRun
 from firnline_iceberg.outputs.write_ahead_list import OutputList
 from firnline_iceberg.removal import removal
 from firnline_iceberg.removal.catalog_and_storage_clocks import Ask, ask_clocks, table_now
-from firnline_iceberg.removal.sweep import Sweeper
+from firnline_iceberg.removal.sweep import OutputSweeper
 from firnline_iceberg.scan.parquet_footers import Footers
 from firnline_iceberg.scan.row_age import FileAges, time_column
 from firnline_iceberg.storage.paths import folder_of
@@ -113,8 +113,8 @@ class Archiver:
         """Carry out an order. Raises TaskRefused, RetryLater."""
         run = _Running(self, order, FileCache(MAX_KEPT))
         if order.numbers.get("announces"):
-            return run.result(run.going())
-        return run.result(run.to_the_end())
+            return run.build_result(run.preview_numbers())
+        return run.build_result(run.to_the_end())
 
 
 class _Running:
@@ -126,25 +126,27 @@ class _Running:
         self.begun_ms = of.now_ms()
         self.done = dict.fromkeys(("files", "rows", "bytes", "rounds", "rounds_given_up"), 0.0)
 
-    def result(self, numbers: Mapping[str, float]) -> TableResult:
+    def build_result(self, numbers: Mapping[str, float]) -> TableResult:
         order, of = self.order, self.of
         found = {name: number for name, number in numbers.items() if number}
         return table_result(order, of.worker, of.now_ms(), found)
 
-    def going(self) -> dict[str, float]:
+    def preview_numbers(self) -> dict[str, float]:
         """Return the numbers of what the order would archive, for the announcement."""
-        look = self.look()
+        look = self.read_state()
         files = [one for one in look.held.source.old if not one.has_deletes]
         return {
             "going_files": float(len(files)),
             "going_rows": float(sum(one.records for one in files)),
             "going_bytes": float(sum(one.bytes for one in files)),
             "going_partitions": float(len({one.scope for one in files})),
-            "archive_h": archive_h(self.order, self.limits(look.table, self.now_ms(look.table))),
+            "archive_h": archive_h(
+                self.order, self.check_limits(look.table, self.now_ms(look.table))
+            ),
         }
 
     def to_the_end(self) -> dict[str, float]:
-        self._sweep()
+        self._sweep_archive()
         while not (figures := commit_with_retries(self._advance)):
             pass
         return figures
@@ -152,21 +154,21 @@ class _Running:
     def _advance(self) -> dict[str, float] | CommitLost:
         """Take one step; return the figures if it was the last one."""
         try:
-            look = self.look()
+            look = self.read_state()
             self._note_settled(look)
             step = next_step(look.held.source, look.state, MAX_FILES, MAX_BYTES)
             if isinstance(step, Settled):
-                return self._figures(step)
+                return self._final_numbers(step)
             if isinstance(step, Copy) and self.of.now_ms() > self.begun_ms + MAX_MS:
-                return self._figures(Settled())
+                return self._final_numbers(Settled())
             outcome = self._carry_out(look, step)
         except MetadataFileGone as error:  # expired meanwhile
             return CommitLost(str(error))
         if isinstance(outcome, CommitRefused):
             raise TaskRefused(outcome.reason, outcome.detail)
-        return {} if isinstance(outcome, Landed) else CommitLost(getattr(outcome, "detail", ""))
+        return {} if isinstance(outcome, Committed) else CommitLost(getattr(outcome, "detail", ""))
 
-    def _figures(self, settled: Settled) -> dict[str, float]:
+    def _final_numbers(self, settled: Settled) -> dict[str, float]:
         archived = {f"{name}_archived": self.done[name] for name in ("files", "rows", "bytes")}
         return {
             **archived,
@@ -176,15 +178,15 @@ class _Running:
             "files_held_back": float(settled.held_back),
         }
 
-    def look(self) -> Look:
+    def read_state(self) -> Look:
         """Read the table, then the archive: what the archive received since is still in the
         table."""
         of, order = self.of, self.order
         table = replace(of.tables.load(order.table), cache=self.cache)
         now_ms = self.now_ms(table)
-        limits = self.limits(table, now_ms)
+        limits = self.check_limits(table, now_ms)
         head = table.head(MAIN).snapshot_id
-        archive = find(of.tables, table, limits.archive_table, of.keys)
+        archive = find_archive(of.tables, table, limits.archive_table, of.keys)
         archive = archive and replace(archive, cache=self.cache)
         state, copies = archive_of(table, archive)
         mine = {key for key, one in state.copies.items() if one.round == state.round}
@@ -206,7 +208,7 @@ class _Running:
         StorageUnreachable."""
         return table_now(table, self.of.now_ms, self.order.ordered_at_ms, self.of.ask)
 
-    def limits(self, table: LoadedTable, now_ms: int) -> Thresholds:
+    def check_limits(self, table: LoadedTable, now_ms: int) -> Thresholds:
         """Return the limits by the owner's current settings. Raises TaskRefused if these forbid the
         order."""
         limits = limits_of(self.of.tables, table, self.order)
@@ -217,12 +219,12 @@ class _Running:
     def _carry_out(self, look: Look, step: Step) -> Outcome:
         """Carry out one step. Raises TaskRefused, RetryLater, MetadataFileGone."""
         match step:
-            case Refused(reason=reason, detail=detail):
+            case NeedsOperator(reason=reason, detail=detail):
                 raise TaskRefused(reason, detail)
             case Copy(files=files):
-                return self._copy(look, files)
+                return self._copy_files(look, files)
             case Remove(files=files, round=name):
-                return self._remove(look, files, name)
+                return self._remove_files(look, files, name)
             case GiveUp(round=name):
                 yield_to_writers(look.table, MAIN, self.of.now_ms())
                 self.done["rounds_given_up"] += 1
@@ -231,14 +233,14 @@ class _Running:
                 return self._withdraw(look, step)
         raise AssertionError(step)
 
-    def _copy(self, look: Look, files: Sequence[SourceFile]) -> Outcome:
+    def _copy_files(self, look: Look, files: Sequence[SourceFile]) -> Outcome:
         """Copy files into the archive. Every copy is on a write-ahead list of the archive before it
         can exist, is written, read back and compared. Then one commit adds all of them."""
         of, order = self.of, self.order
         yield_to_writers(look.table, MAIN, of.now_ms())
-        archive = self._archive(look, files)
+        archive = self._open_archive(look, files)
         specs = spec_map(look.table, archive)
-        run = Run(archive.identity.key, order.task_id, order.attempt, uuid.uuid4().hex[:8])
+        run = TaskRun(archive.identity.key, order.task_id, order.attempt, uuid.uuid4().hex[:8])
         entries = [look.held.entries[one.key] for one in files]
         names = (run.copy_name(at, files[at].key, one.format) for at, one in enumerate(entries))
         paths = [f"{archive.metadata.location.rstrip('/')}/data/{name}" for name in names]
@@ -246,7 +248,7 @@ class _Running:
         try:
             _copy_all(look.table, entries, archive, paths)
             added = tuple(
-                copy_json(entry, path, specs[entry.spec_id], self._fields(look.table, entry))
+                copy_json(entry, path, specs[entry.spec_id], self._field_count(look.table, entry))
                 for entry, path in zip(entries, paths, strict=True)
             )
         except BaseException:
@@ -254,25 +256,27 @@ class _Running:
             raise
         marks = {ROUND: run.stem, FILES: str(len(files))}
         outcome = self._commit(archive, added=added, properties=marks, appends=True)
-        if not isinstance(outcome, Unknown):  # of which the sweep finds out, when it is certain
-            now = of.tables.of(archive.identity).load(archive.identity)
+        if not isinstance(
+            outcome, CommitUnknown
+        ):  # of which the sweep finds out, when it is certain
+            now = of.tables.for_table(archive.identity).load(archive.identity)
             since = archive.last_sequence_number
             removal.remove_uncommitted(now, order.task_id, paths, listed, since)
         return outcome
 
-    def _archive(self, look: Look, files: Sequence[SourceFile]) -> LoadedTable:
-        of, limits = self.of, self.limits(look.table, self.now_ms(look.table))
+    def _open_archive(self, look: Look, files: Sequence[SourceFile]) -> LoadedTable:
+        of, limits = self.of, self.check_limits(look.table, self.now_ms(look.table))
         archive = look.archive
         if archive is None:
             asked = limits.archive_table, limits.archive_location
-            archive = create(of.tables, look.table, *asked, of.keys, of.now_ms())
-        archive = synced(of.tables, look.table, archive, {one.scope.spec_id for one in files})
+            archive = create_archive(of.tables, look.table, *asked, of.keys, of.now_ms())
+        archive = sync_archive(of.tables, look.table, archive, {one.scope.spec_id for one in files})
         if archive.head_id(MAIN) is None:
             of.commits.begin(archive.identity)
-            archive = of.tables.of(archive.identity).load(archive.identity)
+            archive = of.tables.for_table(archive.identity).load(archive.identity)
         return archive
 
-    def _write_ahead(self, archive: LoadedTable, run: Run, paths: Sequence[str]) -> str:
+    def _write_ahead(self, archive: LoadedTable, run: TaskRun, paths: Sequence[str]) -> str:
         of, order = self.of, self.order
         place = f"{folder_of(archive.metadata_location)}/{run.list_name}"
         listed = OutputList(
@@ -285,19 +289,19 @@ class _Running:
             deadline_ms=order.deadline_ms,
             sends_noted=removal.shares_files(archive),
         )
-        write_ahead_list.write(archive.io, place, listed, of.keys)
+        write_ahead_list.write_list(archive.io, place, listed, of.keys)
         return place
 
-    def _remove(self, look: Look, files: Sequence[SourceFile], name: str) -> Outcome:
+    def _remove_files(self, look: Look, files: Sequence[SourceFile], name: str) -> Outcome:
         """Remove archived files from the table. The head that the commit is pinned to names their
         entries."""
         yield_to_writers(look.table, MAIN, self.of.now_ms())
         entries = [look.held.entries[one.key] for one in files]
-        removed = tuple(removal_json(one, self._fields(look.table, one)) for one in entries)
+        removed = tuple(removal_json(one, self._field_count(look.table, one)) for one in entries)
         outcome = self._commit(
             look.table, removed=removed, properties={ROUND: name}, drops=True, notes={ROUND: name}
         )
-        if isinstance(outcome, Landed):
+        if isinstance(outcome, Committed):
             self.done["rounds"] += 1
             self.done["files"] += len(files)
             self.done["rows"] += sum(one.records for one in files)
@@ -308,7 +312,7 @@ class _Running:
         archive = look.archive
         assert archive is not None
         entries = [look.copies[one.key] for one in step.copies]
-        removed = tuple(removal_json(one, self._fields(archive, one)) for one in entries)
+        removed = tuple(removal_json(one, self._field_count(archive, one)) for one in entries)
         return self._commit(archive, removed=removed, properties={ROUND: step.round}, drops=True)
 
     def _commit(self, table: LoadedTable, **what: Any) -> Outcome:
@@ -320,20 +324,20 @@ class _Running:
         return self.of.commits.commit(table.identity, MAIN, head, (rewrite,), merges=False)
 
     @staticmethod
-    def _fields(table: LoadedTable, entry: DataFileEntry) -> int:
+    def _field_count(table: LoadedTable, entry: DataFileEntry) -> int:
         return len(table.spec(entry.spec_id).fields)
 
-    def _sweep(self) -> None:
+    def _sweep_archive(self) -> None:
         """Sweep leftovers of killed rounds from the archive, once they are old enough. Raises
         RetryLater."""
         of, table = self.of, self.of.tables.load(self.order.table)
-        limits = self.limits(table, self.now_ms(table))
+        limits = self.check_limits(table, self.now_ms(table))
         refuse_shared(of.tables, table)
-        archive = find(of.tables, table, limits.archive_table, of.keys)
+        archive = find_archive(of.tables, table, limits.archive_table, of.keys)
         if archive is not None:
             refuse_shared(of.tables, archive)
             self._seal_again(table, archive)
-            sweeper = Sweeper(of.tables, of.now_ms, Lifetimes().sweep_ms, keys=of.keys)
+            sweeper = OutputSweeper(of.tables, of.now_ms, Lifetimes().sweep_ms, keys=of.keys)
             sweeper.sweep(archive.identity)
 
     def _seal_again(self, table: LoadedTable, archive: LoadedTable) -> None:
@@ -341,12 +345,12 @@ class _Running:
         day."""
         of, source = self.of, source_of_archive(table.identity)
         where = archive.identity.uuid, archive.metadata.location
-        sealed = seal(*where, source, of.keys, of.now_ms())
+        sealed = seal_archive(*where, source, of.keys, of.now_ms())
         if sealed.partition(" ")[0] != archive.properties.get(SEAL, "").partition(" ")[0]:
             set_properties(of.tables, archive, **{SEAL: sealed})
 
 
-class Seen(Value):
+class ArchivePreview(Value):
     """Files that would be archived now. `state`: of the archive, in words."""
 
     files: tuple[SourceFile, ...]
@@ -355,19 +359,21 @@ class Seen(Value):
     state: str
 
 
-def preview(tables: Tables, table: LoadedTable, order: TableOrder, now_ms: int) -> Seen | str:
+def preview_archiving(
+    tables: Tables, table: LoadedTable, order: TableOrder, now_ms: int
+) -> ArchivePreview | str:
     """Return what would be archived, or why nothing would be. Raises TaskRefused, RetryLater,
     MetadataFileGone."""
     limits = limits_of(tables, table, order)
     if why := refusal(order, limits, now_ms):
         return ": ".join(why)
     refuse_unfit(table)
-    archive = find(tables, table, limits.archive_table)
+    archive = find_archive(tables, table, limits.archive_table)
     state, _ = archive_of(table, archive)
     are_old = old_by(table, limits, order, now_ms, Footers())
     source = source_of(table, table.head(MAIN).snapshot_id, are_old).source
     step = next_step(source, state, MAX_FILES, MAX_BYTES)
-    if isinstance(step, Refused):
+    if isinstance(step, NeedsOperator):
         return f"{step.reason}: {step.detail}"
     clean = [one for one in source.old if not one.has_deletes]
     going = tuple(one for one in clean if one.scope not in state.foreign)
@@ -378,7 +384,7 @@ def preview(tables: Tables, table: LoadedTable, order: TableOrder, now_ms: int) 
     elif limits.archive_location:
         at += f" at {limits.archive_location}"
     name = ".".join(archive_name(order.table, limits.archive_table))
-    return Seen(going, len(source.old) - len(clean), name, at)
+    return ArchivePreview(going, len(source.old) - len(clean), name, at)
 
 
 def _copy_all(
@@ -391,7 +397,7 @@ def _copy_all(
     work."""
     with ThreadPoolExecutor(COPIES_AT_ONCE) as pool:
         pairs = zip(entries, paths, strict=True)
-        made = [pool.submit(copy, table.io, one, archive.io, path) for one, path in pairs]
+        made = [pool.submit(copy_data_file, table.io, one, archive.io, path) for one, path in pairs]
         try:
             for one in made:
                 one.result()
@@ -402,7 +408,7 @@ def _copy_all(
 
 def limits_of(tables: Tables, table: LoadedTable, order: TableOrder) -> Thresholds:
     """Return the limits by the owner's current settings; the fleet's are in the order."""
-    return thresholds(settings_of(tables, table), ordered_defaults(order))
+    return resolve_thresholds(settings_of(tables, table), ordered_defaults(order))
 
 
 def ordered_defaults(order: TableOrder) -> Thresholds:
@@ -419,7 +425,7 @@ def old_by(
     if the time of rows is unknown."""
     ages = FileAges(table, time_column(table, limits.partition_column.strip()), footers)
     before_ms = now_ms - int(archive_h(order, limits) * HOUR_MS)
-    return partial(ages.decided, before_ms=before_ms)
+    return partial(ages.decide_ages, before_ms=before_ms)
 
 
 def archive_h(order: TableOrder, limits: Thresholds) -> float:

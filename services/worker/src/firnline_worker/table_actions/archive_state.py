@@ -6,16 +6,16 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 
-from firnline_domain.base.numbers import number
+from firnline_domain.base.numbers import parse_number
 from firnline_domain.commits.archive_rounds import Archive, CopiedFile, Source, SourceFile
 from firnline_domain.errors import TaskRefused
 from firnline_domain.identity import MAIN, Scope
 from firnline_domain.records.parts.archive_marks import FILES, GIVEN_UP, ROUND, SETTLED
 from firnline_iceberg.archive.archive_table import spec_map
-from firnline_iceberg.archive.file_copies import key_of
+from firnline_iceberg.archive.file_copies import copy_key
 from firnline_iceberg.metadata.entries import DataFileEntry, DeleteFileEntry
 from firnline_iceberg.metadata.manifest_reader import Detail
-from firnline_iceberg.outputs.names import copied
+from firnline_iceberg.outputs.names import parse_copy_name
 from firnline_iceberg.scan.planning import DeleteIndex, live_entries
 from firnline_iceberg.storage.paths import file_name
 from firnline_iceberg.table.loaded_table import LoadedTable
@@ -40,7 +40,7 @@ def source_of(table: LoadedTable, head: int, are_old: AreOld, wanted: Collection
     entries, live, old = dict[str, DataFileEntry](), dict[str, SourceFile](), list[SourceFile]()
     whole = live_entries(table, head, Detail.WHOLE, deletes=False)
     for entry, is_due in are_old(one for one in whole if isinstance(one, DataFileEntry)):
-        key = key_of(table.identity.uuid, entry.normal)
+        key = copy_key(table.identity.uuid, entry.normal_path)
         if not is_due and key not in wanted:
             continue
         if key in entries:
@@ -55,12 +55,16 @@ def source_of(table: LoadedTable, head: int, are_old: AreOld, wanted: Collection
     old.sort(key=lambda one: (one.scope, one.key))
     properties = table.properties
     source = Source(
-        properties.get(ROUND, ""), properties.get(GIVEN_UP, ""), live, old, undone(table, head)
+        properties.get(ROUND, ""),
+        properties.get(GIVEN_UP, ""),
+        live,
+        old,
+        find_undone_rounds(table, head),
     )
     return Held(source, entries)
 
 
-def undone(table: LoadedTable, head: int) -> list[str]:
+def find_undone_rounds(table: LoadedTable, head: int) -> list[str]:
     """Return rounds that were removed from the table, and came back by a rollback that the table
     still shows. If the history behind the head breaks off, older snapshots may be of it."""
     line = list(table.ancestors(head))
@@ -87,7 +91,7 @@ def archive_of(
     head = archive.head_id(MAIN)
     for entry in () if head is None else live_entries(archive, head, Detail.COUNTS, deletes=False):
         assert isinstance(entry, DataFileEntry)
-        name = copied(file_name(entry.path))
+        name = parse_copy_name(file_name(entry.path))
         if name is None:
             if entry.spec_id not in back:
                 text = f"{entry.path} is of a partition spec that the table does not have"
@@ -96,15 +100,15 @@ def archive_of(
         elif entries.setdefault(name[1], entry) is not entry:
             text = f"{entry.path} and {entries[name[1]].path} are copies of one file"
             raise TaskRefused("archive_changed", text)
-    copies = {key: _copied(key, one) for key, one in entries.items()}
+    copies = {key: _copied_file(key, one) for key, one in entries.items()}
     properties = archive.properties
-    count = int(number(properties.get(FILES, "")) or 0)
+    count = int(parse_number(properties.get(FILES, "")) or 0)
     settled = properties.get(SETTLED, "")
     state = Archive(properties.get(ROUND, ""), count, copies, frozenset(foreign), settled)
     return state, entries
 
 
-def _copied(key: str, entry: DataFileEntry) -> CopiedFile:
-    name = copied(file_name(entry.path))
+def _copied_file(key: str, entry: DataFileEntry) -> CopiedFile:
+    name = parse_copy_name(file_name(entry.path))
     assert name is not None
     return CopiedFile(key, name[0], entry.records, entry.bytes)

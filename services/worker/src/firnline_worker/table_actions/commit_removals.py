@@ -12,7 +12,7 @@ from firnline_domain.records.orders import TableOrder
 from firnline_domain.records.results import TableResult
 from firnline_iceberg.commit.java_commits import JavaCommits
 from firnline_iceberg.commit.retries import CommitLost, commit_with_retries
-from firnline_iceberg.commit.rewrite import Landed, Refused, Rewrite, task_ids
+from firnline_iceberg.commit.rewrite import CommitRejected, Committed, Rewrite, task_ids
 from firnline_iceberg.java.api import removal_json
 from firnline_iceberg.metadata.avro_reader import MetadataFileGone
 from firnline_iceberg.metadata.entries import DataFileEntry, DeleteFileEntry
@@ -20,7 +20,7 @@ from firnline_iceberg.table.catalog_client import Tables
 from firnline_iceberg.table.loaded_table import LoadedTable
 
 
-class Removal(Value):
+class PlannedRemoval(Value):
     """Files to remove; none: nothing is committed. `result`: of the order, once they are
     removed."""
 
@@ -29,11 +29,11 @@ class Removal(Value):
     drops: bool = False  # rows leave the table
 
 
-Look = Callable[[LoadedTable, int], Removal]
+Look = Callable[[LoadedTable, int], PlannedRemoval]
 """What goes of a table by its head, a snapshot id. May raise MetadataFileGone."""
 
 
-def remove(
+def commit_removal(
     tables: Tables, commits: JavaCommits, order: TableOrder, look: Look, nothing: TableResult
 ) -> TableResult:
     """Commit a removal. `nothing`: the result if an earlier worker has committed it. Raises
@@ -53,11 +53,11 @@ def remove(
         result = removal.result
         if not removal.files:
             return result
-        rewrite = _rewrite(order, table, head, removal)
+        rewrite = _removal_rewrite(order, table, head, removal)
         outcome = commits.commit(order.table, MAIN, head, (rewrite,), merges=False)
-        if isinstance(outcome, Refused):
+        if isinstance(outcome, CommitRejected):
             raise TaskRefused(outcome.reason, outcome.detail)
-        return result if isinstance(outcome, Landed) else CommitLost(outcome.detail)
+        return result if isinstance(outcome, Committed) else CommitLost(outcome.detail)
 
     return commit_with_retries(commit_once)
 
@@ -68,7 +68,9 @@ def is_committed(table: LoadedTable, task_id: str) -> bool:
     return any(task_id in task_ids(one.summary, uuid) for one in table.snapshots)
 
 
-def _rewrite(order: TableOrder, table: LoadedTable, head: int, removal: Removal) -> Rewrite:
+def _removal_rewrite(
+    order: TableOrder, table: LoadedTable, head: int, removal: PlannedRemoval
+) -> Rewrite:
     fields = {one.spec_id: len(table.spec(one.spec_id).fields) for one in removal.files}
     removed = tuple(removal_json(one, fields[one.spec_id]) for one in removal.files)
     number = table.last_sequence_number

@@ -96,46 +96,46 @@ class Comparer:
         """Compare the rows of a commit. Any failure skips the comparison: the commit was proved
         before."""
         try:
-            before, after = self._sums(order)
+            before, after = self._sum_both_sides(order)
         except Skipped as skipped:
-            return self.skipped(order, skipped.reason, str(skipped))
+            return self.skip_comparison(order, skipped.reason, str(skipped))
         except TaskRefused as refused:
-            return self.skipped(order, refused.reason, str(refused))
+            return self.skip_comparison(order, refused.reason, str(refused))
         except RetryLater as later:
             metrics.count("dependency_errors", dependency=later.dependency)
-            return self.skipped(order, "unreachable", str(later))
+            return self.skip_comparison(order, "unreachable", str(later))
         if before == after:
             return self._result(order, "equal", None, "", before, after)
         text = f"before {before}, after {after}"
         return self._result(order, "differ", "rows_differ", text, before, after)
 
-    def skipped(self, order: CompareRows, reason: str, detail: str) -> RowsCompared:
+    def skip_comparison(self, order: CompareRows, reason: str, detail: str) -> RowsCompared:
         return self._result(order, "skipped", reason, detail)
 
-    def _sums(self, order: CompareRows) -> tuple[RowSums, RowSums]:
+    def _sum_both_sides(self, order: CompareRows) -> tuple[RowSums, RowSums]:
         table = self.tables.load(order.table)
-        before, after = sides(table, order)
+        before, after = find_sides(table, order)
         if before.bytes + after.bytes > self.max_bytes:
             raise Skipped("too_large", f"{before.bytes + after.bytes} of {self.max_bytes} bytes")
         if before.deleted_rows > MAX_DELETED_ROWS:
             raise Skipped("too_many_deletes", f"{before.deleted_rows} of {MAX_DELETED_ROWS} rows")
         java = self.java.load(order.table).java
         condition = condition_of(self.java.iceberg, table, order.scope)
-        return self._of(java, before, condition), self._of(java, after, condition)
+        return self._sum_side(java, before, condition), self._sum_side(java, after, condition)
 
-    def _of(self, java: Any, side: Side, condition: Any) -> RowSums:
+    def _sum_side(self, java: Any, side: Side, condition: Any) -> RowSums:
         if not side.files:
             return RowSums(0, "0", "0")
-        with self._staged(java, side, condition) as frame:
+        with self._stage_files(java, side, condition) as frame:
             return sums_of(frame)
 
     @contextmanager
-    def _staged(self, table: Any, side: Side, condition: Any) -> Iterator[DataFrame]:
+    def _stage_files(self, table: Any, side: Side, condition: Any) -> Iterator[DataFrame]:
         """Read the files' rows as Iceberg's rewrite action reads those of a group."""
         iceberg, name = self.java.iceberg, f"firnline-{uuid.uuid4().hex}"
         wanted = {file.data.path for file in side.files}
-        scan = self._having(table, side).newScan().useSnapshot(side.snapshot_id).ignoreResiduals()
-        tasks = _tasks(self.java.spark, scan.filter(condition) if condition else scan, wanted)
+        scan = self._table_at(table, side).newScan().useSnapshot(side.snapshot_id).ignoreResiduals()
+        tasks = _scan_tasks(self.java.spark, scan.filter(condition) if condition else scan, wanted)
         if tasks.size() != len(wanted):
             raise Skipped("not_planned", f"{tasks.size()} of {len(wanted)} files")
         manager, cache = iceberg.spark.ScanTaskSetManager.get(), iceberg.spark.SparkTableCache.get()
@@ -147,7 +147,7 @@ class Comparer:
             cache.remove(name)
             manager.removeTasks(table, name)
 
-    def _having(self, table: Any, side: Side) -> Any:
+    def _table_at(self, table: Any, side: Side) -> Any:
         """Return the table at the time when it had the snapshot."""
         if not side.metadata:
             return table
@@ -179,12 +179,12 @@ class Comparer:
         )
 
 
-def sides(table: LoadedTable, order: CompareRows) -> tuple[Side, Side]:
+def find_sides(table: LoadedTable, order: CompareRows) -> tuple[Side, Side]:
     """Return what the order's snapshots, one after the other, removed from the scope and added to
     it. Raises Skipped if one of them, or the parent of the first, is expired, or not shown."""
     for snapshot_id in order.snapshot_ids:
         if not table.retains(snapshot_id):
-            raise _gone(table, order.ref, "snapshot_gone", str(snapshot_id))
+            raise _missing_snapshot(table, order.ref, "snapshot_gone", str(snapshot_id))
     if not order.snapshot_ids:
         raise Skipped("snapshot_gone", "the commit was found by its files alone")
     number = {one: table.snapshot(one).sequence_number or 0 for one in order.snapshot_ids}
@@ -196,29 +196,31 @@ def sides(table: LoadedTable, order: CompareRows) -> tuple[Side, Side]:
         table, earlier = known
         parent, metadata = earlier.snapshot.snapshot_id, earlier.metadata_location
     if parent is None or not table.retains(parent):
-        raise _gone(table, order.ref, "parent_gone", str(parent))
+        raise _missing_snapshot(table, order.ref, "parent_gone", str(parent))
     old, new = live_files(table, parent), live_files(table, last)
-    return replace(_side(parent, old, new, order), metadata=metadata), _side(last, new, old, order)
+    return replace(_build_side(parent, old, new, order), metadata=metadata), _build_side(
+        last, new, old, order
+    )
 
 
-def _gone(table: LoadedTable, ref: str, reason: str, detail: str) -> Skipped:
+def _missing_snapshot(table: LoadedTable, ref: str, reason: str, detail: str) -> Skipped:
     head = table.head_id(ref)
     if head is not None and hides_history(table, head):
         return Skipped("history_hidden", "the catalog returns only the current snapshot")
     return Skipped(reason, detail)
 
 
-def _side(snapshot_id: int, mine: LiveFiles, other: LiveFiles, order: CompareRows) -> Side:
-    common = {_identity(file) for file in other.files_of_scope(order.scope)}
+def _build_side(snapshot_id: int, mine: LiveFiles, other: LiveFiles, order: CompareRows) -> Side:
+    common = {_file_identity(file) for file in other.files_of_scope(order.scope)}
     files = mine.files_of_scope(order.scope)
-    return Side(snapshot_id, [file for file in files if _identity(file) not in common])
+    return Side(snapshot_id, [file for file in files if _file_identity(file) not in common])
 
 
-def _identity(file: PlannedFile) -> tuple[str, frozenset[object]]:
-    return file.data.normal, frozenset(delete.key for delete in file.deletes)
+def _file_identity(file: PlannedFile) -> tuple[str, frozenset[object]]:
+    return file.data.normal_path, frozenset(delete.key for delete in file.deletes)
 
 
-def _tasks(spark: SparkSession, scan: Any, wanted: set[str]) -> Any:
+def _scan_tasks(spark: SparkSession, scan: Any, wanted: set[str]) -> Any:
     """Return a Java list of the scan tasks of these files, each with its deletes."""
     found = spark._jvm.java.util.ArrayList()  # type: ignore[union-attr]
     planned = scan.planFiles()
@@ -236,14 +238,14 @@ def _tasks(spark: SparkSession, scan: Any, wanted: set[str]) -> Any:
 def sums_of(frame: DataFrame) -> RowSums:
     """Return the number of rows, and two sums of a 64-bit hash of all columns that do not depend on
     their order. Staged files of v3 tables have their rows' ids and numbers among their columns."""
-    columns = [_hashable(field.name, field.dataType) for field in frame.schema.fields]
+    columns = [_hashable_column(field.name, field.dataType) for field in frame.schema.fields]
     hashed = frame.select(sql.xxhash64(*columns).alias("h"))
     total = sql.sum(sql.col("h").cast("decimal(38,0)"))
     (row,) = hashed.agg(sql.count(sql.lit(1)), total, sql.bit_xor("h")).collect()
     return RowSums(row[0], str(row[1] or 0), str(row[2] or 0))
 
 
-def _hashable(name: str, kind: DataType) -> Any:
+def _hashable_column(name: str, kind: DataType) -> Any:
     """Return a column that Spark can hash. It does not hash maps: their text is in the order in
     which they are stored."""
     column = sql.col("`" + name.replace("`", "``") + "`")

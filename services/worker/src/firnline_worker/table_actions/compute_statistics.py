@@ -21,7 +21,7 @@ from firnline_domain.policy.reasons.partition import Reason
 from firnline_domain.policy.table_action.compute_statistics import ALL
 from firnline_domain.records.orders import TableOrder
 from firnline_domain.records.results import TableResult, table_result
-from firnline_domain.settings.thresholds import Thresholds, thresholds
+from firnline_domain.settings.thresholds import Thresholds, resolve_thresholds
 from firnline_iceberg.removal.removal import NotRemovable, remove_statistics, shares_files
 from firnline_iceberg.table.catalog_client import Tables, settings_of
 from firnline_iceberg.table.loaded_table import LoadedTable
@@ -59,13 +59,15 @@ def wish_of(table: LoadedTable, order: TableOrder, limits: Thresholds) -> Wish:
         text = "firnline.statistics and firnline.partition-statistics are not set"
         raise TaskRefused("no_statistics", text)
     head = table.head(MAIN)
-    columns, partitions = _columns(table, limits.statistics), limits.partition_statistics
+    columns, partitions = _find_columns(table, limits.statistics), limits.partition_statistics
     asked = order.reason == Reason.REQUESTED
     if not asked and not order.numbers["columns"]:
         columns = {}
     if not asked and not order.numbers["partitions"]:
         partitions = False
-    if columns and _is_fresh(table, frozenset(columns.values()), 0.0 if asked else _least(limits)):
+    if columns and _is_fresh(
+        table, frozenset(columns.values()), 0.0 if asked else _min_change(limits)
+    ):
         columns = {}
     has_partitions = bool(table.metadata.spec().fields) or any(
         spec.fields for spec in table.metadata.specs().values()
@@ -83,14 +85,14 @@ def limits_of(tables: Tables, table: LoadedTable, order: TableOrder) -> Threshol
         partition_statistics=bool(order.numbers["partitions"]),
         statistics_min_change=order.numbers["min_change"],
     )
-    return thresholds(settings, fleets)
+    return resolve_thresholds(settings, fleets)
 
 
-def _least(limits: Thresholds) -> float:
+def _min_change(limits: Thresholds) -> float:
     return limits.statistics_min_change
 
 
-def _columns(table: LoadedTable, text: str) -> dict[str, int]:
+def _find_columns(table: LoadedTable, text: str) -> dict[str, int]:
     """Return names with field ids, as the head's own schema has them. Raises TaskRefused.
 
     Iceberg's action gives Spark the names unquoted, which reads a dot as a step into a struct: such
@@ -172,40 +174,40 @@ class StatisticsComputer:
         head = table.head(MAIN).snapshot_id
         java, paths = self.java.load(order.table).java, list[str]()
         try:
-            made = self._computed(java, head, wish, paths)
+            made = self._compute_files(java, head, wish, paths)
             self._refuse_late(order, table, head, wish)
-            _commit(java, made, stale)
+            _commit_statistics(java, made, stale)
         except Py4JJavaError as error:
-            if not self._is(error, UNKNOWN):
-                self._remove(order, paths)
-            raise CatalogUnreachable(f"compute_statistics: {_text(error)}") from error
+            if not self._is_instance(error, UNKNOWN):
+                self._remove_files(order, paths)
+            raise CatalogUnreachable(f"compute_statistics: {_java_text(error)}") from error
         except CapturedException:
-            self._remove(order, paths)
+            self._remove_files(order, paths)
             self._refuse_late(order, table, head, wish)  # Iceberg says `Snapshot not found`
             raise
         except (RetryLater, TaskRefused):
-            self._remove(order, paths)
+            self._remove_files(order, paths)
             raise
         self._take_back_if_gone(order, head, paths)
         self._remove_stale(order, table, stale)
-        return self._result(order, _numbers(wish, made, stale))
+        return self._result(order, _result_numbers(wish, made, stale))
 
-    def _computed(self, java: Any, head: int, wish: Wish, paths: list[str]) -> Made:
+    def _compute_files(self, java: Any, head: int, wish: Wish, paths: list[str]) -> Made:
         """Compute statistics. Appends the files to `paths` as they are written."""
         made = Made()
         if wish.columns:
-            made = Made(of_columns=self._sketched(java, head, wish.columns))
+            made = Made(of_columns=self._compute_sketches(java, head, wish.columns))
             paths.append(made.of_columns.path())
         if wish.partitions:
             handler = self.java.iceberg.PartitionStatsHandler
-            seen = java if java.specs().size() == 1 else self._undescribed(java)
+            seen = java if java.specs().size() == 1 else self._without_partition_statistics(java)
             found = handler.computeAndWriteStatsFile(seen, head)
             if found is not None:  # the head has no file
                 made = Made(made.of_columns, found)
                 paths.append(found.path())
         return made
 
-    def _undescribed(self, java: Any) -> Any:
+    def _without_partition_statistics(self, java: Any) -> Any:
         """Return the table without partition statistics, so that none are made from earlier ones:
         for a table that was partitioned in several ways Iceberg 1.12 makes a file from those that
         misses partitions (docs/decisions/0042)."""
@@ -215,7 +217,7 @@ class StatisticsComputer:
             change.removePartitionStatistics(one.snapshotId()).commit()
         return self.java.iceberg.BaseTable(unsent.table().operations(), java.name())
 
-    def _sketched(self, java: Any, head: int, columns: tuple[str, ...]) -> Any:
+    def _compute_sketches(self, java: Any, head: int, columns: tuple[str, ...]) -> Any:
         """Compute table statistics. Iceberg's action reads, writes and commits. Here it commits to
         a transaction that is never sent: so another engine's file is not overwritten before we have
         checked."""
@@ -223,7 +225,7 @@ class StatisticsComputer:
         seen = self.java.iceberg.BaseTable(unsent, java.name())
         actions = self.java.iceberg.spark.actions.SparkActions.get(self.java.session)
         action = actions.computeTableStats(seen).snapshot(head)
-        return action.columns(self._strings(columns)).execute().statisticsFile()
+        return action.columns(self._java_strings(columns)).execute().statisticsFile()
 
     def _refuse_late(self, order: TableOrder, before: LoadedTable, head: int, wish: Wish) -> None:
         """Raise RetryLater, TaskRefused if the snapshot has expired, or if another engine has
@@ -242,11 +244,11 @@ class StatisticsComputer:
         if after.retains(head):
             return
         java = self.java.load(order.table).java
-        _commit(java, Made(), (head,))
-        self._remove(order, paths)
+        _commit_statistics(java, Made(), (head,))
+        self._remove_files(order, paths)
         raise RetryLater(f"snapshot {head} was expired while its statistics were committed")
 
-    def _remove(self, order: TableOrder, paths: Iterable[str]) -> None:
+    def _remove_files(self, order: TableOrder, paths: Iterable[str]) -> None:
         """Remove files. One that remains is an orphan, and does no harm."""
         if left := tuple(paths):
             with suppress(RetryLater, TaskRefused, NotRemovable, OSError):
@@ -260,16 +262,16 @@ class StatisticsComputer:
         with suppress(RetryLater, TaskRefused):
             if not shares_files(table):
                 refuse_shared(self.tables, table)
-                self._remove(order, stale_paths(table, stale))
+                self._remove_files(order, stale_paths(table, stale))
 
-    def _strings(self, names: tuple[str, ...]) -> Any:
+    def _java_strings(self, names: tuple[str, ...]) -> Any:
         gateway: Any = self.java.spark.sparkContext._gateway
         made = gateway.new_array(self.java.jvm.java.lang.String, len(names))
         for at, name in enumerate(names):
             made[at] = name
         return made
 
-    def _is(self, error: Py4JJavaError, name: str) -> bool:
+    def _is_instance(self, error: Py4JJavaError, name: str) -> bool:
         return bool(self.java.jvm.java.lang.Class.forName(name).isInstance(error.java_exception))
 
     def _result(self, order: TableOrder, numbers: dict[str, float]) -> TableResult:
@@ -284,7 +286,7 @@ def stale_paths(table: LoadedTable, stale: Iterable[int]) -> Iterator[str]:
             yield one.statistics_path
 
 
-def _commit(java: Any, made: Made, stale: Iterable[int]) -> None:
+def _commit_statistics(java: Any, made: Made, stale: Iterable[int]) -> None:
     """Commit all changes in one commit."""
     transaction = java.newTransaction()
     for one in stale:
@@ -298,7 +300,7 @@ def _commit(java: Any, made: Made, stale: Iterable[int]) -> None:
     transaction.commitTransaction()
 
 
-def _numbers(wish: Wish, made: Made, stale: Sequence[int]) -> dict[str, float]:
+def _result_numbers(wish: Wish, made: Made, stale: Sequence[int]) -> dict[str, float]:
     numbers = {"stale_statistics_removed": float(len(stale))}
     if made.of_columns is not None:
         numbers["columns_described"] = float(len(wish.columns))
@@ -308,5 +310,5 @@ def _numbers(wish: Wish, made: Made, stale: Sequence[int]) -> dict[str, float]:
     return {name: number for name, number in numbers.items() if number}
 
 
-def _text(error: Py4JJavaError) -> str:
+def _java_text(error: Py4JJavaError) -> str:
     return str(error.java_exception)[:1000]

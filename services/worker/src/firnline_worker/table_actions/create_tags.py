@@ -13,10 +13,10 @@ from firnline_domain.identity import MAIN
 from firnline_domain.policy.table_action.create_tags import TAG_EXISTS
 from firnline_domain.records.orders import TableOrder
 from firnline_domain.records.results import TableResult, table_result
-from firnline_domain.settings.ref_rules import NamedRef, expired_refs, ref_rules
+from firnline_domain.settings.ref_rules import NamedRef, expired_refs, parse_ref_rules
 from firnline_domain.settings.rule_lists import find_problem
-from firnline_domain.settings.tag_rules import Period, periods_ended, tag_rules
-from firnline_domain.settings.thresholds import Thresholds, thresholds
+from firnline_domain.settings.tag_rules import Period, parse_tag_rules, periods_ended
+from firnline_domain.settings.thresholds import Thresholds, resolve_thresholds
 from firnline_iceberg.commit.retries import CommitLost, commit_with_retries
 from firnline_iceberg.expiry.refs import tags_of
 from firnline_iceberg.removal.catalog_and_storage_clocks import Ask, ask_clocks, table_now
@@ -52,7 +52,7 @@ def wanted_tags(table: LoadedTable, limits: Thresholds, now_ms: int) -> list[Wan
     found = (
         WantedTag(one.tag, None)
         if head is None
-        else _wanted(table, periods_ended(limits.create_tags, now_ms, head.at_ms)[place], head)
+        else _wanted_tag(table, periods_ended(limits.create_tags, now_ms, head.at_ms)[place], head)
         for place, (one, head) in enumerate(zip(ended, heads, strict=True))
     )
     return [one for one in found if not _is_too_old(table, one, limits, now_ms)]
@@ -73,7 +73,7 @@ def _head_before(table: LoadedTable, end_ms: int) -> _Head | None:
     return before[-1] if before and table.retains(before[-1].snapshot_id) else None
 
 
-def _wanted(table: LoadedTable, period: Period, head: _Head) -> WantedTag:
+def _wanted_tag(table: LoadedTable, period: Period, head: _Head) -> WantedTag:
     ref = table.metadata.refs.get(period.tag)
     taken_by = None if ref is None else ref.snapshot_id
     if ref is not None and ref.snapshot_ref_type is SnapshotRefType.BRANCH:
@@ -83,7 +83,11 @@ def _wanted(table: LoadedTable, period: Period, head: _Head) -> WantedTag:
 
 def _is_too_old(table: LoadedTable, tag: WantedTag, limits: Thresholds, now_ms: int) -> bool:
     """Return whether the owner's rules would remove the tag again as soon as it is created."""
-    if not tag.is_missing or tag.snapshot_id is None or find_problem(ref_rules, limits.expire_tags):
+    if (
+        not tag.is_missing
+        or tag.snapshot_id is None
+        or find_problem(parse_ref_rules, limits.expire_tags)
+    ):
         return False
     new = NamedRef(tag.name, table.snapshot(tag.snapshot_id).timestamp_ms)
     return tag.name in expired_refs((*tags_of(table), new), limits.expire_tags, now_ms)
@@ -105,26 +109,26 @@ class TagCreator:
 
         def create_missing() -> TableResult | CommitLost:
             nonlocal made
-            wanted = self._wanted(self.tables.load(order.table), order)
+            wanted = self._find_wanted(self.tables.load(order.table), order)
             missing = [one for one in wanted if one.is_missing]
-            made += (created := sum(self._create(order, one) for one in missing))
+            made += (created := sum(self._create_tag(order, one) for one in missing))
             if created < len(missing):
                 return CommitLost()
             if others := [one for one in wanted if one.is_another]:
-                raise TaskRefused(TAG_EXISTS, _told(others))
+                raise TaskRefused(TAG_EXISTS, _taken_text(others))
             return table_result(order, self.worker, self.now_ms(), {"tags_created": float(made)})
 
         return commit_with_retries(create_missing)
 
-    def _wanted(self, table: LoadedTable, order: TableOrder) -> list[WantedTag]:
+    def _find_wanted(self, table: LoadedTable, order: TableOrder) -> list[WantedTag]:
         settings = settings_of(self.tables, table)
-        limits = thresholds(settings)
+        limits = resolve_thresholds(settings)
         now_ms = table_now(table, self.now_ms, order.ordered_at_ms, self.ask)
         if refused := refusal(limits, order.ordered_at_ms, now_ms):
             raise TaskRefused(*refused, retryable=refused[0] == CLOCKS_DIFFER)
         return wanted_tags(table, limits, now_ms)
 
-    def _create(self, order: TableOrder, tag: WantedTag) -> bool:
+    def _create_tag(self, order: TableOrder, tag: WantedTag) -> bool:
         """Create a tag. Return False if the name is taken by now."""
         free = {"type": "assert-ref-snapshot-id", "ref": tag.name, "snapshot-id": None}
         change = {"ref-name": tag.name, "type": "tag", "snapshot-id": tag.snapshot_id}
@@ -133,7 +137,7 @@ class TagCreator:
             AssertRefSnapshotId.model_validate(free),
         )
         update = SetSnapshotRefUpdate.model_validate({"action": "set-snapshot-ref", **change})
-        return self.tables.commit(order.table, requirements, (update,))
+        return self.tables.commit_changes(order.table, requirements, (update,))
 
 
 def refusal(limits: Thresholds, ordered_at_ms: int, now_ms: int) -> tuple[str, str] | None:
@@ -142,7 +146,7 @@ def refusal(limits: Thresholds, ordered_at_ms: int, now_ms: int) -> tuple[str, s
         return "disabled", "firnline.enabled=false"
     if not limits.create_tags:
         return "no_tags", "firnline.tags.create is not set: it names the tags"
-    if wrong := find_problem(tag_rules, limits.create_tags):
+    if wrong := find_problem(parse_tag_rules, limits.create_tags):
         return "unreadable_tags", f"firnline.tags.create: {wrong}"
     over = (one.end_ms for one in periods_ended(limits.create_tags, ordered_at_ms))
     if max(over) > now_ms:
@@ -150,7 +154,7 @@ def refusal(limits: Thresholds, ordered_at_ms: int, now_ms: int) -> tuple[str, s
     return None
 
 
-def _told(others: list[WantedTag]) -> str:
+def _taken_text(others: list[WantedTag]) -> str:
     return "; ".join(
         f"{one.name} is {f'at snapshot {one.taken_by}' if one.taken_by != -1 else 'a branch'}, "
         f"not at {one.snapshot_id}, and stays so"

@@ -14,7 +14,7 @@ from firnline_domain.identity import MAIN, Scope
 from firnline_domain.policy.reasons.partition import Reason
 from firnline_domain.records.orders import TableOrder
 from firnline_domain.records.results import TableResult, table_result
-from firnline_domain.settings.thresholds import Thresholds, thresholds
+from firnline_domain.settings.thresholds import Thresholds, resolve_thresholds
 from firnline_iceberg.commit.java_commits import JavaCommits
 from firnline_iceberg.metadata.entries import DataFileEntry
 from firnline_iceberg.metadata.manifest_reader import Detail
@@ -30,7 +30,7 @@ from firnline_worker.rewrite.preconditions import (
     ordered_grace_ms,
     yield_to_writers,
 )
-from firnline_worker.table_actions.commit_removals import Removal, remove
+from firnline_worker.table_actions.commit_removals import PlannedRemoval, commit_removal
 
 MAX_FILES = 50_000  # in one commit, all of them in memory; the rest follows six hours later
 
@@ -59,8 +59,8 @@ def old_files(table: LoadedTable, head: int, limits: Thresholds, before_ms: int)
     ages = FileAges(table, time_column(table, limits.partition_column.strip()), Footers())
     live = live_entries(table, head, Detail.STATS, deletes=False)
     files = (one for one in live if isinstance(one, DataFileEntry))
-    old = (one for one, is_old in ages.decided(files, before_ms) if is_old)
-    return OldFiles(tuple(sorted(old, key=lambda one: (one.scope, one.normal))[:MAX_FILES]))
+    old = (one for one, is_old in ages.decide_ages(files, before_ms) if is_old)
+    return OldFiles(tuple(sorted(old, key=lambda one: (one.scope, one.normal_path))[:MAX_FILES]))
 
 
 @dataclass(frozen=True)
@@ -77,27 +77,31 @@ class PartitionExpirer:
     def expire(self, order: TableOrder) -> TableResult:
         """Carry out an order. Raises TaskRefused, RetryLater."""
 
-        def look(table: LoadedTable, head: int) -> Removal:
+        def find_removal(table: LoadedTable, head: int) -> PlannedRemoval:
             now_ms = table_now(table, self.now_ms, order.ordered_at_ms, self.ask)
-            limits = self._limits(table, order, now_ms)
+            limits = self._check_limits(table, order, now_ms)
             before_ms = now_ms - int(ttl_h(order, limits) * HOUR_MS)
             found = old_files(table, head, limits, before_ms)
             if order.numbers.get("announces"):
                 going = {f"going_{name}": number for name, number in found.figures.items()}
-                return Removal((), self._result(order, {**going, "ttl_h": ttl_h(order, limits)}))
+                return PlannedRemoval(
+                    (), self._result(order, {**going, "ttl_h": ttl_h(order, limits)})
+                )
             if not found.files:
-                return Removal((), self._result(order, {}))
+                return PlannedRemoval((), self._result(order, {}))
             yield_to_writers(table, MAIN, now_ms)
             removed = {f"{name}_removed": number for name, number in found.figures.items()}
-            return Removal(found.files, self._result(order, removed), drops=True)
+            return PlannedRemoval(found.files, self._result(order, removed), drops=True)
 
-        return remove(self.tables, self.commits, order, look, self._result(order, {}))
+        return commit_removal(
+            self.tables, self.commits, order, find_removal, self._result(order, {})
+        )
 
-    def _limits(self, table: LoadedTable, order: TableOrder, now_ms: int) -> Thresholds:
+    def _check_limits(self, table: LoadedTable, order: TableOrder, now_ms: int) -> Thresholds:
         """Return the limits by the owner's current settings. Raises TaskRefused if these forbid the
         order."""
         settings = settings_of(self.tables, table)
-        limits = thresholds(settings, ordered_defaults(order))
+        limits = resolve_thresholds(settings, ordered_defaults(order))
         if refused := refusal(order, limits, now_ms):
             raise TaskRefused(*refused)
         return limits

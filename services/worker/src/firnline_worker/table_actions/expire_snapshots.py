@@ -24,19 +24,28 @@ from firnline_domain.policy.table_action.snapshot_retention import (
     configured_ref_rules,
     configured_retention,
     owner_agrees,
-    refusal,
+    refusal_reason,
 )
 from firnline_domain.records.orders import ExpireSnapshots
-from firnline_domain.records.results import Going, SnapshotsExpired
+from firnline_domain.records.results import ExpiryPreview, SnapshotsExpired
 from firnline_domain.records.signing import Keyring
-from firnline_iceberg.expiry.file_cleanup import Cleaned, ExpiredLists, clean, named_by_snapshots
-from firnline_iceberg.expiry.journal import Journal, end_journal, read_journal, write_journal
+from firnline_iceberg.expiry.file_cleanup import (
+    Cleaned,
+    ExpiredLists,
+    named_by_snapshots,
+    remove_unneeded,
+)
+from firnline_iceberg.expiry.journal import ExpiryJournal, end_journal, read_journal, write_journal
 from firnline_iceberg.expiry.manifest_cache import ManifestCache
-from firnline_iceberg.expiry.metadata_files import differing, remove_unlogged, wanted_settings
-from firnline_iceberg.expiry.refs import NO_REFS, OldRefs, old_refs, remove_refs
-from firnline_iceberg.expiry.snapshot_selection import expiring, going
+from firnline_iceberg.expiry.metadata_files import (
+    changed_properties,
+    cleanup_settings,
+    remove_unlogged,
+)
+from firnline_iceberg.expiry.refs import NO_REFS, OldRefs, find_old_refs, remove_refs
+from firnline_iceberg.expiry.snapshot_selection import expiring_snapshots, preview_expiry
 from firnline_iceberg.expiry.unused_schemas import unused_metadata
-from firnline_iceberg.java.errors import causes
+from firnline_iceberg.java.errors import error_causes
 from firnline_iceberg.metadata.avro_reader import MetadataFileGone
 from firnline_iceberg.outputs.write_ahead_list import UNSIGNED
 from firnline_iceberg.removal.catalog_and_storage_clocks import Ask, ask_clocks, table_now
@@ -46,7 +55,7 @@ from firnline_iceberg.table.external_files import ExternalFiles
 from firnline_iceberg.table.loaded_table import LoadedTable
 from firnline_iceberg.table.locations import refuse_links
 from firnline_iceberg.table.reachability import refuse_if_hidden
-from firnline_iceberg.table.shared_locations import refuse_shared, rule_of_outside
+from firnline_iceberg.table.shared_locations import outside_rule, refuse_shared
 from py4j.protocol import Py4JJavaError
 from pyiceberg.table.refs import SnapshotRefType
 
@@ -109,7 +118,7 @@ class Looked:
         with self._lock:
             return not now_ms - DAY_MS < self.at_ms.get(key, 0) <= now_ms
 
-    def note(self, key: str, now_ms: int) -> None:
+    def note_scan(self, key: str, now_ms: int) -> None:
         with self._lock:
             self.at_ms[key] = now_ms
 
@@ -138,21 +147,23 @@ class Expirer:
         self._refuse_if_hidden(table)
         settings = settings_of(self.tables, table)
         now_ms = table_now(table, self.now_ms, order.ordered_at_ms, self.ask)
-        if reason := refusal(order, settings, now_ms) or self._has_external_files(table):
+        if reason := refusal_reason(order, settings, now_ms) or self._has_external_files(table):
             return self._result(order, table, table, 0, reason)
         refuse_shared(self.tables, table)
         refuse_other_logs(table)
         retention_ms, least = configured_retention(settings)
         order = replace(order, retain_last=max(order.retain_last, least))
-        refs = old_refs(table, configured_ref_rules(settings), _asked_ms(order, now_ms))
+        refs = find_old_refs(table, configured_ref_rules(settings), _asked_ms(order, now_ms))
         if order.begins_at_ms is not None:
             older_than_ms = min(order.older_than_ms, order.begins_at_ms - retention_ms)
-            gone = expiring(table, older_than_ms, order.retain_last, order.begins_at_ms, refs.names)
-            return self._announced(order, table, going(table, gone))
+            gone = expiring_snapshots(
+                table, older_than_ms, order.retain_last, order.begins_at_ms, refs.ref_names
+            )
+            return self._announce(order, table, preview_expiry(table, gone))
         keep = {*order.protected_snapshot_ids, *self.protected(order.table.key)}
         older_than_ms = min(agreed_ms(order, now_ms), now_ms - retention_ms)
-        table, refs = self._without(table, order, refs)
-        gone = expiring(table, older_than_ms, order.retain_last, now_ms)
+        table, refs = self._remove_old_refs(table, order, refs)
+        gone = expiring_snapshots(table, older_than_ms, order.retain_last, now_ms)
         if len(gone) > (most := MAX_COMMITS * MAX_SNAPSHOTS):
             older_than_ms = min(older_than_ms, gone[most].timestamp_ms)
         cut_off = cut_off_ms(table, older_than_ms, keep)
@@ -162,22 +173,22 @@ class Expirer:
         if all(one.timestamp_ms >= cut_off for one in table.snapshots):
             numbers |= self._keep_few(order, table, configured_metadata_versions(settings))
             return self._result(order, table, table, deleted.files, None, numbers)
-        cleaned, unused = self._run(order, table, cut_off, now_ms)
+        cleaned, unused = self._expire_and_clean(order, table, cut_off, now_ms)
         numbers["files_left"] += len(cleaned.left)
         after = self.tables.load(order.table)
         numbers |= self._keep_few(order, after, configured_metadata_versions(settings))
         deleted_files = deleted.files + cleaned.files
         return self._result(order, table, after, deleted_files, None, {**numbers, **unused})
 
-    def _without(
+    def _remove_old_refs(
         self, table: LoadedTable, order: ExpireSnapshots, refs: OldRefs
     ) -> tuple[LoadedTable, OldRefs]:
         """Remove refs that the owner's rules no longer keep. Return the table, and the removed
         refs: none if one of them has moved; the next expiry tries again."""
-        if not refs.names:
+        if not refs.ref_names:
             return table, refs
         java = self.java.load(order.table).java
-        if not remove_refs(self.java.jvm, java.operations(), table, refs.names):
+        if not remove_refs(self.java.jvm, java.operations(), table, refs.ref_names):
             return self.tables.load(order.table), NO_REFS
         return self.tables.load(order.table), refs
 
@@ -195,8 +206,8 @@ class Expirer:
         kept = self.external_files.keep_back(table, self.cache.manifests)
         return ExpiryReason.EXTERNAL_FILES if kept else None
 
-    def _announced(
-        self, order: ExpireSnapshots, table: LoadedTable, what: Going
+    def _announce(
+        self, order: ExpireSnapshots, table: LoadedTable, what: ExpiryPreview
     ) -> SnapshotsExpired:
         result = self._result(order, table, table, 0, None)
         return replace(
@@ -207,33 +218,33 @@ class Expirer:
             going_bytes=what.bytes,
         )
 
-    def _run(
+    def _expire_and_clean(
         self, order: ExpireSnapshots, table: LoadedTable, cut_off: int, now_ms: int
     ) -> tuple[Cleaned, Mapping[str, int]]:
         """Expire snapshots. Return the files that were removed, and what else was removed."""
-        gone = expiring(table, cut_off, max(1, order.retain_last), now_ms)
+        gone = expiring_snapshots(table, cut_off, max(1, order.retain_last), now_ms)
         ids = tuple(one.snapshot_id for one in gone)
         named = named_by_snapshots(table, ids)
-        journal = Journal(order.table.key, ids, named.lists, named.statistics)
+        journal = ExpiryJournal(order.table.key, ids, named.lists, named.statistics)
         write_journal(table, journal, self.now_ms(), self.keys)
         for first in gone[MAX_SNAPSHOTS::MAX_SNAPSHOTS]:
-            self._expire(order, first.timestamp_ms)
-        self._expire(order, cut_off)
+            self._commit_expiry(order, first.timestamp_ms)
+        self._commit_expiry(order, cut_off)
         unused = self._clean_metadata(order)
         after = self.tables.load(order.table)
         went = (one.snapshot_id for one in table.snapshots if not after.retains(one.snapshot_id))
         return self._clean(after, named_by_snapshots(table, went)), unused
 
-    def _expire(self, order: ExpireSnapshots, cut_off: int) -> None:
+    def _commit_expiry(self, order: ExpireSnapshots, cut_off: int) -> None:
         """Remove snapshots from the metadata, in one commit. Raises RetryLater if it was not made,
         or its outcome is unknown: the journal exists, and the next try reads it."""
         change = self.java.load(order.table).java.expireSnapshots().expireOlderThan(cut_off)
         try:
             change.retainLast(max(1, order.retain_last)).cleanExpiredFiles(False).commit()
         except Py4JJavaError as error:
-            for name, text in causes(error):
+            for name, text in error_causes(error):
                 if name.rpartition(".")[2] in UNDECIDED:
-                    raise RetryLater(f"{order.table.dotted}: expiry: {text}") from error
+                    raise RetryLater(f"{order.table.dotted_name}: expiry: {text}") from error
             raise
 
     def _clean_metadata(self, order: ExpireSnapshots) -> Mapping[str, int]:
@@ -259,10 +270,10 @@ class Expirer:
         order tries again."""
         if not versions:
             return NOTHING
-        wanted, removed = differing(table, wanted_settings(versions)), 0
+        wanted, removed = changed_properties(table, cleanup_settings(versions)), 0
         if wanted or self.looked.is_due(order.table.key, self.now_ms()):
             removed = remove_unlogged(table)
-            self.looked.note(order.table.key, self.now_ms())
+            self.looked.note_scan(order.table.key, self.now_ms())
         if wanted:
             try:
                 change = self.java.load(order.table).java.updateProperties()
@@ -279,7 +290,7 @@ class Expirer:
         journal = read_journal(table, self.keys)
         if journal is None or all(table.retains(one) for one in journal.snapshot_ids):
             return Cleaned()
-        return self._clean(table, journal.named)
+        return self._clean(table, journal.named_lists)
 
     def _clean(self, table: LoadedTable, expired: ExpiredLists) -> Cleaned:
         """Remove expired files. Files that stay are logged: no later expiry finds them. Raises
@@ -290,9 +301,9 @@ class Expirer:
         try:
             outside = None
             if owner_agrees(table.properties):
-                outside = rule_of_outside(self.tables, table, self.tables.of(table.identity))
+                outside = outside_rule(self.tables, table, self.tables.for_table(table.identity))
             known = self.cache.manifests, self.cache.file_names
-            cleaned = clean(table, expired, outside, *known)
+            cleaned = remove_unneeded(table, expired, outside, *known)
         except MetadataFileGone as error:
             text = f"another expiry of the table runs at this moment: {error}"
             raise TaskRefused(error.reason, text, retryable=True) from error

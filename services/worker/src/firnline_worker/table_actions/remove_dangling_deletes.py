@@ -14,7 +14,7 @@ from firnline_iceberg.scan.dangling_deletes import dangling_deletes
 from firnline_iceberg.table.catalog_client import Tables
 from firnline_iceberg.table.loaded_table import LoadedTable
 
-from firnline_worker.table_actions.commit_removals import Removal, remove
+from firnline_worker.table_actions.commit_removals import PlannedRemoval, commit_removal
 
 
 @dataclass(frozen=True)
@@ -30,11 +30,13 @@ class DanglingDeleteRemover:
     def remove(self, order: TableOrder) -> TableResult:
         """Carry out an order. Raises TaskRefused, RetryLater."""
 
-        def look(table: LoadedTable, head: int) -> Removal:
+        def find_removal(table: LoadedTable, head: int) -> PlannedRemoval:
             found = dangling_deletes(table, head)
-            return Removal(found, self._result(order, found))
+            return PlannedRemoval(found, self._result(order, found))
 
-        return remove(self.tables, self.commits, order, look, self._result(order, ()))
+        return commit_removal(
+            self.tables, self.commits, order, find_removal, self._result(order, ())
+        )
 
     def _result(self, order: TableOrder, found: Sequence[DeleteFileEntry]) -> TableResult:
         numbers = {

@@ -15,11 +15,11 @@ from firnline_domain.policy.table_action.remove_orphans import MIN_AGE_H
 from firnline_domain.records.orders import TableOrder
 from firnline_domain.records.parts.orphans import OrphanRefusal
 from firnline_domain.records.results import TableResult, table_result
-from firnline_domain.settings.thresholds import Thresholds, thresholds
+from firnline_domain.settings.thresholds import Thresholds, resolve_thresholds
 from firnline_iceberg.metadata.avro_reader import MetadataFileGone
 from firnline_iceberg.removal.catalog_and_storage_clocks import Ask, ask_clocks, table_now
-from firnline_iceberg.removal.moves import Moved
-from firnline_iceberg.removal.orphan_quarantine import Released, move_in, release
+from firnline_iceberg.removal.moves import MoveResult
+from firnline_iceberg.removal.orphan_quarantine import QuarantineRelease, move_in, release_files
 from firnline_iceberg.removal.orphans import Orphans, find_orphans, refuse_unclear
 from firnline_iceberg.removal.removal import storage_now_ms
 from firnline_iceberg.table.catalog_client import Tables, settings_of
@@ -45,11 +45,11 @@ class OrphanRemover:
         """Carry out an order. Raises TaskRefused, RetryLater."""
         table = self.tables.load(order.table)
         try:
-            return self._removed(order, table)
+            return self._move_and_release(order, table)
         except MetadataFileGone as error:
             raise RetryLater(f"expired meanwhile: {error}") from error
         except OSError as error:
-            raise StorageUnreachable(f"{order.table.dotted}: {error}") from error
+            raise StorageUnreachable(f"{order.table.dotted_name}: {error}") from error
         except TaskRefused as refused:
             if refused.reason in list(OrphanRefusal):
                 why = str(refused)
@@ -57,7 +57,7 @@ class OrphanRemover:
                 return self._result(order, refused.reason, {})
             raise
 
-    def _removed(self, order: TableOrder, table: LoadedTable) -> TableResult:
+    def _move_and_release(self, order: TableOrder, table: LoadedTable) -> TableResult:
         refuse_unclear(self.tables, table)
         table_now(table, self.now_ms, order.ordered_at_ms, self.ask)
         if (now_ms := storage_now_ms(table)) is None:
@@ -67,23 +67,27 @@ class OrphanRemover:
         names, storage = RetainedNames(table), Storage(table)
         inventory = inventory_of(self.tables, table)
         found = find_orphans(table, names, storage, now_ms - age_ms, inventory)
-        released = release(table, names, storage, now_ms - wait_ms)
+        released = release_files(table, names, storage, now_ms - wait_ms)
         try:
             moved = move_in(storage, found.files, now_ms)
         finally:
-            missed = self._missed(order, names, storage)
+            missed = self._release_committed(order, names, storage)
         left = {**moved.left, **released.left, **missed.left}
         for place, why in islice(chain(left.items(), found.kept.items()), SHOWN):
             self.log.warning("file_not_moved", table=order.table, place=place, why=why)
-        return self._result(order, None, _numbers(found, moved, [released, missed], len(left)))
+        return self._result(
+            order, None, _result_numbers(found, moved, [released, missed], len(left))
+        )
 
-    def _missed(self, order: TableOrder, names: RetainedNames, storage: Storage) -> Released:
+    def _release_committed(
+        self, order: TableOrder, names: RetainedNames, storage: Storage
+    ) -> QuarantineRelease:
         """Restore files that a writer has committed while they were moved: a writer may commit an
         old file."""
         table = self.tables.load(order.table)
         if table.metadata_location == names.location:
-            return Released()
-        return release(table, RetainedNames(table), storage, before_ms=0)
+            return QuarantineRelease()
+        return release_files(table, RetainedNames(table), storage, before_ms=0)
 
     def _result(
         self, order: TableOrder, refused: str | None, numbers: dict[str, float]
@@ -94,11 +98,11 @@ class OrphanRemover:
 def inventory_of(tables: Tables, table: LoadedTable) -> str:
     """Return `firnline.orphans.inventory` as it is now; '': the location is listed."""
     settings = settings_of(tables, table)
-    return thresholds(settings, Thresholds()).orphan_inventory.strip()
+    return resolve_thresholds(settings, Thresholds()).orphan_inventory.strip()
 
 
-def _numbers(
-    found: Orphans, moved: Moved, released: Sequence[Released], left: int
+def _result_numbers(
+    found: Orphans, moved: MoveResult, released: Sequence[QuarantineRelease], left: int
 ) -> dict[str, float]:
     return {
         "files_seen": float(found.seen),

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from firnline_domain.base.numbers import whole
+from firnline_domain.base.numbers import whole_range
 from firnline_domain.errors import CatalogUnreachable
 from firnline_domain.identity import MAIN
 from firnline_domain.records.orders import TableOrder
@@ -24,7 +24,7 @@ from py4j.protocol import Py4JJavaError
 from firnline_worker.spark.java_api import JavaTables
 
 TARGET_BYTES = "commit.manifest.target-size-bytes"
-TARGET_RANGE, DEFAULT_TARGET_BYTES = whole(1_000, 1 << 30), 8 << 20
+TARGET_RANGE, DEFAULT_TARGET_BYTES = whole_range(1_000, 1 << 30), 8 << 20
 FULL_SHARE = 0.75  # of the target, from which on a manifest is left alone
 TRIES = 3  # a writer that merges manifests takes some away from under us
 
@@ -40,17 +40,17 @@ class ManifestRewriter:
 
     def rewrite(self, order: TableOrder) -> TableResult:
         """Carry out an order. Raises TaskRefused, RetryLater."""
-        before = _manifests(self.tables.load(order.table))
+        before = _head_manifests(self.tables.load(order.table))
         for attempt in range(TRIES):
             try:
                 if not (chosen := list(small_manifests(self.tables.load(order.table)))):
                     break
                 for small in chosen:
-                    self._run(order, small)
+                    self._rewrite_small(order, small)
             except (Py4JJavaError, MetadataFileGone) as error:
                 if attempt == TRIES - 1:
-                    raise CatalogUnreachable(f"rewrite_manifests: {_text(error)}") from error
-        after = _manifests(self.tables.load(order.table))
+                    raise CatalogUnreachable(f"rewrite_manifests: {_error_text(error)}") from error
+        after = _head_manifests(self.tables.load(order.table))
         stayed = {one.path for one in after}
         rewritten = [one for one in before if one.path not in stayed]
         numbers = {
@@ -61,7 +61,7 @@ class ManifestRewriter:
         }
         return table_result(order, self.worker, self.now_ms(), numbers)
 
-    def _run(self, order: TableOrder, small: Sequence[ManifestFile]) -> None:
+    def _rewrite_small(self, order: TableOrder, small: Sequence[ManifestFile]) -> None:
         actions = self.java.iceberg.spark.actions.SparkActions.get(self.java.session)
         action = actions.rewriteManifests(self.java.load(order.table).java)
         action = action.specId(small[0].spec_id).rewriteIf(_Among(small))
@@ -73,9 +73,9 @@ class ManifestRewriter:
 def small_manifests(table: LoadedTable) -> Iterator[list[ManifestFile]]:
     """Return those manifests of each spec that fill fewer manifests together; nothing of a spec
     without such."""
-    target = TARGET_RANGE.read(table.properties.get(TARGET_BYTES, "")) or DEFAULT_TARGET_BYTES
+    target = TARGET_RANGE.parse(table.properties.get(TARGET_BYTES, "")) or DEFAULT_TARGET_BYTES
     small: dict[int, dict[bool, list[ManifestFile]]] = defaultdict(lambda: defaultdict(list))
-    for one in _manifests(table):
+    for one in _head_manifests(table):
         if one.length < FULL_SHARE * target:
             small[one.spec_id][one.holds_deletes].append(one)
     for of_spec in small.values():
@@ -89,11 +89,11 @@ def small_manifests(table: LoadedTable) -> Iterator[list[ManifestFile]]:
             yield chosen
 
 
-def _manifests(table: LoadedTable) -> Sequence[ManifestFile]:
-    return table.manifests(table.head(MAIN))
+def _head_manifests(table: LoadedTable) -> Sequence[ManifestFile]:
+    return table.manifests_of(table.head(MAIN))
 
 
-def _text(error: BaseException) -> str:
+def _error_text(error: BaseException) -> str:
     cause = error.java_exception if isinstance(error, Py4JJavaError) else error
     return str(cause)[:1000]
 

@@ -20,7 +20,7 @@ from firnline_domain.policy.partition.v2_deletes import VECTORS
 from firnline_domain.policy.reasons.partition import Reason
 from firnline_domain.records.orders import TableOrder
 from firnline_domain.records.results import DeleteKind, TableResult, table_result
-from firnline_domain.settings.thresholds import Thresholds, thresholds
+from firnline_domain.settings.thresholds import Thresholds, resolve_thresholds
 from firnline_iceberg.commit.retries import CommitLost, commit_with_retries
 from firnline_iceberg.commit.rewrite import of_task, task_ids
 from firnline_iceberg.metadata.entries import DeleteFileEntry
@@ -57,40 +57,44 @@ class FormatUpgrader:
 
     def upgrade(self, order: TableOrder) -> TableResult:
         """Carry out an order. Raises TaskRefused, RetryLater."""
-        return commit_with_retries(lambda: self._try(order))
+        return commit_with_retries(lambda: self._try_upgrade(order))
 
-    def _try(self, order: TableOrder) -> TableResult | CommitLost:
+    def _try_upgrade(self, order: TableOrder) -> TableResult | CommitLost:
         table = self.tables.load(order.table)
         now_ms = table_now(table, self.now_ms, order.ordered_at_ms, self.ask)
-        limits = self._limits(table, order, now_ms)
+        limits = self._check_limits(table, order, now_ms)
         before = table.format_version
         if order.numbers.get("announces"):
-            return self._result(order, {"announced": 1.0, **self._known(table, limits, now_ms)})
-        if before < VECTORS and not self._upgraded(order, table, limits, now_ms):
+            return self._result(
+                order, {"announced": 1.0, **self._announcement_numbers(table, limits, now_ms)}
+            )
+        if before < VECTORS and not self._upgrade_metadata(order, table, limits, now_ms):
             return CommitLost()
         given = self._give_row_ids(order)
         numbers = {"from_version": before, "to_version": VECTORS, "files_with_new_row_ids": given}
         return self._result(order, numbers)
 
-    def _limits(self, table: LoadedTable, order: TableOrder, now_ms: int) -> Thresholds:
+    def _check_limits(self, table: LoadedTable, order: TableOrder, now_ms: int) -> Thresholds:
         """Return the limits by the owner's current settings. Raises TaskRefused if these forbid the
         order."""
         settings = settings_of(self.tables, table)
-        limits = thresholds(settings, ordered_defaults(order))
+        limits = resolve_thresholds(settings, ordered_defaults(order))
         if refused := refusal(order, limits, now_ms):
             raise TaskRefused(*refused)
         return limits
 
-    def _known(self, table: LoadedTable, limits: Thresholds, now_ms: int) -> dict[str, float]:
+    def _announcement_numbers(
+        self, table: LoadedTable, limits: Thresholds, now_ms: int
+    ) -> dict[str, float]:
         held = v2_deletes(table, table.head(MAIN).snapshot_id)
         unready = unready_writers(table, limits, now_ms)
         return {**held, "writers_not_ready": float(len(unready))}
 
-    def _upgraded(
+    def _upgrade_metadata(
         self, order: TableOrder, table: LoadedTable, limits: Thresholds, now_ms: int
     ) -> bool:
         """Commit the new format version. Return False if a writer was faster."""
-        if refused := unfit(table, limits, now_ms):
+        if refused := find_obstacle(table, limits, now_ms):
             raise TaskRefused(*refused)
         yield_to_writers(table, MAIN, now_ms)
         head = table.head(MAIN).snapshot_id
@@ -100,7 +104,7 @@ class FormatUpgrader:
             AssertRefSnapshotId.model_validate(pinned),
         )
         change = UpgradeFormatVersionUpdate.model_validate({"format-version": VECTORS})
-        return self.tables.commit(order.table, requirements, (change,))
+        return self.tables.commit_changes(order.table, requirements, (change,))
 
     def _give_row_ids(self, order: TableOrder) -> float:
         """Give row ids to the files of `main` that have none. Return how many these were."""
@@ -108,7 +112,7 @@ class FormatUpgrader:
         head = table.head(MAIN)
         without = [
             one
-            for one in table.manifests(head)
+            for one in table.manifests_of(head)
             if not one.holds_deletes and one.first_row_id is None
         ]
         if not without:
@@ -152,7 +156,7 @@ def refusal(order: TableOrder, limits: Thresholds, now_ms: int) -> tuple[str, st
     return in_grace_period(order, limits.upgrade_grace_ms, Reason.FORMAT_GRACE, now_ms)
 
 
-def unfit(table: LoadedTable, limits: Thresholds, now_ms: int) -> tuple[str, str] | None:
+def find_obstacle(table: LoadedTable, limits: Thresholds, now_ms: int) -> tuple[str, str] | None:
     """Return why a table cannot become v3 now."""
     if table.format_version < 2:
         return "format_version_1", "a v1 table becomes v2 first: set format-version=2"
@@ -174,11 +178,11 @@ def unready_writers(table: LoadedTable, limits: Thresholds, now_ms: int) -> Sequ
     since_ms = now_ms - limits.writer_hours * HOUR_MS
     recent = (one for one in table.snapshots if one.timestamp_ms > since_ms)
     others = (one for one in recent if not task_ids(one.summary, table.identity.uuid))
-    found = dict.fromkeys(writer_of(_said(one.summary)) for one in others)
+    found = dict.fromkeys(writer_of(_summary_properties(one.summary)) for one in others)
     return [one for one in found if not one.writes_v3]
 
 
-def _said(summary: Any) -> dict[str, str]:
+def _summary_properties(summary: Any) -> dict[str, str]:
     return dict(summary.additional_properties) if summary is not None else {}
 
 

@@ -9,11 +9,11 @@ from firnline_domain.records.orders import MoveTable
 from firnline_cli.shared.fleet import (
     ORDERS,
     Where,
-    named,
-    operator,
+    operator_name,
     operator_options,
     partitions_of,
-    report,
+    report_result,
+    resolve_table,
 )
 
 BUCKETS_OF = "file-changes"  # it has a partition for each
@@ -44,7 +44,12 @@ def command(
     if bucket is not None and fleet.kafka and bucket >= partitions_of(fleet.kafka, BUCKETS_OF):
         buckets = partitions_of(fleet.kafka, BUCKETS_OF)
         raise click.UsageError(f"there are {buckets} buckets, from 0 on")
-    for table in [named(fleet, one) for one in tables]:
+    for table in [resolve_table(fleet, one) for one in tables]:
         now_ms = clock.now_ms()
-        fleet.send(ORDERS, MoveTable(table, bucket, operator(), now_ms, reason))
-        report(json_wanted, f"{table.dotted}: move ordered", table=table.dotted, bucket=bucket)
+        fleet.send(ORDERS, MoveTable(table, bucket, operator_name(), now_ms, reason))
+        report_result(
+            json_wanted,
+            f"{table.dotted_name}: move ordered",
+            table=table.dotted_name,
+            bucket=bucket,
+        )

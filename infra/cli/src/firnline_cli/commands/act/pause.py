@@ -12,12 +12,12 @@ from firnline_domain.records.orders import PauseMaintenance
 from firnline_cli.shared.durations import Duration
 from firnline_cli.shared.fleet import (
     ORDERS,
-    Fleet,
+    FleetClient,
     Where,
-    named,
-    operator,
+    operator_name,
     operator_options,
-    report,
+    report_result,
+    resolve_table,
 )
 
 LOOK_S = 1.0  # between two looks at what still runs
@@ -63,38 +63,40 @@ def command(
     """
     if is_awaited and not whole_fleet:
         raise click.UsageError("--wait is for --fleet: workers do not say which table they are at")
-    fleet = reached(where, tables, whole_fleet)
+    fleet = reach_fleet(where, tables, whole_fleet)
     now_ms = clock.now_ms()
     if whole_fleet:
-        fleet.broadcast(ORDERS, PauseMaintenance(None, reason, operator(), now_ms))
+        fleet.broadcast(ORDERS, PauseMaintenance(None, reason, operator_name(), now_ms))
         if not is_awaited or not json_wanted:
             text = "all tables: paused until `firnline resume --fleet`"
             if not is_awaited:
                 text += "; what runs goes on to its end: --wait waits for it"
-            report(json_wanted, text, table=None, paused=True)
+            report_result(json_wanted, text, table=None, paused=True)
         if is_awaited:
             wait_for_rest(fleet, where.redis_url(fleet), patience_s)
             text = "at rest: nothing that runs can commit or delete until it is resumed"
-            report(json_wanted, text, table=None, paused=True, at_rest=True)
-    for table in [named(fleet, name) for name in tables]:
-        fleet.send(ORDERS, PauseMaintenance(table, reason, operator(), now_ms))
-        text = f"{table.dotted}: paused until `firnline resume {table.dotted}`"
-        report(json_wanted, text, table=table.dotted, paused=True)
+            report_result(json_wanted, text, table=None, paused=True, at_rest=True)
+    for table in [resolve_table(fleet, name) for name in tables]:
+        fleet.send(ORDERS, PauseMaintenance(table, reason, operator_name(), now_ms))
+        text = f"{table.dotted_name}: paused until `firnline resume {table.dotted_name}`"
+        report_result(json_wanted, text, table=table.dotted_name, paused=True)
 
 
-def wait_for_rest(fleet: Fleet, redis: str | None, patience_s: float) -> None:
+def wait_for_rest(fleet: FleetClient, redis: str | None, patience_s: float) -> None:
     """Return when nothing of the paused fleet can commit or delete any more; tell what is waited
     for. Raises ClickException: it has not come to rest in time, or somebody has resumed it."""
-    from firnline_cli.shared.formats import say
+    from firnline_cli.shared.formats import print_wrapped
     from firnline_cli.shared.services import PLANNER, Services
 
     app = os.environ.get("FIRNLINE_PLANNER_APP") or PLANNER
     services, told = Services(fleet.broker, redis, app), list[str]()
     if redis is None:
-        say("no Redis is named (FIRNLINE_REDIS): leases of tasks are not looked at", err=True)
+        print_wrapped(
+            "no Redis is named (FIRNLINE_REDIS): leases of tasks are not looked at", err=True
+        )
     deadline = time.monotonic() + patience_s
     while True:
-        pause = fleet.pauses().pause(None)
+        pause = fleet.read_pauses().pause_of(None)
         if pause is None:
             raise click.ClickException("maintenance was resumed meanwhile")
         left = services.at_work(pause, fleet.signer())
@@ -108,18 +110,18 @@ def wait_for_rest(fleet: Fleet, redis: str | None, patience_s: float) -> None:
             )
         for one in left:
             if one not in told:
-                say(f"waiting: {one}", err=True)
+                print_wrapped(f"waiting: {one}", err=True)
         told = left
         time.sleep(LOOK_S)
 
 
-def reached(where: Where, tables: tuple[str, ...], whole_fleet: bool) -> Fleet:
+def reach_fleet(where: Where, tables: tuple[str, ...], whole_fleet: bool) -> FleetClient:
     """The fleet to order. For all of it the broker is enough: the catalog may be what is broken.
 
     Raises ClickException.
     """
     if bool(tables) == whole_fleet:
         raise click.UsageError("name tables, or say --fleet for all of them")
-    if whole_fleet and where.state is None and (kafka := where.connection()) is not None:
-        return Fleet({}, kafka)
+    if whole_fleet and where.state is None and (kafka := where.kafka_connection()) is not None:
+        return FleetClient({}, kafka)
     return where.fleet()

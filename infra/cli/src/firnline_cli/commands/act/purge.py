@@ -10,8 +10,8 @@ import click
 from firnline_adapters import clock
 from firnline_domain.identity import TableName
 
-from firnline_cli.shared.fleet import Fleet, Where, fleet_options, named
-from firnline_cli.shared.formats import say
+from firnline_cli.shared.fleet import FleetClient, Where, fleet_options, resolve_table
+from firnline_cli.shared.formats import print_wrapped
 
 if TYPE_CHECKING:
     from firnline_iceberg.table.catalog_client import Tables
@@ -64,62 +64,64 @@ def command(
     from firnline_cli.purging.report import text_of
 
     fleet = where.fleet()
-    name = named(fleet, table)
-    found = looked(fleet, name, condition, path)
+    name = resolve_table(fleet, table)
+    found = look_for_rows(fleet, name, condition, path)
     if yes and found.holders:
         carry_out(fleet, name, found, memory, where.config, json_wanted)
-        found = looked(fleet, name, condition, path)
-    click.echo(found.json()) if json_wanted else say(text_of(found), hang=4)
-    sys.exit(NOT_YET if prove and not found.proved else 0)
+        found = look_for_rows(fleet, name, condition, path)
+    click.echo(found.as_json()) if json_wanted else print_wrapped(text_of(found), hang=4)
+    sys.exit(NOT_YET if prove and not found.is_proved else 0)
 
 
-def looked(fleet: Fleet, name: TableName, condition: str, path: Path | None) -> Any:
+def look_for_rows(fleet: FleetClient, name: TableName, condition: str, path: Path | None) -> Any:
     """Return what is there now, next to what the report of an earlier look contains. Raises
     ClickException."""
     from firnline_domain.errors import RetryLater, TaskRefused
     from firnline_iceberg.metadata.avro_reader import MetadataFileGone
     from firnline_iceberg.table.catalog_client import Tables
 
-    from firnline_cli.purging.report import UnusableReport, earlier, look
+    from firnline_cli.purging.report import UnusableReport, look_for_rows, read_earlier
 
     try:
-        before = earlier(path, name, condition)
-        tables, now_ms = Tables(fleet.of(name)), clock.now_ms()
+        before = read_earlier(path, name, condition)
+        tables, now_ms = Tables(fleet.connection_for(name)), clock.now_ms()
         table = tables.load(name)
-        found = look(table, archive_of(tables, table), condition, before, now_ms)
+        found = look_for_rows(table, archive_of(tables, table), condition, before, now_ms)
     except (RetryLater, TaskRefused, MetadataFileGone, UnusableReport) as error:
         raise click.ClickException(str(error)) from None
     except OSError as error:
-        raise click.ClickException(f"{name.dotted} cannot be read: {error}") from None
+        raise click.ClickException(f"{name.dotted_name} cannot be read: {error}") from None
     if path is not None:
-        path.write_text(found.json() + "\n")
+        path.write_text(found.as_json() + "\n")
     return found
 
 
 def archive_of(tables: Tables, table: LoadedTable) -> LoadedTable | None:
     """Return the table's archive; None if it has none. Raises RetryLater, TaskRefused."""
-    from firnline_domain.settings.thresholds import thresholds
-    from firnline_iceberg.archive.archive_table import NoArchive, find
+    from firnline_domain.settings.thresholds import resolve_thresholds
+    from firnline_iceberg.archive.archive_table import NoArchive, find_archive
     from firnline_iceberg.table.catalog_client import settings_of
 
     try:
-        return find(tables, table, thresholds(settings_of(tables, table)).archive_table)
+        return find_archive(
+            tables, table, resolve_thresholds(settings_of(tables, table)).archive_table
+        )
     except NoArchive:  # a table of this name that is another's
         return None
 
 
 def carry_out(
-    fleet: Fleet, name: TableName, found: Any, memory: str, config: str | None, quiet: bool
+    fleet: FleetClient, name: TableName, found: Any, memory: str, config: str | None, quiet: bool
 ) -> None:
     """Compact, then expire; each as `firnline run` does it. Raises ClickException."""
-    from firnline_domain.policy.operator_requests import Requested
+    from firnline_domain.policy.operator_requests import RequestedAction
     from firnline_domain.settings.thresholds import Thresholds
 
     from firnline_cli.commands.act.run import bytes_of
     from firnline_cli.running.local_run import Here
 
-    steps = [Requested("compact", partition) for partition in found.partitions]
-    for requested in (*steps, Requested("expire")):
+    steps = [RequestedAction("compact", partition) for partition in found.partitions_to_compact]
+    for requested in (*steps, RequestedAction("expire")):
         run = Here(fleet, name, requested, Thresholds(retain_hours=0.0), quiet, config)
         if (code := run.execute(bytes_of(memory), verify=False)) != 0:
             raise click.ClickException(f"{requested.action} failed ({code}): nothing else was done")

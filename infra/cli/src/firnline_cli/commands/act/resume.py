@@ -9,15 +9,15 @@ from firnline_adapters import clock
 from firnline_domain.identity import TableName
 from firnline_domain.records.orders import ResumeMaintenance
 
-from firnline_cli.commands.act.pause import reached
+from firnline_cli.commands.act.pause import reach_fleet
 from firnline_cli.shared.fleet import (
     ORDERS,
-    Fleet,
+    FleetClient,
     Where,
-    named,
-    operator,
+    operator_name,
     operator_options,
-    report,
+    report_result,
+    resolve_table,
 )
 
 
@@ -31,30 +31,32 @@ def command(tables: tuple[str, ...], whole_fleet: bool, where: Where, json_wante
     A table pause and a pause of all tables are independent. The command reports both, and writes
     nothing for a table that is not paused.
     """
-    fleet = reached(where, tables, whole_fleet)
-    answer = where.answer("/api/fleet")
+    fleet = reach_fleet(where, tables, whole_fleet)
+    answer = where.console_answer("/api/fleet")
     shown = None if answer is None else {one["table"] for one in answer["pauses"]}
-    ordered = None if shown is None else fleet.pauses()  # the console may be behind the topic
-    meant: list[TableName | None] = [named(fleet, name) for name in tables]
+    ordered = None if shown is None else fleet.read_pauses()  # the console may be behind the topic
+    meant: list[TableName | None] = [resolve_table(fleet, name) for name in tables]
     for table in meant or [None]:
-        names = {table.dotted, table.full} if table else {""}
+        names = {table.dotted_name, table.full_name} if table else {""}
         key = table.key if table else None
         was_paused = None
         if shown is not None and ordered is not None:
             was_paused = bool(names & shown) or ordered.is_paused(key)
         if was_paused is not False:
-            _resume(fleet, table)
+            _send_resume(fleet, table)
         left = sorted(one for one in shown or () if one not in names and (table is None or not one))
-        text, facts = outcome(table.dotted if table else "", was_paused, left)
-        report(json_wanted, text, **facts)
+        text, facts = resume_outcome(table.dotted_name if table else "", was_paused, left)
+        report_result(json_wanted, text, **facts)
 
 
-def _resume(fleet: Fleet, table: TableName | None) -> None:
-    order = ResumeMaintenance(table, operator(), clock.now_ms())
+def _send_resume(fleet: FleetClient, table: TableName | None) -> None:
+    order = ResumeMaintenance(table, operator_name(), clock.now_ms())
     fleet.send(ORDERS, order) if table else fleet.broadcast(ORDERS, order)
 
 
-def outcome(table: str, was_paused: bool | None, left: list[str]) -> tuple[str, dict[str, Any]]:
+def resume_outcome(
+    table: str, was_paused: bool | None, left: list[str]
+) -> tuple[str, dict[str, Any]]:
     """Return what a resumption did, as text and as facts. `was_paused` None: not known. `left`:
     what is still paused and concerns `table`, '' for the fleet."""
     name = table or "all tables"

@@ -7,11 +7,18 @@ from importlib.util import find_spec
 
 import click
 from firnline_domain.identity import TableName
-from firnline_domain.policy.operator_requests import ACTIONS, Requested
-from firnline_domain.settings.thresholds import thresholds
+from firnline_domain.policy.operator_requests import ACTIONS, RequestedAction
+from firnline_domain.settings.thresholds import resolve_thresholds
 
 from firnline_cli.shared.extras import with_everything
-from firnline_cli.shared.fleet import Fleet, Where, fleet_options, named, report, scopes_of
+from firnline_cli.shared.fleet import (
+    FleetClient,
+    Where,
+    fleet_options,
+    report_result,
+    resolve_table,
+    scopes_of,
+)
 from firnline_cli.shared.partitions import partition_named
 
 MISCONFIGURED = 2
@@ -74,38 +81,41 @@ def command(
         with_everything()
     from firnline_cli.running.local_run import Here
 
-    fleet = _fleet(where)
-    name = named(fleet, table)
+    fleet = _fleet_or_exit(where)
+    name = resolve_table(fleet, table)
     if partition is not None:
-        partition = partition_named(partition, scopes_of(fleet, name), name.dotted)
-    requested = Requested(action, partition, every)
+        partition = partition_named(partition, scopes_of(fleet, name), name.dotted_name)
+    requested = RequestedAction(action, partition, every)
     if fleet.kafka is not None and not here and not dry_run:
-        order(fleet, name, requested, json_wanted)
+        order_from_planner(fleet, name, requested, json_wanted)
         return
-    run = Here(fleet, name, requested, thresholds(_pairs(fleets)), json_wanted, where.config)
+    run = Here(
+        fleet, name, requested, resolve_thresholds(_parse_pairs(fleets)), json_wanted, where.config
+    )
     sys.exit(run.preview() if dry_run else run.execute(bytes_of(memory), verify))
 
 
-def _fleet(where: Where) -> Fleet:
+def _fleet_or_exit(where: Where) -> FleetClient:
     """Return the fleet. If the options do not name a catalog, a setting is wrong: exit code 2."""
     try:
         fleet = where.fleet()
-        fleet.catalog  # noqa: B018  raises, where none is named
+        fleet.only_catalog  # noqa: B018  raises, where none is named
     except click.ClickException as error:
         error.exit_code = MISCONFIGURED
         raise
     return fleet
 
 
-def order(fleet: Fleet, table: TableName, requested: Requested, json_wanted: bool) -> None:
+def order_from_planner(
+    fleet: FleetClient, table: TableName, requested: RequestedAction, json_wanted: bool
+) -> None:
     """Order the task from the fleet's planner. Raises ClickException."""
-    from firnline_cli.running.fleet_run import send
+    from firnline_cli.running.fleet_run import send_request
 
-    sent = send(fleet, table, requested)
-    text = (
-        f"{table.dotted}: {sent.action} ordered of the planner; `firnline tasks` shows what comes"
-    )
-    report(json_wanted, text, table=table.dotted, action=sent.action, ordered=True)
+    sent = send_request(fleet, table, requested)
+    name = table.dotted_name
+    text = f"{name}: {sent.action} ordered of the planner; `firnline tasks` shows what comes"
+    report_result(json_wanted, text, table=table.dotted_name, action=sent.action, ordered=True)
 
 
 def bytes_of(text: str) -> int:
@@ -116,7 +126,7 @@ def bytes_of(text: str) -> int:
     return int(text[:-1]) * units[text[-1].lower()]
 
 
-def _pairs(texts: tuple[str, ...]) -> dict[str, str]:
-    from firnline_cli.commands.existing_tables.plan import pairs
+def _parse_pairs(texts: tuple[str, ...]) -> dict[str, str]:
+    from firnline_cli.commands.existing_tables.plan import parse_properties
 
-    return pairs(texts)
+    return parse_properties(texts)

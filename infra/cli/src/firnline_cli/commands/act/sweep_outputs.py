@@ -13,8 +13,8 @@ from firnline_adapters.clock import now_ms
 
 from firnline_cli.running.sweep_age import fleets_age_s
 from firnline_cli.shared.durations import Duration
-from firnline_cli.shared.fleet import Fleet, Where, fleet_options, named
-from firnline_cli.shared.formats import plain, say
+from firnline_cli.shared.fleet import FleetClient, Where, fleet_options, resolve_table
+from firnline_cli.shared.formats import plain, print_wrapped
 
 
 @click.command("sweep-outputs")
@@ -55,13 +55,15 @@ def command(
     if idle and not dry_run:
         refuse_if_running(fleet, where.redis_url(fleet))
     whole = True
-    for answer in answers(fleet, tables, age_s, dry_run):
+    for answer in sweep_tables(fleet, tables, age_s, dry_run):
         whole &= not answer["troubles"]
-        click.echo(json.dumps(answer)) if json_wanted else say(line(answer, dry_run), hang=4)
+        click.echo(json.dumps(answer)) if json_wanted else print_wrapped(
+            result_lines(answer, dry_run), hang=4
+        )
     sys.exit(0 if whole else 1)
 
 
-def refuse_if_running(fleet: Fleet, redis: str | None) -> None:
+def refuse_if_running(fleet: FleetClient, redis: str | None) -> None:
     """Raise ClickException if a worker or a committer runs, or if that cannot be seen."""
     from firnline_cli.shared.services import Services
 
@@ -71,34 +73,36 @@ def refuse_if_running(fleet: Fleet, redis: str | None) -> None:
             "runs. Name it with --kafka, or leave out --idle and wait until lists are old enough"
         )
     if redis is None:
-        say("no Redis is named (FIRNLINE_REDIS): leases of tasks are not looked at", err=True)
-    if found := Services(fleet.kafka, redis).running():
+        print_wrapped(
+            "no Redis is named (FIRNLINE_REDIS): leases of tasks are not looked at", err=True
+        )
+    if found := Services(fleet.kafka, redis).running_members():
         raise click.ClickException(
             f"--idle, but something still runs: {'; '.join(found)}. Its files would be removed "
             "under it. Stop workers and committers first; a killed one stays a member for 6 s"
         )
 
 
-def answers(
-    fleet: Fleet, tables: tuple[str, ...], age_s: float, dry_run: bool
+def sweep_tables(
+    fleet: FleetClient, tables: tuple[str, ...], age_s: float, dry_run: bool
 ) -> Iterator[dict[str, Any]]:
     """Sweep each table, and yield the result for it."""
     from firnline_domain.errors import RetryLater, TaskRefused
     from firnline_iceberg.catalogs import CatalogTables
-    from firnline_iceberg.removal.sweep import Sweeper
+    from firnline_iceberg.removal.sweep import OutputSweeper
 
     known = CatalogTables(fleet.catalogs)
-    sweeper = Sweeper(known, now_ms, int(age_s * 1000), keys=fleet.signer().keys)
+    sweeper = OutputSweeper(known, now_ms, int(age_s * 1000), keys=fleet.signer().keys)
     for table in tables or names_in(fleet):
         answer: dict[str, Any] = {"table": table, "removed": [], "lists": [], "left": []}
         answer["uploads"] = []
         try:
-            swept = sweeper.sweep(named(fleet, table), dry_run)
+            swept = sweeper.sweep(resolve_table(fleet, table), dry_run)
         except (RetryLater, TaskRefused, click.ClickException) as error:
             yield {**answer, "reachable": 0, "troubles": [str(error)]}
             continue
         if swept.lists and not dry_run and fleet.kafka:
-            fleet.send("maintenance-events", swept.event("cli", now_ms()))
+            fleet.send("maintenance-events", swept.to_event("cli", now_ms()))
         yield {
             **answer,
             "removed": swept.removed,
@@ -113,17 +117,17 @@ def answers(
         }
 
 
-def names_in(fleet: Fleet) -> Iterator[str]:
+def names_in(fleet: FleetClient) -> Iterator[str]:
     """Yield the names of all tables, with their catalogs if there are several."""
     from firnline_iceberg.table.catalog_client import Tables
 
     for name, reached in fleet.catalogs.items():
         of = f"{name}:" if len(fleet.catalogs) > 1 else ""
-        for levels in Tables(reached).names():
+        for levels in Tables(reached).table_names():
             yield of + ".".join(levels)
 
 
-def line(answer: dict[str, Any], dry_run: bool) -> str:
+def result_lines(answer: dict[str, Any], dry_run: bool) -> str:
     """Return a line per table, and one per file and list."""
     verb = "would remove" if dry_run else "removed"
     files, lists = len(answer["removed"]), len(answer["lists"])

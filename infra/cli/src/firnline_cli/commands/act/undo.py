@@ -14,14 +14,14 @@ from firnline_domain.records.orders import HoldPartitions
 from firnline_cli.shared.console_client import Console, identity_in
 from firnline_cli.shared.fleet import (
     ORDERS,
-    Fleet,
+    FleetClient,
     Where,
-    named,
-    operator,
+    operator_name,
     operator_options,
-    report,
+    report_result,
+    resolve_table,
 )
-from firnline_cli.shared.formats import say
+from firnline_cli.shared.formats import print_wrapped
 
 HOLD_MS = 24 * 3_600_000  # by then a person has seen to what made the undo necessary
 MIN_PREFIX = 6  # characters of a task's id
@@ -54,18 +54,18 @@ def command(
 
     fleet = where.fleet()
     if table is not None:
-        name = named(fleet, table)
+        name = resolve_table(fleet, table)
     else:
-        task, name, ref = known(where.site(), task)
+        task, name, ref = find_task(where.console_client(), task)
     try:
-        found = undo_of(Tables(fleet.of(name)).load(name), ref, task)
+        found = undo_of(Tables(fleet.connection_for(name)).load(name), ref, task)
     except (RetryLater, TaskRefused) as error:
         raise click.ClickException(str(error)) from None
     if isinstance(found, CannotUndo):
         text = f"cannot be undone ({found.reason}): {found.detail}.\n{found.remedy}."
         raise click.ClickException(text)
     facts = {
-        "table": name.dotted,
+        "table": name.dotted_name,
         "ref": found.ref,
         "from_snapshot_id": str(found.head),
         "to_snapshot_id": str(found.restored),
@@ -73,14 +73,14 @@ def command(
         "undone": yes,
     }
     if not json_wanted:
-        say(described(name, found))
+        print_wrapped(describe_undo(name, found))
     if yes:
-        _do(fleet, name, found)
+        _undo(fleet, name, found)
     did = "undone; its partitions are left alone for 24 h, or until `firnline unpark`"
-    report(json_wanted, did if yes else "nothing was changed: --yes does it", **facts)
+    report_result(json_wanted, did if yes else "nothing was changed: --yes does it", **facts)
 
 
-def known(site: Console, task: str) -> tuple[str, TableName, str]:
+def find_task(site: Console, task: str) -> tuple[str, TableName, str]:
     """Return (whole id, table, ref) of a task by the beginning of its id. Raises ClickException."""
     if len(task) < MIN_PREFIX:
         raise click.UsageError(f"{task!r}: write at least {MIN_PREFIX} characters of a task's id")
@@ -92,11 +92,11 @@ def known(site: Console, task: str) -> tuple[str, TableName, str]:
     return one["task_id"], identity_in(one), one["ref"]
 
 
-def described(table: TableName, undo: Any) -> str:
+def describe_undo(table: TableName, undo: Any) -> str:
     """Return what the undo does, as text."""
     snapshots = ", ".join(map(str, undo.snapshot_ids))
     lines = [
-        f"{table.dotted}, {undo.ref}: from snapshot {undo.head} back to {undo.restored}",
+        f"{table.dotted_name}, {undo.ref}: from snapshot {undo.head} back to {undo.restored}",
         f"  takes back: snapshot {snapshots}; task {', '.join(undo.task_ids)}",
         f"  {undo.files_back} replaced files are live again, {undo.files_gone} new ones are not",
         "  no row changes; the new files go when their snapshot expires",
@@ -104,7 +104,7 @@ def described(table: TableName, undo: Any) -> str:
     return "\n".join(lines)
 
 
-def _do(fleet: Fleet, table: TableName, undo: Any) -> None:
+def _undo(fleet: FleetClient, table: TableName, undo: Any) -> None:
     """Undo the commit. The planner is informed first: else it orders the same task again while the
     ref moves."""
     from firnline_domain.errors import RetryLater
@@ -116,23 +116,23 @@ def _do(fleet: Fleet, table: TableName, undo: Any) -> None:
 
     now_ms = clock.now_ms()
     hold = HoldPartitions(
-        table, undo.ref, undo.scopes, "undone", now_ms + HOLD_MS, operator(), now_ms
+        table, undo.ref, undo.scopes, "undone", now_ms + HOLD_MS, operator_name(), now_ms
     )
     fleet.send(ORDERS, hold)
     logging.getLogger("py4j").setLevel(logging.CRITICAL)  # its objects outlive the JVM, loudly
     try:
         if undo.snapshot is not None:
-            done = give_back(Tables(fleet.of(table)), table, undo)
+            done = give_back(Tables(fleet.connection_for(table)), table, undo)
         else:
             with IcebergJvm(iceberg_jar()) as iceberg:
-                commits = JavaCommits(iceberg, fleet.of(table))
+                commits = JavaCommits(iceberg, fleet.connection_for(table))
                 done = commits.undo(table, undo.ref, undo.head, undo.restored)
     except RetryLater:  # perhaps done, perhaps not: the table knows
-        tables = Tables(fleet.of(table))
+        tables = Tables(fleet.connection_for(table))
         done = tables.load(table).head_id(undo.ref) == undo.restored
     if not done:
         raise click.ClickException(
             "another commit has landed meanwhile, or the catalog does not take an earlier snapshot "
             "back, and nothing was undone. Its partitions are held "
-            f"all the same: `firnline unpark {table.dotted}` frees them"
+            f"all the same: `firnline unpark {table.dotted_name}` frees them"
         )

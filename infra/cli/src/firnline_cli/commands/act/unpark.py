@@ -14,15 +14,15 @@ from firnline_domain.records.orders import UnparkTable
 from firnline_cli.shared.console_client import Console, identity_in
 from firnline_cli.shared.fleet import (
     ORDERS,
-    Fleet,
+    FleetClient,
     Where,
-    named,
-    operator,
+    operator_name,
     operator_options,
-    report,
+    report_result,
+    resolve_table,
     scopes_of,
 )
-from firnline_cli.shared.formats import say
+from firnline_cli.shared.formats import print_wrapped
 from firnline_cli.shared.partitions import partition_named
 
 FREED = ("parked", "backing_off")  # statuses of a partition that it frees
@@ -48,33 +48,37 @@ def command(
     if bool(tables) == all_wanted:
         raise click.UsageError("name tables, or say --all")
     fleet = where.fleet()
-    meant = list(parked(where.site())) if all_wanted else [named(fleet, one) for one in tables]
+    meant = (
+        list(parked_tables(where.console_client()))
+        if all_wanted
+        else [resolve_table(fleet, one) for one in tables]
+    )
     for table in meant:
-        answer = where.answer(f"/api/tables/{quote(table.key)}")
-        chosen = None if partition is None else _chosen(fleet, table, partition, answer)
-        count, name = waiting(answer, chosen), table.dotted
+        answer = where.console_answer(f"/api/tables/{quote(table.key)}")
+        chosen = None if partition is None else _choose_partition(fleet, table, partition, answer)
+        count, name = count_waiting(answer, chosen), table.dotted_name
         text = f"{name}: no partition waits for a retry"
         if count != 0:
             now_ms = clock.now_ms()
-            fleet.send(ORDERS, UnparkTable(table, MAIN, chosen, operator(), now_ms))
+            fleet.send(ORDERS, UnparkTable(table, MAIN, chosen, operator_name(), now_ms))
             text = f"{name}: ordered; `firnline explain {name}` shows it"
-        report(json_wanted, text, table=name, parked=count)
+        report_result(json_wanted, text, table=name, parked=count)
     if not meant:
-        say("no partition waits for a retry", err=True)
+        print_wrapped("no partition waits for a retry", err=True)
 
 
-def _chosen(fleet: Fleet, table: TableName, text: str, answer: Any) -> str:
+def _choose_partition(fleet: FleetClient, table: TableName, text: str, answer: Any) -> str:
     """Return the partition that the text names: by the console, which does not have all partitions
     of a large table, else by the table itself. Raises ClickException."""
     refs = answer["refs"] if answer is not None and answer.get("counted") else {}
     shown = [Scope(one["spec_id"], one["partition"]) for one in refs.get(MAIN, ())]
     try:
-        return partition_named(text, shown, table.dotted)
+        return partition_named(text, shown, table.dotted_name)
     except click.ClickException:
-        return partition_named(text, scopes_of(fleet, table), table.dotted)
+        return partition_named(text, scopes_of(fleet, table), table.dotted_name)
 
 
-def waiting(answer: Any, partition: str | None) -> int | None:
+def count_waiting(answer: Any, partition: str | None) -> int | None:
     """Return the number of partitions that are to be freed, by the console's answer; None if it
     does not contain that."""
     if answer is None or not answer.get("counted"):
@@ -85,8 +89,8 @@ def waiting(answer: Any, partition: str | None) -> int | None:
     return sum(one["status"] in FREED for one in found) if found else None
 
 
-def parked(site: Console) -> Iterator[TableName]:
+def parked_tables(site: Console) -> Iterator[TableName]:
     """Yield the console's tables with a partition that is to be freed."""
-    for row in site.tables():
+    for row in site.list_tables():
         if any((row.get("statuses") or {}).get(status) for status in FREED):
             yield identity_in(row)

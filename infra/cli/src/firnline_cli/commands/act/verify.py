@@ -10,8 +10,14 @@ from firnline_adapters import clock
 from firnline_domain.identity import MAIN
 from firnline_domain.records.orders import CompareRows
 
-from firnline_cli.commands.act.undo import known
-from firnline_cli.shared.fleet import Where, named, operator, operator_options, report
+from firnline_cli.commands.act.undo import find_task
+from firnline_cli.shared.fleet import (
+    Where,
+    operator_name,
+    operator_options,
+    report_result,
+    resolve_table,
+)
 
 TOPIC = "compare-tasks"
 
@@ -37,24 +43,30 @@ def command(task: str, table: str | None, ref: str, where: Where, json_wanted: b
 
     fleet = where.fleet()
     if table is not None:
-        name = named(fleet, table)
+        name = resolve_table(fleet, table)
     else:
-        task, name, ref = known(where.site(), task)
+        task, name, ref = find_task(where.console_client(), task)
     try:
-        loaded = Tables(fleet.of(name)).load(name)
-        orders = list(comparisons(loaded, ref, task, operator(), clock.now_ms()))
+        loaded = Tables(fleet.connection_for(name)).load(name)
+        orders = list(comparison_tasks(loaded, ref, task, operator_name(), clock.now_ms()))
     except (RetryLater, TaskRefused) as error:
         raise click.ClickException(str(error)) from None
     if not orders:
-        text = f"{name.dotted} retains no snapshot of task {task}: it made none, or it is expired"
+        text = (
+            f"{name.dotted_name} retains no snapshot of task {task}: it made none, or it is expired"
+        )
         raise click.ClickException(text)
     for order in orders:
         fleet.send(TOPIC, order)
-        text = f"{name.dotted}, {order.scope.label}: ordered to be read back"
-        report(json_wanted, text, table=name.dotted, partition=order.scope.partition, task_id=task)
+        text = f"{name.dotted_name}, {order.scope.label}: ordered to be read back"
+        report_result(
+            json_wanted, text, table=name.dotted_name, partition=order.scope.partition, task_id=task
+        )
 
 
-def comparisons(table: Any, ref: str, task: str, by: str, now_ms: int) -> Iterator[CompareRows]:
+def comparison_tasks(
+    table: Any, ref: str, task: str, by: str, now_ms: int
+) -> Iterator[CompareRows]:
     """Yield one task for each partition that the task's snapshots changed. `table`: LoadedTable.
     Raises MetadataFileGone, RetryLater."""
     from firnline_iceberg.commit.pinned_head import changed_by

@@ -12,19 +12,19 @@ from typing import Any
 import click
 from firnline_adapters.in_memory import MemoryBroker
 from firnline_domain.errors import RetryLater, TaskRefused
-from firnline_domain.settings.thresholds import thresholds
+from firnline_domain.settings.thresholds import resolve_thresholds
 from firnline_iceberg.table.catalog_client import Tables
 
 from firnline_cli.adoption.amoro import alter_table, convert_properties
 from firnline_cli.adoption.catalog_tables import CatalogLake, Gone, Name, Outage, Unreadable
 from firnline_cli.adoption.counted_tables import CountedTables
-from firnline_cli.adoption.report import JsonReport, TextReport
-from firnline_cli.adoption.requests import Clock, Requests, Stopped
+from firnline_cli.adoption.report import JsonAdoptionReport, TextAdoptionReport
+from firnline_cli.adoption.requests import AdoptionStopped, RequestClock, Requests
 from firnline_cli.adoption.run import UNREAD_IN_A_ROW, Adoption
-from firnline_cli.commands.existing_tables.plan import pairs
-from firnline_cli.shared.fleet import HOW_TO, Fleet, Where, fleet_options, levels
-from firnline_cli.shared.formats import plain, say
-from firnline_cli.shared.topic_reader import KafkaTopics, Topics
+from firnline_cli.commands.existing_tables.plan import parse_properties
+from firnline_cli.shared.fleet import HOW_TO, FleetClient, Where, fleet_options, name_levels
+from firnline_cli.shared.formats import plain, print_wrapped
+from firnline_cli.shared.topic_reader import BrokerTopics, KafkaTopics
 from firnline_cli.shared.topic_reader_memory import MemoryTopics
 
 SECONDS = {"s": 1, "min": 60, "h": 3_600}
@@ -111,13 +111,13 @@ def command(
         raise click.UsageError("name tables or namespaces, or say --all")
     if from_amoro and json_wanted:
         raise click.UsageError("--from-amoro prints SQL: leave out --json")
-    below = [()] if all_wanted else [levels(one) for one in namespaces]
-    defaults = thresholds(pairs(fleets))
+    below = [()] if all_wanted else [name_levels(one) for one in namespaces]
+    defaults = resolve_thresholds(parse_properties(fleets))
     names = [name_of(one) for one in tables]
     fleet = where.fleet()
     lake = CatalogLake(
-        Tables(fleet.catalog, None, **ONLY_HEADS),
-        Tables(fleet.catalog),
+        Tables(fleet.only_catalog, None, **ONLY_HEADS),
+        Tables(fleet.only_catalog),
         defaults,
         time.sleep,
         time.time,
@@ -125,19 +125,22 @@ def command(
     if from_amoro:
         sys.exit(not print_conversions(lake, below, names))
     topics = topics_of(fleet, dry_run)
-    known, report = CountedTables(topics), JsonReport() if json_wanted else TextReport(dry_run)
-    clock = Clock(time.time, time.sleep)
-    requests = Requests(topics, known, clock, interval_s, waiting, report.waiting)
+    known, report = (
+        CountedTables(topics),
+        JsonAdoptionReport() if json_wanted else TextAdoptionReport(dry_run),
+    )
+    clock = RequestClock(time.time, time.sleep)
+    requests = Requests(topics, known, clock, interval_s, waiting, report.report_waiting)
     adoption = Adoption(lake, known, None if dry_run else requests, report, time.time, limit)
     try:
         known.catch_up()
-        adoption.run(adoption.newcomers(below, names))
-    except (Stopped, RetryLater) as stopped:
+        adoption.adopt_all(adoption.find_newcomers(below, names))
+    except (AdoptionStopped, RetryLater) as stopped:
         report.sum_up(adoption.tally, requests.unanswered)
         raise click.ClickException(str(stopped)) from None
     if not dry_run:
-        found = (known.of(table.key) for table in adoption.adopted)
-        report.standings([one for one in found if one is not None])
+        found = (known.find_by_key(table.key) for table in adoption.adopted_tables)
+        report.report_standings([one for one in found if one is not None])
     report.sum_up(adoption.tally, requests.unanswered)
     sys.exit(bool(requests.unanswered or adoption.tally.unread))
 
@@ -147,14 +150,14 @@ def print_conversions(lake: CatalogLake, below: Iterable[Name], names: Iterable[
     be read. Raises ClickException."""
     failed, unread_in_a_row = False, 0
     try:
-        every = [*chain.from_iterable(map(lake.names, below)), *names]
+        every = [*chain.from_iterable(map(lake.table_names, below)), *names]
     except (RetryLater, TaskRefused) as error:
         raise click.ClickException(str(error)) from None
     for name in every:
         try:
             converted, ignored = convert_properties(lake.properties(name))
         except (Gone, Unreadable) as error:
-            say(plain(f"cannot read {'.'.join(name)}: {error}"), fg="red", err=True)
+            print_wrapped(plain(f"cannot read {'.'.join(name)}: {error}"), fg="red", err=True)
             failed = True
             unread_in_a_row = unread_in_a_row + 1 if isinstance(error, Outage) else 0
             if unread_in_a_row >= UNREAD_IN_A_ROW:
@@ -165,22 +168,26 @@ def print_conversions(lake: CatalogLake, below: Iterable[Name], names: Iterable[
         if converted:
             click.echo(alter_table(name, converted))
         for one in ignored:
-            say(plain(f"{'.'.join(name)}: {one} has no counterpart"), fg="yellow", err=True)
+            print_wrapped(
+                plain(f"{'.'.join(name)}: {one} has no counterpart"), fg="yellow", err=True
+            )
     return not failed
 
 
 def name_of(text: str) -> tuple[str, ...]:
     """Return the levels of a table's name. Raises BadParameter for one without a namespace."""
-    if len(found := levels(text)) < 2:
+    if len(found := name_levels(text)) < 2:
         raise click.BadParameter(f"{text}: a table's name is namespace.name")
     return found
 
 
-def topics_of(fleet: Fleet, dry_run: bool) -> Topics:
+def topics_of(fleet: FleetClient, dry_run: bool) -> BrokerTopics:
     """Return the broker's topics; a dry run needs none. Raises ClickException."""
     if fleet.kafka is not None:
         return KafkaTopics(fleet.kafka, fleet.signer())
     if not dry_run:
         raise click.ClickException(f"No Kafka is configured. {HOW_TO}")
-    say("no Kafka configured: the list includes tables that are already registered", err=True)
+    print_wrapped(
+        "no Kafka configured: the list includes tables that are already registered", err=True
+    )
     return MemoryTopics(MemoryBroker())

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from firnline_cli.shared.fleet import Where, fleet_options, levels
+from firnline_cli.shared.fleet import Where, fleet_options, name_levels
 
 CONNECTIONS = 16
 INTERRUPTED = 130  # as a shell says of Ctrl-C
@@ -69,41 +69,41 @@ def command(
 
     Exit code: 0 done; 1 some tables or namespaces could not be read; 130 interrupted.
     """
-    from firnline_domain.settings.thresholds import thresholds
+    from firnline_domain.settings.thresholds import resolve_thresholds
     from firnline_iceberg.table.catalog_client import Tables
 
-    from firnline_cli.assessment.lake import Lake
-    from firnline_cli.assessment.summary import as_plain, summed
-    from firnline_cli.assessment.text import Progress, show
+    from firnline_cli.assessment.lake import AssessedLake
+    from firnline_cli.assessment.summary import as_plain, summarize
+    from firnline_cli.assessment.text import ProgressBar, print_assessment
     from firnline_cli.assessment.verdict import with_shared_uuids
-    from firnline_cli.commands.existing_tables.plan import pairs
+    from firnline_cli.commands.existing_tables.plan import parse_properties
 
     began_s = time.time()
     now_ms = int(began_s * 1000)
-    tables = Tables(where.fleet().catalog)
-    lake = Lake(tables, thresholds(pairs(fleets)), connections, now_ms)
-    below = [levels(one) for one in namespaces] or [()]
+    tables = Tables(where.fleet().only_catalog)
+    lake = AssessedLake(tables, resolve_thresholds(parse_properties(fleets)), connections, now_ms)
+    below = [name_levels(one) for one in namespaces] or [()]
     found, names, interrupted = [], list[tuple[str, ...]](), False
-    with Progress() as progress:
+    with ProgressBar() as progress:
         try:
-            names = lake.names(below, progress.listed)
+            names = lake.list_tables(below, progress.show_listed)
             progress.begin(len(names))
-            for verdict in lake.verdicts(names):
+            for verdict in lake.read_verdicts(names):
                 found.append(verdict)
-                progress.step(len(found))
+                progress.show_read(len(found))
         except KeyboardInterrupt:
             interrupted = True
     found = with_shared_uuids(found)
     seconds = time.time() - began_s
-    summary = summed(found, len(names), lake.unlisted, seconds, interrupted)
+    summary = summarize(found, len(names), lake.unlisted, seconds, interrupted)
     if html is not None:
-        from firnline_cli.assessment.html import page
+        from firnline_cli.assessment.html import render_page
 
-        html.write_text(page(summary, found, now_ms), encoding="utf-8")
+        html.write_text(render_page(summary, found, now_ms), encoding="utf-8")
     if json_wanted:
         click.echo(json.dumps(as_plain(summary, found)))
     else:
-        show(summary, found, limit, html, now_ms)
+        print_assessment(summary, found, limit, html, now_ms)
     lake.close(wait_for=not interrupted)
     if interrupted:  # nobody waits for connections that do not answer
         sys.stdout.flush()

@@ -7,13 +7,13 @@ from collections.abc import Callable
 
 import click
 from firnline_adapters import clock
-from firnline_domain.settings.in_force import unknown, unreadable
-from firnline_domain.settings.thresholds import Thresholds, thresholds
+from firnline_domain.settings.in_force import unknown_names, unreadable_values
+from firnline_domain.settings.thresholds import Thresholds, resolve_thresholds
 
 from firnline_cli.forecast.catalog import Forecasts, Unread
 from firnline_cli.forecast.forecast import Forecast
-from firnline_cli.forecast.report import TextReport, as_json
-from firnline_cli.shared.fleet import Where, fleet_options, named
+from firnline_cli.forecast.report import TextForecast, as_json
+from firnline_cli.shared.fleet import Where, fleet_options, resolve_table
 
 
 @click.command("plan")
@@ -54,15 +54,17 @@ def command(
     from firnline_iceberg.table.catalog_client import Tables
 
     fleet = where.fleet()
-    one = named(fleet, table) if table else None
-    tables = Tables(fleet.of(one) if one else fleet.catalog)
-    forecasts = Forecasts(tables, _defaults(fleets), pairs(sets))
+    one = resolve_table(fleet, table) if table else None
+    tables = Tables(fleet.connection_for(one) if one else fleet.only_catalog)
+    forecasts = Forecasts(tables, _parse_defaults(fleets), parse_properties(sets))
     now_ms = clock.now_ms()
-    names = forecasts.names(one.dotted if one else None, namespace)
-    show = as_json if json_wanted else TextReport(whole=table is not None)
-    found = (show_apart(show, name, forecasts.of(name, now_ms), now_ms) for name in names)
+    names = forecasts.table_names(one.dotted_name if one else None, namespace)
+    show = as_json if json_wanted else TextForecast(whole=table is not None)
+    found = (
+        show_apart(show, name, forecasts.forecast_table(name, now_ms), now_ms) for name in names
+    )
     unread = sum(not was_read for was_read in [*found])
-    if isinstance(show, TextReport):
+    if isinstance(show, TextForecast):
         show.sum_up()
     sys.exit(1 if unread else 0)
 
@@ -82,16 +84,16 @@ def show_apart(
         return show(Unread(".".join(name), f"{type(error).__name__}: {error}"), now_ms)
 
 
-def pairs(texts: tuple[str, ...]) -> dict[str, str]:
+def parse_properties(texts: tuple[str, ...]) -> dict[str, str]:
     """Parse properties. Raises BadParameter for a text that is none."""
     for text in texts:
         if "=" not in text:
             raise click.BadParameter(f"{text}: write NAME=VALUE")
     found = dict(text.split("=", 1) for text in texts)
-    if wrong := [*unknown(found), *unreadable(found)]:
+    if wrong := [*unknown_names(found), *unreadable_values(found)]:
         raise click.BadParameter("; ".join(wrong))
     return found
 
 
-def _defaults(texts: tuple[str, ...]) -> Thresholds:
-    return thresholds(pairs(texts))
+def _parse_defaults(texts: tuple[str, ...]) -> Thresholds:
+    return resolve_thresholds(parse_properties(texts))

@@ -14,7 +14,15 @@ from rich.text import Text
 
 from firnline_cli.commands.look.explain import about_table
 from firnline_cli.shared.console_client import console_at, console_options
-from firnline_cli.shared.formats import Column, age, moment, plain_cells, say, show_list, styled
+from firnline_cli.shared.formats import (
+    Column,
+    age_text,
+    plain_cells,
+    print_wrapped,
+    show_list,
+    styled_text,
+    timestamp_text,
+)
 
 MOST = 5_000
 COLUMNS = [Column(name) for name in ("table", "rule", "finding", "remedy", "since")]
@@ -37,32 +45,37 @@ def command(table: str | None, state: Path | None, uri: str | None, json_wanted:
         return
     terminal = Console()
     if terminal.is_terminal:
-        terminal.print(report(answer, table or "any table"))
+        terminal.print(render_hints(answer, table or "any table"))
         return
     names = [one.name for one in COLUMNS[:-1]]
-    rows = [[*(one[name] for name in names), moment(one["since_ms"])] for one in answer["advice"]]
+    rows = [
+        [*(one[name] for name in names), timestamp_text(one["since_ms"])]
+        for one in answer["advice"]
+    ]
     show_list(COLUMNS, [plain_cells(row) for row in rows], terminal)
     if not rows:
-        say(f"nothing to say about {table or 'any table'}", err=True)
+        print_wrapped(f"nothing to say about {table or 'any table'}", err=True)
 
 
-def report(answer: dict[str, Any], about: str) -> Group:
+def render_hints(answer: dict[str, Any], about: str) -> Group:
     """Return the hints of each table: what was found, since when, and what to do."""
     if not answer["advice"]:
-        return Group(styled(f"Nothing to say about {about}.", "dim"))
+        return Group(styled_text(f"Nothing to say about {about}.", "dim"))
     parts: list[RenderableType] = []
     for name, hints in groupby(answer["advice"], key=lambda hint: hint["table"]):
-        parts.append(styled(name, "bold"))
-        parts.extend(Padding(one, (0, 0, 0, 2)) for one in lines(hints, answer["now_ms"]))
+        parts.append(styled_text(name, "bold"))
+        parts.extend(Padding(one, (0, 0, 0, 2)) for one in hint_lines(hints, answer["now_ms"]))
     return Group(*parts)
 
 
-def lines(hints: Any, now_ms: int) -> list[RenderableType]:
+def hint_lines(hints: Any, now_ms: int) -> list[RenderableType]:
     """Return two lines for each hint."""
     found: list[RenderableType] = []
     for hint in hints:
-        since = styled(f"  (for {age(hint['since_ms'], now_ms)})", "dim")
-        rule = styled(hint["rule"].replace("_", " "), "yellow")
-        found.append(Text.assemble(rule, ": ", styled(hint["finding"]), since))
-        found.append(Padding(Text.assemble(styled("-> ", "dim"), styled(hint["remedy"])), (0, 2)))
+        since = styled_text(f"  (for {age_text(hint['since_ms'], now_ms)})", "dim")
+        rule = styled_text(hint["rule"].replace("_", " "), "yellow")
+        found.append(Text.assemble(rule, ": ", styled_text(hint["finding"]), since))
+        found.append(
+            Padding(Text.assemble(styled_text("-> ", "dim"), styled_text(hint["remedy"])), (0, 2))
+        )
     return found

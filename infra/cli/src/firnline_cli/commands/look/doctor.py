@@ -16,7 +16,7 @@ import click
 from firnline_cli.shared.console_client import STATES, json_option
 
 if TYPE_CHECKING:
-    from firnline_cli.checks.findings import Check, Finding
+    from firnline_cli.checks.findings import Check, CheckFinding
     from firnline_cli.checks.settings import Given
 
 SERVICES = ("gateway", "enricher", "planner", "worker", "committer", "console")
@@ -59,31 +59,31 @@ def command(
     """
     from firnline_domain.errors import Misconfigured
 
-    from firnline_cli.checks.findings import Status, findings
-    from firnline_cli.checks.settings import given
-    from firnline_cli.shared.formats import say
+    from firnline_cli.checks.findings import CheckStatus, run_checks
+    from firnline_cli.checks.settings import read_given
+    from firnline_cli.shared.formats import print_wrapped
 
     began = time.monotonic()
     try:
-        asked = given(surroundings(state, config), services, writes, table)
+        asked = read_given(given_environment(state, config), services, writes, table)
     except Misconfigured as error:
         raise click.ClickException(str(error)) from None
-    found, report = [], Report()
-    for one in findings(list(checks(asked))):
+    found, report = [], DoctorReport()
+    for one in run_checks(list(requested_checks(asked))):
         found.append(one)
         if not json_wanted:
-            report.show(one)
-    is_fine = all(one.status is not Status.FAILED for one in found)
+            report.print_finding(one)
+    is_fine = all(one.status is not CheckStatus.FAILED for one in found)
     if json_wanted:
         click.echo(
             json.dumps({"ok": is_fine, "findings": [asdict(one) for one in found]}, indent=1)
         )
     else:
-        say(summary(found, time.monotonic() - began))
+        print_wrapped(summary_line(found, time.monotonic() - began))
     sys.exit(0 if is_fine else 1)
 
 
-def checks(asked: Given) -> Iterator[Check]:
+def requested_checks(asked: Given) -> Iterator[Check]:
     """Yield all checks that concern what is requested, in the order in which they are shown."""
     from firnline_cli.checks.clock import clock_checks
     from firnline_cli.checks.host import host_checks
@@ -104,42 +104,44 @@ def checks(asked: Given) -> Iterator[Check]:
     yield from lake_checks(asked, kafka)
 
 
-def surroundings(state: Path | None, config: str | None) -> Mapping[str, str]:
+def given_environment(state: Path | None, config: str | None) -> Mapping[str, str]:
     """Return this environment; if it names no Kafka, that of the embedded stack on this host."""
     from firnline_local.processes.ports import LOOPBACK
-    from firnline_local.stack.parts import Addresses, environment
+    from firnline_local.stack.parts import Addresses, service_environment
     from firnline_local.stack.state import StateDir
 
     here = {**os.environ, **({"FIRNLINE_CONFIG": config} if config else {})}
     if state is None and (config or here.get("FIRNLINE_KAFKA")):
         return here
-    for place in (StateDir.at(path) for path in ([state] if state else STATES)):
+    for place in (StateDir.from_path(path) for path in ([state] if state else STATES)):
         if place.is_running():
-            ports = place.read().ports
+            ports = place.read_record().ports
             console = {"FIRNLINE_CONSOLE_URI": f"http://{LOOPBACK}:{ports['console']}"}
-            return {**here, **environment("worker", place, Addresses(ports)), **console}
+            return {**here, **service_environment("worker", place, Addresses(ports)), **console}
     return here
 
 
-class Report:
+class DoctorReport:
     """A report as text: a line for each finding, and one with what to do."""
 
     def __init__(self) -> None:
         self._last = ("", "")  # check and remedy
 
-    def show(self, one: Finding) -> None:
+    def print_finding(self, one: CheckFinding) -> None:
         """Print a finding. A remedy that was just printed is not repeated."""
-        from firnline_cli.shared.formats import say
+        from firnline_cli.shared.formats import print_wrapped
 
         text = f"{one.status:8} {one.check:23} {one.tried}: {one.found}"
         is_bad = one.status == "failed"
-        say(text, hang=HANG, head=len(f"{one.status:8}"), fg=COLOURS[one.status], bold=is_bad)
+        print_wrapped(
+            text, hang=HANG, head=len(f"{one.status:8}"), fg=COLOURS[one.status], bold=is_bad
+        )
         if one.remedy and self._last != (one.check, one.remedy):
-            say(f"{'':32} do: {one.remedy}", hang=HANG)
+            print_wrapped(f"{'':32} do: {one.remedy}", hang=HANG)
         self._last = (one.check, one.remedy)
 
 
-def summary(found: list[Finding], took_s: float) -> str:
+def summary_line(found: list[CheckFinding], took_s: float) -> str:
     """Return the number of findings by status."""
     counts = {status: sum(one.status == status for one in found) for status in COLOURS}
     told = ", ".join(f"{count} {status}" for status, count in counts.items() if count)

@@ -21,7 +21,7 @@ from rich.text import Text
 from firnline_cli.commands.look.explain import SHOWN_ID, about_table
 from firnline_cli.shared.console_client import Away, console_at, console_options
 from firnline_cli.shared.console_client import Console as Site
-from firnline_cli.shared.formats import moment, plain, say, styled
+from firnline_cli.shared.formats import plain, print_wrapped, styled_text, timestamp_text
 
 PAUSE_S = 2.0
 REMEMBERED = 10_000  # ids; a rebuild of the console's view sends everything once more
@@ -106,7 +106,7 @@ def command(
 
     def is_wanted(event: dict[str, Any]) -> bool:
         return (
-            is_of(event, table)
+            is_of_table(event, table)
             and (not kinds or event["kind"] in kinds)
             and (since or 0) <= event["at_ms"]
             and (until is None or event["at_ms"] <= until)
@@ -118,30 +118,31 @@ def command(
         about_table(site, table, "")  # raises for a name that nobody knows
     kept, asked = answer["kept_since_ms"], since if since is not None else until
     if asked is not None and (kept is None or asked < kept):
-        say(before(kept), err=True)
+        print_wrapped(unknown_before(kept), err=True)
     printer = Printer(Console(highlight=False), json_wanted)
-    later = filter(is_wanted, followed(site, answer)) if follow else ()
+    later = filter(is_wanted, follow_events(site, answer)) if follow else ()
     with suppress(KeyboardInterrupt):
         for event in chain(found[-count:] if count else (), later):
-            printer.show(event)
+            printer.print_event(event)
 
 
-def before(kept_since_ms: int | None) -> str:
+def unknown_before(kept_since_ms: int | None) -> str:
     """Return the note that nothing is known of an earlier time, which does not mean that nothing
     happened."""
     if kept_since_ms is None:
         return "the console keeps no event yet: nothing is known of that time"
-    return f"events are kept since {moment(kept_since_ms)}: nothing is known of what was before"
+    since = timestamp_text(kept_since_ms)
+    return f"events are kept since {since}: nothing is known of what was before"
 
 
-def is_of(event: dict[str, Any], table: str | None) -> bool:
+def is_of_table(event: dict[str, Any], table: str | None) -> bool:
     """Return whether an event is of the table of that name, in any catalog."""
     head = f"{event['catalog']}:"
     dotted = event["table"].removeprefix(head)
     return table in (None, dotted, head + dotted)
 
 
-def followed(site: Site, answer: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def follow_events(site: Site, answer: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield the events after those of the answer, each once. Waits for a console that does not
     answer."""
     seen = FIFOCache[str, None](REMEMBERED)
@@ -149,14 +150,14 @@ def followed(site: Site, answer: dict[str, Any]) -> Iterator[dict[str, Any]]:
     cursor, is_away = answer["cursor"], False
     while True:
         try:
-            for event in site.stream(cursor):
+            for event in site.stream_events(cursor):
                 is_away, cursor = False, max(cursor, event["number"])
                 if event["id"] not in seen:
                     seen[event["id"]] = None
                     yield event
         except Away as away:
             if not is_away:
-                say(f"{away.message} Waiting for it.", err=True)
+                print_wrapped(f"{away.message} Waiting for it.", err=True)
             is_away = True
         time.sleep(PAUSE_S)
 
@@ -171,7 +172,7 @@ class Printer:
         if not as_json and not terminal.is_terminal:
             click.echo("\t".join(HEADER))
 
-    def show(self, event: dict[str, Any]) -> None:
+    def print_event(self, event: dict[str, Any]) -> None:
         """Print one event, and flush. On a terminal it is under its day, wrapped beneath its own
         text."""
         if self._as_json:
@@ -180,11 +181,11 @@ class Printer:
             at = datetime.fromtimestamp(event["at_ms"] / 1000)
             if (day := f"{at:%A, %Y-%m-%d}") != self._day:
                 self._day = day
-                self._terminal.print(styled(day, "bold dim"))
+                self._terminal.print(styled_text(day, "bold dim"))
             self._terminal.print(line_of(event, at))
         else:
             fields = (event["kind"], event["table"], event["task_id"], event["text"])
-            click.echo("\t".join((moment(event["at_ms"]), *map(plain, fields))))
+            click.echo("\t".join((timestamp_text(event["at_ms"]), *map(plain, fields))))
 
 
 def line_of(event: dict[str, Any], at: datetime) -> Table:
@@ -196,13 +197,13 @@ def line_of(event: dict[str, Any], at: datetime) -> Table:
     kind = event["kind"].replace("_", " ")
     first_task = event["task_id"].partition(",")[0][:SHOWN_ID]
     line.add_row(
-        styled(f"{at:%H:%M:%S}", "dim"),
-        styled(kind, COLOURS.get(event["kind"], "dim")),
+        styled_text(f"{at:%H:%M:%S}", "dim"),
+        styled_text(kind, COLOURS.get(event["kind"], "dim")),
         Text.assemble(
-            styled(event["table"], "bold"),
+            styled_text(event["table"], "bold"),
             " " if event["table"] else "",
-            styled(event["text"]),
-            styled(f" {first_task}" if first_task else "", "dim"),
+            styled_text(event["text"]),
+            styled_text(f" {first_task}" if first_task else "", "dim"),
         ),
     )
     return line

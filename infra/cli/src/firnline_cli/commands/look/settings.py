@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import click
-from firnline_adapters.config.redaction import MASK, redacted
+from firnline_adapters.config.redaction import MASK, redact
 from firnline_adapters.config.settings import Setting, all_settings
 from firnline_local.stack.state import StateDir
 from rich.console import Console
 
 from firnline_cli.shared.console_client import STATES, console_at, console_options, json_option
-from firnline_cli.shared.formats import Cell, Column, show_list, styled
+from firnline_cli.shared.formats import Cell, Column, show_list, styled_text
 
 VARIABLES = (Column("variable"), Column("value"), Column("from"), Column("read by", drop=1))
 PROPERTIES = (Column("property"), Column("value"), Column("from"))
@@ -39,26 +39,26 @@ def command(table: str | None, state: Path | None, uri: str | None, json_wanted:
 
         found = about_table(console_at(state, uri), table, "/explain")["settings"]
     else:
-        found = list(variables(environments(state)))
+        found = list(variable_rows(read_environments(state)))
     if json_wanted:
         click.echo(json.dumps(found, indent=1))
         return
     rows = [
-        [Cell(one[name], styled(one[name], style(one))) for name in NAMES if name in one]
+        [Cell(one[name], styled_text(one[name], style_of(one))) for name in NAMES if name in one]
         for one in found
     ]
     show_list(PROPERTIES if table else VARIABLES, rows, Console())
 
 
-def style(setting: Mapping[str, str]) -> str:
+def style_of(setting: Mapping[str, str]) -> str:
     return "dim" if setting["source"] == "default" else ""
 
 
-def environments(state: Path | None) -> dict[str, dict[str, str]]:
+def read_environments(state: Path | None) -> dict[str, dict[str, str]]:
     """Return service -> its environment, of the stack on this host; {} if none runs."""
-    for place in (StateDir.at(path) for path in ([state] if state else STATES)):
+    for place in (StateDir.from_path(path) for path in ([state] if state else STATES)):
         if place.is_running():
-            parts = place.read().parts.items()
+            parts = place.read_record().parts.items()
             return {name: environment_of(part.pid) for name, part in parts if part.pid}
     return {}
 
@@ -73,25 +73,25 @@ def environment_of(pid: int) -> dict[str, str]:
     return {name: value for name, _, value in texts}
 
 
-def variables(of_services: Environments) -> Iterator[dict[str, Any]]:
+def variable_rows(of_services: Environments) -> Iterator[dict[str, Any]]:
     """Yield each variable once for each value that it has."""
     found: dict[tuple[str, str, str], dict[str, str]] = {}  # service -> what it is about
     for one in all_settings():
         for service in one.services:
-            value, source = holding(one, service, of_services)
-            shown = MASK if one.secret and value else redacted(value)
+            value, source = effective_value(one, service, of_services)
+            shown = MASK if one.secret and value else redact(value)
             found.setdefault((one.variable, shown, source), {})[service] = one.about
     for (variable, value, source), services in found.items():
         row = {"name": variable, "value": value, "source": source}
         yield {**row, "services": ", ".join(services), "about": next(iter(services.values()))}
 
 
-def holding(setting: Setting, service: str, of_services: Environments) -> tuple[str, str]:
+def effective_value(setting: Setting, service: str, of_services: Environments) -> tuple[str, str]:
     """Return (value, source) of one variable in one service."""
     given = of_services.get(service, os.environ).get(setting.variable)
     if given:
         is_ours = os.environ.get(setting.variable) == given
         return given, "environment" if is_ours else "embedded stack"
-    if setting.required:
+    if setting.is_required:
         return "", "not set, required"
     return "" if setting.default is None else str(setting.default), "default"

@@ -13,18 +13,18 @@ from firnline_adapters import clock
 from firnline_local.stack.state import StateDir
 from rich.console import Console
 
-from firnline_cli.shared.buckets import buckets_of, lines
+from firnline_cli.shared.buckets import bucket_lines, read_buckets
 from firnline_cli.shared.console_client import (
     STATES,
-    NotReady,
+    ConsoleNotReady,
     console_at,
     console_options,
     json_option,
 )
 from firnline_cli.shared.console_client import Console as Site
-from firnline_cli.shared.formats import age, counted, number, say
-from firnline_cli.shared.probes import probes
-from firnline_cli.shared.stack import as_json, show
+from firnline_cli.shared.formats import age_text, count_of, number_text, print_wrapped
+from firnline_cli.shared.probes import probe_parts
+from firnline_cli.shared.stack import as_json, print_parts
 
 
 @click.command("status")
@@ -38,7 +38,7 @@ def command(state: Path | None, uri: str | None, json_wanted: bool) -> None:
     """
     if state is None and uri:
         sys.exit(_of_fleet(console_at(None, uri), uri, json_wanted))
-    places = [StateDir.at(path) for path in ([state] if state else STATES)]
+    places = [StateDir.from_path(path) for path in ([state] if state else STATES)]
     place = next((one for one in places if one.is_running()), places[0])
     sys.exit(_of_stack(place, json_wanted))
 
@@ -46,25 +46,25 @@ def command(state: Path | None, uri: str | None, json_wanted: bool) -> None:
 def _of_stack(place: StateDir, json_wanted: bool) -> int:
     """Show the embedded stack. Return the exit code."""
     is_running = place.is_running()
-    problems = probes(place.read()) if is_running else {}
-    buckets = buckets_of(place) if is_running else None
+    problems = probe_parts(place.read_record()) if is_running else {}
+    buckets = read_buckets(place) if is_running else None
     if json_wanted:
         fleet = fleet_at(place.root)
         more = {
             "probes": problems,
             "pauses": list(fleet.get("pauses", [])),
             "buckets": buckets,
-            "tables_failing": failing(fleet),
+            "tables_failing": count_failing(fleet),
         }
         click.echo(json.dumps({**json.loads(as_json(place)), **more}, indent=1))
     elif is_running:
-        show(place.read(), Console(), problems)
-        for line in lines(buckets, names_of(place.root, buckets)) if buckets else ():
-            say(line, err=not sys.stdout.isatty())
+        print_parts(place.read_record(), Console(), problems)
+        for line in bucket_lines(buckets, names_of(place.root, buckets)) if buckets else ():
+            print_wrapped(line, err=not sys.stdout.isatty())
         say_what_is_held(fleet_at(place.root))
     else:
         text = f"no stack runs in {place.root}; for a deployment: --console http://host:port"
-        say(text, err=not sys.stdout.isatty())
+        print_wrapped(text, err=not sys.stdout.isatty())
     return 0 if is_running else 1
 
 
@@ -73,22 +73,26 @@ def _of_fleet(site: Site, uri: str, json_wanted: bool) -> int:
     try:
         is_ready, why = bool(site.get("/healthz")["healthy"]), ""
         answer = site.get("/api/fleet")
-    except NotReady as error:
+    except ConsoleNotReady as error:
         is_ready, why, answer = False, error.message, {}
     if json_wanted:
         facts = {"running": is_ready, "console": uri, "why": why, "pauses": [], **answer}
-        facts["tables_failing"] = failing(answer)
+        facts["tables_failing"] = count_failing(answer)
         click.echo(json.dumps(facts, indent=1))
         return 0 if is_ready else 1
     totals = answer.get("totals", {})
     rows = [
         ("console", uri),
         ("state", "answers" if is_ready else why),
-        *((name.replace("_", " "), number(totals[key])) for name, key in SHOWN if key in totals),
+        *(
+            (name.replace("_", " "), number_text(totals[key]))
+            for name, key in SHOWN
+            if key in totals
+        ),
     ]
     if sys.stdout.isatty():
         for name, text in rows:
-            say(f"{name:13} {text}", hang=14)
+            print_wrapped(f"{name:13} {text}", hang=14)
     else:
         for row in (("what", "value"), *rows):
             click.echo("\t".join(row))
@@ -111,10 +115,10 @@ def say_what_is_held(fleet: dict[str, Any]) -> None:
     """Print a line for each pause, the fleet's first, and one for tables at which the planner
     fails; on stderr if programs read the rows."""
     lines = [pause_text(one, clock.now_ms()) for one in fleet.get("pauses", [])]
-    if count := failing(fleet):
+    if count := count_failing(fleet):
         lines.append(failing_text(count))
     for line in lines:
-        say(line, err=not sys.stdout.isatty(), fg="red", bold=True)
+        print_wrapped(line, err=not sys.stdout.isatty(), fg="red", bold=True)
 
 
 def names_of(state: Path, buckets: dict[str, Any]) -> dict[str, str]:
@@ -123,7 +127,7 @@ def names_of(state: Path, buckets: dict[str, Any]) -> dict[str, str]:
     found = {}
     for one in buckets["newest"]:
         with suppress(click.ClickException):
-            found[one["table"]] = str(console_at(state, None).table(one["table"])["table"])
+            found[one["table"]] = str(console_at(state, None).table_answer(one["table"])["table"])
     return found
 
 
@@ -136,7 +140,7 @@ def fleet_at(state: Path) -> dict[str, Any]:
     return found
 
 
-def failing(fleet: dict[str, Any]) -> int:
+def count_failing(fleet: dict[str, Any]) -> int:
     """Count the tables at which the planner fails."""
     return int(fleet.get("totals", {}).get("tables_failing", 0))
 
@@ -144,7 +148,7 @@ def failing(fleet: dict[str, Any]) -> int:
 def failing_text(count: int) -> str:
     """Return a line with the number of such tables, and the command that lists them."""
     return (
-        f"PLANNER ERROR at {counted(count, 'table')}: `firnline tables --status stuck` lists them."
+        f"PLANNER ERROR at {count_of(count, 'table')}: `firnline tables --status stuck` lists them."
     )
 
 
@@ -152,6 +156,6 @@ def pause_text(pause: dict[str, Any], now_ms: int) -> str:
     """Return one pause in a line, with the only command that ends it."""
     what = pause["table"] or "MAINTENANCE OF ALL TABLES"
     why = f": {pause['reason']}" if pause["reason"] else ""
-    since = age(pause["since_ms"], now_ms)
+    since = age_text(pause["since_ms"], now_ms)
     ends = f"firnline resume {pause['table'] or '--fleet'}"
     return f"PAUSED: {what}, since {since}, by {pause['by']}{why}. `{ends}` ends it."

@@ -16,13 +16,13 @@ from firnline_cli.shared.formats import (
     COLOURS,
     Cell,
     Column,
-    age,
-    moment,
-    number,
-    say,
+    age_text,
+    number_text,
+    print_wrapped,
     show_list,
-    size,
-    styled,
+    size_text,
+    styled_text,
+    timestamp_text,
 )
 
 NONE = "no table has been seen yet: give writers the gateway's address as their catalog"
@@ -83,37 +83,37 @@ def command(
     is_descending = (sort not in ("table", "status")) != reverse
     query = {"q": text, "namespace": namespace, "status": status or ""}
     query["sort"] = f"-{sort}" if is_descending else sort
-    rows = list(islice(site.tables(**query), limit))
+    rows = list(islice(site.list_tables(**query), limit))
     found = site.get(f"/api/tables?{site.query(**query, limit='1')}")
     if json_wanted:
         answer = {"tables": rows, "matched": found["matched"], "total": found["total"]}
         click.echo(json.dumps(answer, indent=1))
         return
-    show(rows, Console(), clock.now_ms())
+    print_tables(rows, Console(), clock.now_ms())
     if not found["total"]:
-        say(NONE, err=True)
+        print_wrapped(NONE, err=True)
     elif len(rows) < found["total"]:
         matched = f"{found['matched']:,} that match, of {found['total']:,} tables"
-        say(f"{len(rows):,} of {matched}", err=True)
+        print_wrapped(f"{len(rows):,} of {matched}", err=True)
 
 
-def show(rows: list[dict[str, Any]], terminal: Console, now_ms: int) -> None:
+def print_tables(rows: list[dict[str, Any]], terminal: Console, now_ms: int) -> None:
     """Print one line per table."""
-    show_list(COLUMNS, [cells(row, now_ms) for row in rows], terminal)
+    show_list(COLUMNS, [table_cells(row, now_ms) for row in rows], terminal)
 
 
-def cells(row: dict[str, Any], now_ms: int) -> list[Cell]:
+def table_cells(row: dict[str, Any], now_ms: int) -> list[Cell]:
     """Return a table's figures, in the order of COLUMNS."""
     commit, status = row["last_commit"], row["status"]
     at_ms = commit["at_ms"] if commit else row["last_change_ms"]
     debt = row.get("debt_files")
     counts = (row.get(name) for name in ("data_files", "fragments", "delete_files"))
     return [
-        Cell(row["table"], styled(row["table"])),
-        Cell(row.get("records"), styled(number(row.get("records")))),
-        Cell(row.get("data_bytes"), styled(size(row.get("data_bytes")))),
-        *(Cell(count, styled(number(count))) for count in counts),
-        Cell(debt, styled(number(debt), "bold" if debt else "dim")),
-        Cell(status["text"], styled(status["text"], COLOURS.get(status["code"], ""))),
-        Cell(moment(at_ms), styled(age(at_ms, now_ms), "dim")),
+        Cell(row["table"], styled_text(row["table"])),
+        Cell(row.get("records"), styled_text(number_text(row.get("records")))),
+        Cell(row.get("data_bytes"), styled_text(size_text(row.get("data_bytes")))),
+        *(Cell(count, styled_text(number_text(count))) for count in counts),
+        Cell(debt, styled_text(number_text(debt), "bold" if debt else "dim")),
+        Cell(status["text"], styled_text(status["text"], COLOURS.get(status["code"], ""))),
+        Cell(timestamp_text(at_ms), styled_text(age_text(at_ms, now_ms), "dim")),
     ]

@@ -10,17 +10,17 @@ from typing import Any
 import click
 from rich.console import Console
 
-from firnline_cli.commands.look.explain import SHOWN_ID, about_table, result
+from firnline_cli.commands.look.explain import SHOWN_ID, about_table, task_result
 from firnline_cli.shared.console_client import console_at, console_options, json_option
 from firnline_cli.shared.formats import (
     Cell,
     Column,
-    age,
-    moment,
-    say,
+    age_text,
+    print_wrapped,
     show_list,
     status_text,
-    styled,
+    styled_text,
+    timestamp_text,
 )
 
 STATUSES = ("running", "overdue", "committed", "conflicted", "skipped", "failed")
@@ -75,30 +75,30 @@ def command(
     if json_wanted:
         click.echo(json.dumps(answer, indent=1))
         return
-    rows = [cells(one, answer["now_ms"]) for one in answer["tasks"]]
+    rows = [task_cells(one, answer["now_ms"]) for one in answer["tasks"]]
     show_list(COLUMNS, rows, Console())
     if not rows:
         if table:
             about_table(site, table, "")  # raises for a name that nobody knows
         kept = answer["kept_since_ms"]
-        since = "" if kept is None else f"; they are kept since {moment(kept)}"
-        say(f"no such task among those that the console keeps{since}", err=True)
+        since = "" if kept is None else f"; they are kept since {timestamp_text(kept)}"
+        print_wrapped(f"no such task among those that the console keeps{since}", err=True)
         sys.exit(1 if task else 0)
 
 
-def cells(task: dict[str, Any], now_ms: int) -> list[Cell]:
+def task_cells(task: dict[str, Any], now_ms: int) -> list[Cell]:
     """Return a task, in the order of COLUMNS."""
     order, outcome = task["order"], task["outcome"]
-    why, came = order["words"] if order else "", result(task)
+    why, came = order["words"] if order else "", task_result(task)
     snapshots = " ".join(outcome["snapshot_ids"] if outcome else ())
     changed = task["changed_at_ms"]
     return [
-        Cell(task["task_id"], styled(task["task_id"][:SHOWN_ID])),
+        Cell(task["task_id"], styled_text(task["task_id"][:SHOWN_ID])),
         Cell(task["status"], status_text(task["status"])),
-        Cell(task["table"], styled(task["table"])),
-        Cell(task["label"], styled(task["label"])),
-        Cell(why, styled(why)),
-        Cell(came, styled(came)),
-        Cell(snapshots, styled(snapshots, "dim")),
-        Cell(moment(changed), styled(age(changed, now_ms), "dim")),
+        Cell(task["table"], styled_text(task["table"])),
+        Cell(task["label"], styled_text(task["label"])),
+        Cell(why, styled_text(why)),
+        Cell(came, styled_text(came)),
+        Cell(snapshots, styled_text(snapshots, "dim")),
+        Cell(timestamp_text(changed), styled_text(age_text(changed, now_ms), "dim")),
     ]

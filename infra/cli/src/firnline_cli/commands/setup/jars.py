@@ -39,12 +39,12 @@ def command(s3: bool, gcs: bool, adls: bool, folder: Path | None, json_wanted: b
     wanted = [name for name, is_wanted in (("s3", s3), ("gcs", gcs), ("adls", adls)) if is_wanted]
     names = [BUNDLES[one] for one in wanted]
     pins = [
-        *artifacts.pins("iceberg"),
-        *(one for one in artifacts.pins("bundles") if one.path.split("/")[-3] in names),
+        *artifacts.read_pins("iceberg"),
+        *(one for one in artifacts.read_pins("bundles") if one.path.split("/")[-3] in names),
     ]
     try:
-        found = artifacts.resolve(pins, artifacts.cache_root(), repository_root, _progress)
-        placed = [_placed(one, folder) for one in found] if folder else list(found)
+        found = artifacts.fetch_pins(pins, artifacts.cache_root(), repository_root, _print_progress)
+        placed = [_place_jar(one, folder) for one in found] if folder else list(found)
     except (artifacts.RepositoryAway, artifacts.BadArtifact, RepositoryUnknown, OSError) as error:
         raise click.ClickException(str(error)) from None
     if json_wanted:
@@ -57,7 +57,7 @@ def command(s3: bool, gcs: bool, adls: bool, folder: Path | None, json_wanted: b
     click.echo(os.pathsep.join(map(str, placed)))
 
 
-def _placed(jar: Path, folder: Path) -> Path:
+def _place_jar(jar: Path, folder: Path) -> Path:
     """Copy the jar, and rename it whole, so that no process starts with half a jar."""
     folder.mkdir(parents=True, exist_ok=True)
     target = folder.absolute() / jar.name
@@ -67,5 +67,5 @@ def _placed(jar: Path, folder: Path) -> Path:
     return target
 
 
-def _progress(name: str, done: int, of: int) -> None:
+def _print_progress(name: str, done: int, of: int) -> None:
     click.echo(f"fetched {name} ({done} of {of})", err=True)

@@ -51,7 +51,7 @@ def command(
     Set FIRNLINE_GROUPS and FIRNLINE_PLANNER_APP as for the services. The service `cli` is the
     `firnline` command, `local` is `firnline topics`.
     """
-    from firnline_adapters.kafka_admin.acls import SERVICES, acls
+    from firnline_adapters.kafka_admin.acls import SERVICES, all_acls
     from firnline_domain.errors import Misconfigured
     from firnline_local.topics.topics import fleet_groups, topics_with
 
@@ -63,7 +63,7 @@ def command(
         raise click.ClickException(str(error)) from None
     found = [
         (one, f"User:{principal_prefix}{one.service}{principal_suffix}")
-        for one in acls(topics, os.environ.get("FIRNLINE_PLANNER_APP") or "planner")
+        for one in all_acls(topics, os.environ.get("FIRNLINE_PLANNER_APP") or "planner")
         if not services or one.service in services
     ]
     if json_wanted:
@@ -81,4 +81,4 @@ def command(
         click.echo(json.dumps(rows, indent=1))
         return
     for one, principal in found:
-        click.echo(one.command(principal, bootstrap, config))
+        click.echo(one.tool_command(principal, bootstrap, config))

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from firnline_cli.shared.console_client import json_option
-from firnline_cli.shared.formats import say
+from firnline_cli.shared.formats import print_wrapped
 
 
 @click.command("spark-archive")
@@ -34,4 +34,4 @@ def command(path: Path, json_wanted: bool) -> None:
     if json_wanted:
         click.echo(json.dumps({"path": str(path), "files": files, "bytes": size}))
         return
-    say(f"{path}: {files:,} files, {size / 1e6:.0f} MB")
+    print_wrapped(f"{path}: {files:,} files, {size / 1e6:.0f} MB")

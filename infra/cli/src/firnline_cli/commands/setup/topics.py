@@ -41,11 +41,11 @@ def command(
     from firnline_domain.errors import Misconfigured
     from firnline_local.topics.topics import WrongPartitions
 
-    from firnline_cli.shared.formats import say
+    from firnline_cli.shared.formats import print_wrapped
 
     connection = where.fleet_connection()
     try:
-        made = _make(connection, replicas, min_in_sync, buckets, applied, dry_run)
+        made = _make_topics(connection, replicas, min_in_sync, buckets, applied, dry_run)
     except (Misconfigured, WrongPartitions) as error:
         raise click.ClickException(str(error)) from None
     except KafkaException as error:
@@ -56,14 +56,14 @@ def command(
         return
     for line in (made["remark"], *map(str, made["differences"])):
         if line:
-            say(line)
-    say(
+            print_wrapped(line)
+    print_wrapped(
         f"{made['topics']} topics, replication factor {made['replicas']}, at least "
         f"{made['min_in_sync']} in sync" + (", nothing made" if dry_run else "")
     )
 
 
-def _make(
+def _make_topics(
     connection: Any,
     replicas: int | None,
     min_in_sync: int | None,
@@ -82,15 +82,15 @@ def _make(
         replicas=options.replicas if replicas is None else replicas,
         min_in_sync=options.min_in_sync if min_in_sync is None else min_in_sync,
     )
-    groups, homes = topics.fleet_groups(), topics.buckets()
+    groups, homes = topics.fleet_groups(), topics.initial_buckets()
     admin = AdminClient(client_config(connection))
     copies = replication_here(admin, options.replicas, options.min_in_sync)
     wanted = topic_options.with_options(topics.topics_with(groups), options)
-    found = topic_options.differences(
+    found = topic_options.find_differences(
         admin, wanted, homes, copies
     )  # before they are made: one with other partitions stops that
     if applied and not dry_run:
-        topic_options.apply(admin, found)
+        topic_options.apply_settings(admin, found)
     if not dry_run:
         topics.make_topics(connection, homes, groups, buckets, options)
     return {

@@ -45,10 +45,10 @@ def command(
     """Run three writers, show the tables before and after maintenance, and verify every row."""
     with_everything()
     # Spark and PyArrow take a second to import; only this command pays for them.
-    from firnline_demo.run import run
+    from firnline_demo.run import run_demo
 
     parts = [part for part in kills.split(",") if part]
     try:
-        sys.exit(run(state, seconds, seed, parts, as_json, config))
+        sys.exit(run_demo(state, seconds, seed, parts, as_json, config))
     except Misconfigured as error:
         raise click.ClickException(str(error)) from None

@@ -17,6 +17,6 @@ from firnline_cli.shared.stack import STATE_OPTION
 @json_option
 def command(state: Path, json_wanted: bool) -> None:
     """Stop the embedded stack and all of its processes."""
-    stopped = stack.down(state)
+    stopped = stack.stop_stack(state)
     text = "stopped" if stopped else "nothing was running"
     click.echo(json.dumps({"stopped": stopped}) if json_wanted else text)

@@ -9,12 +9,12 @@ from pathlib import Path
 import click
 import psutil
 from firnline_domain.errors import Misconfigured
-from firnline_local.processes.process import NotReady
+from firnline_local.processes.process import PartNotReady
 from firnline_local.servers import artifacts
 from firnline_local.servers.java import JavaMissing
 from firnline_local.servers.repository import RepositoryUnknown
 from firnline_local.stack import stack
-from firnline_local.stack.parts import UnknownPart, chosen
+from firnline_local.stack.parts import UnknownPart, choose_parts
 from firnline_local.stack.state import AlreadyRunning, Event, StateDir
 from firnline_local.stack.supervisor import StartFailed, Supervisor
 from firnline_local.topics.topics import WrongPartitions
@@ -22,7 +22,7 @@ from rich.console import Console
 
 from firnline_cli.shared.console_client import json_option
 from firnline_cli.shared.extras import with_everything
-from firnline_cli.shared.stack import STATE_OPTION, as_json, show
+from firnline_cli.shared.stack import STATE_OPTION, as_json, print_parts
 
 MARKS = {"ready": "[green]✓[/]", "crashed": "[red]✗[/]"}
 FAILURES = (
@@ -30,7 +30,7 @@ FAILURES = (
     artifacts.RepositoryAway,
     JavaMissing,
     Misconfigured,
-    NotReady,
+    PartNotReady,
     RepositoryUnknown,
     StartFailed,
     WrongPartitions,
@@ -52,19 +52,19 @@ def command(state: Path, detach: bool, only: str | None, json_wanted: bool) -> N
     """
     with_everything()
     wanted = tuple(only.split(",")) if only else None
-    place = StateDir.at(state)
+    place = StateDir.from_path(state)
     console = Console(stderr=json_wanted)
     try:
-        chosen(wanted)
+        choose_parts(wanted)
         with console.status("checking the pinned jars") as line:
             artifacts.fetch_all(lambda file, done, of: line.update(f"fetched {done}/{of} {file}"))
         if detach:
-            stack.detach(state, wanted)
-            _summary(place, console, json_wanted)
+            stack.start_detached(state, wanted)
+            _print_summary(place, console, json_wanted)
         else:
             Supervisor(place, wanted, _Printer(place, console, json_wanted), _own_age_s).run()
     except AlreadyRunning:
-        sys.exit(_already(place, wanted, console))
+        sys.exit(_show_running(place, wanted, console))
     except UnknownPart as error:
         raise click.UsageError(str(error)) from None
     except FAILURES as error:
@@ -76,10 +76,10 @@ def _own_age_s() -> float:
     return time.time() - psutil.Process().create_time()
 
 
-def _already(place: StateDir, wanted: tuple[str, ...] | None, console: Console) -> int:
-    record = place.read()
+def _show_running(place: StateDir, wanted: tuple[str, ...] | None, console: Console) -> int:
+    record = place.read_record()
     console.print(f"already running in {place.root} (pid {record.pid})", highlight=False)
-    show(record, console)
+    print_parts(record, console)
     missing = set(wanted or ()) - set(record.parts)
     if missing:
         console.print(f"not part of it: {', '.join(sorted(missing))}; `firnline down` first")
@@ -98,19 +98,19 @@ class _Printer:
         if event.what in LOUD or not self._console.is_terminal:
             mark = MARKS.get(event.what, " ") if self._console.is_terminal else ""
             self._console.print(
-                f"{mark} {event.line()}".strip(),
+                f"{mark} {event.as_line()}".strip(),
                 highlight=False,
                 soft_wrap=not self._console.is_terminal,
             )
         if not event.part and event.what == "ready":
-            _summary(self._place, self._console, self._json_wanted)
+            _print_summary(self._place, self._console, self._json_wanted)
             self._console.print("Ctrl-C stops everything.")
 
 
-def _summary(place: StateDir, console: Console, json_wanted: bool) -> None:
-    record = place.read()
+def _print_summary(place: StateDir, console: Console, json_wanted: bool) -> None:
+    record = place.read_record()
     if json_wanted:
         click.echo(as_json(place))
         return
-    show(record, console)
+    print_parts(record, console)
     console.print(f"ready in {record.ready_s:g} s · state and logs in {place.root}")

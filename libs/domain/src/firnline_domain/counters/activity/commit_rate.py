@@ -27,46 +27,46 @@ class CommitRate(Value):
     counted: tuple[int, ...] = ()
     ordered_ms: int = 0  # the last moment of orders
 
-    def after(self, snapshot_ids: tuple[int, ...], most: int, at_ms: int) -> CommitRate:
+    def with_commits(self, snapshot_ids: tuple[int, ...], most: int, at_ms: int) -> CommitRate:
         """Count commits that are not counted yet. `most`: an hour; 0 = any number."""
         new = [snapshot_id for snapshot_id in snapshot_ids if snapshot_id not in self.counted]
         if not new:
             return self
         counted = (*self.counted, *new)[-MAX_COUNTED:]
-        level, as_of_ms = self._level(most, at_ms) + len(new), max(at_ms, self.as_of_ms)
+        level, as_of_ms = self._level_at(most, at_ms) + len(new), max(at_ms, self.as_of_ms)
         return CommitRate(level, as_of_ms, counted, self.ordered_ms)
 
     def free_at_ms(self, out: int, most: int, now_ms: int) -> int | None:
         """Return when one more may be ordered while `out` are on their way: now_ms if it may be
         now; None where that depends on those on their way."""
-        if most == 0 or self._level(most, now_ms) + out + 1 <= burst(most):
+        if most == 0 or self._level_at(most, now_ms) + out + 1 <= burst_size(most):
             return now_ms
-        if out + 1 > burst(most):
+        if out + 1 > burst_size(most):
             return None
-        too_many = self._level(most, now_ms) + out + 1 - burst(most)
-        return now_ms + int(too_many / _leak(most)) + 1
+        too_many = self._level_at(most, now_ms) + out + 1 - burst_size(most)
+        return now_ms + int(too_many / _leak_rate(most)) + 1
 
     def batches_until_ms(self, out: int, most: int, now_ms: int) -> int:
         """Until when orders wait for others, counted from the last ones: not at all while the
         bucket is nearly empty, and as long as one commit leaks out where it is full."""
-        bucket = burst(most)
+        bucket = burst_size(most)
         if most == 0 or bucket <= UNBATCHED:
             return now_ms
-        full = (self._level(most, now_ms) + out - UNBATCHED) / (bucket - UNBATCHED)
+        full = (self._level_at(most, now_ms) + out - UNBATCHED) / (bucket - UNBATCHED)
         share = min(max(full, 0.0), 1.0)
-        return max(now_ms, self.ordered_ms + int(share * share / _leak(most)))
+        return max(now_ms, self.ordered_ms + int(share * share / _leak_rate(most)))
 
-    def _level(self, most: int, at_ms: int) -> float:
+    def _level_at(self, most: int, at_ms: int) -> float:
         if most == 0:
             return 0.0
-        return max(self.level - max(at_ms - self.as_of_ms, 0) * _leak(most), 0.0)
+        return max(self.level - max(at_ms - self.as_of_ms, 0) * _leak_rate(most), 0.0)
 
 
-def burst(most: int) -> int:
+def burst_size(most: int) -> int:
     """Return how many commits may come without a pause between them."""
     return max(most // 2, 1)
 
 
-def _leak(most: int) -> float:
+def _leak_rate(most: int) -> float:
     """Return commits a millisecond."""
-    return (most - burst(most) + 1) / HOUR_MS
+    return (most - burst_size(most) + 1) / HOUR_MS

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from operator import attrgetter
 
 from firnline_domain.base.values import Value, replace
-from firnline_domain.counters.activity.reads import decay, share_read
+from firnline_domain.counters.activity.reads import decay_share, share_read
 from firnline_domain.records.events import TableLayout, TableScanned
 
 TAU_MS = 24 * 3_600_000  # readers of the day and those of the night count alike
@@ -26,7 +26,7 @@ class Use(Value):
     scans: float
     whole: float
 
-    def times(self, factor: float) -> Use:
+    def scale(self, factor: float) -> Use:
         """Return a part of it."""
         return Use(self.column, self.scans * factor, self.whole * factor)
 
@@ -39,19 +39,19 @@ class Filters(Value):
     uses: tuple[Use, ...] = ()  # the most used columns first
     layout: TableLayout = TableLayout()
 
-    def at(self, now_ms: int) -> Filters:
+    def decay_to(self, now_ms: int) -> Filters:
         """Return what is left of it by then."""
-        left = decay(now_ms - self.as_of_ms, TAU_MS)
+        left = decay_share(now_ms - self.as_of_ms, TAU_MS)
         if left == 1.0:
             return self
-        uses = tuple(use.times(left) for use in self.uses)
+        uses = tuple(use.scale(left) for use in self.uses)
         return replace(self, as_of_ms=now_ms, scans=self.scans * left, uses=uses)
 
-    def after(self, event: TableScanned, files: int, now_ms: int) -> Filters:
+    def with_scans(self, event: TableScanned, files: int, now_ms: int) -> Filters:
         """Add reported scans of a table that has so many files."""
         at_ms = min(event.to_ms, max(now_ms, self.as_of_ms))
-        known = self.at(max(at_ms, self.as_of_ms))
-        left = decay(known.as_of_ms - at_ms, TAU_MS)
+        known = self.decay_to(max(at_ms, self.as_of_ms))
+        left = decay_share(known.as_of_ms - at_ms, TAU_MS)
         came = (
             Use(
                 column.column,
@@ -63,7 +63,7 @@ class Filters(Value):
         return replace(
             known,
             scans=known.scans + event.scans * left,
-            uses=_most_used(known.uses, *(use.times(left) for use in came)),
+            uses=_most_used(known.uses, *(use.scale(left) for use in came)),
             layout=event.layout or self.layout,
         )
 
@@ -87,7 +87,7 @@ def after_scan_report(
         if not event.filtered or event.layout is None:
             return None
         filters = Filters(min(event.to_ms, now_ms))
-    after = filters.after(event, files, now_ms)
+    after = filters.with_scans(event, files, now_ms)
     return after if after.uses else None
 
 
@@ -102,7 +102,7 @@ def _most_used(known: tuple[Use, ...], *came: Use) -> tuple[Use, ...]:
     kept, others = ranked[:MAX_COLUMNS], ranked[MAX_COLUMNS:]
     if others:
         taken = sum(use.scans for use in others) / kept[-1].scans
-        kept[-1] = kept[-1].times(max(0.0, 1.0 - taken))
+        kept[-1] = kept[-1].scale(max(0.0, 1.0 - taken))
     return tuple(_worth_keeping(kept))
 
 

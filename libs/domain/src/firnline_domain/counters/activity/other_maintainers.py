@@ -26,18 +26,18 @@ class OtherMaintainer(Value):
     maker: dict[str, str]  # what its summary says of who made it
 
     @property
-    def repeats(self) -> bool:
+    def is_repeated(self) -> bool:
         """Return True if this is more than a rewrite that was made once."""
         return self.before_ms is not None and self.since_ms - self.before_ms <= REPEATS_MS
 
     def until_ms(self, yield_ms: int) -> int:
         """Return when the table is ours again. 0 = it never belongs to another maintainer."""
-        return self.seen_ms + (yield_ms if self.repeats else min(yield_ms, SINGLE_RUN_YIELD_MS))
+        return self.seen_ms + (yield_ms if self.is_repeated else min(yield_ms, SINGLE_RUN_YIELD_MS))
 
-    def described(self) -> str:
+    def describe(self) -> str:
         """Describe the snapshot, and what is known of its engine."""
         known = ", ".join(f"{name} {value}" for name, value in sorted(self.maker.items()))
-        again = "runs again and again" if self.repeats else "ran once"
+        again = "runs again and again" if self.is_repeated else "ran once"
         return f"snapshot {self.snapshot_id} by {known or 'an unnamed engine'}, which {again}"
 
 
@@ -50,7 +50,7 @@ def is_others_maintenance(change: FilesChanged) -> bool:
     return replaced and bool(change.partitions)
 
 
-def noticed(
+def notice_rewrite(
     known: OtherMaintainer | None, change: FilesChanged, now_ms: int
 ) -> OtherMaintainer | None:
     """Return the other maintainer after a change. By the commit's own time, so that one of long

@@ -37,15 +37,15 @@ class HotRange(Value):
         """Return the width in units of time, of those that there are."""
         return max(self.oldest - max(self.youngest or 0, 0) + 1, 1)
 
-    def reaches(self, age: int) -> bool:
+    def reaches_age(self, age: int) -> bool:
         """Return True if a partition of that age is read."""
         return age <= self.oldest and (self.youngest is None or age >= self.youngest)
 
-    def share(self, age: int | None, span: int) -> float:
+    def share_at(self, age: int | None, span: int) -> float:
         """Return the share of these scans that reach a partition; None = of unknown age."""
         if age is None:
             return min(self.width / span, 1.0)
-        return 1.0 if self.reaches(age) else 0.0
+        return 1.0 if self.reaches_age(age) else 0.0
 
     def contains(self, other: HotRange) -> bool:
         """Return True if every partition of the other is in it, too."""
@@ -55,7 +55,7 @@ class HotRange(Value):
         return begins and other.oldest <= self.oldest
 
 
-def index_of(unit: str, at_ms: int) -> int:
+def time_index(unit: str, at_ms: int) -> int:
     """Return which hour, day, month or year of all since 1970 (UTC) that is."""
     if unit == "hour":
         return at_ms // HOUR_MS
@@ -71,7 +71,7 @@ def age_of(scope: Scope, clock: PartitionClock | None, now_ms: int) -> int | Non
     if clock is None or scope.spec_id != clock.spec_id:
         return None
     index = _index_in(scope.partition, clock.position, clock.unit)
-    return None if index is None else index_of(clock.unit, now_ms) - index
+    return None if index is None else time_index(clock.unit, now_ms) - index
 
 
 @lru_cache(maxsize=16_384)  # asked with every decision

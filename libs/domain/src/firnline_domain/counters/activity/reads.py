@@ -25,7 +25,7 @@ MIN_PER_HOUR = 2.0**-6  # scans an hour, one in three days: less is as good as n
 NONE = -1_000  # the step of a rate below that
 
 
-class Place(Value):
+class AgePosition(Value):
     """Position of a partition among those of its table: its age in units of the table's clock (None
     = it has none), and how many there are."""
 
@@ -33,10 +33,10 @@ class Place(Value):
     partitions: int = 1
 
 
-NEWEST = Place()
+NEWEST = AgePosition()
 
 
-class Scanned(Value):
+class ScanReport(Value):
     """Reported scans of all partitions alike, loads of clients that report nothing, and scans of
     ranges."""
 
@@ -53,14 +53,14 @@ class Rates(Value):
     ranges: tuple[tuple[HotRange, float], ...]
     span: int
 
-    def of(self, place: Place) -> float:
+    def rate_at(self, place: AgePosition) -> float:
         """Return the rate of one partition."""
         units = max(self.span or place.partitions, 1)
         sums = self.spread
         if self.loads > 0:
             sums += self.loads * load_share(place.age, units)
         for one, rate in self.ranges:
-            sums += rate * one.share(place.age, units)
+            sums += rate * one.share_at(place.age, units)
         return sums
 
 
@@ -85,14 +85,14 @@ class Reads(Value):
     clock: PartitionClock | None = None
     span: int = 0  # units of time from the oldest partition to the newest; 0 = not known
 
-    def after(self, scans: float | Scanned, at_ms: int, now_ms: int) -> Reads:
+    def with_scans(self, scans: float | ScanReport, at_ms: int, now_ms: int) -> Reads:
         """Add scans that were made until `at_ms`, by the clock of whatever counted them."""
-        came = scans if isinstance(scans, Scanned) else Scanned(spread=scans)
+        came = scans if isinstance(scans, ScanReport) else ScanReport(spread=scans)
         at_ms = min(at_ms, max(now_ms, self.as_of_ms))
         if at_ms <= self.since_ms:
             return self
         as_of_ms = max(self.as_of_ms, at_ms)
-        left, late = decay(as_of_ms - self.as_of_ms), decay(as_of_ms - at_ms)
+        left, late = decay_share(as_of_ms - self.as_of_ms), decay_share(as_of_ms - at_ms)
         ranges, spread = self.ranges, 0.0
         if ranges or came.ranges:
             ranges, spread = with_ranges(
@@ -107,64 +107,70 @@ class Reads(Value):
             loads=self.loads * left + max(came.loads, 0.0) * late,
             ranges=ranges,
         )
-        step, loads_step, ranges = seen._steps(now_ms)
+        step, loads_step, ranges = seen._rate_steps(now_ms)
         return replace(seen, step=step, loads_step=loads_step, ranges=ranges)
 
-    def told_by(self, clock: PartitionClock | None) -> Reads:
+    def with_clock(self, clock: PartitionClock | None) -> Reads:
         """Set the table's clock; ranges of another one are dropped."""
         if clock is None or clock == self.clock:
             return self
         return replace(self, clock=clock, ranges=(), span=0)
 
-    def _steps(self, now_ms: int) -> tuple[int | None, int | None, tuple[HotRange, ...]]:
+    def _rate_steps(self, now_ms: int) -> tuple[int | None, int | None, tuple[HotRange, ...]]:
         stepped = (
-            replace(one, step=self._step(one.level, one.step, now_ms)) for one in self.ranges
+            replace(one, step=self._next_step(one.level, one.step, now_ms)) for one in self.ranges
         )
         ranges = tuple(one for one in stepped if one.step != NONE) if self.ranges else ()
-        loads = self._step(self.loads, self.loads_step, now_ms) if self.loads > 0 else None
+        loads = self._next_step(self.loads, self.loads_step, now_ms) if self.loads > 0 else None
         return self.step_at(now_ms), loads, ranges
 
-    def per_hour(self, now_ms: int, place: Place = NEWEST) -> float:
+    def per_hour(self, now_ms: int, place: AgePosition = NEWEST) -> float:
         """Scans of a partition in an hour."""
-        return self._rates(lambda level, _: self._rate(level, now_ms)).of(place)
+        return self._all_rates(lambda level, _: self._rate_of(level, now_ms)).rate_at(place)
 
     def step_at(self, now_ms: int) -> int | None:
         """The step of the rate that holds for all partitions, None while nobody would believe it.
         It stays on one until it has clearly left it."""
-        return self._step(self.level, self.step, now_ms)
+        return self._next_step(self.level, self.step, now_ms)
 
-    def in_force(self, place: Place = NEWEST) -> float | None:
+    def in_force(self, place: AgePosition = NEWEST) -> float | None:
         """Return what `believed` was at the last report."""
-        return None if self.step is None else self._rates(lambda _, step: _of(step)).of(place)
+        return (
+            None
+            if self.step is None
+            else self._all_rates(lambda _, step: _rate_of_step(step)).rate_at(place)
+        )
 
-    def believed(self, now_ms: int, place: Place = NEWEST) -> float | None:
+    def scans_per_hour(self, now_ms: int, place: AgePosition = NEWEST) -> float | None:
         """Return scans of a partition in an hour, as a sum of few numbers; None = not known yet."""
-        rates = self.rates(now_ms)
-        return None if rates is None else rates.of(place)
+        rates = self.rates_at(now_ms)
+        return None if rates is None else rates.rate_at(place)
 
-    def rates(self, now_ms: int) -> Rates | None:
+    def rates_at(self, now_ms: int) -> Rates | None:
         """Return the rates of all partitions; None = nothing yet."""
         if self.step_at(now_ms) is None:
             return None
-        return self._rates(lambda level, step: _of(self._step(level, step, now_ms)))
+        return self._all_rates(
+            lambda level, step: _rate_of_step(self._next_step(level, step, now_ms))
+        )
 
-    def steps(self, now_ms: int | None = None) -> tuple[object, ...]:
+    def rate_steps(self, now_ms: int | None = None) -> tuple[object, ...]:
         """Return all rates that are in force, at the last report or by then: others make other
         decisions."""
         step, loads, ranges = self.step, self.loads_step, self.ranges
         if now_ms is not None:
-            step, loads, ranges = self._steps(now_ms)
-        return step, loads, *sorted(map(_named, ranges))
+            step, loads, ranges = self._rate_steps(now_ms)
+        return step, loads, *sorted(map(_range_key, ranges))
 
-    def most_read(self, partitions: int) -> Place:
+    def most_read(self, partitions: int) -> AgePosition:
         """Return where those partitions lie that are read most."""
         if self.clock is None:
-            return Place(None, partitions)
+            return AgePosition(None, partitions)
         ages = {0, *(max(one.youngest or 0, 0) for one in self.ranges)}
-        rates = self._rates(lambda level, _: level)
-        return max((Place(age, partitions) for age in sorted(ages)), key=rates.of)
+        rates = self._all_rates(lambda level, _: level)
+        return max((AgePosition(age, partitions) for age in sorted(ages)), key=rates.rate_at)
 
-    def _rates(self, rate: Callable[[float, int | None], float]) -> Rates:
+    def _all_rates(self, rate: Callable[[float, int | None], float]) -> Rates:
         return Rates(
             spread=rate(self.level, self.step),
             loads=rate(self.loads, self.loads_step) if self.loads > 0 else 0.0,
@@ -172,15 +178,15 @@ class Reads(Value):
             span=self.span,
         )
 
-    def _rate(self, level: float, now_ms: int) -> float:
+    def _rate_of(self, level: float, now_ms: int) -> float:
         now_ms = max(now_ms, self.as_of_ms)
-        there = TAU_MS * (1 - decay(now_ms - self.since_ms))
-        return level * decay(now_ms - self.as_of_ms) / there * HOUR_MS if there > 0 else 0.0
+        there = TAU_MS * (1 - decay_share(now_ms - self.since_ms))
+        return level * decay_share(now_ms - self.as_of_ms) / there * HOUR_MS if there > 0 else 0.0
 
-    def _step(self, level: float, step: int | None, now_ms: int) -> int | None:
+    def _next_step(self, level: float, step: int | None, now_ms: int) -> int | None:
         if max(now_ms, self.as_of_ms) - self.since_ms < MIN_WATCH_MS:
             return None
-        per_hour = self._rate(level, now_ms)
+        per_hour = self._rate_of(level, now_ms)
         if per_hour < MIN_PER_HOUR:
             return NONE
         exact = STEPS * math.log2(per_hour)
@@ -189,19 +195,19 @@ class Reads(Value):
         return round(exact)
 
 
-def _of(step: int | None) -> float:
+def _rate_of_step(step: int | None) -> float:
     return 0.0 if step is None else rate_of(step)
 
 
-def _named(one: HotRange) -> tuple[int, int, int]:
+def _range_key(one: HotRange) -> tuple[int, int, int]:
     youngest = -1 if one.youngest is None else one.youngest
     return youngest, one.oldest, NONE if one.step is None else one.step
 
 
-def after_report(reads: Reads | None, scans: float | Scanned, at_ms: int, now_ms: int) -> Reads:
+def after_report(reads: Reads | None, scans: float | ScanReport, at_ms: int, now_ms: int) -> Reads:
     """Return what is known of a table's readers after a report."""
     if reads is not None:
-        return reads.after(scans, at_ms, now_ms)
+        return reads.with_scans(scans, at_ms, now_ms)
     return Reads(min(at_ms, now_ms), min(at_ms, now_ms))
 
 
@@ -231,7 +237,7 @@ def load_share(age: int | None, units: int) -> float:
     return max(1 - math.log(max(age, 0) + 1) / math.log(most + 1), 0.0)
 
 
-def decay(age_ms: int, tau_ms: int = TAU_MS) -> float:
+def decay_share(age_ms: int, tau_ms: int = TAU_MS) -> float:
     """The share that has not decayed yet of what is so old."""
     return math.exp(-max(age_ms, 0) / tau_ms)
 

@@ -59,13 +59,13 @@ class WriterActivity(Value):
     current: Hour = Hour()
     last: Hour = Hour()
 
-    def at(self, at_ms: int) -> WriterActivity:
+    def with_hour(self, at_ms: int) -> WriterActivity:
         """Add the hour that `at_ms` is in."""
         if self.current.start_ms <= at_ms < self.current.end_ms:
             return self
         return WriterActivity(Hour(at_ms), self.current)
 
-    def hours(self, now_ms: int) -> Iterator[Hour]:
+    def recent_hours(self, now_ms: int) -> Iterator[Hour]:
         """Yield the hours that still count: until an hour after their end."""
         for hour in (self.current, self.last):
             if hour.start_ms and hour.start_ms <= now_ms < hour.end_ms + HOUR_MS:
@@ -73,7 +73,7 @@ class WriterActivity(Value):
 
     def stale_ms(self, now_ms: int) -> int | None:
         """Return when, if nothing happens, the next of them no longer counts."""
-        return min((hour.end_ms + HOUR_MS for hour in self.hours(now_ms)), default=None)
+        return min((hour.end_ms + HOUR_MS for hour in self.recent_hours(now_ms)), default=None)
 
 
 def after_commit(activity: WriterActivity, change: FilesChanged, now_ms: int) -> WriterActivity:
@@ -82,9 +82,9 @@ def after_commit(activity: WriterActivity, change: FilesChanged, now_ms: int) ->
     if change.kind is not ChangeKind.DELTA or change.snapshot_id is None or ours_or_another:
         return activity
     # By the clock of its arrival, not the writer's: commits read late come in a burst once.
-    known = activity.at(now_ms)
+    known = activity.with_hour(now_ms)
     hour, whole = known.current, change.chunk == change.chunks - 1
-    added = sum(part.added.data.bytes for part in change.partitions)
+    added = sum(part.added.all_data.bytes for part in change.partitions)
     hour = replace(hour, commits=hour.commits + whole, added_bytes=hour.added_bytes + added)
     return replace(known, current=_with_overwrite(hour, change, whole))
 
@@ -98,8 +98,9 @@ def _with_overwrite(hour: Hour, change: FilesChanged, whole: bool) -> Hour:
     return replace(
         hour,
         overwrites=hour.overwrites + whole,
-        replaced_records=hour.replaced_records + sum(part.removed.data.records for part in parts),
-        returned_records=hour.returned_records + sum(part.added.data.records for part in parts),
+        replaced_records=hour.replaced_records
+        + sum(part.removed.all_data.records for part in parts),
+        returned_records=hour.returned_records + sum(part.added.all_data.records for part in parts),
     )
 
 
@@ -117,7 +118,7 @@ def after_result(
         lost = True
     else:
         lost = event.groups_lost > 0
-    known = activity.at(now_ms)
+    known = activity.with_hour(now_ms)
     hour = known.current
     after = replace(hour, results=hour.results + 1, conflicts=hour.conflicts + lost)
     worked_ms = event.worked_ms if isinstance(event, RewriteCommitted) else None

@@ -13,12 +13,12 @@ from enum import StrEnum
 from firnline_domain.base.values import Value, replace
 from firnline_domain.counters.fold.missing_snapshots import (
     ResyncReason,
-    hold,
+    drop_change,
+    drop_superseded,
+    hold_change,
     not_ahead,
-    settled,
-    superseded,
-    wait,
-    without,
+    settle_waiting,
+    wait_for_resync,
 )
 from firnline_domain.counters.state.counters import (
     OpenChunks,
@@ -34,7 +34,7 @@ Partitions = Mapping[Scope, PartitionCounters]
 MAX_METADATA_BYTES = 1 << 40  # a terabyte
 
 
-class Verdict(StrEnum):
+class FoldOutcome(StrEnum):
     """Outcome of folding a change."""
 
     FOLDED = "folded"  # the head is its snapshot now
@@ -46,32 +46,34 @@ class Verdict(StrEnum):
     REMOVED = "removed"
 
 
-class Folded(Value):
+class FoldedCounters(Value):
     """The counters after a change, with the partitions that it changed."""
 
     table: TableCounters
-    verdict: Verdict
+    verdict: FoldOutcome
     partitions: tuple[PartitionCounters, ...] = ()
 
 
-def fold(table: TableCounters, partitions: Partitions, change: FilesChanged, now_ms: int) -> Folded:
+def fold_change(
+    table: TableCounters, partitions: Partitions, change: FilesChanged, now_ms: int
+) -> FoldedCounters:
     """Fold one change (or one chunk). `partitions` has the entries of its scopes that exist."""
     if change.event_id in table.recent_events:
-        return Folded(without(table, change), Verdict.DUPLICATE)
+        return FoldedCounters(drop_change(table, change), FoldOutcome.DUPLICATE)
     match change.kind:
         case ChangeKind.REMOVED:
-            return _removed(table, not_ahead(change, now_ms))
+            return _fold_removal(table, not_ahead(change, now_ms))
         case ChangeKind.ABSOLUTE:
-            return _absolute(table, partitions, change, now_ms)
+            return _fold_absolute(table, partitions, change, now_ms)
         case ChangeKind.REF_MOVED:
             return _ref_moved(table, partitions, change, now_ms)
         case ChangeKind.DELTA:
-            return _delta(table, partitions, change, now_ms)
+            return _fold_delta(table, partitions, change, now_ms)
 
 
-def _removed(table: TableCounters, change: FilesChanged) -> Folded:
+def _fold_removal(table: TableCounters, change: FilesChanged) -> FoldedCounters:
     if 0 < change.observed_at_ms < table.observed_ms:
-        return Folded(table, Verdict.STALE)
+        return FoldedCounters(table, FoldOutcome.STALE)
     # What is left knows its snapshots, so that a late duplicate does not raise the dead.
     gone = TableCounters(
         table.table,
@@ -81,79 +83,85 @@ def _removed(table: TableCounters, change: FilesChanged) -> Folded:
         observed_ms=max(table.observed_ms, change.observed_at_ms),
         recent=table.recent,
     )
-    return Folded(gone.remembering_event(change), Verdict.REMOVED)
+    return FoldedCounters(gone.with_event(change), FoldOutcome.REMOVED)
 
 
-def _delta(table: TableCounters, partitions: Partitions, change: FilesChanged, now: int) -> Folded:
+def _fold_delta(
+    table: TableCounters, partitions: Partitions, change: FilesChanged, now: int
+) -> FoldedCounters:
     if change.snapshot_id is None or change.snapshot_id == table.head_snapshot_id:
-        return _noted(table, not_ahead(change, now))
-    if table.has(change.snapshot_id):
-        return Folded(without(table, change), Verdict.DUPLICATE)
+        return _fold_no_files(table, not_ahead(change, now))
+    if table.has_snapshot(change.snapshot_id):
+        return FoldedCounters(drop_change(table, change), FoldOutcome.DUPLICATE)
     if not table.known:
         if change.parent_snapshot_id is not None or table.waiting:
-            return Folded(hold(table, change, ResyncReason.FIRST_SEEN, now), Verdict.HELD)
-        return _onto_head(_born(table), partitions, change, now)
+            return FoldedCounters(
+                hold_change(table, change, ResyncReason.FIRST_SEEN, now), FoldOutcome.HELD
+            )
+        return _onto_head(_new_table(table), partitions, change, now)
     if change.parent_snapshot_id != table.head_snapshot_id:
         parentless = change.parent_snapshot_id is None
         reason = ResyncReason.REPLACED if parentless else ResyncReason.MISSING_PARENT
-        return Folded(hold(table, change, reason, now), Verdict.HELD)
+        return FoldedCounters(hold_change(table, change, reason, now), FoldOutcome.HELD)
     return _onto_head(table, partitions, change, now)
 
 
 def _ref_moved(
     table: TableCounters, partitions: Partitions, change: FilesChanged, now: int
-) -> Folded:
+) -> FoldedCounters:
     """A move folds where its difference to our head came with it; else the enricher is asked. One
     to nowhere is of a table that nobody could read: all of it may have changed."""
     if change.snapshot_id is not None and change.snapshot_id == table.head_snapshot_id:
-        return _noted(table, not_ahead(change, now))
+        return _fold_no_files(table, not_ahead(change, now))
     if table.known and change.partitions and change.parent_snapshot_id == table.head_snapshot_id:
         return _onto_head(table, partitions, change, now)
     observed_ms = not_ahead(change, now).observed_at_ms
     seen = replace(table, observed_ms=max(table.observed_ms, observed_ms))
     reason = ResyncReason.REF_MOVED if table.known else ResyncReason.FIRST_SEEN
-    waiting = wait(seen.remembering_event(change), reason, now, change.snapshot_id)
-    return Folded(waiting, Verdict.HELD)
+    waiting = wait_for_resync(seen.with_event(change), reason, now, change.snapshot_id)
+    return FoldedCounters(waiting, FoldOutcome.HELD)
 
 
-def _noted(table: TableCounters, change: FilesChanged) -> Folded:
+def _fold_no_files(table: TableCounters, change: FilesChanged) -> FoldedCounters:
     """Fold a change without files of its own: properties, a rename, an expiry."""
-    let_go = without(table, change)
+    let_go = drop_change(table, change)
     if change.snapshot_id is None:
         noted = with_facts(let_go, change)
-        return Folded(noted.remembering_event(change), Verdict.NOTED)
+        return FoldedCounters(noted.with_event(change), FoldOutcome.NOTED)
     if change.observed_at_ms <= table.observed_ms:
-        return Folded(let_go, Verdict.DUPLICATE)
-    return Folded(with_facts(let_go, change), Verdict.NOTED)
+        return FoldedCounters(let_go, FoldOutcome.DUPLICATE)
+    return FoldedCounters(with_facts(let_go, change), FoldOutcome.NOTED)
 
 
-def _born(table: TableCounters) -> TableCounters:
+def _new_table(table: TableCounters) -> TableCounters:
     return replace(table, known=True, removed=False, epoch=table.epoch + 1, ordinal=0)
 
 
 def _onto_head(
     table: TableCounters, partitions: Partitions, change: FilesChanged, now: int
-) -> Folded:
+) -> FoldedCounters:
     """The change's parent is the head: fold its chunk, and move the head with the last one."""
     if reason := _in_the_way(table, change):
-        return Folded(hold(table, change, reason, now), Verdict.HELD)
-    opened = _opened(table, change, table.epoch, table.ordinal + 1)
+        return FoldedCounters(hold_change(table, change, reason, now), FoldOutcome.HELD)
+    opened = _open_chunks(table, change, table.epoch, table.ordinal + 1)
     if change.chunk in opened.seen:
-        return Folded(without(table, change), Verdict.DUPLICATE)
+        return FoldedCounters(drop_change(table, change), FoldOutcome.DUPLICATE)
     totals, changed = table.totals, []
     for part in change.partitions:
-        before = _current(partitions, part.scope, table.epoch)
+        before = _current_entry(partitions, part.scope, table.epoch)
         if before.ordinal >= opened.ordinal:
             # A crash kept the partition's entry, but not yet its table's: it has this change.
-            totals = totals.changed(part.scope, part.added, part.removed)
+            totals = totals.with_change(part.scope, part.added, part.removed)
             continue
-        after = before.after(part, opened.epoch, opened.ordinal, _seen_ms(change))
-        totals = totals.moved(before, after)
+        after = before.with_change(part, opened.epoch, opened.ordinal, _seen_ms(change))
+        totals = totals.with_partition(before, after)
         changed.append(after)
     if any(partition.is_negative for partition in changed):
-        return Folded(hold(table, change, ResyncReason.NEGATIVE, now), Verdict.HELD)
+        return FoldedCounters(
+            hold_change(table, change, ResyncReason.NEGATIVE, now), FoldOutcome.HELD
+        )
     counted = replace(table, totals=totals, rows_changed=_rows_changed(table, change))
-    return _closed(counted, opened, change, tuple(changed), now)
+    return _close_chunk(counted, opened, change, tuple(changed), now)
 
 
 def _rows_changed(table: TableCounters, change: FilesChanged) -> int:
@@ -181,25 +189,25 @@ def _in_the_way(table: TableCounters, change: FilesChanged) -> ResyncReason | No
     )
 
 
-def _absolute(
+def _fold_absolute(
     table: TableCounters, partitions: Partitions, change: FilesChanged, now: int
-) -> Folded:
+) -> FoldedCounters:
     """Replace everything under a new epoch; the head moves when all chunks are in."""
     if _is_stale(table, not_ahead(change, now)):
-        return Folded(table, Verdict.STALE)
+        return FoldedCounters(table, FoldOutcome.STALE)
     earlier = table.open.epoch if table.open else 0
-    opened = _opened(table, change, max(table.epoch, earlier) + 1, 0)
+    opened = _open_chunks(table, change, max(table.epoch, earlier) + 1, 0)
     if change.chunk in opened.seen:
-        return Folded(table, Verdict.DUPLICATE)
+        return FoldedCounters(table, FoldOutcome.DUPLICATE)
     totals, changed = opened.totals, []
     for part in change.partitions:
         empty = PartitionCounters(part.scope)
         before = partitions.get(part.scope, empty)
         seen_ms = before.changed_ms if before.holds == part.added else _seen_ms(change)
-        after = empty.after(part, opened.epoch, opened.ordinal, seen_ms)
-        totals = totals.moved(empty, after)
+        after = empty.with_change(part, opened.epoch, opened.ordinal, seen_ms)
+        totals = totals.with_partition(empty, after)
         changed.append(after)
-    return _closed(table, replace(opened, totals=totals), change, tuple(changed), now)
+    return _close_chunk(table, replace(opened, totals=totals), change, tuple(changed), now)
 
 
 def _is_stale(table: TableCounters, change: FilesChanged) -> bool:
@@ -209,15 +217,15 @@ def _is_stale(table: TableCounters, change: FilesChanged) -> bool:
     they only count while something is missing (then a rollback may have been lost).
     """
     observed = change.observed_at_ms
-    if _continues(table.open, change):
+    if _continues_chunks(table.open, change):
         return False
     if 0 < observed <= table.absolute_observed_ms:
         return True
     late = table.known and not table.waiting and change.snapshot_id != table.head_snapshot_id
-    return (late and table.has(change.snapshot_id)) or 0 < observed < table.observed_ms
+    return (late and table.has_snapshot(change.snapshot_id)) or 0 < observed < table.observed_ms
 
 
-def _continues(opened: OpenChunks | None, change: FilesChanged) -> bool:
+def _continues_chunks(opened: OpenChunks | None, change: FilesChanged) -> bool:
     """Return True if a chunk continues the opened ones: a snapshot never changes, so its chunks may
     come from different readings of it."""
     return opened is not None and (opened.kind, opened.snapshot_id, opened.chunks) == (
@@ -227,31 +235,33 @@ def _continues(opened: OpenChunks | None, change: FilesChanged) -> bool:
     )
 
 
-def _opened(table: TableCounters, change: FilesChanged, epoch: int, ordinal: int) -> OpenChunks:
-    if table.open and _continues(table.open, change):
+def _open_chunks(
+    table: TableCounters, change: FilesChanged, epoch: int, ordinal: int
+) -> OpenChunks:
+    if table.open and _continues_chunks(table.open, change):
         return table.open
     return OpenChunks(change.snapshot_id, change.kind, epoch, ordinal, change.chunks)
 
 
-def _closed(
+def _close_chunk(
     table: TableCounters,
     opened: OpenChunks,
     change: FilesChanged,
     changed: tuple[PartitionCounters, ...],
     now: int,
-) -> Folded:
+) -> FoldedCounters:
     """Count the chunk in; with the last one the head moves."""
     change = not_ahead(change, now)
-    seen, let_go = {*opened.seen, change.chunk}, without(table, change)
+    seen, let_go = {*opened.seen, change.chunk}, drop_change(table, change)
     if len(seen) < opened.chunks:
         part = replace(let_go, open=replace(opened, seen=tuple(sorted(seen))))
-        return Folded(settled(part, now), Verdict.PART, changed)
+        return FoldedCounters(settle_waiting(part, now), FoldOutcome.PART, changed)
     absolute = change.kind is ChangeKind.ABSOLUTE
-    moved = replaced(let_go, opened, change) if absolute else advanced(let_go, change)
-    return Folded(settled(moved, now), Verdict.FOLDED, changed)
+    moved = replace_head(let_go, opened, change) if absolute else advance_head(let_go, change)
+    return FoldedCounters(settle_waiting(moved, now), FoldOutcome.FOLDED, changed)
 
 
-def _current(partitions: Partitions, scope: Scope, epoch: int) -> PartitionCounters:
+def _current_entry(partitions: Partitions, scope: Scope, epoch: int) -> PartitionCounters:
     """Return the entry if it is of this epoch; an older one is void."""
     counters = partitions.get(scope)
     return counters if counters and counters.epoch == epoch else PartitionCounters(scope)
@@ -261,7 +271,7 @@ def _seen_ms(change: FilesChanged) -> int:
     return change.observed_at_ms or change.timestamp_ms
 
 
-def advanced(table: TableCounters, change: FilesChanged) -> TableCounters:
+def advance_head(table: TableCounters, change: FilesChanged) -> TableCounters:
     snapshots, oldest = table.snapshot_count, table.oldest_snapshot_ms
     if change.kind is ChangeKind.DELTA:
         first = change.parent_snapshot_id is None
@@ -272,7 +282,7 @@ def advanced(table: TableCounters, change: FilesChanged) -> TableCounters:
     return _at_head(grown, change)
 
 
-def replaced(table: TableCounters, opened: OpenChunks, change: FilesChanged) -> TableCounters:
+def replace_head(table: TableCounters, opened: OpenChunks, change: FilesChanged) -> TableCounters:
     moved = replace(
         table,
         known=True,
@@ -280,16 +290,16 @@ def replaced(table: TableCounters, opened: OpenChunks, change: FilesChanged) -> 
         epoch=opened.epoch,
         ordinal=0,
         totals=opened.totals,
-        rows_changed=table.rows_changed + _difference(table.totals, opened.totals),
+        rows_changed=table.rows_changed + _row_difference(table.totals, opened.totals),
         snapshot_count=change.snapshot_count,
         oldest_snapshot_ms=change.oldest_snapshot_ms,
         absolute_observed_ms=change.observed_at_ms,
         waiting=None,
     )
-    return superseded(_at_head(moved, change), change.observed_at_ms)
+    return drop_superseded(_at_head(moved, change), change.observed_at_ms)
 
 
-def _difference(before: Totals, after: Totals) -> int:
+def _row_difference(before: Totals, after: Totals) -> int:
     """Return rows that have come or gone by unknown commits."""
     return abs(after.holds.data_records - before.holds.data_records)
 
@@ -301,7 +311,7 @@ def _at_head(table: TableCounters, change: FilesChanged) -> TableCounters:
         sequence_number=change.sequence_number,
         open=None,
     )
-    return with_facts(moved.remembering(change), change)
+    return with_facts(moved.with_snapshot(change), change)
 
 
 def with_facts(table: TableCounters, change: FilesChanged) -> TableCounters:

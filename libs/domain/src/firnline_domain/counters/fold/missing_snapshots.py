@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from firnline_domain.base.values import replace
-from firnline_domain.counters.state.counters import TableCounters, Waiting
+from firnline_domain.counters.state.counters import MissingChanges, TableCounters
 from firnline_domain.records.events import ChangeKind, FilesChanged
 from firnline_domain.records.orders import ResyncTable
 
@@ -38,7 +38,7 @@ AT_ONCE = frozenset(ResyncReason) - {ResyncReason.MISSING_PARENT, ResyncReason.C
 ABSOLUTE_ONLY = frozenset(ResyncReason) - {ResyncReason.MISSING_PARENT, ResyncReason.REF_MOVED}
 
 
-def wait(
+def wait_for_resync(
     table: TableCounters, reason: ResyncReason, now_ms: int, wanted: int | None = None
 ) -> TableCounters:
     """Note that something is missing. A graver reason takes over and asks anew."""
@@ -46,7 +46,7 @@ def wait(
     absolute = reason in ABSOLUTE_ONLY
     if waiting and (waiting.absolute or not absolute) and reason is not ResyncReason.REF_MOVED:
         return table
-    fresh = Waiting(
+    fresh = MissingChanges(
         reason=reason,
         since_ms=now_ms,
         absolute=absolute or bool(waiting and waiting.absolute),
@@ -63,7 +63,7 @@ def not_ahead(change: FilesChanged, now_ms: int) -> FilesChanged:
     return replace(change, observed_at_ms=now_ms)
 
 
-def hold(
+def hold_change(
     table: TableCounters, change: FilesChanged, reason: ResyncReason, now_ms: int
 ) -> TableCounters:
     """Keep a change that cannot be folded yet."""
@@ -72,12 +72,12 @@ def hold(
         return table
     held = (*table.held, not_ahead(change, now_ms))
     partitions = sum(len(change.partitions) for change in held)
-    if len(held) > HELD_CHANGES or partitions > HELD_PARTITIONS or _weight(held) > HELD_BYTES:
-        return wait(replace(table, held=()), ResyncReason.OVERFLOW, now_ms)
-    return wait(replace(table, held=held), reason, now_ms)
+    if len(held) > HELD_CHANGES or partitions > HELD_PARTITIONS or _held_bytes(held) > HELD_BYTES:
+        return wait_for_resync(replace(table, held=()), ResyncReason.OVERFLOW, now_ms)
+    return wait_for_resync(replace(table, held=held), reason, now_ms)
 
 
-def _weight(held: tuple[FilesChanged, ...]) -> int:
+def _held_bytes(held: tuple[FilesChanged, ...]) -> int:
     """Estimate the bytes that held changes take in the state."""
     named = sum(len(p.scope.partition.encode()) for change in held for p in change.partitions)
     settings = sum(len(f"{k}{v}".encode()) for change in held for k, v in change.settings.items())
@@ -91,12 +91,14 @@ def next_held(table: TableCounters) -> FilesChanged | None:
     for change in table.held:
         if table.open and table.open.snapshot_id != change.snapshot_id:
             continue  # the head does not move before its chunks are complete
-        if change.parent_snapshot_id == table.head_snapshot_id or table.has(change.snapshot_id):
+        if change.parent_snapshot_id == table.head_snapshot_id or table.has_snapshot(
+            change.snapshot_id
+        ):
             return change
     return None
 
 
-def without(table: TableCounters, change: FilesChanged) -> TableCounters:
+def drop_change(table: TableCounters, change: FilesChanged) -> TableCounters:
     """Return the counters without one held change."""
     if not table.held:
         return table
@@ -105,12 +107,12 @@ def without(table: TableCounters, change: FilesChanged) -> TableCounters:
     return replace(table, held=held)
 
 
-def superseded(table: TableCounters, observed_at_ms: int) -> TableCounters:
+def drop_superseded(table: TableCounters, observed_at_ms: int) -> TableCounters:
     """Drop the held changes that folded absolute counters contain.
 
     That is every ancestor of the head by the links of held changes, and every change observed
     before the table was read."""
-    inside = _ancestors(table)
+    inside = _known_ancestors(table)
     held = tuple(
         change
         for change in table.held
@@ -119,8 +121,8 @@ def superseded(table: TableCounters, observed_at_ms: int) -> TableCounters:
     return replace(table, held=held)
 
 
-def _ancestors(table: TableCounters) -> set[int | None]:
-    parents = table.recent.parents()
+def _known_ancestors(table: TableCounters) -> set[int | None]:
+    parents = table.recent.parent_by_id()
     for change in table.held:
         if change.snapshot_id is not None:
             parents[change.snapshot_id] = change.parent_snapshot_id
@@ -132,13 +134,13 @@ def _ancestors(table: TableCounters) -> set[int | None]:
     return ancestors
 
 
-def settled(table: TableCounters, now_ms: int) -> TableCounters:
+def settle_waiting(table: TableCounters, now_ms: int) -> TableCounters:
     """Stop waiting where nothing is missing any more; start anew where something still is."""
     waiting = table.waiting
     if table.open and table.open.kind is ChangeKind.ABSOLUTE:
-        return wait(table, ResyncReason.CHUNK_LOST, now_ms)
+        return wait_for_resync(table, ResyncReason.CHUNK_LOST, now_ms)
     if table.held or table.open:
-        return wait(table, ResyncReason.MISSING_PARENT, now_ms)
+        return wait_for_resync(table, ResyncReason.MISSING_PARENT, now_ms)
     if waiting is None or waiting.absolute:
         return table
     if waiting.reason == ResyncReason.REF_MOVED and waiting.wanted_snapshot_id != (

@@ -39,7 +39,7 @@ class PartitionCounters(Value):
                 return True
         return False
 
-    def after(
+    def with_change(
         self, part: PartitionChange, epoch: int, ordinal: int, changed_ms: int
     ) -> PartitionCounters:
         """Return the counters after one more change of this partition."""
@@ -49,21 +49,21 @@ class PartitionCounters(Value):
             scope=self.scope,
             epoch=epoch,
             ordinal=ordinal,
-            holds=self.holds.changed(part.added, part.removed),
-            data_sequence_min=_lowest(old.data_sequence_min, part.data_sequence_min),
-            data_sequence_max=_highest(old.data_sequence_max, part.data_sequence_max),
-            delete_sequence_max=_highest(self.delete_sequence_max, part.delete_sequence_max),
+            holds=self.holds.with_changes(part.added, part.removed),
+            data_sequence_min=_lower_of(old.data_sequence_min, part.data_sequence_min),
+            data_sequence_max=_higher_of(old.data_sequence_max, part.data_sequence_max),
+            delete_sequence_max=_higher_of(self.delete_sequence_max, part.delete_sequence_max),
             changed_ms=changed_ms,
         )
 
 
-def _lowest(one: int | None, other: int | None) -> int | None:
+def _lower_of(one: int | None, other: int | None) -> int | None:
     if one is None or other is None:
         return other if one is None else one
     return min(one, other)
 
 
-def _highest(one: int | None, other: int | None) -> int | None:
+def _higher_of(one: int | None, other: int | None) -> int | None:
     if one is None or other is None:
         return other if one is None else one
     return max(one, other)
@@ -77,10 +77,10 @@ class Totals(Value):
     partitioned: int = 0  # of these, whose spec has partition values
     unpartitioned_equality_deletes: int = 0  # files; global where other specs hold files
 
-    def moved(self, before: PartitionCounters, after: PartitionCounters) -> Totals:
-        """Return the sums after one partition went from `before` to `after`."""
+    def with_partition(self, before: PartitionCounters, after: PartitionCounters) -> Totals:
+        """Return the sums after one partition went from `before` to `with_change`."""
         there = int(not after.is_empty) - int(not before.is_empty)
-        sums = self.changed(after.scope, after.holds, before.holds)
+        sums = self.with_change(after.scope, after.holds, before.holds)
         if not there:
             return sums
         partitioned = 0 if after.scope.is_unpartitioned else there
@@ -88,13 +88,13 @@ class Totals(Value):
             sums, partitions=self.partitions + there, partitioned=self.partitioned + partitioned
         )
 
-    def changed(self, scope: Scope, added: FileTally, removed: FileTally) -> Totals:
+    def with_change(self, scope: Scope, added: FileTally, removed: FileTally) -> Totals:
         """Return the sums after a partition's change, where its files before are not known."""
         deletes = added.equality_deletes.files - removed.equality_deletes.files
         plain = deletes if scope.is_unpartitioned else 0
         return replace(
             self,
-            holds=self.holds.changed(added, removed),
+            holds=self.holds.with_changes(added, removed),
             unpartitioned_equality_deletes=self.unpartitioned_equality_deletes + plain,
         )
 
@@ -111,7 +111,7 @@ class OpenChunks(Value):
     totals: Totals = Totals()  # of the new epoch, while ABSOLUTE is open
 
 
-class Waiting(Value):
+class MissingChanges(Value):
     """Changes that are missing between the head and what has been held back."""
 
     reason: str  # a ResyncReason of `missing_snapshots`
@@ -152,26 +152,26 @@ class TableCounters(Value):
     recent_events: tuple[str, ...] = ()
     held: tuple[FilesChanged, ...] = ()
     open: OpenChunks | None = None
-    waiting: Waiting | None = None
+    waiting: MissingChanges | None = None
 
     @property
     def global_equality_deletes(self) -> int:
         """Equality-delete files of unpartitioned specs that reach every other partition too."""
         return self.totals.unpartitioned_equality_deletes if self.totals.partitioned else 0
 
-    def has(self, snapshot_id: int | None) -> bool:
+    def has_snapshot(self, snapshot_id: int | None) -> bool:
         """Return True if that snapshot is known to be in the counters (or was, before a
         rollback)."""
-        return snapshot_id is not None and self.recent.has(snapshot_id)
+        return snapshot_id is not None and self.recent.has_snapshot(snapshot_id)
 
-    def remembering(self, change: FilesChanged) -> TableCounters:
+    def with_snapshot(self, change: FilesChanged) -> TableCounters:
         """Add the change's snapshot to the recent ones."""
-        if change.snapshot_id is None or self.has(change.snapshot_id):
+        if change.snapshot_id is None or self.has_snapshot(change.snapshot_id):
             return self
         recent = self.recent.followed_by(change.snapshot_id, change.parent_snapshot_id)
         return replace(self, recent=recent)
 
-    def remembering_event(self, change: FilesChanged) -> TableCounters:
+    def with_event(self, change: FilesChanged) -> TableCounters:
         """Add the change's event to the ring of recent ones."""
         events = (*self.recent_events, change.event_id)[-RECENT_EVENTS:]
         return replace(self, recent_events=events)

@@ -23,7 +23,7 @@ class Debt(Value):
             return self
         return Debt(*map(add, self.counts, other.counts))
 
-    def beyond(self, floor: Debt) -> Debt:
+    def above(self, floor: Debt) -> Debt:
         """Return what is more than the floor. Every decision calls it; mostly there is no floor."""
         if floor == NO_DEBT and min(self.counts) >= 0:
             return self
@@ -62,14 +62,14 @@ NO_DEBT = Debt()
 
 def debt_of(holds: FileTally, target_bytes: int, global_deletes: int = 0) -> Debt:
     """The debt in all files of a partition."""
-    return _debt(holds, global_deletes, undersized_debt(holds, target_bytes))
+    return _count_debt(holds, global_deletes, undersized_debt(holds, target_bytes))
 
 
 def debt_added_by(files: FileTally) -> Debt:
     """The debt that these files bring along: undersized ones may be it, together with others."""
-    return _debt(files, 0, files.undersized.files)
+    return _count_debt(files, 0, files.undersized.files)
 
 
-def _debt(holds: FileTally, global_deletes: int, undersized: int) -> Debt:
+def _count_debt(holds: FileTally, global_deletes: int, undersized: int) -> Debt:
     files, deletes = holds.fragments.files, holds.equality_deletes.files
     return Debt(files, deletes, holds.positional_files, global_deletes, undersized)

@@ -26,7 +26,7 @@ def size_error(holds: FileTally, target_bytes: int) -> float:
     squares, files = 0.0, 0
     for tally in (holds.fragments, holds.undersized, holds.on_target, holds.oversized):
         if tally.files > 0:
-            squares += tally.files * _distance(tally.bytes / tally.files, target_bytes) ** 2
+            squares += tally.files * _size_error(tally.bytes / tally.files, target_bytes) ** 2
             files += tally.files
     return sqrt(squares / files) if files else 0.0
 
@@ -46,11 +46,11 @@ def mendable_error(holds: FileTally, target_bytes: int) -> float:
     if files >= small.files or files < 1:
         return 0.0
     rest = small.bytes % max(target_bytes, 1)  # of the last one; the others are full
-    left = _distance(rest, target_bytes) / sqrt(files) if rest else 0.0
-    return max(_distance(small.bytes / small.files, target_bytes) - left, 0.0)
+    left = _size_error(rest, target_bytes) / sqrt(files) if rest else 0.0
+    return max(_size_error(small.bytes / small.files, target_bytes) - left, 0.0)
 
 
-def _distance(size: float, target_bytes: int) -> float:
+def _size_error(size: float, target_bytes: int) -> float:
     return max(1 - size / max(target_bytes, 1), 0.0)
 
 

@@ -30,14 +30,14 @@ class Lineage(Value):
     chain: bytes = b""
 
     @staticmethod
-    def of(links: Iterable[tuple[int, int | None]]) -> Lineage:
+    def from_links(links: Iterable[tuple[int, int | None]]) -> Lineage:
         """Build a lineage of snapshots with their parents, the newest last."""
         lineage = Lineage()
         for snapshot_id, parent_id in links:
             lineage = lineage.followed_by(snapshot_id, parent_id)
         return lineage
 
-    def has(self, snapshot_id: int) -> bool:
+    def has_snapshot(self, snapshot_id: int) -> bool:
         """Return True if the snapshot is one of them; as another's parent alone it is not."""
         wanted, size = _ID.pack(snapshot_id), _ID.size
         at = self.chain.find(wanted, size)
@@ -53,7 +53,7 @@ class Lineage(Value):
             added = (_FORK_BYTES if self.chain else b"") + parent + added
         return Lineage((self.chain + added)[-_MOST_BYTES:])
 
-    def parents(self) -> dict[int, int | None]:
+    def parent_by_id(self) -> dict[int, int | None]:
         """Return the parent of each; None = it has none."""
         parents: dict[int, int | None] = {}
         before = _FORK

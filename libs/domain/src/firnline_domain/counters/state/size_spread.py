@@ -8,8 +8,8 @@ from firnline_domain.counters.state.work import Partition
 from firnline_domain.records.parts.tallies import FRAGMENTS_IN_TARGET
 
 
-class Spread:
-    """Adds up the partitions that pass `through`; those without data files do not count."""
+class PartitionSpread:
+    """Adds up the partitions that pass `pass_through`; those without data files do not count."""
 
     def __init__(self, target_bytes: int) -> None:
         self.target_bytes = target_bytes
@@ -19,16 +19,16 @@ class Spread:
         self.largest_bytes = 0
         self.unpartitioned = False
 
-    def through(self, partitions: Iterable[Partition]) -> Iterator[Partition]:
+    def pass_through(self, partitions: Iterable[Partition]) -> Iterator[Partition]:
         """Yield the same partitions, and add them up."""
         for partition in partitions:
-            data = partition.counters.holds.data
+            data = partition.counters.holds.all_data
             if data.files > 0:
-                self._add(data.bytes)
+                self._add_bytes(data.bytes)
                 self.unpartitioned |= partition.counters.scope.is_unpartitioned
             yield partition
 
-    def _add(self, held_bytes: int) -> None:
+    def _add_bytes(self, held_bytes: int) -> None:
         self.partitions += 1
         self.tiny += held_bytes * FRAGMENTS_IN_TARGET < self.target_bytes
         self.bytes += held_bytes

@@ -16,7 +16,7 @@ from firnline_domain.identity import Scope
 from firnline_domain.records.parts.dead_rows import DeadRows
 from firnline_domain.records.parts.slices import Slice
 from firnline_domain.records.pauses import Pause
-from firnline_domain.records.results import Going
+from firnline_domain.records.results import ExpiryPreview
 from firnline_domain.settings.thresholds import KEY_SHARE, Thresholds
 
 SLOTS, SMALL_SLOTS = 8, 1  # that a rewrite takes of a table's; a small one is done in a second
@@ -68,7 +68,7 @@ class PartitionWork(Value):
     frozen_seen_ms: int = 0  # the last change that it was frozen after (`freezing`)
     requested: str = ""  # the action that a person has asked for, until its order is out
 
-    def paused(self, pause: str, until_ms: int, now_ms: int) -> PartitionWork:
+    def with_pause(self, pause: str, until_ms: int, now_ms: int) -> PartitionWork:
         """Begin a pause now; one that an operator has ordered, or has to look at, is not cut short
         by another."""
         lasting = self.pause == UNDONE or self.failure == ROWS_DIFFER
@@ -159,7 +159,7 @@ class ExpiryWork(ActionWork):
 
     unobserved: int = 0  # snapshots expired, less those that commits have reported
     announcing: bool = False  # the order in flight asks only what would go
-    going: Going = Going()
+    going: ExpiryPreview = ExpiryPreview()
 
 
 class GivenAdvice(Value):
@@ -210,12 +210,12 @@ class TableWork(Value):
         """The partition's order, if one is out."""
         return next((task for task in self.running if task.scope == scope), None)
 
-    def task(self, task_id: str) -> RunningTask | None:
+    def find_task(self, task_id: str) -> RunningTask | None:
         """Return the order of that id, if it is out."""
         return next((task for task in self.running if task.task_id == task_id), None)
 
     @property
-    def uncommitted(self) -> frozenset[int]:
+    def uncommitted_times(self) -> frozenset[int]:
         """Return the times of the orders of which no commit was reported yet. Those of one moment
         share one (`RewriteFiles.batch_size`)."""
         running = self.running
@@ -226,7 +226,7 @@ class TableWork(Value):
         taken = sum(task.slots for task in self.running)
         return taken + places <= limits.max_in_flight * SLOTS
 
-    def started(self, task: RunningTask) -> TableWork:
+    def add_task(self, task: RunningTask) -> TableWork:
         """Add one more order that is out; a partition has at most one."""
         others = tuple(one for one in self.running if one.scope != task.scope)
         pace = replace(
@@ -234,7 +234,7 @@ class TableWork(Value):
         )
         return replace(self, running=(*others, task), commit_rate=pace)
 
-    def ended(self, task: RunningTask) -> TableWork:
+    def drop_task(self, task: RunningTask) -> TableWork:
         """Drop an order."""
         return replace(
             self, running=tuple(one for one in self.running if one.task_id != task.task_id)

@@ -16,7 +16,7 @@ from firnline_domain.counters.state.work import Partition
 from firnline_domain.policy.cost.cost_model import FIRNLINE, CostModel, Work
 from firnline_domain.policy.cost.read_cost import READ_COST, Burden, burden_of
 from firnline_domain.records.parts.tallies import FileTally
-from firnline_domain.settings.thresholds import Conversions, Thresholds
+from firnline_domain.settings.thresholds import ConversionPolicy, Thresholds
 
 FAR_MS = 10**15  # later than any clock
 GRID_MS = 60_000  # reconciling reads all partitions: once a minute at most
@@ -43,10 +43,10 @@ class Offer(Value):
     @property
     def gain(self) -> float:
         """Return CPU seconds spared per scan and CPU second spent."""
-        return _gain(self.spared_s, self.price_s)
+        return _gain_ratio(self.spared_s, self.price_s)
 
 
-def _gain(spared_s: float, price_s: float) -> float:
+def _gain_ratio(spared_s: float, price_s: float) -> float:
     return spared_s / price_s if price_s > 0 else 0.0
 
 
@@ -63,7 +63,7 @@ def paid_at_ms(
     return -(-paid_ms // GRID_MS) * GRID_MS
 
 
-def offers(
+def list_offers(
     holds: FileTally,
     limits: Thresholds,
     global_deletes: int = 0,
@@ -74,11 +74,11 @@ def offers(
     target = limits.target_bytes
     burden = burden_of(holds, target, global_deletes)
     merge_s = spared_by_merge(holds, target) * READ_COST.open_s
-    converting = _converting(holds, limits) if _is_convertible(holds) else None
+    converting = _conversion_work(holds, limits) if _is_convertible(holds) else None
     works = (
-        (Action.COMPACT, compacting(holds, global_deletes), burden.seconds()),
+        (Action.COMPACT, compaction_work(holds, global_deletes), burden.total_seconds()),
         (Action.CONVERT, converting, _converted_s(burden)),
-        (Action.MERGE, _merging(holds, target), merge_s),
+        (Action.MERGE, _merge_work(holds, target), merge_s),
     )
     offered = [
         Offer(action, work, costs.cpu_s(work), spared_s)
@@ -88,7 +88,7 @@ def offers(
     return sorted(offered, key=lambda one: -one.gain)
 
 
-def compacting(holds: FileTally, global_deletes: int) -> Work:
+def compaction_work(holds: FileTally, global_deletes: int) -> Work:
     """Return an upper bound: how many rows are left is not known before."""
     taken = _reached_bytes(holds, global_deletes)
     deletes = holds.equality_deletes
@@ -99,8 +99,8 @@ def compacting(holds: FileTally, global_deletes: int) -> Work:
 def _reached_files(holds: FileTally, global_deletes: int) -> float:
     """The number of those whose bytes are `_reached_bytes`."""
     if holds.equality_deletes.files + holds.position_deletes.files + global_deletes > 0:
-        return holds.data.files
-    others = holds.data.files - holds.fragments.files
+        return holds.all_data.files
+    others = holds.all_data.files - holds.fragments.files
     return holds.fragments.files + min(holds.deletion_vectors.files, others)
 
 
@@ -108,28 +108,28 @@ def _reached_bytes(holds: FileTally, global_deletes: int) -> float:
     """Bytes of the files with deletes, and of the fragments. A vector is of one file; any other
     delete may reach all."""
     if holds.equality_deletes.files + holds.position_deletes.files + global_deletes > 0:
-        return holds.data.bytes
+        return holds.all_data.bytes
     if holds.deletion_vectors.files == 0:
         return holds.fragments.bytes
-    data = holds.data
+    data = holds.all_data
     others = data.bytes - holds.fragments.bytes
     vectors = min(holds.deletion_vectors.files / data.files, 1.0) if data.files > 0 else 0.0
     return holds.fragments.bytes + others * vectors
 
 
-def _converting(holds: FileTally, limits: Thresholds) -> Work:
+def _conversion_work(holds: FileTally, limits: Thresholds) -> Work:
     """Return the work of reading the keys of all larger files, where equality deletes are; small
     ones, of which all columns are few bytes, are rewritten at once."""
     deletes, taken = holds.equality_deletes, taken_by_merge(holds, limits.target_bytes)
     small = max(taken.bytes, holds.fragments.bytes)
-    keys = (holds.data.bytes - small) * limits.key_share if deletes.files else 0.0
+    keys = (holds.all_data.bytes - small) * limits.key_share if deletes.files else 0.0
     rewritten = max(taken.files, holds.fragments.files)
     return Work(
         small + keys + deletes.bytes,
         small,
         deletes.records,
         files=rewritten + deletes.files,
-        converted=holds.data.files - rewritten if deletes.files else 0.0,
+        converted=holds.all_data.files - rewritten if deletes.files else 0.0,
     )
 
 
@@ -142,7 +142,7 @@ def _converted_s(burden: Burden) -> float:
     return burden.deletes_s() + burden.files_s() - burden.delete_records * READ_COST.position_s
 
 
-def _merging(holds: FileTally, target_bytes: int) -> Work | None:
+def _merge_work(holds: FileTally, target_bytes: int) -> Work | None:
     """Return the work of a merge; equality deletes would stay for the others: that is what the
     other two are for."""
     taken = taken_by_merge(holds, target_bytes)
@@ -166,7 +166,7 @@ class CostBenefit(Value):
     @property
     def gain(self) -> float:
         """Return CPU seconds spared per scan and CPU second spent."""
-        return _gain(self.spared_s, self.price_s)
+        return _gain_ratio(self.spared_s, self.price_s)
 
     @property
     def gb_hours(self) -> float:
@@ -178,7 +178,7 @@ class CostBenefit(Value):
         """`paid_ms`, where there is such a moment."""
         return self.paid_ms if self.paid_ms < FAR_MS else None
 
-    def paid_back(self, now_ms: int) -> float:
+    def payback_ratio(self, now_ms: int) -> float:
         """Return how many times readers have paid the price. It ranks rewrites by what they spare
         for what they cost; and, growing with every hour, it lets none of them starve."""
         if self.paid_at is None:
@@ -192,11 +192,11 @@ def weigh_compaction(
     """Weigh a compaction. Only what has grown since the last rewrite counts."""
     holds = partition.counters.holds
     burden = burden_of(holds, limits.target_bytes, debt.global_deletes)
-    spared_s = burden.grown(debt, grown).seconds()
-    work = compacting(holds, debt.global_deletes)
+    spared_s = burden.grow_to(debt, grown).total_seconds()
+    work = compaction_work(holds, debt.global_deletes)
     since_ms = partition.work.debt_since_ms
     head_start = partition.work.head_start
-    opens = burden.grown(debt, grown).opens
+    opens = burden.grow_to(debt, grown).opens
     weighed = weigh_work(since_ms, head_start, limits, work, spared_s, burden.amplification, opens)
     return _at_once(weighed) if _is_done_once(holds, limits, debt) else weighed
 
@@ -206,10 +206,10 @@ def weigh_minor(partition: Partition, limits: Thresholds, debt: Debt, grown: Deb
     and many files of positions into one for each data file."""
     holds = partition.counters.holds
     converts, burden = holds.equality_deletes.files > 0, burden_of(holds, limits.target_bytes)
-    work = _converting(holds, limits)
+    work = _conversion_work(holds, limits)
     price = replace(limits, cost_factor=limits.conversion_factor) if converts else limits
     joined = min(grown.position_deletes, surplus_positions(holds))
-    came = burden.grown(debt, grown)
+    came = burden.grow_to(debt, grown)
     spared_s = _converted_s(came) + joined * READ_COST.open_s
     opens = came.files_spared + came.equality_files + joined
     work_since, head_start = partition.work.debt_since_ms, partition.work.head_start
@@ -242,16 +242,16 @@ def rewrites_everything(holds: FileTally, limits: Thresholds, debt: Debt) -> boo
     deletes, asked = holds.equality_deletes, limits.convert
     if holds.data_files <= holds.fragments.files or debt.global_deletes:
         return True
-    if deletes.files and asked is not Conversions.AUTO:
-        return asked is Conversions.NEVER
-    return holds.data.bytes + deletes.bytes <= limits.cheap_bytes
+    if deletes.files and asked is not ConversionPolicy.AUTO:
+        return asked is ConversionPolicy.NEVER
+    return holds.all_data.bytes + deletes.bytes <= limits.cheap_bytes
 
 
 def weigh_merge(partition: Partition, limits: Thresholds) -> CostBenefit | None:
     """Weigh a merge; None where it would take nothing, there are equality deletes to be applied, or
     it is not known yet since when its files are there."""
     holds, target = partition.counters.holds, limits.target_bytes
-    work, files = _merging(holds, target), spared_by_merge(holds, target)
+    work, files = _merge_work(holds, target), spared_by_merge(holds, target)
     since_ms = partition.work.undersized_since_ms
     if work is None or files < 1 or since_ms is None:
         return None

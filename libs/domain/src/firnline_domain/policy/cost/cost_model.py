@@ -64,13 +64,13 @@ class CostModel(Value):
         return self.memory_gb * cpu_s / self.cores / HOUR_S
 
 
-def key_share(share: float, found: float) -> float:
+def learned_key_share(share: float, found: float) -> float:
     """Return the part of a table's data files that is key columns, after one more conversion has
     read them: in the order of the last few, because the files of a table are alike."""
     return share + (min(found, MAX_KEY_SHARE) - share) / 2
 
 
-def learned(factor: float, foretold_s: float, took_s: float) -> float:
+def learned_factor(factor: float, foretold_s: float, took_s: float) -> float:
     """Return what tasks take here against what the model says, after one that was estimated with
     `factor`. One that was held up teaches little."""
     ratio = (

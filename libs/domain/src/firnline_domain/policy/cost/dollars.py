@@ -29,7 +29,7 @@ class Price(Value):
     read_bytes: float = 0.0
     written_bytes: float = 0.0
 
-    def dollars(self, limits: Thresholds) -> float:
+    def in_dollars(self, limits: Thresholds) -> float:
         """Return the cost by the table's price list."""
         requests = self.gets * limits.price_million_gets + self.puts * limits.price_million_puts
         return self.cpu_s / HOUR_S * limits.price_cpu_hour + requests / MILLION
@@ -45,13 +45,13 @@ class Gain(Value):
 
     def dollars_an_hour(self, limits: Thresholds) -> float:
         """Return the savings by the same list, at so many scans an hour as are known or assumed."""
-        scan = Price(self.scan_s, gets=self.scan_gets).dollars(limits)
+        scan = Price(self.scan_s, gets=self.scan_gets).in_dollars(limits)
         return scan * limits.reads_per_hour + self.freed_bytes / GB * (
             limits.price_gb_month / MONTH_H
         )
 
 
-class Weighed(Value):
+class Estimate(Value):
     """An order's price and gain."""
 
     price: Price
@@ -61,7 +61,7 @@ class Weighed(Value):
         """Return the GB-hours of its price: what a budget counts."""
         return FIRNLINE.held_gb_hours(self.price.cpu_s)
 
-    def numbers(self, limits: Thresholds) -> dict[str, float]:
+    def to_numbers(self, limits: Thresholds) -> dict[str, float]:
         """Return the numbers to show: of an order, and of a day."""
         price, gain = self.price, self.gain
         scans = limits.reads_per_hour * DAY_H
@@ -71,25 +71,25 @@ class Weighed(Value):
             "price_requests": round(price.gets + price.puts),
             "price_read_bytes": round(price.read_bytes),
             "price_written_bytes": round(price.written_bytes),
-            "price_dollars": significant(price.dollars(limits)),
+            "price_dollars": round_significant(price.in_dollars(limits)),
             "gain_cpu_s_a_day": round(gain.scan_s * scans, 3),
             "gain_requests_a_day": round(gain.scan_gets * scans),
             "gain_bytes": round(gain.freed_bytes),
-            "gain_dollars_a_day": significant(gain.dollars_an_hour(limits) * DAY_H),
+            "gain_dollars_a_day": round_significant(gain.dollars_an_hour(limits) * DAY_H),
         }
 
 
-def of_rewrite(weighed: CostBenefit, limits: Thresholds) -> Weighed:
+def of_rewrite(weighed: CostBenefit, limits: Thresholds) -> Estimate:
     """The same of a partition's rewrite. Dead rows that it drops stay in the files of older
     snapshots, and new files take their place: it frees nothing that is known here."""
     work = weighed.work
     opened = work.files + work.converted
     written = work.bytes_written / max(limits.target_bytes, 1) + work.converted + 1
     price = Price(weighed.price_s, opened, written, work.bytes_read, work.bytes_written)
-    return Weighed(price, Gain(weighed.spared_s, weighed.spared_opens))
+    return Estimate(price, Gain(weighed.spared_s, weighed.spared_opens))
 
 
-def significant(number: float) -> float:
+def round_significant(number: float) -> float:
     """Round to three significant digits: a price is mostly far below a cent."""
     return float(f"{number:.3g}")
 

@@ -51,7 +51,7 @@ class Burden(Value):
         """Seconds for files that need not be."""
         return self.files_spared * cost.open_s
 
-    def seconds(self, cost: ReadCost = READ_COST) -> float:
+    def total_seconds(self, cost: ReadCost = READ_COST) -> float:
         """Return all of it."""
         return self.deletes_s(cost) + self.positions_s(cost) + self.files_s(cost)
 
@@ -63,22 +63,22 @@ class Burden(Value):
     @property
     def amplification(self) -> float:
         """Return a scan as it is against one of a tidy partition; 1 = there is no debt."""
-        return 1 + self.seconds() / self.tidy_s if self.tidy_s > 0 else 1.0
+        return 1 + self.total_seconds() / self.tidy_s if self.tidy_s > 0 else 1.0
 
-    def grown(self, debt: Debt, grown: Debt) -> Burden:
+    def grow_to(self, debt: Debt, grown: Debt) -> Burden:
         """Return what has come since the last rewrite, each kind by itself: one equality delete
         beside a thousand vectors that a conversion has left is all of its kind, and no
         thousandth."""
         if grown == debt:
             return self  # mostly: the last rewrite has left nothing
-        deletes = _share(
+        deletes = _share_of(
             grown.equality_deletes + grown.global_deletes,
             debt.equality_deletes + debt.global_deletes,
         )
-        masks = _share(grown.position_deletes, debt.position_deletes)
+        masks = _share_of(grown.position_deletes, debt.position_deletes)
         return replace(
             self,
-            files_spared=self.files_spared * _share(grown.fragments, debt.fragments),
+            files_spared=self.files_spared * _share_of(grown.fragments, debt.fragments),
             applications=self.applications * deletes,
             equality_files=self.equality_files * deletes,
             delete_records=self.delete_records * deletes,
@@ -89,7 +89,7 @@ class Burden(Value):
         )
 
 
-def _share(part: int, whole: int) -> float:
+def _share_of(part: int, whole: int) -> float:
     return part / max(whole, 1)
 
 
@@ -97,7 +97,7 @@ def burden_of(
     holds: FileTally, target_bytes: int, global_deletes: int = 0, cost: ReadCost = READ_COST
 ) -> Burden:
     """The burden of a partition. Of global deletes only the number of files is known here."""
-    data, small, deletes = holds.data, holds.fragments, holds.equality_deletes
+    data, small, deletes = holds.all_data, holds.fragments, holds.equality_deletes
     reached = max(data.files - small.files / 2, 0.0)
     positions = holds.position_deletes + holds.deletion_vectors
     row = data.bytes / data.records if data.records > 0 else 0.0

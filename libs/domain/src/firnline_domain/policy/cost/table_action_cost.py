@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from firnline_domain.base.values import replace
 from firnline_domain.counters.state.work import Table
-from firnline_domain.policy.cost.cost_model import FIRNLINE, learned
+from firnline_domain.policy.cost.cost_model import FIRNLINE, learned_factor
 from firnline_domain.policy.cost.dollars import Price
 from firnline_domain.policy.cost.read_cost import READ_COST
 from firnline_domain.settings.thresholds import Thresholds
@@ -38,7 +38,7 @@ def pace_of(action: str, limits: Thresholds) -> float:
 
 def pace_after(pace: float, expected_s: float, worked_ms: int) -> float:
     """After one more order, which moves it by 15 % at most. `expected_s`: at a pace of 1."""
-    return learned(pace, pace * expected_s, worked_ms / 1000)
+    return learned_factor(pace, pace * expected_s, worked_ms / 1000)
 
 
 def expected_s(numbers: Mapping[str, float]) -> float | None:
@@ -72,7 +72,7 @@ def at_pace(price: Price, limits: Thresholds) -> Price:
     return replace(price, cpu_s=price.cpu_s * limits.cost_factor)
 
 
-def plus(price: Price, cpu_s: float, limits: Thresholds, **more: float) -> Price:
+def add_cost(price: Price, cpu_s: float, limits: Thresholds, **more: float) -> Price:
     """Add so many more CPU seconds, as measured, and so much of other fields."""
     sums = {name: getattr(price, name) + value for name, value in more.items()}
     return replace(price, cpu_s=price.cpu_s + cpu_s * limits.cost_factor, **sums)

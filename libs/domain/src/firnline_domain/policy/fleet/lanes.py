@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from firnline_domain.counters.state.work import Partition
-from firnline_domain.settings.groups import DEFAULT, FORM, Group, named
+from firnline_domain.settings.groups import DEFAULT, FORM, Group, group_names
 from firnline_domain.settings.thresholds import Thresholds
 
 # A delete record in a worker's set, at most: `set_sizes` of the worker for one key of text, which
@@ -31,19 +31,19 @@ LANES = {topic: lane for lane, topic in TOPICS.items()}
 BEFORE_GROUP = "."  # which no name of a group has, nor one of the two topics
 
 
-def topic_of(lane: Lane, group: str = DEFAULT) -> str:
+def lane_topic(lane: Lane, group: str = DEFAULT) -> str:
     """Return the topic where the orders of a group wait."""
     return f"{TOPICS[lane]}{BEFORE_GROUP}{group}" if group else TOPICS[lane]
 
 
 def topics_of_group(group: str) -> list[str]:
     """Return the topics of every lane."""
-    return [topic_of(lane, group) for lane in Lane]
+    return [lane_topic(lane, group) for lane in Lane]
 
 
-def topics_of(groups: Collection[Group]) -> list[str]:
+def topics_of_groups(groups: Collection[Group]) -> list[str]:
     """Return the topics of all groups but the default one."""
-    return [topic for name in named(groups) for topic in topics_of_group(name)]
+    return [topic for name in group_names(groups) for topic in topics_of_group(name)]
 
 
 def lane_at(topic: str) -> Lane:
@@ -68,17 +68,17 @@ def set_bytes(partition: Partition) -> int:
 
 def lane_of(partition: Partition, limits: Thresholds) -> Lane:
     """Heavy before it fails where the sets are big, and after it failed for want of memory until
-    several rewrites in a row succeeded (`progress.succeeded`)."""
-    return _lane(partition.work.out_of_memory, set_bytes(partition), limits.heavy_bytes)
+    several rewrites in a row succeeded (`progress.after_success`)."""
+    return _choose_lane(partition.work.out_of_memory, set_bytes(partition), limits.heavy_bytes)
 
 
 def lane_of_order(numbers: Mapping[str, float]) -> Lane:
     """The lane that an order went to, by its own numbers (`decision_numbers.weights`)."""
     names = ("out_of_memory", "delete_set_bytes", "heavy_bytes")
-    return _lane(*(numbers.get(name, 0) for name in names))
+    return _choose_lane(*(numbers.get(name, 0) for name in names))
 
 
-def _lane(out_of_memory: float, set_size: float, most: float) -> Lane:
+def _choose_lane(out_of_memory: float, set_size: float, most: float) -> Lane:
     return Lane.HEAVY if out_of_memory > 0 or set_size > most else Lane.ORDINARY
 
 
@@ -92,11 +92,11 @@ class LaneRotation:
     heavy: int = 2
     _turn: int = 0
 
-    def take(self, waiting: Collection[Lane]) -> Lane | None:
+    def next_lane(self, waiting: Collection[Lane]) -> Lane | None:
         """Return the lane of the next order, of those that have one; None where nothing waits."""
         if not waiting:
             return None
-        due = self._due()
+        due = self._due_lane()
         if len(waiting) == 1:
             [only] = waiting
             self._turn += only is due
@@ -104,6 +104,6 @@ class LaneRotation:
         self._turn += 1
         return due
 
-    def _due(self) -> Lane:
+    def _due_lane(self) -> Lane:
         before, after = (turn * self.heavy // TURNS for turn in (self._turn, self._turn + 1))
         return Lane.HEAVY if after > before else Lane.ORDINARY

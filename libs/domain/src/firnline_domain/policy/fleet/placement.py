@@ -21,7 +21,7 @@ MAX_MOVES = 100  # of one bucket at the end of one window
 REST_MS = HOUR_MS  # that a table which has moved stays where it is
 
 
-class Move(Value):
+class TableMove(Value):
     """A table to hand over, with the reason to show."""
 
     table_key: str
@@ -50,9 +50,9 @@ def mean_of(loads: Mapping[int, float]) -> float:
     return sum(loads.values()) / len(loads)
 
 
-def moves(
+def plan_moves(
     bucket: int, loads: Mapping[int, float], tables: Mapping[str, float], resting: Collection[str]
-) -> list[Move]:
+) -> list[TableMove]:
     """Choose what a bucket hands over, the heaviest first; nothing unless it is hot. `tables`: its
     own, by key, with their load; `resting` ones stay.
 
@@ -62,20 +62,20 @@ def moves(
     alone."""
     if bucket not in loads or not is_hot(bucket, loads):
         return []
-    target = _target(bucket, loads)
+    target = _choose_target(bucket, loads)
     giver, taker, mean = loads[bucket], loads[target], mean_of(loads)
     reason = f"bucket {bucket}: {giver:.0f} steps a minute, {mean:.0f} is the mean"
-    found: list[Move] = []
+    found: list[TableMove] = []
     for key, load in _heaviest_first(tables, resting):
         if giver <= COOL * mean or len(found) == MAX_MOVES:
             break
         if taker + load <= giver - load:
-            found.append(Move(key, target, reason))
+            found.append(TableMove(key, target, reason))
             giver, taker = giver - load, taker + load
     return found
 
 
-def _target(bucket: int, loads: Mapping[int, float]) -> int:
+def _choose_target(bucket: int, loads: Mapping[int, float]) -> int:
     by_load = sorted(loads, key=lambda one: (loads[one], one))
     hot = [one for one in reversed(by_load) if is_hot(one, loads)]
     light = [one for one in by_load if loads[one] < mean_of(loads)]

@@ -29,7 +29,7 @@ REPEAT_MS, VALID_MS = (
 )  # a wish is repeated daily; one of a lost state expires
 
 
-class Memory(StrEnum):
+class MemoryKind(StrEnum):
     """Memory that ended."""
 
     HEAP = "heap"  # of the worker's JVM
@@ -42,17 +42,17 @@ class Steps(Value):
     heap: int = 0
     overhead: int = 0
 
-    def up(self, memory: Memory) -> Steps:
+    def raise_step(self, memory: MemoryKind) -> Steps:
         """Return one more step of that memory, where there may be more."""
-        if memory is Memory.HEAP:
+        if memory is MemoryKind.HEAP:
             return replace(self, heap=min(self.heap + 1, MAX_STEPS))
         return replace(self, overhead=min(self.overhead + 1, MAX_STEPS))
 
-    def down(self) -> Steps:
+    def lower_step(self) -> Steps:
         """Return one step less of both: which of them is spare shows only when it is missing."""
         return Steps(max(self.heap - 1, 0), max(self.overhead - 1, 0))
 
-    def most(self, other: Steps) -> Steps:
+    def maximum(self, other: Steps) -> Steps:
         """Return enough for both."""
         return Steps(max(self.heap, other.heap), max(self.overhead, other.overhead))
 
@@ -80,12 +80,12 @@ class MemoryTuning(Value):
         """A heavy task ran out of memory. What a worker does not tell of, was not the heap."""
         if self._passes_over(task, ordered_ms):
             return self
-        ended = Memory.HEAP if memory == Memory.HEAP else Memory.OVERHEAD
+        ended = MemoryKind.HEAP if memory == MemoryKind.HEAP else MemoryKind.OVERHEAD
         oom_streak = (ended.value, *self.oom_streak)
         after = replace(
             self, oom_streak=oom_streak, success_streak=0, last_oom_ms=now_ms, last=task
         )
-        return after if len(oom_streak) < IN_A_ROW else after._raised(now_ms)
+        return after if len(oom_streak) < IN_A_ROW else after._raise_steps(now_ms)
 
     def after_success(self, task: str, ordered_ms: int, now_ms: int) -> MemoryTuning:
         """A heavy task came to its result."""
@@ -95,7 +95,9 @@ class MemoryTuning(Value):
         success_streak = self.success_streak + 1 if self.steps != Steps() else 0
         after = replace(self, oom_streak=(), success_streak=success_streak, last=task)
         return (
-            after if success_streak < STEP_DOWN_AFTER << self.rollbacks else after._lowered(now_ms)
+            after
+            if success_streak < STEP_DOWN_AFTER << self.rollbacks
+            else after._lower_steps(now_ms)
         )
 
     def after_time(self, now_ms: int) -> MemoryTuning:
@@ -103,16 +105,16 @@ class MemoryTuning(Value):
         quiet_ms = now_ms - max(self.moved_ms, self.last_oom_ms)
         if self.steps == Steps() or quiet_ms < QUIET_MS << self.rollbacks:
             return self
-        return self._lowered(now_ms)
+        return self._lower_steps(now_ms)
 
     def _passes_over(self, task: str, ordered_ms: int) -> bool:
         return ordered_ms < self.moved_ms or task == self.last
 
-    def _raised(self, now_ms: int) -> MemoryTuning:
+    def _raise_steps(self, now_ms: int) -> MemoryTuning:
         [(memory, _)] = Counter(self.oom_streak).most_common(
             1
         )  # of as many, the one that came last
-        steps = self.steps.up(Memory(memory))
+        steps = self.steps.raise_step(MemoryKind(memory))
         if steps == self.steps:
             return replace(self, oom_streak=())
         is_late = now_ms - self.moved_ms >= ROLLBACK_MS
@@ -120,13 +122,13 @@ class MemoryTuning(Value):
         moved = replace(self, steps=steps, oom_streak=(), moved_ms=now_ms)
         return replace(moved, lowered=False, rollbacks=rollbacks)
 
-    def _lowered(self, now_ms: int) -> MemoryTuning:
-        steps = self.steps.down()
+    def _lower_steps(self, now_ms: int) -> MemoryTuning:
+        steps = self.steps.lower_step()
         return replace(
             self, steps=steps, oom_streak=(), success_streak=0, moved_ms=now_ms, lowered=True
         )
 
-    def unreported(self, now_ms: int) -> bool:
+    def is_unreported(self, now_ms: int) -> bool:
         """Return True if the request is another than was reported last, or was reported too long
         ago."""
         return self.steps != self.reported or (
@@ -137,7 +139,7 @@ class MemoryTuning(Value):
         """Note that the request was reported."""
         return replace(self, reported=self.steps, reported_ms=now_ms)
 
-    def directive(self, group: str, bucket: int, now_ms: int) -> SizeWorkers:
+    def to_directive(self, group: str, bucket: int, now_ms: int) -> SizeWorkers:
         """Return the request, with what led to it."""
         reason = (
             "repeated"
@@ -162,7 +164,7 @@ def requested_steps(directives: Iterable[SizeWorkers], group: str, lane: str, no
     for directive in directives:
         concerned = (directive.group, directive.lane) == (group, lane)
         if concerned and now_ms - directive.at_ms < VALID_MS:
-            steps = steps.most(Steps(directive.heap_steps, directive.overhead_steps))
+            steps = steps.maximum(Steps(directive.heap_steps, directive.overhead_steps))
     return Steps(min(steps.heap, MAX_STEPS), min(steps.overhead, MAX_STEPS))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from firnline_domain.base.times import earliest
+from firnline_domain.base.times import earliest_of
 from firnline_domain.base.values import replace
 from firnline_domain.counters.state.debt import NO_DEBT, Debt, debt_of
 from firnline_domain.counters.state.file_sizes import files_after, taken_by_merge
@@ -16,11 +16,15 @@ from firnline_domain.policy.cost.cost_benefit import (
     weigh_merge,
     weigh_minor,
 )
-from firnline_domain.policy.fleet.holds import BETWEEN_COMMITS, pause_of, rewrite_hold_of
+from firnline_domain.policy.fleet.holds import BETWEEN_COMMITS, find_pause, find_rewrite_hold
 from firnline_domain.policy.partition.deadlines import QUEUE_MS, run_ms
-from firnline_domain.policy.partition.decision_numbers import counts, dead_rows, weights
+from firnline_domain.policy.partition.decision_numbers import (
+    dead_row_numbers,
+    debt_numbers,
+    price_numbers,
+)
 from firnline_domain.policy.partition.due_trigger import demand_of
-from firnline_domain.policy.partition.v2_deletes import or_vectors
+from firnline_domain.policy.partition.v2_deletes import upgrade_v2_deletes
 from firnline_domain.policy.reasons.partition import (
     EVERY_FILE,
     ORDERS,
@@ -30,43 +34,43 @@ from firnline_domain.policy.reasons.partition import (
     Reason,
 )
 from firnline_domain.policy.triggers.dead_files import with_dead_files
-from firnline_domain.policy.triggers.equality_delete_age import due_ms, kept
+from firnline_domain.policy.triggers.equality_delete_age import due_ms, enforce_delete_age
 from firnline_domain.policy.triggers.full_rewrites import weigh_full
-from firnline_domain.policy.triggers.slices import max_bytes, share_of, unfinished_of
-from firnline_domain.policy.triggers.sorting import weigh_sort
+from firnline_domain.policy.triggers.slices import share_of_price, slice_max_bytes, unfinished_of
+from firnline_domain.policy.triggers.sorting import estimate_sort
 from firnline_domain.records.orders import RewriteFiles
 from firnline_domain.records.parts.tallies import NO_FILES, FileTally, Tally, tally_of
-from firnline_domain.records.pauses import Hold
+from firnline_domain.records.pauses import TableHold
 from firnline_domain.settings.thresholds import Thresholds
 
 BUDGET_LOOK_MS = 15 * 60_000  # a planner that starts has to find again who waits for the budget
 
 
-def decide(table: Table, partition: Partition, limits: Thresholds, now_ms: int) -> Decision:
+def decide_rewrite(table: Table, partition: Partition, limits: Thresholds, now_ms: int) -> Decision:
     """Make the decision for one partition. Made with every change; few get their numbers
     (`explain`)."""
     promised_ms = due_ms(table, partition, limits)
     is_due = promised_ms is not None and promised_ms <= now_ms
-    barred = _barred(table, partition, limits, now_ms)
+    barred = _blocking_reason(table, partition, limits, now_ms)
     if barred and not (is_due and barred[0] is Reason.COOLING):
         until_ms = barred[1]
         if barred[0] is Reason.COOLING:
-            until_ms = earliest(until_ms, promised_ms)
+            until_ms = earliest_of(until_ms, promised_ms)
         return Decision(barred[0], until_ms=until_ms)
-    assessment = _assess(table, partition, limits)
+    assessment = _assess_debt(table, partition, limits)
     wanted = demand_of(partition, assessment, limits, now_ms)
     if is_due:
-        wanted = kept(partition, assessment, limits)
+        wanted = enforce_delete_age(partition, assessment, limits)
     else:
-        wanted = or_vectors(table, partition, wanted, limits, now_ms)
+        wanted = upgrade_v2_deletes(table, partition, wanted, limits, now_ms)
     wanted = replace(wanted, assessment=assessment)
-    decision = admit(table, partition, wanted, limits, now_ms)
+    decision = admit_rewrite(table, partition, wanted, limits, now_ms)
     if promised_ms is None or decision.order or is_due:
         return decision
-    return replace(decision, until_ms=earliest(decision.until_ms, promised_ms))
+    return replace(decision, until_ms=earliest_of(decision.until_ms, promised_ms))
 
 
-def admit(
+def admit_rewrite(
     table: Table, partition: Partition, wanted: Decision, limits: Thresholds, now_ms: int
 ) -> Decision:
     """Return what the table's holds, places and budget leave of a wanted rewrite; to be called
@@ -74,8 +78,8 @@ def admit(
     if wanted.reason not in ORDERS:
         return wanted
     if wanted.reason is Reason.EQUALITY_DELETE_AGE:
-        return _promised(table, wanted, limits, now_ms)
-    hold = rewrite_hold_of(table, limits, now_ms)
+        return _overdue(table, wanted, limits, now_ms)
+    hold = find_rewrite_hold(table, limits, now_ms)
     if hold and not _shares_a_commit(table, hold, now_ms):
         reason = Reason(hold.reason)
         return Decision(reason, until_ms=hold.until_ms, assessment=wanted.assessment, wanted=wanted)
@@ -84,16 +88,16 @@ def admit(
     if not table.work.has_room(slots_of(cheap, weighed.price_s), limits):
         return Decision(Reason.TABLE_BUSY, assessment=wanted.assessment)
     is_weighed = wanted.reason not in PROMISED
-    if is_weighed and limits.spending[1].binds and not limits.paid:
+    if is_weighed and limits.paying_budget[1].is_limited and not limits.paid:
         until_ms = now_ms + BUDGET_LOOK_MS
         return replace(wanted, reason=Reason.WAITING_FOR_BUDGET, until_ms=until_ms)
     return replace(wanted, order=True, until_ms=now_ms + QUEUE_MS)
 
 
-def _promised(table: Table, wanted: Decision, limits: Thresholds, now_ms: int) -> Decision:
+def _overdue(table: Table, wanted: Decision, limits: Thresholds, now_ms: int) -> Decision:
     """Return a decision whose deadline has come: no window, no budget and no number of orders is a
     reason to miss it."""
-    if hold := pause_of(table, limits):
+    if hold := find_pause(table, limits):
         reason = Reason(hold.reason)
         return Decision(reason, until_ms=hold.until_ms, assessment=wanted.assessment, wanted=wanted)
     return replace(wanted, order=True, until_ms=now_ms + limits.deadline_ms)
@@ -102,25 +106,25 @@ def _promised(table: Table, wanted: Decision, limits: Thresholds, now_ms: int) -
 def status_of(table: Table, partition: Partition, limits: Thresholds, now_ms: int) -> str:
     """Its decision's status, without weighing: asked of every partition whenever a table's state is
     published. A partition that is to be ordered now counts as idle until its order is out."""
-    barred = _barred(table, partition, limits, now_ms)
+    barred = _blocking_reason(table, partition, limits, now_ms)
     return Decision(barred[0]).status if barred else "idle"
 
 
-def explain(
+def with_numbers(
     table: Table, partition: Partition, decision: Decision, limits: Thresholds, now_ms: int
 ) -> Decision:
     """Return the decision with the numbers that it was made from."""
-    debt, grown, _ = assessment = decision.assessment or _assess(table, partition, limits)
+    debt, grown, _ = assessment = decision.assessment or _assess_debt(table, partition, limits)
     decision = replace(decision, assessment=assessment)
     weighed = cost_benefit_of(table, partition, decision, limits)
-    numbers = counts(table, partition, debt, grown, limits)
-    numbers |= weights(partition, limits, weighed, now_ms)
-    numbers |= dead_rows(partition, limits, decision.min_dead_ratio)
+    numbers = debt_numbers(table, partition, debt, grown, limits)
+    numbers |= price_numbers(partition, limits, weighed, now_ms)
+    numbers |= dead_row_numbers(partition, limits, decision.min_dead_ratio)
     return replace(decision, numbers=numbers)
 
 
-def _assess(table: Table, partition: Partition, limits: Thresholds) -> Assessment:
-    debt, grown = debts(table, partition, limits.target_bytes)
+def _assess_debt(table: Table, partition: Partition, limits: Thresholds) -> Assessment:
+    debt, grown = all_and_new_debt(table, partition, limits.target_bytes)
     whole = rewrites_everything(partition.counters.holds, limits, debt)
     weigh = weigh_compaction if whole else weigh_minor
     return debt, grown, weigh(partition, limits, debt, grown)
@@ -130,12 +134,12 @@ def cost_benefit_of(
     table: Table, partition: Partition, decision: Decision, limits: Thresholds
 ) -> CostBenefit:
     """Return what a decision's order costs and spares."""
-    assessment = decision.assessment or _assess(table, partition, limits)
+    assessment = decision.assessment or _assess_debt(table, partition, limits)
     debt, grown, weighed = assessment
     if decision.action is Action.FULL:
         return weigh_full(partition, limits, debt.global_deletes)
     if decision.action is Action.SORT:
-        return weigh_sort(table, partition, limits)
+        return estimate_sort(table, partition, limits)
     if decision.action is Action.MERGE:
         return weigh_merge(partition, limits) or weighed
     whole = rewrites_everything(partition.counters.holds, limits, debt)
@@ -144,12 +148,12 @@ def cost_benefit_of(
     return with_dead_files(partition, limits, weighed, decision.min_dead_ratio)
 
 
-def _shares_a_commit(table: Table, hold: Hold, now_ms: int) -> bool:
+def _shares_a_commit(table: Table, hold: TableHold, now_ms: int) -> bool:
     """Return True if the order adds no commit: it goes out in the moment of another order."""
-    return hold.reason in BETWEEN_COMMITS and now_ms in table.work.uncommitted
+    return hold.reason in BETWEEN_COMMITS and now_ms in table.work.uncommitted_times
 
 
-def _barred(
+def _blocking_reason(
     table: Table, partition: Partition, limits: Thresholds, now_ms: int
 ) -> tuple[Reason, int | None] | None:
     """Return what forbids an order, whatever the debt, and until when."""
@@ -170,20 +174,20 @@ def _barred(
     return None
 
 
-def debts(table: Table, partition: Partition, target_bytes: int) -> tuple[Debt, Debt]:
+def all_and_new_debt(table: Table, partition: Partition, target_bytes: int) -> tuple[Debt, Debt]:
     """Return (all debt of the partition, what has come since the last rewrite could do nothing
     more)."""
     if partition.counters.holds.data_files <= 0:
         return NO_DEBT, NO_DEBT  # delete files alone: there is nothing to rewrite
     deletes = table.counters.global_equality_deletes
     debt = debt_of(partition.counters.holds, target_bytes, deletes)
-    return debt, debt.beyond(partition.work.floor)
+    return debt, debt.above(partition.work.floor)
 
 
-def mendable(table: Table, partition: Partition, limits: Thresholds) -> Debt:
+def reducible_debt(table: Table, partition: Partition, limits: Thresholds) -> Debt:
     """Return what a rewrite could remove: not what the last one has left, nor a lone fragment,
     which has nothing to be merged with."""
-    debt, grown = debts(table, partition, limits.target_bytes)
+    debt, grown = all_and_new_debt(table, partition, limits.target_bytes)
     return replace(grown, fragments=0) if debt.fragments == 1 else grown
 
 
@@ -191,26 +195,30 @@ def debt_files(table: Table, partition: Partition, limits: Thresholds) -> int:
     """Return the maintenance debt: how many files fewer a compaction would leave, data files and
     delete files together, as a dry run foretells it. Counters do not say which delete reaches which
     file: see `_taken_by_compaction`."""
-    mended, target = mendable(table, partition, limits), limits.target_bytes
+    mended, target = reducible_debt(table, partition, limits), limits.target_bytes
     deletes = mended.equality_deletes + mended.position_deletes + mended.global_deletes
     small = mended.fragments + mended.undersized
     if not deletes and not small:
         return 0
     holds = partition.counters.holds
 
-    def least(files: int) -> int:
+    def least_removed(files: int) -> int:
         """Return the files that are removed at least: of all that the table has, one file stays
         alive until the second of two groups."""
         return 2 if files == table.counters.totals.holds.data_files else 1
 
     if not deletes:
         merged = taken_by_merge(holds, target)
-        return min(max(merged.files - files_after(merged, target, least(merged.files)), 0), small)
+        return min(
+            max(merged.files - files_after(merged, target, least_removed(merged.files)), 0), small
+        )
     larger, joined = _taken_by_compaction(holds, mended)
     taken = larger + joined
     # Small ones go into the larger ones' groups: of both together the mean says little.
-    apart = max(files_after(larger, target) + round(joined.bytes / target), least(taken.files))
-    after = min(files_after(taken, target, least(taken.files)), apart)
+    apart = max(
+        files_after(larger, target) + round(joined.bytes / target), least_removed(taken.files)
+    )
+    after = min(files_after(taken, target, least_removed(taken.files)), apart)
     lone = int(joined.files == 1)  # a delete has it rewritten, so it can be merged
     most = max(mended.fragments, lone) + holds.undersized.files
     return deletes + min(max(taken.files - after, 0), most)
@@ -219,7 +227,7 @@ def debt_files(table: Table, partition: Partition, limits: Thresholds) -> int:
 def _taken_by_compaction(holds: FileTally, debt: Debt) -> tuple[Tally, Tally]:
     """Estimate the larger data files and the fragments that deletes have a compaction take: with
     equality deletes all, with deletes by position as many larger ones as there are of these."""
-    larger = holds.data - holds.fragments
+    larger = holds.all_data - holds.fragments
     if debt.equality_deletes or debt.global_deletes:
         return larger, holds.fragments
     reached = min(debt.position_deletes, larger.files)
@@ -238,7 +246,7 @@ def order_for(
     ratio = decision.min_dead_ratio
     identity = task_id(counters.table.key, counters.ref, text, action, head, ratio)
     price_s = decision.numbers.get("rewrite_cpu_s", 0.0)
-    longest_ms = run_ms(price_s * share_of(price_s, limits), limits)
+    longest_ms = run_ms(price_s * share_of_price(price_s, limits), limits)
     task = RunningTask(
         task_id=identity,
         scope=scope,
@@ -266,7 +274,7 @@ def order_for(
         deadline_ms=task.deadline_ms,
         numbers=decision.numbers,
         min_dead_ratio=ratio,
-        max_bytes=max_bytes(limits, action),
+        max_bytes=slice_max_bytes(limits, action),
         after=unfinished_of(partition, limits),
         run_ms=longest_ms,
     )

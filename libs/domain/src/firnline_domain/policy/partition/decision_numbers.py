@@ -8,14 +8,14 @@ from firnline_domain.counters.state.file_sizes import mendable_error, size_error
 from firnline_domain.counters.state.work import Partition, Table
 from firnline_domain.policy.cost.cost_benefit import CostBenefit
 from firnline_domain.policy.cost.cost_model import FIRNLINE
-from firnline_domain.policy.cost.dollars import DAY_H, of_rewrite, significant
+from firnline_domain.policy.cost.dollars import DAY_H, of_rewrite, round_significant
 from firnline_domain.policy.fleet.lanes import set_bytes
 from firnline_domain.policy.partition.v2_deletes import V2_DELETE_FILES, v2_files
 from firnline_domain.policy.triggers.dead_files import positional_records
 from firnline_domain.settings.thresholds import Thresholds
 
 
-def counts(
+def debt_numbers(
     table: Table, partition: Partition, debt: Debt, grown: Debt, limits: Thresholds
 ) -> dict[str, float]:
     """Return files of debt, in all and since the last rewrite, and their thresholds."""
@@ -41,11 +41,11 @@ def counts(
     }
 
 
-def dead_rows(partition: Partition, limits: Thresholds, ratio: float) -> dict[str, float]:
+def dead_row_numbers(partition: Partition, limits: Thresholds, ratio: float) -> dict[str, float]:
     """Return how many rows are dead by position, and from which share on files are rewritten for
     that."""
     holds = partition.counters.holds
-    dead, records = positional_records(holds), max(holds.data.records, 1)
+    dead, records = positional_records(holds), max(holds.all_data.records, 1)
     return {
         "dead_rows": dead,
         "dead_ratio": round(dead / records, 4),
@@ -54,7 +54,7 @@ def dead_rows(partition: Partition, limits: Thresholds, ratio: float) -> dict[st
     }
 
 
-def weights(
+def price_numbers(
     partition: Partition, limits: Thresholds, weighed: CostBenefit, now_ms: int
 ) -> dict[str, float]:
     """Return sizes, what readers pay, what a rewrite costs: estimates from counters."""
@@ -69,10 +69,10 @@ def weights(
         "rewrite_cpu_s": round(weighed.price_s, 3),
         "price_factor": round(weighed.price_s / FIRNLINE.cpu_s(weighed.work), 3),
         "rewrite_gb_hours": round(weighed.gb_hours, 6),
-        "rewrite_dollars": significant(priced.price.dollars(limits)),
-        "spared_dollars_a_day": significant(priced.gain.dollars_an_hour(limits) * DAY_H),
+        "rewrite_dollars": round_significant(priced.price.in_dollars(limits)),
+        "spared_dollars_a_day": round_significant(priced.gain.dollars_an_hour(limits) * DAY_H),
         "rewrite_bytes": weighed.work.bytes_read,
-        "paid_back": round(weighed.paid_back(now_ms), 3),
+        "paid_back": round(weighed.payback_ratio(now_ms), 3),
         "cheap_bytes": limits.cheap_bytes,
         "delete_set_bytes": set_bytes(partition),
         "heavy_bytes": limits.heavy_bytes,
@@ -80,12 +80,12 @@ def weights(
         "reads_per_hour": limits.reads_per_hour,
         "full_interval_h": round(limits.full_interval_ms / HOUR_MS, 2),
         "freeze_after_h": limits.freeze_after_h,
-        **_promise(partition, limits, now_ms),
-        **_objectives(partition, limits, now_ms),
+        **_deadline_numbers(partition, limits, now_ms),
+        **_objective_numbers(partition, limits, now_ms),
     }
 
 
-def _promise(partition: Partition, limits: Thresholds, now_ms: int) -> dict[str, float]:
+def _deadline_numbers(partition: Partition, limits: Thresholds, now_ms: int) -> dict[str, float]:
     since_ms = partition.work.equality_since_ms
     age_ms = 0 if since_ms is None else max(now_ms - since_ms, 0)
     return {
@@ -94,7 +94,7 @@ def _promise(partition: Partition, limits: Thresholds, now_ms: int) -> dict[str,
     }
 
 
-def _objectives(partition: Partition, limits: Thresholds, now_ms: int) -> dict[str, float]:
+def _objective_numbers(partition: Partition, limits: Thresholds, now_ms: int) -> dict[str, float]:
     since_ms = partition.work.debt_since_ms
     return {
         "objective_read_amplification": limits.max_read_amplification,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from firnline_domain.base.times import HOUR_MS, earliest
+from firnline_domain.base.times import HOUR_MS, earliest_of
 from firnline_domain.base.values import replace
 from firnline_domain.counters.state.debt import Debt
 from firnline_domain.counters.state.file_sizes import mendable_error, size_error
@@ -23,15 +23,20 @@ from firnline_domain.policy.reasons.partition import (
     Decision,
     Reason,
 )
-from firnline_domain.policy.triggers.dead_files import SURE_RATIO, look_ms, since, steps
+from firnline_domain.policy.triggers.dead_files import (
+    SURE_RATIO,
+    dead_rows_since,
+    look_ms,
+    ratio_steps,
+)
 from firnline_domain.policy.triggers.freezing import FREEZE, freezes_at_ms, is_frozen
 from firnline_domain.policy.triggers.full_rewrites import full_at_ms
 from firnline_domain.policy.triggers.hot_partitions import hot_until_ms
 from firnline_domain.policy.triggers.objectives import endangered_ms
-from firnline_domain.policy.triggers.slices import max_bytes, unfinished_of
+from firnline_domain.policy.triggers.slices import slice_max_bytes, unfinished_of
 from firnline_domain.policy.triggers.sorting import sort_at_ms
 from firnline_domain.records.parts.slices import Slice
-from firnline_domain.settings.thresholds import Conversions, Thresholds
+from firnline_domain.settings.thresholds import ConversionPolicy, Thresholds
 
 FIRST = 1e9  # a rank that no debt comes to
 PRESSING = 2  # at so many times a threshold, a hot partition is not left to cool any longer
@@ -60,7 +65,7 @@ def demand_of(
         return Decision(Reason.CLOSED, action=Action.FULL, rank=rank)
     wanted = _of_interval(partition, assessment, limits, now_ms)
     is_later = freeze_ms > now_ms
-    return replace(wanted, until_ms=earliest(wanted.until_ms, freeze_ms if is_later else None))
+    return replace(wanted, until_ms=earliest_of(wanted.until_ms, freeze_ms if is_later else None))
 
 
 def _of_interval(
@@ -75,7 +80,7 @@ def _of_interval(
             return Decision(Reason.FULL_INTERVAL, action=Action.FULL, rank=rank)
         due_ms = recent[1]
     wanted = _of_debt(partition, assessment, limits, now_ms)
-    return replace(wanted, until_ms=earliest(wanted.until_ms, due_ms))
+    return replace(wanted, until_ms=earliest_of(wanted.until_ms, due_ms))
 
 
 def _or_sort(wanted: Decision, partition: Partition, limits: Thresholds, now_ms: int) -> Decision:
@@ -85,9 +90,9 @@ def _or_sort(wanted: Decision, partition: Partition, limits: Thresholds, now_ms:
     if due_ms is None or wanted.reason not in CALM:
         return wanted
     if due_ms > now_ms:
-        return replace(wanted, until_ms=earliest(wanted.until_ms, due_ms))
+        return replace(wanted, until_ms=earliest_of(wanted.until_ms, due_ms))
     if recent := recently_written(partition, limits, now_ms, due_ms + limits.max_wait_ms):
-        return replace(wanted, until_ms=earliest(wanted.until_ms, recent[1]))
+        return replace(wanted, until_ms=earliest_of(wanted.until_ms, recent[1]))
     return Decision(Reason.UNSORTED, action=Action.SORT, min_dead_ratio=NO_FILE)
 
 
@@ -104,12 +109,14 @@ def _of_debt(
     partition: Partition, assessment: Assessment, limits: Thresholds, now_ms: int
 ) -> Decision:
     """Deletes go before a merge."""
-    compaction = _of_deletes(partition, assessment, limits, now_ms)
+    compaction = _due_for_deletes(partition, assessment, limits, now_ms)
     _, grown, _ = assessment
     if not grown.undersized or limits.max_size_error <= 0 or compaction.reason not in CALM:
         return compaction
     merge = weigh_merge(partition, limits)
-    return compaction if merge is None else _merge(partition, compaction, merge, limits, now_ms)
+    return (
+        compaction if merge is None else _decide_merge(partition, compaction, merge, limits, now_ms)
+    )
 
 
 def _next_slice(
@@ -118,12 +125,12 @@ def _next_slice(
     """At once; only writers that change rows of its files go before."""
     if hot_until := hot_until_ms(partition.work, limits, now_ms):
         return Decision(Reason.HOT, until_ms=hot_until)
-    rank, action = assessment[2].paid_back(now_ms), Action(after.action)
+    rank, action = assessment[2].payback_ratio(now_ms), Action(after.action)
     ratio = after.min_dead_ratio
     return Decision(Reason(after.reason), rank=rank, action=action, min_dead_ratio=ratio)
 
 
-def _of_deletes(
+def _due_for_deletes(
     partition: Partition, assessment: Assessment, limits: Thresholds, now_ms: int
 ) -> Decision:
     """Decide what deletes and fragments ask for: an order that rewrites every file they reach, or
@@ -131,7 +138,7 @@ def _of_deletes(
     pays."""
     debt, grown, weighed = assessment
     holds = partition.counters.holds
-    decision = _compaction(partition, assessment, limits, now_ms)
+    decision = _decide_compaction(partition, assessment, limits, now_ms)
     if rewrites_everything(holds, limits, debt):
         if holds.equality_deletes.files or debt.global_deletes:
             return decision
@@ -139,15 +146,15 @@ def _of_deletes(
         joined = min(grown.position_deletes, surplus_positions(holds))
         many = joined >= max(limits.min_position_deletes, 1)  # a few are not joined by the worker
         lesser = (debt, replace(grown, position_deletes=joined if many else 0), weighed)
-        decision = _compaction(partition, lesser, limits, now_ms)
+        decision = _decide_compaction(partition, lesser, limits, now_ms)
         if any(grown.compactable) and decision.reason is Reason.HEALTHY:
             decision = replace(decision, reason=Reason.ACCUMULATING)
-        decision = replace(decision, action=_action(limits), min_dead_ratio=NO_FILE)
+        decision = replace(decision, action=_delete_action(limits), min_dead_ratio=NO_FILE)
     return _of_dead_rows(partition, decision, limits, now_ms)
 
 
-def _action(limits: Thresholds) -> Action:
-    return Action.COMPACT if limits.convert is Conversions.NEVER else Action.CONVERT
+def _delete_action(limits: Thresholds) -> Action:
+    return Action.COMPACT if limits.convert is ConversionPolicy.NEVER else Action.CONVERT
 
 
 def _of_dead_rows(
@@ -159,9 +166,9 @@ def _of_dead_rows(
     after the retention, or masked rows would stay on the storage."""
     if partition.counters.holds.positional_files <= 0 and partition.work.positions_since_ms is None:
         return decision  # mostly: none is dead by position
-    found = steps(partition, limits)
+    found = ratio_steps(partition, limits)
     due = [step for step in found if step.cost_benefit.from_ms <= now_ms]
-    slice_bytes = max_bytes(limits, Action.COMPACT)
+    slice_bytes = slice_max_bytes(limits, Action.COMPACT)
     size = sum(step.cost_benefit.work.bytes_read for step in due)
     if decision.reason in ORDERS and (not slice_bytes or size <= slice_bytes):
         ratio = min((step.min_dead_ratio for step in due), default=decision.min_dead_ratio)
@@ -179,12 +186,12 @@ def _of_dead_rows(
     ratios = [ratio for from_ms, ratio in moments if from_ms <= now_ms]
     if not ratios:
         until_ms = min((from_ms for from_ms, _ in moments if from_ms < FAR_MS), default=None)
-        return replace(decision, until_ms=earliest(decision.until_ms, until_ms))
-    since_ms = since(partition)
+        return replace(decision, until_ms=earliest_of(decision.until_ms, until_ms))
+    since_ms = dead_rows_since(partition)
     waits_until_ms = None if since_ms is None else since_ms + limits.max_wait_ms
     if recent := recently_written(partition, limits, now_ms, waits_until_ms):
         return Decision(recent[0], until_ms=recent[1])
-    rank = max((step.cost_benefit.paid_back(now_ms) for step in due), default=0.0)
+    rank = max((step.cost_benefit.payback_ratio(now_ms) for step in due), default=0.0)
     return replace(wanted, min_dead_ratio=min(ratios), rank=rank)
 
 
@@ -195,11 +202,11 @@ def _recycled_ms(partition: Partition, limits: Thresholds) -> int | None:
     return since_ms + limits.retention_ms
 
 
-def _merge(
+def _decide_merge(
     partition: Partition, compaction: Decision, merge: CostBenefit, limits: Thresholds, now_ms: int
 ) -> Decision:
     if now_ms < merge.from_ms:
-        until_ms = earliest(compaction.until_ms, merge.from_ms)
+        until_ms = earliest_of(compaction.until_ms, merge.from_ms)
         if compaction.reason in (Reason.HEALTHY, Reason.FIXED_POINT):
             return Decision(Reason.MINIMUM_GAIN, until_ms=until_ms, action=Action.MERGE)
         return replace(compaction, until_ms=until_ms)
@@ -208,17 +215,17 @@ def _merge(
         return Decision(recent[0], until_ms=recent[1])
     return Decision(
         Reason.UNDERSIZED,
-        rank=merge.paid_back(now_ms),
+        rank=merge.payback_ratio(now_ms),
         action=Action.MERGE,
         min_dead_ratio=NO_FILE,
     )
 
 
-def _compaction(
+def _decide_compaction(
     partition: Partition, assessment: Assessment, limits: Thresholds, now_ms: int
 ) -> Decision:
     debt, grown, weighed = assessment
-    reason = _due(partition, debt, grown, limits, now_ms)
+    reason = _due_reason(partition, debt, grown, limits, now_ms)
     if reason is None and weighed.paid_ms <= now_ms:
         reason = Reason.READ_DEBT
     endangered = endangered_ms(partition, debt, grown, limits)
@@ -226,19 +233,19 @@ def _compaction(
     if is_endangered and (reason is None or now_ms < weighed.from_ms):
         reason = Reason.OBJECTIVE
     elif reason is None:
-        until_ms = earliest(_aging_until(partition, debt, grown, limits), weighed.paid_at)
-        until_ms = earliest(until_ms, None if is_endangered else endangered)
-        return Decision(_idle(debt, grown, limits), until_ms=until_ms)
+        until_ms = earliest_of(_aging_until(partition, debt, grown, limits), weighed.paid_at)
+        until_ms = earliest_of(until_ms, None if is_endangered else endangered)
+        return Decision(_idle_reason(debt, grown, limits), until_ms=until_ms)
     elif now_ms < weighed.from_ms:
         until_ms = weighed.from_ms
-        until_ms = earliest(until_ms, None if is_endangered else endangered) or until_ms
+        until_ms = earliest_of(until_ms, None if is_endangered else endangered) or until_ms
         return Decision(Reason.MINIMUM_GAIN, until_ms=until_ms)
-    pressing = _over_threshold(_part(grown, PRESSING), limits) is not None
+    pressing = _over_threshold(_divide_debt(grown, PRESSING), limits) is not None
     since_ms = partition.work.debt_since_ms
     waits_until_ms = None if since_ms is None else since_ms + limits.max_wait_ms
     if recent := recently_written(partition, limits, now_ms, waits_until_ms, pressing):
         return Decision(recent[0], until_ms=recent[1])
-    return Decision(reason, rank=weighed.paid_back(now_ms))
+    return Decision(reason, rank=weighed.payback_ratio(now_ms))
 
 
 def recently_written(
@@ -260,7 +267,7 @@ def recently_written(
     return None
 
 
-def _due(
+def _due_reason(
     partition: Partition, debt: Debt, grown: Debt, limits: Thresholds, now_ms: int
 ) -> Reason | None:
     """Return what counts, sizes and age ask for, whatever the price."""
@@ -292,7 +299,7 @@ def _worth_it(debt: Debt, grown: Debt) -> bool:
     return deletes > 0 or (grown.fragments > 0 and debt.fragments > 1)
 
 
-def _idle(debt: Debt, grown: Debt, limits: Thresholds) -> Reason:
+def _idle_reason(debt: Debt, grown: Debt, limits: Thresholds) -> Reason:
     if any(grown.compactable):
         return Reason.ACCUMULATING
     left = debt.undersized > 0 or _over_threshold(debt, limits)
@@ -312,5 +319,5 @@ def _ill_sized(partition: Partition, limits: Thresholds) -> bool:
     return 0 < most <= mendable_error(holds, target) and most <= size_error(holds, target)
 
 
-def _part(debt: Debt, divisor: int) -> Debt:
+def _divide_debt(debt: Debt, divisor: int) -> Debt:
     return Debt(*(count // divisor for count in debt.counts))

@@ -69,12 +69,12 @@ def _with_equality_ages(work: PartitionWork, holds: Debt, added: Debt, at_ms: in
 
 def with_debt_ages(work: PartitionWork, holds: Debt, now_ms: int) -> PartitionWork:
     """Set the times since which there is debt."""
-    positions = _since(work.positions_since_ms, holds.position_deletes > 0, now_ms)
+    positions = _keep_start(work.positions_since_ms, holds.position_deletes > 0, now_ms)
     if positions != work.positions_since_ms:
         work = replace(work, positions_since_ms=positions)
-    grown = holds.beyond(work.floor)
-    counted = _since(work.debt_since_ms, any(grown.compactable), now_ms)
-    undersized = _since(work.undersized_since_ms, grown.undersized > 0, now_ms)
+    grown = holds.above(work.floor)
+    counted = _keep_start(work.debt_since_ms, any(grown.compactable), now_ms)
+    undersized = _keep_start(work.undersized_since_ms, grown.undersized > 0, now_ms)
     if (counted, undersized) == (work.debt_since_ms, work.undersized_since_ms):
         return work if grown != NO_DEBT else replace(work, hot_since_ms=None)
     hot = work.hot_since_ms if grown != NO_DEBT else None
@@ -88,13 +88,13 @@ def with_head_start(work: PartitionWork, name: str) -> PartitionWork:
     return replace(work, head_start=HEAD_START * crc32(name.encode()) / 2**32)
 
 
-def _since(since_ms: int | None, there: bool, now_ms: int) -> int | None:
+def _keep_start(since_ms: int | None, there: bool, now_ms: int) -> int | None:
     if not there:
         return None
     return now_ms if since_ms is None else since_ms
 
 
-def ordered(work: PartitionWork) -> PartitionWork:
+def after_order(work: PartitionWork) -> PartitionWork:
     """Record that an order went out. What has come since a pass began is not the pass's."""
     work = replace(work, pause="", until_ms=None, paused_ms=None, requested="")
     if work.unfinished is not None:
@@ -107,10 +107,10 @@ def taken_back(work: PartitionWork, until_ms: int, now_ms: int) -> PartitionWork
     that it left no longer counts."""
     earlier = max(work.earlier_attempts, work.last_attempt)
     known = replace(work, floor=NO_DEBT, dead_rows=(), positions_seen=0)
-    return replace(known, earlier_attempts=earlier).paused(UNDONE, until_ms, now_ms)
+    return replace(known, earlier_attempts=earlier).with_pause(UNDONE, until_ms, now_ms)
 
 
-def succeeded(
+def after_success(
     work: PartitionWork,
     holds: Debt,
     task: RunningTask,
@@ -128,7 +128,7 @@ def succeeded(
     position, in the counters. `changed_ms`: the partition's last change in them."""
     if task.slice is not None and not task.slice.is_last:
         return _with_next_slice(work, task, task.slice)
-    full, floor = task.action == Action.FULL, holds.beyond(work.arrived)
+    full, floor = task.action == Action.FULL, holds.above(work.arrived)
     merged = full or task.action == Action.MERGE
     lessened = not full and holds.undersized < task.numbers.get("undersized", 0)
     known = (0 if lessened else holds.undersized) if merged else work.floor.undersized
@@ -160,7 +160,7 @@ def succeeded(
     rested = after_sort(rested, work, task.action == Action.SORT, changed_ms, now_ms)
     rested = after_freeze(rested, work, task, limits, changed_ms)
     return with_debt_ages(
-        rested.paused("cooling", now_ms + limits.cool_down_ms, now_ms), holds, now_ms
+        rested.with_pause("cooling", now_ms + limits.cool_down_ms, now_ms), holds, now_ms
     )
 
 
@@ -222,7 +222,7 @@ def has_succeeded(work: PartitionWork, task: RunningTask) -> bool:
     return (work.last_task_id, work.last_attempt) == (task.task_id, task.attempt)
 
 
-def failed(work: PartitionWork, reason: str, retryable: bool, now_ms: int) -> PartitionWork:
+def after_failure(work: PartitionWork, reason: str, retryable: bool, now_ms: int) -> PartitionWork:
     """Record that a task came to an end without a commit."""
     failures, non_retryable = work.failures + 1, work.non_retryable + (not retryable)
     own = work.own_failures + (reason not in ENVIRONMENTAL)
@@ -232,9 +232,9 @@ def failed(work: PartitionWork, reason: str, retryable: bool, now_ms: int) -> Pa
     if reason == OUT_OF_MEMORY:
         after = replace(after, out_of_memory=work.out_of_memory + 1, success_streak=0)
     if non_retryable >= PARK_AFTER or (own >= PARK_AFTER_ANY and reason not in ENVIRONMENTAL):
-        return after.paused("parked", now_ms + PARKED_MS, now_ms)
+        return after.with_pause("parked", now_ms + PARKED_MS, now_ms)
     back_off = min(BACK_OFF_MS << min(failures - 1, 12), BACK_OFF_MAX_MS)
-    return after.paused("backing_off", now_ms + back_off, now_ms)
+    return after.with_pause("backing_off", now_ms + back_off, now_ms)
 
 
 def waited_in_vain(work: PartitionWork) -> PartitionWork:
@@ -257,15 +257,15 @@ def committed_late(
     after = replace(after, failure="")
     if work.pause not in ("parked", "backing_off"):
         return after
-    return after.paused("cooling", now_ms + limits.cool_down_ms, now_ms)
+    return after.with_pause("cooling", now_ms + limits.cool_down_ms, now_ms)
 
 
 def rows_differed(work: PartitionWork, now_ms: int) -> PartitionWork:
     """Its last commit changed what readers see: a person has to look before the next one."""
-    return replace(work, failure=ROWS_DIFFER).paused("parked", now_ms + PARKED_MS, now_ms)
+    return replace(work, failure=ROWS_DIFFER).with_pause("parked", now_ms + PARKED_MS, now_ms)
 
 
-def released(work: PartitionWork) -> PartitionWork:
+def after_settings_change(work: PartitionWork) -> PartitionWork:
     """Record that the table's settings changed: what failed may work now."""
     if work.pause not in ("parked", "backing_off"):
         return work
@@ -283,6 +283,6 @@ def released(work: PartitionWork) -> PartitionWork:
     )
 
 
-def unparked(work: PartitionWork) -> PartitionWork:
+def after_unpark(work: PartitionWork) -> PartitionWork:
     """Record that a user has unparked it: whatever failed or was held may be tried again."""
-    return released(replace(work, pause="parked") if work.pause == UNDONE else work)
+    return after_settings_change(replace(work, pause="parked") if work.pause == UNDONE else work)

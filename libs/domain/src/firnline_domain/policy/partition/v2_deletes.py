@@ -10,13 +10,13 @@ enough of them.
 
 from __future__ import annotations
 
-from firnline_domain.base.times import earliest
+from firnline_domain.base.times import earliest_of
 from firnline_domain.base.values import replace
 from firnline_domain.counters.state.work import ActionWork, Partition, RunningTask, Table
 from firnline_domain.policy.cost.cost_benefit import Action
 from firnline_domain.policy.partition.due_trigger import CALM, recently_written
 from firnline_domain.policy.reasons.partition import EVERY_FILE, NO_FILE, Decision, Reason
-from firnline_domain.settings.thresholds import Conversions, Thresholds
+from firnline_domain.settings.thresholds import ConversionPolicy, Thresholds
 
 VECTORS = 3  # the version from which on deletes by position are deletion vectors
 UPGRADE = "upgrade_format"
@@ -37,7 +37,7 @@ def v2_files(table: Table, partition: Partition, limits: Thresholds) -> int:
     return holds.position_deletes.files + equality
 
 
-def or_vectors(
+def upgrade_v2_deletes(
     table: Table, partition: Partition, wanted: Decision, limits: Thresholds, now_ms: int
 ) -> Decision:
     """Return what a partition's debt asks for; or a conversion, where that is nothing. What the
@@ -49,8 +49,8 @@ def or_vectors(
     since_ms = partition.work.positions_since_ms
     longest_ms = None if since_ms is None else since_ms + limits.max_wait_ms
     if recent := recently_written(partition, limits, now_ms, longest_ms):
-        return replace(wanted, until_ms=earliest(wanted.until_ms, recent[1]))
-    if limits.convert is Conversions.NEVER:
+        return replace(wanted, until_ms=earliest_of(wanted.until_ms, recent[1]))
+    if limits.convert is ConversionPolicy.NEVER:
         return Decision(Reason.V2_DELETES, action=Action.COMPACT, min_dead_ratio=EVERY_FILE)
     return Decision(Reason.V2_DELETES, action=Action.CONVERT, min_dead_ratio=NO_FILE)
 

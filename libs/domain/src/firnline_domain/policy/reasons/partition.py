@@ -394,7 +394,9 @@ class Decision(Value):
     reason: Reason
     order: bool = False
     until_ms: int | None = None
-    rank: float = 0.0  # of orders: the highest goes first (`cost_benefit.CostBenefit.paid_back`)
+    rank: float = (
+        0.0  # of orders: the highest goes first (`cost_benefit.CostBenefit.payback_ratio`)
+    )
     numbers: dict[str, float] = field(default_factory=dict)  # see `explained`
     action: Action = Action.COMPACT
     min_dead_ratio: float = EVERY_FILE  # of the larger files that are rewritten

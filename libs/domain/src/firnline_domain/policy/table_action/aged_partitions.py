@@ -13,10 +13,10 @@ from firnline_domain.base.times import HOUR_MS
 from firnline_domain.base.values import replace
 from firnline_domain.counters.state.work import ActionWork, Table
 from firnline_domain.policy.cost.cost_model import FIRNLINE
-from firnline_domain.policy.cost.dollars import Gain, Weighed
-from firnline_domain.policy.cost.table_action_cost import look_price, plus
+from firnline_domain.policy.cost.dollars import Estimate, Gain
+from firnline_domain.policy.cost.table_action_cost import add_cost, look_price
 from firnline_domain.policy.reasons.partition import Reason
-from firnline_domain.policy.table_action.base import NOT_ASKED, Asked, TableAction
+from firnline_domain.policy.table_action.base import NOT_ASKED, DueCheck, TableAction
 from firnline_domain.records.results import TableResult
 from firnline_domain.settings.thresholds import Thresholds
 
@@ -37,34 +37,36 @@ class OldPartitions(TableAction):
     def age_h(self, limits: Thresholds) -> float:
         """At which rows go; 0 = never."""
 
-    def asks(self, table: Table, limits: Thresholds, now_ms: int) -> Asked:
+    def check_due(self, table: Table, limits: Thresholds, now_ms: int) -> DueCheck:
         if (age_h := self.age_h(limits)) <= 0:
             return NOT_ASKED
-        numbers = self.numbers(table, limits)
+        numbers = self.order_numbers(table, limits)
         work = table.work.actions.get(self.name, ActionWork())
         if not _is_announced(work, age_h, now_ms):
-            return Asked(self.announces, True, numbers={**numbers, "announces": 1.0})
+            return DueCheck(self.announces, True, numbers={**numbers, "announces": 1.0})
         begins_ms = (work.announced_ms or 0) + limits.partition_grace_ms
         if now_ms < begins_ms:
-            return Asked(self.waits, until_ms=begins_ms)
-        return Asked(self.is_due, True, numbers={**numbers, "announced_ms": work.announced_ms or 0})
+            return DueCheck(self.waits, until_ms=begins_ms)
+        return DueCheck(
+            self.is_due, True, numbers={**numbers, "announced_ms": work.announced_ms or 0}
+        )
 
     def pause_ms(self, limits: Thresholds) -> int:
         return limits.partition_interval_ms
 
-    def numbers(self, table: Table, limits: Thresholds) -> dict[str, float]:
+    def order_numbers(self, table: Table, limits: Thresholds) -> dict[str, float]:
         grace_h = limits.partition_grace_ms / HOUR_MS
         return {self.age_name: self.age_h(limits), "grace_h": grace_h}
 
-    def ended(self, table: Table, result: TableResult, now_ms: int) -> tuple[Table, str]:
+    def after_result(self, table: Table, result: TableResult, now_ms: int) -> tuple[Table, str]:
         """Record the result. What an announcement has found is known from now on; the next order
         waits for no interval beside the grace period. One that found nothing announces nothing."""
         before = table.work.actions.get(self.name, ActionWork())
-        after, word = super().ended(table, result, now_ms)
+        after, word = super().after_result(table, result, now_ms)
         is_ours = before.task_id == result.task_id and not result.refused_reason
         if is_ours and result.numbers.get(self.found[-1][0]):
             work = after.work.actions[self.name]
-            return self._with(after, replace(work, done_ms=now_ms)), word
+            return self._with_work(after, replace(work, done_ms=now_ms)), word
         if not is_ours or not result.numbers.get(GOING[0]):
             return after, word
         work = replace(
@@ -73,7 +75,7 @@ class OldPartitions(TableAction):
             announced_h=result.numbers.get(self.age_name, 0.0),
             finished_ms=None,
         )
-        return self._with(after, work), "announced"
+        return self._with_work(after, work), "announced"
 
 
 def _is_announced(work: ActionWork, age_h: float, now_ms: int) -> bool:
@@ -99,10 +101,10 @@ class PartitionExpiry(OldPartitions):
         lost."""
         return 0.0 if limits.archive_after_h > 0 else limits.partition_ttl_h
 
-    def weighed(self, table: Table, limits: Thresholds, now_ms: int) -> Weighed:
+    def estimate(self, table: Table, limits: Thresholds, now_ms: int) -> Estimate:
         """Estimate that what was announced leaves the storage when its snapshots expire."""
         work = table.work.actions.get(self.name, ActionWork())
-        return Weighed(look_price(table, limits), Gain(freed_bytes=work.found_bytes))
+        return Estimate(look_price(table, limits), Gain(freed_bytes=work.found_bytes))
 
 
 class PartitionArchiving(OldPartitions):
@@ -118,11 +120,11 @@ class PartitionArchiving(OldPartitions):
     def age_h(self, limits: Thresholds) -> float:
         return limits.archive_after_h
 
-    def weighed(self, table: Table, limits: Thresholds, now_ms: int) -> Weighed:
+    def estimate(self, table: Table, limits: Thresholds, now_ms: int) -> Estimate:
         """Estimate that what was announced is read, written and read back, and leaves the table's
         storage when its snapshots expire. It is not decoded: to read it as a rewrite does is the
         most that it can take."""
         size = float(table.work.actions.get(self.name, ActionWork()).found_bytes)
         read_s, moved = size * FIRNLINE.read_s, {"read_bytes": 2 * size, "written_bytes": size}
-        price = plus(look_price(table, limits), read_s, limits, **moved)
-        return Weighed(price, Gain(freed_bytes=size))
+        price = add_cost(look_price(table, limits), read_s, limits, **moved)
+        return Estimate(price, Gain(freed_bytes=size))

@@ -10,9 +10,9 @@ from firnline_domain.base.times import DAY_MS, HOUR_MS
 from firnline_domain.base.values import Value, field, replace
 from firnline_domain.counters.state.work import ActionWork, Table
 from firnline_domain.identity import MAIN, task_id
-from firnline_domain.policy.cost.dollars import Weighed
+from firnline_domain.policy.cost.dollars import Estimate
 from firnline_domain.policy.cost.table_action_cost import PACE, commit_price, pace_of
-from firnline_domain.policy.fleet.holds import hold_of
+from firnline_domain.policy.fleet.holds import find_hold
 from firnline_domain.policy.partition.decide import BUDGET_LOOK_MS
 from firnline_domain.policy.reasons.partition import Reason
 from firnline_domain.records.orders import TableOrder
@@ -26,7 +26,7 @@ Work = TypeVar("Work", bound=ActionWork)
 NOT_NEEDED = ActionWork(reason=Reason.HEALTHY)
 
 
-class Asked(Value):
+class DueCheck(Value):
     """`until_ms`: when time alone may change it; None = only an event can."""
 
     reason: str
@@ -35,12 +35,12 @@ class Asked(Value):
     numbers: Mapping[str, float] = field(default_factory=dict)
 
 
-NOT_ASKED = Asked(Reason.HEALTHY)
+NOT_ASKED = DueCheck(Reason.HEALTHY)
 
 
 class TableAction(ABC):
     """One action. The planner keeps its `ActionWork`, and sends at most one order of it at a time;
-    one that needs more than that overrides all but `asks`."""
+    one that needs more than that overrides all but `check_due`."""
 
     name: str
     interval_ms = DAY_MS  # from one order's end to the next order, where no property says it
@@ -50,50 +50,57 @@ class TableAction(ABC):
     found: tuple[tuple[str, str], ...] = ()
 
     @abstractmethod
-    def asks(self, table: Table, limits: Thresholds, now_ms: int) -> Asked:
+    def check_due(self, table: Table, limits: Thresholds, now_ms: int) -> DueCheck:
         """Check whether the table's counters ask for it; pauses, windows and orders that are out
         are not considered here."""
 
-    def considered(
+    def plan_order(
         self, table: Table, limits: Thresholds, now_ms: int
     ) -> tuple[Table, TableOrder | None]:
         """Return the table with the decision, and the order, if one is to go out."""
-        known, asked = table.work.actions.get(self.name), self.asks(table, limits, now_ms)
+        known, asked = table.work.actions.get(self.name), self.check_due(table, limits, now_ms)
         if known is None and (asked is NOT_ASKED or asked == NOT_ASKED):
             return table, None  # mostly: asked with every change of every table
         before = known or ActionWork()
         if asked.reason != Reason.HEALTHY or before.task_id:
-            asked = self._barred(table, before, limits, now_ms) or asked
-        if asked.order and not self.is_promised and limits.spending[1].binds and not limits.paid:
+            asked = self._blocking_check(table, before, limits, now_ms) or asked
+        if (
+            asked.order
+            and not self.is_promised
+            and limits.paying_budget[1].is_limited
+            and not limits.paid
+        ):
             until_ms = now_ms + BUDGET_LOOK_MS
             asked = replace(asked, reason=Reason.WAITING_FOR_BUDGET, order=False, until_ms=until_ms)
         if asked.order:
-            asked = self._priced(table, asked, limits, now_ms)
-            return self._ordered(table, asked, before, now_ms)
+            asked = self._with_price(table, asked, limits, now_ms)
+            return self._make_order(table, asked, before, now_ms)
         wanted_ms = None if asked.reason == Reason.HEALTHY else before.wanted_ms
         if asked.reason == Reason.WAITING_FOR_BUDGET:
             wanted_ms = now_ms if wanted_ms is None else min(wanted_ms, now_ms)
         work = replace(before, reason=asked.reason, due_ms=asked.until_ms, wanted_ms=wanted_ms)
         unchanged = work == (NOT_NEEDED if known is None else before)
-        return (table if unchanged else self._with(table, work)), None
+        return (table if unchanged else self._with_work(table, work)), None
 
-    def weighed(self, table: Table, limits: Thresholds, now_ms: int) -> Weighed:
+    def estimate(self, table: Table, limits: Thresholds, now_ms: int) -> Estimate:
         """Estimate what its next order takes and spares. `limits` with the rate at which the table
         is read."""
-        return Weighed(commit_price(limits))
+        return Estimate(commit_price(limits))
 
-    def weighed_here(self, table: Table, limits: Thresholds, now_ms: int) -> Weighed:
+    def weighed_here(self, table: Table, limits: Thresholds, now_ms: int) -> Estimate:
         """The same at the pace that its own orders have shown."""
         paced = replace(limits, cost_factor=pace_of(self.name, limits))
-        return self.weighed(table, paced, now_ms)
+        return self.estimate(table, paced, now_ms)
 
-    def weights(self, table: Table, limits: Thresholds, now_ms: int) -> dict[str, float]:
+    def estimate_numbers(self, table: Table, limits: Thresholds, now_ms: int) -> dict[str, float]:
         """Return price and gain, to show and to learn from the order's result."""
-        numbers = self.weighed_here(table, limits, now_ms).numbers(limits)
+        numbers = self.weighed_here(table, limits, now_ms).to_numbers(limits)
         return {**numbers, PACE: round(pace_of(self.name, limits), 3)}
 
-    def _priced(self, table: Table, asked: Asked, limits: Thresholds, now_ms: int) -> Asked:
-        weighs = self.weights(table, limits, now_ms)
+    def _with_price(
+        self, table: Table, asked: DueCheck, limits: Thresholds, now_ms: int
+    ) -> DueCheck:
+        weighs = self.estimate_numbers(table, limits, now_ms)
         return replace(asked, numbers={**asked.numbers, **weighs})
 
     def pause_ms(self, limits: Thresholds) -> int:
@@ -109,22 +116,24 @@ class TableAction(ABC):
         work = table.work.actions.get(self.name, ActionWork())
         return work.task_id is not None and now_ms < work.deadline_ms
 
-    def requested(self, table: Table, limits: Thresholds, now_ms: int) -> tuple[Table, TableOrder]:
+    def order_requested(
+        self, table: Table, limits: Thresholds, now_ms: int
+    ) -> tuple[Table, TableOrder]:
         """Order it as a user requests, without waiting for the counters."""
         before = table.work.actions.get(self.name, ActionWork())
-        numbers = self.numbers(table, limits)
-        asked = Asked(Reason.REQUESTED, order=True, numbers=numbers)
-        asked = self._priced(table, asked, limits, now_ms)
-        return self._ordered(table, asked, before, now_ms)
+        numbers = self.order_numbers(table, limits)
+        asked = DueCheck(Reason.REQUESTED, order=True, numbers=numbers)
+        asked = self._with_price(table, asked, limits, now_ms)
+        return self._make_order(table, asked, before, now_ms)
 
-    def numbers(self, table: Table, limits: Thresholds) -> dict[str, float]:
+    def order_numbers(self, table: Table, limits: Thresholds) -> dict[str, float]:
         """Return what its orders send: what asked for it, and what the worker has to know."""
         return {}
 
-    def _ordered(
-        self, table: Table, asked: Asked, before: ActionWork, now_ms: int
+    def _make_order(
+        self, table: Table, asked: DueCheck, before: ActionWork, now_ms: int
     ) -> tuple[Table, TableOrder]:
-        order = self._order(table, asked, before, now_ms)
+        order = self._build_order(table, asked, before, now_ms)
         due_ms = order.deadline_ms
         work = replace(
             before,
@@ -134,55 +143,57 @@ class TableAction(ABC):
             due_ms=due_ms,
             wanted_ms=None,
         )
-        return self._with(table, work), order
+        return self._with_work(table, work), order
 
-    def ended(self, table: Table, result: TableResult, now_ms: int) -> tuple[Table, str]:
+    def after_result(self, table: Table, result: TableResult, now_ms: int) -> tuple[Table, str]:
         """Return the table after an order's result, and the result in one word, for the metrics."""
         refused, ours = result.refused_reason or "", table.work.actions.get(self.name, ActionWork())
-        after = self._ended(table, result.task_id, refused, now_ms)
+        after = self._end_round(table, result.task_id, refused, now_ms)
         seen = [one for one in self.found if one[0] in result.numbers]
         for files, size in seen if ours.task_id == result.task_id else ():
             freed, work = result.numbers.get(size, 0.0), after.work.actions[self.name]
             work = replace(work, found_files=result.numbers[files], found_bytes=freed)
-            after = self._with(after, work)
+            after = self._with_work(after, work)
         return after, "refused" if refused else "done"
 
-    def failed(self, table: Table, task: str, reason: str, now_ms: int) -> tuple[Table, str]:
+    def after_failure(self, table: Table, task: str, reason: str, now_ms: int) -> tuple[Table, str]:
         """Return the same where a task came to no result."""
-        return self._ended(table, task, reason, now_ms), "failed"
+        return self._end_round(table, task, reason, now_ms), "failed"
 
-    def _ended(self, table: Table, task: str, refused: str, now_ms: int) -> Table:
+    def _end_round(self, table: Table, task: str, refused: str, now_ms: int) -> Table:
         work = table.work.actions.get(self.name, ActionWork())
         if work.task_id != task:
             return table  # reported twice, or after its deadline
-        return self._with(table, ended(work, not refused, refused, now_ms))
+        return self._with_work(table, end_round(work, not refused, refused, now_ms))
 
-    def _with(self, table: Table, work: ActionWork) -> Table:
+    def _with_work(self, table: Table, work: ActionWork) -> Table:
         """Set the work. A million tables keep nothing of an action that none of them has needed."""
         actions = {**table.work.actions, self.name: work}
         if work == NOT_NEEDED:
             del actions[self.name]
         return replace(table, work=replace(table.work, actions=actions))
 
-    def _barred(
+    def _blocking_check(
         self, table: Table, work: ActionWork, limits: Thresholds, now_ms: int
-    ) -> Asked | None:
+    ) -> DueCheck | None:
         if table.counters.removed:
-            return Asked(Reason.REMOVED)
+            return DueCheck(Reason.REMOVED)
         if not limits.enabled:
-            return Asked(Reason.DISABLED)
+            return DueCheck(Reason.DISABLED)
         if work.task_id and now_ms < work.deadline_ms:
-            return Asked(Reason.IN_FLIGHT, until_ms=work.deadline_ms)
+            return DueCheck(Reason.IN_FLIGHT, until_ms=work.deadline_ms)
         if table.counters.head_snapshot_id is None:
-            return Asked(Reason.HEALTHY)
+            return DueCheck(Reason.HEALTHY)
         if (again := again_ms(work, self.pause_ms(limits), now_ms)) > now_ms:
-            return Asked(work.refused or Reason.COOLING, until_ms=again)
-        if hold := hold_of(table, limits, now_ms):
+            return DueCheck(work.refused or Reason.COOLING, until_ms=again)
+        if hold := find_hold(table, limits, now_ms):
             shadow_ms = now_ms + SHADOW_RECHECK_MS if limits.shadow else None
-            return Asked(hold.reason, until_ms=hold.until_ms or shadow_ms)
+            return DueCheck(hold.reason, until_ms=hold.until_ms or shadow_ms)
         return None
 
-    def _order(self, table: Table, asked: Asked, work: ActionWork, now_ms: int) -> TableOrder:
+    def _build_order(
+        self, table: Table, asked: DueCheck, work: ActionWork, now_ms: int
+    ) -> TableOrder:
         name, head = table.counters.table, table.counters.head_snapshot_id
         assert head is not None  # else barred
         return TableOrder(
@@ -198,7 +209,7 @@ class TableAction(ABC):
         )
 
 
-def ended(work: Work, useful: bool, refused: str, now_ms: int) -> Work:
+def end_round(work: Work, useful: bool, refused: str, now_ms: int) -> Work:
     """End a round, by its result or without one."""
     return replace(
         work,

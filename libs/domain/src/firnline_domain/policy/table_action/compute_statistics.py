@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from firnline_domain.base.values import replace
 from firnline_domain.counters.state.work import ActionWork, Table
-from firnline_domain.policy.cost.dollars import Weighed
-from firnline_domain.policy.cost.table_action_cost import look_price, plus
+from firnline_domain.policy.cost.dollars import Estimate
+from firnline_domain.policy.cost.table_action_cost import add_cost, look_price
 from firnline_domain.policy.reasons.partition import Reason
-from firnline_domain.policy.table_action.base import NOT_ASKED, Asked, TableAction
+from firnline_domain.policy.table_action.base import NOT_ASKED, DueCheck, TableAction
 from firnline_domain.records.orders import TableOrder
 from firnline_domain.records.results import TableResult
 from firnline_domain.settings.thresholds import Thresholds
@@ -31,11 +31,11 @@ class Statistics(TableAction):
     def pause_ms(self, limits: Thresholds) -> int:
         return limits.statistics_interval_ms
 
-    def asks(self, table: Table, limits: Thresholds, now_ms: int) -> Asked:
+    def check_due(self, table: Table, limits: Thresholds, now_ms: int) -> DueCheck:
         if not limits.statistics and not limits.partition_statistics:
             return NOT_ASKED
         work = table.work.actions.get(self.name, ActionWork())
-        numbers = self.numbers(table, limits)
+        numbers = self.order_numbers(table, limits)
         of_table = _is_stale(work, limits, numbers)
         of_partitions = (
             limits.partition_statistics
@@ -50,13 +50,13 @@ class Statistics(TableAction):
             of_table, reason = False, Reason.STATISTICS_AFTER_REWRITES
             until_ms = now_ms + LOOK_MS
         if not of_table and not of_partitions:
-            return Asked(reason, until_ms=until_ms, numbers=numbers)
+            return DueCheck(reason, until_ms=until_ms, numbers=numbers)
         numbers["partitions"] = float(of_partitions)
         numbers["columns"] = float(of_table)
         reason = Reason.STALE_STATISTICS if of_table else Reason.STALE_PARTITION_STATISTICS
-        return Asked(reason, True, numbers=numbers)
+        return DueCheck(reason, True, numbers=numbers)
 
-    def numbers(self, table: Table, limits: Thresholds) -> dict[str, float]:
+    def order_numbers(self, table: Table, limits: Thresholds) -> dict[str, float]:
         work = table.work.actions.get(self.name, ActionWork())
         holds = table.counters.totals.holds
         read = sum(one.bytes for one in holds.tallies)
@@ -68,36 +68,38 @@ class Statistics(TableAction):
             "min_change": limits.statistics_min_change,
             "read_gb": read / GB,
             "max_gb": limits.statistics_max_bytes / GB,
-            "read_cpu_s": _values(limits, holds.data_records, read) * CPU_S_PER_VALUE,
+            "read_cpu_s": _scan_values(limits, holds.data_records, read) * CPU_S_PER_VALUE,
             "columns": float(bool(limits.statistics)),
             "all_columns": float(limits.statistics == ALL),
             "partitions": float(limits.partition_statistics),
         }
 
-    def weighed(self, table: Table, limits: Thresholds, now_ms: int) -> Weighed:
+    def estimate(self, table: Table, limits: Thresholds, now_ms: int) -> Estimate:
         """Estimate the price. Better joins are worth something, and nothing that is counted here:
         under a budget it is paid with what is left, or out of the reserve for those that wait
         longest."""
         price = look_price(table, limits)
         if not limits.statistics:
-            return Weighed(price)
-        numbers, holds = self.numbers(table, limits), table.counters.totals.holds
+            return Estimate(price)
+        numbers, holds = self.order_numbers(table, limits), table.counters.totals.holds
         files = holds.data_files + holds.delete_files
         size = numbers["read_gb"] * GB
-        price = plus(price, numbers["read_cpu_s"], limits, gets=files, puts=1, read_bytes=size)
-        return Weighed(price)
+        price = add_cost(price, numbers["read_cpu_s"], limits, gets=files, puts=1, read_bytes=size)
+        return Estimate(price)
 
-    def considered(
+    def plan_order(
         self, table: Table, limits: Thresholds, now_ms: int
     ) -> tuple[Table, TableOrder | None]:
-        after, order = super().considered(table, limits, now_ms)
-        return (after, None) if order is None else (self._noted(after, order, limits), order)
+        after, order = super().plan_order(table, limits, now_ms)
+        return (after, None) if order is None else (self._note_order(after, order, limits), order)
 
-    def requested(self, table: Table, limits: Thresholds, now_ms: int) -> tuple[Table, TableOrder]:
-        after, order = super().requested(table, limits, now_ms)
-        return self._noted(after, order, limits), order
+    def order_requested(
+        self, table: Table, limits: Thresholds, now_ms: int
+    ) -> tuple[Table, TableOrder]:
+        after, order = super().order_requested(table, limits, now_ms)
+        return self._note_order(after, order, limits), order
 
-    def _noted(self, table: Table, order: TableOrder, limits: Thresholds) -> Table:
+    def _note_order(self, table: Table, order: TableOrder, limits: Thresholds) -> Table:
         """Note what is known of the table as its order goes out: what comes meanwhile counts for
         the next one."""
         work, counters = table.work.actions[self.name], table.counters
@@ -106,18 +108,18 @@ class Statistics(TableAction):
             known = replace(known, of=limits.statistics, rows_changed=counters.rows_changed)
         if order.numbers["partitions"]:
             known = replace(known, head_snapshot_id=counters.head_snapshot_id)
-        return self._with(table, replace(work, ordered_statistics=known))
+        return self._with_work(table, replace(work, ordered_statistics=known))
 
-    def ended(self, table: Table, result: TableResult, now_ms: int) -> tuple[Table, str]:
+    def after_result(self, table: Table, result: TableResult, now_ms: int) -> tuple[Table, str]:
         before = table.work.actions.get(self.name, ActionWork())
-        after, word = super().ended(table, result, now_ms)
+        after, word = super().after_result(table, result, now_ms)
         if before.task_id != result.task_id or result.refused_reason:
             return after, word
         work = after.work.actions[self.name]
-        return self._with(after, replace(work, statistics=before.ordered_statistics)), word
+        return self._with_work(after, replace(work, statistics=before.ordered_statistics)), word
 
 
-def _values(limits: Thresholds, rows: int, read: int) -> float:
+def _scan_values(limits: Thresholds, rows: int, read: int) -> float:
     if limits.statistics == ALL:
         return max(read / VALUE_BYTES, rows)
     return float(rows * len(limits.statistics.split(",")) if limits.statistics else 0)

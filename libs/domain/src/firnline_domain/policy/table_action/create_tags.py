@@ -7,7 +7,7 @@ from firnline_domain.base.times import MINUTE_MS
 from firnline_domain.base.values import replace
 from firnline_domain.counters.state.work import ActionWork, Table
 from firnline_domain.policy.reasons.partition import Reason
-from firnline_domain.policy.table_action.base import DEADLINE_MS, NOT_ASKED, Asked, TableAction
+from firnline_domain.policy.table_action.base import DEADLINE_MS, NOT_ASKED, DueCheck, TableAction
 from firnline_domain.records.results import TableResult
 from firnline_domain.settings.rule_lists import UnreadableRules
 from firnline_domain.settings.tag_rules import periods_at, periods_ended
@@ -26,7 +26,7 @@ class TagCreation(TableAction):
     interval_ms = 5 * MINUTE_MS
     is_promised = True
 
-    def asks(self, table: Table, limits: Thresholds, now_ms: int) -> Asked:
+    def check_due(self, table: Table, limits: Thresholds, now_ms: int) -> DueCheck:
         if not limits.create_tags:
             return NOT_ASKED
         at_ms, seen_ms = now_ms - LATE_MS, table.counters.observed_ms
@@ -40,24 +40,24 @@ class TagCreation(TableAction):
             done_ms = 0
         due = [one for one in ended if done_ms < one.end_ms + LATE_MS]
         if due:
-            return Asked(Reason.PERIOD_ENDED, True, numbers={"tags": float(len(due))})
+            return DueCheck(Reason.PERIOD_ENDED, True, numbers={"tags": float(len(due))})
         ends = (one.end_ms for one in current if one.start_ms <= seen_ms)
         next_ms = min(ends, default=None)
-        return Asked(Reason.HEALTHY, until_ms=None if next_ms is None else next_ms + LATE_MS)
+        return DueCheck(Reason.HEALTHY, until_ms=None if next_ms is None else next_ms + LATE_MS)
 
-    def ended(self, table: Table, result: TableResult, now_ms: int) -> tuple[Table, str]:
-        after, word = super().ended(table, result, now_ms)
+    def after_result(self, table: Table, result: TableResult, now_ms: int) -> tuple[Table, str]:
+        after, word = super().after_result(table, result, now_ms)
         if not result.refused_reason:
-            after = self._done(table, after, result.task_id)
+            after = self._finish_periods(table, after, result.task_id)
         return after, word
 
-    def failed(self, table: Table, task: str, reason: str, now_ms: int) -> tuple[Table, str]:
-        after, word = super().failed(table, task, reason, now_ms)
+    def after_failure(self, table: Table, task: str, reason: str, now_ms: int) -> tuple[Table, str]:
+        after, word = super().after_failure(table, task, reason, now_ms)
         if reason == TAG_EXISTS:
-            after = self._done(table, after, task)
+            after = self._finish_periods(table, after, task)
         return after, word
 
-    def _done(self, before: Table, after: Table, task: str) -> Table:
+    def _finish_periods(self, before: Table, after: Table, task: str) -> Table:
         """Mark all periods as done that were over when the order went out."""
         work = before.work.actions.get(self.name, ActionWork())
         if work.task_id != task:
@@ -65,4 +65,4 @@ class TagCreation(TableAction):
         done = replace(
             after.work.actions[self.name], done_ms=work.deadline_ms - DEADLINE_MS, fruitless=0
         )
-        return self._with(after, done)
+        return self._with_work(after, done)

@@ -4,30 +4,30 @@ from __future__ import annotations
 
 from firnline_domain.base.values import replace
 from firnline_domain.counters.state.work import ExpiryWork, Table
-from firnline_domain.policy.cost.dollars import Gain, Weighed
+from firnline_domain.policy.cost.dollars import Estimate, Gain
 from firnline_domain.policy.cost.table_action_cost import (
     LIST_ROW_S,
     MANIFEST_LIST_OF,
     OBJECTS_LISTED,
     SNAPSHOT_S,
+    add_cost,
     commit_price,
-    plus,
 )
 from firnline_domain.policy.reasons.expiry import ExpiryReason
 from firnline_domain.policy.reasons.partition import Reason
-from firnline_domain.policy.table_action.base import SHADOW_RECHECK_MS, Asked, TableAction
+from firnline_domain.policy.table_action.base import SHADOW_RECHECK_MS, DueCheck, TableAction
 from firnline_domain.policy.table_action.snapshot_retention import (
     EXPIRE,
     ExpiryDecision,
-    begun_ms,
+    after_announcement,
     decide_expiry,
-    expiry_announced,
     expiry_ended,
     expiry_order,
+    running_since_ms,
 )
 from firnline_domain.records.orders import TableOrder
 from firnline_domain.records.results import SnapshotsExpired, TableResult
-from firnline_domain.settings.thresholds import Expiry, Thresholds
+from firnline_domain.settings.thresholds import ExpiryMode, Thresholds
 
 
 class SnapshotExpiry(TableAction):
@@ -36,39 +36,39 @@ class SnapshotExpiry(TableAction):
     name = EXPIRE
     is_promised = True
 
-    def weighed(self, table: Table, limits: Thresholds, now_ms: int) -> Weighed:
+    def estimate(self, table: Table, limits: Thresholds, now_ms: int) -> Estimate:
         """Estimate what was announced; else as many snapshots as are too old, if they came at an
         even pace, of unknown bytes. Files are deleted a thousand in a request."""
         counters, going = table.counters, table.work.expiry.going
         known = counters.snapshot_count or 1
         snapshots = going.snapshots or _too_old(table, limits, now_ms)
         rows = known * counters.manifests / MANIFEST_LIST_OF
-        price = plus(
+        price = add_cost(
             commit_price(limits),
             known * SNAPSHOT_S + rows * LIST_ROW_S,
             limits,
             gets=known + counters.manifests,
             puts=-(-max(going.files, snapshots) // OBJECTS_LISTED),
         )
-        return Weighed(price, Gain(freed_bytes=float(going.bytes)))
+        return Estimate(price, Gain(freed_bytes=float(going.bytes)))
 
-    def asks(self, table: Table, limits: Thresholds, now_ms: int) -> Asked:
+    def check_due(self, table: Table, limits: Thresholds, now_ms: int) -> DueCheck:
         decision = decide_expiry(table, limits, now_ms)
-        return Asked(decision.reason, decision.older_than_ms is not None, decision.until_ms)
+        return DueCheck(decision.reason, decision.older_than_ms is not None, decision.until_ms)
 
-    def considered(
+    def plan_order(
         self, table: Table, limits: Thresholds, now_ms: int
     ) -> tuple[Table, TableOrder | None]:
         decision = decide_expiry(table, limits, now_ms)
         order, expiry = None, table.work.expiry
         if decision.older_than_ms is not None:
             order, expiry = expiry_order(table, decision, limits, now_ms)
-            order = replace(order, numbers=self.weights(table, limits, now_ms))
+            order = replace(order, numbers=self.estimate_numbers(table, limits, now_ms))
         reason = expiry.refused if expiry.refused and not expiry.task_id else decision.reason
         until_ms = decision.until_ms
         if decision.reason is ExpiryReason.SHADOW:
             until_ms = now_ms + SHADOW_RECHECK_MS
-        return _with(table, replace(expiry, reason=reason, due_ms=until_ms)), order
+        return _with_expiry(table, replace(expiry, reason=reason, due_ms=until_ms)), order
 
     def work_of(self, table: Table) -> ExpiryWork:
         return table.work.expiry
@@ -77,18 +77,20 @@ class SnapshotExpiry(TableAction):
         expiry = table.work.expiry
         return expiry.task_id is not None and now_ms < expiry.deadline_ms
 
-    def requested(self, table: Table, limits: Thresholds, now_ms: int) -> tuple[Table, TableOrder]:
+    def order_requested(
+        self, table: Table, limits: Thresholds, now_ms: int
+    ) -> tuple[Table, TableOrder]:
         """Order what was requested: the request is the agreement; the owner of table or namespace
         has the last word."""
-        agreed = replace(limits, expire=Expiry.ALWAYS)
-        older_than_ms = min(now_ms - limits.retention_ms, *begun_ms(table), now_ms)
+        agreed = replace(limits, expire=ExpiryMode.ALWAYS)
+        older_than_ms = min(now_ms - limits.retention_ms, *running_since_ms(table), now_ms)
         decision = ExpiryDecision(Reason.REQUESTED, older_than_ms=older_than_ms)
         order, expiry = expiry_order(table, decision, agreed, now_ms)
-        order = replace(order, numbers=self.weights(table, agreed, now_ms))
+        order = replace(order, numbers=self.estimate_numbers(table, agreed, now_ms))
         expiry = replace(expiry, reason=decision.reason, due_ms=order.deadline_ms)
-        return _with(table, expiry), order
+        return _with_expiry(table, expiry), order
 
-    def ended(self, table: Table, result: TableResult, now_ms: int) -> tuple[Table, str]:
+    def after_result(self, table: Table, result: TableResult, now_ms: int) -> tuple[Table, str]:
         """Record the result. The worker has read the table's snapshots: its numbers replace our
         bounds."""
         assert isinstance(result, SnapshotsExpired)
@@ -103,13 +105,15 @@ class SnapshotExpiry(TableAction):
         if refused == ExpiryReason.EXTERNAL_FILES:
             counters = replace(counters, has_external_files=True)
         if expiry.task_id == result.task_id:
-            expiry, word = _ended(expiry, result, refused, now_ms)
-        return _with(replace(table, counters=counters), expiry), word
+            expiry, word = _end_round(expiry, result, refused, now_ms)
+        return _with_expiry(replace(table, counters=counters), expiry), word
 
-    def failed(self, table: Table, task: str, reason: str, now_ms: int) -> tuple[Table, str]:
+    def after_failure(self, table: Table, task: str, reason: str, now_ms: int) -> tuple[Table, str]:
         if table.work.expiry.task_id != task:
             return table, ""
-        return _with(table, expiry_ended(table.work.expiry, 0, reason, now_ms)), "expiry_failed"
+        return _with_expiry(
+            table, expiry_ended(table.work.expiry, 0, reason, now_ms)
+        ), "expiry_failed"
 
 
 def _too_old(table: Table, limits: Thresholds, now_ms: int) -> int:
@@ -120,16 +124,16 @@ def _too_old(table: Table, limits: Thresholds, now_ms: int) -> int:
     return int(known * max(share, 0.0))
 
 
-def _ended(
+def _end_round(
     expiry: ExpiryWork, result: SnapshotsExpired, refused: str, now_ms: int
 ) -> tuple[ExpiryWork, str]:
     if result.begins_at_ms is not None and not refused:
-        return expiry_announced(expiry, result, now_ms), "expiry_announced"
+        return after_announcement(expiry, result, now_ms), "expiry_announced"
     word = "expiry_refused" if refused else "expired"
     return expiry_ended(expiry, result.expired, refused, now_ms), word
 
 
-def _with(table: Table, expiry: ExpiryWork) -> Table:
+def _with_expiry(table: Table, expiry: ExpiryWork) -> Table:
     if expiry == table.work.expiry:
         return table
     return replace(table, work=replace(table.work, expiry=expiry))

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from firnline_domain.counters.state.work import ActionWork, Table
-from firnline_domain.policy.cost.dollars import Gain, Weighed
-from firnline_domain.policy.cost.table_action_cost import DELETE_FILE_S, ENTRY_S, look_price, plus
+from firnline_domain.policy.cost.dollars import Estimate, Gain
+from firnline_domain.policy.cost.table_action_cost import (
+    DELETE_FILE_S,
+    ENTRY_S,
+    add_cost,
+    look_price,
+)
 from firnline_domain.policy.partition.v2_deletes import VECTORS
 from firnline_domain.policy.reasons.partition import Reason
 from firnline_domain.policy.table_action.aged_partitions import EXPIRE_PARTITIONS
-from firnline_domain.policy.table_action.base import NOT_ASKED, Asked, TableAction
+from firnline_domain.policy.table_action.base import NOT_ASKED, DueCheck, TableAction
 from firnline_domain.settings.thresholds import Thresholds
 
 # Below that a reader's plan hardly grows: a delete file is an entry of 0.2 kB in a manifest. And a
@@ -26,16 +31,18 @@ class DanglingDeletes(TableAction):
     name = "remove_dangling_deletes"
     found = (("removed_delete_files", "removed_bytes"),)
 
-    def asks(self, table: Table, limits: Thresholds, now_ms: int) -> Asked:
+    def check_due(self, table: Table, limits: Thresholds, now_ms: int) -> DueCheck:
         holds = table.counters.totals.holds
         deletes, data = holds.delete_files, holds.data_files
-        if is_left_of_v2(table, limits) or (deletes > 0 and _is_left_of_age(table, self.name)):
-            return Asked(Reason.DANGLING_DELETES, True, numbers=self.numbers(table, limits))
+        if has_v2_deletes(table, limits) or (deletes > 0 and has_expired_files(table, self.name)):
+            return DueCheck(
+                Reason.DANGLING_DELETES, True, numbers=self.order_numbers(table, limits)
+            )
         if deletes < max(MIN_DELETE_FILES, MIN_SHARE * data):
             return NOT_ASKED
-        return Asked(Reason.DANGLING_DELETES, True, numbers=self.numbers(table, limits))
+        return DueCheck(Reason.DANGLING_DELETES, True, numbers=self.order_numbers(table, limits))
 
-    def weighed(self, table: Table, limits: Thresholds, now_ms: int) -> Weighed:
+    def estimate(self, table: Table, limits: Thresholds, now_ms: int) -> Estimate:
         """Estimate that as many dangle as the last look has found."""
         holds, work = table.counters.totals.holds, table.work.actions.get(self.name, ActionWork())
         deletes = holds.delete_files
@@ -43,15 +50,15 @@ class DanglingDeletes(TableAction):
         dangling = min(found, deletes)
         size = holds.equality_deletes.bytes + holds.position_deletes.bytes
         freed = size / max(deletes, 1) * dangling
-        price = plus(look_price(table, limits), deletes * DELETE_FILE_S, limits)
-        return Weighed(price, Gain(dangling * ENTRY_S, freed_bytes=freed))
+        price = add_cost(look_price(table, limits), deletes * DELETE_FILE_S, limits)
+        return Estimate(price, Gain(dangling * ENTRY_S, freed_bytes=freed))
 
-    def numbers(self, table: Table, limits: Thresholds) -> dict[str, float]:
+    def order_numbers(self, table: Table, limits: Thresholds) -> dict[str, float]:
         holds = table.counters.totals.holds
         return {"delete_files": holds.delete_files, "data_files": holds.data_files}
 
 
-def _is_left_of_age(table: Table, name: str) -> bool:
+def has_expired_files(table: Table, name: str) -> bool:
     """Return True if files have left the table for their age since the last look: what was said of
     them stays, in partitions where nothing else may be."""
     actions = table.work.actions
@@ -60,7 +67,7 @@ def _is_left_of_age(table: Table, name: str) -> bool:
     return dropped_ms is not None and (looked_ms is None or looked_ms < dropped_ms)
 
 
-def is_left_of_v2(table: Table, limits: Thresholds) -> bool:
+def has_v2_deletes(table: Table, limits: Thresholds) -> bool:
     """Return True if position-delete files are left in a table that was moved to v3 (`v2_deletes`):
     with each conversion fewer of them are about anything, and a few may not be about one that is
     converted."""

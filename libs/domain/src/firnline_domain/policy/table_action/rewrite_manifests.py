@@ -5,15 +5,15 @@ from __future__ import annotations
 from math import ceil
 
 from firnline_domain.counters.state.work import Table
-from firnline_domain.policy.cost.dollars import Gain, Weighed
+from firnline_domain.policy.cost.dollars import Estimate, Gain
 from firnline_domain.policy.cost.table_action_cost import (
     MANIFEST_REWRITE_S,
+    add_cost,
     commit_price,
     opened_needlessly,
-    plus,
 )
 from firnline_domain.policy.reasons.partition import Reason
-from firnline_domain.policy.table_action.base import NOT_ASKED, Asked, TableAction
+from firnline_domain.policy.table_action.base import NOT_ASKED, DueCheck, TableAction
 from firnline_domain.settings.thresholds import Thresholds
 
 TARGET_BYTES = 8 << 20  # commit.manifest.target-size-bytes, where a table does not say otherwise
@@ -29,21 +29,21 @@ class ManifestRewrite(TableAction):
     def pause_ms(self, limits: Thresholds) -> int:
         return limits.manifest_interval_ms
 
-    def asks(self, table: Table, limits: Thresholds, now_ms: int) -> Asked:
+    def check_due(self, table: Table, limits: Thresholds, now_ms: int) -> DueCheck:
         least = limits.min_manifests
         if not least or table.counters.manifests < least:
             return NOT_ASKED
-        known = self.numbers(table, limits)
+        known = self.order_numbers(table, limits)
         if known["manifests"] - known["full_manifests"] < least:
             return NOT_ASKED
-        return Asked(Reason.MANY_MANIFESTS, True, numbers=known)
+        return DueCheck(Reason.MANY_MANIFESTS, True, numbers=known)
 
-    def weighed(self, table: Table, limits: Thresholds, now_ms: int) -> Weighed:
+    def estimate(self, table: Table, limits: Thresholds, now_ms: int) -> Estimate:
         """Estimate upper bounds: full manifests are not rewritten, nor does a filtered scan open
         all."""
         counters, full = table.counters, ceil(table.counters.manifest_bytes / TARGET_BYTES)
         size, needless = float(counters.manifest_bytes), float(max(counters.manifests - full, 0))
-        price = plus(
+        price = add_cost(
             commit_price(limits),
             counters.manifests * MANIFEST_REWRITE_S,
             limits,
@@ -52,9 +52,9 @@ class ManifestRewrite(TableAction):
             read_bytes=size,
             written_bytes=size,
         )
-        return Weighed(price, Gain(opened_needlessly(needless), needless))
+        return Estimate(price, Gain(opened_needlessly(needless), needless))
 
-    def numbers(self, table: Table, limits: Thresholds) -> dict[str, float]:
+    def order_numbers(self, table: Table, limits: Thresholds) -> dict[str, float]:
         counters = table.counters
         return {
             "manifests": counters.manifests,

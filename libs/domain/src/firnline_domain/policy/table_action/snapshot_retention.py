@@ -13,14 +13,19 @@ from firnline_domain.base.reason_code import ReasonCode
 from firnline_domain.base.values import Value, replace
 from firnline_domain.counters.state.work import ExpiryWork, Table
 from firnline_domain.identity import MAIN, task_id
-from firnline_domain.policy.fleet.holds import hold_of
+from firnline_domain.policy.fleet.holds import find_hold
 from firnline_domain.policy.reasons.expiry import ExpiryReason
-from firnline_domain.policy.table_action.base import DEADLINE_MS, again_ms, ended
+from firnline_domain.policy.table_action.base import DEADLINE_MS, again_ms, end_round
 from firnline_domain.records.orders import ExpireSnapshots
-from firnline_domain.records.results import Going, SnapshotsExpired
-from firnline_domain.settings.ref_rules import ref_rules
+from firnline_domain.records.results import ExpiryPreview, SnapshotsExpired
+from firnline_domain.settings.ref_rules import parse_ref_rules
 from firnline_domain.settings.rule_lists import find_problem
-from firnline_domain.settings.thresholds import EXPIRE_ENABLED, Expiry, Thresholds, thresholds
+from firnline_domain.settings.thresholds import (
+    EXPIRE_ENABLED,
+    ExpiryMode,
+    Thresholds,
+    resolve_thresholds,
+)
 
 EXPIRE = "expire"
 
@@ -38,28 +43,28 @@ def may_share_files(settings: Mapping[str, str]) -> bool:
 def owner_agrees(settings: Mapping[str, str]) -> bool:
     """The table itself says firnline.expire.enabled=true: for files outside its locations neither
     its namespace's word is enough, nor the fleet's."""
-    return settings.get(EXPIRE_ENABLED, "").strip().lower() == Expiry.ALWAYS
+    return settings.get(EXPIRE_ENABLED, "").strip().lower() == ExpiryMode.ALWAYS
 
 
-def refusal(order: ExpireSnapshots, settings: Mapping[str, str], now_ms: int) -> str | None:
+def refusal_reason(order: ExpireSnapshots, settings: Mapping[str, str], now_ms: int) -> str | None:
     """Return why an order is not carried out, by what table and namespace say now
     (`with_namespace`): it may have waited for hours, and an order is only an order."""
-    expire = Expiry.ALWAYS if order.agreed else Expiry.CAREFUL
-    limits = thresholds(settings, Thresholds(expire=expire, expire_grace_ms=order.grace_ms))
+    expire = ExpiryMode.ALWAYS if order.agreed else ExpiryMode.CAREFUL
+    limits = resolve_thresholds(settings, Thresholds(expire=expire, expire_grace_ms=order.grace_ms))
     if not limits.enabled:
         return ExpiryReason.DISABLED
     if not limits.gc_enabled or settings.get(GC_ENABLED, "true").strip().lower() != "true":
         return ExpiryReason.GC_DISABLED  # files are shared: snapshot(), migrate()
-    if limits.expire is Expiry.NEVER:
+    if limits.expire is ExpiryMode.NEVER:
         return ExpiryReason.NEVER
     if may_share_files(settings) and not owner_agrees(settings):
         return ExpiryReason.EXTERNAL_FILES
-    if find_problem(ref_rules, limits.expire_tags) or find_problem(
-        ref_rules, limits.expire_branches
+    if find_problem(parse_ref_rules, limits.expire_tags) or find_problem(
+        parse_ref_rules, limits.expire_branches
     ):
         return ExpiryReason.UNREADABLE_RULES
     announcing = order.begins_at_ms is not None
-    if limits.expire is Expiry.CAREFUL and not announcing:
+    if limits.expire is ExpiryMode.CAREFUL and not announcing:
         announced = order.announced_at_ms
         if announced is None or not announced <= now_ms - limits.expire_grace_ms:
             return ExpiryReason.GRACE_PERIOD
@@ -69,21 +74,21 @@ def refusal(order: ExpireSnapshots, settings: Mapping[str, str], now_ms: int) ->
 def configured_retention(settings: Mapping[str, str]) -> tuple[int, int]:
     """Return how long snapshots are to be kept, and how many, by table and namespace; 0 and 1 where
     they are not set."""
-    silent = Thresholds(expire=Expiry.ALWAYS, max_snapshot_age_ms=0)
-    limits = thresholds(settings, silent)
+    silent = Thresholds(expire=ExpiryMode.ALWAYS, max_snapshot_age_ms=0)
+    limits = resolve_thresholds(settings, silent)
     return limits.retention_ms, max(limits.min_snapshots, 1)
 
 
 def configured_ref_rules(settings: Mapping[str, str]) -> tuple[str, str]:
-    """Return what table and namespace set for tags, and for branches (`ref_rules`)."""
-    limits = thresholds(settings)
+    """Return what table and namespace set for tags, and for branches (`parse_ref_rules`)."""
+    limits = resolve_thresholds(settings)
     return limits.expire_tags, limits.expire_branches
 
 
 def configured_metadata_versions(settings: Mapping[str, str]) -> int:
     """Return how many old metadata files table or namespace want to be kept; 0 where it is not
     set."""
-    return thresholds(settings).metadata_versions
+    return resolve_thresholds(settings).metadata_versions
 
 
 class ExpiryDecision(Value):
@@ -97,14 +102,14 @@ class ExpiryDecision(Value):
 
 def decide_expiry(table: Table, limits: Thresholds, now_ms: int) -> ExpiryDecision:
     """Decide whether to expire snapshots now, or to announce it."""
-    if barred := _barred(table, limits, now_ms):
+    if barred := _blocking_decision(table, limits, now_ms):
         return barred
     oldest, expiry = table.counters.oldest_snapshot_ms, table.work.expiry
     assert oldest is not None  # else barred
-    careful = limits.expire is Expiry.CAREFUL
+    careful = limits.expire is ExpiryMode.CAREFUL
     announcing = careful and not _is_announced(expiry, now_ms)
     begins = begins_ms(table, limits, now_ms)
-    if careful and not announcing and now_ms < _graced_ms(expiry, limits, now_ms):
+    if careful and not announcing and now_ms < _grace_end_ms(expiry, limits, now_ms):
         return ExpiryDecision(ExpiryReason.GRACE_PERIOD, begins)
     due = oldest + limits.retention_ms + 1  # "older than" leaves out the moment itself
     from_ms = due - limits.expire_grace_ms if announcing else due
@@ -113,16 +118,16 @@ def decide_expiry(table: Table, limits: Thresholds, now_ms: int) -> ExpiryDecisi
     if (again := again_ms(expiry, limits.expire_interval_ms, now_ms)) > now_ms:
         return ExpiryDecision(ExpiryReason.TOO_SOON, again)
     if announcing:
-        return _announcing(table, limits, begins, now_ms)
-    older_than = min(now_ms - limits.retention_ms, *begun_ms(table), now_ms)
+        return _decide_announcement(table, limits, begins, now_ms)
+    older_than = min(now_ms - limits.retention_ms, *running_since_ms(table), now_ms)
     if oldest >= older_than:
         return ExpiryDecision(ExpiryReason.HELD_BY_TASK)
-    if hold := hold_of(table, limits, now_ms):
+    if hold := find_hold(table, limits, now_ms):
         return ExpiryDecision(ExpiryReason(hold.reason), hold.until_ms)
     return ExpiryDecision(ExpiryReason.OLD_SNAPSHOTS, now_ms + DEADLINE_MS, older_than)
 
 
-def begun_ms(table: Table) -> Iterator[int]:
+def running_since_ms(table: Table) -> Iterator[int]:
     """Yield when its running tasks were ordered: what was the head then is not to expire."""
     return (task.ordered_at_ms for task in table.work.running)
 
@@ -132,12 +137,12 @@ def begins_ms(table: Table, limits: Thresholds, now_ms: int) -> int:
     period over since the announcement, which is made now where it is still to come."""
     oldest, expiry = table.counters.oldest_snapshot_ms, table.work.expiry
     due = (now_ms if oldest is None else oldest) + limits.retention_ms + 1
-    if limits.expire is Expiry.ALWAYS:
+    if limits.expire is ExpiryMode.ALWAYS:
         return due
-    return max(due, _graced_ms(expiry, limits, now_ms))
+    return max(due, _grace_end_ms(expiry, limits, now_ms))
 
 
-def _graced_ms(expiry: ExpiryWork, limits: Thresholds, now_ms: int) -> int:
+def _grace_end_ms(expiry: ExpiryWork, limits: Thresholds, now_ms: int) -> int:
     """Return when the grace period is over."""
     announced = expiry.announced_ms if _is_announced(expiry, now_ms) else now_ms
     return (announced or 0) + limits.expire_grace_ms
@@ -149,7 +154,9 @@ def _is_announced(expiry: ExpiryWork, now_ms: int) -> bool:
     return expiry.announced_ms is not None and expiry.announced_ms <= now_ms
 
 
-def _announcing(table: Table, limits: Thresholds, begins: int, now_ms: int) -> ExpiryDecision:
+def _decide_announcement(
+    table: Table, limits: Thresholds, begins: int, now_ms: int
+) -> ExpiryDecision:
     """Decide on an announcement. Nothing is deleted, so windows do not matter; a pause and the
     shadow do."""
     if table.pause is not None:
@@ -160,7 +167,7 @@ def _announcing(table: Table, limits: Thresholds, begins: int, now_ms: int) -> E
     return ExpiryDecision(ExpiryReason.ANNOUNCED, now_ms + DEADLINE_MS, older_than, begins)
 
 
-def _barred(table: Table, limits: Thresholds, now_ms: int) -> ExpiryDecision | None:
+def _blocking_decision(table: Table, limits: Thresholds, now_ms: int) -> ExpiryDecision | None:
     counters, expiry = table.counters, table.work.expiry
     if counters.removed:
         return ExpiryDecision(ExpiryReason.REMOVED)
@@ -168,7 +175,7 @@ def _barred(table: Table, limits: Thresholds, now_ms: int) -> ExpiryDecision | N
         return ExpiryDecision(ExpiryReason.DISABLED)
     if not limits.gc_enabled:
         return ExpiryDecision(ExpiryReason.GC_DISABLED)
-    if limits.expire is Expiry.NEVER:
+    if limits.expire is ExpiryMode.NEVER:
         return ExpiryDecision(ExpiryReason.NEVER)
     external = counters.has_external_files or may_share_files(counters.settings)
     if external and not owner_agrees(counters.settings):
@@ -210,7 +217,7 @@ def expiry_order(
         retain_last=max(limits.min_snapshots, 1),
         protected_snapshot_ids=tuple(sorted({t.trigger_snapshot_id for t in work.running})),
         begins_at_ms=decision.begins_ms,
-        agreed=limits.expire is Expiry.ALWAYS,
+        agreed=limits.expire is ExpiryMode.ALWAYS,
         announced_at_ms=work.expiry.announced_ms,
         grace_ms=limits.expire_grace_ms,
     )
@@ -223,7 +230,7 @@ def expiry_order(
 
 def expiry_ended(expiry: ExpiryWork, expired: int, refused: str, now_ms: int) -> ExpiryWork:
     """An expiry came back: what it did, or why it was refused."""
-    after = ended(expiry, expired > 0, refused, now_ms)
+    after = end_round(expiry, expired > 0, refused, now_ms)
     return replace(after, announcing=False, unobserved=expiry.unobserved + expired)
 
 
@@ -234,13 +241,13 @@ def retry_allowed(expiry: ExpiryWork) -> ExpiryWork:
     return replace(expiry, refused="", finished_ms=None, fruitless=0)
 
 
-def expiry_announced(expiry: ExpiryWork, outcome: SnapshotsExpired, now_ms: int) -> ExpiryWork:
+def after_announcement(expiry: ExpiryWork, outcome: SnapshotsExpired, now_ms: int) -> ExpiryWork:
     """Record an announcement: what would go is known, and published: the grace period begins."""
     return ExpiryWork(
         rounds=expiry.rounds + 1,
         unobserved=expiry.unobserved,
         announced_ms=now_ms,
-        going=Going(outcome.going_snapshots, outcome.going_files, outcome.going_bytes),
+        going=ExpiryPreview(outcome.going_snapshots, outcome.going_files, outcome.going_bytes),
     )
 
 

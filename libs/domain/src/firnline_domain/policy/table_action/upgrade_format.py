@@ -9,11 +9,11 @@ from __future__ import annotations
 from firnline_domain.base.times import HOUR_MS
 from firnline_domain.base.values import replace
 from firnline_domain.counters.state.work import ActionWork, Table
-from firnline_domain.policy.cost.dollars import Weighed
+from firnline_domain.policy.cost.dollars import Estimate
 from firnline_domain.policy.cost.table_action_cost import look_price
 from firnline_domain.policy.partition.v2_deletes import UPGRADE, VECTORS
 from firnline_domain.policy.reasons.partition import Reason
-from firnline_domain.policy.table_action.base import NOT_ASKED, Asked, TableAction
+from firnline_domain.policy.table_action.base import NOT_ASKED, DueCheck, TableAction
 from firnline_domain.records.results import TableResult
 from firnline_domain.settings.thresholds import Thresholds
 
@@ -27,28 +27,28 @@ class FormatUpgrade(TableAction):
     interval_ms = HOUR_MS
     is_promised = True
 
-    def asks(self, table: Table, limits: Thresholds, now_ms: int) -> Asked:
+    def check_due(self, table: Table, limits: Thresholds, now_ms: int) -> DueCheck:
         version = table.counters.format_version
         if limits.format_version < VECTORS or not version:
             return NOT_ASKED
         work = table.work.actions.get(self.name, ActionWork())
-        numbers = self.numbers(table, limits)
+        numbers = self.order_numbers(table, limits)
         if version >= VECTORS:
             done = work.done_ms is not None
-            return NOT_ASKED if done else Asked(Reason.FORMAT_VERSION, True, numbers=numbers)
+            return NOT_ASKED if done else DueCheck(Reason.FORMAT_VERSION, True, numbers=numbers)
         if work.announced_ms is None or work.announced_ms > now_ms:  # the clock was set back since
-            return Asked(Reason.FORMAT_ANNOUNCED, True, numbers={**numbers, "announces": 1.0})
+            return DueCheck(Reason.FORMAT_ANNOUNCED, True, numbers={**numbers, "announces": 1.0})
         begins_ms = work.announced_ms + limits.upgrade_grace_ms
         if now_ms < begins_ms:
-            return Asked(Reason.FORMAT_GRACE, until_ms=begins_ms)
+            return DueCheck(Reason.FORMAT_GRACE, until_ms=begins_ms)
         numbers["announced_ms"] = work.announced_ms
-        return Asked(Reason.FORMAT_VERSION, True, numbers=numbers)
+        return DueCheck(Reason.FORMAT_VERSION, True, numbers=numbers)
 
-    def weighed(self, table: Table, limits: Thresholds, now_ms: int) -> Weighed:
+    def estimate(self, table: Table, limits: Thresholds, now_ms: int) -> Estimate:
         """Estimate that it spares nothing by itself: conversions do, and they are rewrites."""
-        return Weighed(look_price(table, limits))
+        return Estimate(look_price(table, limits))
 
-    def numbers(self, table: Table, limits: Thresholds) -> dict[str, float]:
+    def order_numbers(self, table: Table, limits: Thresholds) -> dict[str, float]:
         version = table.counters.format_version
         return {
             "format_version": version,
@@ -58,18 +58,18 @@ class FormatUpgrade(TableAction):
             "writer_hours": limits.writer_hours,
         }
 
-    def ended(self, table: Table, result: TableResult, now_ms: int) -> tuple[Table, str]:
+    def after_result(self, table: Table, result: TableResult, now_ms: int) -> tuple[Table, str]:
         """Record the result. What was announced is known from now on, and the next order waits for
         no interval beside the grace period. Once it is done all partitions may want a
         conversion."""
         before = table.work.actions.get(self.name, ActionWork())
-        after, word = super().ended(table, result, now_ms)
+        after, word = super().after_result(table, result, now_ms)
         if before.task_id != result.task_id or result.refused_reason:
             return after, word
         work = after.work.actions[self.name]
         if result.numbers.get("announced"):
-            return self._with(
+            return self._with_work(
                 after, replace(work, announced_ms=now_ms, finished_ms=None)
             ), "announced"
-        after = self._with(after, replace(work, done_ms=now_ms))
+        after = self._with_work(after, replace(work, done_ms=now_ms))
         return replace(after, work=after.work.reconciled_by(now_ms)), word

@@ -31,24 +31,24 @@ class Bin(Value):
     records: float
 
     @property
-    def dead(self) -> float:
+    def dead_rows(self) -> float:
         return self.ratio * self.records
 
 
-class Step(Value):
+class RatioStep(Value):
     """Work that is added if an order goes down to this ratio, and what that is worth."""
 
     min_dead_ratio: float
     cost_benefit: CostBenefit
 
 
-def bins(partition: Partition) -> list[Bin]:
+def file_bins(partition: Partition) -> list[Bin]:
     """Return the partition's larger files. Where none were read, or Iceberg's own action has left
     no word, all have the same share of what came since."""
     holds, work = partition.counters.holds, partition.work
     if holds.positional_files <= 0:
         return []
-    large, data = larger(holds), holds.data
+    large, data = larger_files(holds), holds.all_data
     if large.files <= 0 or large.records <= 0:
         return []
     known = [one for one in work.dead_rows if one.records > 0]
@@ -67,9 +67,9 @@ def bins(partition: Partition) -> list[Bin]:
     ]
 
 
-def larger(holds: FileTally) -> Tally:
+def larger_files(holds: FileTally) -> Tally:
     """Return the data files that are no fragments."""
-    return holds.data - holds.fragments
+    return holds.all_data - holds.fragments
 
 
 def positional_records(holds: FileTally) -> int:
@@ -82,34 +82,34 @@ def fresh_rows(partition: Partition) -> int:
     return max(positional_records(partition.counters.holds) - partition.work.positions_seen, 0)
 
 
-def ratios(limits: Thresholds) -> list[float]:
+def possible_ratios(limits: Thresholds) -> list[float]:
     """Return those that an order may go down to, the highest first."""
     least = limits.min_dead_ratio
     return [*(edge for edge in reversed(EDGES) if edge > least), least]
 
 
-def steps(partition: Partition, limits: Thresholds) -> list[Step]:
+def ratio_steps(partition: Partition, limits: Thresholds) -> list[RatioStep]:
     """Return the steps from the files with the most dead rows down."""
-    found, above = list[Step](), math.inf
-    files = bins(partition)
-    for ratio in ratios(limits):
+    found, above = list[RatioStep](), math.inf
+    files = file_bins(partition)
+    for ratio in possible_ratios(limits):
         taken = [one for one in files if ratio <= one.ratio < above]
         above = ratio
         if taken:
-            found.append(Step(ratio, _weighed(partition, limits, ratio, taken)))
+            found.append(RatioStep(ratio, _estimate_bins(partition, limits, ratio, taken)))
     return found
 
 
-def _weighed(
+def _estimate_bins(
     partition: Partition, limits: Thresholds, ratio: float, taken: list[Bin]
 ) -> CostBenefit:
     holds, cost = partition.counters.holds, READ_COST
-    work = rewriting(taken)
-    dead = sum(one.dead for one in taken)
+    work = rewrite_work(taken)
+    dead = sum(one.dead_rows for one in taken)
     dead_bytes = work.bytes_read - work.bytes_written
     opened = min(sum(one.files for one in taken), holds.positional_files)
     spared_s = dead * cost.position_s + dead_bytes * cost.scan_s + opened * cost.open_s
-    since_ms = since(partition)
+    since_ms = dead_rows_since(partition)
     head_start = partition.work.head_start
     amplification = burden_of(holds, limits.target_bytes).amplification
     weighed = weigh_work(since_ms, head_start, limits, work, spared_s, amplification, opened)
@@ -117,7 +117,7 @@ def _weighed(
     return weighed if sure else replace(weighed, from_ms=weighed.paid_ms)
 
 
-def since(partition: Partition) -> int | None:
+def dead_rows_since(partition: Partition) -> int | None:
     """Return when the dead rows began to gather in the files that no order has chosen since."""
     work = partition.work
     if work.positions_since_ms is None:
@@ -125,9 +125,9 @@ def since(partition: Partition) -> int | None:
     return max(work.positions_since_ms, work.chosen_ms)
 
 
-def rewriting(taken: list[Bin]) -> Work:
+def rewrite_work(taken: list[Bin]) -> Work:
     """Return the work on these files."""
-    dead = sum(one.dead for one in taken)
+    dead = sum(one.dead_rows for one in taken)
     left = sum(one.bytes * (1 - one.ratio) for one in taken)
     files = sum(one.files for one in taken)
     return Work(sum(one.bytes for one in taken), left, dead, files=files)
@@ -136,7 +136,7 @@ def rewriting(taken: list[Bin]) -> Work:
 def look_ms(partition: Partition, limits: Thresholds) -> int | None:
     """Return when to look how the dead rows lie: so many came that a file may have its share of
     them, if they are all in one. None: they are too few."""
-    large, since_ms = larger(partition.counters.holds), since(partition)
+    large, since_ms = larger_files(partition.counters.holds), dead_rows_since(partition)
     if since_ms is None or large.files <= 0:
         return None
     if fresh_rows(partition) < limits.min_dead_ratio * large.records / large.files:
@@ -149,7 +149,7 @@ def with_dead_files(
 ) -> CostBenefit:
     """Return what an order costs and spares that takes the files from a ratio on beside the small
     ones."""
-    found = [one for one in steps(partition, limits) if one.min_dead_ratio >= min_dead_ratio]
+    found = [one for one in ratio_steps(partition, limits) if one.min_dead_ratio >= min_dead_ratio]
     works = [minor.work, *(one.cost_benefit.work for one in found)]
     paid = [minor, *(one.cost_benefit for one in found)]
     first = min(paid, key=lambda one: one.paid_ms)

@@ -19,8 +19,8 @@ from firnline_domain.policy.reasons.partition import (
     Decision,
     Reason,
 )
-from firnline_domain.policy.triggers.slices import max_bytes, unfinished_of
-from firnline_domain.settings.thresholds import KEY_SHARE, Conversions, Thresholds
+from firnline_domain.policy.triggers.slices import slice_max_bytes, unfinished_of
+from firnline_domain.settings.thresholds import KEY_SHARE, ConversionPolicy, Thresholds
 
 UNKNOWN_MS = 5 * 60_000  # as `slice_ms`
 MARGIN_MS = 30_000  # for the clocks, a tick, a commit that has to be made once more
@@ -52,11 +52,11 @@ def lead_ms(table: Table, limits: Thresholds, orders: int = 1) -> int:
 
 def orders_of(partition: Partition, limits: Thresholds) -> int:
     """Orders that it takes to rid a large partition of its equality deletes: as its files are
-    counted by workers (`max_bytes`)."""
-    action = Action.COMPACT if limits.convert is Conversions.NEVER else Action.CONVERT
-    most = max_bytes(limits, action)
+    counted by workers (`slice_max_bytes`)."""
+    action = Action.COMPACT if limits.convert is ConversionPolicy.NEVER else Action.CONVERT
+    most = slice_max_bytes(limits, action)
     holds = partition.counters.holds
-    taken = holds.data.bytes if action is Action.COMPACT else holds.data.bytes * KEY_SHARE
+    taken = holds.all_data.bytes if action is Action.COMPACT else holds.all_data.bytes * KEY_SHARE
     return max(math.ceil(taken / most), 1) if most else 1
 
 
@@ -65,7 +65,9 @@ def turnaround_after(known_ms: int, took_ms: int) -> int:
     return max(took_ms, int(known_ms * FADING))
 
 
-def kept(partition: Partition, assessment: Assessment, limits: Thresholds) -> Decision:
+def enforce_delete_age(
+    partition: Partition, assessment: Assessment, limits: Thresholds
+) -> Decision:
     """Decide what is ordered to keep the deadline: the pass that has begun, or whatever removes
     equality deletes and rewrites the least."""
     debt, _, _ = assessment

@@ -52,7 +52,7 @@ def is_worth_freezing(holds: FileTally, target_bytes: int) -> bool:
     an eighth fewer. Slices leave a small file each, which the same again would leave."""
     if not is_worth_a_full_rewrite(holds):
         return False
-    spared = holds.data_files - max(round(holds.data.bytes / target_bytes), 1)
+    spared = holds.data_files - max(round(holds.all_data.bytes / target_bytes), 1)
     return holds.delete_files > 0 or spared * FEWER >= holds.data_files
 
 

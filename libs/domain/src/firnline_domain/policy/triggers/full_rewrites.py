@@ -66,9 +66,9 @@ def weigh_full(partition: Partition, limits: Thresholds, global_deletes: int) ->
     and its rank."""
     holds = partition.counters.holds
     burden = burden_of(holds, limits.target_bytes, global_deletes)
-    deletes, data = holds.equality_deletes, holds.data
+    deletes, data = holds.equality_deletes, holds.all_data
     files = data.files + holds.delete_files
     work = Work(data.bytes + deletes.bytes, data.bytes, deletes.records, files=files)
     since_ms = partition.work.full_ms
-    spared_s, opens = burden.seconds(), burden.opens
+    spared_s, opens = burden.total_seconds(), burden.opens
     return weigh_work(since_ms, 0.0, limits, work, spared_s, burden.amplification, opens)

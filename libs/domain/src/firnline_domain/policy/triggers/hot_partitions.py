@@ -32,7 +32,7 @@ def names_files(change: FilesChanged, part: PartitionChange) -> bool:
     return change.operation == OVERWRITE and part.removed.data_files > 0
 
 
-def heated(
+def after_writer_change(
     work: PartitionWork, change: FilesChanged, part: PartitionChange, now_ms: int
 ) -> PartitionWork:
     """Return the work after a writer's change. By the commit's own time: what is reported late is
@@ -50,6 +50,6 @@ def hot_until_ms(work: PartitionWork, limits: Thresholds, now_ms: int) -> int | 
     return until_ms if until_ms > now_ms else None
 
 
-def waiting(work: PartitionWork, now_ms: int) -> PartitionWork:
+def note_waiting(work: PartitionWork, now_ms: int) -> PartitionWork:
     """Note that its debt wants an order, and has to wait; from the first time on."""
     return work if work.hot_since_ms is not None else replace(work, hot_since_ms=now_ms)

@@ -7,7 +7,7 @@ counts; else the same would be rewritten again and again."""
 
 from __future__ import annotations
 
-from firnline_domain.base.times import earliest
+from firnline_domain.base.times import earliest_of
 from firnline_domain.counters.state.debt import Debt
 from firnline_domain.counters.state.work import Partition
 from firnline_domain.policy.cost.read_cost import burden_of
@@ -26,17 +26,17 @@ def endangered_ms(partition: Partition, debt: Debt, grown: Debt, limits: Thresho
     too_dear_ms = 0 if _is_grown_too_dear(partition, debt, grown, limits) else None
     if not limits.max_oldest_debt_ms:
         return too_dear_ms
-    return earliest(too_dear_ms, since_ms + int(limits.max_oldest_debt_ms * DANGER))
+    return earliest_of(too_dear_ms, since_ms + int(limits.max_oldest_debt_ms * DANGER))
 
 
 def _is_grown_too_dear(partition: Partition, debt: Debt, grown: Debt, limits: Thresholds) -> bool:
     if limits.max_read_amplification <= 1:
         return False
     burden = burden_of(partition.counters.holds, limits.target_bytes, debt.global_deletes)
-    return is_too_dear(burden.grown(debt, grown).amplification, limits)
+    return is_too_expensive(burden.grow_to(debt, grown).amplification, limits)
 
 
-def is_too_dear(amplification: float, limits: Thresholds) -> bool:
+def is_too_expensive(amplification: float, limits: Thresholds) -> bool:
     """Return True if reads are about to cost more than the objective allows."""
     most = limits.max_read_amplification
     return most > 1 and amplification - 1 >= (most - 1) * DANGER

@@ -13,19 +13,19 @@ from firnline_domain.policy.cost.cost_benefit import Action
 from firnline_domain.policy.cost.cost_model import FIRNLINE
 from firnline_domain.policy.reasons.partition import Reason
 from firnline_domain.records.parts.slices import Slice
-from firnline_domain.settings.thresholds import KEY_SHARE, Conversions, Thresholds
+from firnline_domain.settings.thresholds import KEY_SHARE, ConversionPolicy, Thresholds
 
 DEADLINE_SHARE = 2  # a slice is planned for half of the deadline at the most: prices are estimates
 
 
-def cpu_s(limits: Thresholds) -> float:
+def slice_cpu_s(limits: Thresholds) -> float:
     """Return the CPU seconds that one order may take, at the learned price."""
     if limits.slice_ms <= 0:
         return math.inf
     return min(limits.slice_ms, limits.deadline_ms / DEADLINE_SHARE) / 1000 * FIRNLINE.cores
 
 
-def max_bytes(limits: Thresholds, action: str) -> int:
+def slice_max_bytes(limits: Thresholds, action: str) -> int:
     """Return the bytes of data files that one order reads; 0 = all. Each byte is written again, but
     for those of the keys that a conversion reads: the worker takes a file for `KEY_SHARE` of its
     bytes, and the table's conversions may have read more of them, or less."""
@@ -35,12 +35,12 @@ def max_bytes(limits: Thresholds, action: str) -> int:
         byte_s = FIRNLINE.read_s * limits.conversion_factor * limits.key_share / KEY_SHARE
     else:
         byte_s = (FIRNLINE.read_s + FIRNLINE.write_s) * limits.cost_factor
-    return max(int(cpu_s(limits) / byte_s), 1)
+    return max(int(slice_cpu_s(limits) / byte_s), 1)
 
 
-def share_of(price_s: float, limits: Thresholds) -> float:
+def share_of_price(price_s: float, limits: Thresholds) -> float:
     """Return the share of a rewrite's price in CPU seconds that one order costs."""
-    return min(cpu_s(limits) / price_s, 1.0) if price_s > 0 else 1.0
+    return min(slice_cpu_s(limits) / price_s, 1.0) if price_s > 0 else 1.0
 
 
 def unfinished_of(partition: Partition, limits: Thresholds) -> Slice | None:
@@ -48,7 +48,7 @@ def unfinished_of(partition: Partition, limits: Thresholds) -> Slice | None:
     after = partition.work.unfinished
     if after is None or partition.counters.holds.data_files <= 0:
         return None
-    if after.action == Action.CONVERT and limits.convert is Conversions.NEVER:
+    if after.action == Action.CONVERT and limits.convert is ConversionPolicy.NEVER:
         return None
     if after.action == Action.SORT and not limits.sort and after.reason != Reason.REQUESTED:
         return None

@@ -36,21 +36,21 @@ def sort_at_ms(partition: Partition, limits: Thresholds) -> int | None:
     return work.sorted_ms + limits.sort_interval_ms
 
 
-def weigh_sort(table: Table, partition: Partition, limits: Thresholds) -> CostBenefit:
+def estimate_sort(table: Table, partition: Partition, limits: Thresholds) -> CostBenefit:
     """Estimate what a sort takes and spares, if as many files lie over each other as may: all of
     them the first time, and later the small ones that came since, twice, because they are sorted
     with runs of their size. Both are upper bounds: mostly there is less to be done. Each byte is
     written and read once more, by the shuffle."""
     holds = partition.counters.holds
-    data, small = holds.data, holds.fragments + holds.undersized
+    data, small = holds.all_data, holds.fragments + holds.undersized
     limits = _at_own_pace(limits)
     is_first = partition.work.sorted_ms is None or small.files == 0
     files = data.files if is_first else min(RUNS * small.files, data.files)
     size = data.bytes if is_first else min(RUNS * small.bytes, data.bytes)
     deletes = holds.equality_deletes
     work = Work(size + deletes.bytes, size, deletes.records, files=files)
-    shuffled = _shuffled(work)
-    opens = max(files - _opened(files, limits), 0) * sorted_share(table, limits)
+    shuffled = _with_shuffle(work)
+    opens = max(files - _files_opened(files, limits), 0) * sorted_share(table, limits)
     each_s = READ_COST.open_s + data.bytes / max(data.files, 1) * READ_COST.scan_s
     amplification = burden_of(holds, limits.target_bytes).amplification
     since_ms, spared_s = partition.work.sorted_ms, opens * each_s
@@ -61,10 +61,10 @@ def weigh_sort(table: Table, partition: Partition, limits: Thresholds) -> CostBe
 
 def sort_wall_s(work: Work) -> float:
     """Return the wall time as measured, of a sort that did so much."""
-    return FIRNLINE.wall_s(_shuffled(work)) + MORE_S / FIRNLINE.cores
+    return FIRNLINE.wall_s(_with_shuffle(work)) + MORE_S / FIRNLINE.cores
 
 
-def _shuffled(work: Work) -> Work:
+def _with_shuffle(work: Work) -> Work:
     """Add that each byte that is written goes to a disk and back before."""
     size = work.bytes_written
     return replace(work, bytes_read=work.bytes_read + size, bytes_written=2.0 * size)
@@ -95,7 +95,7 @@ def curve_columns(text: str) -> tuple[str, ...] | None:
     return None if found is None else tuple(one.strip() for one in found["columns"].split(","))
 
 
-def _opened(files: int, limits: Thresholds) -> float:
+def _files_opened(files: int, limits: Thresholds) -> float:
     """Estimate the files that a reader of one column opens, when they are sorted; along a curve the
     root of them, or more (of 100 files 12 for two columns, 27 for three)."""
     columns = curve_columns(limits.sort)

@@ -24,7 +24,7 @@ Histogram = tuple[DeadRows, ...]
 """One bin below each of `EDGES`, and one above; empty = not known."""
 
 
-def histogram(files: Iterable[tuple[int, int, float]]) -> Histogram:
+def build_histogram(files: Iterable[tuple[int, int, float]]) -> Histogram:
     """Build a histogram of files by their bytes, rows and dead rows."""
     bins = [DeadRows()] * (len(EDGES) + 1)
     for size, records, dead in files:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from firnline_domain.base.numbers import whole
+from firnline_domain.base.numbers import whole_range
 from firnline_domain.base.values import MAX_AMOUNT
 from firnline_domain.records.signing import (
     Keyring,
@@ -20,7 +20,7 @@ BY_VERSION = "firnline.version"  # beside TASK_ID: the version that committed it
 SIGNATURE = "firnline.signature"  # of the fleet, over all other properties that begin with OURS
 OURS = "firnline."
 _PURPOSE = b"snapshot"
-_COUNT = whole(0, MAX_AMOUNT)
+_COUNT = whole_range(0, MAX_AMOUNT)
 MAX_IDS = 64_000  # characters of task ids: 1,900 results in one commit
 # What Firnline, and a person who reads its events, knows of a summary: Iceberg's own counts (spec,
 # appendix F) and who made the snapshot.
@@ -63,13 +63,13 @@ KNOWN = (
 def number_in(summary: Mapping[str, str], name: str) -> int:
     """A count of the summary; 0 where it is absent, no number (`²` is a digit, too), below zero or
     beyond any count."""
-    return int(_COUNT.read(str(summary.get(name) or "")) or 0)
+    return int(_COUNT.parse(str(summary.get(name) or "")) or 0)
 
 
 def sign_summary(ours: Mapping[str, str], uuid: str, keys: Keyring, at_ms: int) -> dict[str, str]:
     """Return the properties of a snapshot of ours with the fleet's signature, because any writer of
     the table may write the same properties. `uuid`: the table's."""
-    signature = keys.sign(at_ms, *_signed(ours, uuid))
+    signature = keys.sign(at_ms, *_signed_parts(ours, uuid))
     return dict(ours) if signature is None else {**ours, SIGNATURE: write_signature(signature)}
 
 
@@ -82,13 +82,15 @@ def is_ours(summary: Mapping[str, str], uuid: str, keys: Keyring) -> bool:
     if not all(isinstance(text, str) for text in ours.values()):  # JSON has other values, too
         return False
     try:
-        keys.verify(read_signature(ours.pop(SIGNATURE, None)), 0, None, *_signed(ours, uuid))
+        keys.verify_parts(
+            read_signature(ours.pop(SIGNATURE, None)), 0, None, *_signed_parts(ours, uuid)
+        )
     except SignatureRefused:
         return False
     return True
 
 
-def _signed(ours: Mapping[str, str], uuid: str) -> Iterator[bytes]:
+def _signed_parts(ours: Mapping[str, str], uuid: str) -> Iterator[bytes]:
     yield from (_PURPOSE, uuid.encode())
     for key in sorted(ours):
         yield from (key.encode(errors="replace"), ours[key].encode(errors="replace"))

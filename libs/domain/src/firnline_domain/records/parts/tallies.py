@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from enum import StrEnum
 from operator import add, sub
 
-from firnline_domain.base.numbers import whole
+from firnline_domain.base.numbers import whole_range
 from firnline_domain.base.values import MAX_AMOUNT, Signed, Value
 
 TARGET_BYTES = "write.target-file-size-bytes"  # table property
 DEFAULT_TARGET_BYTES = 512 * 1024 * 1024  # where it is unset
 # Below a kilobyte somebody meant another unit; above a terabyte no writer ever fills a file.
-TARGET_RANGE = whole(1_000, 1 << 40)
+TARGET_RANGE = whole_range(1_000, 1 << 40)
 FRAGMENTS_IN_TARGET = 8  # a file is a fragment below that part of the target
 
 
@@ -27,7 +27,7 @@ class SizeClass(StrEnum):
 
 def target_bytes_of(settings: Mapping[str, str]) -> int:
     """Target file size; the default where it is unset, no number or out of range."""
-    target = TARGET_RANGE.read(settings.get(TARGET_BYTES, ""))
+    target = TARGET_RANGE.parse(settings.get(TARGET_BYTES, ""))
     return DEFAULT_TARGET_BYTES if target is None else int(target)
 
 
@@ -95,7 +95,7 @@ class FileTally(Value):
     def __sub__(self, other: FileTally) -> FileTally:
         return FileTally(*map(sub, self.tallies, other.tallies))
 
-    def changed(self, added: FileTally, removed: FileTally) -> FileTally:
+    def with_changes(self, added: FileTally, removed: FileTally) -> FileTally:
         """Add files and remove others. Every commit asks for it: one value, not two."""
         kinds = zip(self.tallies, added.tallies, removed.tallies, strict=True)
         # Where both are equal they are empty, mostly.
@@ -115,7 +115,7 @@ class FileTally(Value):
         )
 
     @property
-    def data(self) -> Tally:
+    def all_data(self) -> Tally:
         """Return all data files, whatever their size. Every decision asks for it: one value, not
         three."""
         one, two, three, four = self.fragments, self.undersized, self.on_target, self.oversized

@@ -27,7 +27,7 @@ from firnline_adapters.kafka_admin.replication import replication_here
 from firnline_adapters.observability import metrics
 from firnline_adapters.observability.health import say_ready
 from firnline_adapters.observability.logs import Log
-from firnline_adapters.records.codec import encode
+from firnline_adapters.records.codec import encode_record
 from firnline_adapters.records.signing import Headers
 from firnline_domain.errors import Misconfigured
 from firnline_domain.records.assignments import Board
@@ -35,13 +35,13 @@ from firnline_domain.records.events import TickPassed
 from firnline_domain.settings.thresholds import Thresholds
 
 from firnline_planner import meters, watchdog
-from firnline_planner.bucket.bucket import Bucket
-from firnline_planner.bucket.inputs import TICKS, TOPICS, Input, Reader
-from firnline_planner.drivers.faust.security import aiokafka_options, credentials
+from firnline_planner.bucket.bucket import PlannerBucket
+from firnline_planner.bucket.inputs import TICKS, TOPICS, Input, InputReader
+from firnline_planner.drivers.faust.security import aiokafka_options, faust_credentials
 from firnline_planner.drivers.kafka.clients import KafkaClients
 from firnline_planner.drivers.store_check import find_damage, read_pairs
 from firnline_planner.handlers.dispatch import FACTS
-from firnline_planner.settings import Settings
+from firnline_planner.settings import PlannerSettings
 from firnline_planner.state.effects import Output
 from firnline_planner.state.encoding import pause_key
 
@@ -60,7 +60,9 @@ ROCKSDB = {
 }
 
 
-async def _seek(consumer: Any, is_changelog: Callable[[Any], bool]) -> Mapping[Any, int | None]:
+async def _seek_from_committed(
+    consumer: Any, is_changelog: Callable[[Any], bool]
+) -> Mapping[Any, int | None]:
     committed: Mapping[Any, int | None] = await consumer.seek_to_committed()
     behind = [tp for tp, offset in committed.items() if not offset and not is_changelog(tp)]
     if behind:
@@ -70,7 +72,7 @@ async def _seek(consumer: Any, is_changelog: Callable[[Any], bool]) -> Mapping[A
 
 async def _seek_to_committed(thread: Any) -> Any:
     is_changelog = thread.consumer._is_changelog_tp
-    return await thread.call_thread(_seek, thread._ensure_consumer(), is_changelog)
+    return await thread.call_thread(_seek_from_committed, thread._ensure_consumer(), is_changelog)
 
 
 def patch_faust() -> None:
@@ -92,7 +94,7 @@ class FaustApp:
     facts: Any  # all topics as one channel
 
 
-def faust_app(settings: Settings, directory: Path, replicas: int = 1) -> FaustApp:
+def faust_app(settings: PlannerSettings, directory: Path, replicas: int = 1) -> FaustApp:
     """Build the app: a table in RocksDB, co-partitioned with the topics of one agent. Nothing
     connects before its worker starts.
 
@@ -104,7 +106,7 @@ def faust_app(settings: Settings, directory: Path, replicas: int = 1) -> FaustAp
     app = faust.App(
         settings.app,
         broker=";".join(f"kafka://{server}" for server in settings.kafka.split(",")),
-        broker_credentials=credentials(settings.broker),
+        broker_credentials=faust_credentials(settings.broker),
         store="rocksdb://",
         datadir=str(directory),
         topic_partitions=settings.buckets,
@@ -217,7 +219,9 @@ class LogReader:
     def __init__(self, connection: KafkaConnection) -> None:
         self._options = aiokafka_options(connection)
 
-    async def read(self, topic: str, partition: int, start: int, end: int) -> AsyncIterator[Input]:
+    async def read_range(
+        self, topic: str, partition: int, start: int, end: int
+    ) -> AsyncIterator[Input]:
         """Yield the records from `start` up to, without, `end`, as far as retention has kept them.
         Raises KafkaError."""
         consumer = AIOKafkaConsumer(enable_auto_commit=False, **self._options)
@@ -242,8 +246,8 @@ class FaustDriver:
     def __init__(
         self,
         faust_app: FaustApp,
-        settings: Settings,
-        reader: Reader,
+        settings: PlannerSettings,
+        reader: InputReader,
         defaults: Thresholds,
         log: Log,
         stop: Callable[[str], NoReturn],
@@ -255,7 +259,7 @@ class FaustDriver:
         self._log = log
         self._stop = stop
         self._log_reader = LogReader(settings.broker)
-        self._buckets: dict[int, Bucket] = {}
+        self._buckets: dict[int, PlannerBucket] = {}
         self._behind: dict[tuple[str, int], tuple[int, float]] = {}
         self._producer: AIOKafkaProducer | None = None
         self._ready = False
@@ -264,61 +268,63 @@ class FaustDriver:
     def install(self) -> None:
         """Give the app its agent, its timer and the hooks of a rebalance."""
         app = self._faust.app
-        app.agent(self._faust.facts, name="plan")(self._plan)
-        app.timer(self._settings.tick_s, name="tick")(self._tick)
-        app.on_partitions_revoked.connect(self._forget, weak=False)
-        app.on_rebalance_complete.connect(self._forget, weak=False)
+        app.agent(self._faust.facts, name="plan")(self._run_agent)
+        app.timer(self._settings.tick_s, name="tick")(self._send_ticks)
+        app.on_partitions_revoked.connect(self._drop_buckets, weak=False)
+        app.on_rebalance_complete.connect(self._drop_buckets, weak=False)
 
-    async def _plan(self, stream: Any) -> None:
+    async def _run_agent(self, stream: Any) -> None:
         # Acknowledged by hand: an event whose outcome is not kept must come again.
         async for event in stream.noack().events():
             try:
-                await self._handle(event)
+                await self._handle_event(event)
             except Exception as error:
                 self._log.error("stopped", error, why="an event could not be dealt with")
                 self._stop("event_failed")
 
-    async def _handle(self, event: Any) -> None:
+    async def _handle_event(self, event: Any) -> None:
         message = event.message
         place = (message.topic, message.partition, message.offset)
-        came = Input(*place, message.key, message.value, _headers(message.headers))
+        came = Input(*place, message.key, message.value, _header_list(message.headers))
         if came.topic == TICKS:
             await self._look_behind(came.partition)
         else:
-            await self._fill(came.topic, came.partition, came.offset)
-        if await self._take(came):
+            await self._read_skipped(came.topic, came.partition, came.offset)
+        if await self._handle_input(came):
             event.ack()
             self._say_ready(came.topic)
 
-    async def _take(self, came: Input) -> bool:
+    async def _handle_input(self, came: Input) -> bool:
         """Handle one record; False if there was a rebalance meanwhile, and nothing was kept."""
         meters.count_read([came.topic])
         generation = self._faust.app.consumer_generation_id
-        bucket = self._bucket(came.partition)
+        bucket = self._open_bucket(came.partition)
         effects = self._reader.read_and_handle(came, bucket, clock.now_ms())
-        await self._send(effects.outputs, came.partition)
+        await self._send_outputs(effects.outputs, came.partition)
         if generation != self._faust.app.consumer_generation_id:
             bucket.discard()  # another may have gone on meanwhile, from the state before this
             return False
         bucket.commit()
-        meters.count([effects])
+        meters.count_steps([effects])
         self.handled += 1
         return True
 
-    async def _fill(self, topic: str, partition: int, end: int) -> None:
+    async def _read_skipped(self, topic: str, partition: int, end: int) -> None:
         """Handle the records that are missing before `end` first: Faust skips records in some
         rebalances."""
-        start = self._next(topic, partition)
+        start = self._next_offset(topic, partition)
         if start >= end:
             return
         self._log.warning("skipped", topic=topic, partition=partition, start=start, end=end)
         generation = self._faust.app.consumer_generation_id
-        async for missed in self._log_reader.read(topic, partition, start, end):
-            if not await self._take(missed):
+        async for missed in self._log_reader.read_range(topic, partition, start, end):
+            if not await self._handle_input(missed):
                 return
-        bucket = self._bucket(partition)
+        bucket = self._open_bucket(partition)
         if bucket.next_offset(topic) < end and generation == self._faust.app.consumer_generation_id:
-            bucket.advance(topic, end - 1)  # retention has taken the rest: it is not read again
+            bucket.advance_offset(
+                topic, end - 1
+            )  # retention has taken the rest: it is not read again
             bucket.commit()
 
     async def _look_behind(self, partition: int) -> None:
@@ -326,14 +332,18 @@ class FaustDriver:
         for topic in FACTS:
             end = self._faust.app.consumer.highwater(TP(topic, partition)) or 0
             if self._stands_still(topic, partition, end):
-                await self._fill(topic, partition, end)
+                await self._read_skipped(topic, partition, end)
 
     def _stands_still(self, topic: str, partition: int, end: int) -> bool:
         """True if there are records before `end` and none came for PATIENCE_S.
 
         By the clock, not by ticks: after a restart those of the last life come in one burst.
         """
-        place, start, now_s = (topic, partition), self._next(topic, partition), time.monotonic()
+        place, start, now_s = (
+            (topic, partition),
+            self._next_offset(topic, partition),
+            time.monotonic(),
+        )
         at, since_s = self._behind.get(place, (start, now_s))
         if start >= end or start != at:
             self._behind[place] = (start, now_s)
@@ -341,27 +351,27 @@ class FaustDriver:
         self._behind[place] = (at, since_s)
         return now_s - since_s >= PATIENCE_S
 
-    def _next(self, topic: str, partition: int) -> int:
-        return self._bucket(partition).next_offset(topic)
+    def _next_offset(self, topic: str, partition: int) -> int:
+        return self._open_bucket(partition).next_offset(topic)
 
-    def _bucket(self, partition: int) -> Bucket:
+    def _open_bucket(self, partition: int) -> PlannerBucket:
         if partition not in self._buckets:
             pairs = FaustStore(self._faust.state, partition)
-            self._buckets[partition] = Bucket(pairs, self._defaults)
+            self._buckets[partition] = PlannerBucket(pairs, self._defaults)
         return self._buckets[partition]
 
-    async def _send(self, outputs: list[Output], partition: int) -> None:
+    async def _send_outputs(self, outputs: list[Output], partition: int) -> None:
         """Return when every output is on the broker. Raises KafkaError."""
         if not outputs:
             return
         producer = await self._started_producer()
         sent = []
         for output in outputs:
-            topic, name, value, place = output.sent(
+            topic, name, value, place = output.encode_for_send(
                 partition, self._settings.buckets, clock.now_ms()
             )
             key = name.encode()
-            headers = self._reader.signer.headers(topic, place, key, value)
+            headers = self._reader.signer.sign_headers(topic, place, key, value)
             sent.append(await producer.send(topic, value, key, partition=place, headers=headers))
         for future in sent:
             await future
@@ -379,7 +389,7 @@ class FaustDriver:
             self._producer = producer
         return self._producer
 
-    async def _tick(self) -> None:
+    async def _send_ticks(self) -> None:
         """Send the time to every partition that this worker owns (timer-write hazard, H16)."""
         app = self._faust.app
         if app.rebalancing or app.in_recovery:
@@ -389,10 +399,13 @@ class FaustDriver:
             self._say_ready(TICKS)  # more workers than partitions: ready to take over
         producer = await self._started_producer()
         for partition in owned:
-            key, tick = str(partition).encode(), encode(TickPassed(partition, clock.now_ms()))
-            headers = self._reader.signer.headers(TICKS, partition, key, tick)
+            key, tick = (
+                str(partition).encode(),
+                encode_record(TickPassed(partition, clock.now_ms())),
+            )
+            headers = self._reader.signer.sign_headers(TICKS, partition, key, tick)
             await producer.send(TICKS, tick, key, partition=partition, headers=headers)
-        meters.show(self._buckets.values())
+        meters.set_gauges(self._buckets.values())
 
     def _say_ready(self, topic: str) -> None:
         """A tick that comes back proves recovery, producer and agent."""
@@ -410,19 +423,19 @@ class FaustDriver:
             if place.topic in TOPICS and at is not None and (end := consumer.highwater(place))
         }
 
-    async def _forget(self, *_: Any, **__: Any) -> None:
+    async def _drop_buckets(self, *_: Any, **__: Any) -> None:
         """Drop all buckets: after a rebalance another worker may have changed the state, so the
         schedules are built again."""
         self._buckets.clear()
         self._behind.clear()
 
 
-def _headers(found: Any) -> Headers:
+def _header_list(found: Any) -> Headers:
     """Return the headers as a list: Faust's clients return a mapping or pairs."""
     return list(found.items() if isinstance(found, Mapping) else found or ())
 
 
-def demand_by_hash(settings: Settings, reader: Reader) -> None:
+def demand_by_hash(settings: PlannerSettings, reader: InputReader) -> None:
     """Raises Misconfigured where the other driver has tables in other buckets than that of their
     hash: without transactions a table could be in two."""
     assignments = KafkaAssignments(settings.broker, Board(settings.buckets), reader.signer)
@@ -434,19 +447,19 @@ def demand_by_hash(settings: Settings, reader: Reader) -> None:
         )
 
 
-def serve(settings: Settings, reader: Reader, defaults: Thresholds, log: Log) -> None:
+def serve(settings: PlannerSettings, reader: InputReader, defaults: Thresholds, log: Log) -> None:
     """Serve until a signal; the process exits through SystemExit. Raises Misconfigured."""
     demand_by_hash(settings, reader)
     local = LocalState(settings.state_dir, f"{settings.app} {settings.buckets}")
     if not local.open():
         log.warning("restoring", why="the last planner here did not stop in order")
-    made = faust_app(settings, local.directory, _replicas(settings))
-    stop = partial(watchdog.stop, log)
+    made = faust_app(settings, local.directory, _changelog_replicas(settings))
+    stop = partial(watchdog.exit_process, log)
     driver = FaustDriver(made, settings, reader, defaults, log, stop)
     driver.install()
     signs = {
-        "events or recovery": partial(_progress, made.app, driver),
-        "commits": partial(_committed, made.app),
+        "events or recovery": partial(_event_progress, made.app, driver),
+        "commits": partial(_commit_progress, made.app),
     }
     guard = watchdog.Watchdog(signs, settings.stall_s, stop)
     guard.start()
@@ -455,7 +468,7 @@ def serve(settings: Settings, reader: Reader, defaults: Thresholds, log: Log) ->
     )
     worker.spinner = None  # it writes to the terminal at every log line
     try:
-        with metrics.measured("consumer_lag_records", driver.lag):
+        with metrics.measure_at_scrape("consumer_lag_records", driver.lag):
             worker.execute_from_commandline()
     except SystemExit as ended:
         if not ended.code:
@@ -463,30 +476,30 @@ def serve(settings: Settings, reader: Reader, defaults: Thresholds, log: Log) ->
         raise
 
 
-def _replicas(settings: Settings) -> int:
+def _changelog_replicas(settings: PlannerSettings) -> int:
     """Return the number of replicas for a new changelog topic. Raises Misconfigured,
     KafkaException."""
-    admin = KafkaClients(settings.broker, settings.app).admin()
+    admin = KafkaClients(settings.broker, settings.app).create_admin()
     return replication_here(admin, settings.replicas, settings.min_in_sync).replicas
 
 
-def _progress(app: Any, driver: FaustDriver) -> Hashable | None:
+def _event_progress(app: Any, driver: FaustDriver) -> Hashable | None:
     """Return a mark that changes with each event handled (there are ticks) and with each record
     restored."""
-    if not app.started or _idle(app):
+    if not app.started or _is_idle(app):
         return None
     restored = sum(offset or 0 for offset in dict(app.tables.recovery.active_offsets).values())
     return driver.handled, restored
 
 
-def _committed(app: Any) -> Hashable | None:
+def _commit_progress(app: Any) -> Hashable | None:
     """Return a mark that changes with the committed offsets of the ticks, which never end."""
-    if not app.started or _idle(app):
+    if not app.started or _is_idle(app):
         return None
     offsets = dict(app.consumer._committed_offset)
     return sum(offset or 0 for tp, offset in offsets.items() if tp.topic == TICKS)
 
 
-def _idle(app: Any) -> bool:
+def _is_idle(app: Any) -> bool:
     """Return whether a worker has joined and was assigned no partition."""
     return bool(app.unassigned)

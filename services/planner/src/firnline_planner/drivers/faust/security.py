@@ -39,18 +39,18 @@ def aiokafka_options(connection: KafkaConnection) -> dict[str, Any]:
     """Arguments of an aiokafka client. Raises Misconfigured, naming what this driver cannot do."""
     properties = connection.properties
     if unknown := sorted(set(properties) - KNOWN):
-        raise _cannot(", ".join(unknown))
+        raise _unsupported_error(", ".join(unknown))
     protocol = properties.get("security.protocol", "PLAINTEXT").upper()
     options: dict[str, Any] = {
         "bootstrap_servers": connection.servers,
         "security_protocol": protocol,
     }
     if protocol.endswith("SSL"):
-        options["ssl_context"] = _context(properties)
+        options["ssl_context"] = _ssl_context(properties)
     if protocol.startswith("SASL"):
         mechanism = properties.get("sasl.mechanism") or properties.get("sasl.mechanisms")
         if mechanism not in PASSWORDS:
-            raise _cannot(f"sasl.mechanism={mechanism or DEFAULT_MECHANISM}")
+            raise _unsupported_error(f"sasl.mechanism={mechanism or DEFAULT_MECHANISM}")
         options |= {
             "sasl_mechanism": mechanism,
             "sasl_plain_username": properties.get("sasl.username", ""),
@@ -59,7 +59,7 @@ def aiokafka_options(connection: KafkaConnection) -> dict[str, Any]:
     return options
 
 
-def credentials(connection: KafkaConnection) -> CredentialsT | None:
+def faust_credentials(connection: KafkaConnection) -> CredentialsT | None:
     """Return the credentials in the form that Faust's app takes. Raises Misconfigured."""
     options = aiokafka_options(connection)
     if "sasl_mechanism" in options:
@@ -72,7 +72,7 @@ def credentials(connection: KafkaConnection) -> CredentialsT | None:
     return SSLCredentials(options["ssl_context"]) if "ssl_context" in options else None
 
 
-def _context(properties: Mapping[str, str]) -> ssl.SSLContext:
+def _ssl_context(properties: Mapping[str, str]) -> ssl.SSLContext:
     try:
         context = ssl.create_default_context(
             cafile=properties.get("ssl.ca.location"), cadata=properties.get("ssl.ca.pem")
@@ -93,7 +93,7 @@ def _context(properties: Mapping[str, str]) -> ssl.SSLContext:
     return context
 
 
-def _cannot(what: str) -> Misconfigured:
+def _unsupported_error(what: str) -> Misconfigured:
     return Misconfigured(
         f"FIRNLINE_PLANNER_DRIVER=faust cannot do {what}, which {KAFKA_CONFIG.variable} asks for: "
         "take the driver `kafka`, or SASL PLAIN or SCRAM or a certificate without further "

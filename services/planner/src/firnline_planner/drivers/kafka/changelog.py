@@ -20,7 +20,7 @@ from firnline_adapters.kafka_admin.replication import Replication
 from firnline_domain.errors import Misconfigured
 
 from firnline_planner.drivers.kafka.clients import MAX_MESSAGE_BYTES, TIMEOUT_S, KafkaClients
-from firnline_planner.drivers.kafka.local_store import LocalStore, Mark
+from firnline_planner.drivers.kafka.local_store import LocalStore, StorePosition
 
 CHUNK = 10_000  # records in one write of the store
 SPREAD_S = 15.0  # until every broker has heard of a topic that was just made
@@ -60,7 +60,7 @@ class Changelog:
     partitions: int
     read: int = 0  # records restored in this life, for the watchdog
 
-    def widen(self, buckets: int) -> None:
+    def add_partitions(self, buckets: int) -> None:
         """Return once each of that many buckets has a partition. Raises KafkaException."""
         if buckets <= self.partitions:
             return
@@ -70,7 +70,7 @@ class Changelog:
         try:
             asked[self.topic].result()
         except KafkaException:  # unless another planner was faster
-            if len(_described(self.admin, self.topic).partitions) < buckets:
+            if len(_describe_topic(self.admin, self.topic).partitions) < buckets:
                 raise
         deadline_s = time.monotonic() + SPREAD_S
         while not self._has_heard_of(buckets) and time.monotonic() < deadline_s:
@@ -82,24 +82,24 @@ class Changelog:
         has remembered of the topic would be asked for 15 minutes."""
         try:
             self.admin.list_topics(self.topic, timeout=TIMEOUT_S)
-            return bool(self.ends([buckets - 1]))
+            return bool(self.end_offsets([buckets - 1]))
         except KafkaException:
             return False
 
-    def ends(self, partitions: list[int]) -> dict[int, int]:
+    def end_offsets(self, partitions: list[int]) -> dict[int, int]:
         """Return the offset behind the last record of each partition, whether or not its
         transaction has ended. Raises KafkaException."""
         deadline_s = time.monotonic() + SPREAD_S
         while True:
             try:
-                return self._ends(partitions)
+                return self._list_end_offsets(partitions)
             except KafkaException as error:
                 if error.args[0].code() not in MOVED or time.monotonic() > deadline_s:
                     raise
             time.sleep(PAUSE_S)
             self.admin.list_topics(self.topic, timeout=TIMEOUT_S)  # what it remembers is outdated
 
-    def _ends(self, partitions: list[int]) -> dict[int, int]:
+    def _list_end_offsets(self, partitions: list[int]) -> dict[int, int]:
         wanted = {TopicPartition(self.topic, one): OffsetSpec.latest() for one in partitions}
         found = self.admin.list_offsets(
             wanted,
@@ -112,23 +112,25 @@ class Changelog:
         """Read into each store what it lacks; how many records that were.
 
         The stable end: the caller has waited for the offsets of its predecessors' transactions, so
-        every one that counts has its records before `ends`; those still open are aborted ones.
+        every one that counts has its records before `end_offsets`; those still open are aborted.
         Raises ChangelogStuck, KafkaException.
         """
-        before, ends = self.read, self.ends(sorted(stores))
-        starts = {one: stores[one].position(self.topic_id, ends[one], now_ms) for one in stores}
+        before, ends = self.read, self.end_offsets(sorted(stores))
+        starts = {
+            one: stores[one].usable_position(self.topic_id, ends[one], now_ms) for one in stores
+        }
         behind = [one for one in sorted(stores) if starts[one] < ends[one]]
         if not behind:
             return 0
         consumer = self.clients.changelog_reader()
         try:
             consumer.assign([TopicPartition(self.topic, one, starts[one]) for one in behind])
-            self._read(consumer, stores, {one: ends[one] for one in behind}, now_ms)
+            self._read_until(consumer, stores, {one: ends[one] for one in behind}, now_ms)
         finally:
             consumer.close()
         return self.read - before
 
-    def _read(
+    def _read_until(
         self, consumer: Consumer, stores: Mapping[int, LocalStore], ends: dict[int, int], now: int
     ) -> None:
         deadline_s = time.monotonic() + QUIET_S
@@ -161,11 +163,13 @@ class Changelog:
             elif error.fatal():
                 raise KafkaException(error)
         for place, offset in reached.items():
-            stores[place].keep(changes.get(place, {}), Mark(self.topic_id, offset, now_ms))
+            stores[place].write_changes(
+                changes.get(place, {}), StorePosition(self.topic_id, offset, now_ms)
+            )
         return reached
 
 
-def opened(
+def open_changelog(
     clients: KafkaClients,
     topic: str,
     homes: int,
@@ -173,14 +177,14 @@ def opened(
 ) -> Changelog:
     """Return the changelog; create it if it does not exist. Raises Misconfigured,
     KafkaException."""
-    admin = clients.admin()
+    admin = clients.create_admin()
     new = NewTopic(topic, homes, copies.replicas, config={**CONFIG, **copies.config})
     try:
         admin.create_topics([new], operation_timeout=TIMEOUT_S)[topic].result()
     except KafkaException as error:
         if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
             raise
-    found = _described(admin, topic)
+    found = _describe_topic(admin, topic)
     if len(found.partitions) < homes:
         raise Misconfigured(
             f"topic {topic} has {len(found.partitions)} partitions, FIRNLINE_BUCKETS is {homes}:"
@@ -189,7 +193,7 @@ def opened(
     return Changelog(clients, admin, topic, str(found.topic_id), len(found.partitions))
 
 
-def _described(admin: AdminClient, topic: str) -> Any:
+def _describe_topic(admin: AdminClient, topic: str) -> Any:
     deadline_s = time.monotonic() + SPREAD_S
     while True:
         asked = admin.describe_topics(TopicCollection([topic]), request_timeout=TIMEOUT_S)

@@ -26,11 +26,11 @@ class KafkaClients:
     kafka: Kafka
     app: str
 
-    def admin(self) -> AdminClient:
+    def create_admin(self) -> AdminClient:
         """Return a client for topics and their end offsets."""
         return AdminClient(client_config(self.kafka), logger=LIBRDKAFKA)
 
-    def inputs(self) -> Consumer:
+    def create_consumer(self) -> Consumer:
         """Return the group's consumer."""
         own = {
             "group.id": self.app,
@@ -68,7 +68,7 @@ class KafkaClients:
         }
         return Consumer(client_config(self.kafka, own), logger=LIBRDKAFKA)
 
-    def producer(self, transactional_id: str) -> Producer:
+    def create_producer(self, transactional_id: str) -> Producer:
         """Return a producer for transactions. A previous producer with that id is fenced, and its
         transaction aborted."""
         own = {

@@ -23,10 +23,10 @@ from firnline_adapters.observability.health import say_ready
 from firnline_adapters.observability.logs import Log
 
 from firnline_planner import meters
-from firnline_planner.bucket.inputs import Input, Reader, chunks
+from firnline_planner.bucket.inputs import Input, InputReader, split_chunks
 from firnline_planner.drivers.kafka.local_store import DamagedStore
 from firnline_planner.drivers.kafka.owned_buckets import Membership, OwnedBucket, OwnedBuckets
-from firnline_planner.drivers.kafka.transactions import Batch, NotCommitted, Send, Transactions
+from firnline_planner.drivers.kafka.transactions import NotCommitted, Send, StepBatch, Transactions
 from firnline_planner.state.effects import Effects
 
 BATCH_RECORDS = 1_000
@@ -50,7 +50,7 @@ class KafkaDriver:
         consumer: Consumer,
         transactions: Transactions,
         buckets: OwnedBuckets,
-        reader: Reader,
+        reader: InputReader,
         tick_s: float,
         log: Log,
         stop: Callable[[str], NoReturn],
@@ -80,9 +80,9 @@ class KafkaDriver:
         gc.set_threshold(YOUNG_OBJECTS)
         self._membership.join()
         try:
-            with metrics.measured("consumer_lag_records", self._lag.measure):
+            with metrics.measure_at_scrape("consumer_lag_records", self._lag.measure):
                 while not self._ending:
-                    self._round()
+                    self._run_round()
         except DamagedStore as error:
             # The next life removes it; what was handled and not committed comes again.
             self._log.error("stopped", error, why="the state on disk is damaged")
@@ -96,27 +96,30 @@ class KafkaDriver:
         """Stop after the batch at hand."""
         self._ending = True
 
-    def _round(self) -> None:
+    def _run_round(self) -> None:
         self._assignments.catch_up()
         # The first partitions come within this call, and may have to be begun carefully.
         alone = self._starts.is_careful or not self._buckets.buckets
         messages = self._consumer.consume(1 if alone else BATCH_RECORDS, WAIT_S)
-        ours, batch = [self._begun(_input(one)) for one in messages if self._is_ours(one)], Batch()
+        ours, batch = (
+            [self._with_deaths(_to_input(one)) for one in messages if self._is_ours(one)],
+            StepBatch(),
+        )
         meters.count_read(one.topic for one in ours)
-        effects = [one for chunk in chunks(ours) for one in self._take(chunk, batch)]
+        effects = [one for chunk in split_chunks(ours) for one in self._handle_chunk(chunk, batch)]
         effects += self._pass_time(
             batch, room_for_publications(len(messages), len(self._buckets.buckets))
         )
         if effects:
             self._commit(batch, effects)
         for one in ours:
-            self._starts.end((one.topic, one.partition), one.offset)
+            self._starts.end_record((one.topic, one.partition), one.offset)
         if not messages:
-            self._starts.relax()
+            self._starts.relax_if_idle()
         self.rounds += 1
 
-    def _begun(self, came: Input) -> Input:
-        deaths = self._starts.begin((came.topic, came.partition), came.offset)
+    def _with_deaths(self, came: Input) -> Input:
+        deaths = self._starts.begin_record((came.topic, came.partition), came.offset)
         return came._replace(deaths=deaths) if deaths else came
 
     def _is_ours(self, message: Message) -> bool:
@@ -131,8 +134,8 @@ class KafkaDriver:
             self._stop("other_driver")
         self._log.warning("poll_error", error=error.str())
 
-    def _take(self, inputs: list[Input], batch: Batch) -> Iterator[Effects]:
-        records = [self._reader.read(one) for one in inputs]
+    def _handle_chunk(self, inputs: list[Input], batch: StepBatch) -> Iterator[Effects]:
+        records = [self._reader.decode_input(one) for one in inputs]
         of_partition = defaultdict[int, list[Any]](list)
         for one, record in zip(inputs, records, strict=True):
             of_partition[one.partition].append(record)
@@ -140,22 +143,22 @@ class KafkaDriver:
             self._buckets[partition].read_ahead(chunk)
         for one, record in zip(inputs, records, strict=True):
             bucket = self._buckets[one.partition].bucket
-            effects = self._reader.handle(one, record, bucket, clock.now_ms())
-            yield self._collect(effects, one.partition, batch)
+            effects = self._reader.handle_input(one, record, bucket, clock.now_ms())
+            yield self._collect_outputs(effects, one.partition, batch)
 
-    def _done(self) -> Done:
+    def _positions(self) -> Done:
         """Return the position of each assigned partition. The records before it were committed in
         the previous round."""
         at = self._consumer.position(self._consumer.assignment())
         return {(one.topic, one.partition): one.offset if one.offset >= 0 else None for one in at}
 
-    def _pass_time(self, batch: Batch, publications: int) -> Iterable[Effects]:
+    def _pass_time(self, batch: StepBatch, publications: int) -> Iterable[Effects]:
         """Time in every bucket once a tick, and at once where more was due than one tick takes.
         `publications`: of table states, in one bucket."""
         now_s = time.monotonic()
         ticked = now_s - self._ticked_s >= self._tick_s
         if ticked:
-            self._lag.look(self._done)
+            self._lag.update(self._positions)
             self._ticked_s = now_s
             self._report()
         for partition in [one for one in self._buckets if ticked or one in self._behind]:
@@ -163,26 +166,26 @@ class KafkaDriver:
             bucket.max_publications = publications
             effects = self._reader.pass_time(partition, bucket, now_ms)
             (self._behind.add if bucket.is_behind else self._behind.discard)(partition)
-            yield self._collect(effects, partition, batch)
+            yield self._collect_outputs(effects, partition, batch)
 
     def _report(self) -> None:
-        meters.show(self._buckets.buckets)
+        meters.set_gauges(self._buckets.buckets)
         if self._membership.is_new:
             say_ready(self._log, buckets=len(self._buckets.buckets))
             self._membership.is_new = False
 
-    def _collect(self, effects: Effects, partition: int, batch: Batch) -> Effects:
+    def _collect_outputs(self, effects: Effects, partition: int, batch: StepBatch) -> Effects:
         owned, homes = self._buckets[partition], self._assignments.board.homes
         for output in effects.outputs:
-            topic, name, value, place = output.sent(partition, homes, clock.now_ms())
+            topic, name, value, place = output.encode_for_send(partition, homes, clock.now_ms())
             key = name.encode()
-            headers = self._reader.signer.headers(topic, place, key, value)
+            headers = self._reader.signer.sign_headers(topic, place, key, value)
             batch.sends.append(Send(topic, place, key, value, headers))
             batch.senders.add(partition)
         owned.bucket.commit()
         return effects
 
-    def _commit(self, batch: Batch, effects: list[Effects]) -> None:
+    def _commit(self, batch: StepBatch, effects: list[Effects]) -> None:
         for partition in self._buckets:
             self._collect_changes(partition, self._buckets[partition], batch)
         if not batch.offsets:
@@ -190,22 +193,24 @@ class KafkaDriver:
         try:
             positions = self._transactions.commit(batch)
         except NotCommitted as error:
-            self._refused(error)
+            self._handle_not_committed(error)
             return
         for partition in self._buckets:
-            self._buckets.keep(partition, batch.changes.get(partition), positions.get(partition))
-        meters.count(effects)
+            self._buckets.write_changes(
+                partition, batch.changes.get(partition), positions.get(partition)
+            )
+        meters.count_steps(effects)
 
-    def _collect_changes(self, partition: int, owned: OwnedBucket, batch: Batch) -> None:
+    def _collect_changes(self, partition: int, owned: OwnedBucket, batch: StepBatch) -> None:
         """Offsets go along with every change, also where only time has passed: the next owner of
         the partition waits for those that are pending, and so for our transaction to end."""
         changes = owned.buffer.changes
         if changes or partition in batch.senders:
             batch.changes[partition] = changes
-            for topic in self._buckets.topics(partition):
+            for topic in self._buckets.input_topics(partition):
                 batch.offsets[topic, partition] = owned.bucket.next_offset(topic)
 
-    def _refused(self, error: NotCommitted) -> None:
+    def _handle_not_committed(self, error: NotCommitted) -> None:
         if error.fatal:
             self._log.error("stopped", error, why="the producer was fenced or is broken")
             self._stop("transaction_failed")
@@ -214,7 +219,7 @@ class KafkaDriver:
         self._membership.read_again()
 
 
-def _input(message: Message) -> Input:
+def _to_input(message: Message) -> Input:
     place = (message.topic(), message.partition(), message.offset())
     return Input(*place, message.key(), message.value(), message.headers())
 

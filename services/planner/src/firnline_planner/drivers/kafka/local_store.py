@@ -47,7 +47,7 @@ Changes = dict[bytes, bytes | None]  # None = deleted
 
 
 @dataclass(frozen=True)
-class Mark:
+class StorePosition:
     """Position of a store: the next record to read of a topic, and the time of that state."""
 
     topic_id: str
@@ -59,10 +59,10 @@ class Mark:
         return f"{self.topic_id} {self.position} {self.at_ms}".encode()
 
     @staticmethod
-    def of(data: bytes) -> Mark:
+    def from_bytes(data: bytes) -> StorePosition:
         """Decode a mark."""
         topic_id, position, at_ms = data.decode().split(" ")
-        return Mark(topic_id, int(position), int(at_ms))
+        return StorePosition(topic_id, int(position), int(at_ms))
 
 
 class DamagedStore(UnusableState):
@@ -70,7 +70,8 @@ class DamagedStore(UnusableState):
 
 
 class LocalStore:
-    """The pairs of one bucket on disk. A `stores.BatchReadableStore`, written by `keep` only.
+    """The pairs of one bucket on disk. A `stores.BatchReadableStore`, written by `write_changes`
+    only.
 
     Whatever reads or writes it raises DamagedStore where RocksDB says so.
     """
@@ -78,12 +79,12 @@ class LocalStore:
     def __init__(self, directory: Path, cache: Cache) -> None:
         self._directory = directory
         self._cache = cache
-        self._rocks = self._opened()
+        self._rocks = self._open_or_recreate()
         # What is read for a batch is remembered as values, if at all: 4 us less for two of them.
         self._passing = ReadOptions()
         self._passing.fill_cache(False)
 
-    def _opened(self) -> Rdict:
+    def _open_or_recreate(self) -> Rdict:
         if (self._directory / DAMAGED).exists():
             remove_store(self._directory, "what was read of it did not verify")
         try:
@@ -95,39 +96,39 @@ class LocalStore:
     def _open(self) -> Rdict:
         self._directory.mkdir(parents=True, exist_ok=True)
         return Rdict(
-            str(self._directory), _options(self._cache), access_type=AccessType.read_write()
+            str(self._directory), _rocksdb_options(self._cache), access_type=AccessType.read_write()
         )
 
     def get(self, key: bytes) -> bytes | None:
         try:
             value: bytes | None = self._rocks.get(key)
         except Exception as error:
-            raise self._damaged(error) from error
+            raise self._mark_damaged(error) from error
         return value
 
     def get_all(self, keys: list[bytes]) -> list[bytes | None]:
         try:
             values: list[bytes | None] = self._rocks.get(keys, read_opt=self._passing)
         except Exception as error:
-            raise self._damaged(error) from error
+            raise self._mark_damaged(error) from error
         return values
 
     def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
         try:
             yield from read_pairs(self._rocks, prefix)
         except Exception as error:
-            raise self._damaged(error) from error
+            raise self._mark_damaged(error) from error
 
-    def _damaged(self, error: Exception) -> DamagedStore:
+    def _mark_damaged(self, error: Exception) -> DamagedStore:
         (self._directory / DAMAGED).touch()
         return DamagedStore(f"{self._directory}: {error}")
 
-    def position(self, topic_id: str, end: int, now_ms: int) -> int:
+    def usable_position(self, topic_id: str, end: int, now_ms: int) -> int:
         """Return the offset of the first changelog record that is not in the store. A store that
         cannot be continued is deleted, and begins at 0."""
         try:
             data = self._rocks.get(MARK)
-            mark = None if data is None else Mark.of(data)
+            mark = None if data is None else StorePosition.from_bytes(data)
         except Exception as error:
             self.start_anew(str(error))
             return 0
@@ -143,7 +144,7 @@ class LocalStore:
         self.start_anew("it stands elsewhere than the changelog")
         return 0
 
-    def keep(self, changes: Changes, mark: Mark) -> None:
+    def write_changes(self, changes: Changes, mark: StorePosition) -> None:
         """Write changes and the mark up to which the store is complete; both or neither survive a
         kill."""
         batch = RocksBatch(raw_mode=True)
@@ -157,7 +158,7 @@ class LocalStore:
             self._rocks.write(batch)
         except Exception as error:
             if CORRUPTION in str(error):
-                raise self._damaged(error) from error
+                raise self._mark_damaged(error) from error
             raise  # a full disk, say: what is there is whole
 
     def close(self) -> None:
@@ -171,7 +172,7 @@ class LocalStore:
         self._rocks = self._open()
 
 
-def _options(cache: Cache) -> Options:
+def _rocksdb_options(cache: Cache) -> Options:
     options = Options(raw_mode=True)
     options.create_if_missing(True)
     options.set_write_buffer_size(WRITE_BUFFER_BYTES)

@@ -17,7 +17,7 @@ from firnline_domain.ports import Place
 from firnline_domain.settings.thresholds import Thresholds
 from rocksdict import Cache
 
-from firnline_planner.bucket.bucket import Bucket
+from firnline_planner.bucket.bucket import PlannerBucket
 from firnline_planner.bucket.inputs import BY_BUCKET, FILE_CHANGES, WITH_HANDOVERS
 from firnline_planner.drivers.kafka.changelog import Changelog
 from firnline_planner.drivers.kafka.clients import TIMEOUT_S
@@ -25,10 +25,10 @@ from firnline_planner.drivers.kafka.local_store import (
     Changes,
     DamagedStore,
     LocalStore,
-    Mark,
+    StorePosition,
     open_stores,
 )
-from firnline_planner.placement.routing import Fleet
+from firnline_planner.placement.routing import BucketFleet
 from firnline_planner.state.stores import WriteBuffer
 
 # Of one bucket between two batches: 0.2 s or so. A start after a long pause finds every table due,
@@ -42,11 +42,11 @@ class OwnedBucket:
 
     store: LocalStore
     buffer: WriteBuffer
-    bucket: Bucket
+    bucket: PlannerBucket
 
     def read_ahead(self, records: Iterable[Any]) -> None:
         """Have at hand what the bucket will ask for when it handles these."""
-        self.buffer.read_ahead(self.bucket.needs(records))
+        self.buffer.read_ahead(self.bucket.uncached_keys(records))
 
 
 class OwnedBuckets:
@@ -60,7 +60,7 @@ class OwnedBuckets:
         log: Log,
         now: Callable[[], int],
         cache: Cache,
-        fleet: Fleet,
+        fleet: BucketFleet,
     ) -> None:
         self._directory = directory
         self._changelog = changelog
@@ -81,7 +81,7 @@ class OwnedBuckets:
         return iter(self._owned)
 
     @property
-    def buckets(self) -> list[Bucket]:
+    def buckets(self) -> list[PlannerBucket]:
         """Return all owned buckets."""
         return [one.bucket for one in self._owned.values()]
 
@@ -89,15 +89,15 @@ class OwnedBuckets:
         """Own these buckets from now on. Return when their state is complete, which may take as
         long as reading the changelog. Raises ChangelogStuck, KafkaException, Misconfigured."""
         new = [one for one in partitions if one not in self._owned]
-        self._changelog.widen(max(new, default=-1) + 1)
+        self._changelog.add_partitions(max(new, default=-1) + 1)
         stores = open_stores({one: self._directory / str(one) for one in new}, self._cache)
         read = self._changelog.catch_up(stores, self._now())
         for one, store in stores.items():
-            self._owned[one] = self._opened(one, store)
+            self._owned[one] = self._open_bucket(one, store)
         if new:
             self._log.info("restored", buckets=len(new), records=read)
 
-    def topics(self, partition: int) -> Sequence[str]:
+    def input_topics(self, partition: int) -> Sequence[str]:
         """Return the topics that a bucket reads. Only default buckets read operator commands and
         task results."""
         return WITH_HANDOVERS if partition < self._fleet.board.homes else BY_BUCKET
@@ -112,34 +112,38 @@ class OwnedBuckets:
         """Discard what is not committed and open the buckets as they are on disk."""
         for one, owned in self._owned.items():
             owned.buffer.discard()
-            owned.bucket = self._bucket(one, owned.buffer)
+            owned.bucket = self._build_bucket(one, owned.buffer)
 
-    def _opened(self, number: int, store: LocalStore) -> OwnedBucket:
+    def _open_bucket(self, number: int, store: LocalStore) -> OwnedBucket:
         """Open the bucket over its store; restore the store from the changelog if it is damaged."""
         buffer = WriteBuffer(store)
         try:
-            return OwnedBucket(store, buffer, self._bucket(number, buffer))
+            return OwnedBucket(store, buffer, self._build_bucket(number, buffer))
         except DamagedStore as error:
             why = str(error)
         # Behind the `except`: the error's traceback holds iterators, and these hold the files.
         store.start_anew(why)
         self._changelog.catch_up({number: store}, self._now())
-        return OwnedBucket(store, buffer, self._bucket(number, buffer))
+        return OwnedBucket(store, buffer, self._build_bucket(number, buffer))
 
-    def _bucket(self, number: int, buffer: WriteBuffer) -> Bucket:
-        bucket = Bucket(buffer, self._defaults, MAX_RECONCILES, self._fleet.routing(number))
+    def _build_bucket(self, number: int, buffer: WriteBuffer) -> PlannerBucket:
+        bucket = PlannerBucket(
+            buffer, self._defaults, MAX_RECONCILES, self._fleet.create_routing(number)
+        )
         # A full collection goes through the keys and moments of every table, 0.1 s for a million of
         # them, and finds no garbage there.
         gc.freeze()
         return bucket
 
-    def keep(self, partition: int, changes: Changes | None, position: int | None) -> None:
+    def write_changes(self, partition: int, changes: Changes | None, position: int | None) -> None:
         """Apply a batch's changes, which are in the changelog up to `position`, to the local
         store."""
         owned = self._owned[partition]
         if changes:
             assert position is not None, "the broker did not say where the changes are"
-            owned.store.keep(changes, Mark(self._changelog.topic_id, position, self._now()))
+            owned.store.write_changes(
+                changes, StorePosition(self._changelog.topic_id, position, self._now())
+            )
         owned.buffer.discard()
 
 
@@ -159,53 +163,56 @@ class Membership:
     def join(self) -> None:
         """Subscribe: from now on `consume` assigns and revokes buckets. Raises KafkaException."""
         self._consumer.subscribe(
-            [FILE_CHANGES], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked
+            [FILE_CHANGES],
+            on_assign=self._on_assigned,
+            on_revoke=self._on_revoked,
+            on_lost=self._on_revoked,
         )
 
     def leave_in_order(self) -> None:
         """This process ends, and not by a record."""
-        self._starts.give_back(_names(self._places(self._buckets)))
+        self._starts.give_back(_to_places(self._next_positions(self._buckets)))
 
     def read_again(self) -> None:
         """Go back to where the state of each bucket is."""
         owned = {(place.topic, place.partition) for place in self._consumer.assignment()}
-        for place in self._places(self._buckets):
+        for place in self._next_positions(self._buckets):
             if (place.topic, place.partition) in owned:
                 self._consumer.seek(place)
 
-    def _assigned(self, consumer: Consumer, given: list[TopicPartition]) -> None:
+    def _on_assigned(self, consumer: Consumer, given: list[TopicPartition]) -> None:
         partitions = [one.partition for one in given]
         if partitions:
             wanted = [
                 TopicPartition(topic, one)
                 for one in partitions
-                for topic in self._buckets.topics(one)
+                for topic in self._buckets.input_topics(one)
             ]
             await_stable(consumer, wanted)
             self._buckets.open(partitions)
-        places = self._places(partitions)
-        self._starts.take_over(_names(places))
+        places = self._next_positions(partitions)
+        self._starts.take_over(_to_places(places))
         consumer.incremental_assign(places)
         self.is_new = True
 
-    def _revoked(self, consumer: Consumer, taken: list[TopicPartition]) -> None:
+    def _on_revoked(self, consumer: Consumer, taken: list[TopicPartition]) -> None:
         partitions = [one.partition for one in taken if one.partition in self._buckets]
-        places = self._places(partitions)
+        places = self._next_positions(partitions)
         self._buckets.close(partitions)
-        self._starts.give_back(_names(places))
+        self._starts.give_back(_to_places(places))
         consumer.incremental_unassign(places)
 
-    def _places(self, partitions: Iterable[int]) -> list[TopicPartition]:
+    def _next_positions(self, partitions: Iterable[int]) -> list[TopicPartition]:
         """Return the position to read from in each topic, from the state. If the changelog is lost,
         it is the first record that there is."""
         return [
             TopicPartition(topic, one, self._buckets[one].bucket.next_offset(topic))
             for one in partitions
-            for topic in self._buckets.topics(one)
+            for topic in self._buckets.input_topics(one)
         ]
 
 
-def _names(places: Iterable[TopicPartition]) -> list[Place]:
+def _to_places(places: Iterable[TopicPartition]) -> list[Place]:
     return [(one.topic, one.partition) for one in places]
 
 

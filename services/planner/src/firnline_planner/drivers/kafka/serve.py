@@ -17,27 +17,29 @@ from firnline_domain.records.assignments import Board
 from firnline_domain.settings.thresholds import Thresholds
 
 from firnline_planner import watchdog
-from firnline_planner.bucket.inputs import Reader
+from firnline_planner.bucket.inputs import InputReader
 from firnline_planner.drivers.kafka import changelog
 from firnline_planner.drivers.kafka.clients import KafkaClients
 from firnline_planner.drivers.kafka.driver import KafkaDriver
 from firnline_planner.drivers.kafka.local_store import shared_cache
 from firnline_planner.drivers.kafka.owned_buckets import OwnedBuckets
 from firnline_planner.drivers.kafka.transactions import KafkaTransactions
-from firnline_planner.placement.routing import Fleet
-from firnline_planner.settings import Settings
+from firnline_planner.placement.routing import BucketFleet
+from firnline_planner.settings import PlannerSettings
 
 
-def serve(settings: Settings, reader: Reader, defaults: Thresholds, log: Log) -> None:
+def serve(settings: PlannerSettings, reader: InputReader, defaults: Thresholds, log: Log) -> None:
     """Serve until SIGTERM or SIGINT. Raises Misconfigured, KafkaException, RetryLater."""
     clients = KafkaClients(settings.broker, settings.app)
     directory = Path(settings.state_dir) / "kafka"
     directory.mkdir(parents=True, exist_ok=True)
-    copies = replication_here(clients.admin(), settings.replicas, settings.min_in_sync)
-    log_of_state = changelog.opened(clients, topic_of(settings.app), settings.buckets, copies)
-    consumer = clients.inputs()
-    producer = clients.producer(_transactional_id(directory, settings.app))
-    stop = partial(watchdog.stop, log)
+    copies = replication_here(clients.create_admin(), settings.replicas, settings.min_in_sync)
+    log_of_state = changelog.open_changelog(
+        clients, topic_of(settings.app), settings.buckets, copies
+    )
+    consumer = clients.create_consumer()
+    producer = clients.create_producer(_transactional_id(directory, settings.app))
+    stop = partial(watchdog.exit_process, log)
     # Read before this planner joins: whatever it is given, it knows where its tables are.
     assignments = KafkaAssignments(settings.broker, Board(settings.buckets), reader.signer)
     driver = KafkaDriver(
@@ -50,7 +52,7 @@ def serve(settings: Settings, reader: Reader, defaults: Thresholds, log: Log) ->
             log,
             clock.now_ms,
             shared_cache(),
-            Fleet(assignments.board, reader.codec),
+            BucketFleet(assignments.board, reader.codec),
         ),
         reader,
         settings.tick_s,

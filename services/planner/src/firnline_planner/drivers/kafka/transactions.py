@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
-from firnline_adapters.kafka.client import Header, produce
+from firnline_adapters.kafka.client import Header, produce_record
 
 from firnline_planner.drivers.kafka.clients import TIMEOUT_S
 from firnline_planner.drivers.kafka.local_store import Changes
@@ -26,7 +26,7 @@ class Send(NamedTuple):
 
 
 @dataclass
-class Batch:
+class StepBatch:
     """Collects while records are handled; nothing of it is seen elsewhere before its commit."""
 
     changes: dict[int, Changes] = field(default_factory=dict)  # by partition
@@ -46,7 +46,7 @@ class NotCommitted(RuntimeError):
 class Transactions(Protocol):
     """Port that commits batches."""
 
-    def commit(self, batch: Batch) -> Mapping[int, int]:
+    def commit(self, batch: StepBatch) -> Mapping[int, int]:
         """Make all of the batch visible at once and return the changelog's next offset, by
         partition.
 
@@ -63,34 +63,34 @@ class KafkaTransactions:
         self._positions: dict[int, int] = {}
         self._producer.init_transactions(TIMEOUT_S)
 
-    def commit(self, batch: Batch) -> Mapping[int, int]:
+    def commit(self, batch: StepBatch) -> Mapping[int, int]:
         self._positions = {}
         try:
             self._producer.begin_transaction()
-            self._produce(batch)
+            self._produce_batch(batch)
             self._send_offsets(batch)
-            _patient(self._producer.commit_transaction)
+            _call_with_retries(self._producer.commit_transaction)
         except KafkaException as error:
-            self._abort(error.args[0])
+            self._abort_transaction(error.args[0])
         return self._positions
 
-    def _produce(self, batch: Batch) -> None:
+    def _produce_batch(self, batch: StepBatch) -> None:
         for partition, changes in batch.changes.items():
             last = next(reversed(changes), None)  # its offset is the highest of the partition
             for key, value in changes.items():
                 on_delivery = self._note_position if key == last else None
-                produce(
+                produce_record(
                     self._producer, self._changelog, partition, key, value, NO_HEADERS, on_delivery
                 )
         for send in batch.sends:
             topic, partition, key, value, signed = send
-            produce(self._producer, topic, partition, key, value, list[Header](signed), None)
+            produce_record(self._producer, topic, partition, key, value, list[Header](signed), None)
 
     def _note_position(self, error: KafkaError | None, message: Message) -> None:
         if error is None:
             self._positions[message.partition()] = message.offset() + 1
 
-    def _send_offsets(self, batch: Batch) -> None:
+    def _send_offsets(self, batch: StepBatch) -> None:
         """The group's generation goes with them: the broker refuses those of a planner that was
         put out of the group, and with them its whole transaction."""
         offsets = [TopicPartition(*place, offset) for place, offset in batch.offsets.items()]
@@ -99,18 +99,20 @@ class KafkaTransactions:
             # Who speaks for no member and no generation is not checked (measured on 4.1): that is
             # how producers older than KIP-447 commit. The batch would stand beside its owner's.
             raise KafkaException(KafkaError(KafkaError.UNKNOWN_MEMBER_ID))
-        _patient(lambda limit: self._producer.send_offsets_to_transaction(offsets, group, limit))
+        _call_with_retries(
+            lambda limit: self._producer.send_offsets_to_transaction(offsets, group, limit)
+        )
 
-    def _abort(self, error: KafkaError) -> None:
+    def _abort_transaction(self, error: KafkaError) -> None:
         if not error.fatal():
             try:
-                _patient(self._producer.abort_transaction)
+                _call_with_retries(self._producer.abort_transaction)
             except KafkaException as worse:
                 error = worse.args[0]
         raise NotCommitted(error)
 
 
-def _patient(call: Callable[[float], object]) -> None:
+def _call_with_retries(call: Callable[[float], object]) -> None:
     """Repeat a call that the broker could not complete yet, in the same transaction."""
     while True:
         try:
