@@ -7,15 +7,15 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from firnline_domain.base.times import DAY_MS
 from firnline_domain.base.values import replace
 from firnline_domain.errors import RetryLater, TaskRefused
-from firnline_domain.identity import TableName
+from firnline_iceberg.commit import retries
 from firnline_iceberg.connection.connection import CatalogConnection
+from firnline_iceberg.expiry.snapshot_selection import expiring_snapshots
 from firnline_iceberg.metadata.avro_reader import MetadataFileGone
 from firnline_iceberg.table.catalog_client import Tables
 from firnline_worker.table_actions import expire_snapshots as expiry
@@ -163,73 +163,87 @@ def test_more_snapshots_than_an_order_may_expire_go_in_turn(lab, expirer, monkey
     assert expirer.expire(order(lab)).expired == 1
 
 
-def test_more_snapshots_than_a_commit_may_expire_go_in_several(lab, java, expirer, monkeypatch):
+def test_more_snapshots_than_a_commit_may_expire_go_in_several(lab, tables, expirer, monkeypatch):
     snapshots = filled(lab)
     monkeypatch.setattr(expiry, "MAX_SNAPSHOTS", 2)
     commits = []
-    counting = dataclasses.replace(expirer, java=Meanwhile(java, lambda: commits.append(left(lab))))
+    counting = beside(expirer, tables, lambda: commits.append(left(lab)))
     result = counting.expire(order(lab))
     assert (result.expired, left(lab)) == (3, snapshots[-1:])
-    assert commits[:2] == [snapshots, snapshots[2:]]
+    assert commits == [snapshots, snapshots[2:]]
     assert lab.rows() == [(9,)]
 
 
 @dataclass(frozen=True)
 class Meanwhile:
-    """Java's tables; `happens` before one is loaded."""
+    """The catalog's tables; `happens` just before a commit is sent."""
 
-    java: Any
+    tables: Tables
     happens: Callable[[], object]
 
-    def load(self, table: TableName) -> Any:
-        self.happens()
-        return self.java.load(table)
-
-
-class Late:
-    """A change of Java's; `happens` between its last word and its commit."""
-
-    def __init__(self, change: Any, happens: Callable[[], object]) -> None:
-        self.change, self.happens = change, happens
-
     def __getattr__(self, name: str) -> Any:
-        def call(*args: Any) -> Any:
-            if name == "commit":
-                self.happens()
-            found = getattr(self.change, name)(*args)
-            return None if name == "commit" else Late(found, self.happens)
+        return getattr(self.tables, name)
 
-        return call
+    def commit_changes(self, *asked: Any) -> bool:
+        self.happens()
+        return self.tables.commit_changes(*asked)
 
 
-def test_a_commit_that_was_not_made_is_tried_again(lab, java, expirer):
-    """Chaos, seed 22: it was told as an error of the worker."""
+def beside(expirer: Expirer, tables: Tables, happens: Callable[[], object]) -> Expirer:
+    return dataclasses.replace(expirer, tables=Meanwhile(tables, happens))
+
+
+def test_a_rollback_to_a_snapshot_that_is_about_to_go_keeps_the_branch(lab, tables, expirer):
+    """Iceberg's own expiry asks for no head: the catalog removed `main` with its snapshot."""
     snapshots = filled(lab)
+    name = f"{lab.namespace}.t"
+    call = f"CALL lake.system.rollback_to_snapshot('{name}', {snapshots[0]})"
 
-    def lose() -> None:
-        """As Iceberg says it: of another change, for an expiry meets nearly none."""
-        kind = java.iceberg.types.Types.IntegerType.get()
-        late = java.load(lab.name).java.updateSchema().addColumn("a", kind)
-        lab.sql("ALTER TABLE {t} ADD COLUMN b INT")
-        late.commit()
+    def roll_back() -> None:
+        if lab.table().head_id("main") != snapshots[0]:
+            lab.sql(call)
 
-    class Losing:
-        def load(self, table: TableName) -> Any:
-            return SimpleNamespace(java=Late(java.load(table).java, lose))
-
-    with pytest.raises(RetryLater, match="expiry: Commit failed"):
-        dataclasses.replace(expirer, java=Losing()).expire(order(lab))
-    assert left(lab) == snapshots
-    assert expirer.expire(order(lab)).expired == 3
+    result = beside(expirer, tables, roll_back).expire(order(lab))
+    assert (result.expired, left(lab)) == (2, [snapshots[0], snapshots[3]])
+    assert lab.rows() == [(0,)]
 
 
-def test_what_another_expiry_has_removed_already_is_no_error(lab, tables, java):
+def test_a_commit_that_always_loses_is_tried_again_later(lab, tables, expirer, monkeypatch):
+    snapshots = filled(lab)
+    monkeypatch.setattr(retries, "WAIT_S", 0.0)
+    busy = beside(expirer, tables, lambda: lab.insert("(7)"))
+    with pytest.raises(RetryLater, match="writers were faster"):
+        busy.expire(order(lab))
+    assert left(lab)[:4] == snapshots
+    assert expirer.expire(order(lab)).expired == len(snapshots) + retries.TRIES - 1
+
+
+def test_iceberg_itself_would_choose_the_same(lab, java):
+    """Branches with limits of their own, refs that are too old, and snapshots that none reaches."""
+    snapshots = filled(lab)
+    for name, at in (("few", 2), ("young", 3), ("old", 1)):
+        lab.sql(f"ALTER TABLE {{t}} CREATE BRANCH {name} AS OF VERSION {snapshots[at]}")
+    lab.sql(f"ALTER TABLE {{t}} CREATE TAG aged AS OF VERSION {snapshots[0]}")
+    lab.sql("INSERT INTO {t}.branch_few VALUES (5)")
+    change = java.load(lab.name).java.manageSnapshots()
+    change.setMinSnapshotsToKeep("few", 2).setMaxSnapshotAgeMs("young", 3_600_000)
+    change.setMaxRefAgeMs("old", 1).setMaxRefAgeMs("aged", 1).commit()
+    lab.sql("INSERT INTO {t} VALUES (6)")
+    table = lab.table()
+    for keep in (1, 2, 9):
+        for cut_off in sorted(one.timestamp_ms + 1 for one in table.snapshots):
+            own = expiring_snapshots(table, cut_off, keep, int(time.time() * 1000))
+            theirs = java.load(lab.name).java.expireSnapshots().expireOlderThan(cut_off)
+            chosen = {one.snapshotId() for one in theirs.retainLast(keep).apply()}
+            assert {one.snapshot_id for one in own} == chosen, (keep, cut_off)
+
+
+def test_what_another_expiry_has_removed_already_is_no_error(lab, tables, expirer):
     """Chaos, seed 156624: a writer expired the same snapshots: their manifest lists were gone."""
     snapshots = filled(lab)
     [first, *_] = lab.table().snapshots
-    java = Meanwhile(java, Path(first.manifest_list.removeprefix("file:")).unlink)
-    expirer = Expirer(tables, java, lambda uuid: (), "w1", lambda: int(time.time() * 1000))
-    result = expirer.expire(order(lab))
+    gone = Path(first.manifest_list.removeprefix("file:"))
+    result = beside(expirer, tables, gone.unlink).expire(order(lab))
     assert (result.expired, left(lab)) == (3, snapshots[-1:])
     assert lab.rows() == [(9,)]
 

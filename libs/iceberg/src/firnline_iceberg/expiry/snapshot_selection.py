@@ -1,4 +1,4 @@
-"""Preview an expiry, as Iceberg's `RemoveSnapshots` chooses it; by metadata alone."""
+"""Chooses the snapshots of an expiry as Iceberg's `RemoveSnapshots` does; by metadata alone."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from firnline_domain.base.numbers import whole_range
 from firnline_domain.base.values import MAX_AMOUNT, bound_amount
+from firnline_domain.identity import MAIN
 from firnline_domain.records.parts.summaries import number_in
 from firnline_domain.records.results import ExpiryPreview
 from pyiceberg.table.refs import SnapshotRef, SnapshotRefType
@@ -27,11 +28,14 @@ def expiring_snapshots(
     without: Collection[str] = (),
 ) -> list[Snapshot]:
     """Return the snapshots that would go, oldest first; `without`: refs that go before."""
-    refs = [(name, ref) for name, ref in table.metadata.refs.items() if name not in without]
-    living = [ref for name, ref in refs if name == "main" or _ref_lives(table, ref, now_ms)]
+    ended = {*without, *expired_ref_names(table, now_ms)}
+    living = [ref for name, ref in table.metadata.refs.items() if name not in ended]
     kept, reached = set[int](), set[int]()
     for ref in living:
-        kept |= {one.snapshot_id for one in _kept_snapshots(table, ref, older_than_ms, retain_last)}
+        oldest_ms = older_than_ms
+        if ref.max_snapshot_age_ms is not None:
+            oldest_ms = now_ms - ref.max_snapshot_age_ms
+        kept |= {one.snapshot_id for one in _kept_snapshots(table, ref, oldest_ms, retain_last)}
         reached |= {one.snapshot_id for one in _reached_by(table, ref)}
     young = {
         snapshot.snapshot_id
@@ -41,6 +45,16 @@ def expiring_snapshots(
     kept |= young - reached
     gone = [snapshot for snapshot in table.snapshots if snapshot.snapshot_id not in kept]
     return sorted(gone, key=lambda one: one.timestamp_ms)
+
+
+def expired_ref_names(table: LoadedTable, now_ms: int) -> list[str]:
+    """Return the refs that are older than Iceberg's own limit for them, or whose snapshot is gone:
+    an expiry removes them. Never `main`."""
+    return [
+        name
+        for name, ref in table.metadata.refs.items()
+        if name != MAIN and not _ref_lives(table, ref, now_ms)
+    ]
 
 
 def _ref_lives(table: LoadedTable, ref: SnapshotRef, now_ms: int) -> bool:

@@ -1,5 +1,5 @@
-"""Expires snapshots: Iceberg's Java API takes them out of the metadata, and what no retained
-snapshot reaches is removed (`expiry.file_cleanup`), without Spark.
+"""Expires snapshots: a commit takes them out of the metadata, and what no retained snapshot
+reaches is removed (`expiry.file_cleanup`), without Spark.
 
 An order is only an order: what table and namespace say is read again, and every file that the table
 retains is looked at before the first one goes. What was read once is not read again
@@ -8,10 +8,11 @@ retains is looked at before the first one goes. What was read once is not read a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from threading import Lock
+from uuid import UUID
 
 from cachetools import FIFOCache
 from firnline_adapters.observability.logs import Log
@@ -29,6 +30,7 @@ from firnline_domain.policy.table_action.snapshot_retention import (
 from firnline_domain.records.orders import ExpireSnapshots
 from firnline_domain.records.results import ExpiryPreview, SnapshotsExpired
 from firnline_domain.records.signing import Keyring
+from firnline_iceberg.commit.retries import CommitLost, commit_with_retries
 from firnline_iceberg.expiry.file_cleanup import (
     Cleaned,
     ExpiredLists,
@@ -43,9 +45,12 @@ from firnline_iceberg.expiry.metadata_files import (
     remove_unlogged,
 )
 from firnline_iceberg.expiry.refs import NO_REFS, OldRefs, find_old_refs, remove_refs
-from firnline_iceberg.expiry.snapshot_selection import expiring_snapshots, preview_expiry
+from firnline_iceberg.expiry.snapshot_selection import (
+    expired_ref_names,
+    expiring_snapshots,
+    preview_expiry,
+)
 from firnline_iceberg.expiry.unused_schemas import unused_metadata
-from firnline_iceberg.java.errors import error_causes
 from firnline_iceberg.metadata.avro_reader import MetadataFileGone
 from firnline_iceberg.outputs.write_ahead_list import UNSIGNED
 from firnline_iceberg.removal.catalog_and_storage_clocks import Ask, ask_clocks, table_now
@@ -58,6 +63,14 @@ from firnline_iceberg.table.reachability import refuse_if_hidden
 from firnline_iceberg.table.shared_locations import outside_rule, refuse_shared
 from py4j.protocol import Py4JJavaError
 from pyiceberg.table.refs import SnapshotRefType
+from pyiceberg.table.update import (
+    AssertRefSnapshotId,
+    AssertTableUUID,
+    RemoveSnapshotRefUpdate,
+    RemoveSnapshotsUpdate,
+    TableRequirement,
+    TableUpdate,
+)
 
 from firnline_worker.spark.java_api import JavaTables
 
@@ -72,7 +85,6 @@ SHOWN = 20  # lines of a run's log about files that stay
 
 MOST_LOOKED = 10_000  # tables; of more, some are listed again
 
-UNDECIDED = ("CommitFailedException", "CommitStateUnknownException")
 NOTHING: Mapping[str, int] = {}
 Protected = Callable[[str], Iterable[int]]
 """table key -> snapshots from which running tasks started. May raise: then nothing expires."""
@@ -227,25 +239,42 @@ class Expirer:
         named = named_by_snapshots(table, ids)
         journal = ExpiryJournal(order.table.key, ids, named.lists, named.statistics)
         write_journal(table, journal, self.now_ms(), self.keys)
-        for first in gone[MAX_SNAPSHOTS::MAX_SNAPSHOTS]:
-            self._commit_expiry(order, first.timestamp_ms)
-        self._commit_expiry(order, cut_off)
+        for _ in range(0, len(ids), MAX_SNAPSHOTS):
+            commit_with_retries(lambda: self._commit_expiry(order, ids, cut_off, now_ms))
         unused = self._clean_metadata(order)
         after = self.tables.load(order.table)
         went = (one.snapshot_id for one in table.snapshots if not after.retains(one.snapshot_id))
         return self._clean(after, named_by_snapshots(table, went)), unused
 
-    def _commit_expiry(self, order: ExpireSnapshots, cut_off: int) -> None:
-        """Remove snapshots from the metadata, in one commit. Raises RetryLater if it was not made,
-        or its outcome is unknown: the journal exists, and the next try reads it."""
-        change = self.java.load(order.table).java.expireSnapshots().expireOlderThan(cut_off)
-        try:
-            change.retainLast(max(1, order.retain_last)).cleanExpiredFiles(False).commit()
-        except Py4JJavaError as error:
-            for name, text in error_causes(error):
-                if name.rpartition(".")[2] in UNDECIDED:
-                    raise RetryLater(f"{order.table.dotted_name}: expiry: {text}") from error
-            raise
+    def _commit_expiry(
+        self, order: ExpireSnapshots, ids: Collection[int], cut_off: int, now_ms: int
+    ) -> CommitLost | None:
+        """Remove the oldest of these snapshots and refs beyond Iceberg's own age limit from the
+        metadata, in one commit. Every ref must be where it was: a catalog removes a branch along
+        with its head, and Iceberg's own expiry asks for no head (1.12, `UpdateRequirements`), so a
+        rollback to an expired snapshot at that moment lost the branch. Raises RetryLater: perhaps
+        it is made, and the next try reads the journal."""
+        table = self.tables.load(order.table)
+        gone = expiring_snapshots(table, cut_off, max(1, order.retain_last), now_ms)
+        removed = [one.snapshot_id for one in gone if one.snapshot_id in ids][:MAX_SNAPSHOTS]
+        if not removed:
+            return None
+        requirements: tuple[TableRequirement, ...] = (
+            AssertTableUUID(uuid=UUID(order.table.uuid)),
+            *(
+                AssertRefSnapshotId.model_validate({"ref": name, "snapshot-id": ref.snapshot_id})
+                for name, ref in table.metadata.refs.items()
+            ),
+        )
+        updates: tuple[TableUpdate, ...] = (
+            *(
+                RemoveSnapshotRefUpdate.model_validate({"ref-name": name})
+                for name in expired_ref_names(table, now_ms)
+            ),
+            RemoveSnapshotsUpdate.model_validate({"snapshot-ids": removed}),
+        )
+        made = self.tables.commit_changes(order.table, requirements, updates)
+        return None if made else CommitLost()
 
     def _clean_metadata(self, order: ExpireSnapshots) -> Mapping[str, int]:
         """Remove schemas and specs that no retained snapshot needs, in a commit of their own: a
