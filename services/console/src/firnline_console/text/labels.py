@@ -82,7 +82,7 @@ ENDS = {
     "namespace_gone": "the namespace is gone",
     "no_field_ids": "a file has no field ids",
     "no_manifest_list": "a snapshot has no manifest list",
-    "dotted_column": "a column has a dot in its name",
+    "dotted_column": "every named column has a dot in its name",
     "no_primitive_column": "no column has a type for statistics",
     "no_sort_order": "the table has no sort order",
     "no_statistics": "no statistics were computed",

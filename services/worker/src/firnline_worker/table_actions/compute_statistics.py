@@ -48,6 +48,7 @@ class Wish(Value):
 
     columns: tuple[str, ...] = ()
     partitions: bool = False
+    left_out: int = 0  # columns that are named and have a dot in the name of a field
 
 
 def wish_of(table: LoadedTable, order: TableOrder, limits: Thresholds) -> Wish:
@@ -59,7 +60,8 @@ def wish_of(table: LoadedTable, order: TableOrder, limits: Thresholds) -> Wish:
         text = "firnline.statistics and firnline.partition-statistics are not set"
         raise TaskRefused("no_statistics", text)
     head = table.head(MAIN)
-    columns, partitions = _find_columns(table, limits.statistics), limits.partition_statistics
+    columns, left_out = _find_columns(table, limits.statistics)
+    partitions = limits.partition_statistics
     asked = order.reason == Reason.REQUESTED
     if not asked and not order.numbers["columns"]:
         columns = {}
@@ -74,7 +76,7 @@ def wish_of(table: LoadedTable, order: TableOrder, limits: Thresholds) -> Wish:
     )
     if not has_partitions or head.snapshot_id in described_partitions(table):
         partitions = False
-    return Wish(tuple(columns), partitions)
+    return Wish(tuple(columns), partitions, left_out if columns else 0)
 
 
 def limits_of(tables: Tables, table: LoadedTable, order: TableOrder) -> Thresholds:
@@ -92,19 +94,20 @@ def _min_change(limits: Thresholds) -> float:
     return limits.statistics_min_change
 
 
-def _find_columns(table: LoadedTable, text: str) -> dict[str, int]:
-    """Return names with field ids, as the head's own schema has them. Raises TaskRefused.
+def _find_columns(table: LoadedTable, text: str) -> tuple[dict[str, int], int]:
+    """Return names with field ids, as the head's own schema has them, and how many named columns
+    are left out. Raises TaskRefused.
 
     Iceberg's action gives Spark the names unquoted, which reads a dot as a step into a struct: such
-    columns are left out of all, and refused if they are named."""
+    columns are left out, and refused where no other column is named."""
     schema = table.schema_of(table.head(MAIN).schema_id)
     if text == ALL:
         return {
             one.name: one.field_id
             for one in schema.fields
             if isinstance(one.field_type, PrimitiveType) and _is_readable(schema, one.name)
-        }
-    found = {}
+        }, 0
+    found, dotted = dict[str, int](), list[str]()
     for name in filter(None, (one.strip() for one in text.split(","))):
         try:
             field = schema.find_field(name)
@@ -117,11 +120,14 @@ def _find_columns(table: LoadedTable, text: str) -> dict[str, int]:
         if not isinstance(field.field_type, PrimitiveType):
             text = f"firnline.statistics names {name!r}, of type {field.field_type}"
             raise TaskRefused("no_primitive_column", text)
-        if not _is_readable(schema, name):
-            text = f"firnline.statistics names {name!r}, with a dot in the name of a field"
-            raise TaskRefused("dotted_column", text)
-        found[name] = field.field_id
-    return found
+        if _is_readable(schema, name):
+            found[name] = field.field_id
+        else:
+            dotted.append(name)
+    if dotted and not found:
+        text = f"firnline.statistics names only {dotted}, with a dot in the name of a field"
+        raise TaskRefused("dotted_column", text)
+    return found, len(dotted)
 
 
 def _is_readable(schema: Schema, name: str) -> bool:
@@ -304,6 +310,7 @@ def _result_numbers(wish: Wish, made: Made, stale: Sequence[int]) -> dict[str, f
     numbers = {"stale_statistics_removed": float(len(stale))}
     if made.of_columns is not None:
         numbers["columns_described"] = float(len(wish.columns))
+        numbers["columns_left_out"] = float(wish.left_out)
         numbers["statistics_bytes"] = float(made.of_columns.fileSizeInBytes())
     if made.of_partitions is not None:
         numbers["partition_statistics_bytes"] = float(made.of_partitions.fileSizeInBytes())
