@@ -10,7 +10,14 @@ from firnline_domain.counters.state.counters import PartitionCounters, TableCoun
 from firnline_domain.counters.state.work import ExpiryWork, Partition, PartitionWork, Table
 from firnline_domain.identity import MAIN, Scope
 from firnline_domain.policy.cost.cost_benefit import Action
-from firnline_domain.policy.cost.dollars import DAY_H, Estimate, Gain, Price, of_rewrite
+from firnline_domain.policy.cost.dollars import (
+    DAY_H,
+    Estimate,
+    Gain,
+    Price,
+    in_dollars,
+    of_rewrite,
+)
 from firnline_domain.policy.partition.decide import cost_benefit_of
 from firnline_domain.policy.reasons.partition import Decision, Reason
 from firnline_domain.policy.table_action.registry import TABLE_ACTIONS
@@ -209,3 +216,11 @@ def test_along_a_curve_readers_of_each_column_are_spared_all_but_the_root(
     held = replace(held, work=replace(held.work, filters=filters))
     limits = replace(LIMITS, sort=sort)
     assert estimate_sort(held, partition(0), limits).spared_opens == pytest.approx(opens)
+
+
+@pytest.mark.parametrize(
+    ("amount", "text"),
+    [(0, "$0"), (1.4e-05, "$0.000014"), (0.024, "$0.024"), (0.999, "$1"), (1234.5, "$1,234.50")],
+)
+def test_amounts_have_no_exponent(amount: float, text: str) -> None:
+    assert in_dollars(amount) == text

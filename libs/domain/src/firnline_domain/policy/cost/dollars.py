@@ -7,6 +7,8 @@ and do less work, and the storage holds less.
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 from firnline_domain.base.times import DAY_MS, HOUR_MS, HOUR_S
 from firnline_domain.base.values import Value
 from firnline_domain.policy.cost.cost_benefit import CostBenefit
@@ -95,5 +97,6 @@ def round_significant(number: float) -> float:
 
 
 def in_dollars(amount: float) -> str:
-    """For people: most prices are far below a cent."""
-    return f"${amount:,.2f}" if amount >= 1 else f"${amount:.2g}"
+    """Format an amount in cents, below a dollar by two digits that count: most prices are far
+    below a cent."""
+    return f"${amount:,.2f}" if amount >= 1 else f"${Decimal(f'{amount:.2g}'):f}"
