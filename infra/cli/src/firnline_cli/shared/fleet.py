@@ -198,11 +198,8 @@ class Where:
         from firnline_iceberg.connection.configuration import connections_here
 
         with _as_click_error():
-            if self._is_uri():
-                only = connection_of(str(self.catalog))
-                return {only.name: only}
             found = connections_here(self.environment())
-            if self.catalog:
+            if self.catalog and not self._is_uri():
                 if self.catalog not in found:
                     raise Misconfigured(f"no catalog {self.catalog}; {self._known_names(found)}")
                 return {self.catalog: found[self.catalog]}

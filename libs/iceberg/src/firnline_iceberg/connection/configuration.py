@@ -47,8 +47,8 @@ def read_connections(
     if uri:
         if names:
             raise Misconfigured(
-                f"{CATALOG_URI.variable} and {_source_of(names[0], file)} both name a catalog: "
-                "take the variable out, or the other"
+                f"{CATALOG_URI.variable} (or --catalog with an address) and "
+                f"{_source_of(names[0], file)} both name a catalog: remove one of them"
             )
         return {NAME: _make_connection(NAME, {"uri": uri}, CATALOG_URI.variable)}
     if not names:
