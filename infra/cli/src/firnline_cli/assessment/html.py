@@ -54,7 +54,7 @@ def render_page(summary: LakeSummary, verdicts: Sequence[TableAssessment], at_ms
         *_render_figures(summary),
         *_render_plan(summary),
         *_render_readiness(summary),
-        "<h2>Sick tables first</h2>",
+        "<h2>Tables that need most first</h2>",
         *_render_tables(sick[:MAX_ROWS], at_ms),
         *_render_rest(len(sick) - MAX_ROWS, fine),
         *_render_unread(summary, verdicts),

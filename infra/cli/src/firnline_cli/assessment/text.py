@@ -102,7 +102,7 @@ def plan_of(summary: LakeSummary) -> str:
     """Return what Firnline would do, and its benefit; '' if there is nothing to do."""
     if not summary.orders + summary.later:
         return ""
-    later = f" and {summary.later:,} later, as readers pay for them" if summary.later else ""
+    later = f" and {summary.later:,} later, when they pay off for readers" if summary.later else ""
     return (
         f"Firnline would begin with {count_of(summary.orders, 'rewrite')} now{later}: "
         f"{size_text(summary.planned_bytes)}, {cpu_time_text(summary.cost_s)} once. Readers would "
@@ -154,7 +154,7 @@ def _summary_lines(summary: LakeSummary) -> Iterator[str]:
 
 def _print_tables(terminal: Console, verdicts: Sequence[TableAssessment], now_ms: int) -> None:
     right = ("files", "deletes", "size", "rewrites", "cost", "spared/day")
-    made = empty_grid("Sick tables first", "table", *right, "first", right=right)
+    made = empty_grid("Tables that need most first", "table", *right, "first", right=right)
     for one in verdicts:
         assert one.facts is not None
         first = one.first[0] if one.first else None

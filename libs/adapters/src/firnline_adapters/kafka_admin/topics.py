@@ -33,6 +33,7 @@ def require_topics(kafka: Kafka, wanted: Collection[str], homes: int) -> None:
     ]
     if wrong:
         raise Misconfigured(
-            f"topics of {homes} partitions each are needed: " + ", ".join(wrong) + ". Run "
-            "`firnline topics` with the deployment's FIRNLINE_GROUPS, or make them"
+            f"FIRNLINE_BUCKETS is {homes}, so each topic needs as many partitions: "
+            f"{', '.join(wrong)}. Set it as for `firnline topics`, or run that command with the "
+            "deployment's FIRNLINE_GROUPS"
         )

@@ -237,7 +237,7 @@ GAUGES: Meanings = {
         ),
         "fleet_partitions_parked": "Suspended partitions.",
         "fleet_orders": "Tasks without a result.",
-        "fleet_oldest_order_seconds": "Age of the oldest task without a result.",
+        "fleet_oldest_order_seconds": "Age of the oldest task that no worker has started.",
         "fleet_tables_waiting": (
             "Tables whose statistics wait for the answer to a `ResyncTable` request."
         ),

@@ -1,1 +1,1 @@
-"""What makes the rewrite of a partition due."""
+"""Special triggers of a rewrite. Counts, sizes and read debt: `policy.partition.due_trigger`."""
