@@ -109,8 +109,8 @@ class CatalogTables(Tables):
         return self._each.client_of(table)
 
     def known_catalogs(self, table: TableName) -> Sequence[Tables]:
-        """All connections, each where its own words lead, and the table's own prefix. Raises
-        UnknownCatalog."""
+        """Return clients of all configured catalogs: first that of the table with its own prefix,
+        then all others with the prefixes of their settings. Raises UnknownCatalog."""
         own = self._each.client_of(table)
         others = [
             self._each.client_of(TableName("", (), "", name)) for name in self._each.connections

@@ -29,10 +29,10 @@ def lake_checks(given: Given, kafka: KafkaChecks) -> Iterator[Check]:
     try:
         found = connections_here(given.environment)
     except Misconfigured as error:
-        yield _not_named(str(error))
+        yield _fail_unnamed(str(error))
         return
     if not found:
-        yield _not_named("none is named")
+        yield _fail_unnamed("none is named")
     catalogs = [CatalogChecks(connection, given) for connection in found.values()]
     for catalog in catalogs:
         yield from catalog.checks()
@@ -44,7 +44,7 @@ def lake_checks(given: Given, kafka: KafkaChecks) -> Iterator[Check]:
     yield from shared_uuid_checks(catalogs)
 
 
-def _not_named(why: str) -> Check:
+def _fail_unnamed(why: str) -> Check:
     def fail() -> str:
         raise Failed(why, NAMED)
 

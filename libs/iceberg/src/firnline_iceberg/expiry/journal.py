@@ -39,7 +39,7 @@ class ExpiryJournal:
 
 
 def journal_path(table: LoadedTable) -> str:
-    """Return its path."""
+    """Return the path of the journal of an expiry that was begun on the table."""
     name, key = table.identity.uuid, table.identity.key
     if key != name:  # branches of one table lie in one folder
         name = f"{name}-{hashlib.sha256(key.encode()).hexdigest()[:16]}"

@@ -89,6 +89,7 @@ class JavaLoops:
 
     @cached_property
     def _handles(self) -> Any:
+        """Java's class MethodHandles."""
         return self._jvm.java.lang.invoke.MethodHandles
 
     @cached_property

@@ -107,8 +107,8 @@ def _is_text(value: Any) -> bool:
 
 
 def list_places(io: FileIO, folders: Iterable[str]) -> Iterator[ListPlace]:
-    """Yield every list in these directories, not below them. Raises OSError. PyIceberg's FileIO
-    cannot list; Arrow's, made from the same properties, can."""
+    """Yield path, time and size of every write-ahead list in these directories, not below them.
+    Raises OSError. PyIceberg's FileIO cannot list; Arrow's, of the same properties, can."""
     for folder in folders:
         files, path = file_system(io, folder)
         chosen = FileSelector(path, allow_not_found=True)

@@ -130,6 +130,7 @@ class Storage:
         return StoredFiles(places, sizes, times)
 
     def _place_of(self, info: FileInfo) -> str:
+        """Return a file's path below the storage's location, without a leading slash."""
         found: str = info.path[len(self._arrow_root) :].lstrip("/")
         return found
 

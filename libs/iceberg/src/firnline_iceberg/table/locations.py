@@ -61,6 +61,7 @@ def metadata_folders(table: LoadedTable) -> tuple[str, ...]:
 
 
 def _addresses(paths: Iterable[str]) -> tuple[FileAddress, ...]:
+    """Parse paths of folders, each once; leave out what cannot be parsed and a machine's root."""
     found = (parse_address(path) for path in paths)
     # the root of a machine is no table's; that of a bucket may be
     return tuple(dict.fromkeys(one for one in found if one and (one.segments or not one.is_local)))

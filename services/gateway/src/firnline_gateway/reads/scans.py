@@ -136,6 +136,7 @@ class Scans:
             self._count_seen(names, self._asked.pop(names))
 
     def _count_seen(self, names: Names, seen: list[Seen]) -> None:
+        """Count scans of the table with these names in memory; give loads its identity."""
         identity = self._identities[names]
         scans = [one for one in seen if isinstance(one, Scan)]
         for one in seen:

@@ -119,6 +119,7 @@ def share_from(data: bytes) -> FleetShare:
 
 
 def route_from(data: bytes) -> BucketRoute:
+    """Decode a table's route: the bucket to which its records go. Raises UnknownVersion."""
     return _route(_body_bytes(data))
 
 

@@ -171,7 +171,8 @@ class StatisticsComputer:
     now_ms: Callable[[], int]
 
     def compute(self, order: TableOrder) -> TableResult:
-        """Carry out an order. Raises TaskRefused, RetryLater."""
+        """Compute the statistics that the head lacks, and commit them; remove those of expired
+        snapshots. Raises TaskRefused; RetryLater, also if the head has changed meanwhile."""
         table = self.tables.load(order.table)
         limits = limits_of(self.tables, table, order)
         wish, stale = wish_of(table, order, limits), stale_snapshots(table)

@@ -42,8 +42,9 @@ PARKED_MS = DAY_MS  # then one more try; a change of the table's settings frees 
 def after_change(
     work: PartitionWork, holds: Debt, added: Debt, now_ms: int, committed_ms: int | None = None
 ) -> PartitionWork:
-    """Return the work after a change that is in the counters. `holds`: all debt now; `added`: what
-    writers added; `committed_ms`: when, by the commit's own time; None = now."""
+    """Return a partition's work after a change that the counters include: `added` has arrived, the
+    floor is at most `holds`, and times since when there is debt are set or cleared. `holds`: all
+    debt there is now; `added`: what writers added; `committed_ms`: commit time; None = now."""
     grown = replace(work, floor=work.floor.at_most(holds), arrived=work.arrived + added)
     if added != NO_DEBT and work.frozen_seen_ms:
         grown = replace(grown, frozen_seen_ms=0)
