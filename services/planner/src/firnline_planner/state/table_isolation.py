@@ -48,7 +48,7 @@ class TickSteps:
         self._context = context
 
     def run_step(self, key: bytes, step: str, do: Callable[[TableContext], T]) -> T | None:
-        """Run a step of the table with that key in the tick's context. If it fails, undo its changes,
+        """Run a step of a table in the tick's context. If it fails, undo its changes,
         report the failure under key and step, and return None.
 
         Raises UnusableState: that is no failure of the table's."""

@@ -42,7 +42,7 @@ class HotRange(Value):
         return age <= self.oldest and (self.youngest is None or age >= self.youngest)
 
     def share_at(self, age: int | None, span: int) -> float:
-        """Return the share, 0 to 1, of the range's scans that reach a partition. `age`: units of
+        """Return the share, 0 to 1, of its scans that reach a partition. `age`: units of
         time since its own; None = unknown; `span`: units from the oldest partition to the newest."""
         if age is None:
             return min(self.width / span, 1.0)
