@@ -42,7 +42,7 @@ def _read_snappy(source: Any) -> BytesIO:
     """Read a block that begins with how long it is."""
     at = source.tell()
     _long(source)
-    _refuse_above_limit(_unsigned(source))
+    _refuse_above_limit(_read_unsigned(source))
     source.seek(at)
     return _SNAPPY(source)
 
@@ -53,11 +53,11 @@ def _refuse_above_limit(size: int) -> None:
 
 
 def _long(source: Any) -> int:
-    number = _unsigned(source)
+    number = _read_unsigned(source)
     return (number >> 1) ^ -(number & 1)
 
 
-def _unsigned(source: Any) -> int:
+def _read_unsigned(source: Any) -> int:
     number = shift = 0
     while True:
         byte = int(source.read(1)[0])

@@ -110,14 +110,16 @@ class RowCondition:
 def _partial_condition(
     one: BooleanExpression, known: frozenset[int], other: BooleanExpression
 ) -> BooleanExpression:
-    return _changed(one, lambda leaf: leaf if visitors.extract_field_ids(leaf) <= known else other)
+    return _change_leaves(
+        one, lambda leaf: leaf if visitors.extract_field_ids(leaf) <= known else other
+    )
 
 
-def _changed(
+def _change_leaves(
     one: BooleanExpression, change: Callable[[BooleanExpression], BooleanExpression]
 ) -> BooleanExpression:
     if isinstance(one, And | Or):
-        return type(one)(_changed(one.left, change), _changed(one.right, change))
+        return type(one)(_change_leaves(one.left, change), _change_leaves(one.right, change))
     return change(one)
 
 
@@ -143,7 +145,7 @@ def wanted_rows(table: LoadedTable, text: str) -> RowCondition:
     names, own = {one.name for one in columns.values()}, {one.field_id for one in flat.fields}
     former = (one for schema in table.metadata.schemas for one in _flat(schema).fields)
     dropped = frozenset(one.field_id for one in former if one.name in names) - own
-    return RowCondition(_changed(bound, _with_nan), columns, flat, dropped)
+    return RowCondition(_change_leaves(bound, _with_nan), columns, flat, dropped)
 
 
 def _flat(schema: Schema) -> Schema:

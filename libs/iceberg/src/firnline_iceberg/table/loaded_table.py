@@ -163,7 +163,7 @@ class LoadedTable:
     def spec(self, spec_id: int) -> PartitionSpec:
         """Raises TaskRefused for an id that the table does not know."""
         found = self.metadata.specs().get(spec_id)
-        return self._known(found, spec_id)
+        return self._require_spec(found, spec_id)
 
     @property
     def schema(self) -> Schema:
@@ -194,9 +194,9 @@ class LoadedTable:
 
     def partition_text(self, spec_id: int) -> PartitionText:
         """Return the writer of the canonical text of this spec's partitions. Raises TaskRefused."""
-        return self._known(self._partition_texts.get(spec_id), spec_id)
+        return self._require_spec(self._partition_texts.get(spec_id), spec_id)
 
-    def _known(self, found: T | None, spec_id: int) -> T:
+    def _require_spec(self, found: T | None, spec_id: int) -> T:
         """A manifest list is any writer's: it may name a spec that its table does not have."""
         if found is None:
             text = (
