@@ -14,7 +14,8 @@ from firnline_domain.base.values import Value
 
 MAX_CHARS = 40
 _WHOLE = re.compile(r"[0-9]{1,18}", re.ASCII)  # less than a long's highest value
-_REAL = re.compile(r"[0-9]{1,18}(\.[0-9]{1,18})?([eE][+-]?[0-9]{1,3})?", re.ASCII)
+# A float from 0.0001 on has 17 digits that count after up to three zeros, as Python writes it.
+_REAL = re.compile(r"[0-9]{1,18}(\.[0-9]{1,20})?([eE][+-]?[0-9]{1,3})?", re.ASCII)
 
 
 class Range(Value):

@@ -43,7 +43,7 @@ class HotRange(Value):
 
     def share_at(self, age: int | None, span: int) -> float:
         """Return the share, 0 to 1, of its scans that reach a partition. `age`: units of
-        time since its own; None = unknown; `span`: units from the oldest partition to the newest."""
+        time since its own, None = unknown; `span`: units from oldest to newest partition."""
         if age is None:
             return min(self.width / span, 1.0)
         return 1.0 if self.reaches_age(age) else 0.0
