@@ -20,7 +20,7 @@ import pytest
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 PAGE = (Path(__file__).parents[2] / "docs/get-started/quick-start.md").read_text()
 ENVIRONMENT = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-INSTALL = "make dist"
+INSTALL = "make setup"
 STOP = "firnline down"
 PATIENCE_S = 180.0
 

@@ -26,7 +26,7 @@ def manifests(table: Table) -> set[Path]:
 
 def of_head(table: Table) -> set[Path]:
     loaded = table.loaded
-    found = loaded.manifests(loaded.head("main"))
+    found = loaded.manifests_of(loaded.head("main"))
     return {Path("/" + one.path.removeprefix("file:").lstrip("/")) for one in found}
 
 
