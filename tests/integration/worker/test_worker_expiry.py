@@ -221,12 +221,13 @@ def test_a_commit_that_always_loses_is_tried_again_later(lab, tables, expirer, m
 def test_iceberg_itself_would_choose_the_same(lab, java):
     """Branches with limits of their own, refs that are too old, and snapshots that none reaches."""
     snapshots = filled(lab)
-    for name, at in (("few", 2), ("young", 3), ("old", 1)):
+    for name, at in (("few", 2), ("young", 3), ("old", 1), ("short", 2)):
         lab.sql(f"ALTER TABLE {{t}} CREATE BRANCH {name} AS OF VERSION {snapshots[at]}")
     lab.sql(f"ALTER TABLE {{t}} CREATE TAG aged AS OF VERSION {snapshots[0]}")
     lab.sql("INSERT INTO {t}.branch_few VALUES (5)")
     change = java.load(lab.name).java.manageSnapshots()
     change.setMinSnapshotsToKeep("few", 2).setMaxSnapshotAgeMs("young", 3_600_000)
+    change.setMaxSnapshotAgeMs("short", 1)
     change.setMaxRefAgeMs("old", 1).setMaxRefAgeMs("aged", 1).commit()
     lab.sql("INSERT INTO {t} VALUES (6)")
     table = lab.table()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from itertools import islice
 
 from firnline_domain.base.numbers import whole_range
 from firnline_domain.base.values import MAX_AMOUNT, bound_amount
@@ -71,7 +72,7 @@ def _reached_by(table: LoadedTable, ref: SnapshotRef) -> Iterator[Snapshot]:
     if ref.snapshot_ref_type is SnapshotRefType.BRANCH:
         yield from found
     else:
-        yield from [one for one in found if one.snapshot_id == ref.snapshot_id]
+        yield from islice(found, 1)
 
 
 def _kept_snapshots(

@@ -8,7 +8,7 @@ retains is looked at before the first one goes. What was read once is not read a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from threading import Lock
@@ -19,6 +19,7 @@ from firnline_adapters.observability.logs import Log
 from firnline_domain.base.times import DAY_MS
 from firnline_domain.base.values import replace
 from firnline_domain.errors import RetryLater, TaskRefused
+from firnline_domain.identity import MAIN
 from firnline_domain.policy.reasons.expiry import ExpiryReason
 from firnline_domain.policy.table_action.snapshot_retention import (
     configured_metadata_versions,
@@ -55,6 +56,7 @@ from firnline_iceberg.metadata.avro_reader import MetadataFileGone
 from firnline_iceberg.outputs.write_ahead_list import UNSIGNED
 from firnline_iceberg.removal.catalog_and_storage_clocks import Ask, ask_clocks, table_now
 from firnline_iceberg.removal.file_ownership import refuse_other_logs
+from firnline_iceberg.removal.removal import shares_files
 from firnline_iceberg.table.catalog_client import Tables, settings_of
 from firnline_iceberg.table.external_files import ExternalFiles
 from firnline_iceberg.table.loaded_table import LoadedTable
@@ -66,8 +68,10 @@ from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.update import (
     AssertRefSnapshotId,
     AssertTableUUID,
+    RemovePartitionStatisticsUpdate,
     RemoveSnapshotRefUpdate,
     RemoveSnapshotsUpdate,
+    RemoveStatisticsUpdate,
     TableRequirement,
     TableUpdate,
 )
@@ -185,7 +189,7 @@ class Expirer:
         if all(one.timestamp_ms >= cut_off for one in table.snapshots):
             numbers |= self._keep_few(order, table, configured_metadata_versions(settings))
             return self._result(order, table, table, deleted.files, None, numbers)
-        cleaned, unused = self._expire_and_clean(order, table, cut_off, now_ms)
+        cleaned, unused = self._expire_and_clean(order, table, cut_off, now_ms, keep)
         numbers["files_left"] += len(cleaned.left)
         after = self.tables.load(order.table)
         numbers |= self._keep_few(order, after, configured_metadata_versions(settings))
@@ -231,49 +235,58 @@ class Expirer:
         )
 
     def _expire_and_clean(
-        self, order: ExpireSnapshots, table: LoadedTable, cut_off: int, now_ms: int
+        self,
+        order: ExpireSnapshots,
+        table: LoadedTable,
+        cut_off: int,
+        now_ms: int,
+        keep: Container[int],
     ) -> tuple[Cleaned, Mapping[str, int]]:
-        """Expire snapshots. Return the files that were removed, and what else was removed."""
+        """Expire snapshots but those to `keep`, which an age limit of their branch lets go. Return
+        the files that were removed, and what else was removed."""
         gone = expiring_snapshots(table, cut_off, max(1, order.retain_last), now_ms)
-        ids = tuple(one.snapshot_id for one in gone)
+        most = MAX_COMMITS * MAX_SNAPSHOTS
+        ids = tuple(one.snapshot_id for one in gone[:most] if one.snapshot_id not in keep)
         named = named_by_snapshots(table, ids)
         journal = ExpiryJournal(order.table.key, ids, named.lists, named.statistics)
         write_journal(table, journal, self.now_ms(), self.keys)
-        for _ in range(0, len(ids), MAX_SNAPSHOTS):
-            commit_with_retries(lambda: self._commit_expiry(order, ids, cut_off, now_ms))
+        known = frozenset(ids)  # in the journal
+        for _ in range(0, max(len(ids), 1), MAX_SNAPSHOTS):
+            commit_with_retries(lambda: self._commit_expiry(order, known, cut_off, now_ms))
         unused = self._clean_metadata(order)
         after = self.tables.load(order.table)
         went = (one.snapshot_id for one in table.snapshots if not after.retains(one.snapshot_id))
         return self._clean(after, named_by_snapshots(table, went)), unused
 
     def _commit_expiry(
-        self, order: ExpireSnapshots, ids: Collection[int], cut_off: int, now_ms: int
+        self, order: ExpireSnapshots, ids: frozenset[int], cut_off: int, now_ms: int
     ) -> CommitLost | None:
         """Remove the oldest of these snapshots and refs beyond Iceberg's own age limit from the
-        metadata, in one commit. Every ref must be where it was: a catalog removes a branch along
-        with its head, and Iceberg's own expiry asks for no head (1.12, `UpdateRequirements`), so a
-        rollback to an expired snapshot at that moment lost the branch. Raises RetryLater: perhaps
-        it is made, and the next try reads the journal."""
+        metadata, in one commit. Every ref that exists must be where it was: a catalog removes a
+        branch along with its head, and Iceberg's own expiry asks for no head (1.12,
+        `UpdateRequirements`), so a rollback to an expired snapshot at that moment lost the branch.
+        Raises TaskRefused; RetryLater: perhaps it is made, and the next try reads the journal."""
         table = self.tables.load(order.table)
+        if shares_files(table):
+            raise TaskRefused(
+                ExpiryReason.GC_DISABLED, "gc.enabled=false was set meanwhile", retryable=True
+            )
         gone = expiring_snapshots(table, cut_off, max(1, order.retain_last), now_ms)
         removed = [one.snapshot_id for one in gone if one.snapshot_id in ids][:MAX_SNAPSHOTS]
-        if not removed:
+        ended = expired_ref_names(table, now_ms)
+        if not removed and not ended:
             return None
+        heads = {MAIN: None, **{name: ref.snapshot_id for name, ref in table.metadata.refs.items()}}
         requirements: tuple[TableRequirement, ...] = (
             AssertTableUUID(uuid=UUID(order.table.uuid)),
             *(
-                AssertRefSnapshotId.model_validate({"ref": name, "snapshot-id": ref.snapshot_id})
-                for name, ref in table.metadata.refs.items()
+                AssertRefSnapshotId.model_validate({"ref": name, "snapshot-id": head})
+                for name, head in heads.items()
             ),
         )
-        updates: tuple[TableUpdate, ...] = (
-            *(
-                RemoveSnapshotRefUpdate.model_validate({"ref-name": name})
-                for name in expired_ref_names(table, now_ms)
-            ),
-            RemoveSnapshotsUpdate.model_validate({"snapshot-ids": removed}),
+        made = self.tables.commit_changes(
+            order.table, requirements, tuple(_removals(table, ended, removed))
         )
-        made = self.tables.commit_changes(order.table, requirements, updates)
         return None if made else CommitLost()
 
     def _clean_metadata(self, order: ExpireSnapshots) -> Mapping[str, int]:
@@ -365,3 +378,20 @@ class Expirer:
             finished_at_ms=self.now_ms(),
             numbers={name: float(number) for name, number in numbers.items() if number},
         )
+
+
+def _removals(
+    table: LoadedTable, refs: Iterable[str], snapshot_ids: Sequence[int]
+) -> Iterator[TableUpdate]:
+    """Yield the updates that remove refs, then statistics of snapshots, which not every catalog
+    removes along with them, then the snapshots. As Iceberg's Java client does, one by one: older
+    catalogs refuse more than one ID in an update."""
+    gone = frozenset(snapshot_ids)
+    for name in refs:
+        yield RemoveSnapshotRefUpdate.model_validate({"ref-name": name})
+    for one in {each.snapshot_id for each in table.metadata.statistics} & gone:
+        yield RemoveStatisticsUpdate.model_validate({"snapshot-id": one})
+    for one in {each.snapshot_id for each in table.metadata.partition_statistics} & gone:
+        yield RemovePartitionStatisticsUpdate.model_validate({"snapshot-id": one})
+    for one in snapshot_ids:
+        yield RemoveSnapshotsUpdate.model_validate({"snapshot-ids": [one]})
