@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
-from firnline_domain.errors import TaskRefused
+from firnline_domain.errors import StorageUnreachable, TaskRefused
 from firnline_iceberg.metadata.avro_reader import MetadataUnreadable, content_of
 from firnline_iceberg.storage.file_io import make_file_io
 
@@ -40,3 +41,13 @@ def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "m.avro")
     with pytest.raises(MetadataUnreadable, match="a pipe"):
         content_of(make_file_io({}, str(tmp_path)), f"file://{tmp_path}/m.avro")
+
+
+def test_an_error_of_a_stores_own_client_is_an_outage() -> None:
+    class Store:
+        def new_input(self, path: str) -> Any:
+            raise RuntimeError("token expired")
+
+    store: Any = Store()
+    with pytest.raises(StorageUnreachable, match="token expired"):
+        content_of(store, "s3://lake/t/m.avro")

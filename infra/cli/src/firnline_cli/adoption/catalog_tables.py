@@ -20,6 +20,7 @@ from firnline_iceberg.metadata.partition_tally import partition_changes
 from firnline_iceberg.scan.planning import live_entries
 from firnline_iceberg.table.catalog_client import Tables
 from firnline_iceberg.table.loaded_table import LoadedTable, TableGone
+from pyiceberg.exceptions import AuthorizationExpiredError, UnauthorizedError
 
 from firnline_cli.adoption.newcomers import (
     FirstExpiry,
@@ -33,6 +34,7 @@ Name = tuple[str, ...]
 T = TypeVar("T")
 TRIES = 4  # over 7 s: a catalog that is started anew is back by then
 PAUSE_S = 1.0  # doubles
+_NO_LONGER_KNOWN = (UnauthorizedError, AuthorizationExpiredError)  # of the catalog, for all tables
 
 
 class Unreadable(Exception):
@@ -154,6 +156,8 @@ class CatalogLake:
             except TableGone as error:
                 raise Gone(str(error)) from None
             except AccessDenied as error:  # an answer, and no other is to be expected
+                if isinstance(error.__cause__, _NO_LONGER_KNOWN):
+                    raise Outage(str(error)) from None
                 raise Unreadable(str(error)) from None
             except RetryLater as error:
                 if not left:

@@ -16,7 +16,7 @@ from io import BytesIO
 from typing import Any
 
 import fastavro
-from firnline_domain.errors import FirnlineError, TaskRefused
+from firnline_domain.errors import FirnlineError, StorageUnreachable, TaskRefused
 from pyiceberg.io import FileIO
 
 from firnline_iceberg.metadata.avro_blocks import limit_blocks
@@ -223,6 +223,10 @@ def content_of(io: FileIO, path: str) -> bytes:
         raise storage_error(f"cannot read {path}", error) from error
     except ValueError as error:  # of Arrow, at a scheme or a path that is none
         raise MetadataUnreadable(path, error) from error
+    except (FirnlineError, MemoryError):
+        raise
+    except Exception as error:  # a client of a store has errors of its own
+        raise StorageUnreachable(f"cannot read {path}: {error!r}") from error
 
 
 def _mode(path: str) -> int:

@@ -1,0 +1,40 @@
+"""What one table's answer says of the table, and what of the catalog."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from firnline_cli.adoption.catalog_tables import CatalogLake, Outage, Unreadable
+from firnline_domain.errors import AccessDenied, TaskRefused
+from firnline_domain.settings.thresholds import Thresholds
+from pyiceberg.exceptions import ForbiddenError, RESTError, UnauthorizedError
+
+
+@pytest.mark.parametrize(
+    ("cause", "wanted"), [(ForbiddenError("t"), Unreadable), (UnauthorizedError("t"), Outage)]
+)
+def test_a_right_may_lack_for_one_table_and_a_login_for_all(
+    cause: RESTError, wanted: type[Exception]
+) -> None:
+    class Refusing:
+        def load_named(self, namespace: Any, name: str) -> Any:
+            raise AccessDenied("refused") from cause
+
+    tables: Any = Refusing()
+    lake = CatalogLake(tables, tables, Thresholds(), lambda _: None, lambda: 0.0)
+    with pytest.raises(Unreadable) as raised:
+        lake.weigh_by_summary(("db", "t"))
+    assert type(raised.value) is wanted
+
+
+def test_a_table_that_is_refused_is_unreadable() -> None:
+    class Odd:
+        def load_named(self, namespace: Any, name: str) -> Any:
+            raise TaskRefused("format_version_4", "of format version 4")
+
+    tables: Any = Odd()
+    with pytest.raises(Unreadable, match="version 4"):
+        CatalogLake(tables, tables, Thresholds(), lambda _: None, lambda: 0.0).weigh_by_summary(
+            ("db", "t")
+        )
