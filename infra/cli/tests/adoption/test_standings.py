@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from itertools import count
+from typing import Any
 
 import pytest
-from firnline_cli.adoption.counted_tables import CountedTable, known_table
+from firnline_cli.adoption.counted_tables import CountedTable, CountedTables, known_table
 from firnline_cli.adoption.report import JsonAdoptionReport, TextAdoptionReport
 from firnline_domain.base.values import replace
 from firnline_domain.identity import TableName
@@ -46,3 +47,21 @@ def test_in_the_end_it_says_what_is_done_with_each_table(
     assert "firnline.enabled=false" in out
     JsonAdoptionReport().report_standings(tables)
     assert '"is_now": "shadow"' in capsys.readouterr().out
+
+
+def test_a_name_that_two_tables_had_ends_nothing() -> None:
+    """A table was dropped and made again, and the tombstone of the second comes first."""
+    first, second = (TableName(uuid, ("shop",), "t") for uuid in ("u1", "u2"))
+    states: list[Any] = [make("table_state/in_flight", table=table) for table in (first, second)]
+
+    class Topics:
+        def new_records(self, topic: str, wanted: Any) -> Any:
+            keys = ("u1/main", "u2/main")
+            return [*zip(keys, states, strict=True), (keys[1], None), (keys[0], states[0])]
+
+    topics: Any = Topics()
+    tables = CountedTables(topics)
+    tables.catch_up()
+    found = tables.find_by_key("u1")
+    assert found is not None
+    assert tables.find_table(found.full_name) == found

@@ -77,7 +77,7 @@ class CountedTables:
     def _update(self, key: str, state: TableState | None) -> None:
         before = self._tables.pop(key, None)
         if before is not None and self.find_table(before.full_name) is None:
-            self._names.pop(before.full_name)  # else another table has taken the name
+            self._names.pop(before.full_name, None)  # else another table has, or had, the name
         if state is None or state.removed:
             return
         known = known_table(state)
