@@ -126,7 +126,8 @@ def _refuse_marks_within(table: LoadedTable, marks: Iterable[str]) -> None:
 
 
 def _shared_refusal(location: str, place: str, what: str) -> TaskRefused:
-    text = f"{what} shares the table's files: {location}/{place}; give each table a location"
+    text = f"{what} shares the table's files: {location}/{place}; give each table a location, or "
+    text += "remove what is left of a table that is gone"
     return TaskRefused(SharingRefusal.SHARED_LOCATION, text)
 
 
