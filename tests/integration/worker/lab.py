@@ -265,7 +265,7 @@ class Foreign:
         builder = builder.withPath(path).withFormat("parquet").withFileSizeInBytes(size)
         builder = builder.withMetrics(metrics)
         if scope is not None:
-            builder = builder.withPartition(table._partition(scope))
+            builder = builder.withPartition(table._partition_value(scope))
         return builder.build()
 
     def written(self) -> list[pa.Schema]:

@@ -270,7 +270,7 @@ def test_an_expiry_that_loses_what_it_retains_is_put_off(lab, expirer, monkeypat
     assert lab.rows() == rows
 
 
-@pytest.mark.parametrize("killed_at", ["write_journal", "clean", "end_journal"])
+@pytest.mark.parametrize("killed_at", ["write_journal", "remove_unneeded", "end_journal"])
 def test_a_worker_that_dies_leaves_nothing_behind_for_ever(lab, expirer, monkeypatch, killed_at):
     filled(lab)
     real, rows = getattr(expiry, killed_at), lab.rows()

@@ -28,7 +28,7 @@ def test_a_worker_that_never_told_of_its_result(lab, rewriter, tables):
     listed = write_ahead_list.read_list(lab.table().io, result.output_list)
     assert listed.deadline_ms == listed.written_at_ms + order.run_ms
     # until the planner takes the partition back, it is in flight
-    assert sweeper(tables, AGE_MS + 1_000).sweep(lab.name).reasons == {"in_flight": 1}
+    assert sweeper(tables, AGE_MS + 1_000).sweep(lab.name).skipped_by_reason == {"in_flight": 1}
     swept = sweeper(tables, 3_600_000).sweep(lab.name)
     assert swept.lists == [result.output_list]
     assert lab.stored() == before

@@ -160,7 +160,7 @@ def test_two_workers_at_once_make_one_tag(lab: Lab, tables: Any) -> None:
         def __getattr__(self, name: str) -> Any:
             return getattr(tables, name)
 
-        def commit(self, *what: Any) -> bool:
+        def commit_changes(self, *what: Any) -> bool:
             if self.meets:
                 self.meets = False
                 creator(tables, tomorrow).create(order(lab, tomorrow))

@@ -249,6 +249,7 @@ class Expirer:
         ids = tuple(one.snapshot_id for one in gone[:most] if one.snapshot_id not in keep)
         named = named_by_snapshots(table, ids)
         journal = ExpiryJournal(order.table.key, ids, named.lists, named.statistics)
+        self.java.load(order.table)  # refuses properties that would load a class
         write_journal(table, journal, self.now_ms(), self.keys)
         known = frozenset(ids)  # in the journal
         for _ in range(0, max(len(ids), 1), MAX_SNAPSHOTS):
