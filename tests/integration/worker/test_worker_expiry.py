@@ -85,6 +85,17 @@ def test_what_a_running_task_started_from_stays(lab, expirer, running):
     assert left(lab) == snapshots[3:]
 
 
+def test_what_a_running_task_started_from_stays_by_any_age_limit(lab, java, expirer, running):
+    """It is younger than the order's cut-off, and older than the limit of its branch."""
+    snapshots = filled(lab)
+    java.load(lab.name).java.manageSnapshots().setMaxSnapshotAgeMs("main", 1).commit()
+    running.add(snapshots[2])
+    older_than_ms = lab.table().snapshot(snapshots[1]).timestamp_ms
+    asked = replace(order(lab), older_than_ms=older_than_ms)
+    assert expirer.expire(asked).expired == 2
+    assert left(lab) == snapshots[2:]
+
+
 def test_files_that_a_branch_reaches_stay(lab, expirer):
     snapshots = filled(lab)
     lab.sql(f"ALTER TABLE {{t}} CREATE TAG kept AS OF VERSION {snapshots[1]}")
