@@ -11,6 +11,7 @@ from typing import Any
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
 from firnline_adapters.kafka.schema_topic import SchemaTopic
 from firnline_adapters.records.codec import RecordCodec
+from firnline_domain.errors import PoisonousRecord
 from firnline_domain.records.events import (
     DeadLettered,
     RewriteCommitted,
@@ -177,5 +178,8 @@ class Topics:
 
     def _take_refused(self, letter: DeadLettered) -> None:
         if letter.reason in UNTIMELY and letter.value and letter.value_bytes is None:
-            refused = self._codec.decode(letter.value)
+            try:
+                refused = self._codec.decode(letter.value)
+            except PoisonousRecord:  # it was hostile, too
+                return
             self.ledger.untimely |= {refused.task_id} if hasattr(refused, "task_id") else set()
