@@ -6,20 +6,19 @@ from typing import Any
 
 import pytest
 from firnline_cli.adoption.catalog_tables import CatalogLake, Outage, Unreadable
-from firnline_domain.errors import AccessDenied, TaskRefused
+from firnline_domain.errors import AccessDenied, CatalogRefused, LoginRefused, TaskRefused
 from firnline_domain.settings.thresholds import Thresholds
-from pyiceberg.exceptions import ForbiddenError, RESTError, UnauthorizedError
 
 
 @pytest.mark.parametrize(
-    ("cause", "wanted"), [(ForbiddenError("t"), Unreadable), (UnauthorizedError("t"), Outage)]
+    ("error", "wanted"), [(CatalogRefused("t"), Unreadable), (LoginRefused("t"), Outage)]
 )
 def test_a_right_may_lack_for_one_table_and_a_login_for_all(
-    cause: RESTError, wanted: type[Exception]
+    error: AccessDenied, wanted: type[Exception]
 ) -> None:
     class Refusing:
         def load_named(self, namespace: Any, name: str) -> Any:
-            raise AccessDenied("refused") from cause
+            raise error
 
     tables: Any = Refusing()
     lake = CatalogLake(tables, tables, Thresholds(), lambda _: None, lambda: 0.0)

@@ -56,6 +56,10 @@ class CatalogRefused(AccessDenied):
     dependency = "catalog"
 
 
+class LoginRefused(CatalogRefused):
+    """The catalog does not take who we are (401): that is about all its tables."""
+
+
 class StorageRefused(AccessDenied):
     """The storage of a table's files does not let us read or write."""
 

@@ -11,7 +11,13 @@ from threading import Thread
 from urllib.parse import parse_qs, urlparse
 
 import pytest
-from firnline_domain.errors import CatalogRefused, CatalogUnreachable, RetryLater, TaskRefused
+from firnline_domain.errors import (
+    CatalogRefused,
+    CatalogUnreachable,
+    LoginRefused,
+    RetryLater,
+    TaskRefused,
+)
 from firnline_domain.identity import CATALOG, TableName
 from firnline_iceberg.storage.vended_file_io import VendedFileIO
 from firnline_iceberg.table.catalog_client import Tables
@@ -71,12 +77,16 @@ def test_a_failing_catalog_is_tried_later(
         answering(status, error(status)).load(NAME)
 
 
-@pytest.mark.parametrize(("status", "said"), [(401, "who we are"), (403, "have db.t ")])
+@pytest.mark.parametrize(
+    ("status", "said", "kind"),
+    [(401, "who we are", LoginRefused), (403, "have db.t ", CatalogRefused)],
+)
 def test_a_catalog_that_refuses_is_told_from_one_that_fails(
-    answering: Callable[[int, object], Tables], status: int, said: str
+    answering: Callable[[int, object], Tables], status: int, said: str, kind: type[CatalogRefused]
 ) -> None:
-    with pytest.raises(CatalogRefused, match=said):
+    with pytest.raises(CatalogRefused, match=said) as refused:
         answering(status, error(status)).load(NAME)
+    assert type(refused.value) is kind
 
 
 @pytest.mark.parametrize(

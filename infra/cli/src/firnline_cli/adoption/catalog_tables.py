@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
-from firnline_domain.errors import AccessDenied, RetryLater, TaskRefused
+from firnline_domain.errors import AccessDenied, LoginRefused, RetryLater, TaskRefused
 from firnline_domain.identity import MAIN, TableName
 from firnline_domain.policy.table_action.snapshot_retention import EXPIRE, refusal_reason
 from firnline_domain.records.orders import ExpireSnapshots
@@ -20,7 +20,6 @@ from firnline_iceberg.metadata.partition_tally import partition_changes
 from firnline_iceberg.scan.planning import live_entries
 from firnline_iceberg.table.catalog_client import Tables
 from firnline_iceberg.table.loaded_table import LoadedTable, TableGone
-from pyiceberg.exceptions import AuthorizationExpiredError, UnauthorizedError
 
 from firnline_cli.adoption.newcomers import (
     FirstExpiry,
@@ -34,7 +33,6 @@ Name = tuple[str, ...]
 T = TypeVar("T")
 TRIES = 4  # over 7 s: a catalog that is started anew is back by then
 PAUSE_S = 1.0  # doubles
-_NO_LONGER_KNOWN = (UnauthorizedError, AuthorizationExpiredError)  # of the catalog, for all tables
 
 
 class Unreadable(Exception):
@@ -155,9 +153,9 @@ class CatalogLake:
                 return read()
             except TableGone as error:
                 raise Gone(str(error)) from None
+            except LoginRefused as error:
+                raise Outage(str(error)) from None
             except AccessDenied as error:  # an answer, and no other is to be expected
-                if isinstance(error.__cause__, _NO_LONGER_KNOWN):
-                    raise Outage(str(error)) from None
                 raise Unreadable(str(error)) from None
             except RetryLater as error:
                 if not left:

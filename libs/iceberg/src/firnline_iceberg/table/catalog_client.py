@@ -15,6 +15,7 @@ from firnline_domain.errors import (
     CatalogUnreachable,
     FirnlineError,
     RetryLater,
+    LoginRefused,
     TaskRefused,
 )
 from firnline_domain.identity import TableName, canonical_prefix
@@ -268,7 +269,7 @@ def catalog_error(connection: CatalogConnection, error: Exception, what: str) ->
     dotted; "" for all."""
     name = connection.name
     if isinstance(error, UnauthorizedError | AuthorizationExpiredError):
-        return CatalogRefused(f"catalog {name} does not take who we are (401): {error}", name)
+        return LoginRefused(f"catalog {name} does not take who we are (401): {error}", name)
     if isinstance(error, ForbiddenError):
         text = f"catalog {name} does not let us have {what or 'its tables'} (403): {error}"
         return CatalogRefused(text, what or name)
