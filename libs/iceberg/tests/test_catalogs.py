@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import threading
+from types import SimpleNamespace
 
 import pytest
 from firnline_domain.errors import Misconfigured
@@ -10,12 +12,14 @@ from firnline_domain.identity import PREFIX_HEADER, TableName
 from firnline_iceberg.catalogs import (
     MAX_OPEN,
     CatalogClients,
+    CatalogTables,
     UnknownCatalog,
     connections_of,
 )
 from firnline_iceberg.connection.connection import CatalogConnection
 from firnline_iceberg.connection.prefix import at_prefix
 from firnline_iceberg.connection.settings import watch_catalogs
+from firnline_iceberg.table.catalog_client import Tables
 
 LAKE = CatalogConnection("lake", {"uri": "http://lake"})
 ARCHIVE = CatalogConnection("archive", {"uri": "http://archive"})
@@ -73,6 +77,26 @@ def test_clients_of_prefixes_are_few() -> None:
         catalogs.client_of(table(prefix=f"p{number}"))
     catalogs.client_of(table(prefix="p0"))
     assert made.count("p0") == 2
+
+
+def test_what_is_asked_of_a_table_goes_to_its_own_catalog() -> None:
+    """`Tables` itself is of the first catalog."""
+    asked = {
+        name
+        for name, method in vars(Tables).items()
+        if not name.startswith("_") and callable(method)
+        if "table" in inspect.signature(method).parameters
+    }
+    assert {"load", "commit_changes", "namespace_properties"} <= asked
+    assert asked - vars(CatalogTables).keys() == set()
+
+
+def test_a_commit_goes_to_the_catalog_of_its_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    tables, sent = CatalogTables(BOTH), list[tuple[object, ...]]()
+    archive = SimpleNamespace(commit_changes=lambda *given: sent.append(given))
+    monkeypatch.setattr(tables._each, "client_of", {table("archive"): archive}.__getitem__)
+    tables.commit_changes(table("archive"), (), {"main": 7})
+    assert sent == [(table("archive"), (), {"main": 7})]
 
 
 def test_names_that_no_key_could_hold_are_refused() -> None:

@@ -251,7 +251,7 @@ def test_a_tagged_round_behind_expired_snapshots_was_not_undone(world: World) ->
     table.refresh()
     between = table.snapshots()[-2].snapshot_id
     update = RemoveSnapshotsUpdate.model_validate({"snapshot-ids": [between]})
-    world.tables.commit_changes(world.table().identity, (), (update,))
+    world.tables.commit_changes(world.table().identity, (update,))
     world.insert(50)
     assert world.archive().numbers["files_archived"] == 1
     assert (world.days(), world.kept()) == ([1, 2, 3], [30, 40, 50, 400])

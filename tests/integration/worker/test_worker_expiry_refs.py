@@ -75,10 +75,9 @@ def test_a_branch_that_gets_a_commit_meanwhile_stays_and_the_commit_too(lab, exp
     tagged(lab, **{"firnline.expire.branches": "audit 2h"})
     real = old_refs.remove_refs
 
-    def late(jvm: Any, operations: Any, seen: Any, names: Any) -> bool:
-        operations.current()  # read, and then:
+    def late(tables: Any, seen: Any, names: Any) -> bool:
         lab.sql("INSERT INTO {t}.branch_audit VALUES (7)")
-        return real(jvm, operations, seen, names)
+        return real(tables, seen, names)
 
     monkeypatch.setattr(expiry, "remove_refs", late)
     assert expirer.expire(order(lab)).numbers == {}

@@ -17,6 +17,7 @@ from cachetools import LRUCache
 from firnline_domain.errors import CatalogUnreachable, Misconfigured, TaskRefused
 from firnline_domain.identity import TableName, is_catalog_name
 from py4j.protocol import Py4JJavaError
+from pyiceberg.table.update import TableRequirement, TableUpdate
 
 from firnline_iceberg.commit.java_commits import JavaCommits
 from firnline_iceberg.commit.rewrite import Outcome
@@ -25,7 +26,7 @@ from firnline_iceberg.connection.connection import Catalog, CatalogConnection, c
 from firnline_iceberg.connection.prefix import at_prefix
 from firnline_iceberg.java.jvm import Jvm
 from firnline_iceberg.metadata.entry_cache import FileCache
-from firnline_iceberg.table.catalog_client import Tables
+from firnline_iceberg.table.catalog_client import NO_HEADS, Tables
 from firnline_iceberg.table.loaded_table import LoadedTable
 
 MAX_OPEN = 100  # catalogs and prefixes with clients of their own; the least used are forgotten
@@ -120,6 +121,16 @@ class CatalogTables(Tables):
     def load(self, table: TableName) -> LoadedTable:
         """Raises UnknownCatalog, and as `Tables.load`."""
         return self._each.client_of(table).load(table)
+
+    def commit_changes(
+        self,
+        table: TableName,
+        updates: tuple[TableUpdate, ...],
+        heads: Mapping[str, int | None] = NO_HEADS,
+        *requirements: TableRequirement,
+    ) -> bool:
+        """Raises UnknownCatalog, and as `Tables.commit_changes`."""
+        return self._each.client_of(table).commit_changes(table, updates, heads, *requirements)
 
     def namespace_properties(self, table: TableName) -> dict[str, str]:
         """Raises UnknownCatalog, and as `Tables.namespace_properties`."""

@@ -32,7 +32,6 @@ from pyiceberg.table.update import (
     AddSortOrderUpdate,
     AssertCreate,
     AssertCurrentSchemaId,
-    AssertTableUUID,
     AssignUUIDUpdate,
     SetCurrentSchemaUpdate,
     SetDefaultSortOrderUpdate,
@@ -63,7 +62,7 @@ from firnline_iceberg.metadata.partition_text import is_source_dropped
 from firnline_iceberg.outputs.write_ahead_list import UNSIGNED
 from firnline_iceberg.storage.file_io import make_file_io
 from firnline_iceberg.storage.paths import parse_address
-from firnline_iceberg.table.catalog_client import Tables
+from firnline_iceberg.table.catalog_client import NO_HEADS, Tables
 from firnline_iceberg.table.loaded_table import LoadedTable, TableGone
 from firnline_iceberg.table.shared_locations import lies_below, places_of, refuse_occupied
 
@@ -147,10 +146,7 @@ def _sealed_parts(uuid: str, location: str, source: str) -> tuple[bytes, ...]:
 
 def set_properties(tables: Tables, archive: LoadedTable, **texts: str) -> None:
     """Set properties of an archive, without a snapshot. Raises TableGone, RetryLater."""
-    uuid = {"type": "assert-table-uuid", "uuid": archive.identity.uuid}
-    asserts = (AssertTableUUID.model_validate(uuid),)
-    updates = (SetPropertiesUpdate(updates=texts),)
-    tables.for_table(archive.identity).commit_changes(archive.identity, asserts, updates)
+    tables.commit_changes(archive.identity, (SetPropertiesUpdate(updates=texts),))
 
 
 @dataclass(frozen=True)
@@ -303,16 +299,10 @@ def sync_archive(
         updates = [*_missing_updates(table, archive, spec_ids)]
         if not updates:
             return archive
-        uuid = {"type": "assert-table-uuid", "uuid": archive.identity.uuid}
-        schema = {
-            "type": "assert-current-schema-id",
-            "current-schema-id": archive.metadata.current_schema_id,
-        }
-        asserts = (
-            AssertTableUUID.model_validate(uuid),
-            AssertCurrentSchemaId.model_validate(schema),
+        schema = AssertCurrentSchemaId.model_validate(
+            {"current-schema-id": archive.metadata.current_schema_id}
         )
-        tables.for_table(archive.identity).commit_changes(archive.identity, asserts, tuple(updates))
+        tables.commit_changes(archive.identity, tuple(updates), NO_HEADS, schema)
         archive = tables.for_table(archive.identity).load(archive.identity)
     raise CatalogUnreachable(f"the schema of {archive.identity.dotted_name} changes all the time")
 

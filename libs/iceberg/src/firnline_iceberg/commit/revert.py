@@ -9,14 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from uuid import UUID
 
 from firnline_domain.identity import Scope, TableName
 from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.table.update import (
     AddSnapshotUpdate,
-    AssertRefSnapshotId,
-    AssertTableUUID,
     SetSnapshotRefUpdate,
 )
 
@@ -101,12 +98,7 @@ def give_back(tables: Tables, table: TableName, undo: UndoPlan) -> bool:
     assert undo.snapshot is not None
     ref = {"ref-name": undo.ref, "type": "branch", "snapshot-id": undo.restored}
     updates = (AddSnapshotUpdate(snapshot=undo.snapshot), SetSnapshotRefUpdate.model_validate(ref))
-    pinned = {"ref": undo.ref, "snapshot-id": undo.head}
-    requirements = (
-        AssertTableUUID(uuid=UUID(table.uuid)),
-        AssertRefSnapshotId.model_validate(pinned),
-    )
-    if not tables.commit_changes(table, requirements, updates):
+    if not tables.commit_changes(table, updates, {undo.ref: undo.head}):
         return False
     return tables.load(table).head_id(undo.ref) == undo.restored
 

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
 
 from firnline_domain.base.values import Value
 from firnline_domain.settings.ref_rules import NamedRef, expired_refs
-from py4j.protocol import Py4JJavaError
 from pyiceberg.table.refs import SnapshotRefType
+from pyiceberg.table.update import RemoveSnapshotRefUpdate
 
+from firnline_iceberg.table.catalog_client import Tables
 from firnline_iceberg.table.loaded_table import LoadedTable
-
-_MOVED = "org.apache.iceberg.exceptions.CommitFailedException"
-_LEAST_MS = 1  # an age limit that no ref has had before
 
 
 class OldRefs(Value):
@@ -52,26 +49,11 @@ def _refs_of_kind(table: LoadedTable, kind: SnapshotRefType) -> list[NamedRef]:
     ]
 
 
-def remove_refs(jvm: Any, operations: Any, seen: LoadedTable, names: Collection[str]) -> bool:
-    """Remove refs in one commit that is tried once; False where one of them has moved since it was
-    `seen`.
-
-    Taking a ref out asks a catalog for nothing (Iceberg 1.12, `UpdateRequirements`), so a commit to
-    the branch in this moment would be lost. Setting a ref asks for the head that it had: so each is
-    given an age limit in the same commit, before it goes. Raises Py4JJavaError."""
-    base = operations.current()
-    builder = jvm.org.apache.iceberg.TableMetadata.buildFrom(base)
-    make = jvm.org.apache.iceberg.SnapshotRef.builderFrom
-    for name in names:
-        ref = base.ref(name)
-        if ref is None or ref.snapshotId() != seen.metadata.refs[name].snapshot_id:
-            return False
-        limit_ms = _LEAST_MS if ref.maxRefAgeMs() != _LEAST_MS else _LEAST_MS + 1
-        builder.setRef(name, make(ref).maxRefAgeMs(limit_ms).build()).removeRef(name)
-    try:
-        operations.commit(base, builder.build())
-    except Py4JJavaError as error:
-        if jvm.java.lang.Class.forName(_MOVED).isInstance(error.java_exception):
-            return False
-        raise
-    return True
+def remove_refs(tables: Tables, seen: LoadedTable, names: Collection[str]) -> bool:
+    """Remove refs in one commit that is sent once. Return False if one of them has moved since it
+    was `seen`: Iceberg's own commit requires nothing of a ref that it removes (1.12,
+    `UpdateRequirements`), so a commit to the branch at this moment would be lost. Raises TableGone,
+    RetryLater."""
+    heads = {name: seen.metadata.refs[name].snapshot_id for name in names}
+    updates = tuple(RemoveSnapshotRefUpdate.model_validate({"ref-name": name}) for name in names)
+    return tables.commit_changes(seen.identity, updates, heads)

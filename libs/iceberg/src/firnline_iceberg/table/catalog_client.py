@@ -8,14 +8,15 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
+from uuid import UUID
 
 import requests
 from firnline_domain.errors import (
     CatalogRefused,
     CatalogUnreachable,
     FirnlineError,
-    RetryLater,
     LoginRefused,
+    RetryLater,
     TaskRefused,
 )
 from firnline_domain.identity import TableName, canonical_prefix
@@ -45,7 +46,12 @@ from pyiceberg.exceptions import (
     UnauthorizedError,
 )
 from pyiceberg.table import Table
-from pyiceberg.table.update import TableRequirement, TableUpdate
+from pyiceberg.table.update import (
+    AssertRefSnapshotId,
+    AssertTableUUID,
+    TableRequirement,
+    TableUpdate,
+)
 from pyiceberg.typedef import Identifier
 from requests.adapters import HTTPAdapter
 
@@ -69,6 +75,7 @@ _OF_IDENTITY = frozenset({"auth", "credential", "token", "rest.sigv4-enabled"})
 _DELEGATION = DELEGATION.removeprefix("header.")
 _NEWER = re.compile(r"Input tag '(\d{1,4})' found using 'format_version'")
 _FAULT_CHARS = 300  # PyIceberg repeats what it was given
+NO_HEADS: Mapping[str, int | None] = {}
 CATALOG_TIMEOUT_S = 30.0  # PyIceberg sets none: a hung catalog would hold a service for ever
 
 
@@ -176,14 +183,25 @@ class Tables:
     def commit_changes(
         self,
         table: TableName,
-        requirements: tuple[TableRequirement, ...],
         updates: tuple[TableUpdate, ...],
+        heads: Mapping[str, int | None] = NO_HEADS,
+        *requirements: TableRequirement,
     ) -> bool:
-        """Send changes of metadata, once; False where the requirements do not hold. Raises
-        TableGone, RetryLater: perhaps they are made."""
+        """Send changes of a table's metadata, once. `heads`: the snapshot at which each of these
+        refs has to be, None = there has to be no such ref. Return False if one is elsewhere, if
+        another requirement does not hold, or if the table has another uuid. Raises TableGone,
+        RetryLater: perhaps the changes are made."""
         found = self._load_table(table)
+        required = (
+            AssertTableUUID(uuid=UUID(table.uuid)),
+            *(
+                AssertRefSnapshotId.model_validate({"ref": name, "snapshot-id": head})
+                for name, head in heads.items()
+            ),
+            *requirements,
+        )
         try:
-            self._catalog.commit_table(found, requirements, updates)
+            self._catalog.commit_table(found, required, updates)
         except CommitFailedException:
             return False
         except (RESTError, requests.RequestException) as error:

@@ -23,7 +23,7 @@ from firnline_iceberg.removal.catalog_and_storage_clocks import Ask, ask_clocks,
 from firnline_iceberg.table.catalog_client import Tables, settings_of
 from firnline_iceberg.table.loaded_table import LoadedTable
 from pyiceberg.table.refs import SnapshotRefType
-from pyiceberg.table.update import AssertRefSnapshotId, AssertTableUUID, SetSnapshotRefUpdate
+from pyiceberg.table.update import SetSnapshotRefUpdate
 
 
 class WantedTag(Value):
@@ -130,14 +130,9 @@ class TagCreator:
 
     def _create_tag(self, order: TableOrder, tag: WantedTag) -> bool:
         """Create a tag. Return False if the name is taken by now."""
-        free = {"type": "assert-ref-snapshot-id", "ref": tag.name, "snapshot-id": None}
         change = {"ref-name": tag.name, "type": "tag", "snapshot-id": tag.snapshot_id}
-        requirements = (
-            AssertTableUUID.model_validate({"type": "assert-table-uuid", "uuid": order.table.uuid}),
-            AssertRefSnapshotId.model_validate(free),
-        )
         update = SetSnapshotRefUpdate.model_validate({"action": "set-snapshot-ref", **change})
-        return self.tables.commit_changes(order.table, requirements, (update,))
+        return self.tables.commit_changes(order.table, (update,), {tag.name: None})
 
 
 def refusal(limits: Thresholds, ordered_at_ms: int, now_ms: int) -> tuple[str, str] | None:

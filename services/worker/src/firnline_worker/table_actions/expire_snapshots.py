@@ -12,7 +12,6 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass, field
 from itertools import islice
 from threading import Lock
-from uuid import UUID
 
 from cachetools import FIFOCache
 from firnline_adapters.observability.logs import Log
@@ -51,7 +50,7 @@ from firnline_iceberg.expiry.snapshot_selection import (
     expiring_snapshots,
     preview_expiry,
 )
-from firnline_iceberg.expiry.unused_schemas import unused_metadata
+from firnline_iceberg.expiry.unused_schemas import Unused, unused_metadata
 from firnline_iceberg.metadata.avro_reader import MetadataFileGone
 from firnline_iceberg.outputs.write_ahead_list import UNSIGNED
 from firnline_iceberg.removal.catalog_and_storage_clocks import Ask, ask_clocks, table_now
@@ -66,13 +65,14 @@ from firnline_iceberg.table.shared_locations import outside_rule, refuse_shared
 from py4j.protocol import Py4JJavaError
 from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.update import (
-    AssertRefSnapshotId,
-    AssertTableUUID,
+    AssertCurrentSchemaId,
+    AssertDefaultSpecId,
+    RemovePartitionSpecsUpdate,
     RemovePartitionStatisticsUpdate,
+    RemoveSchemasUpdate,
     RemoveSnapshotRefUpdate,
     RemoveSnapshotsUpdate,
     RemoveStatisticsUpdate,
-    TableRequirement,
     TableUpdate,
 )
 
@@ -203,10 +203,8 @@ class Expirer:
         refs: none if one of them has moved; the next expiry tries again."""
         if not refs.ref_names:
             return table, refs
-        java = self.java.load(order.table).java
-        if not remove_refs(self.java.jvm, java.operations(), table, refs.ref_names):
-            return self.tables.load(order.table), NO_REFS
-        return self.tables.load(order.table), refs
+        removed = remove_refs(self.tables, table, refs.ref_names)
+        return self.tables.load(order.table), refs if removed else NO_REFS
 
     def _refuse_if_hidden(self, table: LoadedTable) -> None:
         """Refuse a table with hidden history: Iceberg's action trusts the catalog; a snapshot that
@@ -277,32 +275,42 @@ class Expirer:
         ended = expired_ref_names(table, now_ms)
         if not removed and not ended:
             return None
-        heads = {MAIN: None, **{name: ref.snapshot_id for name, ref in table.metadata.refs.items()}}
-        requirements: tuple[TableRequirement, ...] = (
-            AssertTableUUID(uuid=UUID(order.table.uuid)),
-            *(
-                AssertRefSnapshotId.model_validate({"ref": name, "snapshot-id": head})
-                for name, head in heads.items()
-            ),
-        )
-        made = self.tables.commit_changes(
-            order.table, requirements, tuple(_removals(table, ended, removed))
-        )
+        updates = tuple(_removals(table, ended, removed))
+        made = self.tables.commit_changes(order.table, updates, _all_heads(table))
         return None if made else CommitLost()
 
     def _clean_metadata(self, order: ExpireSnapshots) -> Mapping[str, int]:
         """Remove schemas and specs that no retained snapshot needs, in a commit of their own: a
-        busy table may lose it (it asks for the heads of all branches), some catalogs do not support
-        it, and neither is worth an expiry. The next one tries again."""
+        busy table may lose it (it asks for the heads of all refs), some catalogs do not support it,
+        and neither is worth an expiry. The next one tries again. Iceberg's own clean-up would
+        expire snapshots by the branches' age limits, too."""
+        table = self.tables.load(order.table)
         try:
-            unused = unused_metadata(self.tables.load(order.table))
+            unused = unused_metadata(table)
             if not unused.schemas and not unused.specs:
                 return {}
-            change = self.java.load(order.table).java.expireSnapshots().expireOlderThan(0)
-            change.cleanExpiredFiles(False).cleanExpiredMetadata(True).commit()
-        except (Py4JJavaError, MetadataFileGone):
+            made = self._commit_unused(order, table, unused)
+        except (RetryLater, MetadataFileGone):
+            made = False
+        if not made:
             return {"unused_metadata_left": 1}
         return {"schemas_removed": len(unused.schemas), "specs_removed": len(unused.specs)}
+
+    def _commit_unused(self, order: ExpireSnapshots, table: LoadedTable, unused: Unused) -> bool:
+        metadata, updates = table.metadata, list[TableUpdate]()
+        if unused.specs:
+            updates.append(
+                RemovePartitionSpecsUpdate.model_validate({"spec-ids": list(unused.specs)})
+            )
+        if unused.schemas:
+            updates.append(RemoveSchemasUpdate.model_validate({"schema-ids": list(unused.schemas)}))
+        return self.tables.commit_changes(
+            order.table,
+            tuple(updates),
+            _all_heads(table),
+            AssertCurrentSchemaId.model_validate({"current-schema-id": metadata.current_schema_id}),
+            AssertDefaultSpecId.model_validate({"default-spec-id": metadata.default_spec_id}),
+        )
 
     def _keep_few(
         self, order: ExpireSnapshots, table: LoadedTable, versions: int
@@ -379,6 +387,10 @@ class Expirer:
             finished_at_ms=self.now_ms(),
             numbers={name: float(number) for name, number in numbers.items() if number},
         )
+
+
+def _all_heads(table: LoadedTable) -> Mapping[str, int | None]:
+    return {MAIN: None, **{name: ref.snapshot_id for name, ref in table.metadata.refs.items()}}
 
 
 def _removals(

@@ -31,8 +31,6 @@ from firnline_iceberg.table.catalog_client import Tables, settings_of
 from firnline_iceberg.table.loaded_table import LoadedTable
 from py4j.protocol import Py4JJavaError
 from pyiceberg.table.update import (
-    AssertRefSnapshotId,
-    AssertTableUUID,
     UpgradeFormatVersionUpdate,
 )
 
@@ -98,13 +96,8 @@ class FormatUpgrader:
             raise TaskRefused(*refused)
         yield_to_writers(table, MAIN, now_ms)
         head = table.head(MAIN).snapshot_id
-        pinned = {"type": "assert-ref-snapshot-id", "ref": MAIN, "snapshot-id": head}
-        requirements = (
-            AssertTableUUID.model_validate({"type": "assert-table-uuid", "uuid": order.table.uuid}),
-            AssertRefSnapshotId.model_validate(pinned),
-        )
         change = UpgradeFormatVersionUpdate.model_validate({"format-version": VECTORS})
-        return self.tables.commit_changes(order.table, requirements, (change,))
+        return self.tables.commit_changes(order.table, (change,), {MAIN: head})
 
     def _give_row_ids(self, order: TableOrder) -> float:
         """Give row ids to the files of `main` that have none. Return how many these were."""
