@@ -26,12 +26,12 @@ def limit_blocks() -> None:
         del BLOCK_READERS[codec]
     BLOCK_READERS["snappy"] = _read_snappy
     for codec, unpack in _UNPACKED.items():
-        BLOCK_READERS[codec] = _reader(unpack)
+        BLOCK_READERS[codec] = _make_block_reader(unpack)
 
 
-def _reader(unpack: Callable[[bytes, int], bytes]) -> Callable[[Any], BytesIO]:
+def _make_block_reader(unpack: Callable[[bytes, int], bytes]) -> Callable[[Any], BytesIO]:
     def read(source: Any) -> BytesIO:
-        content = unpack(source.read(_long(source)), MAX_BLOCK_BYTES + 1)
+        content = unpack(source.read(_read_long(source)), MAX_BLOCK_BYTES + 1)
         _refuse_above_limit(len(content))
         return BytesIO(content)
 
@@ -41,7 +41,7 @@ def _reader(unpack: Callable[[bytes, int], bytes]) -> Callable[[Any], BytesIO]:
 def _read_snappy(source: Any) -> BytesIO:
     """Read a block that begins with how long it is."""
     at = source.tell()
-    _long(source)
+    _read_long(source)
     _refuse_above_limit(_read_unsigned(source))
     source.seek(at)
     return _SNAPPY(source)
@@ -52,7 +52,7 @@ def _refuse_above_limit(size: int) -> None:
         raise ValueError(f"a block unpacks to more than {MAX_BLOCK_BYTES} bytes")
 
 
-def _long(source: Any) -> int:
+def _read_long(source: Any) -> int:
     number = _read_unsigned(source)
     return (number >> 1) ^ -(number & 1)
 

@@ -242,7 +242,8 @@ class Neighbours:
                     yield facts
 
     def _tables_of(self, catalog: NamedTables) -> dict[tuple[str, ...], TablePlaces]:
-        """Each that is there, as it was within the last `FACTS_AGE_S`."""
+        """Return the facts of a catalog's tables by name, those of slow catalogs as they were at
+        most `FACTS_AGE_S` ago. Raises as `of`."""
         key = (catalog.catalog_path, *catalog.address)
         with self._lock:
             known = self._known.setdefault(key, _CatalogTables())
@@ -251,8 +252,7 @@ class Neighbours:
             if known.listed_until_s is None or began_s > known.listed_until_s:
                 known.names = _list_names(catalog)
                 took_s = self._now_s() - began_s
-                is_slow = took_s > QUICK_LISTING_S
-                age_s = min(NAMES_SHARE * took_s, NAMES_AGE_S) if is_slow else 0.0
+                age_s = _age_limit_s(took_s, QUICK_LISTING_S, NAMES_SHARE, NAMES_AGE_S)
                 known.listed_until_s = began_s + age_s
             began_s = self._now_s()
             if loads_all := known.loaded_until_s is None or began_s > known.loaded_until_s:
@@ -262,9 +262,14 @@ class Neighbours:
             known.facts = {name: one for name in known.names if (one := found[name]) is not None}
             if loads_all:
                 took_s = self._now_s() - began_s
-                age_s = min(FACTS_SHARE * took_s, FACTS_AGE_S) if took_s > QUICK_LOADS_S else 0.0
+                age_s = _age_limit_s(took_s, QUICK_LOADS_S, FACTS_SHARE, FACTS_AGE_S)
                 known.loaded_until_s = began_s + age_s
             return known.facts
+
+
+def _age_limit_s(took_s: float, quick_s: float, share: int, most_s: float) -> float:
+    """Return how long an answer is used that took so long; 0 if asking again is quick."""
+    return min(share * took_s, most_s) if took_s > quick_s else 0.0
 
 
 def _list_names(catalog: NamedTables) -> tuple[tuple[str, ...], ...]:
