@@ -181,6 +181,18 @@ def test_one_commit() -> None:
     assert invariants.one_commit("t", history, together) == []
     apart = [Sent(0, "t", (2,), True), Sent(1, "t", (3,), True), Sent(2, "t", (4,), True)]
     assert len(invariants.one_commit("t", history, apart)) == 1
+    assert invariants.one_commit("t", history, apart, specs=2) == []
+    moving = lineage((2, None, "", "t1"))
+    moving.observe([rewrite(3, 2, **{"added-data-files": "1"})])
+    assert len(invariants.one_commit("t", moving, apart, specs=2)) == 1
+    thrice = lineage((2, None, "", "t1"), (3, 2, "", "t1"), (4, 3, "", "t1"))
+    assert len(invariants.one_commit("t", thrice, apart, specs=2)) == 1
+
+
+def rewrite(number: int, parent: int, **summary: str) -> dict[str, object]:
+    """A snapshot of task t1 as a table's metadata has it."""
+    summary["firnline.task-id"] = "t1"
+    return {"snapshot-id": number, "parent-snapshot-id": parent, "summary": summary}
 
 
 def test_letters() -> None:

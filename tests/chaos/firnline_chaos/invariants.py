@@ -4,7 +4,7 @@ findings in words; none means that it holds."""
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -15,7 +15,7 @@ from firnline_domain.records.results import RewriteFinished, TaskFailed
 from firnline_domain.records.states import TableState
 
 from firnline_chaos.catalog_proxy import Sent
-from firnline_chaos.model import Lineage
+from firnline_chaos.model import Lineage, Node
 from firnline_chaos.topics import UNTIMELY, Ledger, said_at_ms
 
 SHOWN = 3  # examples of a finding
@@ -162,18 +162,23 @@ def pace(ledger: Ledger, busy: str) -> list[str]:
     return [f"results of other tables waited for {most} commits of {busy}, half of them for {half}"]
 
 
-def one_commit(table: str, lineage: Lineage, sent: Iterable[Sent]) -> list[str]:
+def one_commit(table: str, lineage: Lineage, sent: Iterable[Sent], specs: int = 1) -> list[str]:
     """No task is committed a second time on top of the first. A rollback takes a commit back, and
-    the same order may then come again."""
+    the same order may then come again. A rewrite of manifests, which moves no file, is a commit for
+    each of the table's `specs`."""
     request = {number: one.number for one in sent for number in one.snapshots}
     nodes, found = lineage.nodes, []
     for node in nodes.values():
+        before: dict[str, list[Node]] = defaultdict(list)
         for earlier in lineage.ancestors(node.parent):
-            same = set(node.tasks) & set(nodes[earlier].tasks)
-            if same and request.get(earlier) != request.get(node.snapshot_id):
-                found.append(
-                    f"{table}: task {same} was committed as {earlier} and {node.snapshot_id}"
-                )
+            if request.get(earlier) != request.get(node.snapshot_id):
+                for task in set(node.tasks) & set(nodes[earlier].tasks):
+                    before[task].append(nodes[earlier])
+        for task, others in before.items():
+            moving = any(one.moves_files for one in (node, *others))
+            if moving or len(others) >= specs:
+                ids = [one.snapshot_id for one in (*others, node)]
+                found.append(f"{table}: task {task} was committed as {ids}")
     return found
 
 

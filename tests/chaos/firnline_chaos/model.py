@@ -67,7 +67,8 @@ class Change:
 
 @dataclass(frozen=True)
 class Node:
-    """A snapshot: `marker` of a writer, or `tasks` of Firnline. `drops`: rows, as by a DELETE."""
+    """A snapshot: `marker` of a writer, or `tasks` of Firnline. `drops`: rows, as by a DELETE.
+    `moves_files`: adds or removes data or delete files."""
 
     snapshot_id: int
     parent: int | None
@@ -75,6 +76,15 @@ class Node:
     tasks: tuple[str, ...]
     manifest_list: str = ""
     drops: bool = False
+    moves_files: bool = False
+
+
+FILE_COUNTS = (
+    "added-data-files",
+    "deleted-data-files",
+    "added-delete-files",
+    "removed-delete-files",
+)
 
 
 def _drops(summary: Mapping[str, str]) -> bool:
@@ -132,7 +142,8 @@ class Lineage:
             tasks = tuple(filter(None, summary.get(TASK_ID, "").split(",")))
             place = left.get("manifest-list", "")
             drops = _drops(summary)
-            node = Node(number, parent, summary.get(MARKER), tasks, place, drops)
+            moves_files = any(int(summary.get(name, 0)) for name in FILE_COUNTS)
+            node = Node(number, parent, summary.get(MARKER), tasks, place, drops, moves_files)
             self._nodes[number] = node
             left = self._proposed.get(parent) if parent is not None else None
 

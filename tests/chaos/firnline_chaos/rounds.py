@@ -221,7 +221,9 @@ class Run:
         found = [
             *invariants.whole_history(name, lineage),
             *invariants.acknowledged(name, lineage, markers, head if hides else None),
-            *invariants.one_commit(name, lineage, list(self.ground.journal.sent)),
+            *invariants.one_commit(
+                name, lineage, list(self.ground.journal.sent), len(table.metadata.partition_specs)
+            ),
             *invariants.files(name, self.reader.facts(name, committed, promise, ever)),
             *invariants.counters(name, head, state, recount(table, kind.target_bytes)),
             *described.findings(table, lineage),

@@ -150,6 +150,12 @@ def changed(part: SupervisedPart, tmp_path: Path, code: str) -> None:
     )  # fmt: skip
 
 
+def assert_has_changed(part: SupervisedPart) -> None:
+    """Between fork and exec a process has its parent's environment."""
+    process = psutil.Process(part.part_record().pid)
+    tick_until(part, lambda: process.environ().get("SIZE") == "2")
+
+
 def test_a_part_that_is_changed_ends_its_work_first(tmp_path: Path, events: list[Event]) -> None:
     part = supervised(tmp_path, BUSY, events)
     (tmp_path / "part").mkdir()
@@ -165,10 +171,8 @@ def test_a_part_that_is_changed_ends_its_work_first(tmp_path: Path, events: list
         assert (part.life, part.part_record().pid) == ("leaving", first)
         busy.unlink()
         tick_until(part, lambda: part.life == "ready")
-        pid = part.part_record().pid
-        assert pid not in (None, first)
-        # Between fork and exec a process has its parent's environment.
-        tick_until(part, lambda: psutil.Process(pid).environ().get("SIZE") == "2")
+        assert part.part_record().pid not in (None, first)
+        assert_has_changed(part)
         assert part.part_record().restarts == 0
         assert [event.what for event in events] == [
             "started", "ready", "leaving", "started", "ready"
@@ -206,7 +210,7 @@ def test_a_part_that_is_down_comes_back_changed(tmp_path: Path, events: list[Eve
         tick_until(part, lambda: part.life == "crashed")
         changed(part, tmp_path, SLEEPER)
         tick_until(part, lambda: part.life == "ready")
-        assert psutil.Process(part.part_record().pid).environ()["SIZE"] == "2"
+        assert_has_changed(part)
     finally:
         part.terminate()
         part.finish()
