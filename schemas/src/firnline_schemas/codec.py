@@ -36,7 +36,7 @@ class NotSingleObject(ValueError):
 
 
 def record_name(file_stem: str) -> str:
-    """`table_committed` -> `TableCommitted`."""
+    """Return the record of a schema file: `table_committed` -> `TableCommitted`."""
     return "".join(part.capitalize() for part in file_stem.split("_"))
 
 
@@ -51,12 +51,12 @@ def _versions() -> dict[str, dict[int, Schema]]:
 
 
 def record_names() -> list[str]:
-    """Names of all records, sorted."""
+    """Return the names of all records, sorted."""
     return sorted(_versions())
 
 
 def versions(record: str) -> dict[int, Schema]:
-    """All versions of a record's schema by number. Raises SchemaNotFound."""
+    """Return all versions of a record's schema by number. Raises SchemaNotFound."""
     try:
         return _versions()[record]
     except KeyError:
@@ -64,12 +64,12 @@ def versions(record: str) -> dict[int, Schema]:
 
 
 def newest(record: str) -> Schema:
-    """The schema that this code writes. Raises SchemaNotFound."""
+    """Return the schema that this code writes. Raises SchemaNotFound."""
     return versions(record)[max(versions(record))]
 
 
 def fingerprint(schema: Schema) -> bytes:
-    """CRC-64-AVRO of the parsing canonical form, 8 bytes as they stand on the wire."""
+    """Return the CRC-64-AVRO of the parsing canonical form: 8 bytes in the order of the wire."""
     # fastavro gives the number's bytes in wire order, as hexadecimal text.
     return bytes.fromhex(avro_fingerprint(to_parsing_canonical_form(schema), "CRC-64-AVRO"))
 
@@ -81,11 +81,10 @@ def _parse_newest(record: str) -> tuple[bytes, Any]:
 
 
 def encode(record: str, value: dict[str, Any]) -> bytes:
-    """Bytes of a record, with the newest schema.
+    """Encode a record with its newest schema.
 
-    Raises SchemaNotFound, or ValueError where the value has an unknown or a missing field
-    (`strict`: without it an unknown field would be dropped silently).
-    """
+    Raises SchemaNotFound, or ValueError if the value has an unknown or a missing field (`strict`:
+    without it an unknown field would be dropped silently)."""
     mark, schema = _parse_newest(record)
     body = io.BytesIO()
     fastavro.schemaless_writer(body, schema, value, strict=True)
@@ -107,15 +106,14 @@ class Codec:
         self._writers[fingerprint(schema)] = (name, fastavro.parse_schema(schema))
 
     def knows(self, mark: bytes) -> bool:
-        """True if records with this fingerprint can be decoded."""
+        """Return True if records with this fingerprint can be decoded."""
         return mark in self._writers
 
     def decode(self, data: bytes) -> tuple[str, dict[str, Any]]:
-        """(record name, value as the newest schema has it).
+        """Decode to (record name, value in the form of the newest schema).
 
-        Raises NotSingleObject, SchemaNotFound (its text holds the fingerprint in hexadecimal),
-        or ValueError where the body does not fit its schema.
-        """
+        Raises NotSingleObject, SchemaNotFound (its text holds the fingerprint in hexadecimal), or
+        ValueError if the body does not fit its schema."""
         if data[:2] != MARKER or len(data) < HEADER_BYTES:
             raise NotSingleObject(f"record starts with {data[:2].hex() or 'nothing'}, not c301")
         mark = data[2:HEADER_BYTES]
@@ -157,7 +155,7 @@ class _Expansion:
         self._named: dict[str, tuple[int, int] | None] = {}  # None: it has begun and not ended
 
     def add(self, schema: Any) -> tuple[int, int]:
-        """(values, the fewest bytes that they take). Raises ValueError."""
+        """Return (values, minimum bytes of the encoded form) of a type. Raises ValueError."""
         if isinstance(schema, str):
             return self._bounds_of_name(schema)
         if isinstance(schema, list):
@@ -194,7 +192,7 @@ class _Expansion:
 
 
 def all_schemas() -> Iterator[tuple[str, Schema]]:
-    """(fingerprint in hexadecimal, schema) of every version, for the `schemas` topic."""
+    """Yield (fingerprint in hexadecimal, schema) of every version, for the `schemas` topic."""
     for record in record_names():
         for schema in versions(record).values():
             yield fingerprint(schema).hex(), schema

@@ -53,12 +53,13 @@ class Topic:
         return int(self.config[MAX_BYTES])
 
     def partitions(self, homes: int, buckets: int | None = None) -> int:
-        """Number of partitions where the fleet has so many; `buckets`: None = none was added."""
+        """Return the number of partitions in a deployment of that size; `buckets`: None = none was
+        added."""
         return self.fixed_partitions or (buckets if self.is_by_bucket and buckets else homes)
 
 
 def parse_topic(raw: dict[str, Any]) -> Topic:
-    """A topic from its file's mapping. Raises BadTopicFile."""
+    """Parse a topic file's mapping. Raises BadTopicFile."""
     if wrong := FIELDS.symmetric_difference(raw):
         raise BadTopicFile(f"topic {raw.get('name')!r}: unknown or missing fields {sorted(wrong)}")
     partitions = raw["partitions"]
@@ -87,26 +88,26 @@ def parse_topic(raw: dict[str, Any]) -> Topic:
 
 @cache
 def all_topics() -> tuple[Topic, ...]:
-    """Every topic, by name."""
+    """Return all topics in the order of their names."""
     folder = files("firnline_schemas").joinpath("topics")
     raw = [yaml.safe_load(entry.read_text()) for entry in folder.iterdir()]
     return tuple(sorted(map(parse_topic, raw), key=lambda topic: topic.name))
 
 
 def topic(name: str) -> Topic:
-    """The topic of that name. Raises KeyError."""
+    """Return the topic of that name. Raises KeyError."""
     return {entry.name: entry for entry in all_topics()}[name]
 
 
 @cache
 def topics_with(signature: TopicSignature) -> frozenset[str]:
-    """Names of the topics whose records are signed so."""
+    """Return the names of the topics whose records have this kind of signature."""
     return frozenset(one.name for one in all_topics() if one.signature is signature)
 
 
 @cache
 def max_bytes(name: str) -> int:
-    """What a topic takes of one record: by its file, or by that of the topic that it is a group's
-    form of (`rewrite-tasks.etl`); Kafka's default where neither has one."""
+    """Return the largest record in bytes that a topic accepts: by its file, or by that of the topic
+    that it is a group's form of (`rewrite-tasks.etl`); Kafka's default without either."""
     known = {one.name: one.max_bytes for one in all_topics()}
     return known.get(name) or known.get(name.partition(".")[0], DEFAULT_MAX_BYTES)

@@ -51,7 +51,7 @@ class MemoryBroker:
         log.append((key, value))
 
     def records(self, topic: str) -> list[Any]:
-        """Everything on a topic, decoded, in partition order."""
+        """Return all records of a topic, decoded, in partition order."""
         codec = RecordCodec()
         return [
             codec.decode(value)
@@ -107,7 +107,7 @@ class MemoryPublisher:
         return all(sent)
 
     def flush(self, timeout_s: float = 30.0) -> bool:
-        """Everything is there already."""
+        """Return True: every published record is in the log already."""
         return True
 
 

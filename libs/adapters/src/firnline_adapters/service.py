@@ -73,8 +73,9 @@ S = TypeVar("S", bound=ServiceSettings)
 
 
 def _end_at_sigterm(log: Log) -> None:
-    """Until a service has handlers of its own: the first process of a container gets no default
-    ones, so what is told to stop while it waits for Kafka or for Spark would go on."""
+    """Exit at SIGTERM until the service installs handlers of its own: the first process of a
+    container has no default ones, so a service that waits for Kafka or Spark would ignore the
+    signal."""
 
     def raise_stop(*_: object) -> None:
         log.info("stopped", why="signal received during startup")

@@ -11,7 +11,8 @@ from firnline_adapters.config.fleet_settings import STATE_DIR
 
 
 def require_state_dir(place: str) -> Path:
-    """The directory, made where it was not there. Raises Misconfigured, with what to do."""
+    """Return the directory, creating it if it is missing. Raises Misconfigured if it is not
+    writable."""
     path = Path(place)
     try:
         path.mkdir(parents=True, exist_ok=True)

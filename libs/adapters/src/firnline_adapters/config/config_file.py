@@ -89,8 +89,8 @@ def read_config(path: str | None, environment: Mapping[str, str] = os.environ) -
 
 
 def with_config(environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment with the variables that its file says instead. Raises Misconfigured, also
-    where both say something, and not the same."""
+    """Return the environment with the variables that its configuration file sets instead. Raises
+    Misconfigured if the file is not readable, or if both set a variable to different values."""
     found = dict(environment)
     file = read_config(environment.get(CONFIG.variable), environment)
     for variable, (section, key) in INSTEAD.items():
@@ -153,7 +153,8 @@ def _read_properties(
 def _flatten(
     table: Mapping[str, Any], section: str, wrong: list[str], prefix: str = ""
 ) -> Iterator[tuple[str, str]]:
-    """`s3.endpoint` unquoted is a table in a table for TOML, and one name for everybody else."""
+    """Yield the pairs of a section with dotted names: for TOML an unquoted `s3.endpoint` is a table
+    in a table. Append to `wrong` what has no text form, and names that occur twice."""
     seen = set[str]()
     for key, value in table.items():
         name = f"{prefix}{key}"

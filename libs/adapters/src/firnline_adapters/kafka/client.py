@@ -71,8 +71,9 @@ class KafkaPublisher:
         places: TablePartitions | None = None,
         signer: RecordSigner | None = None,
     ) -> None:
-        """`places`: of tables that are not where their hash says. `signer`: None = as the
-        environment says."""
+        """Create the producer; it connects in the background. `places`: partitions of tables that
+        are not in the one of their hash. `signer`: None = the one that the environment
+        configures."""
         self.signer = signer or signer_here()
         self._homes = homes
         self._places = places
@@ -157,8 +158,8 @@ def produce_record(
     headers: list[Header],
     on_delivery: Callable[[KafkaError | None, Message], None] | None,
 ) -> None:
-    """Queue a record, when there is room for it; one for a bucket that was added since the client
-    asked the broker last, too. Raises KafkaException."""
+    """Queue a record as soon as there is room for it, also for a bucket that was added after the
+    client's last metadata. Raises KafkaException."""
     while True:
         try:
             producer.produce(
@@ -172,8 +173,8 @@ def produce_record(
 
 
 def _learn_partition(producer: Producer, error: KafkaException, topic: str, partition: int) -> None:
-    """After a `produce_record` that has failed: return if that was for want of news of an added
-    bucket. Raises the error where it was not, or KafkaException where the broker does not
+    """Return if a `produce_record` failed because the client had no metadata of an added bucket.
+    Raises the error itself if it has another cause, or KafkaException if the broker does not
     answer."""
     if error.args[0].code() != KafkaError._UNKNOWN_PARTITION:
         raise error
@@ -195,8 +196,9 @@ class KafkaInbox:
         starts: StartMarks | None = None,
         lag_group: str | None = None,
     ) -> None:
-        """`signer`: None = the publisher's. `starts`: None = a record that ends the process is not
-        found out here. `lag_group`: how metrics name the group, if its own name is one of many."""
+        """Subscribe to the topics. `signer`: None = the publisher's. `starts`: None = a record that
+        ends the process is not detected here. `lag_group`: name of the group in metrics, if its own
+        name is one of many."""
         self._publisher = publisher
         self._signer = signer or publisher.signer
         self._log = log
@@ -384,8 +386,8 @@ class KafkaInbox:
 
 
 def dead_letter_of_message(message: Message, reason: str, why: str, service: str) -> DeadLettered:
-    """About a record in the bytes that it has on the wire; its offset is below zero where the
-    broker has not taken it."""
+    """Return a letter about a record in the bytes that it has on the wire; its offset is -1 if the
+    broker has not accepted it."""
     key, value, offset = message.key(), message.value(), message.offset()
     return DeadLettered(
         topic=message.topic() or "",

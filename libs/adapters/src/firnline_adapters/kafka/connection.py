@@ -77,12 +77,12 @@ Kafka = KafkaConnection | str  # a text: bootstrap servers that ask for nothing
 
 
 def connection_of(kafka: Kafka) -> KafkaConnection:
-    """The connection of bootstrap servers, or itself."""
+    """Return the connection of bootstrap servers; a connection is returned as it is."""
     return KafkaConnection(kafka) if isinstance(kafka, str) else kafka
 
 
 def client_config(kafka: Kafka, own: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """librdkafka's configuration of one client. `own`: what Firnline decides for it."""
+    """Return the librdkafka configuration of one client. `own`: properties that Firnline sets."""
     connection, own = connection_of(kafka), own or {}
     assert OWNED.issuperset(own), f"not declared as owned: {sorted(set(own) - OWNED)}"
     return {"bootstrap.servers": connection.servers, **connection.properties, **own}
@@ -94,7 +94,8 @@ def reader_group() -> str:
 
 
 def connection_here(servers: str, environment: Mapping[str, str] = os.environ) -> KafkaConnection:
-    """The connection with the properties that the environment names. Raises Misconfigured."""
+    """Return the connection with the properties that the environment refers to. Raises
+    Misconfigured."""
     file = read_config(environment.get(CONFIG.variable), environment)
     return with_file(servers, environment.get(KAFKA_CONFIG.variable), environment, file)
 
@@ -105,8 +106,9 @@ def with_file(
     environment: Mapping[str, str] = os.environ,
     file: ConfigFile | None = None,
 ) -> KafkaConnection:
-    """The connection with the properties of a file of librdkafka's, or of `[kafka]` in Firnline's
-    own; with neither it has none. Raises Misconfigured."""
+    """Return the connection with the properties of a librdkafka file at `path`, or of `[kafka]` in
+    Firnline's own file; without either it has none. Raises Misconfigured, also if both set
+    properties."""
     table = {} if file is None else dict(file.kafka)
     told = table.pop(SERVERS, servers)
     if told != servers:

@@ -15,21 +15,21 @@ _MESSAGE_CHARS = 1000
 
 
 def send_to_dead_letters(publisher: Publisher, letter: DeadLettered) -> None:
-    """Published, not flushed (a record above what the topic takes with its beginning alone): the
-    offset of what it was made from must not commit before."""
+    """Publish the letter, without a flush; if it is larger than its topic allows, only its
+    beginning. Flush it before you commit the offset of the record that it is about."""
     metrics.count("dead_letters", reason=letter.reason)
     publisher.publish(DEAD_LETTERS, dead_letter_key(letter), letter)
 
 
 def dead_letter_key(letter: DeadLettered) -> str:
-    """Letters of one place stay in their order."""
+    """Return `topic/partition`: the letters about one partition stay in order."""
     return f"{letter.topic}/{letter.partition}"
 
 
 def dead_letter_of(
     delivery: Delivery, reason: str, error: Exception, service: str, at_ms: int
 ) -> DeadLettered:
-    """A record that was decoded, in the bytes that it came in."""
+    """Return a letter about a record that was decoded, with the bytes that it arrived in."""
     return DeadLettered(
         topic=delivery.topic,
         partition=delivery.partition,

@@ -128,7 +128,8 @@ class StartMarks:
         self._last = now()  # something came
 
     def take_over(self, places: Collection[Place]) -> None:
-        """These are ours now."""
+        """Read the start marks of partitions that are now assigned to this process, and write them
+        with its own life. Begin records one at a time in those that a process had when it died."""
         self._last = self._now()
         if not places:
             return
@@ -223,7 +224,7 @@ class StartMarks:
 
 
 def died_at(deaths: int) -> PoisonousRecord | None:
-    """The error of a record at which too many processes have died."""
+    """Return the error of a record at which MAX_DEATHS processes have died, else None."""
     if deaths < MAX_DEATHS:
         return None
     text = f"{deaths} processes died while they dealt with this record alone: see their last lines"

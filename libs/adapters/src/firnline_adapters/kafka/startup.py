@@ -44,7 +44,7 @@ class KafkaProbe:
     """Asks one Kafka whether it answers."""
 
     def __init__(self, kafka: Kafka) -> None:
-        """Connects to nobody yet. Raises Misconfigured."""
+        """Create the client, without a connection. Raises Misconfigured."""
         self._servers = _of(kafka).servers
         self._errors: list[KafkaError] = []
         own = {"log_level": 0}  # what is wrong is said once, below

@@ -61,7 +61,8 @@ def _of_topic(one: Topic, service: str) -> tuple[str, ...]:
 
 
 def _other_rights(service: str, app: str) -> Iterator[tuple[str, str, str, tuple[str, ...]]]:
-    """Groups, transactional ids and the planner's changelog, (kind, name, pattern, operations)."""
+    """Yield the rights on groups, transactional ids and the planner's changelog: (kind, name,
+    pattern, operations)."""
     yield "group", READER_GROUPS, PREFIXED, ("Read",)
     if service in ("enricher", "committer"):
         yield "group", service, LITERAL, ("Read",)

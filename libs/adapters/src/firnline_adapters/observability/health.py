@@ -93,8 +93,8 @@ def say_ready(log: Log, **facts: Any) -> None:
 
 
 def http_answers(uri: str, tls: ssl.SSLContext | None = None) -> Check:
-    """Does a catalog answer? Also with a refusal: who we are is not the question. `tls`: what to
-    trust and to show."""
+    """Return a check that raises if a catalog does not answer, or with a status of 500 or more; a
+    refusal is an answer. `tls`: certificates to trust and to present."""
     place = f"{uri.rstrip('/')}/v1/config"
 
     def check_response() -> None:
@@ -113,7 +113,7 @@ class _Server(ThreadingMixIn, WSGIServer):
 
 class _Silent(WSGIRequestHandler):
     def log_message(self, format: str, *args: Any) -> None:
-        """Nobody reads who scrapes."""
+        """Drop the line: requests are not logged."""
 
 
 def serve_health(address: ListenAddress, health: ServiceHealth = HEALTH) -> None:

@@ -22,7 +22,7 @@ SchemaLookup = Callable[[str], "codec.Schema | None"]  # fingerprint in hexadeci
 
 @cache
 def record_types() -> dict[str, type]:
-    """Every record that travels, by its Avro name."""
+    """Return the classes of all records on topics by Avro name."""
     found: dict[str, type] = {}
     for module in (events, orders, results, states):
         for name in codec.record_names():
@@ -32,14 +32,14 @@ def record_types() -> dict[str, type]:
 
 
 def from_plain(name: str, fields: Any) -> Any:
-    """The record of that Avro name with these fields. Raises msgspec.ValidationError."""
+    """Return the record of that Avro name with these fields. Raises msgspec.ValidationError."""
     return msgspec.convert(fields, record_types()[name])
 
 
 @cache
 def kinds_of(topic: str) -> frozenset[str] | None:
-    """Names of the records that a topic's file allows; None where there is no such file. A resource
-    group's topic allows what the lane's own does."""
+    """Return the names of the records that a topic's file allows; None without such a file. A
+    resource group's topic allows what the topic of its queue does."""
     try:
         return frozenset(topic_file(topic.partition(BEFORE_GROUP)[0]).records)
     except KeyError:

@@ -57,8 +57,8 @@ class Unencodable(Unsendable):
 
 
 def encode_to_fit(topic: str, key: str, record: Any) -> bytes:
-    """The record in its largest form that its topic takes. Raises Unsendable and nothing else: one
-    record never ends the process that sends it."""
+    """Encode the record in its largest form that its topic allows. Raises Unsendable and nothing
+    else: no single record ends the process that sends it."""
     try:
         whole = encode_record(record)
         if fits_topic(topic, key, whole):
@@ -87,8 +87,8 @@ def fits_topic(topic: str, key: str, value: bytes) -> bool:
 
 
 def check_size(topic: str, value: bytes | None) -> None:
-    """Raises PoisonousRecord for a record that no producer of ours sends: one that compression has
-    carried past the topic's limit. What is made of it would not fit anywhere."""
+    """Check the size of a decompressed record. Raises PoisonousRecord if no Firnline producer sends
+    such a size: a dead letter about the record would not fit into any topic."""
     most = max_bytes(topic) * (EXPANSION if topic in COMPRESSED else 1)
     if value is not None and len(value) > most:
         text = f"{len(value)} bytes when decompressed; {topic} holds at most {most}"
@@ -98,7 +98,7 @@ def check_size(topic: str, value: bytes | None) -> None:
 def dead_letter_of_unsent(
     topic: str, partition: int, key: str, error: Unsendable, service: str, at_ms: int
 ) -> DeadLettered:
-    """The letter about a record that was not sent: where it should have gone, and no offset."""
+    """Return the letter about a record that was not sent: with its destination, and offset -1."""
     return DeadLettered(
         topic=topic,
         partition=partition,

@@ -65,7 +65,8 @@ class RecordSigner:
         max_age_ms: int | None = None,
         now_ms: Callable[[], int] = clock.now_ms,
     ) -> None:
-        """`max_age_ms`: of orders and results; None = of any age."""
+        """Sign and verify with these keys. `max_age_ms`: of tasks and results; None = of any
+        age."""
         self.keys = keys
         self._max_age_ms = max_age_ms
         self._now_ms = now_ms
@@ -168,7 +169,8 @@ def _keys_text(given: str) -> str:
 
 
 def keys_of(text: str) -> Keyring:
-    """Keys, one a line or between commas. Raises Misconfigured, quoting no key."""
+    """Parse keys `ID:HEX`, one a line or separated by commas, and mask them in logs. Raises
+    Misconfigured, quoting no key."""
     found = []
     for number, line in enumerate(
         filter(None, map(str.strip, text.replace(",", "\n").split("\n")))

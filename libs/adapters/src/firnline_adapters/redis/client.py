@@ -30,7 +30,8 @@ VARIABLE = "FIRNLINE_REDIS"
 
 
 def redis_client(url: str, **options: Any) -> redis.Redis:
-    """A client; connects to nobody yet. `options`: of redis.Redis. Raises Misconfigured."""
+    """Return a client that has no connection yet. `options`: of redis.Redis. Raises
+    Misconfigured."""
     try:
         if urlsplit(url).scheme.endswith(SENTINEL):
             return _of_sentinels(url, options)

@@ -71,7 +71,7 @@ class RedisLeases:
 
 
 def held_leases(url: str) -> list[str]:
-    """Names of the leases that tasks hold now. Raises RetryLater, Misconfigured."""
+    """Return the names of the leases that tasks hold now. Raises RetryLater, Misconfigured."""
     client = redis_client(url, socket_timeout=LOOK_S, socket_connect_timeout=LOOK_S)
     try:
         return [one for one in RedisLeases(client).read_notes("") if not one.startswith(MARKS)]
