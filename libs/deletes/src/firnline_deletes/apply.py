@@ -162,7 +162,8 @@ class _RowGroupReader:
     known: PartMasks
 
     def in_turn(self, inputs: Iterable[Input]) -> Iterator[LiveRows]:
-        """Batches are decoded as they are asked for."""
+        """Yield the live rows of each row group in order. A batch is decoded when it is
+        requested."""
         for file, source in inputs:
             with closing(source), source.open_parquet(encoded=True) as parquet:
                 reader = self._open_reader(file, parquet)

@@ -58,5 +58,5 @@ class UnsupportedFile(Exception):
         self.detail = detail
 
     def __reduce__(self) -> tuple[type[UnsupportedFile], tuple[Reason, str]]:
-        """Pickled by its two parts: it crosses from a Spark task to the driver."""
+        """Pickle by the two parts: the error crosses from a Spark task to the driver."""
         return (UnsupportedFile, (self.reason, self.detail))

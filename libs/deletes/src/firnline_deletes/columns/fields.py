@@ -15,7 +15,7 @@ _INSTANT = pa.timestamp("us", "UTC")
 
 
 def field_id(field: pa.Field) -> int | None:
-    """The Iceberg id a Parquet reader or PyIceberg put on the field; None if it has none."""
+    """Return the Iceberg id that a Parquet reader or PyIceberg put on the field, else None."""
     raw = (field.metadata or {}).get(ID_KEY)
     return None if raw is None else int(raw)
 
@@ -25,10 +25,9 @@ def with_id(field: pa.Field, number: int) -> pa.Field:
 
 
 def indices_by_id(fields: Iterable[pa.Field], place: str, partly: bool = False) -> dict[int, int]:
-    """id -> position among siblings; `partly`: fields without one are no columns.
+    """Return id -> position among siblings; `partly`: fields without an id are no columns.
 
-    Refused: no_field_ids, duplicate_field_ids.
-    """
+    Refused: no_field_ids, duplicate_field_ids."""
     found: dict[int, int] = {}
     for index, field in enumerate(fields):
         number = field_id(field)
@@ -61,8 +60,8 @@ def is_list(kind: pa.DataType) -> bool:
 
 
 def arrow_schema(file: pq.ParquetFile) -> pa.Schema:
-    """A file's columns. Arrow shows INT96, in which Hive, Impala and old Sparks kept instants,
-    without its zone; Iceberg's readers take it for UTC."""
+    """Return a file's columns. Arrow shows INT96, in which Hive, Impala and old Sparks kept
+    instants, without its zone; Iceberg's readers take it for UTC."""
     schema = file.schema_arrow
     for place in range(len(file.schema)):
         column = file.schema.column(place)
@@ -73,11 +72,11 @@ def arrow_schema(file: pq.ParquetFile) -> pa.Schema:
 
 
 def leaf_path(schema: pa.Schema, number: int) -> tuple[int, ...] | None:
-    """Positions from the top to the field with this id, walking structs only; None if absent.
+    """Return the positions from the top to the field with this id, walking structs only; None if
+    absent.
 
     Refused key_in_collection if the id lies under a list or map (spec: equality fields may be
-    nested in structs, never in lists or maps).
-    """
+    nested in structs, never in lists or maps)."""
     return _find_path(list(schema), number)
 
 

@@ -32,7 +32,8 @@ class Layout:
 
 
 def laid_out(values: Hashes) -> Layout:
-    """`values` ascending. Each goes to its home or the first free slot after it."""
+    """Lay out ascending `values` in a hash table: each goes to its home slot or the first free one
+    after it."""
     homes = max(1, len(values) + len(values) // 2)
     at = np.arange(len(values), dtype=np.int64)
     slots = at + np.maximum.accumulate(_home_slots(values, homes) - at) if len(values) else at

@@ -24,7 +24,7 @@ BLOCK_ROWS = 1 << 14  # temporaries of 128 KiB stay in L2; measured 3 x faster t
 
 
 def is_narrow(kind: pa.DataType) -> bool:
-    """At most 8 bytes of fixed width."""
+    """Return True for a type of at most 8 bytes of fixed width."""
     if pa.types.is_boolean(kind):
         return True
     fixed = pa.types.is_integer(kind) or pa.types.is_date(kind) or pa.types.is_time(kind)
@@ -38,7 +38,7 @@ def is_exact(columns: Sequence[pa.Array]) -> bool:
 
 
 def index_values(columns: Sequence[pa.Array]) -> Hashes:
-    """One uint64 per row; equal keys (NULL = NULL) always give equal values, whatever the form of
+    """Return one uint64 per row. Equal keys (NULL = NULL) always give equal values, in any form of
     a column: plain or a dictionary, of 32 or 64 bits, of one length or of several."""
     rows = len(columns[0])
     values = np.empty(rows, dtype=np.uint64)
@@ -139,8 +139,8 @@ _LENGTH, _OF_WORDS = _WEIGHTS[0], _WEIGHTS[1:]  # weights of longer values come 
 
 
 def hash_varlen(offsets: Places, data: Bytes) -> Words:
-    """A word per value. Those of one length are read with a stride, 3 x as fast as others, which
-    are gathered."""
+    """Hash each value to a word. Values of one length are read with a stride, 3 x as fast as
+    others, which are gathered."""
     lengths = np.diff(offsets)
     width = int(lengths[0]) if len(lengths) else 0
     if width and (lengths == width).all():
@@ -149,7 +149,8 @@ def hash_varlen(offsets: Places, data: Bytes) -> Words:
 
 
 def hash_fixed(data: Bytes, rows: int, width: int) -> Words:
-    """The same of `rows` values of one length, one after another."""
+    """Hash `rows` values of `width` bytes each, one after another, to the words of
+    `hash_varlen`."""
     full, rest = divmod(width, _WORD)
     if not full:
         starts = width * np.arange(rows)
@@ -186,7 +187,7 @@ def _hash_ragged(data: Bytes, starts: Places, lengths: Places) -> Words:
 
 
 def _last_words(data: Bytes, ends: Places, rest: Places) -> Words:
-    """The `rest` (0..7) bytes before each end as a little-endian number."""
+    """Return the `rest` (0..7) bytes before each end as a little-endian number."""
     if not len(ends) or ends[0] < _WORD:  # a window of 8 bytes would begin before the first value
         data, ends = np.concatenate([np.zeros(_WORD, np.uint8), data]), ends + _WORD
     found: Words = _unaligned_words(data)[ends - _WORD]
@@ -201,8 +202,8 @@ def _unaligned_words(data: Bytes) -> Words:
 
 
 def _add_words(state: Words, data: Bytes, starts: Places, full: Places) -> None:
-    """The weighed words of each value. By falling length, for then those that have an n-th word are
-    the first ones."""
+    """Add the weighted words of each value to its state. Values are visited by falling length, so
+    that those with an n-th word are the first ones."""
     order = np.argsort(_LONG - full.astype(np.uint8), kind="stable")  # a radix sort
     at, active = starts[order], np.searchsorted(-full[order], -np.arange(_LONG), side="left")
     found = np.zeros(len(state), dtype=np.uint64)

@@ -30,8 +30,9 @@ class KeyField:
 
     @classmethod
     def of_struct(cls, number: int) -> KeyField:
-        """Beside every key inside a struct: Java compares keys as nested rows, where a NULL struct
-        is not equal to a struct of NULLs (`Comparators.forType`)."""
+        """Return the key that stands next to every key inside a struct: Java compares keys as
+        nested rows, where a NULL struct is not equal to a struct of NULLs
+        (`Comparators.forType`)."""
         return cls(-number, pa.bool_())
 
     def __post_init__(self) -> None:
@@ -217,7 +218,7 @@ _WIDER = {
 
 
 def leaf_columns(schema: pa.Schema, paths: Sequence[tuple[int, ...]]) -> list[str]:
-    """Dotted Parquet names for Arrow paths through structs."""
+    """Return the dotted Parquet names of Arrow paths through structs."""
     return [".".join(_dotted_names(schema, path)) for path in paths]
 
 

@@ -77,7 +77,7 @@ def to_mask(booleans: Any) -> Mask:
 
 
 def is_varlen(kind: pa.DataType) -> bool:
-    """Strings and binaries."""
+    """Return True for strings and binaries."""
     t = pa.types
     return bool(
         t.is_string(kind) or t.is_large_string(kind) or t.is_binary(kind) or t.is_large_binary(kind)

@@ -96,8 +96,9 @@ def _no_keys(keys: Sequence[KeyField]) -> SequencedKeys:
 
 
 def _merge_equal(batches: Sequence[SequencedKeys], keys: Sequence[KeyField]) -> SequencedKeys:
-    """Sorted by index value, equal keys are neighbours; a run of one value that holds several
-    keys, a collision of 64 bits, goes the exact and slower way."""
+    """Merge batches to distinct keys, each with its highest code. Sorted by index value, equal keys
+    are neighbours; if a run of one value holds several keys, a collision of 64 bits, group them
+    exactly, which is slower."""
     columns = tuple(
         join_parts([batch.columns[i] for batch in batches], key.type) for i, key in enumerate(keys)
     )
@@ -117,7 +118,7 @@ def _merge_equal(batches: Sequence[SequencedKeys], keys: Sequence[KeyField]) -> 
 
 
 def _all_equal(columns: Sequence[pa.Array], order: Rows, at: Rows) -> bool:
-    """Each row at a place of `at` has the key of its neighbour before it."""
+    """Return True if each row at a place of `at` has the key of its neighbour before it."""
     mine, theirs = pa.array(order[at]), pa.array(order[at - 1])
     return all(bool(equal_rows(c.take(mine), c.take(theirs)).all()) for c in columns)
 
@@ -183,7 +184,7 @@ def _open_spill(open_files: ExitStack, path: Path) -> pa.NativeFile:
 
 
 def _rows_by_part(batch: SequencedKeys, parts: int) -> list[npt.NDArray[np.intp]]:
-    """Rows of each part. Equal keys have equal index values, so they meet in one part."""
+    """Return the rows of each part. Equal keys have equal index values, so they are in one part."""
     chosen = ((index_values(batch.columns) & _LOW) * np.uint64(parts)) >> np.uint64(16)
     order = np.argsort(chosen, kind="stable")
     return np.split(order, np.searchsorted(chosen[order], np.arange(1, parts)))

@@ -170,7 +170,8 @@ def open_mapped(path: Path) -> DeleteSet:
 
 
 def _one_row(keys: Sequence[KeyField], constants: Mapping[int, pa.Array]) -> bytes:
-    """Types of all keys and values of the constant ones, as an Arrow stream in base64."""
+    """Return the types of all keys and the values of the constant ones: an Arrow stream in
+    base64."""
     arrays = [constants.get(key.id, pa.nulls(1, key.type)) for key in keys]
     batch = pa.RecordBatch.from_arrays(arrays, names=[str(key.id) for key in keys])
     sink = pa.BufferOutputStream()
@@ -222,7 +223,8 @@ def _one_value(column: pa.Array) -> bool:
 def _without_null(
     kept: dict[int, pa.Array], codes: Codes
 ) -> tuple[dict[int, pa.Array], Codes, int]:
-    """Takes the NULL key out: it has no bits of its own."""
+    """Return the column and codes without the NULL key, which has no bits of its own, and its
+    highest code, or EMPTY without one."""
     ((number, column),) = kept.items()
     if not column.null_count:
         return kept, codes, EMPTY

@@ -56,10 +56,9 @@ Input = tuple[SequencedFile, ParquetSource]
 
 
 def masks_of_parts(inputs: Sequence[Input], deletes: Deletes, target: TargetSchema) -> PartMasks:
-    """Dead rows of the files by `parts`, with one part in memory at a time.
+    """Return the dead rows of the files by `parts`, with one part in memory at a time.
 
-    The keys of every file are read once per part; its footer only once.
-    """
+    The keys of every file are read once per part; its footer only once."""
     found: dict[tuple[str, int], Packed] = {}
     for part in deletes.parts:
         one = Deletes([open_mapped(part)])

@@ -50,7 +50,7 @@ class WrittenPositions:
 
 
 def of_one_file(data_file: str, positions: Positions) -> pa.Table:
-    """Rows that name one data file; `positions` ascending."""
+    """Return rows that name one data file; `positions` ascending."""
     paths = pa.array([data_file]).take(pa.repeat(0, len(positions)))
     return pa.table([paths, pa.array(positions)], schema=SCHEMA)
 
@@ -71,7 +71,7 @@ def read_without(path: str, open_file: Open, gone: Keep) -> pa.Table:
 
 
 def write_positions(path: str, rows: pa.Table, create: Create) -> WrittenPositions:
-    """`rows` is not empty."""
+    """Write `rows`, not empty, as a position-delete file in the order of the spec."""
     ordered = rows.sort_by([("file_path", "ascending"), ("pos", "ascending")])
     sink = create(path)
     try:

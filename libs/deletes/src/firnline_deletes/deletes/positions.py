@@ -164,7 +164,7 @@ def _per_path(parquet: pq.ParquetFile, place: str) -> Iterable[tuple[str, Positi
 
 
 def columns_of(parquet: pq.ParquetFile, place: str) -> list[str]:
-    """Names of the columns with the paths and the positions. Refused no_field_ids."""
+    """Return the names of the columns with the paths and the positions. Refused no_field_ids."""
     schema = parquet.schema_arrow
     paths = [leaf_path(schema, FILE_PATH_ID), leaf_path(schema, POS_ID)]
     if None in paths:

@@ -62,7 +62,8 @@ RowMap = Mapping[str, Lost]
 
 
 def write_map(sink: Any, masked: Mapping[str, bytes], marked: Mapping[str, Positions]) -> int:
-    """`masked` as `MaskedRows.to_blobs` gives them; bytes of the file. `sink` stays open."""
+    """Write a row map to `sink`, which stays open, and return its bytes. `masked`: from
+    `MaskedRows.to_blobs`."""
     named = {path: vectors.to_bitmap(rows) for path, rows in marked.items() if len(rows)}
     blobs = [_to_blob(_MASKED, path, blob) for path, blob in masked.items()]
     blobs += [

@@ -112,7 +112,8 @@ class _WithoutKey:
 
 
 def cuts_of(sample: pa.ChunkedArray) -> pa.Array:
-    """Distinct values, ascending, between which about as many rows lie; 2^BITS - 2 at most."""
+    """Return distinct values, ascending, with about as many rows between each two; at most 2^BITS -
+    2."""
     values = _to_comparable(pc.drop_null(sample).combine_chunks())
     values = values.take(pc.sort_indices(values))
     most = (1 << BITS) - 2
@@ -137,7 +138,8 @@ def rank_values(column: pa.Array, cuts: pa.Array) -> Ranks:
 
 
 def _ranked_texts(values: pa.Array, cuts: pa.Array) -> npt.NDArray[np.int64]:
-    """One stable sort of both, cuts first."""
+    """Return for each value how many cuts are not above it, by one stable sort of both, cuts
+    first."""
     order = pc.sort_indices(pa.concat_arrays([cuts, values])).to_numpy()
     ranks = np.empty(len(order), dtype=np.int64)
     ranks[order] = np.cumsum(order < len(cuts))

@@ -80,13 +80,13 @@ class ParquetSource:
 
 
 def open_parquet(open_file: Open, path: str) -> pq.ParquetFile:
-    """A file that is opened once; see `ParquetSource.open_parquet`."""
+    """Open a file that is opened only once; see `ParquetSource.open_parquet`."""
     return ParquetSource(path, open_file).open_parquet()
 
 
 def encoded_columns(footer: Any) -> list[str]:
-    """Top-level text columns that take less than 3 bytes a value: plain ones take at least 4, for
-    their length, so these are nearly all indices into dictionaries."""
+    """Return the top-level text columns that take less than 3 bytes a value. Plain values take at
+    least 4, for their length, so nearly all of these are indices into dictionaries."""
     wanted = []
     for index in range(footer.num_columns):
         column = footer.schema.column(index)
@@ -106,7 +106,7 @@ MAX_BATCH_ROWS = 1 << 17  # dictionary-encoded strings may decode to a thousand 
 
 
 def rows_within(file: pq.ParquetFile, group: int, budget_bytes: int) -> int:
-    """Rows of a row group whose decoded size stays near a byte budget; at least 1024."""
+    """Return how many rows of a row group, decoded, stay near a byte budget; at least 1024."""
     meta = file.metadata.row_group(group)
     per_row = max(1, meta.total_byte_size // max(1, meta.num_rows))
     return int(max(1024, min(MAX_BATCH_ROWS, budget_bytes // per_row)))

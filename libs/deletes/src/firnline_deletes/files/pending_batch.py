@@ -83,15 +83,15 @@ def to_table(
 
 
 def largest_dictionary(table: pa.Table) -> int:
-    """Bytes of the largest dictionary of any column; 0 without one."""
+    """Return the bytes of the largest dictionary of any column; 0 without one."""
     sizes = [c.chunk(0).dictionary.nbytes for c in table.columns if _is_encoded(c)]
     return max(sizes, default=0)
 
 
 def plain_columns(table: pa.Table) -> frozenset[str]:
-    """Top-level columns for which a dictionary does not pay, by parquet-java's test of the first
-    page (`DictionaryValuesWriter.isCompressionSatisfying`): indices and dictionary are not
-    smaller than the values."""
+    """Return the top-level columns for which a dictionary does not pay, by parquet-java's test of
+    the first page (`DictionaryValuesWriter.isCompressionSatisfying`): indices and dictionary are
+    not smaller than the values."""
     return frozenset(
         name
         for name, column in zip(table.schema.names, table.columns, strict=True)

@@ -62,8 +62,8 @@ def _require_values(field: pa.Field, array: pa.Array) -> pa.Field:
 
 
 def table_schema(schema: pa.Schema) -> pa.Schema:
-    """The schema that outputs are written with: 32-bit offsets, ids kept, uuid annotated. Columns
-    of unknown type, whose values are all NULL, are not stored (spec, "Primitive Types")."""
+    """Return the schema of outputs: 32-bit offsets, ids kept, uuid annotated. Columns of unknown
+    type, whose values are all NULL, are not stored (spec, "Primitive Types")."""
     return pa.schema([_without_id(field) for field in schema if not pa.types.is_null(field.type)])
 
 
@@ -270,7 +270,8 @@ class Matcher:
 
 
 def same_shape(mine: pa.DataType, table: pa.DataType) -> bool:
-    """Kind, members, ids, names and leaf types agree; a member may be stricter about NULL."""
+    """Return True if kind, members, ids, names and leaf types agree; a member may be stricter about
+    NULL."""
     below, wanted = child_fields(mine), child_fields(table)
     if not below and not wanted:
         return bool(plain_type(mine) == plain_type(table))

@@ -98,10 +98,12 @@ class RollingWriter:
             self._open = None
 
     def _group_rows(self) -> int:
-        """Rows that fill a row group: by decoded bytes, which are never fewer than encoded ones in
-        any column that Parquet is good for; as many as make half a file of the target size, for
-        every row group repeats its dictionaries (with eight in a file it was 23 % larger), or as
-        bring the open file to its goal; and never more than MAX_GROUP_ROWS."""
+        """Return how many rows fill a row group, at most MAX_GROUP_ROWS.
+
+        By decoded bytes, which are never fewer than encoded ones in any column that Parquet is good
+        for. A group fills half a file of the target size, because every group repeats its
+        dictionaries (with eight in a file it was 23 % larger), or brings the open file to its
+        goal."""
         per_row = max(1, self._pending.bytes // max(1, self._pending.rows))
         room = max(self._goal_bytes() - self._file_bytes, _SLACK * self.target_bytes)
         wanted = int(min(room, self.target_bytes / 2) / self._shrunk)
@@ -226,7 +228,7 @@ def _single_footer(footer: Any) -> Footer:
 
 
 def _split_offsets(footer: Any) -> tuple[int, ...]:
-    """Row-group starts, as parquet-java's `BlockMetaData.getStartingPos` gives them."""
+    """Return the row-group starts that parquet-java's `BlockMetaData.getStartingPos` gives."""
     starts = []
     for group in range(footer.num_row_groups):
         first = footer.row_group(group).column(0)
@@ -255,8 +257,8 @@ def _leaf_types(member: pa.Field, path: str) -> Iterator[tuple[str, pa.DataType]
 
 
 def nan_counts(table: pa.Table) -> dict[int, int]:
-    """NaN values per float column by field id, inside structs too; never in lists or maps, for
-    which Iceberg keeps no metrics."""
+    """Return the number of NaN values per float column by field id, also inside structs; not in
+    lists or maps, for which Iceberg keeps no metrics."""
     found: dict[int, int] = {}
     for member, column in zip(table.schema, table.columns, strict=True):
         _count_nans(member, column, found)

@@ -47,9 +47,9 @@ class ParquetProperties:
     def writer_options(
         self, leaves: Mapping[str, pa.DataType], plain: frozenset[str] = frozenset()
     ) -> dict[str, Any]:
-        """Arguments of `pyarrow.parquet.ParquetWriter`; `leaves` are dotted column paths, `plain`
-        those for which a dictionary does not pay. Filters of columns that are not there, and of
-        booleans, which Parquet has none for, are left out."""
+        """Return the arguments of `pyarrow.parquet.ParquetWriter`; `leaves` are dotted column
+        paths, `plain` those for which a dictionary does not pay. Filters of absent columns, and of
+        booleans, for which Parquet has none, are left out."""
         options: dict[str, Any] = {
             "compression": self.codec,
             "data_page_size": self.page_bytes,
