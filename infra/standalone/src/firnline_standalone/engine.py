@@ -72,7 +72,8 @@ class Engine:
         cancel: Callable[[], None] = lambda: None,
         progress: Callable[[], tuple[int, int]] = lambda: (0, 0),
     ) -> None:
-        """`progress`: groups that are done, and all of the tasks that run."""
+        """Connect the worker and the committer through topics in memory. `progress`: returns how
+        many groups are done, and how many there are in all running tasks."""
         self._tasks = tasks
         self._executor = executor
         self._stopping = stopping

@@ -147,7 +147,7 @@ def _ref_moved(subject: ChangeContext, move: BranchMove) -> FilesChanged:
 
 
 def with_facts(subject: ChangeContext, facts: TableFacts) -> ChangeContext:
-    """The subject with what is known of its table."""
+    """Return the subject with the format version and the settings of its table."""
     return replace(subject, format_version=facts.format_version, settings=facts.settings)
 
 
@@ -171,8 +171,8 @@ def snapshot_delta(
 def count_files(
     subject: ChangeContext, entries: Iterable[FileEntry], facts: TableFacts
 ) -> tuple[tuple[PartitionChange, ...], ChangeContext]:
-    """The changes of each partition, and the subject with how many of these files lie outside the
-    table's own locations, and how many have numbers that no file has."""
+    """Return the changes of each partition, and the subject with the number of these files that lie
+    outside the table's own locations, and of those with impossible numbers."""
     external, odd = Counter[bool](), Counter[bool]()
     looked_at = facts.places.count_external(_counting_odd(entries, odd), external)
     partitions = partition_changes(looked_at, facts.target_bytes)
@@ -181,14 +181,14 @@ def count_files(
 
 
 def _counting_odd(entries: Iterable[FileEntry], odd: Counter[bool]) -> Iterator[FileEntry]:
-    """The same entries, those with odd numbers counted by whether they are live."""
+    """Yield the entries unchanged; count those with odd numbers by whether they are live."""
     for entry in entries:
         odd[entry.is_live] += entry.has_odd_numbers
         yield entry
 
 
 def with_manifests(subject: ChangeContext, manifests: Sequence[ManifestFile]) -> ChangeContext:
-    """The subject with what the list of its snapshot's manifests says of them."""
+    """Return the subject with the number of its snapshot's manifests and their bytes."""
     size = bound_amount(sum(manifest.length for manifest in manifests))
     return replace(subject, manifests=len(manifests), manifest_bytes=size)
 
@@ -196,11 +196,10 @@ def with_manifests(subject: ChangeContext, manifests: Sequence[ManifestFile]) ->
 def changed_entries(
     snapshot: SnapshotAdded, manifests: Sequence[ManifestFile], facts: TableFacts
 ) -> Iterator[FileEntry]:
-    """ADDED and DELETED entries of a snapshot.
+    """Yield the ADDED and DELETED entries of a snapshot.
 
-    A DELETED entry's own snapshot id is not looked at: PyIceberg up to 0.11 left the one that
-    had added the file.
-    """
+    A DELETED entry's own snapshot id is ignored: PyIceberg up to 0.11 left the one that had added
+    the file."""
     for manifest in manifests:
         if manifest.added_snapshot_id == snapshot.snapshot_id and not manifest.changes_nothing:
             yield from _changes_in(manifest, facts)
@@ -230,10 +229,10 @@ class BranchMove:
 
 
 def branch_moves(event: TableCommitted) -> tuple[BranchMove, ...]:
-    """Moves in the order of the request; a branch set several times moved once, to the last.
+    """Return the moves in the order of the request; a branch set several times moved once, to the
+    last.
 
-    Tags hold no counters and are left out.
-    """
+    Tags hold no counters and are left out."""
     last = {moved.ref: moved for moved in event.refs if moved.kind != "tag"}
     snapshots = {added.snapshot_id: added for added in event.snapshots}
     return tuple(

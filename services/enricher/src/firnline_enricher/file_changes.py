@@ -81,8 +81,8 @@ def empty_branch(subject: ChangeContext) -> FilesChanged:
 
 
 def tell_newer_version(subject: ChangeContext, snapshot_id: int | None) -> FilesChanged:
-    """No counters, of a table that nobody here can read: its format version is all that a planner
-    has to know of it."""
+    """Return a change without counters for a table in a newer format than this code reads: the
+    planner needs only the format version."""
     whole = replace(subject, format_version=NEWEST_VERSION + 1)
     return replace(
         _change_without_files(whole, ChangeKind.ABSOLUTE, snapshot_id, ""), snapshot_count=0
@@ -152,7 +152,8 @@ def _of_snapshot(subject: ChangeContext, kind: ChangeKind, snapshot: SnapshotAdd
 
 
 def _tasks_of(subject: ChangeContext, snapshot: SnapshotAdded) -> str | None:
-    """The tasks that the planner takes for done with this snapshot: none that a stranger names."""
+    """Return the tasks that the planner counts as done with this snapshot: None unless Firnline
+    signed its summary."""
     if not is_ours(snapshot.summary, subject.table.uuid, keys_here()):
         return None
     return task_ids_in(snapshot.summary)
@@ -189,7 +190,8 @@ def _split_partitions(
 
 
 def maker_of(snapshot: SnapshotAdded) -> dict[str, str]:
-    """Nothing of commits that write rows: nobody asks who made those, and they are many."""
+    """Return the properties that identify the producer of a replace or an optimize. Empty for
+    commits that write rows: they are many, and their producer is not used."""
     summary: Mapping[str, str] = snapshot.summary
     if snapshot.operation != REPLACE and summary.get(PRODUCER) != OPTIMIZE:
         return {}

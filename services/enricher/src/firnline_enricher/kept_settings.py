@@ -38,8 +38,9 @@ KNOWN = tuple(dict.fromkeys((*PROPERTIES, *READ_ELSEWHERE, *_EXACT)))
 
 
 def of_table(properties: Mapping[str, str], schema: Schema | None = None) -> dict[str, str]:
-    """The table properties that matter to the planner. A bloom filter on a column of `schema` that
-    can have none travels as a text that no setting reads, for the planner knows no schema."""
+    """Return the table properties that matter to the planner. A bloom filter on a column of
+    `schema` that cannot have one travels as a text that no setting reads, because the planner has
+    no schema."""
     known = [name for name in KNOWN if name in properties]
     kept = _select_properties(properties, known, _TABLES)
     return kept if schema is None else {**kept, **dict(_without_filter(kept, schema))}
@@ -73,7 +74,7 @@ def _filterable_columns(
 
 
 def of_namespace(properties: Mapping[str, str]) -> dict[str, str]:
-    """The same of a namespace, whose properties are defaults for its tables."""
+    """Return the same for a namespace, whose properties are defaults for its tables."""
     known = [name for name in KNOWN if name in properties and name.startswith(OURS)]
     return _select_properties(properties, known, (OURS,))
 

@@ -63,9 +63,9 @@ class EnricherPump:
         pool: Pool | None = None,
         answerers: Sequence[EnricherHandlers] = (),
     ) -> None:
-        """`now`: seconds of a clock that is never set, or a jump would stop a table, or end its
-        patience. `now_ms`: dates what is published. `answerers`: one for each thread of the `pool`;
-        none = questions are answered like commits."""
+        """Connect the handlers with the topics. `now`: seconds of a monotonic clock: a jump would
+        block a table, or end its patience. `now_ms`: dates what is published. `answerers`: one for
+        each thread of the `pool`; none = questions are answered like commits."""
         self._inbox = inbox
         self._publisher = publisher
         self._handlers = handlers
@@ -133,7 +133,8 @@ class EnricherPump:
     # ---- commits
 
     def _run_some(self, full: Collection[Place]) -> list[Delivery]:
-        """Tables take turns; so much that what was sent is soon on the broker."""
+        """Run the queues of the tables in turn, at most MAX_AT_ONCE deliveries, so that what was
+        sent is soon on the broker. Return the deliveries that were handled."""
         handled: list[Delivery] = []
         for place in list(self._queues):
             if len(handled) >= MAX_AT_ONCE:
@@ -184,7 +185,7 @@ class EnricherPump:
         return True
 
     def _put_all_off(self, queue: RetryQueue) -> list[Delivery]:
-        """All that waits, without another try."""
+        """Postpone all deliveries that wait in the queue, without another try. Return them."""
         put_off = list(queue.waiting)
         for delivery in put_off:
             self._put_off(
@@ -283,7 +284,8 @@ class EnricherPump:
             self._publisher.publish(FILE_CHANGES, change.table.key, change)
 
     def _give_up(self, delivery: Delivery, error: Exception) -> None:
-        """The record goes aside, and is told without its files; the planner asks again later."""
+        """Send the record to the dead letters and publish its change without files; the planner
+        asks again later."""
         reason = error.reason if isinstance(error, PoisonousRecord) else "unreadable"
         self._log.error("unreadable", error, table=delivery.record.table)
         self._send_letter(delivery, reason, error)

@@ -72,7 +72,8 @@ def target_snapshot(table: LoadedTable, request: ResyncTable) -> int | None:
 def missing_deltas(
     subject: ChangeContext, table: LoadedTable, facts: TableFacts, head: int, known: int | None
 ) -> list[FilesChanged]:
-    """Deltas from `known` to `head` in order; empty where they cannot heal the planner."""
+    """Return the deltas from `known` to `head` in order; empty if they cannot repair the planner's
+    counters."""
     try:
         deltas = [
             snapshot_delta(subject, to_snapshot_added(snapshot), facts)
@@ -84,11 +85,12 @@ def missing_deltas(
 
 
 def missing_snapshots(table: LoadedTable, head: int, known: int | None) -> list[Snapshot]:
-    """Snapshots after `known` up to `head`, oldest first; empty where no chain connects them.
+    """Return the snapshots after `known` up to `head`, oldest first; empty if no chain connects
+    them.
 
-    Also where `known` is the head: then what the planner holds fits nowhere. Ordered by the
-    chain: sequence numbers are all 0 in v1 and fall with a rollback (sequence-clock hazard, H11).
-    """
+    Also if `known` is the head: then the planner's counters match no snapshot. Ordered by the
+    chain: sequence numbers are all 0 in v1 and fall with a rollback (sequence-clock hazard,
+    H11)."""
     chain = list(takewhile(lambda one: one.snapshot_id != known, table.ancestors(head)))
     connected = known is not None and chain and chain[-1].parent_snapshot_id == known
     return chain[::-1] if connected and len(chain) <= MAX_DELTAS else []

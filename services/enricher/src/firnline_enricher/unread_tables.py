@@ -64,8 +64,9 @@ class UnreadTables:
         metrics.gauge("tables_unread", len(self._tables))
 
     def note_outage(self, table: TableName, error: RetryLater) -> None:
-        """A try of the table has failed. When several have, of one catalog, none is tried for a
-        moment: not one table, which its owner may have broken, but the catalog is away."""
+        """Note that a try of the table has failed. After TABLES_OF_AN_OUTAGE tables of one catalog,
+        none of that catalog is tried for CATALOG_S: then the catalog is unreachable, not one table
+        broken."""
         if not isinstance(error, CatalogUnreachable | CatalogRefused):
             return
         catalog = self._catalogs.setdefault(table.catalog_path, _FailingCatalog())
@@ -88,7 +89,7 @@ class UnreadTables:
             self._questions[question.table.key] = question
 
     def next_question(self) -> ResyncTable | None:
-        """One that may be tried now; it is not kept any more."""
+        """Remove and return a question that may be tried now; None without one."""
         for key in list(islice(self._questions, LOOK_AT)):
             question = self._questions.pop(key)
             if not self.is_resting(question.table):

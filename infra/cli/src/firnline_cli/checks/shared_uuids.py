@@ -21,7 +21,8 @@ def shared_uuid_checks(catalogs: Sequence[CatalogChecks]) -> Iterator[Check]:
 
 
 def compare_uuids(catalogs: Sequence[CatalogChecks]) -> CheckAnswer | str:
-    """Raises NotTried, Failed."""
+    """Compare the uuids of tables that have one name in several catalogs. Raises NotTried,
+    Failed."""
     places = defaultdict[tuple[str, ...], list[CatalogChecks]](list)
     for catalog in catalogs:
         for name in catalog.listed:

@@ -19,7 +19,8 @@ class SparkCatalogs:
     command line."""
 
     def __init__(self, spark: SparkSession, catalogs: Catalog | Connections) -> None:
-        """Raises Misconfigured."""
+        """Keep the session, and open no catalog yet. Raises Misconfigured if there is no
+        catalog."""
         self._spark = spark
         self._catalogs = CatalogClients(connections_of(catalogs), self._register)
         self._lock = threading.Lock()

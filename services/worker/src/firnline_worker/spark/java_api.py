@@ -46,8 +46,8 @@ class JavaTables:
         catalogs: SparkCatalogs | str,
         location_providers: frozenset[str] = frozenset(),
     ) -> None:
-        """`catalogs`: or the name of the only one. `location_providers`: classes that a table may
-        choose for the names of its files."""
+        """Wrap the session. `catalogs`: or the name of the only one. `location_providers`: classes
+        that a table may choose for the names of its files."""
         self.spark = spark
         self._catalogs = catalogs
         self._location_providers = location_providers

@@ -116,10 +116,10 @@ def wait_for_rest(fleet: FleetClient, redis: str | None, patience_s: float) -> N
 
 
 def reach_fleet(where: Where, tables: tuple[str, ...], whole_fleet: bool) -> FleetClient:
-    """The fleet to order. For all of it the broker is enough: the catalog may be what is broken.
+    """Return the client for the named tables or the whole deployment. The latter needs only the
+    broker: the catalog may be what is broken.
 
-    Raises ClickException.
-    """
+    Raises ClickException."""
     if bool(tables) == whole_fleet:
         raise click.UsageError("name tables, or say --fleet for all of them")
     if whole_fleet and where.state is None and (kafka := where.kafka_connection()) is not None:
