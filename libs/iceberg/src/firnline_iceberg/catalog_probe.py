@@ -63,7 +63,8 @@ def read_configuration(connection: CatalogConnection) -> Mapping[str, str]:
 def require_catalog(
     connection: CatalogConnection, log: Log, sleep: Callable[[float], None] = time.sleep
 ) -> Mapping[str, str]:
-    """Its configuration, once it has answered. Raises Misconfigured where it refuses us."""
+    """Return a catalog's configuration; wait and retry until the catalog answers. Raises
+    Misconfigured if it refuses Firnline."""
     while True:
         try:
             return read_configuration(connection)
@@ -89,9 +90,9 @@ def require_catalog(
 def require_catalogs(
     connections: Connections, log: Log, sleep: Callable[[float], None] = time.sleep
 ) -> list[Mapping[str, str]]:
-    """Their configurations. One alone is waited for; of several those that answer are enough, for
-    others' tables do not wait: each other one is told of once, and asked again for its first
-    table. Raises Misconfigured where there is one and it refuses us, or all of several do."""
+    """Return the configurations of the catalogs that answer. Wait for a single catalog; of several,
+    one answer is enough: each other one is logged once, and asked again for its first table. Raises
+    Misconfigured if the only one refuses Firnline, or all of several do."""
     if len(connections) == 1:
         return [require_catalog(one, log, sleep) for one in connections.values()]
     while True:
@@ -179,8 +180,8 @@ UNKNOWN_CA = "CERTIFICATE_VERIFY_FAILED"  # as OpenSSL says it, also of the toke
 
 
 def clock_of(connection: CatalogConnection) -> float | None:
-    """Its clock, in seconds since 1970, as the HTTP answer is dated; None where it is not. Raises
-    requests.RequestException."""
+    """Return a catalog's clock in seconds since 1970, from the date of its HTTP answer; None
+    without one. Raises requests.RequestException."""
     tls = connection.pyiceberg_properties().get("ssl", {})
     answer = requests.get(
         f"{connection.uri.rstrip('/')}/v1/config", timeout=TRY_S, verify=tls.get("cabundle", True)
@@ -207,8 +208,8 @@ def _shorten(text: str) -> str:
 
 @contextmanager
 def told_by_java(connections: Connections) -> Iterator[None]:
-    """Says why Java reaches none of the catalogs that PyIceberg has reached. Raises
-    Misconfigured."""
+    """Raise Misconfigured instead of a Java exception of the block: Java reaches none of the
+    catalogs that PyIceberg has reached."""
     try:
         yield
     except Py4JJavaError as error:
@@ -217,7 +218,7 @@ def told_by_java(connections: Connections) -> Iterator[None]:
 
 
 def refused_by_java(throwable: Any, connection: CatalogConnection) -> Misconfigured:
-    """The exception for a Java one, while its JVM lives."""
+    """Return the Misconfigured for a Java exception whose JVM still runs."""
     text = root_cause(throwable)
     remedy = remedy_of_java(text, connection)
     return Misconfigured(f"catalog {connection.name}, by Java: {text}: {remedy}")

@@ -73,7 +73,8 @@ class CatalogClients(Generic[Opened]):
         self._lock = threading.Lock()
 
     def client_of(self, table: TableName) -> Opened:
-        """The client of a table's catalog. Raises UnknownCatalog, and what making one raises."""
+        """Return the client of a table's catalog, created for its first table. Raises
+        UnknownCatalog, and the errors of creating one."""
         place = (table.catalog, table.prefix)
         with self._lock:
             if (known := self._opened.get(place)) is not None:
@@ -95,7 +96,8 @@ class CatalogTables(Tables):
     def __init__(
         self, catalogs: Catalog | Connections, cache: FileCache | None = None, **properties: str
     ) -> None:
-        """`cache` is one for all. Raises Misconfigured."""
+        """Prepare a client for each catalog, opened for its first table. `cache`: shared by all.
+        Raises Misconfigured."""
         connections = connections_of(catalogs)
         declare_catalogs(connections)
         super().__init__(next(iter(connections.values())), cache, **properties)
@@ -106,7 +108,7 @@ class CatalogTables(Tables):
         self._each = CatalogClients(connections, make_tables)
 
     def for_table(self, table: TableName) -> Tables:
-        """Raises UnknownCatalog."""
+        """Return the client of a table's catalog. Raises UnknownCatalog."""
         return self._each.client_of(table)
 
     def known_catalogs(self, table: TableName) -> Sequence[Tables]:
@@ -119,7 +121,8 @@ class CatalogTables(Tables):
         return (own, *(one for one in others if one.catalog_path != own.catalog_path))
 
     def load(self, table: TableName) -> LoadedTable:
-        """Raises UnknownCatalog, and as `Tables.load`."""
+        """Load a table from its own catalog. Raises UnknownCatalog, and the errors of
+        `Tables.load`."""
         return self._each.client_of(table).load(table)
 
     def commit_changes(
@@ -129,11 +132,13 @@ class CatalogTables(Tables):
         heads: Mapping[str, int | None] = NO_HEADS,
         *requirements: TableRequirement,
     ) -> bool:
-        """Raises UnknownCatalog, and as `Tables.commit_changes`."""
+        """Commit to a table's own catalog. Raises UnknownCatalog, and the errors of
+        `Tables.commit_changes`."""
         return self._each.client_of(table).commit_changes(table, updates, heads, *requirements)
 
     def namespace_properties(self, table: TableName) -> dict[str, str]:
-        """Raises UnknownCatalog, and as `Tables.namespace_properties`."""
+        """Return the properties of a table's namespace in its own catalog. Raises UnknownCatalog,
+        and the errors of `Tables.namespace_properties`."""
         return self._each.client_of(table).namespace_properties(table)
 
 
@@ -148,7 +153,7 @@ class OneCatalogTables(Tables):
         self._all = [Tables(connection) for connection in all_of_them.values()]
 
     def known_catalogs(self, table: TableName) -> Sequence[Tables]:
-        """As `CatalogTables.known_catalogs`."""
+        """Return the catalogs that `CatalogTables.known_catalogs` does, this one first."""
         return (self, *(one for one in self._all if one.catalog_path != self.catalog_path))
 
 
@@ -156,8 +161,8 @@ class CatalogCommits(JavaCommits):
     """`JavaCommits` of all catalogs, each with a client of its own."""
 
     def __init__(self, iceberg: Jvm, catalogs: Catalog | Connections) -> None:
-        """Raises Misconfigured; py4j.protocol.Py4JJavaError where no catalog answers. One that
-        does not answer now is asked again by the first table of it."""
+        """Open the Java client of each catalog; one that does not answer is opened for its first
+        table. Raises Misconfigured, or py4j.protocol.Py4JJavaError if no catalog answers."""
         connections = connections_of(catalogs)
         self._each = CatalogClients(connections, partial(_make_commits, iceberg))
         failures = []
@@ -176,11 +181,13 @@ class CatalogCommits(JavaCommits):
             raise CatalogUnreachable(f"catalog {table.catalog}: {error.java_exception}") from error
 
     def commit(self, table: TableName, *how: Any, **more: Any) -> Outcome:
-        """Raises UnknownCatalog, and as `JavaCommits.commit`."""
+        """Commit to a table's own catalog. Raises UnknownCatalog, and the errors of
+        `JavaCommits.commit`."""
         return self._commits_of(table).commit(table, *how, **more)
 
     def begin(self, table: TableName) -> None:
-        """Raises UnknownCatalog, and as `JavaCommits.begin`."""
+        """Begin a commit in a table's own catalog. Raises UnknownCatalog, and the errors of
+        `JavaCommits.begin`."""
         self._commits_of(table).begin(table)
 
     def abandon(self, table: TableName) -> None:
@@ -188,7 +195,8 @@ class CatalogCommits(JavaCommits):
             self._commits_of(table).abandon(table)
 
     def undo(self, table: TableName, ref: str, ours: int, parent: int) -> bool:
-        """Raises UnknownCatalog, and as `JavaCommits.undo`."""
+        """Undo a commit in a table's own catalog. Raises UnknownCatalog, and the errors of
+        `JavaCommits.undo`."""
         return self._commits_of(table).undo(table, ref, ours, parent)
 
 

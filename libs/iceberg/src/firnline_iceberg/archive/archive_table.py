@@ -78,7 +78,8 @@ class NoArchive(TaskRefused):
 
 
 def archive_name(table: TableName, asked: str) -> tuple[str, ...]:
-    """Namespace levels and name. `asked`: by the owner, dotted; '' = beside the table."""
+    """Return namespace levels and name of a table's archive. `asked`: dotted, from the table's
+    properties; '' = in the table's own namespace."""
     if not asked:
         return (*table.namespace, f"{table.name}_archive")
     found = tuple(asked.split("."))
@@ -168,7 +169,7 @@ class ArchiveLocations:
         )
 
     def refuse_namespace(self, table: TableName, namespace: tuple[str, ...]) -> None:
-        """Raises NoArchive."""
+        """Refuse an archive in another namespace that ARCHIVES does not allow. Raises NoArchive."""
         own, other = ".".join(table.namespace), ".".join(namespace)
         if namespace != table.namespace and (own, other) not in self.pairs:
             text = f"{table.dotted_name}: its archive would be in the namespace {other}"
@@ -176,7 +177,7 @@ class ArchiveLocations:
             raise NoArchive("archive_namespace", f"{text}: {remedy}")
 
     def refuse_location(self, table: TableName, location: str) -> None:
-        """Raises NoArchive."""
+        """Refuse an archive outside the locations that ARCHIVES allows. Raises NoArchive."""
         if lies_below(location, [places_of(one) for one in self.locations]):
             return
         text = f"{table.dotted_name}: its archive would lie at {location[:200]}"
@@ -258,8 +259,8 @@ def _refuse_nested(table: LoadedTable, location: str) -> None:
 
 
 def refuse_unfit(table: LoadedTable) -> None:
-    """Raises NoArchive for what a v2 table cannot hold, and for partitions whose values have no
-    sure text."""
+    """Refuse a table with columns that a v2 table cannot hold, or with partitions whose values have
+    no reliable text. Raises NoArchive."""
     for field in table.schema.fields:
         _refuse_field(field)
     for spec in table.metadata.partition_specs:

@@ -27,8 +27,8 @@ def copy_key(table_uuid: str, normal_path: str) -> str:
 
 
 def copy_json(entry: DataFileEntry, path: str, spec_id: int, partition_fields: int) -> str:
-    """`ContentFileParser` JSON of a copy at `path`, in the archive's spec. The entry was read with
-    `Detail.WHOLE`. A copy says no sort order: the archive has none of that id."""
+    """Return the `ContentFileParser` JSON of a copy at `path`, in the archive's spec. The entry was
+    read with `Detail.WHOLE`. A copy has no sort order: the archive has none of that id."""
     assert entry.stats is not None
     assert entry.layout is not None
     stats, layout = entry.stats, entry.layout

@@ -152,7 +152,8 @@ class _Look:
 
 
 def _is_small(manifest: ManifestFile) -> bool:
-    """No larger than the digest would be worth, and another file to open."""
+    """Return True if a manifest has at most SMALL entries: its digest would be another file to
+    open, and not smaller."""
     counts = manifest.added_files, manifest.existing_files, manifest.deleted_files
     return None not in counts and sum(one or 0 for one in counts) <= SMALL
 
@@ -160,7 +161,7 @@ def _is_small(manifest: ManifestFile) -> bool:
 def entries_named(
     table: LoadedTable, manifests: Collection[ManifestFile], paths: frozenset[str]
 ) -> Iterator[DataFileEntry]:
-    """Entries of any status of these data files. Raises MetadataFileGone, RetryLater."""
+    """Yield the entries of these data files, of any status. Raises MetadataFileGone, RetryLater."""
     wanted = hashes_of(paths)
     for manifest in manifests:
         if manifest.holds_deletes:

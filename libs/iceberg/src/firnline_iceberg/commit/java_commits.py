@@ -124,7 +124,7 @@ class JavaCommits:
     """Commits to the tables of one REST catalog. Many threads, but for one table one at a time."""
 
     def __init__(self, iceberg: Jvm, catalog: Catalog, patience_s: int = PATIENCE_S) -> None:
-        """`patience_s`: for one answer of the catalog."""
+        """Open the Java catalog. `patience_s`: for one answer of the catalog."""
         self._iceberg = iceberg
         self._jvm = iceberg.jvm
         settings = {
@@ -246,7 +246,8 @@ class JavaCommits:
     def _with_files(
         self, table: TableName, known: _CachedTable, rewrites: tuple[Rewrite, ...]
     ) -> tuple[_CachedTable, list[_Files]]:
-        """Raises RetryLater."""
+        """Build the Java files of the rewrites; load the table again if the cached one lacks their
+        spec. Raises RetryLater."""
         try:
             return known, self._all_files(known, rewrites)
         except Exception:  # as it was a moment ago, it had no such spec; Spark has names of its own
@@ -266,7 +267,8 @@ class JavaCommits:
         return known
 
     def _read_table(self, table: TableName) -> _CachedTable:
-        """Raises RetryLater."""
+        """Load the table in Java, once more with a new token if the catalog refuses this one.
+        Raises RetryLater."""
         since_s = time.monotonic()
         try:
             return _CachedTable(self._load_java(table), since_s)
@@ -276,7 +278,8 @@ class JavaCommits:
             raise java_errors.catalog_unreachable(error, self._name) from error
 
     def _read_anew(self, table: TableName, since_s: float) -> _CachedTable:
-        """Java's client keeps a token that the catalog has taken back until it ends by itself."""
+        """Load the table by a new Java catalog: the old one keeps a token that the catalog has
+        revoked until it expires. Raises RetryLater."""
         try:
             self._catalog = self._make()
             return _CachedTable(self._load_java(table), since_s)
@@ -372,7 +375,8 @@ class JavaCommits:
         return change
 
     def _count_commit(self, seconds: float, error: Py4JJavaError | None) -> None:
-        """Java does not say the status; an exception that is no answer is one of none."""
+        """Count a commit by its HTTP status, derived from the class of the Java exception; None if
+        the exception is no answer of the catalog."""
         status: int | None = 200
         if error is not None:
             known = {_MOVED: 409, _GONE: 404, java_errors.UNAUTHORIZED: 401,

@@ -87,10 +87,10 @@ class PinnedHead:
         return removal_json(entry, len(self.table.spec(entry.spec_id).fields))
 
     def _validated_from(self, rewrite: PlannedSnapshot, starts: Mapping[str, int]) -> int:
-        """The common start where history reaches it. Else the head, which was examined itself:
-        deletes that one of several results has applied would be new to another's start, and so
-        would those be that a repair carries over (repair-start hazard, H4), or a conversion takes
-        in."""
+        """Return the snapshot from which Java validates: the tasks' common start if the history
+        reaches it. Else the head, which was examined itself: deletes that one of several results
+        has applied would be new to another's start, and so would those that a repair carries over
+        (repair-start hazard, H4), or a conversion reads."""
         (start, *others) = {starts[task] for task in rewrite.task_ids}
         examined = others or rewrite.needs_repair or rewrite.is_conversion
         usable = not examined and start in self.head.ancestors
@@ -139,8 +139,8 @@ def pin_head(
 def changed_by(
     table: LoadedTable, snapshot_id: int, deletes_alone: bool = False
 ) -> Iterator[FileEntry]:
-    """Entries of the files that a snapshot added and took out; or of its delete files alone.
-    Raises SnapshotGone, MetadataFileGone, RetryLater."""
+    """Yield the entries of the files that a snapshot added and removed; with `deletes_alone`, only
+    of its delete files. Raises SnapshotGone, MetadataFileGone, RetryLater."""
     for manifest in table.manifests_of(table.snapshot(snapshot_id)):
         wanted = manifest.holds_deletes or not deletes_alone
         if wanted and manifest.added_snapshot_id == snapshot_id:

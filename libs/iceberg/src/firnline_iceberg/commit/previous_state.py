@@ -101,7 +101,7 @@ def _live_files(table: LoadedTable, snapshot_id: int) -> Files:
 
 
 def knowing_before(table: LoadedTable, ref: str) -> tuple[LoadedTable, EarlierState] | None:
-    """The table with the snapshot before its head; None where that is not found."""
+    """Return the table together with the snapshot before its head; None if that is not found."""
     head = table.head_id(ref)
     if ref != MAIN or head is None or (found := find_previous_state(table, head)) is None:
         return None

@@ -59,7 +59,8 @@ class CannotUndo:
 
 
 def undo_of(table: LoadedTable, ref: str, task_id: str) -> UndoPlan | CannotUndo:
-    """Raises RefGone, MetadataFileGone, RetryLater where storage does not answer."""
+    """Plan the undo of a task on a branch, or return why it cannot be undone. Raises RefGone,
+    MetadataFileGone, RetryLater if storage does not answer."""
     head = table.head(ref).snapshot_id
     made = [
         snapshot.snapshot_id

@@ -17,14 +17,14 @@ from firnline_iceberg.commit.single_send import WrittenMetadata
 
 
 def claimed_task_ids(summary: Summary | None) -> tuple[str, ...]:
-    """The tasks that a snapshot names, whoever has made it."""
+    """Return the tasks that a snapshot's summary names, unverified."""
     text = summary.get(TASK_ID) if summary is not None else None
     return tuple(str(text).split(",")) if text else ()
 
 
 def task_ids(summary: Summary | None, uuid: str, keys: Keyring | None = None) -> tuple[str, ...]:
-    """The tasks of this fleet that a snapshot of the table serves, by its signature. `keys`: None =
-    as the environment says."""
+    """Return the tasks of this deployment that a snapshot of the table serves, verified by its
+    signature. `keys`: None = those of the environment."""
     if summary is None or not (claimed := claimed_task_ids(summary)):
         return ()
     keys = keys_here() if keys is None else keys

@@ -43,7 +43,7 @@ def ignore_time(seconds: float, error: Py4JJavaError | None) -> None:
 
 
 def as_it_is(metadata: Any) -> Any:
-    """Nothing is hidden from Java."""
+    """Return the metadata unchanged: nothing is hidden from Java."""
     return metadata
 
 
@@ -62,14 +62,15 @@ class HeadPin:
         return not self.lost
 
     def validate(self, ancestry: Any) -> bool:
-        """Called by Java before each try, with the new snapshot's ancestors, nearest first."""
+        """Return True if the pinned snapshot is the parent. Java calls this before each try, with
+        the new snapshot's ancestors, nearest first."""
         snapshots = ancestry.iterator()
         parent = snapshots.next().snapshotId() if snapshots.hasNext() else None
         self.lost = parent != self.snapshot_id
         return not self.lost
 
     def errorMessage(self) -> str:  # noqa: N802  Java's name
-        """Part of Java's ValidationException."""
+        """Return the text of Java's ValidationException."""
         return f"the head is not {self.snapshot_id} any more"
 
     class Java:
@@ -101,8 +102,8 @@ class SingleSend:
         seen: Callable[[Any], Any] = as_it_is,
         answered: Answered = ignore_time,
     ) -> None:
-        """`seen`: what Java is shown in the place of the table's `TableMetadata`. `answered`: told
-        of each commit that was sent."""
+        """Wrap a table's `TableOperations`. `seen`: returns what Java sees instead of the table's
+        `TableMetadata`. `answered`: called after each commit that was sent."""
         self._operations = operations
         self._seen = seen
         self._shown: tuple[str, Any, Any] | None = None  # location, metadata as it is and as seen
@@ -120,7 +121,8 @@ class SingleSend:
         self.unsent, self.error, self.written = "", None, None
 
     def commit(self, base: Any, metadata: Any) -> None:
-        """Raises what the catalog's client raises, or TimeoutError: it may not be sent."""
+        """Send the commit, unless the table has changed or its outputs were checked too long ago.
+        Raises what the catalog's client raises, or TimeoutError if it is not sent."""
         if not self._holds(base):
             self.unsent = "the table has another format, schema or name mapping by now"
         elif not self._may_send():
@@ -140,7 +142,8 @@ class SingleSend:
             self._answered(elapsed_s, self.error)
 
     def refresh(self) -> Any:
-        """Raises TimeoutError: the head is another."""
+        """Refresh the metadata. Raises TimeoutError if the pinned snapshot is not the head any
+        more."""
         found = self._operations.refresh()
         if not self.pin.is_head(found):
             self.unsent = self.pin.errorMessage()

@@ -184,7 +184,7 @@ class OAuth2:
 
 
 def _end_of(token: str) -> float | None:
-    """`exp` of a JSON web token; None of another one."""
+    """Return `exp` of a JSON web token; None for any other token."""
     try:
         part = token.split(".")[1]
         claims = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
@@ -268,7 +268,8 @@ _lock = threading.Lock()
 
 
 def identity_of(connection: CatalogConnection) -> CatalogIdentity:
-    """The one of this process. Its headers besides those of `connection.properties`."""
+    """Return the process' identity for a connection, created once. It has headers in addition to
+    those of `connection.properties`."""
     key = (connection.name, tuple(sorted(connection.properties.items())))
     with _lock:
         if key not in _identities:

@@ -91,7 +91,8 @@ def _source_of(name: str, file: ConfigFile | None) -> str:
 
 
 def _of_environment(prefix: str, environment: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """Catalog -> properties, as PyIceberg reads its own variables: `__` is a dot, `_` a hyphen."""
+    """Return catalog -> properties from variables in PyIceberg's form: `__` is a dot, `_` a
+    hyphen."""
     found: dict[str, dict[str, str]] = {}
     for variable, value in environment.items():
         name, _, key = variable.upper().removeprefix(prefix).partition("__")
@@ -112,7 +113,8 @@ def _resolve_value(variable: str, word: str, value: str, environment: Mapping[st
 
 
 def _of_pyiceberg(environment: Mapping[str, str]) -> tuple[dict[str, dict[str, str]], Path | None]:
-    """Catalog -> properties as PyIceberg would load them, and the file that it would read."""
+    """Return catalog -> properties as PyIceberg would load them, and the file that it would read.
+    Raises Misconfigured."""
     found: dict[str, dict[str, str]] = {}
     place = _yaml_file(environment)
     if place is not None:

@@ -90,7 +90,7 @@ class CatalogConnection:
         return self.name, self.uri, self.properties.get("prefix", "")
 
     def with_properties(self, **properties: str) -> CatalogConnection:
-        """The same catalog, some of its properties others."""
+        """Return the same catalog with these properties replaced."""
         return replace(self, properties={**self.properties, **properties})
 
     def at_uri(self, uri: str) -> CatalogConnection:
@@ -98,8 +98,8 @@ class CatalogConnection:
         return replace(self, properties={**self.properties, "uri": uri})
 
     def behind_gateway(self, uri: str) -> CatalogConnection:
-        """The same catalog as the gateway reaches it: at this URI, and where the gateway signs, as
-        the gateway alone says who it is."""
+        """Return the same catalog at this URI for the gateway. If the gateway signs its calls,
+        without the service's own identity and with the gateway's."""
         if not self.signs_upstream:
             return self.at_uri(uri)
         given = {name: one for name, one in self.properties.items() if not _is_of_service(name)}
@@ -126,7 +126,7 @@ class CatalogConnection:
         return {"Authorization": _basic_value(f"{user}:{password}")} if user else {}
 
     def pyiceberg_properties(self) -> dict[str, Any]:
-        """Properties of PyIceberg's `RestCatalog`; `auth` and `ssl` are mappings."""
+        """Return the properties of PyIceberg's `RestCatalog`; `auth` and `ssl` are mappings."""
         given = self._common_properties()
         found: dict[str, Any] = {
             name: one for name, one in given.items() if not name.startswith(("ssl.", "rest.auth."))
@@ -150,8 +150,8 @@ class CatalogConnection:
         return found
 
     def java_properties(self) -> dict[str, str]:
-        """Properties of Iceberg's Java `RESTCatalog`. Files of TLS are not among them: they are the
-        JVM's (`java.tls`)."""
+        """Return the properties of Iceberg's Java `RESTCatalog`, without TLS files, which are
+        settings of the JVM (`java.tls`)."""
         given = self._common_properties()
         found = {
             _JAVA_NAMES.get(name, name): one
@@ -185,8 +185,8 @@ class CatalogConnection:
         return found
 
     def spark_settings(self) -> dict[str, str]:
-        """Settings of a Spark session in which the catalog has its name. They hold secrets, so they
-        are said once the session is there: never on a command line."""
+        """Return the settings of a Spark session in which the catalog has its name. They hold
+        secrets, so set them in the running session, never on a command line."""
         prefix = f"spark.sql.catalog.{self.name}"
         settings = {
             **self.java_properties(),
@@ -227,7 +227,7 @@ Catalog = CatalogConnection | str  # a text: the URI of a catalog that asks for 
 
 
 def connection_of(catalog: Catalog) -> CatalogConnection:
-    """The connection of a URI, or itself."""
+    """Return the connection of a URI; a connection is returned as it is."""
     return CatalogConnection(NAME, {"uri": catalog}) if isinstance(catalog, str) else catalog
 
 

@@ -30,8 +30,8 @@ def _prefix_name(prefix: str) -> str:
 
 
 def at_prefix(connection: CatalogConnection, prefix: str) -> CatalogConnection:
-    """The connection for tables under a prefix. A gateway obeys the header where the server's own
-    config would lead elsewhere; the property is for servers that have nothing to say."""
+    """Return the connection for tables under a prefix. A gateway obeys the header if the server's
+    own config has another prefix; the property is for servers whose config has none."""
     if not prefix:
         return connection
     said = {"prefix": prefix, f"header.{PREFIX_HEADER}": prefix}

@@ -140,7 +140,7 @@ def _describe_given(word: str, given: Mapping[str, str], but: str) -> str:
 
 
 def _oauth2(given: dict[str, str]) -> None:
-    """PyIceberg's `auth.oauth2.client_id` and `client_secret` are Iceberg's `credential`."""
+    """Replace PyIceberg's `auth.oauth2.client_id` and `client_secret` by Iceberg's `credential`."""
     secret = given.pop("auth.oauth2.client_secret", None)
     client = given.pop("auth.oauth2.client_id", None)
     if secret is not None:

@@ -115,7 +115,8 @@ def _unneeded_files(
 
 
 def _live_paths(table: LoadedTable, path: str) -> list[str]:
-    """Nothing where the manifest has gone: an earlier clean-up has come so far."""
+    """Return the paths of a manifest's live files; none if the manifest is missing: an earlier
+    cleanup has removed it after its files."""
     try:
         return list(content_paths(table, path, live_alone=True))
     except MetadataFileGone:

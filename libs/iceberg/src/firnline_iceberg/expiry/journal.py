@@ -75,5 +75,5 @@ def read_journal(table: LoadedTable, keys: Keyring = UNSIGNED) -> ExpiryJournal 
 
 
 def end_journal(table: LoadedTable) -> None:
-    """All that it names is gone. Raises OSError."""
+    """Remove the journal after all files that it names. Raises OSError."""
     remove_journal(table, journal_path(table))

@@ -61,7 +61,8 @@ class _TableLists:
         return [self.paths[number] for number in np.cumsum(steps).tolist()]
 
     def without_others(self, lists: Collection[str]) -> _TableLists:
-        """Where most lists have gone, also without the manifests that these alone named."""
+        """Remove all lists but these; if at most half of all added ones remain, also the manifests
+        that only removed ones named."""
         for path in self.lists.keys() - lists:
             self.packed -= len(self.lists.pop(path))
         if 2 * len(self.lists) > self.added:
@@ -85,8 +86,8 @@ class ManifestCache:
     def manifests(
         self, table: LoadedTable, paths: Iterable[str], skip_gone: bool = False
     ) -> Iterator[list[str]]:
-        """As `retained_names.manifest_paths`, which is asked for lists that are not known; one that
-        is known may be gone meanwhile."""
+        """Yield the manifests of each list in order, from the cache or by
+        `retained_names.manifest_paths`. A cached list may be missing in storage by now."""
         paths = tuple(paths)
         with self._lock:
             known = self._of(table)
@@ -101,7 +102,8 @@ class ManifestCache:
                 yield found
 
     def _remember(self, table: LoadedTable, path: str, manifests: Sequence[str]) -> None:
-        """In the order of the lists, or their numbers compress badly. Not of one that is gone."""
+        """Cache the manifests of a list, unless it is empty; evict whole tables above `max_bytes`.
+        Lists are cached in order, or their numbers compress badly."""
         if not manifests:
             return
         with self._lock:
@@ -113,7 +115,8 @@ class ManifestCache:
                 self.bytes -= self._tables.popitem(last=False)[1].nbytes
 
     def file_names(self, table: LoadedTable, path: str, live_alone: bool) -> Hashes:
-        """As `retained_names.content_names`; a manifest that is known may be gone meanwhile."""
+        """Return the hashes of `retained_names.content_names`, cached; the manifest may be missing
+        in storage by now."""
         return self._names.get_weighed(
             (table.identity.key, path, live_alone),
             lambda: content_names(table, path, live_alone),
@@ -121,7 +124,7 @@ class ManifestCache:
         )
 
     def keep(self, table: LoadedTable, lists: Collection[str]) -> None:
-        """Forgets all other lists of the table."""
+        """Remove all other lists of the table from the cache."""
         with self._lock:
             known = self._of(table)
             before = known.nbytes

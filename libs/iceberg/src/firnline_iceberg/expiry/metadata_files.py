@@ -40,13 +40,12 @@ def changed_properties(table: LoadedTable, wanted: Mapping[str, str]) -> dict[st
 
 
 def remove_unlogged(table: LoadedTable) -> int:
-    """Number of metadata files of the table that went: those that are older than all that its log
-    names, by the number of the version in their names. Lists the folder, and reads the beginning
-    of each file before it goes: another table may have had the same location.
+    """Remove the table's metadata files that are older than all in its log, by the version in their
+    names, and return how many. Lists the folder, and reads the beginning of each file before its
+    removal: another table may have had the same location.
 
-    Nothing goes of a table whose catalog has a prefix: the branches of one table lie in one folder,
-    and each has a file of its own that is the current one. Raises StorageUnreachable.
-    """
+    Removes nothing from a table whose catalog has a prefix: the branches of one table share a
+    folder, and each has its own current file. Raises StorageUnreachable."""
     log = [table.metadata_location, *(one.metadata_file for one in table.metadata.metadata_log)]
     numbers = [metadata_version(file_name(path)) for path in log]
     known = [one for one in numbers if one is not None]

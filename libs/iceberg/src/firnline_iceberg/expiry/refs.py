@@ -37,7 +37,7 @@ def find_old_refs(table: LoadedTable, rules: tuple[str, str], now_ms: int) -> Ol
 
 
 def tags_of(table: LoadedTable) -> list[NamedRef]:
-    """All that there are."""
+    """Return all tags, each with the time of its snapshot."""
     return _refs_of_kind(table, SnapshotRefType.TAG)
 
 

@@ -26,7 +26,8 @@ class Unused(Value):
 
 
 def unused_metadata(table: LoadedTable) -> Unused:
-    """Reads no manifest list where there is one spec alone. Raises MetadataFileGone, RetryLater."""
+    """Find schemas and specs that no snapshot or file uses. Reads no manifest list if there is only
+    one spec. Raises MetadataFileGone, RetryLater."""
     metadata = table.metadata
     used = {metadata.current_schema_id, *(one.schema_id for one in table.snapshots)}
     if None in used:  # written before snapshots told

@@ -24,8 +24,8 @@ _CONTENT = {
 
 
 def rest_catalog(jvm: Any, catalog: Catalog, **properties: str) -> Any:
-    """A Java `RESTCatalog`; asks the server for its configuration at once. What it scans is not
-    reported: planners learn from reports how often others read a table."""
+    """Create a Java `RESTCatalog`, which requests the server's configuration at once. Its scans are
+    not reported: planners count reports as reads by other engines. Raises OtherPrefix."""
     connection, given = connection_of(catalog), jvm.java.util.HashMap()
     use_tls(jvm, connection)
     for key, value in {**connection.java_properties(), **properties}.items():
@@ -39,8 +39,8 @@ def rest_catalog(jvm: Any, catalog: Catalog, **properties: str) -> Any:
 
 
 def refuse_other_prefix(connection: CatalogConnection, made: Any) -> None:
-    """Raises OtherPrefix where a Java catalog, made for a prefix (`at_prefix`), is at another. One
-    that was made for none is where its server has led it: `prefix_of` tells."""
+    """Refuse a Java catalog at another prefix than the one it was created for (`at_prefix`). Raises
+    OtherPrefix. One that was created for none has the prefix of its server: see `prefix_of`."""
     wanted = connection.properties.get(f"header.{PREFIX_HEADER}")
     if wanted is not None and (found := prefix_of(made)) != wanted:
         raise OtherPrefix(connection.name, wanted, found)
@@ -52,7 +52,7 @@ def prefix_of(made: Any) -> str:
 
 
 def load_table(jvm: Any, catalog: Any, table: TableName) -> Any:
-    """A Java `Table`, freshly loaded."""
+    """Load a Java `Table`."""
     text = json.dumps({"namespace": table.namespace, "name": table.name})
     return catalog.loadTable(jvm.org.apache.iceberg.catalog.TableIdentifierParser.fromJson(text))
 
@@ -66,14 +66,15 @@ def count_manifests(jvm: Any, catalog: Any, table: TableName) -> int:
 
 
 def content_file(jvm: Any, table: Any, text: str) -> Any:
-    """A Java `DataFile` or `DeleteFile` of a Java `Table` from its `ContentFileParser` JSON."""
+    """Parse a Java `DataFile` or `DeleteFile` of a Java `Table` from its `ContentFileParser`
+    JSON."""
     iceberg = jvm.org.apache.iceberg
     node = iceberg.shaded.com.fasterxml.jackson.databind.ObjectMapper().readTree(text)
     return iceberg.ContentFileParser.fromJson(node, table.specs())
 
 
 def content_file_json(jvm: Any, table: Any, file: Any) -> str:
-    """The other way round."""
+    """Return the `ContentFileParser` JSON of a Java `DataFile` or `DeleteFile`."""
     spec = table.specs().get(file.specId())
     return str(jvm.org.apache.iceberg.ContentFileParser.toJson(file, spec))
 

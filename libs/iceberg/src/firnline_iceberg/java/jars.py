@@ -64,9 +64,9 @@ def class_path(
     configurations: Collection[Mapping[str, str]],
     environment: Mapping[str, str] = os.environ,
 ) -> str:
-    """The jars of FIRNLINE_ICEBERG_JAR and the bundles that catalogs' configurations need; where
-    they say nothing of storage a table may, so all that lie in the same folder. Raises
-    Misconfigured where one is missing."""
+    """Return the jars of FIRNLINE_ICEBERG_JAR and the bundles that catalogs' configurations need.
+    If none needs a bundle its tables still may, so all bundles in the same folder are added. Raises
+    Misconfigured if a needed one is missing."""
     jars = jar_paths(given)
     needed = [one for one in BUNDLES if any(map(one.is_needed, configurations))]
     for bundle in needed or BUNDLES:

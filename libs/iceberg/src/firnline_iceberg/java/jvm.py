@@ -60,7 +60,7 @@ class IcebergJvm:
     """
 
     def __init__(self, iceberg_jars: Path | str, heap_bytes: int = 512 << 20) -> None:
-        """`iceberg_jars`: one, or a class path (`jars.class_path`)."""
+        """Start a JVM. `iceberg_jars`: one, or a class path (`jars.class_path`)."""
         self._process = _start_process(str(iceberg_jars), heap_bytes)
         port, token = _read_greeting(self._process)
         # The stock server has no token for calls back into Python, so it only builds one that has.
@@ -130,7 +130,8 @@ class IcebergJvm:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Raises JavaFailed instead of a Py4JJavaError, which only a living JVM can explain."""
+        """Close the JVM. Raises JavaFailed instead of a Py4JJavaError, which only a running JVM can
+        explain."""
         said = str(error.java_exception) if isinstance(error, Py4JJavaError) else ""
         self.close()
         if said:
@@ -163,7 +164,8 @@ def _start_process(iceberg_jars: str, heap_bytes: int) -> subprocess.Popen[bytes
 
 
 def require_user() -> None:
-    """Raises Misconfigured where Hadoop, below Spark and Iceberg, would end with `Invalid UID`."""
+    """Require an entry of the process' user in /etc/passwd: without one Hadoop, below Spark and
+    Iceberg, ends with `Invalid UID`. Raises Misconfigured."""
     try:
         pwd.getpwuid(os.getuid())
     except KeyError:
@@ -195,13 +197,15 @@ def _java_command() -> str:
 
 
 def _of_hadoop() -> list[str]:
-    """Settings of an HDFS, and more jars, as Spark's own launcher takes them."""
+    """Return the class-path entries of an HDFS: its settings and more jars, from the variables of
+    Spark's own launcher."""
     names = ("HADOOP_CONF_DIR", "SPARK_DIST_CLASSPATH")
     return [found for name in names if (found := os.environ.get(name))]
 
 
 def _spark_jars() -> Path:
-    """The jars of the installed PySpark, found without importing it (0.7 s)."""
+    """Return the folder of the installed PySpark's jars, without importing PySpark (0.7 s). Raises
+    Misconfigured."""
     spec = find_spec("pyspark")
     if spec is None or spec.origin is None:
         raise Misconfigured("PySpark is not installed; its jars are needed")

@@ -22,8 +22,8 @@ class JavaLoops:
         self._calls: dict[tuple[str, str, str], Any] = {}
 
     def content_files(self, specs: Any, texts: Sequence[str]) -> Any:
-        """A Java list with a `DataFile` or `DeleteFile` for each `ContentFileParser` JSON. `specs`:
-        Java's map of the table's partition specs by id."""
+        """Build a Java list with a `DataFile` or `DeleteFile` for each `ContentFileParser` JSON.
+        `specs`: Java's map of the table's partition specs by id."""
         made = self._jvm.java.util.ArrayList(len(texts))
         if texts:
             fixed = self._jvm.java.util.Collections.singletonList(specs).toArray()
@@ -98,5 +98,5 @@ class JavaLoops:
 
 
 def _java_class(named: Any) -> Any:
-    """Java's `Class` of a py4j name."""
+    """Return Java's `Class` of a py4j name."""
     return named._java_lang_class

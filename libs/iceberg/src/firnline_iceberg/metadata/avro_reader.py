@@ -57,9 +57,9 @@ class MetadataUnreadable(TaskRefused):
 
 @contextmanager
 def readable(path: str) -> Iterator[None]:
-    """Raises MetadataUnreadable if the body raises anything because of what a metadata file holds:
-    fastavro and each codec have exceptions of their own, and a value of another type than the
-    specification's fails wherever it is used first."""
+    """Raise MetadataUnreadable instead of any error that a metadata file's content causes in the
+    body: fastavro and each codec have exceptions of their own, and a value of another type than the
+    specification's fails at its first use."""
     try:
         yield
     except (FirnlineError, MemoryError):

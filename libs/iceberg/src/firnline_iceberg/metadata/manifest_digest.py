@@ -76,7 +76,8 @@ def hashes_of(of: Iterable[str | Scope]) -> Hashes:
 
 
 def read_digest(io: FileIO, manifest: ManifestFile, partition: PartitionText) -> Digest:
-    """Raises as `read_manifest`."""
+    """Read the digest of a manifest of data or delete files. Raises the errors of
+    `read_manifest`."""
     with readable(manifest.path):
         if manifest.holds_deletes:
             return _of_deletes(io, manifest, partition)

@@ -95,7 +95,8 @@ class ManifestFile:
 
 
 def read_manifest_list(io: FileIO, path: str) -> tuple[ManifestFile, ...]:
-    """All manifests of a snapshot. Raises MetadataFileGone, RetryLater, MetadataUnreadable."""
+    """Return all manifests of a snapshot. Raises MetadataFileGone, RetryLater,
+    MetadataUnreadable."""
     with readable(path):
         return tuple(_manifest_file(row) for row in read_records(io, path, LIST))
 
@@ -126,13 +127,13 @@ def _to_summary(record: Record) -> FieldSummary:
 def read_manifest(
     io: FileIO, manifest: ManifestFile, partition: PartitionText, detail: Detail = Detail.REFERENCES
 ) -> Iterator[FileEntry]:
-    """Entries of every status, in order, numbers inherited (`DataFileEntry`, `DeleteFileEntry`).
+    """Yield the entries of every status, in order, numbers inherited (`DataFileEntry`,
+    `DeleteFileEntry`).
 
-    `partition` writes partitions of the manifest's spec (`LoadedTable.partition_text`). Of an entry
-    that claims more rows or bytes than any file has, COUNTS takes the number for 0. Who asks for
-    more acts on what he reads, and to him the manifest is unreadable: 0 rows are dead rows alone.
-    Raises MetadataFileGone, RetryLater, MetadataUnreadable.
-    """
+    `partition` writes partitions of the manifest's spec (`LoadedTable.partition_text`). If an entry
+    claims more rows or bytes than any file has, COUNTS reads the number as 0. For any other detail
+    the manifest is unreadable, because callers act on the number: a file of 0 rows has only dead
+    rows. Raises MetadataFileGone, RetryLater, MetadataUnreadable."""
     with readable(manifest.path):
         yield from _entries(io, manifest, partition, detail)
 

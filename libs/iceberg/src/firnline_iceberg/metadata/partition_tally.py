@@ -65,7 +65,7 @@ class _Partition:
 def partition_changes(
     entries: Iterable[FileEntry], target_bytes: int
 ) -> tuple[PartitionChange, ...]:
-    """One change per partition, in order: DELETED entries removed, all others added."""
+    """Return one change per partition, in order: DELETED entries removed, all others added."""
     found: defaultdict[Scope, _Partition] = defaultdict(_Partition)
     for entry in entries:
         found[entry.scope.counted_scope].add_entry(_field_of(entry, target_bytes), entry)
@@ -79,6 +79,7 @@ def _field_of(entry: FileEntry, target_bytes: int) -> str:
 
 
 def _own_bytes(entry: FileEntry) -> int:
-    """A DV's own bytes: the entry's size is of the whole Puffin file, which others share."""
+    """Return the bytes of an entry. Of a DV only its own: the entry's size is of the whole Puffin
+    file, which several DVs share."""
     size = entry.content_size if isinstance(entry, DeleteFileEntry) else None
     return entry.bytes if size is None else size

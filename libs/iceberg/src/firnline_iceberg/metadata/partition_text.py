@@ -46,7 +46,8 @@ class PartitionText:
     """Writes partitions of one spec. Build once per manifest, call per entry."""
 
     def __init__(self, spec: PartitionSpec, schemas: Iterable[Schema]) -> None:
-        """`schemas`, the current one first: a source column may have been dropped since."""
+        """Choose a writer for each partition field. `schemas`, the current one first: a source
+        column may have been dropped since."""
         known = tuple(schemas)
         self._writers = [
             (field.field_id, _writer_for(_result_type(field.transform, field.source_id, known)))

@@ -38,7 +38,7 @@ class TaskRun:
     run: str  # 8 hexadecimal digits, drawn anew for each
 
     def __post_init__(self) -> None:
-        """Raises ValueError for what no name can be made of."""
+        """Check the parts of a file name. Raises ValueError if no name can be built from them."""
         named = _TASK.fullmatch(self.task_id) and _RUN.fullmatch(self.run)
         if not named or not 0 <= self.attempt < 10**9:
             text = f"task {self.task_id[:80]!r}, attempt {self.attempt}, run {self.run[:80]!r}"
@@ -75,19 +75,20 @@ class TaskRun:
         return self.list_name, self.row_map_name, self.marks_name
 
     def output_name(self, group: int, number: int) -> str:
-        """A data file."""
+        """Return the name of a data file."""
         return f"{self.stem}-{group:05d}-{number:05d}.parquet"
 
     def delete_name(self, number: int, vectored: bool) -> str:
-        """A delete file."""
+        """Return the name of a delete file."""
         return f"{self.stem}-{number:05d}-deletes.{'puffin' if vectored else 'parquet'}"
 
     def copy_name(self, number: int, key: str, file_format: str) -> str:
-        """A copy of another table's data file; `key`: 32 hexadecimal digits, of which one."""
+        """Return the name of a copy of another table's data file; `key`: 32 hexadecimal digits that
+        identify the original."""
         return f"{self.stem}-{number:05d}-{key}.{file_format.lower()}"
 
     def set_name(self, number: int) -> str:
-        """A file of a delete set, for the executors of the run."""
+        """Return the name of a file of a delete set, for the executors of the run."""
         return f"{self.stem}-{number:05d}-set"
 
     def names_delete_set(self, name: str) -> bool:
@@ -112,7 +113,7 @@ def parse_copy_name(name: str) -> tuple[str, str] | None:
 
 
 def run_of(table_key: str, task_id: str, name: str) -> TaskRun | None:
-    """The run of this task that gave a file its name; None: it was none."""
+    """Return the run of this task that gave a file its name, else None."""
     stem = task_stem(table_key, task_id)
     found = _TAIL.fullmatch(name[len(stem) :]) if name.startswith(stem) else None
     try:

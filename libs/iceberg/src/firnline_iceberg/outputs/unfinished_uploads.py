@@ -32,7 +32,7 @@ class Unfinished:
     upload: Upload
 
     def give_up(self) -> None:
-        """Raises OSError; PermissionError where we may not."""
+        """Abort the upload. Raises OSError; PermissionError if Firnline may not abort it."""
         self.bucket.give_up(self.upload)
 
 

@@ -62,9 +62,9 @@ def write_list(io: FileIO, path: str, listed: OutputList, keys: Keyring = UNSIGN
 
 
 def read_list(io: FileIO, path: str, keys: Keyring = UNSIGNED) -> OutputList:
-    """The one reader of lists. Raises FileNotFoundError, OSError, SignatureRefused where the fleet
-    has not written it, or ValueError where the file is no list: too long, not UTF-8, a key twice or
-    unknown, a value of the wrong kind."""
+    """Read a write-ahead list. Raises FileNotFoundError, OSError, SignatureRefused if the
+    deployment has not signed it, or ValueError if the file is no list: too long, not UTF-8, a key
+    twice or unknown, a value of the wrong kind."""
     with io.new_input(path).open() as source:
         text = source.read(MAX_BYTES + 1)
     if len(text) > MAX_BYTES:
@@ -102,7 +102,8 @@ def _check_list(body: Any) -> OutputList:
 
 
 def _is_text(value: Any) -> bool:
-    """JSON can say half of a surrogate pair, which is no text."""
+    """Return False for a value that is no string, or one with half of a surrogate pair: JSON allows
+    it, UTF-8 does not."""
     return isinstance(value, str) and value == value.encode(errors="replace").decode()
 
 

@@ -75,7 +75,8 @@ class Inventory:
 
     @classmethod
     def open_path(cls, files: FileSystem, path: str) -> Inventory:
-        """`path`: bucket and key. Raises TaskRefused, OSError."""
+        """Open an inventory. `path`: bucket and key of a file of it, of its manifest, or of the
+        folder with dated ones, of which the newest is read. Raises TaskRefused, OSError."""
         if path.endswith((".parquet", ".orc", ".csv", ".csv.gz")):
             return cls(files, (path,))
         found = path if path.endswith(f"/{MANIFEST}") else _newest_manifest(files, path)

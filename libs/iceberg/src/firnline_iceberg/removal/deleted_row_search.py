@@ -124,7 +124,8 @@ def _change_leaves(
 
 
 def _with_nan(leaf: Any) -> Any:
-    """Spark and Iceberg put NaN above all other numbers, Arrow does not."""
+    """Return a comparison that includes NaN if it is "above": Spark and Iceberg order NaN above all
+    other numbers, Arrow does not."""
     is_above = isinstance(leaf, BoundGreaterThan | BoundGreaterThanOrEqual)
     if is_above and isinstance(leaf.term.ref().field.field_type, FloatType | DoubleType):
         return Or(leaf, BoundIsNaN(term=leaf.term))
@@ -132,7 +133,7 @@ def _with_nan(leaf: Any) -> Any:
 
 
 def wanted_rows(table: LoadedTable, text: str) -> RowCondition:
-    """Raises TaskRefused `unreadable_condition`."""
+    """Parse a condition on the table's columns. Raises TaskRefused `unreadable_condition`."""
     try:
         flat = _flat(table.schema)
         bound = visitors.rewrite_not(visitors.bind(flat, parse(text), case_sensitive=True))
@@ -370,5 +371,5 @@ def _partition_value(kind: Any, value: Any) -> bytes | None:
 
 
 def scopes_of(found: Collection[Holder]) -> Iterator[str]:
-    """Partitions of which files that main still has hold such rows."""
+    """Yield the partitions in which files on main hold such rows, sorted."""
     yield from sorted({one.partition for one in found if MAIN in one.refs})

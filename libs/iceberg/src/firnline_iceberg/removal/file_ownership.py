@@ -76,8 +76,9 @@ TAIL_BYTES: Final = 1 << 20  # of a Puffin file, in which it says what it has
 def refuse_other_tables(
     places: Iterable[str], location: str, own: Iterable[str] = (), skipped: str = ""
 ) -> None:
-    """Raises TaskRefused where one of these files below a location is of a table of another kind,
-    or the metadata file of an Iceberg table outside the folders `own`. `skipped`: a folder."""
+    """Refuse a location if one of these files below it belongs to a table of another kind, or is
+    the metadata file of an Iceberg table outside the folders `own`. `skipped`: a folder. Raises
+    TaskRefused."""
     text = "\n".join(one for one in places if not skipped or not one.startswith(f"{skipped}/"))
     if found := _MARKED.search(text):
         raise _shared_refusal(location, found[0], MARKS[found[1] or found[2] or found[3]])
@@ -111,9 +112,9 @@ def refuse_marks(table: LoadedTable, listed: bool) -> None:
 
 
 def refuse_other_logs(table: LoadedTable) -> None:
-    """For who removes files that the table has named: a table of another kind may be made of the
-    same ones (UniForm, XTable), with its log at the location or at the top of the data. Raises
-    TaskRefused, StorageUnreachable."""
+    """Refuse to remove files that the table has named if its locations hold the log of a table of
+    another kind, which may share the files (UniForm, XTable). The log may be at the location or at
+    the top of the data. Raises TaskRefused, StorageUnreachable."""
     _refuse_marks_within(table, MARKS_ABOVE)
 
 
@@ -132,8 +133,8 @@ def _shared_refusal(location: str, place: str, what: str) -> TaskRefused:
 
 
 def data_places(table: LoadedTable) -> tuple[str, ...]:
-    """Folders below a table's location into which its writers put data, each with a slash at its
-    end; '': the location itself."""
+    """Return the folders below a table's location into which its writers put data, each with a
+    slash at its end; '': the location itself."""
     location, properties = table.metadata.location.rstrip("/"), table.properties
     named = [properties[key] for key in CONTENT_PROPERTIES if properties.get(key)]
     root, found = parse_address(location), list[str]()

@@ -61,9 +61,9 @@ class Mover:
     part_bytes: int = PART_BYTES
 
     def move_all(self, moves: Iterable[FileMove]) -> MoveResult:
-        """On S3 a copy of each, and a deletion for each thousand; a file that is copied and not yet
-        deleted is in both places if this ends. Raises StorageUnreachable where more than `MAX_LEFT`
-        cannot be moved; what has been moved by then stays there."""
+        """Move files. On S3 by a copy of each, and one deletion for each thousand; a file that is
+        copied and not yet deleted is in both places if the process ends. Raises StorageUnreachable
+        if more than `MAX_LEFT` cannot be moved; files moved by then stay moved."""
         found, rest = MoveResult(), iter(moves)
         with ThreadPoolExecutor(THREADS) as pool:
             while some := list(islice(rest, AT_ONCE)):

@@ -36,7 +36,8 @@ class QuarantineRelease:
 
 
 def move_in(storage: Storage, files: Iterable[ListedObject], at_ms: int) -> MoveResult:
-    """Raises StorageUnreachable; what was moved by then stays there."""
+    """Move orphans into the quarantine of their location. Raises StorageUnreachable; files moved by
+    then stay moved."""
     return Mover(storage).move_all(
         FileMove(one.place, quarantine_place(at_ms, one.place), one.bytes) for one in files
     )

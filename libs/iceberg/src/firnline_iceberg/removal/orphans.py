@@ -55,14 +55,13 @@ def find_orphans(
     inventory: str = "",
     forced: bool = False,
 ) -> Orphans:
-    """Files stored before `older_than_ms`, by the storage's clock, that the table does not name,
-    and that are the table's own (`file_ownership`).
+    """Find the table's own files (`file_ownership`) that it does not name and that were stored
+    before `older_than_ms`, by the storage's clock.
 
-    `inventory`: read in place of listing the location; what it calls an orphan is looked at, and
-    of other tables it is not believed. `forced`: a person has looked at how many there are.
-    Firnline's own leftovers are no orphans: they stand on write-ahead lists (`sweep`). Raises as
-    `Storage` and `Inventory`, and TaskRefused with an `OrphanRefusal` or a `SharingRefusal`.
-    """
+    `inventory`: read instead of listing the location. Orphans by it are checked in the storage, as
+    are the marks of tables of other kinds. `forced`: an operator accepts any number of orphans. Firnline's own leftovers are no orphans: they are on write-ahead lists (`sweep`).
+    Raises the errors of `Storage` and `Inventory`, and TaskRefused with an `OrphanRefusal` or a
+    `SharingRefusal`."""
     refuse_marks(table, listed=not inventory)
 
     def find_in(pages: Iterable[StoredFiles]) -> Orphans:
@@ -136,8 +135,8 @@ def _match_pages(
 
 
 def refuse_unclear(catalogs: KnownCatalogs, table: LoadedTable) -> None:
-    """Raises TaskRefused where the location says too little about whose files lie there, or where
-    the catalogs have another table that may have files there; RetryLater."""
+    """Refuse a table whose location does not show whose files it holds, or may hold files of
+    another table in the catalogs. Raises TaskRefused, RetryLater."""
     refuse_links(table)
     if shares_files(table):
         raise TaskRefused(OrphanRefusal.GC_DISABLED, "gc.enabled=false: others have its files")
@@ -153,7 +152,7 @@ def refuse_unclear(catalogs: KnownCatalogs, table: LoadedTable) -> None:
 
 
 def _is_left(place: str) -> bool:
-    """Whoever does not know it leaves it alone."""
+    """Return True for a place that is never an orphan: set aside or hidden."""
     return _is_aside(place) or _is_hidden(place)
 
 

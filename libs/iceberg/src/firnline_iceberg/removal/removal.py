@@ -119,12 +119,12 @@ def shares_files(table: LoadedTable) -> bool:
 
 
 def sent_path(list_path: str) -> str:
-    """Path of the note that a commit was sent which names what is on this list."""
+    """Return the path of the note that a commit was sent for the outputs on this list."""
     return f"{list_path.removesuffix(LIST_SUFFIX)}{SENT_SUFFIX}"
 
 
 def note_sent(table: LoadedTable, list_path: str) -> None:
-    """Durable when it returns. Raises OSError."""
+    """Write the note that a commit was sent, durably. Raises OSError."""
     with table.io.new_output(sent_path(list_path)).create(overwrite=True):
         pass
 
@@ -140,7 +140,7 @@ def why_shared(table: LoadedTable, stored: StoredList) -> SweepReason | None:
 
 
 def run_of_list(table: LoadedTable, listed: OutputList, place: ListPlace) -> TaskRun | None:
-    """The run that wrote a list, if it has the very name that this run gives its list, in a
+    """Return the run that wrote a list, if the list has the very name that this run gives it, in a
     directory of the table's metadata files."""
     name = file_name(place.path)
     run = run_of(table.identity.key, listed.task_id, name)
@@ -199,7 +199,8 @@ class OutputRemoval:
         return _delete_file(self.table.io, path)
 
     def remove_list(self, stored: StoredList) -> None:
-        """The list itself, last: what it names is removed, or still on it. Raises OSError."""
+        """Remove the list itself, last: what it names is removed, or still on it. Raises
+        OSError."""
         _delete_file(self.table.io, stored.path)
 
     @cached_property
@@ -208,8 +209,9 @@ class OutputRemoval:
 
 
 def remove_unneeded(table: LoadedTable, task_id: str, paths: Iterable[str | None]) -> int:
-    """After a commit that left no output out: the run's row map, marks and write-ahead list, in
-    this order. No table has a file of these names, so nothing has to be read. Raises OSError."""
+    """Remove the row map, marks and write-ahead list of a run, in this order, after a commit that
+    omitted no output, and return how many there were. No table has a file of these names, so
+    nothing has to be read. Raises OSError."""
     mine = [path for path in paths if path is not None and _is_beside(table, task_id, path)]
     return sum(_delete_file(table.io, path) for path in mine)
 
@@ -290,10 +292,13 @@ def is_dead(table: LoadedTable, written: WrittenMetadata) -> bool:
 def remove_refused(
     table: LoadedTable, refused: Sequence[WrittenMetadata], unknown: Sequence[WrittenMetadata] = ()
 ) -> int:
-    """Manifests and manifest lists of commits that are dead, by a read that began after their
-    answers: those that nothing has. A later commit may have taken over manifests of one that was
-    applied, and expired since. Tries share manifests, so what one has that is not dead stays, also
-    one of the `unknown`, whose outcome nobody knows. Raises as `find_reachable`, and OSError."""
+    """Remove the manifests and manifest lists of dead commits that nothing reaches, and return how
+    many there were.
+
+    The table must be read after the commits' answers. A later commit may have kept manifests of one
+    that was applied, and expired since. Tries share manifests, so those of a commit that is not
+    dead stay, also those of the `unknown`, whose outcome is open. Raises the errors of
+    `find_reachable`, and OSError."""
     dead = [one for one in refused if is_dead(table, one)]
     if not dead or shares_files(table):
         return 0
@@ -352,7 +357,7 @@ class ExpiredRemoval:
         return _delete_some(self.table.io, going)
 
     def _why_kept(self, path: str) -> str:
-        """ "" = it may go."""
+        """Return why an expired file stays, or "" if it may be removed."""
         if self._locations.contains(path) or self._locations.is_beside_metadata(path):
             return ""
         try:
@@ -393,9 +398,9 @@ def remove_old_metadata(table: LoadedTable, path: str) -> bool:
 
 
 def remove_statistics(table: LoadedTable, path: str) -> bool:
-    """A statistics file that the table does not name, or not any more: an entry of another's may
-    name whatever it likes, so it goes by its name and its place, beside the metadata. True if it
-    was there. Raises NotRemovable, OSError."""
+    """Remove a statistics file that the table does not name, or not any more. Return True if it was
+    there. A foreign entry may contain any path, so only one with the name of statistics, next to
+    the metadata, is removed. Raises NotRemovable, OSError."""
     named = chain(table.metadata.statistics, table.metadata.partition_statistics)
     name = file_name(path)
     is_kept = name in {file_name(one.statistics_path) for one in named}
@@ -406,8 +411,8 @@ def remove_statistics(table: LoadedTable, path: str) -> bool:
 
 
 def remove_quarantined(table: LoadedTable, places: Sequence[str]) -> int:
-    """Orphans that have lain in the quarantine for their time, a thousand by one request on S3.
-    `places`: below the table's location. How many; where each is asked for by itself, those that
+    """Remove orphans whose time in the quarantine has passed, a thousand by one request on S3.
+    `places`: below the table's location. Return how many; if each takes its own request, those that
     were there. Raises NotRemovable, OSError."""
     location = table.metadata.location.rstrip("/")
     paths = [f"{location}/{place}" for place in places]
@@ -525,9 +530,9 @@ def remove_copied(storage: Storage, moves: Sequence[FileMove]) -> dict[str, str]
 
 
 def storage_now_ms(table: LoadedTable) -> int | None:
-    """The storage's clock, which also dates the lists; None where it dates nothing. Writes an
-    empty file, looks at its time, and removes it; always the same file, so that killed sweeps
-    leave no more than that. Raises OSError, also where another sweep was faster."""
+    """Return the storage's clock, which also dates the lists; None if it dates nothing. Writes an
+    empty file, reads its time, and removes it; always the same file, so that killed sweeps leave
+    only one. Raises OSError, also if another sweep was faster."""
     path = f"{metadata_folders(table)[0]}/{CLOCK}"
     try:
         return read_storage_clock(table.io, path)
@@ -556,8 +561,9 @@ def _delete_file(io: FileIO, path: str) -> bool:
 
 
 def _delete_some(io: FileIO, paths: Sequence[str]) -> int:
-    """On S3 a thousand by one request, which does not say what was there, so that all count; else
-    those that were there. Raises OSError; some are gone then."""
+    """Delete files, on S3 a thousand by one request, and return how many. Such a request does not
+    report which ones were there, so all count; else only those that were. Raises OSError; some are
+    deleted then."""
     alone, together = list[str](), list[tuple[S3Bucket, dict[str, str]]]()
     for folder, some in groupby(paths, folder_of):
         found = s3_bucket(io, folder)  # keys that are handed out are had for the folder

@@ -38,7 +38,7 @@ class TableLoader(KnownCatalogs, Protocol):
     """`catalog_client.Tables`."""
 
     def load(self, table: TableName) -> LoadedTable:
-        """Raises TableGone, RetryLater, TaskRefused."""
+        """Load a table. Raises TableGone, RetryLater, TaskRefused."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,8 @@ class OutputSweeper:
     keys: Keyring = write_ahead_list.UNSIGNED
 
     def sweep(self, name: TableName, dry_run: bool = False) -> Swept:
-        """Raises TableGone, TaskRefused, RetryLater; what was removed until then is gone."""
+        """Remove the outputs of runs that never committed. Raises TableGone, TaskRefused,
+        RetryLater; removals until then are final."""
         try:
             return self._sweep_table(name, dry_run)
         except OSError as error:
@@ -133,7 +134,8 @@ class OutputSweeper:
         return None
 
     def _due_lists(self, table: LoadedTable, swept: Swept, now_ms: int) -> list[StoredList]:
-        """The oldest lists first; those that are young by the storage's word are not read."""
+        """Return the lists that are old enough, oldest first; those that are young by the storage's
+        clock are not read."""
         due: list[StoredList] = []
         read, left = 0, MAX_READ_BYTES
         for place in sorted(_list_places(table), key=lambda one: one.stored_at_ms):

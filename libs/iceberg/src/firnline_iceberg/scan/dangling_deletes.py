@@ -33,7 +33,7 @@ class LiveSequences:
     files that deletes name: what is left to apply to."""
 
     def __init__(self, deletes: Sequence[DeleteFileEntry]) -> None:
-        """`deletes`: all live ones of the snapshot."""
+        """Prepare for the data files of a snapshot. `deletes`: all its live ones."""
         self._vectors = {
             one.referenced_data_file: one.sequence_number
             for one in deletes
@@ -62,8 +62,8 @@ class LiveSequences:
                 self.unmarked.add(file.normal_path)
 
     def reached_by(self, delete: DeleteFileEntry) -> int | None:
-        """The lowest data sequence number among the files that it may be about; None: none is. A
-        vector hides all position deletes of its data file."""
+        """Return the lowest data sequence number among the files that a delete may be about; None:
+        there is none. A vector hides all position deletes of its data file."""
         if delete.is_global:
             return self.lowest_of_all
         if delete.kind is DeleteKind.EQUALITY:
@@ -138,8 +138,9 @@ class _Reached:
 def by_bounds(
     deletes: Iterable[DeleteFileEntry], data: Sequence[DataFileEntry], schema: Schema
 ) -> tuple[DeleteFileEntry, ...]:
-    """Equality deletes that match no row of any data file they reach, by bounds and null counts;
-    all have `stats`. One whose number a broken writer left out may reach anything."""
+    """Return the equality deletes that match no row of any data file they reach, by bounds and null
+    counts; all have `stats`. A delete without a sequence number, of a broken writer, may reach
+    anything."""
     reached = _Reached(data)
     return tuple(
         delete
@@ -176,7 +177,8 @@ def _exclude_each_other(fields: Iterable[NestedField], data: Spans, delete: Span
 def _naming_none(
     table: LoadedTable, snapshot_id: int, deletes: Sequence[DeleteFileEntry]
 ) -> tuple[DeleteFileEntry, ...]:
-    """Position deletes that name no live data file that is old enough, by what they hold."""
+    """Return the position deletes whose rows name no live data file that is old enough. Reads
+    MAX_FILES_READ of them at most."""
     few = deletes[:MAX_FILES_READ]
     if not few:
         return ()
@@ -197,8 +199,9 @@ def _naming_none(
 
 
 def _without_target(delete: DeleteFileEntry, live: LiveSequences) -> bool:
-    """Equality deletes reach lower numbers than their own; positions their own, too. One whose
-    number a broken writer left out may reach anything."""
+    """Return True if no live data file is in a delete's reach. Equality deletes reach lower numbers
+    than their own; position deletes their own too. One without a number, of a broken writer, may
+    reach anything."""
     if (number := delete.sequence_number) is None:
         return False
     lowest = live.reached_by(delete)

@@ -17,11 +17,11 @@ from firnline_iceberg.metadata.entries import DataFileEntry, DeleteFileEntry
 
 
 def may_match(data: DataFileEntry, delete: DeleteFileEntry, schema: Schema) -> bool:
-    """False only if the bounds say that no row of the equality delete equals one of the data file.
+    """Return False only if the bounds prove that no row of the equality delete equals one of the
+    data file.
 
-    Both need `stats` (`Detail.STATS`), else True. `schema` has the equality fields; a field
-    that it lacks (a dropped column) excludes nothing.
-    """
+    Both need `stats` (`Detail.STATS`), else True. `schema` has the equality fields; a field that it
+    lacks (a dropped column) excludes nothing."""
     if data.stats is None or delete.stats is None:
         return True
     fields = key_fields(delete, schema)

@@ -69,7 +69,8 @@ class DeleteIndex:
         return tuple(deletes[bisect_left(deletes, data.sequence_number, key=_sequence_number) :])
 
     def for_data_file(self, data: DataFileEntry) -> Deletes:
-        """Everything that applies: global, the partition's, positional; each by age."""
+        """Return all deletes that apply to a data file: global ones, those of its partition, and
+        positional ones, each by sequence number."""
         return self.equality_deletes(data) + self.position_deletes(data)
 
 
@@ -111,12 +112,12 @@ class LiveFiles:
         return tuple(sorted(self._by_scope))
 
     def files_of_scope(self, scope: Scope) -> tuple[PlannedFile, ...]:
-        """Data files of one spec and partition, each with its deletes."""
+        """Return the data files of one spec and partition, each with its deletes."""
         files = self._by_scope.get(scope, ())
         return tuple(PlannedFile(f, self.delete_index.for_data_file(f)) for f in files)
 
     def data_file(self, path: str) -> DataFileEntry | None:
-        """The live data file of a normalised path."""
+        """Return the live data file of a normalised path, else None."""
         return self._by_path.get(path)
 
     @cached_property
@@ -136,7 +137,7 @@ class LiveFiles:
 
 
 def _find_repeated(keys: Iterable[tuple[str, object]]) -> set[str]:
-    """Paths of which a key, given beside them, is there twice."""
+    """Return the paths whose key occurs twice in these pairs."""
     seen, found = set[object](), set[str]()
     for path, key in keys:
         if key in seen:
@@ -148,10 +149,9 @@ def _find_repeated(keys: Iterable[tuple[str, object]]) -> set[str]:
 def live_files(
     table: LoadedTable, snapshot_id: int | None, detail: Detail = Detail.REFERENCES
 ) -> LiveFiles:
-    """All live entries of a snapshot, each manifest read once; nothing for None.
+    """Return all live entries of a snapshot, each manifest read once; none for None.
 
-    Raises SnapshotGone, MetadataFileGone, RetryLater.
-    """
+    Raises SnapshotGone, MetadataFileGone, RetryLater."""
     found = () if snapshot_id is None else tuple(live_entries(table, snapshot_id, detail))
     return LiveFiles(
         snapshot_id,
@@ -163,8 +163,8 @@ def live_files(
 def live_entries(
     table: LoadedTable, snapshot_id: int, detail: Detail, deletes: bool | None = None
 ) -> Iterator[FileEntry]:
-    """The same as a stream, for those who only count. `deletes`: delete files alone, or data files
-    alone. Raises as `live_files`."""
+    """Yield the live entries of a snapshot one by one. `deletes`: True = only delete files, False =
+    only data files. Raises the errors of `live_files`."""
     for manifest in table.manifests_of(table.snapshot(snapshot_id)):
         wanted = deletes is None or manifest.holds_deletes == deletes
         if wanted and not manifest.holds_no_live:

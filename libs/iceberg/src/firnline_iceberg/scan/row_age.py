@@ -49,8 +49,8 @@ _OF_TIME = (DayTransform, HourTransform, MonthTransform, YearTransform)
 
 
 def time_column(table: LoadedTable, name: str) -> NestedField:
-    """The column that ages are of: the one that was named, which may be a text of ISO dates, else
-    the only time that the table is partitioned by. Raises TaskRefused `no_time_column`."""
+    """Return the column that rows are dated by: the named one, which may be a text of ISO dates,
+    else the only time that the table is partitioned by. Raises TaskRefused `no_time_column`."""
     if name:
         found = next((one for one in table.schema.fields if one.name == name), None)
         if found is None or not isinstance(found.field_type, (*_TIMES, StringType)):
@@ -150,8 +150,8 @@ def _lies_in(rows: Moments, within: Moments | None) -> bool:
 def _partition_span(
     file: DataFileEntry, spec: PartitionSpec, column: NestedField
 ) -> Moments | None:
-    """Between which moments its rows are by all partition values that are of the column; None:
-    none is. They have to have a moment in common."""
+    """Return the period of a file's rows by all its partition values that are derived from the
+    column; None without one. CONTRADICTORY if these have no moment in common."""
     spans = [
         span
         for one, value in zip(spec.fields, json.loads(file.partition), strict=False)
@@ -182,8 +182,8 @@ def _moments_of_value(transform: Any, value: Any, kind: IcebergType) -> Moments 
 
 
 def _rows_span(span: ValueRange, column: NestedField) -> Moments | None:
-    """Between which moments its rows are; None where one may have no time. Between two texts there
-    are others that are no days."""
+    """Return the period of a file's rows by the column's bounds; None if a row may have no time.
+    Between two different texts there may be others that are no days."""
     if span.range is None or not span.none_null:
         return None
     if isinstance(column.field_type, StringType) and span.range[0] != span.range[1]:

@@ -33,7 +33,7 @@ class LakeFileIO(PyArrowFileIO):
     """PyIceberg's, for every scheme: for `abfss://` it would take another library first."""
 
     def __init__(self, properties: Mapping[str, Any], location: str | None = None) -> None:
-        """`location`: of the table, None = its files may be in any store."""
+        """Create the FileIO. `location`: of the table; None = its files may be in any store."""
         found = parse_address(location) if location else None
         self._home = None if found is None else found.scheme
         patient = f"{PatientRetries.__module__}.{PatientRetries.__name__}"
@@ -53,8 +53,8 @@ class LakeFileIO(PyArrowFileIO):
         return {"adls.sas-token": str(found[0]).removeprefix("?")} if found else {}
 
     def _initialize_s3_fs(self, netloc: str | None) -> FileSystem:
-        """An object below 10 MB is one request, not three: an upload begins when there is a part
-        to send. What the store refuses is then told by `close`."""
+        """Create a file system that writes an object below 10 MB by one request, not three: an
+        upload begins when there is a part to send. `close` raises if the store refuses."""
         made = super()._initialize_s3_fs(netloc)
         again, (given,) = made.__reduce__()  # PyIceberg has no word for the option
         patience = _import_retry_strategy(self.properties[RETRIES])
@@ -62,8 +62,9 @@ class LakeFileIO(PyArrowFileIO):
         return again(given)
 
     def _refuse_unknown_store(self, scheme: str) -> None:
-        """A path is any writer's. For Google and Azure without settings, Arrow looks for
-        credentials for a quarter of an hour, in which all other tables would wait."""
+        """Refuse a path in a store without settings: any writer can choose a path, and for Google
+        and Azure without settings Arrow searches for credentials for a quarter of an hour, in which
+        all other tables would wait. Raises TaskRefused."""
         settings = _SETTINGS.get(scheme)
         if settings is None or self._home is None or _SETTINGS.get(self._home) == settings:
             return

@@ -68,7 +68,7 @@ class TableStorage:
         return cls(settings, location, getattr(io, "vended", None))
 
     def make_io(self) -> FileIO:
-        """A new FileIO. Raises ValueError."""
+        """Create a FileIO. Raises ValueError."""
         return make_file_io(self.settings, self.location, self.vended)
 
 
@@ -87,7 +87,7 @@ def make_file_io(
 
 
 def file_system(io: FileIO, location: str) -> tuple[FileSystem, str]:
-    """Arrow's file system with the keys of now, and the path in it, of a file or a folder:
+    """Return Arrow's file system with the current keys, and the path in it, of a file or a folder:
     PyIceberg's FileIO cannot list. Raises UnclearPath."""
     if isinstance(io, VendedFileIO):
         arrow: PyArrowFileIO = io.arrow_io(io.vended.credential_for(location))
@@ -98,8 +98,8 @@ def file_system(io: FileIO, location: str) -> tuple[FileSystem, str]:
 
 
 def s3_bucket(io: FileIO, location: str) -> tuple[S3Bucket, str] | None:
-    """The bucket with the keys of now, and the key in it, of a file or a folder; None: no S3, or
-    reached as only Arrow can. Raises UnclearPath."""
+    """Return the bucket with the current keys, and the key in it, of a file or a folder; None: not
+    on S3, or reachable only by Arrow. Raises UnclearPath."""
     settings = io.properties
     if isinstance(io, VendedFileIO) and (found := io.vended.credential_for(location)):
         settings = {**settings, **found.config}
@@ -109,9 +109,9 @@ def s3_bucket(io: FileIO, location: str) -> tuple[S3Bucket, str] | None:
 def unsafe_properties(
     properties: Iterable[str], location_providers: frozenset[str] = frozenset(), chosen: str = ""
 ) -> list[str]:
-    """Names among a table's that would make Java load a class of the owner's choice or send our
-    credentials elsewhere. `chosen`: its LocationProvider, which is no harm if it is one of
-    `location_providers`."""
+    """Return the names of a table's properties that would make Java load a class of the table
+    owner's choice or send Firnline's credentials to another place. `chosen`: its LocationProvider,
+    which is harmless if it is one of `location_providers`."""
     return sorted(
         name
         for name in properties

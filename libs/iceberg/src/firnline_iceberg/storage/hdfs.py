@@ -25,8 +25,8 @@ MISSING = (
 
 
 def hadoop_files(scheme: str, netloc: str | None, properties: Mapping[str, Any]) -> FileSystem:
-    """Arrow's view of it. `netloc`: a name node's host and port, or the name of a service; None:
-    that of `fs.defaultFS`. Raises OSError."""
+    """Return Arrow's file system of an HDFS, one per process and name node. `netloc`: a name node's
+    host and port, or the name of a service; None: that of `fs.defaultFS`. Raises OSError."""
     try:
         from hdfs_native import fsspec
     except ImportError as error:

@@ -25,12 +25,12 @@ PREFIX = "firnline-"
 
 
 def file_name(path: str) -> str:
-    """The last segment of a path."""
+    """Return the last segment of a path."""
     return path.rsplit("/", 1)[-1]
 
 
 def folder_of(path: str) -> str:
-    """All before it; "" where there is none."""
+    """Return the part of a path before its last slash; "" without one."""
     return path.rpartition("/")[0]
 
 

@@ -146,9 +146,9 @@ class S3Bucket:
         return found
 
     def delete_objects(self, keys: Sequence[str]) -> None:
-        """Objects, also those that are not there, a thousand a request, or one where a store knows
-        no more. Raises as `unfinished_uploads`, after `ATTEMPTS` tries; some are gone then. Raises
-        NotRemoved where only some, up to `MAX_KEPT`, are not."""
+        """Delete objects, also absent ones, a thousand a request, or one if the store has no bulk
+        request. Raises the errors of `unfinished_uploads`, after `ATTEMPTS` tries; some are deleted
+        then. Raises NotRemoved if only some, up to `MAX_KEPT`, remain."""
         kept = dict[str, str]()
         for at in range(0, len(keys), DELETED):
             some = keys[at : at + DELETED]
@@ -195,8 +195,8 @@ class S3Bucket:
             given["UploadIdMarker"] = answer["NextUploadIdMarker"]
 
     def give_up(self, upload: Upload) -> None:
-        """Its parts are removed. Raises as `unfinished_uploads`; not where it has ended
-        meanwhile."""
+        """Abort an upload and remove its parts. Raises the errors of `unfinished_uploads`, but not
+        for an upload that has ended since."""
         asked = {"Bucket": self.name, "Key": upload.key, "UploadId": upload.id}
         _call_s3(self._client.s3.abort_multipart_upload, asked)
 
@@ -222,8 +222,8 @@ class S3Bucket:
     def copy_part(
         self, source: StoredObject, upload: Upload, number: int, at: int, until: int
     ) -> str:
-        """Bytes of `source` from `at` and before `until`, as part `number` (from 1); its tag. An
-        object that was written again meanwhile is refused."""
+        """Copy the bytes of `source` from `at` and before `until` as part `number` (from 1). Return
+        its tag. Raises OSError, also if the object was overwritten since."""
         asked = {
             "Bucket": self.name,
             "Key": upload.key,
@@ -255,8 +255,8 @@ class S3Bucket:
 def bucket_of(
     io: FileIO, settings: Mapping[str, Any], location: str
 ) -> tuple[S3Bucket, str] | None:
-    """The bucket and the key in it; None: no S3, or reached as only Arrow can. `settings`: of the
-    FileIO, with the keys of now. Raises UnclearPath."""
+    """Return the bucket and the key in it; None: not on S3, or reachable only by Arrow. `settings`:
+    of the FileIO, with the current keys. Raises UnclearPath."""
     place = resolve_folder(location)
     if place.scheme != SCHEME or not isinstance(io, PyArrowFileIO):
         return None

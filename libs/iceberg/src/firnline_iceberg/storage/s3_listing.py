@@ -57,13 +57,13 @@ class AskPage(Protocol):
     def __call__(
         self, prefix: str, after: str = "", token: str = "", by_folder: bool = False
     ) -> ListPage:
-        """Raises OSError."""
+        """Request a page of a listing. Raises OSError."""
 
 
 def read_pages(client: Any) -> None:
-    """Answers of this botocore client to `list_objects_v2` have their `ListPage`. It is good for
-    nothing else: botocore's own look for an error in an answer of 200, which takes as long as
-    reading the page, is done here, for this call."""
+    """Parse this botocore client's answers to `list_objects_v2` to a `ListPage`. The client is good
+    for no other call: botocore's search for an error in an answer with status 200, which takes as
+    long as reading the page, is replaced for this call only."""
     from botocore import handlers
 
     if (look := getattr(handlers, "_handle_200_error", None)) is not None:
@@ -95,8 +95,9 @@ def _reject_error_page(
 
 
 def plain_page(body: bytes) -> ListPage | None:
-    """A page as all known stores write it, in 1 ms: each object has a key, a size and a time, as
-    plain text, and nothing else by these names. None: it is not such a page, or not all of it."""
+    """Parse a page in the form of all known stores, in 1 ms: each object has a key, a size and a
+    time, as plain text, and nothing else has these names. None: it has another form, or is
+    incomplete."""
     try:
         text = body.decode()
     except UnicodeDecodeError:
@@ -124,7 +125,7 @@ def plain_page(body: bytes) -> ListPage | None:
 
 
 def page_of(root: ElementTree.Element, space: str) -> ListPage:
-    """`space`: of the names, in braces. Raises NotAPage."""
+    """Parse a page of a listing from XML. `space`: of the names, in braces. Raises NotAPage."""
     coded = root.findtext(f"{space}EncodingType") == "url"
 
     def decode_key(key: str) -> str:
@@ -155,12 +156,11 @@ def _parse_times(texts: Sequence[str]) -> Times:
 
 
 def all_below(ask: AskPage, prefix: str, skipped: str = "") -> Iterator[StoredFiles]:
-    """Pages of all objects whose keys begin so, in no order. `skipped`: a folder below it that is
-    left out, its key with the slash; some of it may come.
+    """Yield pages of all objects whose keys begin with `prefix`, in no order. `skipped`: a folder
+    below it that is left out, its key with the slash; some of its objects may still be yielded.
 
     A small table is one request; of a large one up to `RANGES` plus `MAX_CUT` x `FOLDER_PAGES`
-    requests more than it has pages. Raises OSError, NotOrdered.
-    """
+    requests more than it has pages. Raises OSError, NotOrdered."""
     first = ask(prefix)
     yield first.objects
     if not first.token:
@@ -175,7 +175,7 @@ def all_below(ask: AskPage, prefix: str, skipped: str = "") -> Iterator[StoredFi
 
 
 def listed_in_turn(ask: AskPage, prefix: str) -> Iterator[StoredFiles]:
-    """The same, one page after another, of a store that keeps no order."""
+    """Yield the same pages one after another, from a store that keeps no order."""
     token, more = "", True
     while more:
         page = ask(prefix, token=token)
@@ -238,7 +238,8 @@ def _last_key(objects: StoredFiles, after: str) -> str:
 
 
 def _at_once(ranges: Sequence[Iterator[StoredFiles]]) -> Iterator[StoredFiles]:
-    """A page of each range is on its way, and no more: memory is bounded."""
+    """Yield pages of all ranges in parallel. At most one page of each range is requested in
+    advance: memory is bounded."""
     with ThreadPoolExecutor(len(ranges)) as pool:
 
         def next_of(one: Iterator[StoredFiles]) -> Callable[[], StoredFiles | None]:

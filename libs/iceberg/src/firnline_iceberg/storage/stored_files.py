@@ -37,7 +37,6 @@ class StoredFiles:
         return len(self.places)
 
     def file_at(self, number: int) -> ListedObject:
-        """One of them."""
         return ListedObject(self.places[number], self.bytes[number], int(self.stored_at_ms[number]))
 
     def take_first(self, many: int) -> StoredFiles:

@@ -204,7 +204,7 @@ class StagedOutput(io.RawIOBase):
         self.discard() if kind is not None else self.close()
 
     def __del__(self) -> None:
-        """Whoever lets go of it without a close wants nothing of it."""
+        """Discard the output if it was not closed."""
         if not self._staged.closed:
             self.discard()
 

@@ -84,7 +84,8 @@ class Tables:
     has a client, and so a session, of its own: those of `requests` are not made for several."""
 
     def __init__(self, catalog: Catalog, cache: FileCache | None = None, **properties: str) -> None:
-        """`cache`: for who reads the same table again and again."""
+        """Connect lazily, with one client per thread. `cache`: for callers that read the same table
+        repeatedly."""
         self._cache = cache
         self._connection, self._properties = connection_of(catalog), properties
         self._clients = threading.local()
@@ -147,22 +148,21 @@ class Tables:
         return self
 
     def known_catalogs(self, table: TableName) -> Sequence[Tables]:
-        """All that are known here, the one that a table is in among them."""
+        """Return all configured catalogs, with the one of a table."""
         return (self,)
 
     def load(self, table: TableName) -> LoadedTable:
-        """The table as it is now.
+        """Load the table.
 
-        Raises TableGone (also where the name now belongs to another uuid), RetryLater, OtherPrefix,
-        and TaskRefused where PyIceberg cannot read its metadata.
-        """
+        Raises TableGone (also if the name now belongs to another uuid), RetryLater, OtherPrefix,
+        and TaskRefused if PyIceberg cannot read its metadata."""
         found = self._load_table(table)
         if str(found.metadata.table_uuid) != table.uuid:
             raise TableGone(table, f"is now {found.metadata.table_uuid}")
         return to_loaded_table(table, found, self._cache)
 
     def load_named(self, namespace: tuple[str, ...], name: str) -> LoadedTable:
-        """The table that has this name now. Raises TableGone, RetryLater."""
+        """Load the table that has this name now. Raises TableGone, RetryLater."""
         asked = self._table_name("", namespace, name)
         found = self._load_table(asked)
         uuid = str(found.metadata.table_uuid)
@@ -170,9 +170,9 @@ class Tables:
         return to_loaded_table(identity, found, self._cache)
 
     def metadata_json(self, name: tuple[str, ...]) -> tuple[str, dict[str, Any]]:
-        """Path of the metadata file of `namespace.name`, and the metadata as the catalog answers
-        it: also of a table that PyIceberg cannot read. Asks for no keys to its storage. Raises
-        TableGone, RetryLater, and ValueError for an answer that is none."""
+        """Return the path of the metadata file of `namespace.name`, and the metadata in the
+        catalog's answer: also for a table that PyIceberg cannot read. Requests no keys to its
+        storage. Raises TableGone, RetryLater, and ValueError for an invalid answer."""
         try:
             return self._client.metadata_json(name)
         except (NoSuchTableError, NoSuchNamespaceError) as error:
@@ -220,8 +220,8 @@ class Tables:
             raise catalog_error(self._connection, error, ".".join(table.namespace)) from error
 
     def table_names(self, below: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-        """Every table of a namespace and of those below it, as namespace levels and name; of all
-        for (). Raises RetryLater, and TaskRefused where there is no such namespace."""
+        """Yield the tables of a namespace and of those below it, as namespace levels and name; () =
+        of all. Raises RetryLater, and TaskRefused without such a namespace."""
         try:
             yield from self._names_below(below)
         except NoSuchNamespaceError as error:
@@ -295,7 +295,7 @@ def catalog_error(connection: CatalogConnection, error: Exception, what: str) ->
 
 
 def refuse_remote_signing(settings: Mapping[str, Any], table: str) -> None:
-    """Raises TaskRefused where the catalog wants to sign each request to S3 itself."""
+    """Refuse a catalog that signs each request to S3 itself. Raises TaskRefused."""
     asked = str(settings.get("s3.remote-signing-enabled", "")).lower() == "true"
     if (asked or settings.get("s3.signer")) and "s3.access-key-id" not in settings:
         raise TaskRefused(
@@ -322,8 +322,9 @@ class _Catalog(RestCatalog):
         super().__init__(connection.name, **{**connection.pyiceberg_properties(), **properties})
 
     def _fetch_config(self) -> None:
-        """A catalog's `overrides` win over what its client says. But who hides the snapshots that
-        no ref points at hides files that are reachable, so in this the client has the last word."""
+        """Fetch the configuration, with a new token if the catalog refuses the old one. Its
+        `overrides` replace the client's properties, except SNAPSHOT_LOADING_MODE: hidden snapshots,
+        which no ref points at, would hide reachable files."""
         wanted = self.properties.get(SNAPSHOT_LOADING_MODE, ALL_SNAPSHOTS)
         try:
             super()._fetch_config()
@@ -336,7 +337,8 @@ class _Catalog(RestCatalog):
     def _response_to_table(
         self, identifier_tuple: Identifier, table_response: TableResponse
     ) -> Table:
-        """PyIceberg's own would let the table's properties choose its FileIO (`storage`)."""
+        """Build the table with a FileIO of `storage`: in PyIceberg the table's properties choose
+        the class."""
         place = table_response.metadata_location or table_response.metadata.location
         settings = {**self.properties, **table_response.config}
         refuse_remote_signing(settings, ".".join(identifier_tuple))
@@ -357,8 +359,8 @@ class _Catalog(RestCatalog):
         )
 
     def fresh_credentials(self, identifier: Identifier) -> Credentials:
-        """Others for the same table: of the endpoint for it, where the catalog has one, else of a
-        new load, of which the metadata is not looked at."""
+        """Request new credentials for a table: by their endpoint, if the catalog has one, else by a
+        load of the table without use of its metadata."""
         has_endpoint = Capability.V1_LOAD_CREDENTIALS in self._supported_endpoints
         what = Endpoints.load_credentials if has_endpoint else Endpoints.load_table
         path = self.url(what, prefixed=True, **self._split_identifier_for_path(identifier))
@@ -367,8 +369,8 @@ class _Catalog(RestCatalog):
         return _to_credentials(body.get("config") or {}, given)
 
     def metadata_json(self, identifier: Identifier) -> tuple[str, dict[str, Any]]:
-        """Path and content of a table's metadata file. Raises ValueError for an answer that is
-        none, and what PyIceberg raises."""
+        """Return path and content of a table's metadata file. Raises ValueError for an invalid
+        answer, and what PyIceberg raises."""
         name = self._split_identifier_for_path(identifier)
         path = self.url(Endpoints.load_table, prefixed=True, **name)
         body = self._get_json(path, {"snapshots": ALL_SNAPSHOTS}, {_DELEGATION: None})
@@ -394,7 +396,8 @@ class _Catalog(RestCatalog):
         return body
 
     def _create_session(self) -> requests.Session:
-        """PyIceberg's own asks for a token for each client, twice, and never before it ends."""
+        """Create a session with the shared identity: PyIceberg requests a token for each client,
+        twice, and never before it expires."""
         whole = self.properties
         self.properties = {name: whole[name] for name in whole if name not in _OF_IDENTITY}
         session = super()._create_session()
@@ -405,7 +408,8 @@ class _Catalog(RestCatalog):
         return session
 
     def _refresh_token(self) -> None:
-        """Called where the catalog has answered 401, before the one other try."""
+        """Renew the token. PyIceberg calls this after an answer with 401, before its one other
+        try."""
         self._auth.renew()
 
 
@@ -420,7 +424,7 @@ _lock = threading.Lock()
 def fresh_credentials(
     connection: CatalogConnection, properties: Mapping[str, str], identifier: Identifier
 ) -> Credentials:
-    """New keys to the storage of a table; one client of this process asks for all. Raises
+    """Request new keys to the storage of a table; one client of this process requests all. Raises
     RetryLater, TableGone."""
     key = connection.place
     with _lock:

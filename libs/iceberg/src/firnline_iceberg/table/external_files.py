@@ -115,7 +115,8 @@ class ExternalFiles:
     def _in_snapshot(
         self, table: LoadedTable, places: OwnLocations, snapshot: Snapshot, paths: set[str]
     ) -> str | None:
-        """`paths`: manifests of its list that are to be looked at."""
+        """Return a path of a snapshot outside the table's own locations, else None. `paths`:
+        manifests of its list to search."""
         if not places.contains(snapshot.manifest_list):
             return snapshot.manifest_list
         for manifest in paths:

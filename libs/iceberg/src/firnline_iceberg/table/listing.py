@@ -30,7 +30,7 @@ class Storage:
     StorageUnreachable, everywhere; UnclearPath where the location is unclear."""
 
     def __init__(self, table: LoadedTable, location: str = "") -> None:
-        """`location`: another folder than the table's location."""
+        """List a table's storage. `location`: another folder than the table's location."""
         self.io, self.location = table.io, (location or table.metadata.location).rstrip("/")
         self.links: list[str] = []
         self._ordered = True
@@ -110,8 +110,9 @@ class Storage:
             self.links += [f"{below}/{one}" if below else one for one in links]
 
     def _by_arrow(self, below: str) -> Iterator[StoredFiles]:
-        """Google's store has no folders, and Arrow tells of none that keys look like: it is asked
-        for all at once, a thousand objects a request."""
+        """Yield the files of a folder by Arrow, one directory at a time. Google's store has no
+        folders, and Arrow lists none that only keys imply: it lists all at once, a thousand objects
+        a request."""
         flat = isinstance(self.arrow_files, GcsFileSystem)
         folders = [below]
         while folders:

@@ -67,7 +67,7 @@ class LoadedTable:
     hidden: tuple[Snapshot, ...] = ()  # that it has or had, though its catalog shows them not
 
     def with_hidden_snapshots(self, hidden: Iterable[Snapshot]) -> LoadedTable:
-        """The same table with snapshots that are known from elsewhere."""
+        """Return the same table with snapshots that the catalog hides."""
         return replace(self, hidden=tuple(hidden))
 
     def manifests_of(self, snapshot: Snapshot) -> Sequence[ManifestFile]:
@@ -132,7 +132,7 @@ class LoadedTable:
         return tuple(self.metadata.snapshots)
 
     def snapshot(self, snapshot_id: int) -> Snapshot:
-        """Raises SnapshotGone."""
+        """Return a snapshot. Raises SnapshotGone."""
         if snapshot_id not in self._snapshots:
             raise SnapshotGone(self.identity, snapshot_id)
         return self._snapshots[snapshot_id]
@@ -142,18 +142,19 @@ class LoadedTable:
         return snapshot_id in self._snapshots
 
     def head_id(self, ref: str) -> int | None:
-        """Snapshot that a branch or tag points at; None where there is no such ref."""
+        """Return the id of the snapshot that a branch or tag points at; None without such a ref."""
         found = self.metadata.refs.get(ref)
         return None if found is None else found.snapshot_id
 
     def head(self, ref: str) -> Snapshot:
-        """Raises RefGone (also for `main` of a table that never had a snapshot)."""
+        """Return the snapshot that a branch or tag points at. Raises RefGone (also for `main` of a
+        table that never had a snapshot)."""
         if (snapshot_id := self.head_id(ref)) is None:
             raise RefGone(self.identity, ref)
         return self.snapshot(snapshot_id)
 
     def ancestors(self, snapshot_id: int | None) -> Iterator[Snapshot]:
-        """The snapshot itself, then its parents as far as they are retained."""
+        """Yield the snapshot itself, then its parents as far as they are retained."""
         seen: set[int] = set()
         while snapshot_id in self._snapshots and snapshot_id not in seen:
             seen.add(snapshot_id)
@@ -161,7 +162,7 @@ class LoadedTable:
             snapshot_id = snapshot.parent_snapshot_id
 
     def spec(self, spec_id: int) -> PartitionSpec:
-        """Raises TaskRefused for an id that the table does not know."""
+        """Return a partition spec. Raises TaskRefused for an id that the table does not have."""
         found = self.metadata.specs().get(spec_id)
         return self._require_spec(found, spec_id)
 
@@ -171,7 +172,7 @@ class LoadedTable:
         return self.metadata.schema()
 
     def schema_of(self, schema_id: int | None) -> Schema:
-        """A schema by id; the current one for None."""
+        """Return a schema by id; the current one for None."""
         return (
             self.schema
             if schema_id is None
@@ -197,7 +198,8 @@ class LoadedTable:
         return self._require_spec(self._partition_texts.get(spec_id), spec_id)
 
     def _require_spec(self, found: T | None, spec_id: int) -> T:
-        """A manifest list is any writer's: it may name a spec that its table does not have."""
+        """Return the spec if there is one. Raises TaskRefused: a manifest list of any writer may
+        name a spec that its table does not have."""
         if found is None:
             text = (
                 f"{self.identity.dotted_name}: no partition spec {spec_id}, of which a manifest is"

@@ -54,7 +54,7 @@ class Locations:
 
 
 def metadata_folders(table: LoadedTable) -> tuple[str, ...]:
-    """Directories of the metadata files over time."""
+    """Return the directories of the metadata files over time."""
     files = [table.metadata_location]
     files += [entry.metadata_file for entry in table.metadata.metadata_log]
     return tuple({normal_path(path): path for path in map(folder_of, files)}.values())
@@ -68,8 +68,8 @@ def _addresses(paths: Iterable[str]) -> tuple[FileAddress, ...]:
 
 
 def refuse_links(table: LoadedTable) -> None:
-    """Raises TaskRefused where the table's location, or the folder of its metadata, is reached
-    through a link of this machine: nothing below is surely the table's."""
+    """Refuse a table if its location, or the folder of its metadata, is reached through a link of
+    this host: then the files below may be another table's. Raises TaskRefused."""
     for path in (table.metadata.location, folder_of(table.metadata_location)):
         found = parse_address(path)
         if found and found.is_local and (link := link_on(found.local_path)) is not None:

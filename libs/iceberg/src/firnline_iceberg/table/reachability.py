@@ -80,8 +80,8 @@ def find_reachable(
 
 
 def metadata_file(table: LoadedTable) -> TableMetadata:
-    """The table's metadata as the storage has it. Raises MetadataFileGone, RetryLater, and
-    TaskRefused where it is another table's or cannot be read."""
+    """Return the table's metadata in its storage. Raises MetadataFileGone, RetryLater, and
+    TaskRefused if it is another table's or unreadable."""
     path = table.metadata_location
     try:
         found = FromInputFile.table_metadata(table.io.new_input(path))
@@ -97,8 +97,9 @@ def metadata_file(table: LoadedTable) -> TableMetadata:
 
 
 def refuse_if_hidden(table: LoadedTable) -> None:
-    """For who has files removed by others, who ask the catalog alone. Raises TaskRefused where the
-    metadata file has a snapshot that the catalog did not tell of; and as `metadata_file`."""
+    """Refuse a table whose metadata file has a snapshot that the catalog's answer lacks, before
+    another engine removes files by the catalog's answer. Raises TaskRefused, and the errors of
+    `metadata_file`."""
     hidden = [
         snapshot
         for snapshot in metadata_file(table).snapshots
@@ -114,8 +115,8 @@ def _all_snapshots(loaded: TableMetadata, stored: TableMetadata) -> list[Snapsho
 
 
 def named_by_metadata(table: LoadedTable, truth: TableMetadata) -> Iterator[str]:
-    """Paths of metadata and statistics files that the metadata names itself, as the catalog tells
-    it and as the storage has it (`metadata_file`)."""
+    """Yield the paths of metadata and statistics files in the metadata itself, both in the
+    catalog's answer and in the storage (`metadata_file`)."""
     yield table.metadata_location
     for metadata in (table.metadata, truth):
         yield from (one.metadata_file for one in metadata.metadata_log)

@@ -42,8 +42,8 @@ class ListReader(Protocol):
 def manifest_paths(
     table: LoadedTable, paths: Iterable[str], skip_gone: bool = False
 ) -> Iterator[list[str]]:
-    """Manifests of each of these manifest lists, in their order. `skip_gone`: none of a list that
-    is not there. Raises MetadataFileGone, MetadataUnreadable, RetryLater."""
+    """Yield the manifests of each of these manifest lists, in their order. `skip_gone`: none for a
+    missing list. Raises MetadataFileGone, MetadataUnreadable, RetryLater."""
 
     rows = RepeatedRows()
 
@@ -79,11 +79,10 @@ class RetainedNames:
         manifests_of: ListReader = manifest_paths,
         names_of: NamesReader = content_names,
     ) -> None:
-        """Reads the metadata file, every manifest list, and every manifest once. `live_alone`:
-        without files that an entry says were taken out.
+        """Read the metadata file, every manifest list, and every manifest once. `live_alone`:
+        without files of DELETED entries.
 
-        Raises MetadataFileGone (expired meanwhile), MetadataUnreadable, RetryLater, TaskRefused.
-        """
+        Raises MetadataFileGone (expired since), MetadataUnreadable, RetryLater, TaskRefused."""
         truth = metadata_file(table)
         self.location = table.metadata_location
         known = (*table.metadata.snapshots, *truth.snapshots)
@@ -117,14 +116,15 @@ class RetainedNames:
 
 
 def content_paths(table: LoadedTable, path: str, live_alone: bool) -> Iterator[str]:
-    """Data and delete files of a manifest. Raises as `manifest_paths`."""
+    """Yield the data and delete files of a manifest. Raises the errors of `manifest_paths`."""
     for row in read_records(table.io, path, ENTRY_PATHS):
         if not live_alone or row["status"] != EntryStatus.DELETED:
             yield row["file"]["path"]
 
 
 def _list_of(snapshot: Snapshot) -> str:
-    """v1 tables may list manifests in the metadata itself; nobody has written such for years."""
+    """Return the manifest list of a snapshot. Raises TaskRefused without one: in v1 the metadata
+    itself may list manifests, which no current writer does."""
     if not snapshot.manifest_list:
         raise TaskRefused("no_manifest_list", f"snapshot {snapshot.snapshot_id} has none")
     return snapshot.manifest_list

@@ -71,15 +71,16 @@ class NamedTables(Protocol):
         """Yield all tables. Raises RetryLater."""
 
     def metadata_json(self, name: tuple[str, ...]) -> tuple[str, Mapping[str, Any]]:
-        """Path of its metadata file, and the metadata as the catalog answers it, all snapshots.
-        Raises TableGone, RetryLater, TaskRefused."""
+        """Return the path of a table's metadata file, and the metadata in the catalog's answer,
+        with all snapshots. Raises TableGone, RetryLater, TaskRefused."""
 
 
 class KnownCatalogs(Protocol):
     """`catalog_client.Tables`, `catalogs.CatalogTables`."""
 
     def known_catalogs(self, table: TableName) -> Sequence[NamedTables]:
-        """All that are known, the table's own among them. Raises RetryLater, TaskRefused."""
+        """Return all configured catalogs, with the one of the table. Raises RetryLater,
+        TaskRefused."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,7 @@ class TablePlaces:
     folders: frozenset[Folder]
 
     def common_place(self, other: TablePlaces) -> Folder | None:
-        """A folder in which a file may be the one's or the other's. None: there is no such one."""
+        """Return a folder in which a file may belong to either table, else None."""
         for one in self.trees:
             for two in other.trees:
                 if one.contains(two) or two.contains(one):
@@ -129,8 +130,8 @@ class Neighbour:
 
 
 def places_of(path: str) -> frozenset[Folder]:
-    """The folders that some reader may take a path for: more than one where readers differ. Links
-    of local files are followed."""
+    """Return the folders that a reader may resolve a path to: more than one if readers differ.
+    Links of local files are followed."""
     found = _URI.fullmatch(path.strip())
     scheme, rest = (found[1].lower(), found[2]) if found else ("", path.strip())
     if scheme in _LOCAL:
@@ -178,7 +179,7 @@ def places_of_metadata(name: str, metadata_file: str, metadata: Mapping[str, Any
 
 
 def _is_path_property(key: str) -> bool:
-    """`write.data.path`, `write.metadata.path`, `write.object-storage.path` ..."""
+    """Return True for `write.data.path`, `write.metadata.path`, `write.object-storage.path` ..."""
     return key.startswith("write.") and key.endswith(".path")
 
 
@@ -219,8 +220,9 @@ class Neighbours:
         self._lock = threading.Lock()
 
     def neighbours_of(self, table: LoadedTable) -> list[Neighbour]:
-        """Other tables with its uuid, or in its places. Raises TaskRefused `neighbours_unknown`
-        where a catalog does not say it all, RetryLater where it does not answer."""
+        """Return other tables with the same uuid, or with files in the same places. Raises
+        TaskRefused `neighbours_unknown` if a catalog's answer is incomplete, RetryLater if it does
+        not answer."""
         own = places_of_metadata(table.identity.full_name, table.metadata_location, _as_json(table))
         found = list[Neighbour]()
         for facts in self.other_tables(table):
@@ -332,8 +334,8 @@ def neighbours_in(catalogs: KnownCatalogs) -> Neighbours:
 
 
 def refuse_shared(catalogs: KnownCatalogs, table: LoadedTable) -> None:
-    """The gate before anything is removed, moved or withdrawn. Raises TaskRefused with a
-    `SharingRefusal`, RetryLater."""
+    """Refuse a table that shares its uuid or its places with another, before anything is removed,
+    moved or withdrawn. Raises TaskRefused with a `SharingRefusal`, RetryLater."""
     found = neighbours_in(catalogs).neighbours_of(table)
     if not found:
         return
@@ -344,7 +346,8 @@ def refuse_shared(catalogs: KnownCatalogs, table: LoadedTable) -> None:
 
 
 def refuse_occupied(catalogs: KnownCatalogs, table: LoadedTable, location: str) -> None:
-    """The gate before a table is made for this one at a location. Raises as `refuse_shared`."""
+    """Refuse a location with another table's files, before a table is created there for this one.
+    Raises the errors of `refuse_shared`."""
     new = TablePlaces("", "", places_of(location), frozenset())
     for other in neighbours_in(catalogs).other_tables(table):
         if new.common_place(other) is not None:

@@ -20,7 +20,7 @@ _DELETES = ("added-equality-deletes", "added-position-deletes")
 
 
 def described_columns(table: LoadedTable, snapshot_id: int) -> frozenset[int]:
-    """Field ids whose distinct values are known of a snapshot."""
+    """Return the field ids whose distinct values a snapshot's statistics contain."""
     return frozenset(
         field
         for one in table.metadata.statistics
@@ -32,12 +32,13 @@ def described_columns(table: LoadedTable, snapshot_id: int) -> frozenset[int]:
 
 
 def described_partitions(table: LoadedTable) -> frozenset[int]:
-    """Snapshots with partition statistics."""
+    """Return the snapshots with partition statistics."""
     return frozenset(one.snapshot_id for one in table.metadata.partition_statistics)
 
 
 def latest_described(table: LoadedTable, field_ids: Collection[int]) -> int | None:
-    """The newest snapshot of `main` of which all these columns are known."""
+    """Return the newest snapshot of `main` whose statistics contain all these columns, else
+    None."""
     for one in table.ancestors(table.head_id(MAIN)):
         if described_columns(table, one.snapshot_id) >= frozenset(field_ids):
             return one.snapshot_id
@@ -45,8 +46,9 @@ def latest_described(table: LoadedTable, field_ids: Collection[int]) -> int | No
 
 
 def changed_since(table: LoadedTable, snapshot_id: int) -> tuple[int | None, int]:
-    """Rows that came or went from an ancestor of the head to it, deletes counted for the rows that
-    they mask, by the summaries, and the head's rows. None = some writer does not say."""
+    """Return (rows added and removed from an ancestor of the head to it, by the summaries, deletes
+    counted for the rows that they mask; rows of the head). None = the summary of some writer lacks
+    them."""
     changed: int | None = 0
     head = table.head(MAIN)
     for one in table.ancestors(head.snapshot_id):
@@ -73,7 +75,7 @@ def _summary_number(snapshot: Snapshot, name: str) -> int | None:
 
 
 def stale_snapshots(table: LoadedTable) -> tuple[int, ...]:
-    """Snapshots that have left the table, and statistics entries have not."""
+    """Return the snapshots that the table does not retain, but that statistics entries name."""
     metadata = table.metadata
     named = (one.snapshot_id for one in chain(metadata.statistics, metadata.partition_statistics))
     return tuple(sorted({one for one in named if not table.retains(one)}))
