@@ -58,8 +58,9 @@ def find_orphans(
     """Find the table's own files (`file_ownership`) that it does not name and that were stored
     before `older_than_ms`, by the storage's clock.
 
-    `inventory`: read instead of listing the location. Orphans by it are checked in the storage, as
-    are the marks of tables of other kinds. `forced`: an operator accepts any number of orphans. Firnline's own leftovers are no orphans: they are on write-ahead lists (`sweep`).
+    `inventory`: read instead of listing the location. Orphans by it are checked in the storage,
+    as are the marks of tables of other kinds. `forced`: an operator accepts any number of
+    orphans. Firnline's own leftovers are no orphans: they are on write-ahead lists (`sweep`).
     Raises the errors of `Storage` and `Inventory`, and TaskRefused with an `OrphanRefusal` or a
     `SharingRefusal`."""
     refuse_marks(table, listed=not inventory)
