@@ -49,12 +49,12 @@ Rule = Callable[[Known, float], RuleFinding | None]
 
 
 def without_limit(judge: Callable[[Known], RuleFinding | None]) -> Rule:
-    """The rule of a judgement that no number is near."""
+    """Return the rule of a judgement without a numeric limit."""
     return lambda known, _ease: judge(known)
 
 
 def size_text(held_bytes: float) -> str:
-    """`1.5 GB`, decimal units."""
+    """Format bytes in decimal units: `1.5 GB`."""
     for unit, factor in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if held_bytes >= factor:
             return f"{held_bytes / factor:.3g} {unit}"

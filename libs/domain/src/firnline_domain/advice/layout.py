@@ -20,7 +20,8 @@ CODEC_BYTES = 1_000_000_000  # below, nothing is gained
 
 
 def duplicate_files(known: Known) -> RuleFinding | None:
-    """Nothing can be rewritten without rows being lost, by anybody: files are removed by path."""
+    """Find a file that was added twice: files are removed by path, so every rewrite would lose
+    rows."""
     if not (said := known.table.work.duplicate):
         return None
     return RuleFinding(
@@ -50,7 +51,8 @@ def odd_numbers(known: Known) -> RuleFinding | None:
 
 
 def tiny_partitions(known: Known, ease: float) -> RuleFinding | None:
-    """No rewrite helps: what is in one partition stays less than a fragment."""
+    """Find many partitions of less than a small file: no rewrite helps, because what is in one
+    partition stays too small."""
     spread = known.spread
     share = spread.tiny / max(spread.partitions, 1)
     if spread.partitions < TINY_PARTITIONS * ease or share < TINY_SHARE * ease:
@@ -68,7 +70,8 @@ def tiny_partitions(known: Known, ease: float) -> RuleFinding | None:
 
 
 def huge_partitions(known: Known, ease: float) -> RuleFinding | None:
-    """A rewrite, a delete and a retry cost a whole partition."""
+    """Find partitions of many target sizes: a rewrite, a delete and a retry cost a whole
+    partition."""
     spread = known.spread
     targets = spread.mean_bytes / max(known.target_bytes, 1)
     if targets < HUGE_TARGETS * ease:
@@ -89,7 +92,8 @@ def huge_partitions(known: Known, ease: float) -> RuleFinding | None:
 
 
 def skewed_partitions(known: Known, ease: float) -> RuleFinding | None:
-    """One partition takes what all the others take together, in time and memory."""
+    """Find a partition much larger than the mean: it takes as much time and memory as all others
+    together."""
     spread = known.spread
     skew = spread.largest_bytes / max(spread.mean_bytes, 1.0)
     targets = spread.largest_bytes / max(known.target_bytes, 1)
@@ -129,7 +133,7 @@ def position_deletes_in_v2(known: Known, ease: float) -> RuleFinding | None:
 
 
 def global_deletes(known: Known, ease: float) -> RuleFinding | None:
-    """Equality deletes without a partition have to be read with every partition."""
+    """Find equality deletes without a partition, which have to be read with every partition."""
     counters = known.table.counters
     files = counters.global_equality_deletes
     if files < GLOBAL_DELETES * ease:

@@ -42,14 +42,14 @@ def _settings_finding(said: Iterable[str], remedy: str) -> RuleFinding | None:
 
 
 def unknown_settings(known: Known) -> RuleFinding | None:
-    """A name that is misspelt sets nothing."""
+    """Find misspelt property names, which set nothing."""
     return _settings_finding(
         _unknown_names(_freeze_settings(known.settings)), "correct the name, or remove the property"
     )
 
 
 def unreadable_settings(known: Known) -> RuleFinding | None:
-    """A value that is no value counts as unset."""
+    """Find property values that cannot be parsed and so count as unset."""
     return _settings_finding(
         _unreadable_values(_freeze_settings(known.settings)),
         "correct the value, or remove the property",
@@ -57,13 +57,14 @@ def unreadable_settings(known: Known) -> RuleFinding | None:
 
 
 def contradictory_settings(known: Known) -> RuleFinding | None:
-    """A value that can be read, and that nobody can want."""
+    """Find properties whose values are valid and contradict each other."""
     said = find_contradictions(known.settings, known.limits, known.fleet, known.now_ms)
     return _settings_finding(said, "change one of them")
 
 
 def unknown_group(known: Known) -> RuleFinding | None:
-    """Its workers would wait for nothing, and the table for them."""
+    """Find a resource group that the deployment does not have: the table's tasks would wait for its
+    workers."""
     asked = settings_in_force(known.settings, known.fleet)[GROUP]
     if not asked.problem:
         return None

@@ -20,7 +20,8 @@ HELD_RETENTIONS = 2.0  # age of the oldest snapshot
 
 
 def many_snapshots(known: Known, ease: float) -> RuleFinding | None:
-    """More than a table of that kind needs; what keeps them decides what to do."""
+    """Find more snapshots than a table of that kind needs. The remedy depends on what retains
+    them."""
     count = known.table.counters.snapshot_count
     if count is None:
         return UNKNOWN
@@ -50,7 +51,7 @@ def _snapshot_remedy(known: Known) -> str:
 
 
 def many_manifests(known: Known, ease: float) -> RuleFinding | None:
-    """Small ones: each reader's planning opens all that it cannot leave out."""
+    """Find many small manifests: each reader's planning opens all that it cannot leave out."""
     counters = known.table.counters
     count, mean = counters.manifests, counters.manifest_bytes / max(counters.manifests, 1)
     if count < MANIFESTS * ease or mean >= MANIFEST_BYTES / ease:
@@ -106,7 +107,8 @@ def _expiry_remedy(known: Known) -> str:
 
 
 def held_snapshots(known: Known, ease: float) -> RuleFinding | None:
-    """Expiry comes back empty-handed: tags and branches keep what is old enough."""
+    """Find old snapshots that several expiries could not remove, because tags and branches retain
+    them."""
     counters, fruitless = known.table.counters, known.table.work.expiry.fruitless
     if counters.oldest_snapshot_ms is None or fruitless < FRUITLESS:
         return None
@@ -125,7 +127,8 @@ def held_snapshots(known: Known, ease: float) -> RuleFinding | None:
 
 
 def expiry_announced(known: Known) -> RuleFinding | None:
-    """Data is deleted: whoever did not ask for it is told a grace period before."""
+    """Announce the first expiry, which deletes data, a grace period before it begins, unless it was
+    requested."""
     work = known.table.work
     if work.expiry.reason != ExpiryReason.GRACE_PERIOD:
         return None
@@ -143,7 +146,8 @@ def expiry_announced(known: Known) -> RuleFinding | None:
 
 
 def external_files(known: Known) -> RuleFinding | None:
-    """Others may need them: by `add_files`, or from before a migration."""
+    """Find a table whose expiry is off because other systems may need its files: by `add_files`, or
+    from before a migration."""
     if known.table.work.expiry.reason != ExpiryReason.EXTERNAL_FILES:
         return None
     return RuleFinding(

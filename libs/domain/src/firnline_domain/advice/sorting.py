@@ -19,7 +19,7 @@ TARGETS = 4.0
 
 
 def missing_sort_order(known: Known, ease: float) -> RuleFinding | None:
-    """Many readers filter by a column, and read most of the files nevertheless."""
+    """Find a column that many scans filter by while they read most of the files."""
     filters, files = known.table.work.filters, known.table.counters.totals.holds.all_data.files
     targets = known.spread.mean_bytes / max(known.target_bytes, 1)
     if filters is None or files < DATA_FILES * ease or targets < TARGETS * ease:

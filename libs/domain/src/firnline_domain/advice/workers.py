@@ -13,7 +13,7 @@ SLOW_SHARE = 0.2  # of the table's rewrites
 
 
 def waiting_orders(known: Known, ease: float) -> RuleFinding | None:
-    """An order that nobody begins: too few workers, or none of the table's group."""
+    """Find tasks that no worker has begun: too few workers, or none of the table's group."""
     since = [one.ordered_at_ms for one in known.table.work.running if waits_for_worker(one)]
     minutes = (known.now_ms - min(since, default=known.now_ms)) / MINUTE_MS
     if minutes < WAITING_MINUTES * ease:
@@ -30,8 +30,8 @@ def waiting_orders(known: Known, ease: float) -> RuleFinding | None:
 
 
 def slow_rewrites(known: Known, ease: float) -> RuleFinding | None:
-    """Prices are learned by the bucket: a table of its own speed is foretold wrongly, and one whose
-    worker has little of its host is slow itself."""
+    """Find a table whose rewrites take longer than estimated. Costs are learned per bucket, so a
+    table of another speed is estimated wrongly, and a worker on a busy host is slow."""
     hours = known.table.work.activity.recent_hours(known.now_ms)
     hour = max(hours, key=lambda one: one.slow, default=Hour())
     share = hour.slow / max(hour.timed, 1)

@@ -22,7 +22,7 @@ def _busiest_hour(known: Known, count: str) -> Hour:
 
 
 def frequent_commits(known: Known, ease: float) -> RuleFinding | None:
-    """Many small commits: each is a snapshot, a manifest and files to be merged."""
+    """Find many small commits: each is a snapshot, a manifest and files to be merged."""
     hour = _busiest_hour(known, "commits")
     mean = hour.added_bytes / max(hour.commits, 1)
     least = known.target_bytes / FRAGMENTS_IN_TARGET
@@ -39,7 +39,8 @@ def frequent_commits(known: Known, ease: float) -> RuleFinding | None:
 
 
 def metadata_files_kept(known: Known, ease: float) -> RuleFinding | None:
-    """Every commit leaves a metadata file, which expiry does not remove."""
+    """Find many commits of a table that keeps all metadata files: every commit adds one, and expiry
+    does not remove it."""
     hour = _busiest_hour(known, "commits")
     kept = known.settings.get(DELETE_AFTER_COMMIT, "").strip().lower() != "true"
     if not kept or hour.commits < METADATA_COMMITS * ease:
@@ -56,7 +57,7 @@ def metadata_files_kept(known: Known, ease: float) -> RuleFinding | None:
 
 
 def copy_on_write(known: Known, ease: float) -> RuleFinding | None:
-    """Whole files are written again and again. How many of their rows changed is not known."""
+    """Find whole files that are rewritten repeatedly. How many of their rows changed is unknown."""
     hour = _busiest_hour(known, "overwrites")
     share = hour.returned_records / max(hour.replaced_records, 1)
     if hour.overwrites < OVERWRITES * ease or share < RETURNED_SHARE * ease:
@@ -73,8 +74,8 @@ def copy_on_write(known: Known, ease: float) -> RuleFinding | None:
 
 
 def equality_delete_promise(known: Known, ease: float) -> RuleFinding | None:
-    """A promise that cannot be held: orders take longer than it leaves them, or deletes came that
-    no rewrite of a partition removes."""
+    """Find a maximum age of equality deletes that cannot be kept: tasks take longer than it allows,
+    or there are deletes that no rewrite of a partition removes."""
     promise_ms, served = known.limits.max_equality_delete_age_ms, known.table.work.service
     if not promise_ms:
         return None
@@ -101,7 +102,7 @@ def equality_delete_promise(known: Known, ease: float) -> RuleFinding | None:
 
 
 def write_conflicts(known: Known, ease: float) -> RuleFinding | None:
-    """Writers change what Firnline is rewriting: work is done in vain."""
+    """Find results in vain because writers changed what Firnline was rewriting."""
     hour = _busiest_hour(known, "conflicts")
     share = hour.conflicts / max(hour.results, 1)
     if hour.conflicts < CONFLICTS * ease or share < CONFLICT_SHARE * ease:

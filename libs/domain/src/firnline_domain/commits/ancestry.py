@@ -56,7 +56,8 @@ class KnownAncestry(Value):
         return frozenset(found)
 
     def with_head(self, head: int, seen: frozenset[int]) -> KnownAncestry:
-        """`seen`: what is behind it. The oldest of many is forgotten."""
+        """Return the ancestry with one more head and the snapshots behind it, `seen`. Above
+        MAX_HEADS the oldest head is removed."""
         kept = {number: ids for number, ids in self.behind.items() if number != head}
         kept[head] = self.behind.get(head, frozenset()) | seen
         for oldest in list(kept)[:-MAX_HEADS]:

@@ -109,7 +109,8 @@ Step = NeedsOperator | Copy | Remove | GiveUp | Withdraw | Settled
 
 
 def next_step(source: Source, archive: Archive, max_files: int, max_bytes: int) -> Step:
-    """`max_files`, `max_bytes`: of one round; a single larger file makes a round of its own."""
+    """Decide the next step of archiving. `max_files`, `max_bytes`: of one round; a single larger
+    file is its own round."""
     if source.round and not archive.round:
         text = f"{ROUND}={source.round} of the table says that there was an archive of it"
         return NeedsOperator("archive_gone", text)

@@ -268,7 +268,8 @@ def _split_rewrite(snapshot: PlannedSnapshot) -> tuple[PlannedSnapshot, PlannedS
 
 
 def lost_deletes(snapshots: Iterable[PlannedSnapshot], head: Head) -> tuple[LiveDelete, ...]:
-    """Equality deletes that Iceberg drops although an output of the same rewrite needs them."""
+    """Return the equality deletes that Iceberg drops although an output of the same rewrite needs
+    them; () without a loss."""
     losses = (
         tuple(delete for delete in dropped if snapshot.still_needs(delete))
         for snapshot, dropped in _simulate_drops(snapshots, head)
@@ -372,7 +373,8 @@ def _lowest_by_scope(numbers: Iterable[tuple[Scope, int]]) -> dict[Scope, int]:
 
 
 def _nothing_below(delete: LiveDelete, after: dict[Scope, int], everywhere: list[int]) -> bool:
-    """`everywhere`: of the files whose scope is not known."""
+    """Return True if no live file has a lower number than the delete that reaches it. `everywhere`:
+    numbers of the files of unknown scope."""
     concerned = [number for scope, number in after.items() if reaches_scope(delete, scope)]
     concerned += everywhere if delete.is_global else []
     return delete.sequence_number <= min(concerned, default=delete.sequence_number)

@@ -75,8 +75,8 @@ def find_conflict(result: RewriteFinished, head: Head) -> Conflict | None:
 
 
 def no_duplicates(_: RewriteFinished, head: Head) -> Conflict | None:
-    """No file is live twice: files are removed by path, and what one result replaces would take
-    the rows of the other entry along, or a delete file that is still needed."""
+    """Check that no file is live twice: files are removed by path, so a result that replaces one
+    would also remove the rows of the other entry, or a delete file that is still needed."""
     if not head.repeated:
         return None
     text = f"{min(head.repeated)} is in the table more than once"
@@ -84,12 +84,11 @@ def no_duplicates(_: RewriteFinished, head: Head) -> Conflict | None:
 
 
 def form_kept(result: RewriteFinished, head: Head) -> Conflict | None:
-    """Outputs are as the table reads them today.
+    """Check that the outputs have the form that readers of the table expect now.
 
-    Those of a v2 table have no row ids, and get new ones in v3; a column that is read today may
-    not have been one when the rows were copied (an older schema made current again, a name that
-    is mapped now).
-    """
+    Those of a v2 table have no row ids, and get new ones in v3. A column that is read now may not
+    have been one when the rows were copied (an older schema made current again, a name that is
+    mapped now)."""
     then, now = result.form, head.form
     if (then.format_version, then.encrypted) != (now.format_version, now.encrypted):
         encrypted = ", encrypted" if now.encrypted else ""
@@ -124,7 +123,7 @@ def _find_imbalance(result: RewriteFinished) -> Conflict | None:
 
 
 def inputs_live(result: RewriteFinished, head: Head) -> Conflict | None:
-    """Every input is live, and is the same file: same number, same rows."""
+    """Check that every input is live, and the same file: same number, same rows."""
     seen: set[str] = set()
     for file in input_files(result):
         path = normal_path(file.path)
@@ -139,8 +138,8 @@ def inputs_live(result: RewriteFinished, head: Head) -> Conflict | None:
 
 
 def applied_live(result: RewriteFinished, head: Head) -> Conflict | None:
-    """Every equality delete that the worker applied still holds; a rollback may have taken one
-    back."""
+    """Check that every equality delete that the worker applied still holds: a rollback may have
+    removed one."""
     gone = (delete for delete in _applied_gone(result, head) if delete.kind is DeleteKind.EQUALITY)
     return next(
         (Conflict(ConflictReason.APPLIED_DELETE_GONE, delete.path) for delete in gone), None
@@ -148,8 +147,8 @@ def applied_live(result: RewriteFinished, head: Head) -> Conflict | None:
 
 
 def position_deletes_live(result: RewriteFinished, head: Head) -> Conflict | None:
-    """The same for position deletes and deletion vectors. These are also rewritten: a writer's
-    next vector of a file holds the positions of the one before, and takes its place."""
+    """Check the same for position deletes and deletion vectors. These are also rewritten: a
+    writer's next vector of a file holds the positions of the one before, and replaces it."""
     rewritten = without_conversions(result)
     if not rewritten.groups:  # what its own position deletes say of a file stays as it is
         return None
@@ -175,8 +174,8 @@ def _applied_gone(result: RewriteFinished, head: Head) -> Iterator[AppliedDelete
 
 
 def nothing_missed(result: RewriteFinished, head: Head) -> Conflict | None:
-    """No equality delete that was not applied touches an input, unless it will touch the output
-    as well: those above the start do."""
+    """Check that no unapplied equality delete touches an input, unless it also touches the output:
+    those above the start do."""
     numbers = [file.sequence_number for file in input_files(result)]
     oldest, start = min(numbers, default=0), result.start_sequence_number
     for delete in _unapplied_deletes(result, head):
@@ -187,16 +186,16 @@ def nothing_missed(result: RewriteFinished, head: Head) -> Conflict | None:
 
 
 def no_position_delete_missed(result: RewriteFinished, head: Head) -> Conflict | None:
-    """No position delete or vector that was not applied may be about an input: it will never be
-    about an output, whatever its number (unapplied-delete hazard, H2; repair-start hazard, H4)."""
+    """Check that no unapplied position delete or vector may be about an input: it is never about an
+    output, at any number (unapplied-delete hazard, H2; repair-start hazard, H4)."""
     return next(
         (_missed_delete(delete) for delete in unapplied_position_deletes(result, head)), None
     )
 
 
 def unapplied_position_deletes(result: RewriteFinished, head: Head) -> Iterator[LiveDelete]:
-    """Position deletes and vectors that the worker did not apply and that may name a replaced
-    input."""
+    """Yield the position deletes and vectors that the worker did not apply and that may name a
+    replaced input."""
     numbers = {normal_path(file.path): file.sequence_number for file in replaced_files(result)}
     for delete in _unapplied_deletes(result, head):
         if delete.kind is not DeleteKind.EQUALITY:
@@ -229,8 +228,8 @@ def _unapplied_deletes(result: RewriteFinished, head: Head) -> Iterator[LiveDele
 
 
 def named_by(delete: LiveDelete, scope: Scope, numbers: Mapping[str, int]) -> set[str]:
-    """Inputs that a position delete or vector may be about. `numbers`: by normal path of the input
-    of `scope`, its data sequence number."""
+    """Return the inputs that a position delete or vector may be about. `numbers`: data sequence
+    number of each input of `scope`, by normal path."""
     named = delete.referenced_data_file
     if named is not None:
         paths = {named} & numbers.keys()
@@ -244,11 +243,11 @@ def _describe_delete(delete: LiveDelete) -> str:
 
 
 def partition_kept(result: RewriteFinished, head: Head) -> Conflict | None:
-    """Inputs and outputs are of the result's own spec and partition.
+    """Check that inputs and outputs are of the result's own spec and partition.
 
     Across specs an explicit sequence number loses deletes and applies those of others
-    (iceberg-rules 1.4 b); a spec evolved meanwhile is harmless as long as the outputs keep theirs.
-    """
+    (iceberg-rules 1.4 b). A spec that has evolved since is harmless as long as the outputs keep
+    theirs."""
     for file in input_files(result):
         live = head.data.get(normal_path(file.path))
         if live is not None and live.scope != result.scope:

@@ -99,8 +99,8 @@ def _is_same(mark: ConversionMark, live: LiveData, scope: Scope) -> bool:
 
 
 def _newest_missed(by: MarkingSlice, equality: Iterable[LiveDelete]) -> int:
-    """Highest number of the deletes up to the slice's own that it has not seen: another engine may
-    add one with the number of those that it replaces."""
+    """Return the highest number of the deletes up to the slice's own that the slice did not see,
+    else -1: another engine may add one with the number of those that it replaces."""
     missed = (
         delete.sequence_number
         for delete in equality

@@ -70,5 +70,5 @@ def _check_keys(keys: KeyChecksums) -> str:
 
 
 def checksum_text(number: int) -> str:
-    """Sixteen hexadecimal digits."""
+    """Return a checksum as sixteen hexadecimal digits."""
     return f"{number % _SUMS:016x}"

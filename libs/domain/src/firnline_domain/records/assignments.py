@@ -53,7 +53,7 @@ class BucketRoute(Value):
 
 
 def next_epoch(last: int, now_ms: int) -> int:
-    """Higher than all before, also than those of a table that was forgotten since."""
+    """Return an epoch higher than all before, also than those of a table that was removed since."""
     return max(last + 1, now_ms)
 
 
@@ -109,7 +109,7 @@ class Board:
         return self._assigned.values()
 
     def assigned_from(self, home: int) -> Iterator[TableAssigned]:
-        """All tables of one home."""
+        """Yield all assigned tables of one default bucket."""
         for one in self._assigned.values():
             if bucket_of(one.table_key, self.homes) == home:
                 yield one

@@ -103,7 +103,7 @@ def _check_periods(limits: Thresholds, now_ms: int) -> Iterator[str]:
 
 
 def _is_within(spans: Sequence[TimeSpan], others: Sequence[TimeSpan]) -> bool:
-    """True if each span lies in one of the others; both are in order and merged."""
+    """Return True if each span lies in one of the others; both are in order and merged."""
     starts = [one.start_ms for one in others]
     places = [bisect_right(starts, one.start_ms) - 1 for one in spans]
     return all(

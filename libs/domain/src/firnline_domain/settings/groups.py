@@ -84,7 +84,7 @@ def _parse_group(item: str) -> Group:
 
 
 def group_name(variable: str, text: str) -> str:
-    """The name of the one group that a setting names. Raises Misconfigured."""
+    """Parse the name of a group. Raises Misconfigured."""
     name = canonical_name(text)
     if name != DEFAULT and not FORM.fullmatch(name):
         raise Misconfigured(f"{variable}={text!r}: the name of a group is {FORM_IN_WORDS}")

@@ -35,7 +35,8 @@ REF_RULES = ("expire_tags", "expire_branches")
 
 
 def with_namespace(table: Mapping[str, str], namespace: Mapping[str, str]) -> dict[str, str]:
-    """Properties of a table and of its namespace in one mapping, kept apart by their names."""
+    """Merge the properties of a table and of its namespace into one mapping, kept apart by their
+    names."""
     return {**{NAMESPACE + name: text for name, text in namespace.items()}, **table}
 
 

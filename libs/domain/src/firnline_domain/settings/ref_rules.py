@@ -60,7 +60,8 @@ def _parse_rule(text: str) -> RefRule:
 
 
 def expired_refs(refs: Iterable[NamedRef], text: str, now_ms: int) -> tuple[str, ...]:
-    """Names of those that go; `main` never does. Raises UnreadableRules."""
+    """Return the names of the refs that expire by the rules; never `main`. Raises
+    UnreadableRules."""
     rules, of_rule = parse_ref_rules(text), defaultdict[RefRule, list[NamedRef]](list)
     for ref in refs:
         rule = next((one for one in rules if fnmatchcase(ref.name, one.pattern)), None)

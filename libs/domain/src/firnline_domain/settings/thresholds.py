@@ -630,7 +630,8 @@ class PropertyValue(Value):
 
 
 def property_values(settings: Mapping[str, str]) -> list[PropertyValue]:
-    """All that the properties of a table and of its namespace say, the weaker ones first."""
+    """Return all settings in the properties of a table and of its namespace, those of the namespace
+    first."""
     values = [saying for name, text in settings.items() for saying in _property_values(name, text)]
     return sorted(values, key=lambda value: value.origin is Origin.TABLE)
 

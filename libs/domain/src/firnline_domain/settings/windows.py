@@ -144,7 +144,8 @@ def list_openings(text: str, now_ms: int, until_ms: int) -> list[TimeSpan]:
 
 
 def _moment_ms(day: date, minute: int, zone: ZoneInfo) -> int:
-    """A time that the clocks skip is taken as if they had not been moved yet."""
+    """Return a moment in milliseconds. A local time that the clocks skip is read as if they had not
+    been moved yet."""
     day, minute = (day + timedelta(days=1), 0) if minute == 24 * 60 else (day, minute)
     local = datetime.combine(day, time(minute // 60, minute % 60), zone)
     return int(local.timestamp() * 1000)

@@ -47,8 +47,9 @@ class CommitRate(Value):
         return now_ms + int(too_many / _leak_rate(most)) + 1
 
     def batches_until_ms(self, out: int, most: int, now_ms: int) -> int:
-        """Until when orders wait for others, counted from the last ones: not at all while the
-        bucket is nearly empty, and as long as one commit leaks out where it is full."""
+        """Return the time until which tasks wait for a common commit, counted from the last ones:
+        no wait while the bucket is nearly empty, and the time in which one commit leaks out of a
+        full one."""
         bucket = burst_size(most)
         if most == 0 or bucket <= UNBATCHED:
             return now_ms

@@ -68,7 +68,7 @@ class Filters(Value):
         )
 
     def use_of(self, column: str) -> float:
-        """Scans that filter by it."""
+        """Return the scans that filter by a column."""
         return next((use.scans for use in self.uses if use.column == column), 0.0)
 
     def fades_ms(self, least: float) -> int:
@@ -92,8 +92,8 @@ def after_scan_report(
 
 
 def _most_used(known: tuple[Use, ...], *came: Use) -> tuple[Use, ...]:
-    """The most used columns. Those that have no place take their scans off the last one that has:
-    so one that is used steadily gets in, and many that are used once do not."""
+    """Return the most used columns. The scans of the rest are taken off the last one with a place:
+    so a steadily used column gets in, and many that are used once do not."""
     sums = {use.column: use for use in known}
     for use in came:
         old = sums.get(use.column, Use(use.column, 0.0, 0.0))

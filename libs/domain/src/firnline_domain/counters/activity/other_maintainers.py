@@ -42,8 +42,8 @@ class OtherMaintainer(Value):
 
 
 def is_others_maintenance(change: FilesChanged) -> bool:
-    """True for a commit that replaced files and is not ours. One that only wrote manifests anew
-    has nothing to do with what we rewrite."""
+    """Return True for a commit of another engine that replaced files. One that only rewrote
+    manifests does not touch Firnline's rewrites."""
     if change.kind is not ChangeKind.DELTA or change.snapshot_id is None or change.task_id:
         return False
     replaced = change.operation == REPLACE or change.maker.get(PRODUCER) == OPTIMIZE

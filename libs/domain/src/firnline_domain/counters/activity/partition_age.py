@@ -68,7 +68,8 @@ def time_index(unit: str, at_ms: int) -> int:
 
 
 def age_of(scope: Scope, clock: PartitionClock | None, now_ms: int) -> int | None:
-    """Units that have begun since that of the partition; None where its values do not tell."""
+    """Return how many units have begun since that of the partition; None if its values have no
+    time."""
     if clock is None or scope.spec_id != clock.spec_id:
         return None
     index = _index_in(scope.partition, clock.position, clock.unit)
@@ -88,12 +89,11 @@ def _index_in(partition: str, position: int, unit: str) -> int | None:
 
 
 def reached_by(scanned: ScannedRange, files: int, partitions: int, span: int) -> HotRange:
-    """The partitions that some scans have reached, and how many of the scans reach each.
+    """Return the partitions that some scans have reached, and how many of the scans reach each.
 
-    Where the filter did not say how far back they go, the files that they have read do: the newest
-    are wanted most, so these are taken to be theirs. Where a unit has several partitions, a scan
-    may have left some out: it has read no more partitions than files.
-    """
+    If the filter has no lower bound, the number of files read is taken for the newest ones, which
+    are requested most. If a unit has several partitions, a scan may have left some out: it has read
+    no more partitions than files."""
     known = max(span or partitions, 1)
     begins = max(scanned.youngest or 0, 0)
     oldest = scanned.oldest
@@ -111,8 +111,9 @@ def reached_by(scanned: ScannedRange, files: int, partitions: int, span: int) ->
 def with_ranges(
     known: tuple[HotRange, ...], came: Iterable[HotRange], span: int
 ) -> tuple[tuple[HotRange, ...], float]:
-    """The ranges with more scans, at most `MAX_RANGES`; and the scans, by their share of all
-    partitions, that found no range. The coldest gives way to the narrowest that contains it."""
+    """Return the ranges with most scans, at most `MAX_RANGES`, and the scans without a range by
+    their share of all partitions. The coldest range is merged into the narrowest that contains
+    it."""
     sums = {(one.youngest, one.oldest): one for one in known}
     for one in came:
         place = one.youngest, one.oldest

@@ -125,12 +125,12 @@ class Reads(Value):
         return self.step_at(now_ms), loads, ranges
 
     def per_hour(self, now_ms: int, place: AgePosition = NEWEST) -> float:
-        """Scans of a partition in an hour."""
+        """Return the scans of a partition in an hour."""
         return self._all_rates(lambda level, _: self._rate_of(level, now_ms)).rate_at(place)
 
     def step_at(self, now_ms: int) -> int | None:
-        """The step of the rate that holds for all partitions, None while nobody would believe it.
-        It stays on one until it has clearly left it."""
+        """Return the step of the rate that holds for all partitions; None while it is not credible.
+        The step changes only after the rate has clearly left it."""
         return self._next_step(self.level, self.step, now_ms)
 
     def in_force(self, place: AgePosition = NEWEST) -> float | None:
@@ -212,25 +212,26 @@ def after_report(reads: Reads | None, scans: float | ScanReport, at_ms: int, now
 
 
 def rate_of(step: int) -> float:
-    """Scans in an hour."""
+    """Return the scans in an hour of a step."""
     return 0.0 if step == NONE else 2.0 ** (step / STEPS)
 
 
 def share_read(scans: int, data_files: int, files_there: int) -> float:
-    """The share of a table that each of some scans has read, on average. More files than there are
-    were read of an older snapshot; of a table without files there is nothing to leave out."""
+    """Return the share of a table that each of some scans has read, on average. If more files were
+    read than there are, the scan was of an older snapshot; a table without files counts as read
+    whole."""
     wanted = scans * files_there
     return min(1.0, data_files / wanted) if wanted > 0 else 1.0
 
 
 def load_share(age: int | None, units: int) -> float:
-    """The share of the reads that reach a partition, where only the table's load was seen.
+    """Return the share of the reads that reach a partition, if only loads of the table were
+    observed.
 
-    Nobody knows whether such a read wants the last day or the last year. So each magnitude is taken
-    to be as likely as any other: 1 to 2 of `n` units of time as 10 to 20 or 100 to 200. A partition
-    of age k is then reached by 1 - ln(k + 1) / ln(n + 1) of the reads: the newest by all. Where
-    its age is not known it is the mean of that: all of one partition, 0.3 of twenty, 0.17 of 365.
-    """
+    Whether such a read needs the last day or the last year is unknown, so each magnitude is as
+    likely as any other: 1 to 2 of `n` units of time as 10 to 20 or 100 to 200. A partition of age k
+    is then reached by 1 - ln(k + 1) / ln(n + 1) of the reads: the newest by all. If its age is
+    unknown it is the mean of that: all of one partition, 0.3 of twenty, 0.17 of 365."""
     most = max(units, 1)
     if age is None:
         return 1 - math.lgamma(most + 1) / (most * math.log(most + 1))
@@ -238,19 +239,20 @@ def load_share(age: int | None, units: int) -> float:
 
 
 def decay_share(age_ms: int, tau_ms: int = TAU_MS) -> float:
-    """The share that has not decayed yet of what is so old."""
+    """Return the share of a quantity that remains after an exponential decay of that age."""
     return math.exp(-max(age_ms, 0) / tau_ms)
 
 
 def read_by(limits: Thresholds, rate: float | None) -> Thresholds:
-    """The limits of a partition that is read so often (None = nobody knows): its debt is weighed by
-    that."""
+    """Return the limits of a partition with that rate of scans per hour, which weighs its debt;
+    None = no rate is known."""
     rate = reads_in_force(limits, rate)
     return limits if rate == limits.reads_per_hour else replace(limits, reads_per_hour=rate)
 
 
 def reads_in_force(limits: Thresholds, reported: float | None) -> float:
-    """Scans of a partition in an hour; `reported` None = nobody knows yet."""
+    """Return the scans of a partition in an hour by the table's settings; `reported` None = no
+    report yet."""
     assumed = limits.reads_per_hour
     if reported is None or limits.reads_from is ReadsFrom.ASSUMED:
         return assumed

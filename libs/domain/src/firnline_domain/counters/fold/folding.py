@@ -109,8 +109,8 @@ def _fold_delta(
 def _ref_moved(
     table: TableCounters, partitions: Partitions, change: FilesChanged, now: int
 ) -> FoldedCounters:
-    """A move folds where its difference to our head came with it; else the enricher is asked. One
-    to nowhere is of a table that nobody could read: all of it may have changed."""
+    """Fold a move of the branch if its difference to the known head came with it; else wait for a
+    resync. A move without a snapshot is of an unreadable table: all of it may have changed."""
     if change.snapshot_id is not None and change.snapshot_id == table.head_snapshot_id:
         return _fold_no_files(table, not_ahead(change, now))
     if table.known and change.partitions and change.parent_snapshot_id == table.head_snapshot_id:
@@ -140,7 +140,7 @@ def _new_table(table: TableCounters) -> TableCounters:
 def _onto_head(
     table: TableCounters, partitions: Partitions, change: FilesChanged, now: int
 ) -> FoldedCounters:
-    """The change's parent is the head: fold its chunk, and move the head with the last one."""
+    """Fold a chunk of a change whose parent is the head, and move the head with the last chunk."""
     if reason := _in_the_way(table, change):
         return FoldedCounters(hold_change(table, change, reason, now), FoldOutcome.HELD)
     opened = _open_chunks(table, change, table.epoch, table.ordinal + 1)
@@ -165,8 +165,8 @@ def _onto_head(
 
 
 def _rows_changed(table: TableCounters, change: FilesChanged) -> int:
-    """Rows that the chunk has added or removed, deletes for the rows that they mask: an upper
-    bound, for a file that is written anew for one row counts with all of them."""
+    """Return the rows changed so far and by this chunk, deletes counted for the rows that they
+    mask. An upper bound: a file that is rewritten for one row counts with all of them."""
     if change.operation == REPLACE:
         return table.rows_changed
     rows = table.rows_changed
@@ -211,11 +211,10 @@ def _fold_absolute(
 
 
 def _is_stale(table: TableCounters, change: FilesChanged) -> bool:
-    """True if absolute counters are older than what is folded.
+    """Return True if absolute counters are older than what is folded.
 
-    Late answers are known by when the table was read; at a known snapshot that is not the head
-    they only count while something is missing (then a rollback may have been lost).
-    """
+    Late answers are detected by the time at which the table was read. At a known snapshot that is
+    not the head they only count while something is missing (then a rollback may have been lost)."""
     observed = change.observed_at_ms
     if _continues_chunks(table.open, change):
         return False

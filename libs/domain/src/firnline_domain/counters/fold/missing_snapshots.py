@@ -56,8 +56,8 @@ def wait_for_resync(
 
 
 def not_ahead(change: FilesChanged, now_ms: int) -> FilesChanged:
-    """Nothing was observed after it was read here: the clock of who observed it is ahead, and by
-    its time every later answer would be stale for as long."""
+    """Return the change dated now if it is dated later: the observer's clock is ahead, and every
+    later answer would be stale for as long."""
     if change.observed_at_ms <= now_ms + AHEAD_MS:
         return change
     return replace(change, observed_at_ms=now_ms)
@@ -85,7 +85,7 @@ def _held_bytes(held: tuple[FilesChanged, ...]) -> int:
 
 
 def next_held(table: TableCounters) -> FilesChanged | None:
-    """A held change that fits onto the head now, or is known by now, or None."""
+    """Return a held change that follows the head or is already folded, else None."""
     if table.waiting and table.waiting.absolute:
         return None
     for change in table.held:
@@ -163,7 +163,8 @@ def resync_ms(table: TableCounters) -> int | None:
 
 
 def _not_ahead(table: TableCounters, now_ms: int) -> TableCounters:
-    """A clock that was set back does not make a table wait until it is that late again."""
+    """Return the table with request times no later than now: a clock that was set back must not
+    delay the next request."""
     waiting = table.waiting
     if waiting is None or max(waiting.since_ms, waiting.asked_ms or 0) <= now_ms:
         return table
@@ -173,7 +174,7 @@ def _not_ahead(table: TableCounters, now_ms: int) -> TableCounters:
 
 
 def resync_request(table: TableCounters, now_ms: int) -> tuple[TableCounters, ResyncTable | None]:
-    """The request that is due now, if one is."""
+    """Return the request that is due now, or None, and the table with it noted."""
     table = _not_ahead(table, now_ms)
     due, waiting = resync_ms(table), table.waiting
     if waiting is None or due is None or due > now_ms:

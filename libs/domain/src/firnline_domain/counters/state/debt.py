@@ -36,7 +36,7 @@ class Debt(Value):
         )
 
     def at_most(self, other: Debt) -> Debt:
-        """The smaller number of each kind."""
+        """Return the smaller number of each kind."""
         if self == NO_DEBT and min(other.counts) >= 0:
             return self
         return Debt(*map(min, self.counts, other.counts))
@@ -61,12 +61,12 @@ NO_DEBT = Debt()
 
 
 def debt_of(holds: FileTally, target_bytes: int, global_deletes: int = 0) -> Debt:
-    """The debt in all files of a partition."""
+    """Return the debt in all files of a partition."""
     return _count_debt(holds, global_deletes, undersized_debt(holds, target_bytes))
 
 
 def debt_added_by(files: FileTally) -> Debt:
-    """The debt that these files bring along: undersized ones may be it, together with others."""
+    """Return the debt that these files add: undersized ones may be debt together with others."""
     return _count_debt(files, 0, files.undersized.files)
 
 

@@ -21,8 +21,8 @@ ROOM = 1.5  # targets of input per group: its outputs are in range with 50 % to 
 
 
 def size_error(holds: FileTally, target_bytes: int) -> float:
-    """Root of the mean squared distance (MSE) of the data files from the target, in targets:
-    0 = all are of that size, 1 = they are nothing beside it. 0 without files."""
+    """Return the root of the mean squared distance (MSE) of the data files from the target, in
+    targets: 0 = all are of that size, 1 = they are tiny compared with it. 0 without files."""
     squares, files = 0.0, 0
     for tally in (holds.fragments, holds.undersized, holds.on_target, holds.oversized):
         if tally.files > 0:
@@ -32,7 +32,7 @@ def size_error(holds: FileTally, target_bytes: int) -> float:
 
 
 def merged_files(small: Tally, target_bytes: int) -> int:
-    """Into how few files these can be merged: full ones, and one of what is left over."""
+    """Return the number of files after a merge of these: full ones, and one of the rest."""
     if small.files < 2 or small.bytes <= 0:
         return small.files
     return min(-(-small.bytes // max(target_bytes, 1)), small.files)
@@ -55,7 +55,7 @@ def _size_error(size: float, target_bytes: int) -> float:
 
 
 def taken_by_merge(holds: FileTally, target_bytes: int) -> Tally:
-    """The files that the next merge takes; nothing where it would change nothing."""
+    """Return the files that the next merge takes; NONE if it would change nothing."""
     small = holds.fragments + holds.undersized
     if fills_target(holds, target_bytes):
         return small
@@ -71,13 +71,13 @@ def fills_target(holds: FileTally, target_bytes: int) -> bool:
 
 
 def undersized_debt(holds: FileTally, target_bytes: int) -> int:
-    """Undersized files that a merge would take; 0 where they wait for more."""
+    """Return how many undersized files a merge would take; 0 if they wait for more."""
     files = holds.undersized.files
     return files if files and fills_target(holds, target_bytes) else 0
 
 
 def spared_by_merge(holds: FileTally, target_bytes: int) -> int:
-    """Files fewer after it."""
+    """Return by how many files a merge reduces the partition."""
     taken = taken_by_merge(holds, target_bytes)
     return max(taken.files - -(-taken.bytes // max(target_bytes, 1)), 0)
 

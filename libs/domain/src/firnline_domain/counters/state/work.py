@@ -207,7 +207,7 @@ class TableWork(Value):
     duplicate: str = ""  # what was said of a file that the table has twice, until a rewrite is fine
 
     def task_of(self, scope: Scope) -> RunningTask | None:
-        """The partition's order, if one is out."""
+        """Return the partition's running task, if there is one."""
         return next((task for task in self.running if task.scope == scope), None)
 
     def find_task(self, task_id: str) -> RunningTask | None:
@@ -241,7 +241,7 @@ class TableWork(Value):
         )
 
     def reconciled_by(self, at_ms: int | None) -> TableWork:
-        """To be reconciled at `at_ms` at the latest."""
+        """Return the work with its next reconcile at `at_ms` at the latest."""
         if at_ms is None or (self.reconcile_ms is not None and self.reconcile_ms <= at_ms):
             return self
         return replace(self, reconcile_ms=at_ms)

@@ -61,8 +61,8 @@ KNOWN = (
 
 
 def number_in(summary: Mapping[str, str], name: str) -> int:
-    """A count of the summary; 0 where it is absent, no number (`²` is a digit, too), below zero or
-    beyond any count."""
+    """Parse a count of the summary; 0 if it is absent, no number (`²` is a digit, too), below zero
+    or beyond any count."""
     return int(_COUNT.parse(str(summary.get(name) or "")) or 0)
 
 
@@ -97,7 +97,8 @@ def _signed_parts(ours: Mapping[str, str], uuid: str) -> Iterator[bytes]:
 
 
 def task_ids_in(summary: Mapping[str, str]) -> str | None:
-    """The tasks of a snapshot, cut after a whole id where there are more than any commit has."""
+    """Return the tasks of a snapshot, cut after a whole id if there are more than any commit has;
+    None without one."""
     text = summary.get(TASK_ID)
     if text is None or len(text) <= MAX_IDS:
         return text or None

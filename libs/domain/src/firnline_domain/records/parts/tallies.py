@@ -26,13 +26,13 @@ class SizeClass(StrEnum):
 
 
 def target_bytes_of(settings: Mapping[str, str]) -> int:
-    """Target file size; the default where it is unset, no number or out of range."""
+    """Parse the target file size; the default if it is unset, no number or out of range."""
     target = TARGET_RANGE.parse(settings.get(TARGET_BYTES, ""))
     return DEFAULT_TARGET_BYTES if target is None else int(target)
 
 
 def size_class(file_bytes: int, target_bytes: int) -> SizeClass:
-    """Class of a data file of `file_bytes` in a table that aims at `target_bytes`."""
+    """Return the class of a data file of `file_bytes` in a table with that target."""
     if file_bytes * FRAGMENTS_IN_TARGET < target_bytes:
         return SizeClass.FRAGMENT
     if file_bytes * 100 < target_bytes * 75:
