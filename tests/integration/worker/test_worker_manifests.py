@@ -107,6 +107,24 @@ def test_a_writer_that_takes_a_manifest_away_makes_it_look_again(lab, rewriter, 
     assert lab.rows() == [(0,), (1,), (2,), (3,), (9,)]
 
 
+def test_manifests_that_come_behind_a_commit_are_the_next_tasks(lab, rewriter, monkeypatch):
+    lab.create("id BIGINT", **UNMERGED)
+    for number in range(4):
+        lab.insert(f"({number})")
+    rewrite = ManifestRewriter._rewrite_small
+
+    def rewrite_before_a_writer(*arguments: Any) -> None:
+        rewrite(*arguments)
+        lab.insert("(8)")
+        lab.insert("(9)")
+
+    monkeypatch.setattr(ManifestRewriter, "_rewrite_small", rewrite_before_a_writer)
+    rewriter.rewrite(order(lab.name))
+    commits = [one.summary.additional_properties for one in lab.table().metadata.snapshots]
+    assert sum("firnline.task-id" in one for one in commits) == 1
+    assert len(listed(lab)) == 3
+
+
 def test_a_preview_says_which_manifests_would_go(lab, rewriter, tables):
     lab.create("id BIGINT", **UNMERGED)
     for number in range(4):

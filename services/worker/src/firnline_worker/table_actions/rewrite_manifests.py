@@ -43,10 +43,9 @@ class ManifestRewriter:
         before = _head_manifests(self.tables.load(order.table))
         for attempt in range(TRIES):
             try:
-                if not (chosen := list(small_manifests(self.tables.load(order.table)))):
-                    break
-                for small in chosen:
+                for small in small_manifests(self.tables.load(order.table)):
                     self._rewrite_small(order, small)
+                break
             except (Py4JJavaError, MetadataFileGone) as error:
                 if attempt == TRIES - 1:
                     raise CatalogUnreachable(f"rewrite_manifests: {_error_text(error)}") from error
