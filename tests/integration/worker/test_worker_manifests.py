@@ -113,10 +113,11 @@ def test_manifests_that_come_behind_a_commit_are_the_next_tasks(lab, rewriter, m
         lab.insert(f"({number})")
     rewrite = ManifestRewriter._rewrite_small
 
-    def rewrite_before_a_writer(*arguments: Any) -> None:
-        rewrite(*arguments)
+    def rewrite_before_a_writer(*arguments: Any) -> bool:
+        rewritten = rewrite(*arguments)
         lab.insert("(8)")
         lab.insert("(9)")
+        return rewritten
 
     monkeypatch.setattr(ManifestRewriter, "_rewrite_small", rewrite_before_a_writer)
     rewriter.rewrite(order(lab.name))

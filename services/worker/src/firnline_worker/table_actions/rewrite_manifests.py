@@ -43,9 +43,9 @@ class ManifestRewriter:
         before = _head_manifests(self.tables.load(order.table))
         for attempt in range(TRIES):
             try:
-                for small in small_manifests(self.tables.load(order.table)):
-                    self._rewrite_small(order, small)
-                break
+                chosen = small_manifests(self.tables.load(order.table))
+                if all(self._rewrite_small(order, small) for small in chosen):
+                    break
             except (Py4JJavaError, MetadataFileGone) as error:
                 if attempt == TRIES - 1:
                     raise CatalogUnreachable(f"rewrite_manifests: {_error_text(error)}") from error
@@ -60,13 +60,14 @@ class ManifestRewriter:
         }
         return table_result(order, self.worker, self.now_ms(), numbers)
 
-    def _rewrite_small(self, order: TableOrder, small: Sequence[ManifestFile]) -> None:
+    def _rewrite_small(self, order: TableOrder, small: Sequence[ManifestFile]) -> bool:
+        """Commit one manifest or few in place of these. False if a writer has taken them away."""
         actions = self.java.iceberg.spark.actions.SparkActions.get(self.java.session)
         action = actions.rewriteManifests(self.java.load(order.table).java)
         action = action.specId(small[0].spec_id).rewriteIf(_Among(small))
         for name, value in of_task(order.task_id, order.table.uuid).items():
             action = action.snapshotProperty(name, value)
-        action.execute()
+        return bool(action.execute().rewrittenManifests().iterator().hasNext())
 
 
 def small_manifests(table: LoadedTable) -> Iterator[list[ManifestFile]]:
