@@ -72,23 +72,24 @@ class TableName(Value):
 
 
 def is_catalog_name(name: str) -> bool:
-    """A name that a key, a path of the gateway and Spark's settings can hold as it is."""
+    """Return True for a name that fits unescaped into a key, a path of the gateway and Spark's
+    settings."""
     return _CATALOG.fullmatch(name) is not None
 
 
 def canonical_prefix(raw: str) -> str:
-    """One spelling for one prefix of a REST catalog's paths, fit to be used in a path again.
+    """Return the one spelling of a prefix of a REST catalog's paths, fit to be used in a path
+    again.
 
-    Clients send a prefix as their catalog said it, or escaped once more by a library or a proxy:
-    `main|wh` and `main%7cwh` are `main%7Cwh`. Each segment is escaped by itself: `a/b` has two,
-    `a%2Fb` has one.
-    """
+    Clients send a prefix as in their catalog's config, or escaped once more by a library or a
+    proxy: `main|wh` and `main%7cwh` are `main%7Cwh`. Each segment is escaped by itself: `a/b` has
+    two, `a%2Fb` has one."""
     return "/".join(quote(unquote(one), safe="") for one in raw.split("/") if one)
 
 
 def split_name(text: str) -> tuple[str, str]:
-    """The catalog's path and the dotted name of `lake/dev:shop.orders`; "" where none is named.
-    What stands before a colon and is no path belongs to the name."""
+    """Split `lake/dev:shop.orders` into the catalog's path and the dotted name; the path is "" if
+    there is none. Text before a colon that is no path belongs to the name."""
     path, colon, dotted = text.partition(":")
     catalog, slash, prefix = path.partition("/")
     if not colon or not is_catalog_name(catalog):
@@ -181,14 +182,14 @@ class Scope(Value, order=True):
 
 
 def bucket_of(table_key: str, buckets: int) -> int:
-    """Partition of every record of a table, in every topic (partitioner hazard, H17: set by every
-    producer)."""
+    """Return the partition of every record of a table, in every topic (partitioner hazard, H17: set
+    by every producer)."""
     return zlib.crc32(table_key.encode()) % buckets
 
 
 def normal_path(path: str) -> str:
-    """One spelling for one file: Java writes `file:/x`, PyIceberg `file:///x`; Hadoop says `s3a://`
-    where Iceberg's own client says `s3://`."""
+    """Return the one spelling of a file's path: Java writes `file:/x`, PyIceberg `file:///x`;
+    Hadoop writes `s3a://` for `s3://` of Iceberg's own client."""
     if path.startswith(("s3a://", "s3n://")):
         return "s3://" + path[6:]
     if not path.startswith("file:"):
@@ -204,10 +205,9 @@ def task_id(
     trigger_snapshot_id: int,
     min_dead_ratio: float = 0.0,
 ) -> str:
-    """The same order has the same id, however often it is emitted (architecture, rule 6).
+    """Return the id of a task, the same at every emission (architecture, rule 6).
 
-    `attempt` is not part of it: a retried order is the same task.
-    """
+    `attempt` is not part of it: a retry is the same task."""
     what = (action, str(trigger_snapshot_id), str(min_dead_ratio))
     text = "\x1f".join((table_key, ref, scope, *what))
     return hashlib.sha256(text.encode()).hexdigest()[:32]

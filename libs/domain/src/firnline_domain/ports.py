@@ -32,14 +32,14 @@ class Publisher(Protocol):
         alone: False. Never raises for a record."""
 
     def publish_encoded(self, topic: str, key: str, value: bytes) -> None:
-        """The same with a record's bytes, which its topic takes (`record_sizes.encode_to_fit`)."""
+        """Publish a record's bytes, which its topic accepts (`record_sizes.encode_to_fit`)."""
 
     def broadcast(self, topic: str, key: str, record: Any) -> bool:
         """Publish a record to every partition: what is for all tables, known or not."""
 
     def flush(self, timeout_s: float = 30.0) -> bool:
-        """Block until everything handed over is on the broker; False if some of it was refused as
-        too large, and is on `dead-letters` instead. Raises RetryLater if not."""
+        """Block until everything published is on the broker; False if some of it was refused as too
+        large, and is on `dead-letters` instead. Raises RetryLater if not."""
 
 
 class Inbox(Protocol):
@@ -80,7 +80,8 @@ class Leases(Protocol):
         """
 
     def renew(self, name: str, owner: str, ttl_s: float, note: str | None = None) -> bool:
-        """Prolong; False if it is not ours any more. `write_note` None keeps the old one."""
+        """Prolong the lease; False if its owner is another by now. `note` None keeps the old
+        one."""
 
     def release(self, name: str, owner: str) -> None:
         """Give it back; does nothing if it is not ours."""

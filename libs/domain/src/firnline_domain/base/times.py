@@ -10,7 +10,7 @@ CLOCKS_DIFFER_MS = 5 * MINUTE_MS  # that clocks of hosts that are looked after m
 
 
 def earliest_of(*moments: int | None) -> int | None:
-    """The first of the moments that are set."""
+    """Return the first of the moments that are set, else None."""
     first = None
     for moment in moments:
         if moment is not None and (first is None or moment < first):

@@ -53,8 +53,8 @@ class Value(Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 def to_plain(value: Any) -> Any:
-    """Dicts and lists all the way down, every field named, as writers of Avro and JSON take them.
-    Nothing is copied that cannot change."""
+    """Convert to dicts and lists at every level, with all fields named, for writers of Avro and
+    JSON. Immutable leaves are not copied."""
     if type(value) in _LEAVES:
         return value
     if isinstance(value, Struct):
