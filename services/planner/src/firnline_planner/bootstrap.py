@@ -34,7 +34,7 @@ Serve = Callable[[PlannerSettings, InputReader, Thresholds, Log], None]
 
 
 def thresholds_of(settings: PlannerSettings) -> Thresholds:
-    """Defaults for tables that say nothing. Raises Misconfigured."""
+    """Return the defaults for tables without settings. Raises Misconfigured."""
     limits = Thresholds(
         groups=tuple(one.divide_by(settings.buckets) for one in parse_groups(settings.groups)),
         budget=budget_of(settings).divide_by(settings.buckets),
@@ -43,7 +43,7 @@ def thresholds_of(settings: PlannerSettings) -> Thresholds:
 
 
 def budget_of(settings: PlannerSettings) -> Budget:
-    """The fleet's. Raises Misconfigured."""
+    """Return the deployment's budget. Raises Misconfigured."""
     hours = settings.budget_gb_hours
     if hours != 0 and not LEAST_GB_HOURS <= hours < inf:  # nan is neither
         raise Misconfigured(

@@ -34,11 +34,10 @@ NO_DEFAULTS = frozenset(
 
 
 def with_defaults(text: str, limits: Thresholds, now_ms: int) -> Thresholds:
-    """`limits` with the settings of a JSON object, property name to value; '' = none.
+    """Return `limits` with the settings of a JSON object, property name to value; '' = none.
 
-    Raises Misconfigured, and nothing else whatever the text is: nobody would see advice about a
-    fleet. A default has the range of the table's property.
-    """
+    Raises Misconfigured, and nothing else for any text: advice about a deployment would have no
+    reader. A default has the range of the table's property."""
     settings = _parse_settings(text)
     found = resolve_thresholds(settings, limits)
     if wrong := [*_find_problems(settings, found, now_ms)]:

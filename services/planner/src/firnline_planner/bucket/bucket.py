@@ -39,8 +39,8 @@ class PlannerBucket:
         max_reconciles: int | None = None,
         routing: Routing | None = None,
     ) -> None:
-        """`max_reconciles`: tables that one tick may reconcile; the rest stays due. `routing`: None
-        where each table is in the bucket of its hash."""
+        """Open a bucket's state. `max_reconciles`: tables that one tick may reconcile; the rest
+        stays due. `routing`: None if each table is in the bucket of its hash."""
         self._max_reconciles = max_reconciles
         self.max_publications: int | None = None  # tables whose state one tick may publish
         self._state = BucketState(store)
@@ -147,8 +147,8 @@ class PlannerBucket:
         return self._effects
 
     def _start_time_anew(self) -> None:
-        """The clock was ahead: what is planned by it would be late. Every table is decided about
-        now, as many in a tick as after a start."""
+        """Make every table due now, as many in a tick as after a start: the clock was set back, and
+        all that is planned by it would be late."""
         self._failing = FailingTables()
         for key in self._tables:
             self._schedule.add_unread(key, self._now_ms)
@@ -188,7 +188,7 @@ class PlannerBucket:
         return reconciles == self._max_reconciles or publications == self.max_publications
 
     def next_offset(self, topic: str) -> int:
-        """The first offset of the topic that is not in the state."""
+        """Return the first offset of the topic that is not in the state."""
         return self._state.next_offset(topic)
 
     def advance_offset(self, topic: str, offset: int) -> None:
@@ -196,8 +196,9 @@ class PlannerBucket:
         self._state.advance_offset(topic, offset)
 
     def demand_small(self) -> None:
-        """Raises PoisonousRecord where the last record has made a table or a partition larger than
-        any that is kept. Time adds little; there is room for it."""
+        """Check the size of a table or partition that the last record has changed. Raises
+        PoisonousRecord if it is larger than any that is kept. Time adds little; there is room for
+        it."""
         self._state.demand_small()
 
     def commit(self) -> None:

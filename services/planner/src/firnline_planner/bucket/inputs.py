@@ -65,17 +65,17 @@ class InputReader:
     """Decodes inputs and has their bucket handle them."""
 
     def __init__(self, codec: RecordCodec, log: Log, signer: RecordSigner = _OFF) -> None:
-        """`signer`: also of what the drivers send."""
+        """Decode inputs and verify their signatures. `signer`: also signs what the drivers send."""
         self.codec = codec
         self.signer = signer
         self._log = log
 
     def read_and_handle(self, came: Input, bucket: PlannerBucket, now_ms: int) -> Effects:
-        """The effects of an input; the bucket waits for `commit` or `discard` then."""
+        """Return the effects of an input; the bucket waits for `commit` or `discard` then."""
         return self.handle_input(came, self.decode_input(came), bucket, now_ms)
 
     def pass_time(self, partition: int, bucket: PlannerBucket, now_ms: int) -> Effects:
-        """The effects of a tick that is on no topic."""
+        """Return the effects of a tick that is on no topic."""
         tick = Input(TICKS, partition, NO_OFFSET, None, None)
         return self.handle_input(tick, TickPassed(partition, now_ms), bucket, now_ms)
 

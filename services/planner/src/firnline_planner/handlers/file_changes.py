@@ -68,8 +68,9 @@ def is_of_another(table: Table, name: TableName, renamed_from: tuple[str, ...] =
 
 
 def _tell_apart(context: TableContext, table: Table, change: FilesChanged) -> None:
-    """The table that came first is maintained, the other one changes nothing of it. A client that
-    bypasses the gateway may have renamed it, so whether it is there is asked, now and then."""
+    """Ignore a change of a second table with the uuid of a maintained one, or raise
+    PoisonousRecord. A client that bypasses the gateway may have renamed the first, so a resync is
+    requested now and then."""
     counters, now_ms = table.counters, context.now_ms
     asked_ms = counters.absolute_observed_ms
     is_due = not now_ms - ASK_WHICH_MS < asked_ms <= now_ms
@@ -155,7 +156,8 @@ def _keep_partitions(
 
 
 def _with_reconcile_of_all(context: TableContext, before: Table, after: Table) -> Table:
-    """Due for a decision about all partitions where more than the touched ones may deserve one."""
+    """Return the table after a change, due for a decision about all partitions if more than the
+    touched ones may deserve one."""
     old, new = before.counters, after.counters
     settings_changed = old.settings != new.settings
     fewer_global = new.global_equality_deletes < old.global_equality_deletes
@@ -182,8 +184,8 @@ def _refresh_debts(context: TableContext, table: Table, settings_changed: bool) 
 
 
 def tasks_of(change: FilesChanged) -> tuple[str, ...]:
-    """Tasks whose results are in the change's snapshot: several may share one (shared-number
-    hazard, H6)."""
+    """Return the tasks whose results are in the change's snapshot: several may share one
+    (shared-number hazard, H6)."""
     return tuple(change.task_id.split(",")) if change.task_id else ()
 
 
@@ -205,8 +207,8 @@ def _with_finished(context: TableContext, table: Table, change: FilesChanged) ->
 def _lower_floor(
     context: TableContext, table: Table, change: FilesChanged, ended: set[str]
 ) -> None:
-    """A task may commit several snapshots (shared-number hazard, H6): the last one sets the
-    floor."""
+    """Set the floor of the partitions of ended tasks. A task may commit several snapshots
+    (shared-number hazard, H6): the last one sets the floor."""
     for part in change.partitions:
         partition = context.partition(table, part.scope)
         if partition.work.last_task_id in ended:

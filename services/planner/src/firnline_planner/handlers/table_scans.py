@@ -63,8 +63,8 @@ def _to_scanned(event: TableScanned, files: int, partitions: int, span: int) -> 
 
 
 def _is_news(before: Reads | None, reads: Reads, limits: Thresholds, now_ms: int) -> bool:
-    """True if partitions were decided about by another rate: at the last report, or since, when it
-    had decayed."""
+    """Return True if partitions were decided about by another rate: at the last report, or since,
+    when it had decayed."""
     if before is None or before.rate_steps() == reads.rate_steps() == before.rate_steps(now_ms):
         return False
     if limits.reads_from is ReadsFrom.REPORTED:

@@ -145,7 +145,7 @@ def _rewrite_ended(
 
 
 def _note_late(context: TableContext, table: Table, event: TaskResult) -> Scope | None:
-    """The partition of an order that counted as lost and was done all the same, where that changes
+    """Note the success of a task that counted as lost, and return its partition if that changes
     anything: its failures are over."""
     if not isinstance(event, RewriteCommitted | RewriteSkipped) or event.scope is None:
         return None
@@ -183,8 +183,8 @@ def _with_task(table: Table, task: RunningTask, after: RunningTask) -> Table:
 
 
 def _reported_late(context: TableContext, table: Table, event: TaskResult) -> list[Scope]:
-    """The partition whose pass goes on, where the commit was in the counters before this word of
-    the committer's. Another order of the partition may be out by now: then that is a new pass."""
+    """Note a report that came after its commit was in the counters, and return the partition whose
+    pass continues. If another task of the partition is running, that is a new pass."""
     if not isinstance(event, RewriteCommitted) or event.scope is None:
         return []
     if table.work.task_of(event.scope) is not None:
@@ -218,7 +218,8 @@ def _with_prices(context: TableContext, table: Table, event: RewriteCommitted) -
 
 
 def _work_done(context: TableContext, table: Table, event: RewriteCommitted) -> Work:
-    """Converted files are not counted by anybody: they are taken to be as large as the others."""
+    """Return the work that a rewrite has done. Converted files are not counted: they are taken to
+    be as large as the others."""
     converted = 0.0
     if event.converted_bytes > 0 and event.scope is not None:
         data = context.partition(table, event.scope).counters.holds.all_data
@@ -240,7 +241,7 @@ def _apply_failure(
 
 
 def on_heartbeat(event: TaskRunning, context: TableContext) -> None:
-    """An order is at work: it counts as lost only when that is not said again."""
+    """Note a heartbeat: the task counts as lost only if heartbeats stop."""
     table = context.state.table(event.table.key, event.ref)
     task = table.work.find_task(event.task_id) if table else None
     if table is None or task is None:
@@ -251,7 +252,8 @@ def on_heartbeat(event: TaskRunning, context: TableContext) -> None:
 
 
 def on_comparison(event: RowsCompared, context: TableContext) -> None:
-    """Parked until a person has looked: `firnline undo`, then `firnline unpark`."""
+    """Suspend a partition whose rows differ after a commit, until an operator acts: `firnline
+    undo`, then `firnline unpark`."""
     table = context.state.table(event.table.key, event.ref)
     if table is None or event.outcome != "differ":
         return

@@ -55,7 +55,8 @@ def _faded_ms(work: TableWork, now_ms: int) -> int | None:
 
 
 def column_sought(work: TableWork, now_ms: int) -> str | None:
-    """The column that a table's readers miss an order by, if its files are worth it."""
+    """Return the column that a table's readers would gain from an order by, if its files are worth
+    it; else None."""
     given = work.advice.get(RULE)
     if work.filters is None:
         return None
@@ -82,8 +83,9 @@ def with_result(table: Table, event: RewriteCommitted | RewriteConflicted, now_m
 
 
 def _foretold_ms(task: RunningTask, event: RewriteCommitted) -> int | None:
-    """For what the worker has read and written, at the prices of the order: how much that would be
-    was only estimated. Iceberg's own action has no price."""
+    """Return the estimated time for what the worker has read and written, at the prices of the
+    task: these amounts were only estimated before. None for Iceberg's own action, which has no
+    price."""
     if event.mode != Mode.NATIVE or event.redelivered:
         return None
     read = event.bytes_read + event.key_bytes

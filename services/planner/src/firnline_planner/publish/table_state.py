@@ -90,7 +90,8 @@ def publish_at(context: TableContext, key: bytes) -> None:
 
 
 def publish_or_forget(context: TableContext, table: Table) -> None:
-    """On a tick: publish the table's state if it is due; forget what was removed long ago."""
+    """Publish the table's state if it is due at this tick; remove a table that was dropped from its
+    catalog and has been published since."""
     work = table.work
     if work.publish_ms is None or work.publish_ms > context.now_ms:
         return
@@ -137,7 +138,7 @@ def _next_publication_ms(context: TableContext, table: Table) -> int | None:
 
 
 def _without_gone(context: TableContext, table: Table) -> Iterator[Partition]:
-    """Every partition that the counters speak of; the others are dropped on the way."""
+    """Yield every partition in the counters, and drop the others from the state."""
     counters = table.counters
     for partition in context.state.partitions(counters.table.key, counters.ref):
         if is_gone(counters, partition.counters):
@@ -179,7 +180,7 @@ def table_state(
     deepest: Iterable[tuple[int, Partition]],
     statuses: Mapping[str, int],
 ) -> TableState:
-    """The state to publish. `statuses`: of all partitions, not of the deepest alone."""
+    """Return the state to publish. `statuses`: of all partitions, not only of the deepest."""
     counters, limits, now_ms = table.counters, context.limits, context.now_ms
     return TableState(
         table=counters.table,
@@ -344,7 +345,7 @@ class PartitionSpan:
 
 
 def in_force(table: Table, fleet: Thresholds) -> tuple[SettingInForce, ...]:
-    """Settings that are not the default, or about which there is something to say."""
+    """Return the settings that are not the default, or that have a problem."""
     found = settings_in_force(table.counters.settings, fleet).values()
     return tuple(one for one in found if one.origin != Origin.DEFAULT or one.problem)
 
@@ -352,7 +353,7 @@ def in_force(table: Table, fleet: Thresholds) -> tuple[SettingInForce, ...]:
 def partition_state(
     context: TableContext, table: Table, partition: Partition, debt_files: int
 ) -> PartitionState:
-    """One partition, with the decision that holds for it now and its numbers."""
+    """Return the state of a partition, with the decision that holds for it now and its numbers."""
     limits, now_ms = context.limits_of(table, partition), context.now_ms
     decision = decide_rewrite(table, partition, limits, now_ms)
     status, until_ms = decision.status, decision.until_ms

@@ -121,7 +121,7 @@ def _decide_all(context: TableContext, table: Table, touched: set[Scope]) -> Tab
 
 
 def _by_rank(wanting: tuple[Partition, Decision]) -> tuple[float, int, Scope]:
-    """The highest rank first, then the deepest debt."""
+    """Return a sort key: the highest rank first, then the deepest debt."""
     partition, decision = wanting
     assert decision.assessment is not None  # whatever is to be ordered was weighed
     _, grown, _ = decision.assessment

@@ -23,13 +23,14 @@ MANY_PARTITIONS = 1_000  # decided about in 0.1 s
 
 
 def pause_ms(partitions: int) -> int:
-    """Before all partitions of a table are decided about again. 10,000 of them take a second, in
-    which no other table of the process is served: then it is a tenth of the time at most."""
+    """Return the pause in milliseconds before all partitions of a table are decided about again.
+    10,000 of them take a second, in which the process serves no other table: so they take a tenth
+    of the time at most."""
     return partitions if partitions > MANY_PARTITIONS else 0
 
 
 def end_task(context: TableContext, table: Table, task: RunningTask, work: PartitionWork) -> Table:
-    """An order is out no more; its partition goes on with `work`."""
+    """End a running task; its partition continues with `work`."""
     context.put_partition(table, replace(context.partition(table, task.scope), work=work))
     # Partitions that found the table busy, or held, are found again only where all are reconciled.
     was_full = not table.work.has_room(SLOTS, context.limits)
@@ -44,7 +45,7 @@ def end_task(context: TableContext, table: Table, task: RunningTask, work: Parti
 def end_failed(
     context: TableContext, table: Table, task: RunningTask, reason: str, retryable: bool
 ) -> Table:
-    """An order came to nothing; its partition backs off, or is parked."""
+    """End a task that failed; its partition backs off, or is suspended."""
     work = after_failure(
         context.partition(table, task.scope).work, reason, retryable, context.now_ms
     )
@@ -54,8 +55,8 @@ def end_failed(
 
 
 def end_waiting(context: TableContext, table: Table, task: RunningTask) -> Table:
-    """An order has waited too long for a worker, or its result for the committer's word: its
-    partition is free, and has not failed."""
+    """End a task that has waited too long for a worker, or its result for the committer's report:
+    its partition is free, and has not failed."""
     work = waited_in_vain(context.partition(table, task.scope).work)
     return end_task(context, table, task, work)
 
@@ -84,7 +85,7 @@ def finish_task(
 
 
 def is_in_counters(counters: TableCounters, task: RunningTask) -> bool:
-    """True if a commit that the committer has reported is in the counters."""
+    """Return True if a commit that the committer has reported is in the counters."""
     if task.committed_at_ms is None:
         return False
     if not task.committed_snapshot_ids:

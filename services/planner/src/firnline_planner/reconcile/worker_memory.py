@@ -16,7 +16,7 @@ from firnline_planner.state.table_context import TableContext
 
 
 def note_failure(context: TableContext, task: RunningTask, event: TaskFailed) -> None:
-    """An order's worker gave it up. Other reasons than its memory say nothing here."""
+    """Note a task that failed for lack of memory. Other reasons do not matter here."""
     if event.reason == OUT_OF_MEMORY and _is_heavy(task):
         memory, ordered_ms = context.state.share.memory_of(task.group), task.ordered_at_ms
         after = memory.after_oom(event.memory, _attempt_name(task), ordered_ms, context.now_ms)
@@ -24,7 +24,7 @@ def note_failure(context: TableContext, task: RunningTask, event: TaskFailed) ->
 
 
 def note_success(context: TableContext, task: RunningTask) -> None:
-    """An order's worker came to its result, whatever becomes of that."""
+    """Note that a task's worker has sent a result, at any later outcome."""
     if task.committed_at_ms is None and _is_heavy(task):
         memory = context.state.share.memory_of(task.group)
         after = memory.after_success(_attempt_name(task), task.ordered_at_ms, context.now_ms)
@@ -32,7 +32,7 @@ def note_success(context: TableContext, task: RunningTask) -> None:
 
 
 def size_workers(bucket: int, context: TableContext) -> None:
-    """On a tick, which alone knows its bucket: send directives that were not sent yet."""
+    """Send directives that were not sent yet. Only a tick has its bucket, so it calls this."""
     state, now_ms = context.state, context.now_ms
     for group in (DEFAULT, *sorted(state.share.memories)):
         tuning = state.share.memory_of(group).after_time(now_ms)

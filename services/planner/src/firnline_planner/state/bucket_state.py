@@ -109,7 +109,7 @@ class BucketState:
         return self.table_at(ref_key(table_key, ref))
 
     def table_at(self, key: bytes) -> Table | None:
-        """The table of a key as `heads` gave it."""
+        """Return the table of a key from `heads`."""
         table = self._read_value(key, table_from)
         assert table is None or isinstance(table, Table)
         return None if table is None else self._with_pause(table)
@@ -144,7 +144,7 @@ class BucketState:
         return table if pause == table.pause else replace(table, pause=pause)
 
     def table_keys(self) -> list[bytes]:
-        """Keys of every table, in no order."""
+        """Return the keys of every table, in no order."""
         return self._keys_with_prefix(TABLE)
 
     def heads(self) -> Iterator[tuple[bytes, StateHead, bool]]:
@@ -203,7 +203,7 @@ class BucketState:
         self._stage_partition(table_key, ref, scope, None)
 
     def dropped_tables(self) -> list[str]:
-        """Tables that are not kept any more, once this is committed."""
+        """Return the tables that are removed once this is committed."""
         gone = (key for key, value in self._staged.items() if value is None)
         return [table_key_in(key) for key in gone if key.startswith(TABLE)]
 
@@ -252,7 +252,7 @@ class BucketState:
         self._stage_value(SHARE, share)
 
     def next_offset(self, topic: str) -> int:
-        """The first offset of the topic that is not in the state."""
+        """Return the first offset of the topic that is not in the state."""
         key = cursor_key(topic)
         if key not in self._cursors:
             self._cursors[key] = int(self._store.get(key) or 0)
@@ -275,7 +275,7 @@ class BucketState:
         return self.pause_of(None) or self.pause_of(table_key)
 
     def pause_of(self, table_key: str | None) -> Pause | None:
-        """A table's own pause, or (None) the fleet's."""
+        """Return a table's own pause, or (None) the deployment's."""
         if not self._pauses and not self._staged:
             return None
         key = pause_key(table_key)
@@ -304,7 +304,7 @@ class BucketState:
         self._stage_value(route_key(table_key), route)
 
     def drop_route(self, table_key: str) -> None:
-        """A table is at home, or no more."""
+        """Remove the route of a table that is in its default bucket, or removed."""
         self._stage_value(route_key(table_key), None)
 
     def routes(self) -> Iterator[BucketRoute]:
@@ -316,7 +316,7 @@ class BucketState:
         self._stage_value(waiting_key(table_key, number), record)
 
     def take_waiting(self, table_key: str, count: int) -> list[bytes]:
-        """The records kept so, the first one first; they are no longer kept."""
+        """Remove and return the records that wait for a table, the first one first."""
         keys = [waiting_key(table_key, number) for number in range(count)]
         staged = self._staged
         records = [staged[key] if key in staged else self._store.get(key) for key in keys]
@@ -325,8 +325,8 @@ class BucketState:
         return [record for record in records if isinstance(record, bytes)]
 
     def demand_small(self) -> None:
-        """Raises PoisonousRecord where a changed value is larger than any that is kept: its
-        transaction would fail, and with it all that was read beside it, for ever."""
+        """Check the size of changed values. Raises PoisonousRecord if one is larger than any that
+        is kept: its transaction would fail, and with it all other records in it, permanently."""
         self._pack_values(self._staged)
 
     def _pack_values(self, keys: Iterable[bytes]) -> None:

@@ -73,7 +73,7 @@ def _encode_within_limits(value: Value) -> bytes:
 
 
 def to_bytes(value: Table | Partition | FleetShare | BucketRoute | Pause, now_ms: int = 0) -> bytes:
-    """The value as it is kept now; 0: by no clock."""
+    """Encode a value in its current form. `now_ms` 0: without a time."""
     return (
         _table_to_bytes(value, now_ms)
         if isinstance(value, Table)
@@ -102,7 +102,7 @@ def head_of(data: bytes) -> StateHead:
 
 
 def table_from(data: bytes) -> Table:
-    """Raises UnknownVersion, as all that read do, and UnreadableValue."""
+    """Decode a table. Raises UnknownVersion, as all readers do, and UnreadableValue."""
     try:
         return _table(memoryview(_check_version(data))[HEAD.size :])
     except msgspec.MsgspecError as error:
@@ -114,7 +114,7 @@ def partition_from(data: bytes) -> Partition:
 
 
 def share_from(data: bytes) -> FleetShare:
-    """The bucket's share of the fleet."""
+    """Decode the bucket's share of the deployment."""
     return _share(_body_bytes(data))
 
 
@@ -138,12 +138,12 @@ def _check_version(data: bytes) -> bytes:
 
 
 def ref_key(table_key: str, ref: str) -> bytes:
-    """Key of one ref of a table."""
+    """Return the key of one ref of a table."""
     return f"2{table_key}{SEPARATOR}{ref}".encode()
 
 
 def table_key_in(key: bytes) -> str:
-    """The table of one of its keys."""
+    """Return the table of one of its keys."""
     return key[len(TABLE) : key.index(SEPARATOR_BYTES)].decode()
 
 
@@ -153,29 +153,29 @@ def partition_prefix(table_key: str, ref: str) -> bytes:
 
 
 def partition_key(table_key: str, ref: str, scope: Scope) -> bytes:
-    """Key of a partition."""
+    """Return the key of a partition."""
     place = f"{scope.spec_id}{SEPARATOR}{scope.partition}"
     return f"1{table_key}{SEPARATOR}{ref}{SEPARATOR}{place}".encode()
 
 
 def pause_key(table_key: str | None) -> bytes:
-    """Key of a table's pause, or of the fleet's."""
+    """Return the key of a table's pause, or (None) of the deployment's."""
     return PAUSE + (table_key or "").encode()
 
 
 def route_key(table_key: str) -> bytes:
-    """Key of a table's route."""
+    """Return the key of a table's route."""
     return ROUTE + table_key.encode()
 
 
 def waiting_key(table_key: str, number: int) -> bytes:
-    """Key of a record that waits for its table."""
+    """Return the key of a record that waits for its table."""
     return WAITING + f"{table_key}{SEPARATOR}{number:08}".encode()
 
 
 @cache
 def cursor_key(topic: str) -> bytes:
-    """Key of how far a topic is in the state."""
+    """Return the key of a topic's next offset in the state."""
     return CURSOR + topic.encode()
 
 
@@ -186,7 +186,7 @@ def group_of(key: bytes) -> bytes:
 
 
 def due_ms(table: Table) -> int | None:
-    """The first of its moments; None = never."""
+    """Return when the table is due, by the first of its moments; None = never."""
     return earliest_of(reconcile_ms(table), table.work.publish_ms)
 
 

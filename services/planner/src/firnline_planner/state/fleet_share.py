@@ -65,7 +65,8 @@ class Prices(Value):
         return replace(self, conversions=factor) if converts else replace(self, rewrites=factor)
 
     def after_sort(self, work: Work, took_s: float) -> Prices:
-        """The same of a sort: it takes longer for its bytes, and says nothing of the others."""
+        """Return the prices after a sort: it takes longer for its bytes, and does not change the
+        others."""
         factor = self.rewrites if self.sorts is None else self.sorts
         return replace(self, sorts=learned_factor(factor, factor * sort_wall_s(work), took_s))
 

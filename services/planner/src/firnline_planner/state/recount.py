@@ -15,11 +15,10 @@ from firnline_domain.counters.state.work import Partition
 
 
 def is_gone(table: TableCounters, partition: PartitionCounters) -> bool:
-    """True for an entry that says nothing: of an older epoch, or empty.
+    """Return True for an entry without content: of an older epoch, or empty.
 
-    An empty one ahead of its table stays: it tells that a fold is in which a crash has undone in
-    the table's own entry.
-    """
+    An empty one ahead of its table stays: it shows that a fold is in which a crash has undone in
+    the table's own entry."""
     emptied = partition.is_empty and partition.ordinal <= table.ordinal
     return partition.epoch < table.epoch or (partition.epoch == table.epoch and emptied)
 

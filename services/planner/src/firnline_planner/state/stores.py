@@ -37,7 +37,7 @@ class BatchReadableStore(ReadableStore, Protocol):
     """Reads many keys in one call."""
 
     def get_all(self, keys: list[bytes]) -> list[bytes | None]:
-        """The value of each key, or None."""
+        """Return the value of each key, or None."""
 
 
 class KeyValueStore(ReadableStore, Protocol):

@@ -39,7 +39,8 @@ class TableContext(Value):
     rates: Rates | None = None  # how often the table's partitions are read, if that is known
 
     def for_table(self, table: Table) -> TableContext:
-        """Under the table's own settings, with prices as they were learned here."""
+        """Return the context for a table: its own settings, and the prices that were learned
+        here."""
         limits = resolve_thresholds(table.counters.settings, self.fleet)
         share, keys = self.state.share, table.work.key_share
         prices = share.prices_of(limits.served_by)
@@ -110,5 +111,5 @@ class TableContext(Value):
 def context_of(
     state: BucketState, fleet: Thresholds, now_ms: int, failing: FailingTables
 ) -> TableContext:
-    """For a record that has come now."""
+    """Return the context for a record that has come now."""
     return TableContext(state, fleet, fleet, now_ms, Effects(), failing)

@@ -328,17 +328,17 @@ class FaustDriver:
             bucket.commit()
 
     async def _look_behind(self, partition: int) -> None:
-        """A record skipped at the very end of a topic is followed by no other."""
+        """Read the records that were skipped at the very end of a topic: no other record follows
+        them."""
         for topic in FACTS:
             end = self._faust.app.consumer.highwater(TP(topic, partition)) or 0
             if self._stands_still(topic, partition, end):
                 await self._read_skipped(topic, partition, end)
 
     def _stands_still(self, topic: str, partition: int, end: int) -> bool:
-        """True if there are records before `end` and none came for PATIENCE_S.
+        """Return True if there are records before `end` and none came for PATIENCE_S.
 
-        By the clock, not by ticks: after a restart those of the last life come in one burst.
-        """
+        By the clock, not by ticks: after a restart those of the last process come in one burst."""
         place, start, now_s = (
             (topic, partition),
             self._next_offset(topic, partition),
@@ -377,7 +377,8 @@ class FaustDriver:
             await future
 
     async def _started_producer(self) -> AIOKafkaProducer:
-        """Our own: Faust's waits its linger time, and gives up on sends without saying so."""
+        """Return the driver's own producer, started: Faust's waits its linger time, and drops sends
+        without an error."""
         if self._producer is None:
             producer = AIOKafkaProducer(
                 **aiokafka_options(self._settings.broker),
@@ -408,7 +409,8 @@ class FaustDriver:
         meters.set_gauges(self._buckets.values())
 
     def _say_ready(self, topic: str) -> None:
-        """A tick that comes back proves recovery, producer and agent."""
+        """Report readiness at the first tick that is read back: it proves recovery, producer and
+        agent."""
         if not self._ready and topic == TICKS:
             self._ready = True
             say_ready(self._log, topics=",".join(TOPICS), buckets=len(self._buckets))
@@ -436,8 +438,8 @@ def _header_list(found: Any) -> Headers:
 
 
 def demand_by_hash(settings: PlannerSettings, reader: InputReader) -> None:
-    """Raises Misconfigured where the other driver has tables in other buckets than that of their
-    hash: without transactions a table could be in two."""
+    """Require that each table is in the bucket of its hash. Raises Misconfigured if the other
+    driver has moved tables: without transactions a table could be in two."""
     assignments = KafkaAssignments(settings.broker, Board(settings.buckets), reader.signer)
     assignments.close()
     if not assignments.board.is_by_hash:

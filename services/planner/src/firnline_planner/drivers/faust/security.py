@@ -36,7 +36,8 @@ DEFAULT_MECHANISM = "GSSAPI"  # librdkafka's
 
 
 def aiokafka_options(connection: KafkaConnection) -> dict[str, Any]:
-    """Arguments of an aiokafka client. Raises Misconfigured, naming what this driver cannot do."""
+    """Return the arguments of an aiokafka client. Raises Misconfigured, naming what this driver
+    does not support."""
     properties = connection.properties
     if unknown := sorted(set(properties) - KNOWN):
         raise _unsupported_error(", ".join(unknown))

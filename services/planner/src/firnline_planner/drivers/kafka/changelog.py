@@ -78,8 +78,8 @@ class Changelog:
         self.partitions = buckets
 
     def _has_heard_of(self, buckets: int) -> bool:
-        """True if the brokers that lead the partitions know of it, and this client of them: what it
-        has remembered of the topic would be asked for 15 minutes."""
+        """Return True if the brokers that lead the partitions have created them, and this client
+        has their metadata: it would use its old metadata of the topic for 15 minutes."""
         try:
             self.admin.list_topics(self.topic, timeout=TIMEOUT_S)
             return bool(self.end_offsets([buckets - 1]))

@@ -54,7 +54,7 @@ class KafkaClients:
         return Consumer(client_config(self.kafka, own), logger=LIBRDKAFKA)
 
     def changelog_reader(self) -> Consumer:
-        """Reads the partitions that it is assigned, without a group; says when it is at the end."""
+        """Create a reader of assigned partitions, without a group, that reports the end of each."""
         own = {
             "group.id": reader_group(),
             "enable.auto.commit": False,

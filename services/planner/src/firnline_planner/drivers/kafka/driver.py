@@ -58,7 +58,8 @@ class KafkaDriver:
         lag: ConsumerLag,
         starts: StartMarks | None = None,
     ) -> None:
-        """`starts`: None = a record that ends the process is not found out."""
+        """Connect the parts of the driver. `starts`: None = a record that ends the process is not
+        detected."""
         self._consumer = consumer
         self._transactions = transactions
         self._buckets = buckets
@@ -153,8 +154,8 @@ class KafkaDriver:
         return {(one.topic, one.partition): one.offset if one.offset >= 0 else None for one in at}
 
     def _pass_time(self, batch: StepBatch, publications: int) -> Iterable[Effects]:
-        """Time in every bucket once a tick, and at once where more was due than one tick takes.
-        `publications`: of table states, in one bucket."""
+        """Pass time in every bucket once a tick, and at once in those that had more due than one
+        tick takes. `publications`: of table states, in one bucket."""
         now_s = time.monotonic()
         ticked = now_s - self._ticked_s >= self._tick_s
         if ticked:
@@ -202,8 +203,9 @@ class KafkaDriver:
         meters.count_steps(effects)
 
     def _collect_changes(self, partition: int, owned: OwnedBucket, batch: StepBatch) -> None:
-        """Offsets go along with every change, also where only time has passed: the next owner of
-        the partition waits for those that are pending, and so for our transaction to end."""
+        """Add a bucket's changes to the batch, with the offsets, also if only time has passed: the
+        next owner of the partition waits for pending offsets, and so for this transaction to
+        end."""
         changes = owned.buffer.changes
         if changes or partition in batch.senders:
             batch.changes[partition] = changes

@@ -206,5 +206,5 @@ def remove_store(directory: Path, why: str) -> None:
 
 
 def shared_cache() -> Cache:
-    """The block cache for all stores of a process."""
+    """Create the block cache for all stores of a process."""
     return Cache(CACHE_BYTES)

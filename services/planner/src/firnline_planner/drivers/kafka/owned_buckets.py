@@ -170,7 +170,7 @@ class Membership:
         )
 
     def leave_in_order(self) -> None:
-        """This process ends, and not by a record."""
+        """Release the partitions' start marks: this process ends in order, not by a record."""
         self._starts.give_back(_to_places(self._next_positions(self._buckets)))
 
     def read_again(self) -> None:

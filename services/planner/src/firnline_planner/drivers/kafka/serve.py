@@ -80,8 +80,9 @@ def topic_of(app: str) -> str:
 
 
 def _transactional_id(directory: Path, app: str) -> str:
-    """The same for every life of this state directory: the next life aborts at once what a killed
-    one has left open, and readers of its topics need not wait for that to time out."""
+    """Return an id that is the same for every life of this state directory: the next life aborts at
+    once the transaction of a killed one, and readers of its topics need not wait for its
+    timeout."""
     path = directory / "transactional-id"
     if not path.exists():
         path.write_text(f"{app}-{uuid.uuid4().hex}")

@@ -91,8 +91,8 @@ class KafkaTransactions:
             self._positions[message.partition()] = message.offset() + 1
 
     def _send_offsets(self, batch: StepBatch) -> None:
-        """The group's generation goes with them: the broker refuses those of a planner that was
-        put out of the group, and with them its whole transaction."""
+        """Send the offsets with the group's generation: the broker refuses those of a planner
+        outside the group, and with them its whole transaction."""
         offsets = [TopicPartition(*place, offset) for place, offset in batch.offsets.items()]
         group = self._consumer.consumer_group_metadata()
         if not self._consumer.memberid():
