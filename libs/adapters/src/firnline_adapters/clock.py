@@ -1,4 +1,4 @@
-"""This host's clock."""
+"""Clock of this host, in milliseconds."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class StorageUnreachable(RetryLater):
 
 
 class HeapTooSmall(RetryLater):
-    """This process's own JVM has run out of memory: neither catalog nor storage is to blame."""
+    """The JVM of this process ran out of memory: neither catalog nor storage has failed."""
 
     dependency = "memory"
 
