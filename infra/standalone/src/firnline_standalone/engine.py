@@ -177,9 +177,9 @@ class Engine:
         ends: Callable[[Any, Any], bool],
         finished: Callable[[Any], None],
     ) -> list[Any]:
-        """Return the event that ends each of `wanted`; `ends` tells it from other events. What is
-        written is committed even if the run is stopped: that takes a second. Raises Stopped if it
-        takes too long."""
+        """Return the event that ends each of `wanted`; `ends` recognises it. Written outputs are
+        committed even if the run is stopped: that takes a second. Raises Stopped if it takes too
+        long."""
         open_, found, until_s = list(wanted), list[Any](), None
         while open_:
             self._pump.step(STEP_S)

@@ -89,10 +89,9 @@ def _end_at_sigterm(log: Log) -> None:
 def run_service(
     service: str, kind: type[S], waits_for_kafka: bool = True
 ) -> Iterator[tuple[S, Log]]:
-    """Give the settings and the log of a service for as long as it runs, once Kafka has answered.
-    Where a setting is missing or wrong, or Kafka refuses us, a line for each says so and the
-    process ends with exit code 2. `waits_for_kafka` False: of one that serves while Kafka is
-    away."""
+    """Yield the settings and the log of a service for as long as it runs, once Kafka has answered.
+    If a setting is missing or wrong, or Kafka refuses the service, it logs a line for each and
+    exits with code 2. `waits_for_kafka` False: for one that serves while Kafka is unreachable."""
     log = start_logging(service)
     _end_at_sigterm(log)
     try:

@@ -51,8 +51,8 @@ class Cause:
 
 
 def read_configuration(connection: CatalogConnection) -> Mapping[str, str]:
-    """Return our properties with what `/v1/config` says over and under them. Raises what PyIceberg
-    raises, see `cause_of`."""
+    """Return the connection's properties with the overrides and defaults of `/v1/config`. Raises
+    what PyIceberg raises, see `cause_of`."""
     return {
         name: value
         for name, value in Tables(connection).client.properties.items()
@@ -225,7 +225,7 @@ def refused_by_java(throwable: Any, connection: CatalogConnection) -> Misconfigu
 
 
 def root_cause(throwable: Any) -> str:
-    """Return what Java says it began with."""
+    """Return the text of a Java exception's first cause."""
     cause = throwable
     while (deeper := cause.getCause()) is not None:
         cause = deeper

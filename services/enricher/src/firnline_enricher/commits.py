@@ -52,8 +52,8 @@ class CommitReader:
     def read_changes(self, event: TableCommitted) -> list[FilesChanged]:
         """Return the changes of a commit for the planner.
 
-        Raises RetryLater where catalog or storage is unreachable. A table that is gone, or a
-        manifest that is (expired meanwhile), is told as such and never blocks."""
+        Raises RetryLater if catalog or storage is unreachable. A missing table or manifest (expired
+        since) becomes a change of its own and never blocks."""
         try:
             return self._read_changes(event)
         except TableGone:

@@ -196,8 +196,8 @@ class EnricherPump:
         return put_off
 
     def _put_off(self, delivery: Delivery, error: RetryLater, took_s: float = 0.0) -> None:
-        """Settle a record of a table that cannot be read: its planner asks. Of each such table one
-        dead letter says so."""
+        """Settle a record of a table that cannot be read: the planner asks again. Each such table
+        gets one dead letter."""
         if delivery.record.table not in self._unread:
             self._send_letter(delivery, "out_of_patience", error)
         self._unread.note_failure(delivery.record.table, took_s)

@@ -195,7 +195,8 @@ def _estimate_fragments(summary: SnapshotTotals, target_bytes: int) -> Tally:
 
 
 def _equality_files(summary: SnapshotTotals) -> int:
-    """Delete files of both kinds are told as one number: shared out by their records."""
+    """Return the number of equality-delete files: summaries count delete files of both kinds
+    together, so they are split by their records."""
     both = summary.equality_deletes + summary.position_deletes
     return -(-summary.delete_files * summary.equality_deletes // both) if both else 0
 

@@ -71,7 +71,7 @@ class Adoption:
         """Yield the tables that the planner does not count, of all tables below some namespaces and
         of some given by name; each by its summary. Raises Stopped.
 
-        What a namespace lists under a name that the planner knows is not loaded: a call less."""
+        A listed table whose name the planner has is not loaded: a call less."""
         for name in self._list_names(below):
             self._count_listed()
             if known := self.known.find_table((self.lake.catalog_path, *name)):

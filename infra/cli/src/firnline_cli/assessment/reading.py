@@ -128,7 +128,8 @@ def _of_summary(facts: AssessedFacts, snapshot: Snapshot) -> AssessedFacts:
 def _of_manifests(
     table: LoadedTable, manifests: Sequence[ManifestFile], facts: AssessedFacts, target_bytes: int
 ) -> ManifestSummary:
-    """Delete files first: what they reach is then told as the data files pass by."""
+    """Summarize the manifests, those of delete files first: their reach is counted while the data
+    files are read."""
     entries = (
         entry
         for one in manifests

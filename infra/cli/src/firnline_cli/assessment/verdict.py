@@ -82,7 +82,7 @@ class TableAssessment(Value):
 
     @property
     def is_sick(self) -> bool:
-        """Return whether there is something to do, or a hazard to know of."""
+        """Return whether there is something to do, or a hazard to report."""
         return bool(self.orders or self.later or self.hazards)
 
     @property

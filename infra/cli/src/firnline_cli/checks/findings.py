@@ -128,7 +128,7 @@ def _run_check(one: _Run, runs: dict[str, _Run]) -> None:
 
 
 def _answer_in_time(check: Check) -> list[CheckAnswer]:
-    """Return the answers of the check; if it does not end in time, a failure that says so."""
+    """Return the answers of the check; a failure if it does not end in time."""
     found: list[CheckAnswer] = []
     thread = threading.Thread(target=lambda: found.extend(_answers_of(check)), daemon=True)
     thread.start()

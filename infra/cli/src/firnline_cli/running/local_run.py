@@ -138,8 +138,8 @@ class Here:
         return Lifetimes(fleets_age_s())
 
     def _keyring(self) -> Keyring:
-        """Return the fleet's keys, because its sweeps trust no other list. Without a fleet there
-        are no other writers to tell apart from."""
+        """Return the deployment's keys, because its sweeps trust no other list. Without a
+        deployment there are no other writers to distinguish."""
         if self.fleet.state is None and SIGNING_KEYS not in os.environ:
             return Keyring()
         keys: Keyring = self.fleet.signer().keys

@@ -414,7 +414,7 @@ def similar_names(tables: Any, table: str) -> str:
 
 
 def operator_name() -> str:
-    """Return the name of the user who orders, for the record."""
+    """Return the name of the user of this process, for the record."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):

@@ -68,10 +68,10 @@ def make_topics(
     options: TopicOptions | None = None,
 ) -> Replication:
     """Create what is missing, with so many homes; then publish every schema. Repeatable; nothing is
-    taken away. `initial_buckets`: as many or more are there in the end; None = as many as there
-    are. `options`: None = as the environment says.
+    removed. `buckets`: as many or more are there in the end; None = as many as there are.
+    `options`: None = those of the environment.
 
-    Raises WrongPartitions, Misconfigured, or KafkaException when the broker does not answer."""
+    Raises WrongPartitions, Misconfigured, or KafkaException if the broker does not answer."""
     options = options or options_here()
     admin = AdminClient(client_config(kafka))
     found = admin.list_topics(timeout=TIMEOUT_S).topics

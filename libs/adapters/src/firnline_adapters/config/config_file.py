@@ -107,7 +107,7 @@ def with_config(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def learn_properties(properties: Properties) -> None:
-    """Mask what is secret of these from now on, in whatever this process says."""
+    """Mask the secrets among these from now on, in all output of this process."""
     mask_environment(properties)
     for name, value in properties.items():
         if name.startswith("header.") and name.lower() not in HARMLESS_HEADERS:

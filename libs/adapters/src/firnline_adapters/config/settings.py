@@ -111,9 +111,9 @@ def all_settings() -> list[Setting]:
 
 
 def from_environment(settings: type[T], environment: Mapping[str, str]) -> T:
-    """Build a settings dataclass; its secrets, and all others of the environment, are masked in
-    what this process says from now on. Raises Misconfigured, naming every variable that is wrong.
-    """
+    """Build a settings dataclass; its secrets, and all others of the environment, are masked in all
+    output of this process from now on. Raises Misconfigured, naming every variable that is
+    wrong."""
     redaction.mask_environment(environment)
     hints = typing.get_type_hints(settings)
     values: dict[str, Any] = {}

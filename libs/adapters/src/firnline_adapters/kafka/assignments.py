@@ -30,7 +30,7 @@ class KafkaAssignments:
     """Folds the topic into a board, when told to."""
 
     def __init__(self, kafka: Kafka, board: Board, signer: RecordSigner | None = None) -> None:
-        """Return when everything said so far is taken in. Raises RetryLater."""
+        """Return after all existing records are read. Raises RetryLater."""
         self.board = board
         self._topic = FullTopicReader(kafka, TOPIC, self._take_record, signer)
 

@@ -135,8 +135,8 @@ class KafkaPublisher:
         self._failed.setdefault(sender, []).append(KafkaException(error, message.topic()))
 
     def flush(self, timeout_s: float = 30.0) -> bool:
-        """Flush as `Publisher` does. A broker whose topic takes less than the topic's file says
-        gets nothing twice: what it refuses goes aside like what was never sent."""
+        """Flush as `Publisher` does. A record that the broker refuses as too large, because its
+        topic has a lower limit than the topic's file, is sent to the dead letters."""
         left = self._producer.flush(timeout_s)
         refused = self._refused.pop(threading.get_ident(), [])
         for letter in refused:

@@ -156,8 +156,8 @@ def resolve_properties(
     pairs: Mapping[str, str], source: str, environment: Mapping[str, str] = os.environ
 ) -> dict[str, str]:
     """Return properties with their references resolved. Secret ones are masked in all output of
-    this process. Raises Misconfigured, naming each that Firnline decides or librdkafka does not
-    know."""
+    this process. Raises Misconfigured, naming each that Firnline sets itself or librdkafka does not
+    have."""
     wrong: list[str] = []
     found: dict[str, str] = {}
     for name, value in pairs.items():

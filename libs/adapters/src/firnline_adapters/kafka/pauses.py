@@ -18,7 +18,7 @@ class KafkaPauseReader:
     in its state, orders nothing, and what it had ordered before has long passed its deadline."""
 
     def __init__(self, kafka: Kafka, signer: RecordSigner | None = None) -> None:
-        """Return when everything said so far is taken in. Raises RetryLater."""
+        """Return after all existing records are read. Raises RetryLater."""
         self._board = PauseState()
         self._lock = threading.Lock()
         self._topic = FullTopicReader(kafka, TOPIC, self._take_record, signer=signer)

@@ -43,7 +43,8 @@ class StartMark(NamedTuple):
         return f"v1 {self.life or '-'} {self.begun} {self.suspect} {self.deaths}"
 
     def after_death(self) -> StartMark:
-        """Return the mark as the next life knows it."""
+        """Return the mark for the next life of the process: the record that was begun is now the
+        suspect."""
         if self.begun == NOTHING:
             return self
         died = self.deaths + 1 if self.begun == self.suspect else 1

@@ -28,7 +28,7 @@ _LOG = Log("topics")
 
 
 def publish_schemas(kafka: Kafka) -> None:
-    """Write every schema that this code knows; the same ones again do no harm (compacted)."""
+    """Write every schema of this code; the same ones again do no harm (compacted)."""
     producer = Producer(client_config(kafka, {"enable.idempotence": True}))
     for mark, schema in all_schemas():
         producer.produce(TOPIC, json.dumps(schema).encode(), mark.encode(), partition=0)

@@ -134,10 +134,9 @@ def require_kafka(
     wait: bool = True,
     sleep: Callable[[float], None] = time.sleep,
 ) -> KafkaProbe:
-    """Return when Kafka has answered and all is there; `wait` False: also where nobody answers.
+    """Return when Kafka has answered and all is there; `wait` False: also without an answer.
 
-    Raises Misconfigured: a line for each topic that is missing and for each ACL that is lacking.
-    """
+    Raises Misconfigured: a line for each missing topic and each missing ACL."""
     probe = KafkaProbe(kafka)
     while True:
         try:

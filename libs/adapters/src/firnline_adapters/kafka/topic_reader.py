@@ -40,8 +40,8 @@ class FullTopicReader:
         take: Take,
         signer: RecordSigner | None = None,
     ) -> None:
-        """Return when everything said so far is taken in; what the fleet has not signed, or nobody
-        can read, is passed over. `signer`: None = as the environment says. Raises RetryLater."""
+        """Return after all existing records are read; unsigned and unreadable ones are skipped.
+        `signer`: None = the one that the environment configures. Raises RetryLater."""
         self._topic = topic
         self._take = take
         self._codec = RecordCodec(SchemaTopic(kafka).find_schema)

@@ -87,7 +87,7 @@ HEALTH = ServiceHealth()  # of this process
 
 
 def say_ready(log: Log, **facts: Any) -> None:
-    """Log that the service serves; `/readyz` says so from now on."""
+    """Log that the service is ready; `/readyz` reports it from now on."""
     HEALTH.set_serving()
     log.info("ready", **facts)
 

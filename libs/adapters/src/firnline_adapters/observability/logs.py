@@ -122,7 +122,7 @@ def _json_value(name: str, value: Any) -> Any:
 
 def start_logging(service: str) -> Log:
     """Send everything that this process logs to stderr, one line each, in UTC, without secrets;
-    also what nobody has caught."""
+    also uncaught exceptions."""
     formatter = _Redacting(
         f"%(asctime)s.%(msecs)03dZ %(levelname)s {service} %(message)s", "%Y-%m-%dT%H:%M:%S"
     )
@@ -141,7 +141,7 @@ def start_logging(service: str) -> Log:
 
 
 def set_format(service: str, form: str) -> None:
-    """Write lines as FIRNLINE_LOG_FORMAT says. Raises Misconfigured."""
+    """Set the form of log lines. Raises Misconfigured unless it is one of FORMATS."""
     if form not in FORMATS:
         raise Misconfigured(f"FIRNLINE_LOG_FORMAT: {form!r} is none of {', '.join(FORMATS)}")
     if form == "json":

@@ -206,6 +206,7 @@ def signer_here() -> RecordSigner:
 
 @cache
 def keys_here() -> Keyring:
-    """Return the fleet's keys as the environment says, for the summaries of snapshots. None where
-    it says nothing: a command for one table, which needs no fleet. No service starts so."""
+    """Return the deployment's keys from the environment, for the summaries of snapshots; an empty
+    keyring without the variable: a command on one table needs none, and a service does not start
+    without it."""
     return signer_here().keys if os.environ.get(VARIABLE) else Keyring()

@@ -56,8 +56,7 @@ class VectorEntry(Protocol):
 
 
 def locate_vector(entry: VectorEntry) -> Vector:
-    """Return the vector of an entry. Refused unreadable_vector where it does not say where it
-    lies."""
+    """Return the vector of an entry. Refused unreadable_vector if the entry lacks its position."""
     where = (entry.content_offset, entry.content_size, entry.referenced_data_file)
     offset, size, data_file = where
     if offset is None or size is None or data_file is None:

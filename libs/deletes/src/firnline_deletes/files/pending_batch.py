@@ -100,8 +100,8 @@ def plain_columns(table: pa.Table) -> frozenset[str]:
 
 
 def _dictionary_pays(page: pa.ChunkedArray) -> bool:
-    """Return whether a dictionary pays; True for types that the test does not know, whose leaves
-    are left to the writer."""
+    """Return whether a dictionary pays; True for types outside the test, whose leaves are left to
+    the writer."""
     if isinstance(page.type, pa.BaseExtensionType):  # uuid
         page = pa.chunked_array([chunk.storage for chunk in page.chunks])
     if pa.types.is_nested(page.type) or pa.types.is_boolean(page.type) or not len(page):

@@ -117,7 +117,7 @@ class SortingWriter:
 
 
 def _sort_table(table: pa.Table, keys: Sequence[SortKey]) -> pa.Table:
-    """Sort with each key's nulls where it wants them, which one option for all cannot say."""
+    """Sort with each key's nulls at its own end, for which PyArrow's one option is not enough."""
     columns, names = dict[str, Any](), list[tuple[str, str]]()
     for number, key in enumerate(keys):
         values = table.column(key.column)
@@ -154,8 +154,8 @@ def _rows_between(runs: Sequence[pa.Table], starts: Sequence[int], ends: Sequenc
 
 
 def _choose_cuts(runs: Sequence[_Keys], count: int) -> list[tuple[_KeyPart, ...]]:
-    """Choose at most `count` keys, ascending, with as many rows between them as far as a sample
-    tells."""
+    """Choose at most `count` keys, ascending, with about as many rows between each two, by a
+    sample."""
     sample = sorted(
         run[number * len(run) // _SAMPLED]
         for run in runs

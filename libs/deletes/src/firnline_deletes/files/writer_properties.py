@@ -85,11 +85,10 @@ def _bloom_options(how: Mapping[str, Any], max_bytes: int) -> dict[str, Any]:
 def from_table(properties: Mapping[str, str]) -> ParquetProperties:
     """Read a table's properties; absent ones keep Iceberg's defaults. Refused: codec.
 
-    Raises ValueError for a number that is none: who reads somebody else's table leaves those out
-    before, and those that make no sense (`firnline_domain.settings.parquet.readable_properties`).
+    Raises ValueError for a number that is none. Callers that read a foreign table remove those
+    before, and values without sense (`firnline_domain.settings.parquet.readable_properties`).
 
-    A table without a codec gets zstd, the default of every table created since Iceberg 1.4.
-    """
+    A table without a codec gets zstd, the default of every table created since Iceberg 1.4."""
     get = _Prefixed(properties)
     name = get.text_value("compression-codec", "zstd").lower()
     if name not in _CODECS:
@@ -131,7 +130,7 @@ class _Prefixed:
         return int(self.text_value(name, str(default)))
 
     def columns_with(self, prefix: str, wanted: str) -> frozenset[str]:
-        """Return the columns whose per-column switch says `wanted`."""
+        """Return the columns whose per-column switch is `wanted`."""
         start = "write.parquet." + prefix
         return frozenset(
             name.removeprefix(start)

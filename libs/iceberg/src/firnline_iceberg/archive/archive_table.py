@@ -89,8 +89,8 @@ def archive_name(table: TableName, asked: str) -> tuple[str, ...]:
 def find_archive(
     tables: Tables, table: LoadedTable, asked: str, keys: Keyring = UNSIGNED
 ) -> LoadedTable | None:
-    """Return the archive as it is now; None: there is no table of that name. `keys`: of the fleet,
-    for who writes to it. Raises NoArchive where that is another's, or may not be one;
+    """Load the archive; None: there is no table of that name. `keys`: the deployment's, for callers
+    that write to it. Raises NoArchive if the table is another's archive, or may not be one;
     RetryLater."""
     *namespace, name = archive_name(table.identity, asked)
     places = ArchiveLocations.parse(tables.for_table(table.identity).archives)

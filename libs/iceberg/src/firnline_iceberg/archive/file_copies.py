@@ -57,8 +57,8 @@ def _metrics_json(found: Mapping[int, Any]) -> dict[str, list[Any]]:
 
 
 def copy_data_file(source: FileIO, entry: DataFileEntry, target: FileIO, path: str) -> None:
-    """Write the same bytes, read them back and compare. Raises TaskRefused where the file is not
-    what its table says, RetryLater where storage does not do it, or not rightly."""
+    """Copy the bytes, read them back and compare. Raises TaskRefused if the file differs from its
+    entry in the table, RetryLater if the storage fails or returns other bytes."""
     try:
         written = hashlib.sha256()
         count = 0

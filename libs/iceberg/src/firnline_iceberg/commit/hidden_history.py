@@ -35,10 +35,10 @@ class KnownAncestries:
 
 
 def hides_history(table: LoadedTable, snapshot_id: int) -> bool:
-    """Return True if a snapshot has parents that the catalog does not show: the oldest that it
-    shows says that it has none, and is not the table's first one: it lists what others have
-    written, or is alone and has a number that others came before. Expired ones are named as
-    parents. Raises SnapshotGone, MetadataFileGone, RetryLater."""
+    """Return True if a snapshot has parents that the catalog hides. The oldest shown one then has
+    no parent, and is not the table's first one: its list names files of other snapshots, or it is
+    the only one and its number is above 1. Expired parents are still named. Raises SnapshotGone,
+    MetadataFileGone, RetryLater."""
     table.snapshot(snapshot_id)
     *_, oldest = table.ancestors(snapshot_id)
     if oldest.parent_snapshot_id is not None:
@@ -55,9 +55,9 @@ def find_traces(
     read: Iterable[FileEntry] = (),
     lineages: KnownAncestries | None = None,
 ) -> frozenset[int]:
-    """Return the snapshots behind one whose history is hidden; at least those of `wanted` that it
-    has something of. `read`: entries of it that were read anyway; others are read where these, and
-    what `lineages` knows, do not do. Raises as `hides_history`."""
+    """Return the snapshots behind one whose history is hidden; at least those of `wanted` with an
+    entry in it. `read`: entries of it that were read anyway; others are read if these and
+    `lineages` are not enough. Raises the errors of `hides_history`."""
     shown = [one.snapshot_id for one in table.ancestors(snapshot_id)]
     if len(shown) > 1 and wanted <= set(shown):  # no list of a root has to be read for it
         return frozenset()

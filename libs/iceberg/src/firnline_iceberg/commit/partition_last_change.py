@@ -31,8 +31,8 @@ class LastChanges:
             yield entry
 
     def changed_ms(self, scope: Scope) -> int | None:
-        """Return the time of a partition as counters know it; None where no entry of it has passed
-        by."""
+        """Return the time of a partition in the form of the counters; None if none of its entries
+        was read."""
         return self._newest.get(scope)
 
     def _came_ms(self, entry: FileEntry) -> int:

@@ -93,9 +93,9 @@ def undo_of(table: LoadedTable, ref: str, task_id: str) -> UndoPlan | CannotUndo
 
 
 def give_back(tables: Tables, table: TableName, undo: UndoPlan) -> bool:
-    """Set a ref back to a snapshot that the catalog does not show: it is added once more, with its
-    own id and number. False where another commit has landed since, or the catalog has not done it:
-    Nessie passes over what it does not know. Raises TableGone, RetryLater: perhaps it is done."""
+    """Set a ref back to a snapshot that the catalog hides: it is added once more, with its own id
+    and number. False if another commit has landed since, or the catalog has not done it: Nessie
+    ignores unknown snapshots. Raises TableGone, RetryLater: then it may be done."""
     assert undo.snapshot is not None
     ref = {"ref-name": undo.ref, "type": "branch", "snapshot-id": undo.restored}
     updates = (AddSnapshotUpdate(snapshot=undo.snapshot), SetSnapshotRefUpdate.model_validate(ref))

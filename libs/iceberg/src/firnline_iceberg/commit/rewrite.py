@@ -32,8 +32,8 @@ def task_ids(summary: Summary | None, uuid: str, keys: Keyring | None = None) ->
 
 
 def signed_here(ours: Mapping[str, str], uuid: str) -> dict[str, str]:
-    """Return the summary's properties of a snapshot of ours, signed as the environment says.
-    `uuid`: the table's."""
+    """Return the summary's properties of a snapshot of Firnline, signed with the environment's
+    keys. `uuid`: the table's."""
     return sign_summary(ours, uuid, keys_here(), now_ms())
 
 
@@ -78,9 +78,9 @@ class ManifestBase:
         """Return True if manifests that were written upon this head are what Iceberg would write
         upon the later one.
 
-        Nothing was taken out: each manifest is still there. And what has come is younger than this
-        head, so that no delete file was dropped here by its age that would be kept there (issue
-        10312). Of v1 tables, where all is 0, it is never said."""
+        No manifest was removed, and the added ones are younger than this head, so that no delete
+        file was dropped here by its age that would be kept there (issue 10312). Always False for v1
+        tables, where all numbers are 0."""
         came = (number for path, number in later.manifests.items() if path not in self.manifests)
         return (
             self.specs == later.specs

@@ -171,8 +171,8 @@ class OAuth2:
     def _token_times(
         self, token: str | None, expires_s: float | None, began_s: float
     ) -> tuple[float, float]:
-        """Return (when it ends, when to renew it). What the server says, else the token itself,
-        else the setting, as Java has it."""
+        """Return (when it ends, when to renew it), by the server's answer, else the token itself,
+        else the setting, like Java."""
         ends_s = _end_of(token) if token else None
         if expires_s is not None:
             ends_s = began_s + expires_s

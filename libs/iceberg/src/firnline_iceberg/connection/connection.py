@@ -236,8 +236,8 @@ def _basic_value(user: str) -> str:
 
 
 def _is_of_service(name: str) -> bool:
-    """Return True for what services tell a gateway that signs, and what is ours and not the
-    catalog's."""
+    """Return True for properties that services send to a gateway that signs, and that are the
+    service's and not the catalog's."""
     return name in words.OF_OAUTH2 or name.lower().startswith(_OF_SERVICE)
 
 

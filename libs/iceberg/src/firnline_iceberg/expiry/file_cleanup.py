@@ -78,11 +78,12 @@ def remove_unneeded(
     manifests_of: ListReader = manifest_paths,
     names_of: NamesReader = content_names,
 ) -> Cleaned:
-    """Remove what no retained snapshot needs. `table`: as it is after the expiry. `outside`: why a
-    file outside its own locations stays, where the owner has said that such files may go.
+    """Remove what no retained snapshot needs. `table`: as it is after the expiry. `outside`:
+    returns why a file outside its own locations stays, if the table's owner allows the removal of
+    such files.
 
     In memory: 16 bytes for each file that the table retains, the paths of manifests, and 64 bytes
-    for each file that goes. Raises MetadataFileGone (expired by another meanwhile),
+    for each file that is removed. Raises MetadataFileGone (expired by another since),
     MetadataUnreadable, RetryLater, TaskRefused."""
     retained = RetainedNames(table, True, manifests_of, names_of)
     lists = [path for path in expired.lists if not retained.has_name(file_name(path))]

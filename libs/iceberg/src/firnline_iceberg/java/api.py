@@ -80,9 +80,9 @@ def content_file_json(jvm: Any, table: Any, file: Any) -> str:
 
 
 def removal_json(entry: FileEntry, partition_fields: int) -> str:
-    """Return what Java needs to know of a live file in order to remove it: a manifest filter
-    compares the path, and of a DV its offset, and prunes by partition; statistics come from the
-    manifest. `partition_fields`: of the file's spec, void ones included."""
+    """Return what Java needs of a live file in order to remove it: a manifest filter compares the
+    path, and of a DV its offset, and prunes by partition; statistics come from the manifest.
+    `partition_fields`: of the file's spec, void ones included."""
     partition = json.loads(entry.partition) or [None] * partition_fields
     body: dict[str, Any] = {
         "spec-id": entry.spec_id,

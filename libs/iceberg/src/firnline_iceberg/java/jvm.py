@@ -91,8 +91,8 @@ class IcebergJvm:
 
     @contextmanager
     def watch(self) -> Iterator[None]:
-        """Raise JvmEnded where something fails because the JVM has ended: py4j says that with half
-        a dozen different exceptions."""
+        """Raise JvmEnded if the body fails because the JVM has ended: py4j raises half a dozen
+        different exceptions for that."""
         try:
             yield
         except (Py4JError, OSError) as error:

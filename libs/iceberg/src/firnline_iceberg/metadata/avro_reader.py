@@ -202,8 +202,8 @@ def find_names(io: FileIO, path: str, names: Collection[bytes]) -> set[bytes]:
 
 @lru_cache(maxsize=256)  # writers' schemas repeat: one per spec, version and writer
 def _parse_schemas(wanted: AvroFields, schema: bytes) -> tuple[bytes, Schema | None]:
-    """Return the writer's schema for fastavro, and the reader's, None: the same. It converts by the
-    writer's; a name that it does not know leaves raw values."""
+    """Return the writer's schema for fastavro, and the reader's, None: the same. Values are
+    converted by the writer's; a renamed logical type leaves raw values."""
     plain = schema.replace(b'"logicalType"', b'"logicalName"')
     if wanted.most:
         return json.dumps(wanted.rename_fields(json.loads(plain))).encode(), None

@@ -56,7 +56,8 @@ UNKNOWN = ValueRange()
 
 
 def span_of(field: NestedField, stats: FileStats | None) -> ValueRange:
-    """Read what a manifest says of a column; UNKNOWN where that contradicts itself."""
+    """Read the bounds and counts of a column in a manifest; UNKNOWN if they contradict each
+    other."""
     if stats is None:
         return ValueRange(none_null=field.required)
     number = field.field_id

@@ -76,7 +76,8 @@ class FileEntry:
 
     @property
     def key_and_number(self) -> tuple[str, int | None, int]:
-        """Path, offset in it, and data sequence number: what readers tell live files apart by."""
+        """Return path, offset in it, and data sequence number, by which readers distinguish live
+        files."""
         return (self.normal_path, None, self.sequence_number)
 
     @property

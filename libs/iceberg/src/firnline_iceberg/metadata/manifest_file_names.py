@@ -23,8 +23,8 @@ _ENTRY_FILE, _PATH, _FORMAT = 2, 100, 101  # field ids
 
 
 def names_in(io: FileIO, path: str) -> set[str]:
-    """Return the names of data and delete files, also of those that entries say were taken out.
-    Raises as `avro_reader.records`."""
+    """Return the names of data and delete files, also those of DELETED entries. Raises the errors
+    of `avro_reader.records`."""
     with readable(path):
         found = _plain_names(io, path)
         if found is not None:

@@ -32,8 +32,8 @@ def write_marks(io: FileIO, path: str, marks: Marks) -> StoredFile:
 
 
 def read_marks(io: FileIO, file: StoredFile, table_key: str, scope: Scope) -> Marks | None:
-    """Read marks. None: it is not there, or not what it was, or says nothing of this partition.
-    Raises OSError where the storage does not answer."""
+    """Read marks. None: the file is missing, has changed, or is not about this partition. Raises
+    OSError if the storage does not answer."""
     try:
         with io.new_input(file.path).open() as source:
             body = bytes(source.read(MAX_BYTES + 1))

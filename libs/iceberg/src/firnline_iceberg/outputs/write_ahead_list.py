@@ -121,8 +121,8 @@ def list_places(io: FileIO, folders: Iterable[str]) -> Iterator[ListPlace]:
 
 
 def read_storage_clock(io: FileIO, path: str) -> int | None:
-    """Return when the storage says that it got a file, which is written at `path` now. None: it
-    does not say. Raises OSError, also where another process has removed it since."""
+    """Return the storage's time of a file, which is written at `path` now. None: it has none.
+    Raises OSError, also if another process has removed it since."""
     with io.new_output(path).create(overwrite=True):
         pass
     files, place = file_system(io, path)

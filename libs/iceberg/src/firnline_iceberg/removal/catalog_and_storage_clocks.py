@@ -16,12 +16,11 @@ Ask = Callable[[LoadedTable], Mapping[str, int]]
 
 
 def ask_clocks(table: LoadedTable) -> Mapping[str, int]:
-    """Ask the catalog and the storage of a table what time it is. The catalog has dated the answer
+    """Ask the catalog and the storage of a table for their time. The catalog has dated the answer
     with which the table was loaded; for the storage's clock an empty file is written and removed. A
     local folder has this host's clock, and so has a catalog that runs here.
 
-    Raises StorageUnreachable where neither tells.
-    """
+    Raises StorageUnreachable if neither has a time."""
     found = dict[str, int]()
     if (now_ms := catalog_now_ms(table.identity.catalog)) is not None:
         found["the catalog"] = now_ms

@@ -339,7 +339,7 @@ def _metadata_matches(table: LoadedTable, entry: FileEntry, wanted: RowCondition
 
 
 def _metadata_values(table: LoadedTable, entry: FileEntry, field: NestedField) -> set[Any]:
-    """Return values of a column that an entry says: both bounds, and the partition's own."""
+    """Return the values of a column in an entry: both bounds, and the partition's own."""
     said, number, kind = list[bytes | None](), field.field_id, field.field_type
     if entry.stats is not None:
         said += [entry.stats.lower.get(number), entry.stats.upper.get(number)]
@@ -351,8 +351,8 @@ def _metadata_values(table: LoadedTable, entry: FileEntry, field: NestedField) -
 
 
 def _value(kind: IcebergType, raw: bytes | None) -> Any:
-    """Read what a manifest says, to be compared for equality as well: a uuid has no order, and a
-    float of 32 bits is what people write."""
+    """Read a bound, to be compared for equality as well: a uuid has no order, and a float of 32
+    bits has its shortest decimal form."""
     if isinstance(kind, UUIDType):
         return raw
     value = read_bound(kind, raw)
@@ -362,8 +362,8 @@ def _value(kind: IcebergType, raw: bytes | None) -> Any:
 
 
 def _partition_value(kind: Any, value: Any) -> bytes | None:
-    """Write a canonical partition value as a bound; None for null, and for what bounds say as well
-    (nanoseconds, times beyond Python's)."""
+    """Write a canonical partition value as a bound; None for null, and for values that bounds
+    contain as well (nanoseconds, times beyond Python's)."""
     try:
         return None if value is None else to_bytes(kind, from_json(kind, value))
     except (ValueError, TypeError, ArithmeticError, AttributeError, struct.error):

@@ -305,8 +305,7 @@ def _id_of(field: pa.Field) -> int | None:
 
 
 def _path_bounds(about: pq.FileMetaData, fields: list[tuple[int | None, str]]) -> Iterator[str]:
-    """Yield the bounds of the paths that a file of position deletes names; '' where it does not
-    say."""
+    """Yield the bounds of the paths that a file of position deletes names; '' if it has none."""
     at = next((n for n, (number, _) in enumerate(fields) if number == _FILE_PATH), None)
     for group in range(about.num_row_groups):
         said = None if at is None else about.row_group(group).column(at).statistics

@@ -45,7 +45,7 @@ def move_in(storage: Storage, files: Iterable[ListedObject], at_ms: int) -> Move
 
 def list_quarantined(storage: Storage) -> Iterator[tuple[int, ListedObject]]:
     """Yield each file with the time from which it is there. Folders of other names, and paths that
-    may be read in two ways, are nobody's."""
+    may be read in two ways, are left out."""
     for file in storage.list_files(QUARANTINE):
         _, name, *place = file.place.split("/", 2)
         is_time = _TIME.fullmatch(name) is not None

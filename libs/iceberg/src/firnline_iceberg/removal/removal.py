@@ -130,9 +130,9 @@ def note_sent(table: LoadedTable, list_path: str) -> None:
 
 
 def why_shared(table: LoadedTable, stored: StoredList) -> SweepReason | None:
-    """Return why what is on a list may be others' too, of a table that says that its files may be;
-    None: no commit with one of these names was ever sent, so no table, branch or tag has them.
-    Asked of lists that are old enough: what is that old is not sent any more. Raises OSError."""
+    """Return why the outputs on a list may be others' too, in a table that allows sharing; None: no
+    commit with one of these names was ever sent, so no table, branch or tag has them. Called for
+    lists that are old enough: at that age no commit is sent any more. Raises OSError."""
     if not stored.listed.sends_noted:
         return SweepReason.GC_DISABLED
     sent = table.io.new_input(sent_path(stored.path)).exists()
@@ -152,8 +152,8 @@ def run_of_list(table: LoadedTable, listed: OutputList, place: ListPlace) -> Tas
 def too_young(
     listed: OutputList, place: ListPlace, age_ms: int, now_ms: int
 ) -> tuple[SweepReason, int | None] | None:
-    """Return why, by its age, a list is left alone, and until when; None = it is old enough. It
-    counts from what its writer said or from when the storage got it, whichever is later."""
+    """Return why, by its age, a list is left alone, and until when; None = it is old enough. Its
+    age counts from its own time or the storage's, whichever is later."""
     if max(listed.written_at_ms, listed.deadline_ms) > now_ms + FURTHEST_MS:
         return SweepReason.FUTURE, None
     of_age_ms = max(listed.written_at_ms, place.stored_at_ms) + age_ms
@@ -225,7 +225,7 @@ def _is_beside(table: LoadedTable, task_id: str, path: str) -> bool:
 
 def remove_sets(table: LoadedTable, run: TaskRun, paths: Iterable[str]) -> None:
     """Delete sets that a run of this process stored for its executors, which have ended. They are
-    no content of a table, so nobody can commit them. Raises NotRemovable, OSError."""
+    no content of a table, so no commit can contain them. Raises NotRemovable, OSError."""
     locations = Locations.from_table(table)
     for path in paths:
         if not run.names_delete_set(file_name(path)) or not locations.contains(path):
@@ -284,8 +284,8 @@ def remove_uncommitted(
 
 def is_dead(table: LoadedTable, written: WrittenMetadata) -> bool:
     """Return True if no copy of a refused commit's request can be applied any more: the table has
-    given out its sequence number, which nothing takes back. Its head alone says less, for a
-    rollback brings an old one back. v1 tables give out none."""
+    given out its sequence number, which is final. The head alone is not enough, because a rollback
+    brings an old one back. v1 tables give out none."""
     return table.format_version > 1 and table.last_sequence_number > written.sequence_number
 
 
@@ -458,7 +458,7 @@ def check_move(storage: Storage, move: FileMove) -> None:
 
 
 def copies_to_move(storage: Storage) -> bool:
-    """Return True if the store knows no move. It is asked for what is not there, which takes no
+    """Return True if the store has no move. The test asks for an absent object, which takes no
     request."""
     files = storage.arrow_files
     if isinstance(files, AzureFileSystem):
@@ -472,7 +472,7 @@ def copies_to_move(storage: Storage) -> bool:
 
 
 def rename_file(storage: Storage, move: FileMove) -> bool:
-    """Move where the store knows how to. False: it is not there any more. Raises NotRemovable,
+    """Move a file in a store that has a move. False: it is not there any more. Raises NotRemovable,
     OSError."""
     check_move(storage, move)
     if storage.local_path is not None:

@@ -153,8 +153,8 @@ def by_bounds(
 def dangling_by_footers(
     table: LoadedTable, deletes: Iterable[DeleteFileEntry], data: Sequence[DataFileEntry]
 ) -> tuple[DeleteFileEntry, ...]:
-    """Return those of which their own footers, and those of all data files that they reach, say the
-    same. Raises StorageUnreachable."""
+    """Return those that their own footers, and those of all data files that they reach, prove
+    dangling. Raises StorageUnreachable."""
     reached, footers, found = _Reached(data), Footers(), list[DeleteFileEntry]()
     for delete in deletes:
         files, fields = (

@@ -76,9 +76,9 @@ class Footers:
 def read_spans(
     io: FileIO, entry: FileEntry, fields: Sequence[NestedField]
 ) -> dict[int, ValueRange]:
-    """Read the spans of a file's columns by field id; without those that its footer does not tell:
-    another format, encrypted, without field ids, missing, damaged, or a type without an order.
-    Raises StorageUnreachable."""
+    """Read the spans of a file's columns by field id; without those that its footer lacks: another
+    format, encrypted, without field ids, missing, damaged, or a type without an order. Raises
+    StorageUnreachable."""
     if entry.format != "PARQUET" or entry.encrypted:
         return {}
     try:

@@ -124,8 +124,8 @@ class Age(Enum):
 
 
 def guess_age(file: DataFileEntry, spec: PartitionSpec, column: NestedField, before_ms: int) -> Age:
-    """Tell from the manifest whether all rows of a file may be before a moment. Readers go by the
-    partition value, so it is believed, unless it contradicts another one or the bounds."""
+    """Decide by the manifest whether all rows of a file may be before a moment. Readers go by the
+    partition value, so it counts, unless it contradicts another one or the bounds."""
     within = _partition_span(file, spec, column)
     bounds = span_of(column, file.stats)
     rows = _rows_span(bounds, column)

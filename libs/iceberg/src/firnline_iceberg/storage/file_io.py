@@ -77,7 +77,7 @@ def make_file_io(
 ) -> FileIO:
     """Return the FileIO that reads and writes at `location`, a path or URI: Arrow's, unless the
     connection or the catalog names another class. `settings` are not a table's properties, and of a
-    catalog's only those of storage are taken: the rest is who we are. Raises ValueError."""
+    catalog's only those of storage are used: the rest is Firnline's identity. Raises ValueError."""
     ours = {name: one for name, one in settings.items() if name.startswith(_SETTINGS)}
     if PY_IO_IMPL in ours:
         return NamedFileIO(load_file_io(ours, location))

@@ -70,8 +70,7 @@ def _with_file_times(client: type[Any]) -> type[Any]:
 
 
 def _with_os_errors(call: Callable[..., Any]) -> Callable[..., Any]:
-    """Raise OSError for the call's errors. Java's stack trace is left out: the rest of the first
-    line says it."""
+    """Raise OSError for the call's errors, with the first line only, without Java's stack trace."""
 
     @wraps(call)
     def call_with_os_errors(*args: Any, **given: Any) -> Any:

@@ -109,8 +109,8 @@ class S3Bucket:
     _client: _Client
 
     def fetch_small(self, key: str, most: int) -> pa.Buffer | None:
-        """Return all of an object of up to `most` bytes. None: it is larger, or did not come; then
-        Arrow's way tells why, and is patient with a busy store."""
+        """Return all of an object of up to `most` bytes. None: it is larger, or the request failed;
+        then Arrow's way reports why, and is patient with a busy store."""
         from botocore.exceptions import BotoCoreError, ClientError
 
         if not self._client.answers:
@@ -133,9 +133,9 @@ class S3Bucket:
     def list_page(
         self, prefix: str, after: str = "", token: str = "", by_folder: bool = False
     ) -> ListPage:
-        """List up to a thousand objects whose keys begin so, those behind the key `after`, or what
-        comes after the page that gave the `token`. `by_folder`: what lies deeper is told by the
-        names of folders. Raises as `unfinished_uploads`, after `ATTEMPTS` tries."""
+        """List up to a thousand objects whose keys begin with `prefix`, those behind the key
+        `after`, or those after the page that gave the `token`. `by_folder`: only the folders of
+        deeper ones. Raises the errors of `unfinished_uploads`, after `ATTEMPTS` tries."""
         asked = {"Bucket": self.name, "Prefix": prefix}
         asked |= {"ContinuationToken": token} if token else {"StartAfter": after} if after else {}
         asked |= {"Delimiter": "/"} if by_folder else {}
@@ -182,8 +182,8 @@ class S3Bucket:
         _call_s3(self._client.patient_client.delete_object, {"Bucket": self.name, "Key": key})
 
     def unfinished_uploads(self, prefix: str, pages: int) -> Iterator[Upload]:
-        """Yield uploads of keys that begin so; a thousand a page. Raises OSError, and
-        PermissionError where we may not ask, or the store does not know the question."""
+        """Yield the uploads of keys that begin with `prefix`; a thousand a page. Raises OSError,
+        and PermissionError if Firnline may not list them, or the store has no such request."""
         given = {"Bucket": self.name, "Prefix": prefix}
         for _ in range(pages):
             answer = _call_s3(self._client.s3.list_multipart_uploads, given)

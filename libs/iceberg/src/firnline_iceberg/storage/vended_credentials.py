@@ -35,7 +35,7 @@ class Credential:
 
     @property
     def ends_s(self) -> float | None:
-        """Seconds since 1970; None: nobody says."""
+        """Return when the credential expires, in seconds since 1970; None: it has no time."""
         for name, value in self.config.items():
             if name in _ENDS or name.startswith(_ENDS_OF_AZURE):
                 return float(value) / 1000

@@ -209,8 +209,8 @@ class Tables:
         return True
 
     def namespace_properties(self, table: TableName) -> dict[str, str]:
-        """Return the properties of the table's own level of namespaces; {} where the catalog knows
-        none, or shows none: not every catalog has them, nor lets every client read them. Raises
+        """Return the properties of the table's own level of namespaces; {} if the catalog has none,
+        or shows none: not every catalog has them, nor lets every client read them. Raises
         RetryLater."""
         try:
             return dict(self._catalog.load_namespace_properties(table.namespace))

@@ -102,8 +102,8 @@ class ExternalFiles:
         return None
 
     def keep_back(self, table: LoadedTable, manifests_of: ListReader = manifest_paths) -> bool:
-        """Return True if nothing of the table is to be deleted: it may share files, and does not
-        say that these may go. Raises RetryLater."""
+        """Return True if nothing of the table may be deleted: it may share files, and its
+        properties do not allow their removal. Raises RetryLater."""
         if owner_agrees(table.properties):
             return False
         try:

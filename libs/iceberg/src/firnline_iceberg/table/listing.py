@@ -92,7 +92,7 @@ class Storage:
 
     @cached_property
     def local_path(self) -> str | None:
-        """Return the location as this machine knows it; None: it is elsewhere."""
+        """Return the location as a path of this host; None: it is elsewhere."""
         found = resolve_folder(self.location)
         return found.local_path if found.is_local else None
 

@@ -11,8 +11,7 @@ HEAD_BYTES = 64 << 10  # in which a file says whose it is; all writers say it be
 
 
 def read_uuid(table: LoadedTable, path: str) -> str:
-    """Read of which table a metadata file says that it is; '': it does not say, or is not there.
-    Raises OSError."""
+    """Read the table uuid in a metadata file; '': it has none, or is missing. Raises OSError."""
     try:
         with table.io.new_input(path).open() as source:
             head = source.read(HEAD_BYTES)

@@ -328,7 +328,7 @@ _shared_lock = threading.Lock()
 
 
 def neighbours_in(catalogs: KnownCatalogs) -> Neighbours:
-    """Return what all tasks of this process know of these catalogs."""
+    """Return the neighbours in these catalogs, shared by all tasks of this process."""
     with _shared_lock:
         return _shared.setdefault(catalogs, Neighbours(catalogs))
 
@@ -373,10 +373,10 @@ class Allowance(Protocol):
 def outside_rule(
     catalogs: KnownCatalogs, table: LoadedTable, allowance: Allowance
 ) -> Callable[[str], str]:
-    """Return a rule why a file outside the table's own locations stays, "" = it may go. A writer
-    can name any path in a manifest, and Firnline may have rights that he has not: so the operator
-    says where such files may be removed, and none in another table's places is. Raises as
-    `refuse_shared`."""
+    """Return a rule why a file outside the table's own locations stays, "" = it may be removed. A
+    writer can name any path in a manifest, also one for which only Firnline has rights: so the
+    operator lists where such files may be removed, and none in another table's places is. Raises
+    the errors of `refuse_shared`."""
     allowed = [places_of(one.strip()) for one in allowance.external_files.split(",") if one.strip()]
     others = list(neighbours_in(catalogs).other_tables(table)) if allowed else []
     trees = {place: one.name for one in others for place in one.trees}

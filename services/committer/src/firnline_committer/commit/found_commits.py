@@ -65,7 +65,7 @@ class OutputSearch:
     manifests: set[str] = field(default_factory=set)
 
     def for_tasks(self, tasks: Collection[str]) -> None:
-        """Start the search anew if it was for other tasks: what was read for those says nothing of
+        """Start the search again if it was for other tasks: what was read for those does not cover
         these."""
         if not self.tasks.issuperset(tasks):
             self.tasks = frozenset(tasks)
@@ -105,7 +105,7 @@ Noted = Summary | Mapping[str, str]
 
 
 def found_commit(task_id: str, snapshot_ids: tuple[int, ...], notes: Noted | None) -> FoundCommit:
-    """Return a commit with what the summaries of its snapshots say of one task."""
+    """Return a commit with what the summaries of its snapshots contain about one task."""
     return FoundCommit(snapshot_ids, _lost_groups(notes, task_id), _repaired_rows(notes, task_id))
 
 
@@ -171,8 +171,8 @@ def _by_outputs(
 
 
 def _not_seen(result: RewriteFinished, seen: Collection[str]) -> dict[int, str]:
-    """Return the groups of which the head has no output, while it has others'. The summary that
-    says why they were left out is hidden, so their outputs are in doubt."""
+    """Return the groups of which the head has no output, while it has others'. The summary with the
+    reason is hidden, so their outputs are in doubt."""
     return {
         number: ConflictReason.OUTPUTS_GONE
         for number, group in enumerate(result.groups)

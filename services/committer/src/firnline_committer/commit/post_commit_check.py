@@ -40,8 +40,8 @@ def needed_but_removed(
 
 def _removes_any(table: LoadedTable, snapshot_id: int) -> bool:
     """Return whether a snapshot removed equality deletes: without this check a redelivered batch
-    would read the manifests of each of its commits. A value that is not a number says nothing, so
-    the manifests are read."""
+    would read the manifests of each of its commits. If the value is not a number, the manifests are
+    read."""
     summary = table.snapshot(snapshot_id).summary
     return summary is None or summary.get(REMOVED) not in (None, "", "0")
 

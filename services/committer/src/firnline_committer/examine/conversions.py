@@ -103,9 +103,9 @@ def _live_entry(at: PinnedHead, file: InputFile) -> DataFileEntry:
 
 
 def _find_absorbed(at: PinnedHead, files: Sequence[_KnownFile]) -> list[Shared]:
-    """Return the position deletes of a partition that name no other files than these: all that they
-    say is written once more. In a table of vectors also those whose other files are removed, or
-    have a vector, which hides them."""
+    """Return the position deletes of a partition that name only these files: the conversion writes
+    their content once more. In a table of vectors also those whose other files are removed, or have
+    a vector, which hides them."""
     reads = cached_reads_of(at.table)
     converted = {one.entry.normal_path for one in files}
     of_partition = {
@@ -166,7 +166,7 @@ class _KnownFile:
 
     @property
     def dead_rows(self) -> Positions:
-        """Return all rows of `own_deletes`, and what `shared` says of the file. A vector has to
+        """Return all rows of `own_deletes`, and those of `shared` in the file. A vector has to
         contain the rest as well: with a vector, readers read no other position deletes."""
         deletes = self.deletes if self.of_vectors else (*self.own_deletes, *self.shared)
         vectors = [delete for delete in deletes if delete.kind is DeleteKind.DELETION_VECTOR]

@@ -138,8 +138,8 @@ class DeleteFiles:
         self._added.append(AddedDelete(_delete_file_json(written, subject.json_fields)))
 
     def take_out(self, mark: LiveDelete, gone: frozenset[str]) -> bool:
-        """Remove a delete file from the head, and write what it says of other data files anew.
-        Return False if it says nothing of the data files in `gone`: it stays."""
+        """Remove a delete file from the head, and write its rows in other data files to a new one.
+        Return False if it names none of the data files in `gone`: it stays."""
         assert isinstance(mark, DeleteFileEntry)
         if mark.referenced_data_file is not None:
             return True

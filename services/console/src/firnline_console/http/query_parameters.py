@@ -48,7 +48,7 @@ def one_of(values: Iterable[str]) -> Callable[[str], str]:
 
 
 def some_text(text: str) -> str:
-    """Read any text but an empty one: it does not say what to choose."""
+    """Read a text that is not empty. Raises BadParameter."""
     if not text:
         raise BadParameter("a text that is not empty; leave the parameter out to choose all")
     return text

@@ -73,7 +73,7 @@ class DeleteSetCache:
 
     def _build_kind(self, identity: str) -> str:
         """Return the label of a build. `rebuilt` is a set that a longer retention would have
-        spared: it says whether retention pays."""
+        spared: it shows whether retention pays."""
         with self._lock:
             return "rebuilt" if identity in self._dropped else "built"
 

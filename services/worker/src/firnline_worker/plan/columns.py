@@ -54,7 +54,7 @@ def name_mapping(table: LoadedTable) -> NameMapping | None:
 
 
 def _known_fields(table: LoadedTable) -> dict[int, NestedField]:
-    """Return every field that any schema knows, as the newest one does (Iceberg #15268)."""
+    """Return every field of any schema, in the form of the newest one (Iceberg #15268)."""
     found: dict[int, NestedField] = {}
     for schema in _newest_first(table):
         found = index_by_id(schema) | found
@@ -105,8 +105,8 @@ def find_type(table: LoadedTable, field_id: int) -> IcebergType | None:
 
 
 def key_fields(table: LoadedTable, equality_ids: tuple[int, ...]) -> tuple[KeyField, ...]:
-    """Return key columns in Arrow's types, and the structs around them. A field that no schema
-    knows has the null type, which the kernel refuses."""
+    """Return key columns in Arrow's types, and the structs around them. A field that is in no
+    schema has the null type, which the kernel refuses."""
     columns = [KeyField(number, _arrow_type(find_type(table, number))) for number in equality_ids]
     around = _structs_around(table)
     structs = {struct for number in equality_ids for struct in around.get(number, ())}

@@ -42,7 +42,7 @@ class KeyRange:
 
     @property
     def is_point(self) -> bool:
-        """Return whether the file has one key, or bounds that do not tell keys apart: sorting it
+        """Return whether the file has one key, or bounds that do not distinguish keys: sorting it
         again makes it no narrower."""
         if self.low == self.high:
             return True

@@ -148,9 +148,9 @@ def plan(
     fill one of the target size, a MERGE or CONVERT takes the undersized ones as well (`levels`).
     Apply every delete that applies to any of them. Of the other larger files
 
-    - a CONVERT leaves them where they are: what equality deletes say of them, or more than
-      `MAX_POSITION_FILES` files of position deletes, becomes one file of positions, or a vector;
-      in a table of `vectors`, from v3 on, what any file of position deletes says,
+    - a CONVERT leaves them where they are: their equality deletes, or more than
+      `MAX_POSITION_FILES` files of position deletes, become one file of positions, or a vector;
+      in a table of `vectors`, from v3 on, any file of position deletes does,
     - a COMPACT or MERGE does nothing: their deletes stay,
     - a FULL takes all.
 

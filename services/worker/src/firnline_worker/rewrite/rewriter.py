@@ -168,8 +168,8 @@ class Rewriter:
 
     def _sort(self, task: TaskContext, live: LiveFiles) -> RewriteFinished:
         """Sort, or return a result without groups if nothing is to be sorted: no file is, or they
-        cannot be, and the result says why. Iceberg's own action is not used: it would sort all.
-        Raises TaskRefused instead if a person requested the sort."""
+        cannot be, and the result contains the reason. Iceberg's own action is not used: it would
+        sort all. Raises TaskRefused instead if an operator requested the sort."""
         order, table = task.order, task.table
         settings = settings_of(self.tables, table)
         wanted = sort_wish(settings)

@@ -83,8 +83,8 @@ def command(
 
 
 def wait_for_rest(fleet: FleetClient, redis: str | None, patience_s: float) -> None:
-    """Return when nothing of the paused fleet can commit or delete any more; tell what is waited
-    for. Raises ClickException: it has not come to rest in time, or somebody has resumed it."""
+    """Return when nothing of the paused deployment can commit or delete any more; print what it
+    waits for. Raises ClickException if that takes too long, or the deployment was resumed."""
     from firnline_cli.shared.formats import print_wrapped
     from firnline_cli.shared.services import PLANNER, Services
 
