@@ -14,12 +14,11 @@ ORDERED = "the order"
 
 
 def agreed_now(clocks: Mapping[str, int], ordered_at_ms: int) -> int:
-    """Return the earliest of several clocks, in milliseconds since 1970. `clocks`: by whose they
-    are. `ordered_at_ms`: by the clock of whoever gave the order, some time ago.
+    """Return the earliest of several clocks, in milliseconds since 1970. `clocks`: by their owners.
+    `ordered_at_ms`: by the clock of the sender of the task, some time ago.
 
     Raises TaskRefused `clocks_differ`, to be tried again: they are more than five minutes apart, or
-    there is only one.
-    """
+    there is only one."""
     moments = sorted((at_ms, name) for name, at_ms in clocks.items())
     if len(moments) < 2:
         text = "only one clock is known: neither the catalog nor the storage dates its answers"

@@ -73,11 +73,10 @@ class Leases(Protocol):
     """Leases save work; correctness never rests on one."""
 
     def acquire(self, name: str, owner: str, ttl_s: float, note: str = "") -> bool:
-        """Take the lease if nobody (or the same owner) has it. `write_note` is kept beside it.
+        """Take the lease if it is free or the same owner's. `note` is kept next to it.
 
-        An owner `slot#life/...` also takes it from another life of its slot, which is over: only
-        one sits there at a time.
-        """
+        An owner `slot#life/...` also takes it from another life of its slot, which is over: a slot
+        has only one at a time."""
 
     def renew(self, name: str, owner: str, ttl_s: float, note: str | None = None) -> bool:
         """Prolong the lease; False if its owner is another by now. `note` None keeps the old

@@ -112,7 +112,8 @@ def skewed_partitions(known: Known, ease: float) -> RuleFinding | None:
 
 
 def position_deletes_in_v2(known: Known, ease: float) -> RuleFinding | None:
-    """Format v3 has at most one deletion vector for a data file."""
+    """Find many position deletes in a table of format v2: v3 has at most one deletion vector for a
+    data file."""
     counters = known.table.counters
     files, data = counters.totals.holds.position_deletes.files, counters.totals.holds.all_data.files
     share = files / max(data, 1)

@@ -72,7 +72,7 @@ def bound_amount(number: float) -> int:
 
 
 def moment_near(ms: int) -> int:
-    """Return the moment that is nearest to what a clock is said to have shown."""
+    """Return the moment in Firnline's range that is nearest to a client's clock."""
     return min(max(ms, 0), LAST_MOMENT)
 
 

@@ -318,15 +318,14 @@ def _outputs_by_scope(snapshot: PlannedSnapshot) -> dict[str, int]:
 def spent_deletes(
     results: Sequence[RewriteFinished], head: Head, answered: Mapping[str, int] = NO_MARKS
 ) -> tuple[LiveDelete, ...]:
-    """Delete files of the results' scopes, and global ones, that apply to nothing afterwards.
+    """Return the delete files of the results' scopes, and global ones, that apply to nothing
+    afterwards.
 
     An equality delete: number <= the lowest of the live data in its scope, outputs included, and
-    converted files as if they were outputs, also those of earlier slices; a global one looks at
-    all specs. A position delete: no
-    file is left that it may name; outputs are new, so it cannot name them. In v3 a file with a
-    vector does not count, for that hides it, nor does one that is converted: its vector says it.
-    DVs go with their data file, by Iceberg itself.
-    """
+    converted files as if they were outputs, also those of earlier slices; for a global one in all
+    specs. A position delete: no file is left that it may name; outputs are new, so it cannot name
+    them. In v3 a file with a vector does not count, because the vector hides the delete, nor does a
+    converted one: its vector contains the rows. Iceberg itself removes DVs with their data file."""
     gone = {normal_path(file.path) for result in results for file in replaced_files(result)}
     kept = {path: file for path, file in head.data.items() if path not in gone}
     rest = tuple(head.rest.by_scope.items())

@@ -51,8 +51,8 @@ class Marks(Value):
 
 
 def earlier_marks(marks: Marks, task_id: str) -> Marks:
-    """Return the marks without the slice of this task, and what it has found: its result says that
-    itself, group by group, and some may be lost."""
+    """Return the marks without the slice of this task and its findings: its result contains these,
+    group by group, and some may be lost."""
     slices = tuple(one for one in marks.slices if one.task_id != task_id)
     numbers = {one.task_id: number for number, one in enumerate(slices)}
     tasks = [one.task_id for one in marks.slices]

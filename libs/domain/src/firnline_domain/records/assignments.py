@@ -48,7 +48,7 @@ class BucketRoute(Value):
 
     @property
     def is_away(self) -> bool:
-        """True where the hash does not say who counts the table."""
+        """Return True if the hash does not determine the bucket that counts the table."""
         return self.is_assigned_here or self.bucket is not None
 
 

@@ -50,7 +50,7 @@ class TableOrder(Value):
 
     @property
     def ref(self) -> str:
-        """Return the ref under which the planner keeps what it knows of the whole table."""
+        """Return the ref under which the planner keeps the facts of the whole table."""
         return MAIN
 
     @property

@@ -41,8 +41,8 @@ def smaller_forms(record: Any) -> Iterator[Any]:
 
 
 def _shrink_committed(event: TableCommitted) -> Iterator[TableCommitted]:
-    """Leave out first what readers do not know in summaries; then all but where the branches are
-    now. A move without its snapshots makes the planner ask for them (`missing_snapshots`)."""
+    """Leave out first unread properties of summaries; then all but the current heads of the
+    branches. A move without its snapshots makes the planner request them (`missing_snapshots`)."""
     snapshots = tuple(
         replace(snapshot, summary=_short_summary(snapshot)) for snapshot in event.snapshots
     )
@@ -81,8 +81,8 @@ def _shrink_scanned(event: TableScanned) -> Iterator[TableScanned]:
 
 
 def _shrink_rewritten(event: RewriteCommitted) -> Iterator[RewriteCommitted]:
-    """Leave out the proofs: they were verified before the commit; the planner needs to know that it
-    happened."""
+    """Leave out the proofs: they were verified before the commit; the planner needs only the fact
+    of the commit."""
     yield replace(event, proofs=())
 
 

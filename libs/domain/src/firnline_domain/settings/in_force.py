@@ -105,7 +105,7 @@ def property_text(value: Any) -> str:
 
 
 def unreadable_values(settings: Mapping[str, str]) -> Iterator[str]:
-    """Yield values that cannot be read, in words that say what is done instead."""
+    """Yield a text about each value that cannot be parsed, with the value that is used instead."""
     for name, wanted in WORKERS.items():
         if name in settings and wanted.parse(settings[name]) is None:
             yield _unset_text(f"{name}={settings[name]}", wanted.allowed_text)

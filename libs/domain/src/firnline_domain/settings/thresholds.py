@@ -133,9 +133,9 @@ class Thresholds(Value, cache_hash=True):  # ninety fields, and `_resolve` asks 
 
     @property
     def retention_ms(self) -> int:
-        """Return how long snapshots are kept. A streaming reader that was stopped goes on from the
-        one that it has read last, so they stay for a day at least unless the owner says
-        otherwise."""
+        """Return how long snapshots are kept. A streaming reader that was stopped continues from
+        the one that it has read last, so they stay for at least a day unless the table sets another
+        time."""
         if self.retain_hours is None:
             least_ms = DAY_MS if self.expire is ExpiryMode.CAREFUL else 0
             return max(self.max_snapshot_age_ms, least_ms)

@@ -149,7 +149,7 @@ def changed_by(
 
 
 def deletes_removed_by(table: LoadedTable, snapshot_id: int) -> Iterator[DeleteFileEntry]:
-    """Delete files that a snapshot took out. Raises as above."""
+    """Yield the delete files that a snapshot removed. Raises the errors of `changed_by`."""
     for entry in changed_by(table, snapshot_id, deletes_alone=True):
         if entry.status is EntryStatus.DELETED and isinstance(entry, DeleteFileEntry):
             yield entry

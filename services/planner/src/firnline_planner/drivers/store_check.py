@@ -55,8 +55,8 @@ def check_store(directory: Path) -> None:
 
 
 def read_pairs(rocks: Rdict, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Read the pairs whose key starts with a prefix. Raises what RocksDB raises, also for a block
-    that is damaged: its items end there in silence, and only an iterator says why it ends."""
+    """Read the pairs whose key starts with a prefix. Raises the errors of RocksDB, also for a
+    damaged block: `items` ends there in silence, and only an iterator has the reason."""
     last = prefix
     for key, value in rocks.items(from_key=prefix):
         if not key.startswith(prefix):

@@ -40,11 +40,9 @@ from firnline_planner.state.table_isolation import run_isolated
 
 
 def reconcile(context: TableContext, table: Table, touched: Iterable[Scope]) -> None:
-    """Decide about the touched partitions, or about all where that is due; keep the table.
-
-    If that raises, keep the table all the same: what a record has told of it is not lost, and the
-    next tick decides about every partition.
-    """
+    """Decide about the touched partitions, or about all if that is due; keep the table. If that
+    raises, keep the table all the same: a record's facts about it are not lost, and the next tick
+    decides about every partition."""
     key = ref_key(table.counters.table.key, table.counters.ref)
     try:
         run_isolated(context, partial(decide_table, table=table, touched=touched))

@@ -75,8 +75,8 @@ class FailingTables:
         return noted
 
     def hold_of(self, key: bytes, doing: str = "") -> TableHold | None:
-        """Return what a published state says of a table that fails. `doing`: a step that is under
-        way, and succeeds if anybody reads this."""
+        """Return the hold that a published state contains for a failing table. `doing`: a step that
+        is under way, and succeeds if its state is ever read."""
         steps = {name: one for name, one in self._failures.get(key, {}).items() if name != doing}
         if not steps:
             return None

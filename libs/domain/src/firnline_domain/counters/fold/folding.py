@@ -314,7 +314,8 @@ def _at_head(table: TableCounters, change: FilesChanged) -> TableCounters:
 
 
 def with_facts(table: TableCounters, change: FilesChanged) -> TableCounters:
-    """Name, settings and format are facts of the table; without a format it was not read."""
+    """Return the table with the change's name, settings and format; a change without a format has
+    not read the table."""
     was_read = change.format_version > 0
     return replace(
         table,

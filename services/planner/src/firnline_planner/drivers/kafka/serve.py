@@ -75,7 +75,7 @@ def serve(settings: PlannerSettings, reader: InputReader, defaults: Thresholds, 
 
 
 def topic_of(app: str) -> str:
-    """Name of an application's changelog: `firnline-planner-state`."""
+    """Return the name of an application's changelog: `firnline-planner-state`."""
     return f"firnline-{app}-state"
 
 
