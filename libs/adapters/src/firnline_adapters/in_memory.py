@@ -88,6 +88,7 @@ class MemoryPublisher:
         return bucket_of(key, self._broker.homes)
 
     def _put_record(self, topic: str, key: str, record: Any, partition: int) -> bool:
+        """Append a record, or a dead letter about it; return False then."""
         try:
             value = encode_to_fit(topic, key, record)
         except Unsendable as error:

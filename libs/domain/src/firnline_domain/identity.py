@@ -99,7 +99,7 @@ def split_name(text: str) -> tuple[str, str]:
 
 def levels_of(text: str) -> tuple[str, ...]:
     """Return the levels of a dotted name; one with a dot in it stands in quotes, as SQL has them:
-    `shop."eu.west".orders`. Quotes that are none belong to the name. Raises ValueError where a
+    `shop."eu.west".orders`. Quotes that are none belong to the name. Raises ValueError if a
     level is empty."""
     found = _quoted_levels(text) or tuple(text.split("."))
     if not all(found):
@@ -108,7 +108,7 @@ def levels_of(text: str) -> tuple[str, ...]:
 
 
 def _quoted_levels(text: str) -> tuple[str, ...]:
-    """Return the levels, or () where quotes do not end, or stand within a level."""
+    """Return the levels, or () if quotes do not end, or stand within a level."""
     levels, at = [], 0
     while found := _LEVEL.match(text, at):
         part, at = found[0], found.end()
@@ -149,7 +149,7 @@ class Scope(Value, order=True):
 
     @property
     def is_abbreviated(self) -> bool:
-        """True where `counted_scope` has put a digest in the partition's place: counted, never
+        """True if `counted_scope` has put a digest in the partition's place: counted, never
         rewritten."""
         return self.partition.startswith(DIGEST)
 
@@ -164,7 +164,7 @@ class Scope(Value, order=True):
 
     @property
     def is_unpartitioned(self) -> bool:
-        """True where the partition tuple has no value; its equality deletes are global."""
+        """True if the partition tuple has no value; its equality deletes are global."""
         return self.partition == "[]"
 
     @property

@@ -48,6 +48,7 @@ class Follower:
                 stop.wait(RETRY_S)
 
     def _begin_generation(self, rebuild: bool) -> Built:
+        """Begin a generation of the read model; resume the present one unless `rebuild`."""
         new = self._next_generation()
         built = self._model.begin_generation(new, replace=rebuild)
         action = "rebuild" if built == new else "resume"

@@ -160,8 +160,8 @@ def _tasks_of(subject: ChangeContext, snapshot: SnapshotAdded) -> str | None:
 
 
 def _split_chunks(whole: FilesChanged, partitions: Sequence[PartitionChange]) -> list[FilesChanged]:
-    """Return the whole change in at least one record. The same partitions are always split alike:
-    chunks of one snapshot may come from different reads of it."""
+    """Split a change into numbered records, at least one. The same partitions are always split
+    alike: chunks of one snapshot may come from different reads of it."""
     pieces = list(_split_partitions(partitions)) or [()]
     return [
         replace(

@@ -74,7 +74,7 @@ def _filterable_columns(
 
 
 def of_namespace(properties: Mapping[str, str]) -> dict[str, str]:
-    """Return the same for a namespace, whose properties are defaults for its tables."""
+    """Return the properties of a namespace that matter to the planner: defaults for its tables."""
     known = [name for name in KNOWN if name in properties and name.startswith(OURS)]
     return _select_properties(properties, known, (OURS,))
 

@@ -38,7 +38,7 @@ class Resyncs:
     def read_changes(self, request: ResyncTable) -> list[FilesChanged]:
         """Return the missing deltas in order, else absolute counters; always at least one record.
 
-        Raises RetryLater, and MetadataFileGone where even the head cannot be read."""
+        Raises RetryLater, and MetadataFileGone if even the head cannot be read."""
         # Observed before the table is read: the planner drops what it held from before that.
         subject = ChangeContext(request.table, request.ref, _cause_id(request), self._now_ms())
         try:

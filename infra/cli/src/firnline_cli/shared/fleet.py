@@ -376,7 +376,7 @@ def name_levels(dotted: str) -> tuple[str, ...]:
 
 def table_of(tables: Any, dotted: str) -> Any:
     """Return the loaded table of a dotted name, or None. Where each dot parting two levels gives no
-    table, one level may have a dot in it. Raises ClickException where several do; RetryLater and
+    table, one level may have a dot in it. Raises ClickException if several do; RetryLater and
     TaskRefused, as `Tables.load_named`."""
     from firnline_domain.errors import CatalogUnreachable
     from firnline_iceberg.table.loaded_table import TableGone

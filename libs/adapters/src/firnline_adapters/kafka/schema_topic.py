@@ -48,7 +48,7 @@ class SchemaTopic:
         self._next = 0  # offset
 
     def find_schema(self, mark: str) -> Schema | None:
-        """Return the schema of a fingerprint in hexadecimal, or None where none is published, or
+        """Return the schema of a fingerprint in hexadecimal, or None if none is published, or
         where the topic cannot be read now. Never raises: it is called for records that anybody may
         have written."""
         if mark not in self._known and not self._was_missed(mark):

@@ -56,7 +56,7 @@ class KafkaProbe:
             raise Misconfigured(f"{KAFKA_CONFIG.variable}: {error.args[0].str()}") from None
 
     def wait_for_broker(self, timeout_s: float = TRY_S) -> None:
-        """Return when a broker has answered. Raises Misconfigured where it refuses us, Unreached
+        """Return when a broker has answered. Raises Misconfigured if it refuses us, Unreached
         where none answers."""
         self._errors.clear()
         deadline = time.monotonic() + timeout_s

@@ -59,7 +59,7 @@ def check_kind(topic: str, record: Any) -> Any:
 
 def encode_record(record: Any) -> bytes:
     """Encode a domain record; its free text is without secrets, because it quotes exceptions and
-    everybody can read the topics. Raises ValueError where it does not fit its schema."""
+    everybody can read the topics. Raises ValueError if it does not fit its schema."""
     plain = to_plain(record)
     for name in _WORDS:
         if isinstance(text := plain.get(name), str):

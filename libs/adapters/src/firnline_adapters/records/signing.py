@@ -136,7 +136,7 @@ def _to_bytes(text: bytes | str | None) -> bytes | None:
 
 
 def _read_signature(headers: Headers | None) -> Signature | None:
-    """Return the last signature header; None where it is none that the fleet could have written."""
+    """Return the last signature header; None if it is none that the fleet could have written."""
     found = [value for name, value in headers or () if name == HEADER]
     text = _to_bytes(found[-1]) if found else None
     return read_signature((text or b"").decode(errors="replace"))

@@ -54,7 +54,7 @@ class Leaves:
 
     @classmethod
     def from_ids(cls, schema: pa.Schema, ids: Sequence[int]) -> Leaves:
-        """Find the leaf columns of these field ids. Raises ValueError where the schema has no such
+        """Find the leaf columns of these field ids. Raises ValueError if the schema has no such
         field."""
         paths = [path for number in ids if (path := leaf_path(schema, number)) is not None]
         if len(paths) < len(ids):

@@ -84,7 +84,7 @@ def _hash_column(column: pa.Array, distinct: Hashes | None) -> Hashes:
 
 
 def integer_values(column: pa.Array) -> Hashes:
-    """Return the values of a narrow column, 0 where NULL. Perhaps a view: not to be written to."""
+    """Return the values of a narrow column, 0 if NULL. Perhaps a view: not to be written to."""
     kind = column.type
     if pa.types.is_boolean(kind):
         whole = column.cast(pa.uint8())

@@ -28,7 +28,7 @@ NameMapping = Mapping[str, MappedField]
 
 
 def parse_mapping(text: str) -> NameMapping:
-    """Parse the property's JSON. Raises ValueError, KeyError, TypeError where it is not a
+    """Parse the property's JSON. Raises ValueError, KeyError, TypeError if it is not a
     mapping."""
     return _parse_fields(json.loads(text))
 

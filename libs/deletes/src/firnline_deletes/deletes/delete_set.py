@@ -56,7 +56,7 @@ class DeleteSet:
 
     `constants`: key columns that have one value in the whole set, mostly the partition's, as
     arrays of that one; they are compared, not stored per key. `columns`: what else must be
-    compared, a value per slot; none where the index value alone decides. `null_code`: code of the
+    compared, a value per slot; none if the index value alone decides. `null_code`: code of the
     NULL key where it does.
     """
 

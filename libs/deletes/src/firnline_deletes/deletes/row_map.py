@@ -77,7 +77,7 @@ def _to_blob(kind: str, path: str, payload: bytes) -> puffin.Blob:
 
 
 def read_map(data: bytes, place: str) -> RowMap:
-    """Read the map in a whole file. Raises ValueError, Refused where it is none, or damaged."""
+    """Read the map in a whole file. Raises ValueError, Refused if it is none, or damaged."""
     found: dict[str, dict[str, Positions]] = {}
     for blob in puffin.read_blobs(data, place):
         rows = vectors.decode_positions(blob.payload, place)

@@ -57,7 +57,7 @@ class CurveWriter:
             self._runs.spill_run(run)
 
     def finish(self) -> None:
-        """Hand all rows on; the writer is still to be closed. Raises OSError where the disk is
+        """Hand all rows on; the writer is still to be closed. Raises OSError if the disk is
         full."""
         rest = self._runs.take_all()
         if rest.num_rows:

@@ -64,7 +64,7 @@ class Runs:
         return table
 
     def spill_run(self, run: pa.Table) -> None:
-        """Write a sorted run to disk. Raises OSError where the disk is full."""
+        """Write a sorted run to disk. Raises OSError if the disk is full."""
         path = self.folder / f"{self.name}-{len(self.paths)}.arrow"
         with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, run.schema) as out:
             out.write_table(run)
@@ -96,8 +96,8 @@ class SortingWriter:
             self.runs.spill_run(self._sorted_run())
 
     def finish(self) -> None:
-        """Hand all rows on; the writer is still to be closed. Raises OSError where the disk is
-        full."""
+        """Pass all rows on to the writer, which is still to be closed. Raises OSError if the disk
+        is full."""
         rest = self._sorted_run()
         if not self.runs.paths:
             self._hand_on(rest)

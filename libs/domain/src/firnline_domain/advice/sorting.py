@@ -71,6 +71,8 @@ def quote_names(*names: str) -> str:
 
 
 def _misses_order(filters: Filters, use: Use, ease: float) -> bool:
+    """Return True if many scans filter by the column, read most files, and gain more from an order
+    by it than from the present one."""
     layout = filters.layout
     if use.column in (*layout.partitioned_by, *layout.ordered_by[:1]):
         return False

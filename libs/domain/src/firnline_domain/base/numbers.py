@@ -26,7 +26,7 @@ class Range(Value):
     whole: bool = True
 
     def parse(self, text: str) -> int | float | None:
-        """Return the number; None where the text is none, or one outside the range."""
+        """Return the number; None if the text is none, or one outside the range."""
         value = parse_number(text, self.whole)
         return value if value is not None and self.low <= value <= self.high else None
 

@@ -127,7 +127,7 @@ class Board:
         return bucket_of(table_key, self.homes) if assigned is None else assigned.bucket
 
     def reported_load(self, bucket: int) -> int:
-        """Return the load that a bucket has reported; 0 where it has reported none."""
+        """Return the load that a bucket has reported; 0 if it has reported none."""
         known = self._loads.get(bucket)
         return known.load if known else 0
 

@@ -35,7 +35,7 @@ class TableForm(Value):
     it names.
 
     `last_column_id`: of all columns that it ever had. `name_mapping`: checksum of
-    `schema.name-mapping.default`, "" where there is none."""
+    `schema.name-mapping.default`, "" if there is none."""
 
     format_version: Amount
     schema_id: Signed

@@ -36,7 +36,7 @@ FEW_PARTITIONS = 10  # of a table's state; 100 are shown where they fit
 
 
 def smaller_forms(record: Any) -> Iterator[Any]:
-    """Yield the record in ever smaller forms; nothing where it has none."""
+    """Yield the record in ever smaller forms; nothing if it has none."""
     return _STEPS[type(record)](record) if type(record) in _STEPS else iter(())
 
 

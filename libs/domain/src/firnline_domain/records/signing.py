@@ -62,7 +62,7 @@ class Keyring:
         return self._first is not None
 
     def sign(self, at_ms: int, *parts: bytes) -> Signature | None:
-        """Sign with the first key; None where signing is off. The same parts in the same order
+        """Sign with the first key; None if signing is off. The same parts in the same order
         verify."""
         if self._first is None:
             return None

@@ -110,7 +110,7 @@ def serving_group(wanted: str, groups: Collection[Group]) -> str:
 
 
 def unserved_text(wanted: str, groups: Collection[Group]) -> str | None:
-    """Describe what happens to orders whose group the fleet does not have; None where it does."""
+    """Describe what happens to orders whose group the fleet does not have; None if it does."""
     if serving_group(wanted, groups) == canonical_name(wanted):
         return None
     there = ", ".join(sorted(shown_name(name) for name in {DEFAULT, *group_names(groups)}))

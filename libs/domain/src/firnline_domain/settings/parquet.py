@@ -21,7 +21,7 @@ class Choice(Value):
     whose: str = ""  # what it is said of
 
     def parse(self, text: str) -> str | None:
-        """Return the word; None where the text is another."""
+        """Return the word; None if the text is another."""
         word = text.lower()
         return word if word in self.words_allowed else None
 
@@ -37,7 +37,7 @@ class JavaNumber(Value):
     most: int
 
     def parse(self, text: str) -> int | None:
-        """Return the number; None where Java would throw."""
+        """Return the number; None if Java would throw."""
         value = int(text) if re.fullmatch(r"[+-]?[0-9]{1,19}", text, re.ASCII) else None
         return value if value is not None and -self.most - 1 <= value <= self.most else None
 
@@ -51,7 +51,7 @@ class Text(Value):
     """Any text but an empty one."""
 
     def parse(self, text: str) -> str | None:
-        """Return the text; None where it is empty."""
+        """Return the text; None if it is empty."""
         return text or None
 
     @property

@@ -47,7 +47,7 @@ class RefRule(Value):
 
 @lru_cache(maxsize=512)
 def parse_ref_rules(text: str) -> tuple[RefRule, ...]:
-    """Parse a setting; nothing where it is empty. Raises UnreadableRule."""
+    """Parse a setting; nothing if it is empty. Raises UnreadableRule."""
     return tuple(_parse_rule(part) for part in split_rules(text))
 
 

@@ -40,7 +40,7 @@ class Period(Value):
 
 @lru_cache(maxsize=512)
 def parse_tag_rules(text: str) -> tuple[TagRule, ...]:
-    """Parse a setting; nothing where it is empty. Raises UnreadableTags."""
+    """Parse a setting; nothing if it is empty. Raises UnreadableTags."""
     rules = tuple(_parse_rule(part) for part in split_rules(text))
     if len({one.name for one in rules}) < len(rules):
         raise UnreadableRules(f"a name is there twice: {FORM}")

@@ -663,7 +663,7 @@ def _resolve(settings: tuple[tuple[str, str], ...], defaults: Thresholds) -> Thr
 
 
 def _parse_value(text: str, field: str) -> bool | int | float | str | None:
-    """Return the value, or None where the text is none, or a number that makes no sense."""
+    """Return the value, or None if the text is none, or a number that makes no sense."""
     kind = _KINDS[field]
     if kind == "bool":
         return _FLAGS.get(text.strip().lower())

@@ -86,7 +86,7 @@ Period = Weekly | Once
 
 @lru_cache(maxsize=512)
 def parse_periods(text: str) -> tuple[Period, ...]:
-    """Read a setting; nothing where it is empty. Raises UnreadableRules, and nothing else whatever
+    """Read a setting; nothing if it is empty. Raises UnreadableRules, and nothing else whatever
     the text is: a table's owner writes it, and all tables of a bucket would wait for the end."""
     try:
         parts = split_rules(text)
@@ -103,7 +103,7 @@ def parse_periods(text: str) -> tuple[Period, ...]:
 @lru_cache(maxsize=64)  # every partition of a table asks at the same moment
 def inside_until(text: str, now_ms: int) -> int | None:
     """Return when the period that is on now, with those that follow without a pause, ends; None
-    where none is on. Raises UnreadablePeriod."""
+    if none is on. Raises UnreadablePeriod."""
     return _inside_until(parse_periods(text), now_ms)
 
 

@@ -120,7 +120,7 @@ def archive_mark(table: TableName) -> str:
 
 
 def seal_archive(uuid: str, location: str, source: str, keys: Keyring, at_ms: int) -> str:
-    """Return the property `SEAL` of an archive; '' where the fleet does not sign."""
+    """Return the property `SEAL` of an archive; '' if the fleet does not sign."""
     made = keys.sign(at_ms, *_sealed_parts(uuid, location, source))
     return "" if made is None else f"{made.key_id} {made.at_ms} {made.mac.hex()}"
 

@@ -158,7 +158,7 @@ class JavaCommits:
         `manifest_base`: of the pinned head; where the last try had the same rewrites and its own
         base serves this one, its manifests are used again (docs/decisions/0011). `merges`:
         small manifests, as the table's properties want it; all are then written at every try.
-        Blocks for one catalog round trip per try. Raises RetryLater where the table cannot be
+        Blocks for one catalog round trip per try. Raises RetryLater if the table cannot be
         loaded; nothing was sent then. Raises JvmEnded: perhaps something was.
         """
         with self._iceberg.watch():
@@ -417,10 +417,10 @@ class JavaCommits:
                 raise java_errors.catalog_unreachable(error, self._name) from error
 
     def undo(self, table: TableName, ref: str, ours: int, parent: int) -> bool:
-        """Set `ref` back from `ours` to `parent`; False where another commit has landed since.
+        """Set `ref` back from `ours` to `parent`; False if another commit has landed since.
 
         One try, and no API that tries again: a repeated one would undo the other commit.
-        Raises RetryLater where the outcome is unknown, JvmEnded.
+        Raises RetryLater if the outcome is unknown, JvmEnded.
         """
         with self._iceberg.watch():
             return self._set_back(table, ref, ours, parent)

@@ -41,7 +41,7 @@ class EarlierState:
 
 
 def find_previous_state(table: LoadedTable, head: int) -> EarlierState | None:
-    """Return what `head`, the newest snapshot, was made from; None where no file is left that
+    """Return what `head`, the newest snapshot, was made from; None if no file is left that
     proves to be that. Raises SnapshotGone, MetadataFileGone, RetryLater."""
     number = table.snapshot(head).sequence_number or 0
     wanted: Files | None = None
@@ -76,7 +76,7 @@ def _metadata_locations(table: LoadedTable) -> Iterator[str]:
 
 
 def _read_state(table: LoadedTable, location: str) -> LoadedTable | None:
-    """Return the table as a file has it; None where it is no state of this table, or gone by
+    """Return the table as a file has it; None if it is no state of this table, or gone by
     now."""
     then = replace(table, metadata_location=location, hidden=())
     try:

@@ -39,7 +39,7 @@ class CatalogIdentity(Protocol):
     def auth_headers(
         self, method: str, url: str, body: bytes | str | None = None
     ) -> Mapping[str, str]:
-        """Return the headers to send with this request. Raises RetryLater where a token cannot be
+        """Return the headers to send with this request. Raises RetryLater if a token cannot be
         had."""
 
     def renew_after(self, sent: Mapping[str, str]) -> bool:
@@ -286,7 +286,7 @@ def _make_identity(connection: CatalogConnection) -> CatalogIdentity:
 
 
 def tls_context(connection: CatalogConnection) -> ssl.SSLContext | None:
-    """Return the context of its files; None where it names none. Raises Misconfigured."""
+    """Return the context of its files; None if it names none. Raises Misconfigured."""
     given = connection.properties
     bundle, cert = given.get(words.CA_BUNDLE), given.get(words.CLIENT_CERT)
     if bundle is None and cert is None:

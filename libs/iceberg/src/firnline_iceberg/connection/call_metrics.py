@@ -15,7 +15,7 @@ _dates: dict[str, tuple[float, float]] = {}  # catalog -> its clock, and ours th
 
 
 def count_call(catalog: str, method: str, seconds: float, status: int | None) -> None:
-    """Add a call. `status`: of the answer, None where there was none. A conflict (409) and what is
+    """Add a call. `status`: of the answer, None if there was none. A conflict (409) and what is
     not there (404) are answers like others."""
     metrics.observe("catalog_seconds", seconds, catalog=catalog, method=method)
     if status is None:
@@ -39,7 +39,7 @@ def note_date(catalog: str, headers: Mapping[str, str]) -> None:
 
 def catalog_now_ms(catalog: str) -> int | None:
     """Return a catalog's clock, in milliseconds since 1970, by its newest answer and the time since
-    then; None where it dates none. Answers are dated in whole seconds: the last moment of it."""
+    then; None if it dates none. Answers are dated in whole seconds: the last moment of it."""
     if (known := _dates.get(catalog)) is None:
         return None
     now_s, at_s = known

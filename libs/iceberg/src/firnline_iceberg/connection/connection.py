@@ -121,7 +121,7 @@ class CatalogConnection:
         return {name[7:]: one for name, one in given.items() if name.startswith("header.")}
 
     def basic_header(self) -> dict[str, str]:
-        """Return the header of a user and password; {} where it has none."""
+        """Return the header of a user and password; {} if it has none."""
         user, password = (self.properties.get(one) for one in (words.USERNAME, words.PASSWORD))
         return {"Authorization": _basic_value(f"{user}:{password}")} if user else {}
 

@@ -58,7 +58,7 @@ def load_table(jvm: Any, catalog: Any, table: TableName) -> Any:
 
 
 def count_manifests(jvm: Any, catalog: Any, table: TableName) -> int:
-    """Count the manifests of a table's newest snapshot, by Java and its FileIO; 0 where it has
+    """Count the manifests of a table's newest snapshot, by Java and its FileIO; 0 if it has
     none."""
     found = load_table(jvm, catalog, table)
     snapshot = found.currentSnapshot()

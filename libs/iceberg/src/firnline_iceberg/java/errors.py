@@ -60,7 +60,7 @@ def catalog_unreachable(error: Py4JJavaError, catalog: str) -> RetryLater:
 def failure_of(error: Any) -> RetryLater | TaskRefused | None:
     """Return what to make of a failure of Java: Refused or RetryLater of a catalog or a storage
     that does not answer or not let us; TaskRefused of what Iceberg or Spark cannot do, in one line;
-    None where it is a failure of our own code. `error`: Py4JJavaError."""
+    None if it is a failure of our own code. `error`: Py4JJavaError."""
     found = list(error_causes(error))
     names = {name for name, _ in found}
     if _OURS in names:

@@ -89,7 +89,7 @@ def own_properties(connections: Connections) -> list[Mapping[str, str]]:
 
 
 def jar_paths(given: str) -> list[Path]:
-    """Parse FIRNLINE_ICEBERG_JAR. Raises Misconfigured where one is not there."""
+    """Parse FIRNLINE_ICEBERG_JAR. Raises Misconfigured if one is not there."""
     found = [Path(one) for one in given.split(os.pathsep) if one]
     for one in found:
         if not one.is_file():

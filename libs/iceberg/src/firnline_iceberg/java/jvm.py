@@ -44,10 +44,10 @@ class Jvm(Protocol):
 
     @property
     def jvm(self) -> Any:
-        """Return its root package."""
+        """Root package of the JVM's classes."""
 
     def watch(self) -> AbstractContextManager[None]:
-        """Raise JvmEnded where something fails because the JVM has ended."""
+        """Raise JvmEnded if something fails because the JVM has ended."""
 
 
 class IcebergJvm:
@@ -56,7 +56,7 @@ class IcebergJvm:
 
     Java calls back into Python (`implements`) on the thread that called it. Log lines of WARN and
     above go to our stderr. It ends when our end of its stdin closes: even after kill -9.
-    Raises Misconfigured where the jar or Java is missing.
+    Raises Misconfigured if the jar or Java is missing.
     """
 
     def __init__(self, iceberg_jars: Path | str, heap_bytes: int = 512 << 20) -> None:
@@ -177,7 +177,7 @@ def require_user() -> None:
 
 
 def _read_greeting(process: subprocess.Popen[bytes]) -> tuple[int, str]:
-    """Return port and token, its first two lines. Raises Misconfigured where it ended before."""
+    """Return port and token, its first two lines. Raises Misconfigured if it ended before."""
     assert process.stdout is not None
     with process.stdout as stdout:
         port, token = stdout.readline().strip(), stdout.readline().strip()

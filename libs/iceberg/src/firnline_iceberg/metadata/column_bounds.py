@@ -73,7 +73,7 @@ def span_of(field: NestedField, stats: FileStats | None) -> ValueRange:
 
 
 def read_range(kind: IcebergType | None, lower: bytes | None, upper: bytes | None) -> Range | None:
-    """Read a pair of bounds; None where one is missing or wrong, or they contradict."""
+    """Read a pair of bounds; None if one is missing or wrong, or they contradict."""
     low, high = read_bound(kind, lower), read_bound(kind, upper)
     return None if low is None or high is None or low > high else (low, high)
 

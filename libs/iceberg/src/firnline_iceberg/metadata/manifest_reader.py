@@ -67,7 +67,7 @@ class FieldSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestFile:
-    """One row of a manifest list. Counts are None where a v1 writer left them out."""
+    """One row of a manifest list. Counts are None if a v1 writer left them out."""
 
     path: str
     length: int

@@ -54,7 +54,7 @@ def find_unfinished(io: FileIO, paths: Collection[str]) -> Iterator[Unfinished]:
 
 def abort_uploads(io: FileIO, paths: Collection[str]) -> tuple[list[str], str]:
     """Abort the uploads of these files: return which ones had some, and why others may have, "" =
-    none. Raises OSError where another try is worth it."""
+    none. Raises OSError if another try is worth it."""
     gone: list[str] = []
     try:
         for one in [*find_unfinished(io, paths)]:

@@ -187,7 +187,7 @@ def _is_time(name: str) -> bool:
 
 
 def _present_columns(path: str, names: list[str], wanted: tuple[str, ...]) -> list[str]:
-    """Return of `wanted` those that are there. Raises TaskRefused where what is needed is not."""
+    """Return of `wanted` those that are there. Raises TaskRefused if what is needed is not."""
     if missing := [one for one in NEEDED if one not in names]:
         raise _inventory_error(
             f"{folder_of(path)} has files without the columns {', '.join(missing)}"

@@ -193,7 +193,7 @@ class Ownership:
     def why_not_by_content(self, file: ListedObject) -> str:
         """Return why a file whose name and place are the table's is not, by what stands in it; '' =
         it is, or it was never written to its end, so that no table can have it. Raises TaskRefused
-        where it is the metadata file of another table, OSError."""
+        if it is the metadata file of another table, OSError."""
         path = f"{self._table.metadata.location.rstrip('/')}/{file.place}"
         name = file_name(path)
         if name.endswith(_METADATA_FILES):

@@ -340,7 +340,7 @@ class ExpiredRemoval:
 
     @cached_property
     def at_once(self) -> int:
-        """Files by one request."""
+        """Number of files that one request removes."""
         found = s3_bucket(self.table.io, self.table.metadata.location)
         return 1 if found is None else DELETED
 

@@ -79,12 +79,12 @@ def _keep_lower(lowest: dict[Scope, int], scope: Scope, number: int) -> None:
 
 
 def dangling_deletes(table: LoadedTable, snapshot_id: int) -> tuple[DeleteFileEntry, ...]:
-    """Return those of a snapshot. All manifests are read once; those of data files once more, with
-    bounds, where few enough equality deletes are left to compare.
+    """Return the delete files of a snapshot that apply to no live row. All manifests are read once;
+    those of data files once more, with bounds, if few enough equality deletes are left to compare.
 
-    Bounds choose which of these may go, and the files' own footers decide. Iceberg's readers prune
-    by bounds as well: where these are too narrow they do not apply a delete, which stays all the
-    same. A position delete that is of one file by its bounds is read.
+    Bounds choose the candidates, and the files' own footers decide. Iceberg's readers prune by
+    bounds as well: if these are too narrow, readers skip a delete that still has rows, and it
+    stays. A position delete that is of one file by its bounds is read.
 
     Raises SnapshotGone, MetadataFileGone, MetadataUnreadable, RetryLater."""
     deletes = tuple(_live_deletes(table, snapshot_id, Detail.REFERENCES))

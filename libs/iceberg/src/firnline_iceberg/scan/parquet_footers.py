@@ -102,7 +102,7 @@ def read_spans(
 
 
 def read_paths(io: FileIO, delete: FileEntry) -> frozenset[str] | None:
-    """Read the normal paths of all data files that a position-delete file names; None where it
+    """Read the normal paths of all data files that a position-delete file names; None if it
     cannot be read. Raises StorageUnreachable."""
     if delete.format != "PARQUET" or delete.encrypted:
         return None

@@ -39,6 +39,7 @@ class DeleteIndex:
             self._lists_for(delete).append(delete)
 
     def _lists_for(self, delete: DeleteFileEntry) -> list[DeleteFileEntry]:
+        """Return the list of the index that a delete belongs to."""
         if delete.is_global:
             return self._global
         if delete.kind is DeleteKind.EQUALITY:

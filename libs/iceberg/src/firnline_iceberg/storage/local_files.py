@@ -76,7 +76,7 @@ def remove_file(path: str) -> bool:
 
 
 def move_file(path: str, to: str) -> bool:
-    """Return False where it is not there any more. Raises LinkOnPath, OSError."""
+    """Return False if it is not there any more. Raises LinkOnPath, OSError."""
     folder, _, name = path.rpartition("/")
     to_folder, _, to_name = to.rpartition("/")
     try:
@@ -98,7 +98,7 @@ FoundFiles = list[tuple[str, os.stat_result]]
 
 
 def list_folders(root: str, links: list[str]) -> Iterator[FoundFiles]:
-    """List all files below a folder, a folder at a time, by their paths below it; nothing where it
+    """List all files below a folder, a folder at a time, by their paths below it; nothing if it
     is not there. Adds the paths of links to `links`. Raises LinkOnPath, OSError."""
     folders = [""]
     while folders:

@@ -228,7 +228,7 @@ def _list_range(
 
 
 def _last_key(objects: StoredFiles, after: str) -> str:
-    """Return the last key. Raises NotOrdered where one does not come behind the one before."""
+    """Return the last key. Raises NotOrdered if one does not come behind the one before."""
     keys = objects.places
     if not keys:
         return after

@@ -24,7 +24,7 @@ def copy_in_parts(
     part_bytes: int = PART_BYTES,
 ) -> bool:
     """Copy with the metadata of the object, without its tags. Parts of `part_bytes`, or larger ones
-    where those would be too many. False: it is not there any more. Raises OSError, also where the
+    where those would be too many. False: it is not there any more. Raises OSError, also if the
     object is written again meanwhile; then the upload is given up."""
     bucket, root = bucket_of_now()
     source = bucket.head_object(f"{root}{place}")

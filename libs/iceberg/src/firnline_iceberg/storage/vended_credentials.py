@@ -109,7 +109,7 @@ class VendedCredentials:
 
     def credential_for(self, location: str, refused: Credential | None = None) -> Credential | None:
         """Return what opens `location` now; None: the catalog has nothing for it. `refused`: by the
-        storage. Raises RetryLater where the catalog does not answer, and what we have has ended."""
+        storage. Raises RetryLater if the catalog does not answer, and what we have has ended."""
         held = _held_credentials(self)
         now_s = time.time()
         with held.lock:

@@ -232,7 +232,7 @@ class Tables:
     def list_namespace(
         self, namespace: tuple[str, ...]
     ) -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]]:
-        """Return the tables of one namespace, and the namespaces right below it; both empty where
+        """Return the tables of one namespace, and the namespaces right below it; both empty if
         it is gone. Raises RetryLater: also where we may not list it."""
         try:
             tables = self._catalog.list_tables(namespace) if namespace else []

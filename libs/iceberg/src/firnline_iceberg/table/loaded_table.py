@@ -188,7 +188,7 @@ class LoadedTable:
         }
 
     def partition_types(self, spec_id: int) -> tuple[IcebergType | None, ...]:
-        """Return the types of a spec's fields, None where the source column is not known. Raises
+        """Return the types of a spec's fields, None if the source column is not known. Raises
         TaskRefused."""
         schemas = (self.schema, *reversed(self.metadata.schemas))
         return field_types(self.spec(spec_id), schemas)

@@ -142,7 +142,7 @@ def _new_manifests(
 def map_in_parallel(
     pool: ThreadPoolExecutor, ask: Callable[[T], U], things: Iterable[T]
 ) -> Iterator[U]:
-    """Map in parallel, no more answers at a time than are being taken."""
+    """Map in parallel and in order, at most `2 * THREADS` things in advance of the caller."""
     left = iter(things)
     while few := list(islice(left, 2 * THREADS)):
         yield from pool.map(ask, few)

@@ -166,7 +166,7 @@ def _local_folder(path: str) -> Folder:
 
 
 def places_of_metadata(name: str, metadata_file: str, metadata: Mapping[str, Any]) -> TablePlaces:
-    """Read the places in a table's metadata as JSON. Raises ValueError where it names no uuid or
+    """Read the places in a table's metadata as JSON. Raises ValueError if it names no uuid or
     location."""
     uuid, location = metadata.get("table-uuid"), metadata.get("location")
     if not isinstance(uuid, str) or not isinstance(location, str) or not location:

@@ -39,9 +39,9 @@ class Selection:
     conversions: dict[str, Conversion] = field(default_factory=dict)  # by task id
 
     def noted_lists(self, table: LoadedTable, planned: Collection[str]) -> tuple[str, ...]:
-        """Return the write-ahead lists of what a commit of these tasks names, next to which it is
-        noted before it is sent (docs/decisions/0016): those that require it, because another table
-        may use the same files."""
+        """Return the write-ahead lists of the outputs in a commit of these tasks, if another table
+        may use the same files: a note next to each is written before the commit is sent
+        (docs/decisions/0016)."""
         fit = (one for one in self.fit if one.task_id in planned)
         own = [one.output_list for one in fit if one.sends_noted and one.output_list]
         if shares_files(table):

@@ -218,6 +218,7 @@ class PlannerBucket:
         self._due = NOTHING
 
     def _delay_failing(self, key: bytes) -> None:
+        """Delay a table whose steps fail until their next tries."""
         moments = [
             None if failure is None else failure.again_ms
             for failure in (self._failing.failure(key, step) for step in (RECONCILE, PUBLISH))

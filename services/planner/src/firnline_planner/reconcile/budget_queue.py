@@ -97,8 +97,8 @@ class BudgetQueue:
 
 
 def _waiting_since(request: BudgetRequest, known: BudgetRequest | None) -> BudgetRequest:
-    """Return the request with the time since which it has waited. Of some work it is not otherwise
-    known since when it is due, and it would never be the oldest."""
+    """Return the request with the time since which it has waited, by the earlier request for the
+    same work: some work has no other time, and would never be the oldest."""
     budget, candidate = request
     if known is None or known[0] != budget or known[1].since_ms >= candidate.since_ms:
         return request

@@ -248,7 +248,7 @@ class BucketState:
         return changed if isinstance(changed, FleetShare) else self._share
 
     def put_share(self, share: FleetShare) -> None:
-        """Keep it."""
+        """Keep the bucket's share of the deployment."""
         self._stage_value(SHARE, share)
 
     def next_offset(self, topic: str) -> int:

@@ -53,7 +53,8 @@ class Published:
 def publish_sets(
     cache: DeleteSetCache, table: LoadedTable, plan: Plan, budget_bytes: int
 ) -> Iterator[Published]:
-    """Build the sets that no other task has built or builds. Raises Refused."""
+    """Build the sets that no other task has built or builds, and keep all of them during the block.
+    Raises Refused."""
     groups = equality_sets(plan.deletes)
     sizes = {key: set_bytes(table, deletes) for key, deletes in groups.items()}
     with ExitStack() as held:

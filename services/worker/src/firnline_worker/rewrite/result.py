@@ -186,6 +186,7 @@ class TaskClock:
     _last: float = field(default_factory=time.monotonic)
 
     def lap(self, name: str) -> None:
+        """Record the seconds since the last lap as those of the phase `name`."""
         now = time.monotonic()
         self.seconds[f"{name}_seconds"] = round(now - self._last, 3)
         self._last = now

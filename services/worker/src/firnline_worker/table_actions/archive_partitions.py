@@ -412,7 +412,7 @@ def limits_of(tables: Tables, table: LoadedTable, order: TableOrder) -> Threshol
 
 
 def ordered_defaults(order: TableOrder) -> Thresholds:
-    """Return the order's values, which hold if table and namespace set nothing."""
+    """Return the task's own thresholds, which hold if table and namespace set none."""
     return Thresholds(
         archive_after_h=order.numbers["archive_h"], partition_grace_ms=ordered_grace_ms(order)
     )

@@ -346,7 +346,7 @@ class Expirer:
     def _clean(self, table: LoadedTable, expired: ExpiredLists) -> Cleaned:
         """Remove expired files. Files that stay are logged: no later expiry finds them. Raises
         TaskRefused `metadata_file_gone` if another expiry has removed what was retained a moment
-        ago, or where a table shares files that was made meanwhile: the journal stays for the next
+        ago, or if a table shares files that was made meanwhile: the journal stays for the next
         one."""
         refuse_shared(self.tables, table)
         try:

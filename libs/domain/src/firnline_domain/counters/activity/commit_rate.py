@@ -38,7 +38,7 @@ class CommitRate(Value):
 
     def free_at_ms(self, out: int, most: int, now_ms: int) -> int | None:
         """Return when one more may be ordered while `out` are on their way: now_ms if it may be
-        now; None where that depends on those on their way."""
+        now; None if that depends on those on their way."""
         if most == 0 or self._level_at(most, now_ms) + out + 1 <= burst_size(most):
             return now_ms
         if out + 1 > burst_size(most):

@@ -171,6 +171,7 @@ class Reads(Value):
         return max((AgePosition(age, partitions) for age in sorted(ages)), key=rates.rate_at)
 
     def _all_rates(self, rate: Callable[[float, int | None], float]) -> Rates:
+        """Apply a rate, of (level, step), to all partitions, to loads and to each range."""
         return Rates(
             spread=rate(self.level, self.step),
             loads=rate(self.loads, self.loads_step) if self.loads > 0 else 0.0,

@@ -341,7 +341,7 @@ def _odd_files(table: TableCounters, change: FilesChanged) -> int:
 
 
 def _metadata_bytes(table: TableCounters, change: FilesChanged) -> int | None:
-    """Return the size of the metadata; None where it is impossible, because the number comes from a
+    """Return the size of the metadata; None if it is impossible, because the number comes from a
     header."""
     told = change.metadata_bytes
     if told is None or not 0 < told <= MAX_METADATA_BYTES:

@@ -61,7 +61,8 @@ class Changelog:
     read: int = 0  # records restored in this life, for the watchdog
 
     def add_partitions(self, buckets: int) -> None:
-        """Return once each of that many buckets has a partition. Raises KafkaException."""
+        """Add partitions until each of that many buckets has one, and wait for the brokers to have
+        them, at most SPREAD_S. Raises KafkaException."""
         if buckets <= self.partitions:
             return
         asked = self.admin.create_partitions(

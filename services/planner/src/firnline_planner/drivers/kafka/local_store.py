@@ -199,7 +199,7 @@ def open_stores(directories: Mapping[int, Path], cache: Cache) -> dict[int, Loca
 
 
 def remove_store(directory: Path, why: str) -> None:
-    """Remove a store that cannot be gone on from: all that it had is in the changelog."""
+    """Remove a store that cannot be resumed: all its content is in the changelog."""
     LOG.warning("state_removed", bucket=directory.name, why=why, then="the changelog is read anew")
     metrics.count("stores_removed")
     shutil.rmtree(directory, ignore_errors=True)

@@ -50,7 +50,7 @@ class Transactions(Protocol):
         """Make all of the batch visible at once and return the changelog's next offset, by
         partition.
 
-        Raises NotCommitted, also where another planner owns a partition of it by now."""
+        Raises NotCommitted, also if another planner owns a partition of it by now."""
 
 
 class KafkaTransactions:
