@@ -106,7 +106,7 @@ def _has_late_end(work: TableWork, now_ms: int) -> bool:
 
 
 def _set_task_back(task: RunningTask, now_ms: int) -> RunningTask:
-    """An order keeps the time that it has left, and no more than any order has."""
+    """Return the task with the time that it has left, and no more than any task has."""
     after: RunningTask = set_value_back(task, now_ms)
     ahead_ms = task.ordered_at_ms - after.ordered_at_ms
     longest_ms = QUEUE_MS
@@ -122,8 +122,8 @@ A = TypeVar("A", bound=ActionWork)
 
 
 def _set_action_back(work: A, before: A, now_ms: int) -> A:
-    """The rest since a round that ended later is over. What was announced later was announced for
-    another time than it would come: it is announced anew."""
+    """Return the work without a round that ended later than now, and without an announcement made
+    later: it was for another time, so it is repeated."""
     finished = before.finished_ms is not None and _is_late(before.finished_ms, now_ms)
     announced = before.announced_ms is not None and _is_late(before.announced_ms, now_ms)
     return replace(

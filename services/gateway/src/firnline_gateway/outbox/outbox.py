@@ -35,8 +35,8 @@ class Outgoing(Value):
 
 
 def encode_event(event: Any, at_ms: int, last: bool = False) -> Outgoing:
-    """Encode the event as its topic takes it, else a dead letter about it. `last`: no later reading
-    can say what happened. Raises Unencodable before that: the table itself is read then."""
+    """Encode the event in a form that its topic accepts, else a dead letter about it. `last`: there
+    is no later reading. Raises Unencodable before that: then the table itself is read."""
     key = event.table.key
     try:
         return Outgoing(key, encode_to_fit(TABLE_COMMITS, key, event))
@@ -69,7 +69,7 @@ class Outbox(Protocol):
         """Remember a call that is about to go upstream."""
 
     def holds(self, call_id: str) -> bool:
-        """True while the call is remembered."""
+        """Return True while the call is remembered."""
 
     def settle_call(self, call_id: str, records: Sequence[Outgoing], now_ms: int) -> None:
         """Forget the call (an unknown one too) and append its records."""

@@ -21,7 +21,8 @@ class AnswerLength:
     """Counts an answer as it goes by."""
 
     def __init__(self, encoding: str, told: Callable[[int], None]) -> None:
-        """`told`: called with the answer's length without its `encoding`, if that is known."""
+        """Measure an answer. `told`: called with the answer's length without its `encoding`, if
+        that is known."""
         self._encodings = encodings_of(encoding)
         self._told = told
         self._bytes = 0
@@ -57,8 +58,8 @@ class MetadataSizes:
         self._sizes.pop(names, None)
 
     def of_answer(self, names: Names, upstream: ClientResponse) -> AnswerLength:
-        """For an answer that has a table's whole metadata. A length that its headers say is known
-        before it has gone by."""
+        """Measure an answer that contains a table's whole metadata. A length in its headers is set
+        before the answer has passed."""
         encoding = upstream.headers.get(hdrs.CONTENT_ENCODING, "")
         if upstream.content_length is not None and not encodings_of(encoding):
             self._set_size(names, upstream.content_length)

@@ -18,7 +18,7 @@ MAX_TOKEN = 16_384  # longer ones are not read
 
 
 def principal_of(authorization: str | None) -> str | None:
-    """The principal that an `Authorization` header names; None where it has no JSON web token."""
+    """Return the principal in an `Authorization` header; None without a JSON web token."""
     scheme, _, token = (authorization or "").partition(" ")
     parts = token.strip().split(".")
     if scheme.lower() != "bearer" or len(parts) != 3 or len(token) >= MAX_TOKEN:
@@ -41,6 +41,6 @@ def _decode_claims(part: str) -> dict[str, Any]:
 
 
 def _may_be_kept(principal: str) -> bool:
-    """A name that people can read; not a secret that somebody has put into the claim."""
+    """Return True for a readable name, not a secret in the place of one."""
     is_name = principal.isprintable() and len(principal) <= MAX_PRINCIPAL
     return is_name and redact(principal) == principal

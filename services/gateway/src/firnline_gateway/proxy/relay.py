@@ -42,7 +42,7 @@ RawHeaders = Sequence[tuple[bytes, bytes]]
 
 
 def end_to_end(raw: RawHeaders) -> CIMultiDict[str]:
-    """The headers that travel on, as they were spelt, in their order, repeated ones too."""
+    """Return the headers to pass on, in their spelling and order, repeated ones too."""
     headers = CIMultiDict((_decode_header(name), _decode_header(value)) for name, value in raw)
     named = ",".join(headers.getall(hdrs.CONNECTION, [])).lower().split(",")
     stay = _HOP_BY_HOP.union(name.strip() for name in named)
@@ -50,7 +50,7 @@ def end_to_end(raw: RawHeaders) -> CIMultiDict[str]:
 
 
 def to_upstream(raw: RawHeaders) -> CIMultiDict[str]:
-    """The headers of a request on its way to the catalog."""
+    """Return the headers of a request to the catalog."""
     headers = end_to_end(raw)
     return CIMultiDict((n, text) for n, text in headers.items() if n.lower() not in _OURS_ALONE)
 
@@ -88,7 +88,7 @@ class ProxiedResponse(StreamResponse):
 
 
 def answer_to(upstream: ClientResponse) -> ProxiedResponse:
-    """An answer of ours that looks like the catalog's."""
+    """Build the gateway's answer with the status and headers of the catalog's."""
     headers = end_to_end(upstream.raw_headers)
     return ProxiedResponse(status=upstream.status, reason=upstream.reason, headers=headers)
 

@@ -50,13 +50,13 @@ class Identities:
         now_s: Callable[[], float] = time.monotonic,
         catalog: str = CATALOG,
     ) -> None:
-        """`catalog`: whose names they are."""
+        """Remember the tables of one `catalog` by their names."""
         self._catalog = catalog
         self._now_s = now_s
         self._known = LRUCache[Names, tuple[ScannedTable | None, float]](most)
 
     def __contains__(self, names: Names) -> bool:
-        """True if it is known which table that is, or that nobody can say so."""
+        """Return True if it is known which table that is, or that it cannot be read."""
         known = self._known.get(names)
         if known is not None and known[1] <= self._now_s():
             del self._known[names]
@@ -64,7 +64,7 @@ class Identities:
         return known is not None
 
     def __getitem__(self, names: Names) -> ScannedTable | None:
-        """The table of names that are known; None = nobody can say."""
+        """Return the table of known names; None = it could not be read."""
         return self._known[names][0]
 
     def set_identity(self, names: Names, loaded: Loaded | None) -> None:
@@ -164,7 +164,7 @@ class ScanCounts:
             return True
 
     def add_load(self, identity: ScannedTable) -> bool:
-        """Count a read that nobody reports; False where there is no room for the table."""
+        """Count a read without a report; False if there is no room for the table."""
         with self._lock:
             count = self._count_for(identity)
             if count is None:

@@ -45,7 +45,7 @@ class Client:
 
 
 def client_of(request: BaseRequest) -> Client:
-    """The client of a call."""
+    """Return the client of a call."""
     peer = request.transport.get_extra_info("peername") if request.transport else None
     address = str(peer[0]) if isinstance(peer, tuple) else ""
     version = request.headers.get("X-Client-Version", "")
@@ -136,7 +136,7 @@ class TableLoads:
                 yield load.identity
 
     def _is_anothers(self, load: Load, at_ms: int) -> bool:
-        """A writer's, or that of a client whose reports are counted instead."""
+        """Return True for a load by a writer, or by a client whose reports are counted instead."""
         wrote = (load.place, load.client)
         return self._reporters.was_seen_within(load.client, at_ms, REPORTER_MS) or any(
             self._commits.was_seen_within(one, at_ms, HOLD_MS) for one in wrote

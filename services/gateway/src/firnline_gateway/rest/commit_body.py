@@ -100,7 +100,7 @@ def _parse_body(call: Call, kind: type[Struct]) -> Body:
 
 
 def uuid_in(answer: bytes) -> str | None:
-    """`metadata.table-uuid` of a LoadTableResult or CommitTableResponse, if there is one."""
+    """Return `metadata.table-uuid` of a LoadTableResult or CommitTableResponse, if there is one."""
     try:
         return str(read_known(answer, LoadedUuid)["metadata"]["table-uuid"])
     except UNREADABLE:
@@ -110,7 +110,7 @@ def uuid_in(answer: bytes) -> str | None:
 def event_of(
     change: PlannedChange, call: Call, uuid: str, at_ms: int, source: str
 ) -> TableCommitted:
-    """The event of one accepted change. `source` is `gateway` or `reconciled`."""
+    """Return the event of one accepted change. `source` is `gateway` or `reconciled`."""
     route = route_of(call.method, call.path)
     prefix = prefix_in(route.root) if route else ""
     table = TableName(uuid, change.namespace, change.name, call.catalog, prefix)
@@ -132,12 +132,11 @@ def event_of(
 
 
 def _event_id(change: PlannedChange, call: Call, table_key: str) -> str:
-    """The same for every sighting of one change.
+    """Return an id that is the same for every sighting of one change.
 
     A new snapshot or a new table happens once, so its ids suffice. A ref can move to the same
-    snapshot twice, a table can be registered twice: those also carry the call's own identity,
-    which the client's idempotency key keeps over its retries.
-    """
+    snapshot twice, a table can be registered twice: those also carry the call's own identity, which
+    the client's idempotency key keeps over its retries."""
     parts = [table_key, change.change.value, *(str(new.snapshot_id) for new in change.snapshots)]
     parts += [f"{moved.ref}={moved.snapshot_id}" for moved in change.refs]
     if not change.snapshots and change.change is not TableChange.CREATED:
@@ -155,7 +154,7 @@ def _read_transaction(call: Call, route: CatalogRoute) -> tuple[PlannedChange, .
 
 
 def _table_change(body: Body, call: Call, route: CatalogRoute) -> PlannedChange:
-    """One CommitTableRequest; in a transaction its `identifier` is the table's only name."""
+    """Parse one CommitTableRequest; in a transaction its `identifier` is the table's only name."""
     updates = body.get("updates", [])
     requirements = body.get("requirements", [])
     levels, name = _table_identifier(body, call, route)
@@ -209,8 +208,8 @@ def _asserted_uuid(requirements: list[Body], updates: list[Body]) -> str | None:
 
 
 def snapshot_in(sent: Body) -> SnapshotAdded:
-    """A snapshot as the REST spec and metadata files have it. Format v1 knows neither sequence
-    numbers nor, in its oldest form, manifest lists."""
+    """Parse a snapshot in the form of the REST spec and of metadata files. Format v1 has neither
+    sequence numbers nor, in its oldest form, manifest lists."""
     summary = dict(sent.get("summary") or {})
     return SnapshotAdded(
         snapshot_id=sent["snapshot-id"],

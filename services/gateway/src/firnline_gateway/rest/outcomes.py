@@ -28,7 +28,8 @@ class CommitOutcome(StrEnum):
 
 
 def outcome_of(status: int) -> CommitOutcome:
-    """5xx leaves a commit's state unknown; every 3xx and 4xx says that it did not happen."""
+    """Return the outcome of a status: 5xx leaves a commit's state unknown; after 3xx and 4xx it did
+    not happen."""
     if 200 <= status < 300:
         return CommitOutcome.ACCEPTED
     return CommitOutcome.UNKNOWN if status >= 500 else CommitOutcome.REFUSED
@@ -39,7 +40,7 @@ def prove_change(
 ) -> PlannedChange | None:
     """Return the change with its table's uuid if it has certainly happened, else None: not (yet).
     `table` is the table at the change's `path`, `old` the one at its `old_path`; None means that
-    the catalog knows no such table."""
+    the catalog has no such table."""
     if change.change is TableChange.DROPPED:
         return change if change.uuid and not _is_same_table(change, table) else None
     if table is None or not _is_same_table(change, table):
@@ -59,10 +60,10 @@ def prove_change(
 
 
 def present_state(change: PlannedChange, table: Metadata | None) -> PlannedChange | None:
-    """Return what is true of the change's subjects now, if nothing can prove the change itself.
+    """Return the present state of the change's subjects, if nothing can prove the change itself.
 
     Later commits may have moved the same refs again, and properties leave no trace, so the event
-    says where the refs are. None for new snapshots: without a trace they are not there."""
+    contains the refs' present heads. None for new snapshots: without a trace they are not there."""
     unprovable = change.change is TableChange.COMMITTED and not change.snapshots
     if not unprovable or table is None or not _is_same_table(change, table):
         return None
@@ -114,7 +115,7 @@ class TablePlace(Value):
 
 
 def place_of(call: Call, route: CatalogRoute | None) -> TablePlace | None:
-    """The table that the call's path names; None if it names none."""
+    """Return the table in the call's path; None without one."""
     if route is None or route.namespace is None or route.table is None:
         return None
     levels = levels_of(route.namespace, call.separator)
@@ -143,12 +144,12 @@ def observe_table(place: TablePlace, table: Metadata, at_ms: int) -> PlannedChan
 
 
 def touched_since(table: Metadata, at_ms: int) -> bool:
-    """False if the table was last changed well before that moment."""
+    """Return False if the table was last changed well before that moment."""
     return int(table.get("last-updated-ms", at_ms)) >= at_ms - SKEW_MS
 
 
 def version_of(table: Metadata) -> tuple[Any, ...]:
-    """Differs between two states of one table."""
+    """Return a value that differs between two states of one table."""
     return (
         table["table-uuid"],
         table.get("last-updated-ms"),

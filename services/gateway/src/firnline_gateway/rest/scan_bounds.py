@@ -72,7 +72,7 @@ def _span_end(span: Span, condition: str) -> int:
 
 
 def span_of(value: Any, now_ms: int) -> Span | None:
-    """The time that a value stands for; None for other values."""
+    """Return the time that a value stands for; None for other values."""
     if not isinstance(value, str):
         return None
     if told := _TOLD.fullmatch(value):

@@ -46,7 +46,7 @@ class Transfers:
         return bucket_of(table_key, self._board.homes)
 
     def is_over(self, table_key: str, epoch: int) -> bool:
-        """True of what was said under an assignment that is known not to be the newest."""
+        """Return True for a record of an assignment that is known not to be the newest."""
         newest = self._board.assignment_of(table_key)
         return bool(epoch) and newest is not None and newest.epoch > epoch
 
@@ -58,7 +58,7 @@ class Transfers:
         context.effects.outputs.append(Output(HANDOVERS, table_key, sent, to))
 
     def assign_here(self, table_key: str, reason: str, context: TableContext) -> None:
-        """Say that a table is counted here, at home."""
+        """Announce that a table is counted here, in its default bucket."""
         self._announce_assignment(
             table_key, BucketRoute(self._next_epoch(table_key, context)), reason, context
         )
@@ -180,8 +180,8 @@ CHUNK_BYTES = 512 * 1024  # brokers take 1 MB by default; a table may have 0.4 M
 
 
 def table_chunks(state: BucketState, table_key: str, epoch: int) -> list[TableHanded]:
-    """All that is kept of a table; it is not kept here any more. One empty chunk where there is
-    nothing: the table's new bucket is to hear of it all the same."""
+    """Remove a table's state from this bucket and return it in chunks. One empty chunk without a
+    state: the table's new bucket still needs a record."""
     chunks = list(_split_chunks(_state_pairs(state, table_key))) or [()]
     _drop_state(state, table_key)
     return [

@@ -97,7 +97,7 @@ def compaction_work(holds: FileTally, global_deletes: int) -> Work:
 
 
 def _reached_files(holds: FileTally, global_deletes: int) -> float:
-    """The number of those whose bytes are `_reached_bytes`."""
+    """Return the number of the files in `_reached_bytes`."""
     if holds.equality_deletes.files + holds.position_deletes.files + global_deletes > 0:
         return holds.all_data.files
     others = holds.all_data.files - holds.fragments.files
@@ -105,8 +105,8 @@ def _reached_files(holds: FileTally, global_deletes: int) -> float:
 
 
 def _reached_bytes(holds: FileTally, global_deletes: int) -> float:
-    """Bytes of the files with deletes, and of the fragments. A vector is of one file; any other
-    delete may reach all."""
+    """Return the bytes of the files with deletes, and of the small files. A vector is of one file;
+    any other delete may reach all."""
     if holds.equality_deletes.files + holds.position_deletes.files + global_deletes > 0:
         return holds.all_data.bytes
     if holds.deletion_vectors.files == 0:
@@ -138,7 +138,8 @@ def _is_convertible(holds: FileTally) -> bool:
 
 
 def _converted_s(burden: Burden) -> float:
-    """Equality deletes go; at most as many positions come."""
+    """Return the seconds that a conversion saves each scan: equality deletes are removed, and at
+    most as many positions added."""
     return burden.deletes_s() + burden.files_s() - burden.delete_records * READ_COST.position_s
 
 
@@ -231,7 +232,8 @@ def _is_done_once(holds: FileTally, limits: Thresholds, debt: Debt) -> bool:
 
 
 def surplus_positions(holds: FileTally) -> int:
-    """Files of position deletes, beyond one for each larger data file: a conversion joins them."""
+    """Return the number of position-delete files beyond one for each larger data file: a conversion
+    joins them."""
     return max(holds.position_deletes.files - (holds.data_files - holds.fragments.files), 0)
 
 

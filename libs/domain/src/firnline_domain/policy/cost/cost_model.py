@@ -45,22 +45,22 @@ class CostModel(Value):
     version: int = 1
 
     def cpu_s(self, work: Work) -> float:
-        """CPU seconds of all processes."""
+        """Return the CPU seconds of all processes."""
         moved = work.bytes_read * self.read_s + work.bytes_written * self.write_s
         deletes = work.delete_records * self.record_s + work.delete_loads * self.load_s
         files = work.files * self.open_s + work.converted * self.convert_s
         return self.fixed_s + moved + deletes + files
 
     def wall_s(self, work: Work) -> float:
-        """Seconds on all cores."""
+        """Return the seconds on all cores."""
         return self.cpu_s(work) / self.cores
 
     def gb_hours(self, work: Work) -> float:
-        """Memory held, times hours."""
+        """Return the memory held, in gigabytes, times hours."""
         return self.held_gb_hours(self.cpu_s(work))
 
     def held_gb_hours(self, cpu_s: float) -> float:
-        """The same of a task that takes so many CPU seconds."""
+        """Return the memory held, in gigabytes, times hours, by a task of that many CPU seconds."""
         return self.memory_gb * cpu_s / self.cores / HOUR_S
 
 
@@ -71,8 +71,8 @@ def learned_key_share(share: float, found: float) -> float:
 
 
 def learned_factor(factor: float, foretold_s: float, took_s: float) -> float:
-    """Return what tasks take here against what the model says, after one that was estimated with
-    `factor`. One that was held up teaches little."""
+    """Return the time that tasks take here compared with the model, after one that was estimated
+    with `factor`. A delayed one changes it little."""
     ratio = (
         min(max(took_s / foretold_s, 1 / MAX_STEP_RATIO), MAX_STEP_RATIO) if foretold_s > 0 else 1.0
     )

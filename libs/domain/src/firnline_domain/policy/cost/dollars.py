@@ -82,8 +82,8 @@ class Estimate(Value):
 
 
 def of_rewrite(weighed: CostBenefit, limits: Thresholds) -> Estimate:
-    """The same of a partition's rewrite. Dead rows that it drops stay in the files of older
-    snapshots, and new files take their place: it frees nothing that is known here."""
+    """Estimate price and gain of a partition's rewrite. Dropped rows stay in the files of older
+    snapshots, and new files replace them: it frees no known storage."""
     work = weighed.work
     opened = work.files + work.converted
     written = work.bytes_written / max(limits.target_bytes, 1) + work.converted + 1

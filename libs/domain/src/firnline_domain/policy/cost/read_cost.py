@@ -39,16 +39,16 @@ class Burden(Value):
     tidy_s: float  # of a scan without the debt
 
     def deletes_s(self, cost: ReadCost = READ_COST) -> float:
-        """Seconds for equality deletes."""
+        """Return a scan's seconds for equality deletes."""
         return self.delete_loads * cost.load_s + self.equality_files * cost.open_s
 
     def positions_s(self, cost: ReadCost = READ_COST) -> float:
-        """Seconds for position deletes and the rows they mask."""
+        """Return a scan's seconds for position deletes and the rows they mask."""
         masked = self.positions * cost.position_s + self.dead_bytes * cost.scan_s
         return masked + self.position_files * cost.open_s
 
     def files_s(self, cost: ReadCost = READ_COST) -> float:
-        """Seconds for files that need not be."""
+        """Return a scan's seconds for files that a merge would save."""
         return self.files_spared * cost.open_s
 
     def total_seconds(self, cost: ReadCost = READ_COST) -> float:
@@ -96,7 +96,8 @@ def _share_of(part: int, whole: int) -> float:
 def burden_of(
     holds: FileTally, target_bytes: int, global_deletes: int = 0, cost: ReadCost = READ_COST
 ) -> Burden:
-    """The burden of a partition. Of global deletes only the number of files is known here."""
+    """Return the burden of a partition. Of global deletes only the number of files is known
+    here."""
     data, small, deletes = holds.all_data, holds.fragments, holds.equality_deletes
     reached = max(data.files - small.files / 2, 0.0)
     positions = holds.position_deletes + holds.deletion_vectors

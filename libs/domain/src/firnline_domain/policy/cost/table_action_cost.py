@@ -32,12 +32,14 @@ MANIFEST_LIST_OF = 2  # half of today's manifests stood in the list of a snapsho
 
 
 def pace_of(action: str, limits: Thresholds) -> float:
-    """Seconds that it takes here, for each that was measured."""
+    """Return the factor of an action's cost in this deployment: its seconds for each measured
+    second."""
     return dict(limits.action_factors).get(action, limits.cost_factor)
 
 
 def pace_after(pace: float, expected_s: float, worked_ms: int) -> float:
-    """After one more order, which moves it by 15 % at most. `expected_s`: at a pace of 1."""
+    """Return the pace after one more task, which changes it by 15 % at most. `expected_s`: at a
+    pace of 1."""
     return learned_factor(pace, pace * expected_s, worked_ms / 1000)
 
 
@@ -68,7 +70,7 @@ def look_price(table: Table, limits: Thresholds) -> Price:
 
 
 def at_pace(price: Price, limits: Thresholds) -> Price:
-    """The CPU of workers that are as fast as those of this fleet."""
+    """Return the price with the CPU seconds of this deployment's workers."""
     return replace(price, cpu_s=price.cpu_s * limits.cost_factor)
 
 
@@ -79,5 +81,5 @@ def add_cost(price: Price, cpu_s: float, limits: Thresholds, **more: float) -> P
 
 
 def opened_needlessly(manifests: float) -> float:
-    """CPU seconds of a scan for manifests that need not be."""
+    """Return a scan's CPU seconds for superfluous manifests."""
     return manifests * READ_COST.open_s

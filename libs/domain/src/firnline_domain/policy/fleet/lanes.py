@@ -47,19 +47,20 @@ def topics_of_groups(groups: Collection[Group]) -> list[str]:
 
 
 def lane_at(topic: str) -> Lane:
-    """The lane of what waits on a topic; whatever is no rewrite is ordinary."""
+    """Return the queue of the tasks on a topic; tasks other than rewrites are in the ordinary
+    one."""
     return LANES.get(topic.partition(BEFORE_GROUP)[0], Lane.ORDINARY)
 
 
 def group_at(topic: str) -> str | None:
-    """The group of the rewrites on a topic; None for a topic that has none."""
+    """Return the group of the rewrites on a topic; None for a topic without one."""
     of_lane, dot, group = topic.partition(BEFORE_GROUP)
     is_one = of_lane in LANES and (not dot or FORM.fullmatch(group))
     return group if is_one else None
 
 
 def set_bytes(partition: Partition) -> int:
-    """Upper estimate of the delete sets of a rewrite, in bytes, from counters alone."""
+    """Return an upper estimate of the delete sets of a rewrite, in bytes, by counters only."""
     deletes = partition.counters.holds.equality_deletes
     return deletes.records * RECORD_BYTES + max(
         deletes.records * TEXT_BYTES, deletes.bytes * 3 // 2
@@ -67,13 +68,13 @@ def set_bytes(partition: Partition) -> int:
 
 
 def lane_of(partition: Partition, limits: Thresholds) -> Lane:
-    """Heavy before it fails where the sets are big, and after it failed for want of memory until
-    several rewrites in a row succeeded (`progress.after_success`)."""
+    """Return the heavy queue for big delete sets, and after a failure for lack of memory until
+    several rewrites in a row succeeded (`progress.after_success`); else the ordinary one."""
     return _choose_lane(partition.work.out_of_memory, set_bytes(partition), limits.heavy_bytes)
 
 
 def lane_of_order(numbers: Mapping[str, float]) -> Lane:
-    """The lane that an order went to, by its own numbers (`decision_numbers.weights`)."""
+    """Return the queue that a task was sent to, by its own numbers (`decision_numbers.weights`)."""
     names = ("out_of_memory", "delete_set_bytes", "heavy_bytes")
     return _choose_lane(*(numbers.get(name, 0) for name in names))
 

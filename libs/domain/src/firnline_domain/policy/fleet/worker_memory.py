@@ -43,13 +43,14 @@ class Steps(Value):
     overhead: int = 0
 
     def raise_step(self, memory: MemoryKind) -> Steps:
-        """Return one more step of that memory, where there may be more."""
+        """Return the steps with one more for that memory, up to its limit."""
         if memory is MemoryKind.HEAP:
             return replace(self, heap=min(self.heap + 1, MAX_STEPS))
         return replace(self, overhead=min(self.overhead + 1, MAX_STEPS))
 
     def lower_step(self) -> Steps:
-        """Return one step less of both: which of them is spare shows only when it is missing."""
+        """Return the steps with one less for both memories: which of them is spare shows only when
+        it is missing."""
         return Steps(max(self.heap - 1, 0), max(self.overhead - 1, 0))
 
     def maximum(self, other: Steps) -> Steps:
@@ -77,7 +78,8 @@ class MemoryTuning(Value):
     def after_oom(
         self, memory: str | None, task: str, ordered_ms: int, now_ms: int
     ) -> MemoryTuning:
-        """A heavy task ran out of memory. What a worker does not tell of, was not the heap."""
+        """Return the tuning after a heavy task ran out of memory. An unreported kind of memory was
+        not the heap."""
         if self._passes_over(task, ordered_ms):
             return self
         ended = MemoryKind.HEAP if memory == MemoryKind.HEAP else MemoryKind.OVERHEAD
@@ -88,7 +90,7 @@ class MemoryTuning(Value):
         return after if len(oom_streak) < IN_A_ROW else after._raise_steps(now_ms)
 
     def after_success(self, task: str, ordered_ms: int, now_ms: int) -> MemoryTuning:
-        """A heavy task came to its result."""
+        """Return the tuning after a heavy task succeeded."""
         idle = self.steps == Steps() and not self.oom_streak
         if idle or self._passes_over(task, ordered_ms):
             return self
@@ -101,7 +103,8 @@ class MemoryTuning(Value):
         )
 
     def after_time(self, now_ms: int) -> MemoryTuning:
-        """No task has run out of memory for long, be it that there were none."""
+        """Return the tuning one step lower if no task has run out of memory for QUIET_MS, also
+        without any task."""
         quiet_ms = now_ms - max(self.moved_ms, self.last_oom_ms)
         if self.steps == Steps() or quiet_ms < QUIET_MS << self.rollbacks:
             return self
@@ -169,7 +172,7 @@ def requested_steps(directives: Iterable[SizeWorkers], group: str, lane: str, no
 
 
 def with_steps(base_bytes: int, steps: int) -> int:
-    """A memory of so many bytes after some steps up."""
+    """Return a memory size in bytes after that many steps up."""
     for _ in range(steps):
         base_bytes += max(STEP_BYTES, int(base_bytes * STEP_SHARE))
     return base_bytes

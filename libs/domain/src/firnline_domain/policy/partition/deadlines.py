@@ -26,14 +26,14 @@ MAX_RUN_MS = 12 * HOUR_MS  # a result that took longer is too old to commit (`ou
 
 
 def waits_for_worker(task: RunningTask) -> bool:
-    """Nobody has said anything of it since it was ordered."""
+    """Return True if the task has no sign of a worker since it was sent."""
     untouched = task.deadline_ms == task.ordered_at_ms + QUEUE_MS
     return untouched and task.begun_ms is None and task.committed_at_ms is None
 
 
 def run_ms(cpu_s: float, limits: Thresholds) -> int:
-    """Return how long a task may run that is expected to take so much CPU: at least what the
-    table's owner says, and else no longer than its result would be worth anything."""
+    """Return how long a task may run that is expected to take that much CPU: at least the table's
+    deadline, and else no longer than its result is worth."""
     expected_ms = int(min(cpu_s / FIRNLINE.cores * 1000 * TIMES_EXPECTED, MAX_RUN_MS))
     return max(limits.deadline_ms, expected_ms)
 
@@ -52,13 +52,13 @@ def after_commit(
 
 
 def awaiting_counters(task: RunningTask, limits: Thresholds, now_ms: int) -> RunningTask:
-    """Its worker is through with it."""
+    """Return the task while it waits for its commit in the counters: its worker has finished."""
     return replace(task, begun_ms=None, deadline_ms=now_ms + limits.deadline_ms)
 
 
 def after_heartbeat(task: RunningTask, said: TaskRunning, now_ms: int) -> RunningTask:
-    """Its worker lives: it is not lost before the next heartbeats are missed, or it has run for
-    longer than any such task."""
+    """Return the task after a heartbeat of its worker: it counts as lost only after the next
+    heartbeats are missed, or after the longest time of any such task."""
     if said.attempt != task.attempt or task.committed_at_ms is not None:
         return task  # of an earlier order; or the committer has spoken since
     if said.finished:  # it waits once more

@@ -104,8 +104,8 @@ def after_order(work: PartitionWork) -> PartitionWork:
 
 
 def taken_back(work: PartitionWork, until_ms: int, now_ms: int) -> PartitionWork:
-    """A person took its rewrite back: the same is not ordered again before `until_ms`. The floor
-    that it left no longer counts."""
+    """Return the work after an operator undid its rewrite: the same is not repeated before
+    `until_ms`. The floor that it left no longer counts."""
     earlier = max(work.earlier_attempts, work.last_attempt)
     known = replace(work, floor=NO_DEBT, dead_rows=(), positions_seen=0)
     return replace(known, earlier_attempts=earlier).with_pause(UNDONE, until_ms, now_ms)
@@ -197,7 +197,8 @@ def _with_next_slice(work: PartitionWork, task: RunningTask, done: Slice) -> Par
 def after_late_report(
     work: PartitionWork, task_id: str, done: Slice | None, left: Histogram
 ) -> PartitionWork:
-    """The committer's word came after the commit was in the counters, and its task has ended."""
+    """Return the work after a report of the committer that came after the commit was in the
+    counters, when the task had ended."""
     if work.last_task_id != task_id:
         return work
     if done is None or done.is_last:
@@ -219,7 +220,7 @@ def _with_room(rested: PartitionWork, work: PartitionWork) -> PartitionWork:
 
 
 def has_succeeded(work: PartitionWork, task: RunningTask) -> bool:
-    """True if the work already says that this task is done."""
+    """Return True if the work already counts this task as done."""
     return (work.last_task_id, work.last_attempt) == (task.task_id, task.attempt)
 
 
@@ -239,16 +240,17 @@ def after_failure(work: PartitionWork, reason: str, retryable: bool, now_ms: int
 
 
 def waited_in_vain(work: PartitionWork) -> PartitionWork:
-    """Nobody has begun its order for hours, or told what became of its result: that is no failure.
-    The next order is another one, so that a word about the first is not taken for its own."""
+    """Return the work after a task that no worker began for hours, or whose result had no answer:
+    that is no failure. The next task has another number, so that a late report is not taken for its
+    own."""
     return replace(work, earlier_attempts=work.earlier_attempts + 1)
 
 
 def committed_late(
     work: PartitionWork, task_id: str, limits: Thresholds, now_ms: int
 ) -> PartitionWork:
-    """A rewrite that was given up for lost is in the table: whatever failed before it is over, and
-    what it did is in the counters in a moment. An order that is out meanwhile keeps its number."""
+    """Return the work after a commit of a rewrite that counted as lost: earlier failures are over,
+    and the counters will soon include it. A task that is running keeps its number."""
     if work.last_task_id == task_id:
         return work  # reported twice
     spent = work.earlier_attempts + work.failures
@@ -262,7 +264,8 @@ def committed_late(
 
 
 def rows_differed(work: PartitionWork, now_ms: int) -> PartitionWork:
-    """Its last commit changed what readers see: a person has to look before the next one."""
+    """Return the work after a commit that changed what readers see: suspended until an operator
+    checks it."""
     return replace(work, failure=ROWS_DIFFER).with_pause("parked", now_ms + PARKED_MS, now_ms)
 
 

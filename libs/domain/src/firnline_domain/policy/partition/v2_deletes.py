@@ -56,8 +56,9 @@ def upgrade_v2_deletes(
 
 
 def after_rewrite(table: Table, partition: Partition, task: RunningTask, limits: Thresholds) -> int:
-    """`PartitionWork.v2_left` when a task is done. A merge or a sort says nothing of it, nor does a
-    slice that others follow; one that took some may have left what the next one can take."""
+    """Return `PartitionWork.v2_left` when a task is done. A merge or a sort does not change it, nor
+    does a slice that others follow; a slice that removed some may have left what the next one can
+    remove."""
     if task.action not in TAKES_DELETES or partition.work.unfinished is not None:
         return partition.work.v2_left
     left = v2_files(table, partition, limits)

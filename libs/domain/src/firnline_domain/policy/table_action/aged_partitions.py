@@ -35,7 +35,7 @@ class OldPartitions(TableAction):
 
     @abstractmethod
     def age_h(self, limits: Thresholds) -> float:
-        """At which rows go; 0 = never."""
+        """Return the age in hours at which rows are removed; 0 = never."""
 
     def check_due(self, table: Table, limits: Thresholds, now_ms: int) -> DueCheck:
         if (age_h := self.age_h(limits)) <= 0:
@@ -79,7 +79,8 @@ class OldPartitions(TableAction):
 
 
 def _is_announced(work: ActionWork, age_h: float, now_ms: int) -> bool:
-    """For this age, or a longer one; and not by a clock that was set back since."""
+    """Return True if the removal was announced for this age or a longer one, and not by a clock
+    that was set back since."""
     if work.announced_ms is None or work.announced_ms > now_ms:
         return False
     return work.announced_h <= age_h
@@ -97,8 +98,8 @@ class PartitionExpiry(OldPartitions):
     is_due = Reason.OLD_PARTITIONS
 
     def age_h(self, limits: Thresholds) -> float:
-        """Never of a table that has an archive: what was to go there, and has not yet, would be
-        lost."""
+        """Return the age of expiry; 0 for a table with an archive, because rows that are not
+        archived yet would be lost."""
         return 0.0 if limits.archive_after_h > 0 else limits.partition_ttl_h
 
     def estimate(self, table: Table, limits: Thresholds, now_ms: int) -> Estimate:

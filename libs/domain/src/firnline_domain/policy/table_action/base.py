@@ -88,7 +88,7 @@ class TableAction(ABC):
         return Estimate(commit_price(limits))
 
     def weighed_here(self, table: Table, limits: Thresholds, now_ms: int) -> Estimate:
-        """The same at the pace that its own orders have shown."""
+        """Return the estimate at the pace of the action's own tasks."""
         paced = replace(limits, cost_factor=pace_of(self.name, limits))
         return self.estimate(table, paced, now_ms)
 
@@ -127,7 +127,8 @@ class TableAction(ABC):
         return self._make_order(table, asked, before, now_ms)
 
     def order_numbers(self, table: Table, limits: Thresholds) -> dict[str, float]:
-        """Return what its orders send: what asked for it, and what the worker has to know."""
+        """Return the numbers that its tasks contain: those behind the decision, and those that the
+        worker needs."""
         return {}
 
     def _make_order(
@@ -223,7 +224,8 @@ def end_round(work: Work, useful: bool, refused: str, now_ms: int) -> Work:
 
 
 def again_ms(work: ActionWork, interval_ms: int, now_ms: int) -> int:
-    """A round that did nothing is repeated ever more rarely."""
+    """Return when a round may be repeated: after one that did nothing the pause doubles, up to a
+    day or the interval."""
     if work.finished_ms is None or work.finished_ms > now_ms:  # the clock was set back since
         return 0
     pause = interval_ms << min(work.fruitless, 12)

@@ -126,7 +126,8 @@ def _scan_values(limits: Thresholds, rows: int, read: int) -> float:
 
 
 def _is_stale(work: ActionWork, limits: Thresholds, numbers: dict[str, float]) -> bool:
-    """Never computed, for other columns, or too many rows ago."""
+    """Return True for statistics that were never computed, computed for other columns, or too many
+    rows ago."""
     if not limits.statistics or not numbers["rows"]:
         return False
     if work.statistics.of != limits.statistics:
@@ -136,6 +137,7 @@ def _is_stale(work: ActionWork, limits: Thresholds, numbers: dict[str, float]) -
 
 
 def _may_wait(numbers: dict[str, float], limits: Thresholds) -> bool:
-    """Deletes that a rewrite is about to apply would be read now and again; a table that is always
-    being rewritten waits no longer than until twice as many rows have changed."""
+    """Return True if the computation may wait for a rewrite, or it would read the deletes that the
+    rewrite applies. A table that is always being rewritten waits only until twice as many rows have
+    changed."""
     return numbers["changed_share"] < 2 * limits.statistics_min_change

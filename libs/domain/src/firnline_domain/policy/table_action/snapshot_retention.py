@@ -35,20 +35,21 @@ SHARED_BY = ("migrated", "snapshot")  # properties of tables made from the files
 
 
 def may_share_files(settings: Mapping[str, str]) -> bool:
-    """Iceberg's `migrate` and `snapshot` say so in the table that they make."""
+    """Return True if Iceberg's `migrate` or `snapshot` created the table, by the properties that
+    they set."""
     said = [settings[name] for name in SHARED_BY if name in settings]
     return any(value.strip().lower() == "true" for value in said) if said else False
 
 
 def owner_agrees(settings: Mapping[str, str]) -> bool:
-    """The table itself says firnline.expire.enabled=true: for files outside its locations neither
-    its namespace's word is enough, nor the fleet's."""
+    """Return True if the table's own property is firnline.expire.enabled=true: for files outside
+    its locations neither the namespace's setting nor the deployment's is enough."""
     return settings.get(EXPIRE_ENABLED, "").strip().lower() == ExpiryMode.ALWAYS
 
 
 def refusal_reason(order: ExpireSnapshots, settings: Mapping[str, str], now_ms: int) -> str | None:
-    """Return why an order is not carried out, by what table and namespace say now
-    (`with_namespace`): it may have waited for hours, and an order is only an order."""
+    """Return why an expiry is not carried out, by the current properties of table and namespace
+    (`with_namespace`), else None: the task may have waited for hours."""
     expire = ExpiryMode.ALWAYS if order.agreed else ExpiryMode.CAREFUL
     limits = resolve_thresholds(settings, Thresholds(expire=expire, expire_grace_ms=order.grace_ms))
     if not limits.enabled:
@@ -193,11 +194,10 @@ def _blocking_decision(table: Table, limits: Thresholds, now_ms: int) -> ExpiryD
 def expiry_order(
     table: Table, decision: ExpiryDecision, limits: Thresholds, now_ms: int
 ) -> tuple[ExpireSnapshots, ExpiryWork]:
-    """The order, and what the planner keeps of it.
+    """Build the task, and the planner's record of it.
 
-    A task in flight plans from the head that it finds, which is its trigger or was committed
-    after the order: protected by name, or by age.
-    """
+    A running task plans from the head that it finds, which is its trigger or was committed after
+    this task was sent: protected by name, or by age."""
     counters, work = table.counters, table.work
     assert decision.older_than_ms is not None
     assert counters.head_snapshot_id is not None
@@ -229,13 +229,14 @@ def expiry_order(
 
 
 def expiry_ended(expiry: ExpiryWork, expired: int, refused: str, now_ms: int) -> ExpiryWork:
-    """An expiry came back: what it did, or why it was refused."""
+    """Return the work after an expiry with its result, or the reason of its refusal."""
     after = end_round(expiry, expired > 0, refused, now_ms)
     return replace(after, announcing=False, unobserved=expiry.unobserved + expired)
 
 
 def retry_allowed(expiry: ExpiryWork) -> ExpiryWork:
-    """The table's settings changed: what was refused may be done now, and at once."""
+    """Return the work after a change of the table's settings: a refused expiry may be repeated at
+    once."""
     if not expiry.refused:
         return expiry
     return replace(expiry, refused="", finished_ms=None, fruitless=0)
@@ -252,11 +253,11 @@ def after_announcement(expiry: ExpiryWork, outcome: SnapshotsExpired, now_ms: in
 
 
 def after_expired(table: Table, snapshots: int) -> Table:
-    """A commit expired so many snapshots: our own, reported by its result as well, or another.
+    """Return the table after a commit that expired snapshots: Firnline's own, also reported by its
+    result, or another's.
 
-    How many are left after another's is not known here: unknown is safe, for the next order is
-    then refused by nothing but age, and its result brings the number.
-    """
+    How many are left after another's is unknown here. That is safe: the next task is then limited
+    only by age, and its result contains the number."""
     expiry = table.work.expiry
     reported = replace(expiry, unobserved=expiry.unobserved - snapshots)
     ours = expiry.task_id is not None or reported.unobserved >= 0

@@ -19,7 +19,7 @@ DANGER = (
 
 
 def endangered_ms(partition: Partition, debt: Debt, grown: Debt, limits: Thresholds) -> int | None:
-    """Since when, or from when on, an objective is in danger; None = none is, as things are."""
+    """Return since when, or from when on, an objective is in danger; None if none is."""
     since_ms = partition.work.debt_since_ms
     if since_ms is None or not any(grown.compactable):
         return None

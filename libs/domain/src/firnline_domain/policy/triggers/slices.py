@@ -44,7 +44,8 @@ def share_of_price(price_s: float, limits: Thresholds) -> float:
 
 
 def unfinished_of(partition: Partition, limits: Thresholds) -> Slice | None:
-    """The slice after which its pass goes on; None where there is none, or it is not wanted."""
+    """Return the slice after which its pass continues; None without one, or if the pass is no
+    longer enabled."""
     after = partition.work.unfinished
     if after is None or partition.counters.holds.data_files <= 0:
         return None
