@@ -271,7 +271,7 @@ def _columns_read(read: Sequence[pa.RecordBatch], wanted: Sequence[str]) -> list
 
 
 def _add_columns(table: pa.Table, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Return each batch, with the columns of the table's same rows."""
+    """Yield each batch, with the columns of the table's same rows."""
     at = 0
     for batch in batches:
         same = table.slice(at, batch.num_rows).combine_chunks()

@@ -123,7 +123,7 @@ def _quoted_levels(text: str) -> tuple[str, ...]:
 
 
 def readings_of(text: str) -> Iterator[tuple[str, ...]]:
-    """Return every way to read a dotted name, first the one in which each dot parts two levels.
+    """Yield every way to read a dotted name, first the one in which each dot parts two levels.
     What people see of a name has no quotes, so they type none. Raises ValueError."""
     first, plain = levels_of(text), tuple(text.split("."))
     yield first

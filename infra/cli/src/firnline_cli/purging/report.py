@@ -198,8 +198,8 @@ def look_for_rows(
 
 
 def _without_archive(table: LoadedTable) -> Archived | None:
-    """Return that rows have left for an archive that is not found: it, or the table, has another
-    name by now, or a property was changed."""
+    """Report rows that were moved to an archive which is not found, else None: it, or the table,
+    has another name by now, or a property was changed."""
     if not (name := table.properties.get(ROUND)):
         return None
     text = (

@@ -141,7 +141,7 @@ class KeyReader:
         }
 
     def default_batches(self, rows: int, of: int) -> Iterator[dict[int, pa.Array]]:
-        """Return `of` rows of a file without any key column, in batches of at most `rows`."""
+        """Yield `of` rows of a file without any key column, in batches of at most `rows`."""
         for start in range(0, of, rows):
             size = min(of - start, rows)
             yield {key.id: self._default_array(size, key, {}) for key in self._keys}

@@ -116,7 +116,7 @@ class Moves:
         return np.setdiff1d(positions, self.rows[path].masked, assume_unique=True)
 
     def move_positions(self, path: str, positions: Positions) -> Iterator[tuple[int, Positions]]:
-        """Return (number of the output, positions there, ascending) of living rows of one input."""
+        """Yield (number of the output, positions there, ascending) of living rows of one input."""
         masked_before = np.searchsorted(self.rows[path].masked, positions)
         places = self.starts[path] + positions - masked_before
         owners = np.searchsorted(self.ends, places, side="right")

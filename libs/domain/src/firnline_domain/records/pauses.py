@@ -84,8 +84,7 @@ class Pause(Value):
 
     @property
     def to_note(self) -> str:
-        """Return which pause it is, for services that confirm that all has come to rest under
-        it."""
+        """Return the text by which services confirm that all rests under this very pause."""
         return f"at rest, paused at {self.since_ms}"
 
     def __str__(self) -> str:

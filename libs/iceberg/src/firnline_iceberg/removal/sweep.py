@@ -207,7 +207,8 @@ class OutputSweeper:
             (_try_out if dry_run else _remove_outputs)(decided, one, gone, swept)
 
     def _read_reachable(self, name: TableName, due: list[StoredList]) -> OutputRemoval:
-        """Read the table, younger than the lists."""
+        """Load the table, which is then younger than the lists, and find which of their outputs it
+        reaches. Retried if an expiry removes what is being read."""
         for _ in range(READS - 1):
             try:
                 return OutputRemoval.read_reachable(self.tables.load(name), due)

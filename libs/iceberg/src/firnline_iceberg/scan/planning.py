@@ -97,7 +97,7 @@ class LiveFiles:
 
     @cached_property
     def delete_index(self) -> DeleteIndex:
-        """Return the index, built at the first call."""
+        """Return the index of the snapshot's deletes, built at the first call."""
         return DeleteIndex(self.deletes)
 
     @cached_property

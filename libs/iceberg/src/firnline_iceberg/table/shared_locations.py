@@ -235,7 +235,7 @@ class Neighbours:
         return sorted(found, key=lambda one: (one.reason, one.name))
 
     def other_tables(self, table: LoadedTable) -> Iterator[TablePlaces]:
-        """Yield all tables but this one. Raises as `of`."""
+        """Yield all tables but this one. Raises the errors of `neighbours_of`."""
         catalogs = self._catalogs.known_catalogs(table.identity)
         here = {one.address for one in catalogs if one.catalog_path == table.identity.catalog_path}
         for catalog in catalogs:
@@ -244,8 +244,8 @@ class Neighbours:
                     yield facts
 
     def _tables_of(self, catalog: NamedTables) -> dict[tuple[str, ...], TablePlaces]:
-        """Return the facts of a catalog's tables by name, those of slow catalogs as they were at
-        most `FACTS_AGE_S` ago. Raises as `of`."""
+        """Return the facts of a catalog's tables by name, those of slow catalogs at most
+        `FACTS_AGE_S` old. Raises the errors of `neighbours_of`."""
         key = (catalog.catalog_path, *catalog.address)
         with self._lock:
             known = self._known.setdefault(key, _CatalogTables())

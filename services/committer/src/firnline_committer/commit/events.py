@@ -180,7 +180,7 @@ def skipped_event(result: RewriteFinished, at_ms: int) -> RewriteSkipped:
 def _own_summaries(
     result: RewriteFinished, table: LoadedTable, commit: FoundCommit
 ) -> Iterator[Summary | None]:
-    """Return the summaries of the snapshots whose first task is this one, so that sums count each
+    """Yield the summaries of the snapshots whose first task is this one, so that sums count each
     snapshot once."""
     for snapshot_id in commit.snapshot_ids:
         summary = table.snapshot(snapshot_id).summary if table.retains(snapshot_id) else None

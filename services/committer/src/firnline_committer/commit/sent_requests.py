@@ -30,7 +30,7 @@ class Request:
 
     @property
     def snapshots(self) -> Iterator[Snapshot]:
-        """Return the snapshots with their manifest lists, and no more."""
+        """Yield the snapshots with their manifest lists, and no more."""
         for number, listed in zip(self.written.snapshot_ids, self.written.lists, strict=True):
             known = {"snapshot-id": number, "timestamp-ms": 0, "manifest-list": listed}
             yield Snapshot.model_validate(known)

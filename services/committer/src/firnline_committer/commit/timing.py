@@ -63,7 +63,7 @@ class CommitTiming:
 
 
 def _of_deleting_writers(table: LoadedTable, ref: str) -> Iterator[Snapshot]:
-    """Return the snapshots in which rows were deleted from files that the writer had read, newest
+    """Yield the snapshots in which rows were deleted from files that the writer had read, newest
     first."""
     for snapshot in islice(table.ancestors(table.head_id(ref)), SEEN_SNAPSHOTS):
         summary = snapshot.summary

@@ -330,6 +330,8 @@ class BucketState:
         self._pack_values(self._staged)
 
     def _pack_values(self, keys: Iterable[bytes]) -> None:
+        """Encode the staged values of these keys that have changed. Raises PoisonousRecord for one
+        that the store cannot hold."""
         for key in keys:
             value = self._staged.get(key)
             if not isinstance(value, PACKED) or self._known.get(key) is value:

@@ -92,7 +92,7 @@ class WriteBuffer:
         self._groups.setdefault(group_of(key), {})[key] = None
 
     def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Return the pairs as `KeyValueStore.scan` does, without the changes made while it runs."""
+        """Yield the pairs as `KeyValueStore.scan` does, without the changes made while it runs."""
         changed = self._changes_with_prefix(prefix)
         for key, value in self._below.scan(prefix):
             if key not in changed:

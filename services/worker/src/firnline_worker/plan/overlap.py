@@ -178,7 +178,8 @@ def _whole_runs(stacks: _Stacks, chosen: set[int]) -> set[int]:
 
 
 def _overlapping_groups(spreads: Iterable[KeyRange]) -> Iterator[tuple[DataFileEntry, ...]]:
-    """Return files that lie over each other, directly or by others; one alone is sorted already."""
+    """Yield groups of files whose ranges overlap, directly or through others; a single file is
+    sorted already."""
     group, end = list[KeyRange](), None
     for one in [*sorted(spreads, key=lambda one: (one.low, one.high)), None]:
         if group and (one is None or (end is not None and one.low > end)):

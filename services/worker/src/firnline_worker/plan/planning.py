@@ -55,7 +55,7 @@ class TimeSpanLimit:
     times: Mapping[int, int] = field(default_factory=dict)
 
     def split_runs(self, files: Sequence[DataFileEntry]) -> Iterator[list[DataFileEntry]]:
-        """Return neighbours by age, as far as they may be in one file. Files older than all
+        """Yield neighbours by age, as far as they may be in one file. Files older than all
         retained snapshots are as old as the oldest of these."""
         oldest_ms = min(self.times.values(), default=0)
         run, since_ms = list[DataFileEntry](), oldest_ms

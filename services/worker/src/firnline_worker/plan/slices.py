@@ -137,7 +137,7 @@ def _take_runs(runs: Sequence[Sequence[DataFileEntry]], room: float) -> Iterator
 def _remaining_files(
     runs: Sequence[Sequence[DataFileEntry]], taken: frozenset[str], all_counts: bool
 ) -> Iterator[Costed]:
-    """Return the files that remain; in a run, a single file is no remaining work."""
+    """Yield the files that remain; in a run, a single file is no remaining work."""
     for run in runs:
         left = [file for file in run if file.normal_path not in taken]
         if len(left) > 1 or all_counts:

@@ -157,7 +157,7 @@ def _least_runs(files: npt.NDArray[np.int64], sizes: Reals, max_depth: int) -> l
 
 
 def _touching_groups(laid: _Boxes, taken: Sequence[int]) -> Iterator[list[int]]:
-    """Return files whose boxes meet, directly or by others."""
+    """Yield groups of files whose boxes meet, directly or through others."""
     rest = np.array(sorted(taken), dtype=np.int64)
     while len(rest):
         group, todo = [int(rest[0])], [int(rest[0])]

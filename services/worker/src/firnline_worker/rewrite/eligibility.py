@@ -192,7 +192,7 @@ _UNSUPPORTED_TYPES: dict[type, Unsupported] = {
 
 
 def unsupported_reasons(table: LoadedTable, plan: Plan) -> Iterator[Unsupported]:
-    """Return reason codes for which this plan is not rewritten natively; none = it is."""
+    """Yield reason codes for which this plan is not rewritten natively; none = it is."""
     if table.format_version == 1:
         yield "format_version_1"
     if table.form.encrypted:

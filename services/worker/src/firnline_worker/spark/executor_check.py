@@ -93,7 +93,7 @@ def check_executors(
 
 
 def find_flaws(found: ExecutorPackages, mine: ExecutorPackages) -> Iterator[str]:
-    """Return what an executor lacks, as messages with their remedy."""
+    """Yield what an executor lacks, as messages with their remedy."""
     if found.python.rpartition(".")[0] != mine.python.rpartition(".")[0]:
         yield (
             f"executor {found.host} runs Python {found.python}, the worker {mine.python}: take "

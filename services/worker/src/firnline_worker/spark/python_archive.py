@@ -136,7 +136,7 @@ def _package_files() -> Iterator[Member]:
 
 
 def _compiled_file(name: str, source: Path) -> Iterator[Member]:
-    """Return the compiled file of a module, if there is one: it saves 2 s of CPU per executor."""
+    """Yield the compiled file of a module, if there is one: it saves 2 s of CPU per executor."""
     if source.suffix == ".py":
         cached = Path(cache_from_source(str(source)))
         if cached.is_file():
@@ -144,7 +144,7 @@ def _compiled_file(name: str, source: Path) -> Iterator[Member]:
 
 
 def _own_files() -> Iterator[Member]:
-    """Return Firnline's files, from where they are imported: an editable installation lists no
+    """Yield Firnline's files, from where they are imported: an editable installation lists no
     files."""
     for name in OURS:
         yield from _files_below(_folder_of(name), f"{_SITE}/{name}")
@@ -186,7 +186,7 @@ def _required_distributions(roots: Iterable[str], optional: Iterable[str]) -> li
 
 
 def _shared_libraries(binaries: Iterable[Path]) -> Iterator[Member]:
-    """Return the shared libraries of the system that the interpreter and its modules load. Those of
+    """Yield the shared libraries of the system that the interpreter and its modules load. Those of
     glibc are left out: they belong to the host's loader."""
     folder = Path(sysconfig.get_config_var("DESTSHARED") or "")
     modules = (one for one in folder.glob("*.so") if not _LEFT_OUT.search(one.name))

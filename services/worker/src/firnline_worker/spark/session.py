@@ -118,7 +118,7 @@ class SparkStage:
 
     @contextmanager
     def _count_groups(self, groups: int) -> Iterator[int]:
-        """Return the number of groups that run, these included, and count them while the block
+        """Yield the number of groups that run, these included, and count them while the block
         runs."""
         with self._lock:
             self._running += groups

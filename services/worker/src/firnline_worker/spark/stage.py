@@ -184,7 +184,7 @@ def _write_outputs(
 
 @contextmanager
 def _in_order(writer: RollingWriter, group: GroupOrder) -> Iterator[RowWriter]:
-    """Return the writer of the rows: in their order of arrival, or sorted by way of this host's
+    """Yield the writer of the rows: in their order of arrival, or sorted by way of this host's
     disk."""
     keys = group.sort_keys
     if not keys:

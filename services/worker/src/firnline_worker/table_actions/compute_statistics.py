@@ -286,7 +286,7 @@ class StatisticsComputer:
 
 
 def stale_paths(table: LoadedTable, stale: Iterable[int]) -> Iterator[str]:
-    """Return the files that the entries of these snapshots name."""
+    """Yield the files that the entries of these snapshots name."""
     ids, metadata = frozenset(stale), table.metadata
     for one in chain(metadata.statistics, metadata.partition_statistics):
         if one.snapshot_id in ids:

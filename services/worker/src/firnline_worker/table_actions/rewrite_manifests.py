@@ -71,7 +71,7 @@ class ManifestRewriter:
 
 
 def small_manifests(table: LoadedTable) -> Iterator[list[ManifestFile]]:
-    """Return those manifests of each spec that fill fewer manifests together; nothing of a spec
+    """Yield those manifests of each spec that fill fewer manifests together; nothing of a spec
     without such."""
     target = TARGET_RANGE.parse(table.properties.get(TARGET_BYTES, "")) or DEFAULT_TARGET_BYTES
     small: dict[int, dict[bool, list[ManifestFile]]] = defaultdict(lambda: defaultdict(list))
