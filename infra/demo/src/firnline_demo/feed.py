@@ -19,10 +19,17 @@ from firnline_domain.records.events import (
 )
 from firnline_domain.records.orders import RewriteFiles, TableOrder
 from firnline_domain.records.results import RowsCompared, SnapshotsExpired, TaskFailed
+from firnline_domain.records.states import TableState
 
 from firnline_demo.measure import Upkeep
 
-TOPICS = ("rewrite-tasks", "rewrite-tasks-heavy", "table-tasks", "maintenance-events")
+TOPICS = (
+    "rewrite-tasks",
+    "rewrite-tasks-heavy",
+    "table-tasks",
+    "maintenance-events",
+    "table-states",
+)
 
 
 class Feed:
@@ -39,6 +46,7 @@ class Feed:
         self.outcomes: Counter[str] = Counter()
         self.upkeep: defaultdict[str, Upkeep] = defaultdict(Upkeep)  # by table
         self.open: set[str] = set()  # ids of tasks that were ordered and have no outcome yet
+        self.planned_heads: dict[str, int | None] = {}  # of enabled tables that the planner counted
 
     def __enter__(self) -> Feed:
         self._thread.start()
@@ -56,6 +64,11 @@ class Feed:
                 self._inbox.mark_done(delivery)
 
     def _count_record(self, record: Any) -> None:
+        if isinstance(record, TableState):
+            enabled = record.settings.get("firnline.enabled") == "true"
+            if enabled and not record.waiting_for_resync:
+                self.planned_heads[record.table.dotted_name] = record.head_snapshot_id
+            return
         self.outcomes[type(record).__name__] += 1
         if isinstance(record, RewriteFiles | TableOrder):
             self.open.add(record.task_id)

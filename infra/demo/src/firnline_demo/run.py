@@ -27,7 +27,7 @@ from firnline_demo.session import writer_session
 from firnline_demo.writers import DemoWriter
 
 ALONE_SHARE = 0.5  # of the time, the writers run while Firnline only watches
-QUIET_S = 8.0  # without an open task or a new snapshot: Firnline is done
+QUIET_S = 8.0  # without an open task, a new snapshot or one to plan for: Firnline is done
 SETTLE_S = 120.0  # at most, after the writers have stopped
 WRITERS = {
     "clicks": "appends",
@@ -220,22 +220,26 @@ def stop_writers(demo: Demo) -> None:
 
 
 def wait_until_settled(demo: Demo, feed: Feed) -> None:
-    """Wait until no task is open and no table has moved for a while."""
+    """Wait until no task is open, no table has moved and the planner has known every head for a
+    while."""
     deadline = time.monotonic() + SETTLE_S
     seen, since = head_snapshots(demo), time.monotonic()
     while time.monotonic() < deadline:
         time.sleep(0.5)
-        if (now := head_snapshots(demo)) != seen or feed.open:
+        now = head_snapshots(demo)
+        planned = now.items() <= feed.planned_heads.items()
+        if now != seen or feed.open or not planned:
             seen, since = now, time.monotonic()
         elif time.monotonic() - since > QUIET_S:
-            break
-    demo.print_line("quiet")
+            demo.print_line("quiet")
+            return
+    demo.print_line(f"not quiet after {SETTLE_S:.0f} s")
 
 
-def head_snapshots(demo: Demo) -> list[int | None]:
+def head_snapshots(demo: Demo) -> dict[str, int | None]:
     """Return the head snapshot of every table."""
     names = [f"{demo.namespace}.{writer.model.name}" for writer in demo.writers]
-    return [demo.catalog.load_table(name).metadata.current_snapshot_id for name in names]
+    return {name: demo.catalog.load_table(name).metadata.current_snapshot_id for name in names}
 
 
 def report_table(demo: Demo, writer: DemoWriter, before: TableHealth, feed: Feed) -> TableReport:
