@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 MEMBERS := $(patsubst %/pyproject.toml,%,$(wildcard schemas/pyproject.toml libs/*/pyproject.toml services/*/pyproject.toml infra/*/pyproject.toml))
 STAMP := $(VENV)/.ready
 export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
+# The tests start Python some hundred times: compiled once, its modules take half as long to import.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 
@@ -43,16 +45,16 @@ dist: setup ## One wheel of all members, with the `firnline` command: DIST=folde
 	@rm -rf build firnline.egg-info
 
 # DISTRIBUTE=loadgroup WORKERS=2: tests that share a server run on one worker (tests/kit/groups.py).
-WORKERS ?= 4
+WORKERS ?= 3
 DISTRIBUTE ?= loadfile
 .PHONY: test
-test: setup ## Lint, types and every test: unit, contract, integration, e2e
+test: setup ## Lint, types and every test but those of the long run: unit, contract, integration, e2e
 	$(MAKE) --jobs 2 --output-sync lint types
 	$(BIN)/pytest --numprocesses $(WORKERS) --dist $(DISTRIBUTE) --no-loadscope-reorder --durations 40
 
 .PHONY: test-long
-test-long: setup ## What `make test` runs a part of: every row of the coverage matrix, more seeds, every signal
-	FIRNLINE_TEST_LONG=1 $(BIN)/pytest tests/fuzz tests/integration/worker/test_coverage_matrix.py tests/integration/standalone/test_run_beside_others.py
+test-long: setup ## What `make test` leaves out (marker `long`), for hours: ONLY="tests/integration/lake tests/fuzz ..."
+	$(BIN)/pytest -m long --durations 40 $(ONLY)
 
 .PHONY: unit
 unit: setup ## Unit tests only: no server but a Redis, no Spark
@@ -66,18 +68,10 @@ integration: setup ## What needs real servers or Spark
 e2e: setup ## The whole system as processes
 	$(BIN)/pytest -m e2e
 
-.PHONY: test-lake
-test-lake: setup ## Secured Kafka and Redis, TLS, catalogs on object stores: every service, every way in, both drivers of the planner
-	FIRNLINE_TEST_LAKE=1 $(BIN)/pytest tests/integration/cluster tests/integration/kafka tests/integration/lake tests/integration/doctor tests/integration/test_catalog_auth.py tests/integration/test_secured_redis.py tests/integration/test_tls.py tests/e2e/test_secured_kafka.py tests/e2e/test_lake_secrets.py
-
 FOLDER ?= .firnline/nessie
 .PHONY: nessie
 nessie: setup ## A Nessie to try things on, with OpenID and S3, until Ctrl-C: FOLDER=...
 	$(BIN)/python -m tests.kit.serve_nessie $(FOLDER)
-
-.PHONY: test-run
-test-run: setup ## Every scenario of commits and every shape of table by `firnline run`, too
-	FIRNLINE_TEST_RUN=1 $(BIN)/pytest tests/integration/commits tests/integration/standalone tests/integration/worker/test_coverage_matrix.py
 
 MINUTES ?= 1
 .PHONY: fuzz-rewrite

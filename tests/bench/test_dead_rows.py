@@ -26,6 +26,7 @@ def test_a_cold_partition_is_not_rewritten_for_a_few_late_rows() -> None:
     assert table.amplification < 1.1
 
 
+@pytest.mark.long
 def test_a_large_table_is_not_rewritten_every_day() -> None:
     """1 TB, and 90 MB an hour, of two days: a day's replace 0.15 % of its rows."""
     table = UpsertTable.of(1024 * GB, Thresholds())

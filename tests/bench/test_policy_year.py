@@ -10,12 +10,13 @@ from bench.simulate.parameters import DAY_S, GB, MB
 from bench.simulate.stories import STORIES, Story, year_of
 from bench.simulate.year import SYSTEMS, YEAR, table_of, year_by
 from bench.simulate.year_plot import svg
+from tests.kit.long_run import mark_long
 
 SHORT = replace(YEAR, days=3.0)
 FEW = tuple(story for story in STORIES if story.parts <= 100)
 
 
-@pytest.mark.parametrize("name", SYSTEMS)
+@pytest.mark.parametrize("name", mark_long(SYSTEMS, but=["firnline"]))
 def test_every_story_gets_what_its_writers_wrote(name: str) -> None:
     found = year_by(name, SHORT, FEW)
     assert list(found) == [story.name for story in FEW]

@@ -31,12 +31,13 @@ from bench.simulate.reading import scan_of
 from bench.simulate.run import SYSTEMS, simulated, system_of
 from bench.simulate.tasks import Choice, batch_of, finish
 from bench.simulate.world import World
+from tests.kit.long_run import mark_long
 
 SMALL = replace(Parameters(), tables=60, days=0.3, warm_days=0.1)
 NOT_FIGURES = ("simulator_cpu_s",)
 
 
-@pytest.mark.parametrize("name", SYSTEMS)
+@pytest.mark.parametrize("name", mark_long(SYSTEMS, but=["firnline"]))
 def test_the_same_seed_gives_the_same_figures(name: str) -> None:
     one, other = simulated(name, SMALL), simulated(name, SMALL)
     for key in NOT_FIGURES:
@@ -47,7 +48,7 @@ def test_the_same_seed_gives_the_same_figures(name: str) -> None:
     assert third["writers_commits"] != one["writers_commits"]
 
 
-@pytest.mark.parametrize("name", SYSTEMS)
+@pytest.mark.parametrize("name", mark_long(SYSTEMS, but=["firnline"]))
 def test_no_live_row_is_lost_and_no_count_is_negative(name: str) -> None:
     """Whatever a system does, the live bytes are those that were written."""
     p = replace(SMALL, days=1.5)
@@ -248,6 +249,7 @@ def test_without_reports_the_default_is_believed_and_with_them_what_readers_do()
     assert (most <= 2 * true[busy]).all()  # no scan counts for more than the whole table
 
 
+@pytest.mark.long
 def test_shards_add_up_to_their_fleet() -> None:
     """As many writers, the same fleet; each shard has random numbers of its own."""
     p = replace(SMALL, days=3.0, late_share=0.0)

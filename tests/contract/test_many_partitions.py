@@ -38,6 +38,7 @@ from firnline_domain.records.results import (
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_planner.bucket.bucket import PlannerBucket
 
+from tests.kit.long_run import mark_long
 from tests.kit.memory_store import MemoryStore
 from tests.kit.names import TABLE
 
@@ -200,7 +201,7 @@ def written(world: World, writes: Callable[[], Iterator[list[Scope]]]) -> None:
         world.run(lambda: False, 0.6)
 
 
-@pytest.mark.parametrize("writes", [all_at_once, a_few_at_a_time])
+@pytest.mark.parametrize("writes", mark_long([all_at_once, a_few_at_a_time], but=[all_at_once]))
 def test_they_are_at_rest_two_minutes_after_the_last_write(
     writes: Callable[[], Iterator[list[Scope]]],
 ) -> None:
@@ -210,7 +211,7 @@ def test_they_are_at_rest_two_minutes_after_the_last_write(
     assert len(world.table.ours_ms) <= 30
 
 
-@pytest.mark.parametrize("writes", [all_at_once, a_few_at_a_time])
+@pytest.mark.parametrize("writes", mark_long([all_at_once, a_few_at_a_time], but=[all_at_once]))
 def test_on_a_busy_host_they_wait_for_its_workers_and_not_for_the_ceiling(
     writes: Callable[[], Iterator[list[Scope]]],
 ) -> None:
@@ -222,6 +223,7 @@ def test_on_a_busy_host_they_wait_for_its_workers_and_not_for_the_ceiling(
     assert len(world.table.ours_ms) <= 60
 
 
+@pytest.mark.long
 def test_a_stream_into_all_of_them_passes_no_ceiling_and_is_kept_up_with() -> None:
     """Twenty partitions every three seconds, so each is written to every 75 s."""
     world, dice = World(step_ms=1_000), random.Random(2)

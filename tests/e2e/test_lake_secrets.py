@@ -23,7 +23,7 @@ from tests.kit.lake_catalog import CREDENTIAL, LakeCatalog, Rules, lake_catalog
 from tests.kit.s3_server import s3_server
 from tests.kit.serve_nessie import toml_of
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900), pytest.mark.long]
 SECONDS = "30"
 TOKEN_S, KEYS_S = 15.0, 20.0
 PAGES = ("fleet", "tables", "tasks", "workers", "events", "dead-letters", "advice")

@@ -4,7 +4,6 @@ commit, event, order, rewrite, result, commit. Then every service ends as it is 
 from __future__ import annotations
 
 import json
-import os
 import time
 import urllib.error
 import urllib.request
@@ -30,6 +29,7 @@ from firnline_local.topics.topics import DEFAULT_BUCKETS, make_topics
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.table import Table
 
+from tests.kit.long_run import mark_long
 from tests.kit.secured_kafka import ADMIN, PREFIX, SecuredKafka, secured_kafka
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(480)]
@@ -43,11 +43,6 @@ PROPERTIES = {
     "format-version": "2",
 }
 PARTS = ("redis", "catalog", *SERVICES)
-# With Faust it takes as long again: `make test-lake`.
-LAKE = bool(os.environ.get("FIRNLINE_TEST_LAKE"))
-DRIVERS = ["kafka", *(["faust"] if LAKE else [])]
-
-
 COMMITTED_S = 4.0  # Faust commits every 2.8 s, not at its end: what it reads again is known
 MAIN_TOPICS = {
     "enricher": "table-commits",
@@ -87,7 +82,7 @@ def settings(broker: SecuredKafka, folder: Path, driver: str) -> Settings:
     return found
 
 
-@pytest.fixture(scope="module", params=DRIVERS)
+@pytest.fixture(scope="module", params=mark_long(("kafka", "faust"), but=("kafka",)))
 def fleet(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Fleet]:
@@ -173,6 +168,7 @@ def test_no_password_is_in_topics(used: Fleet) -> None:
     assert read > 20
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("service", ["enricher", "committer", "worker", "planner", "console"])
 def test_each_ends_in_order_with_its_offsets_committed(used: Fleet, service: str) -> None:
     time.sleep(COMMITTED_S if used.driver == "faust" else 0.5)
@@ -184,6 +180,7 @@ def test_each_ends_in_order_with_its_offsets_committed(used: Fleet, service: str
     used.stack.start_part(service)
 
 
+@pytest.mark.long
 def test_without_redis_all_goes_on_but_leases_and_the_page(used: Fleet) -> None:
     used.stack.stop_part("redis")
     table = RestCatalog("lake", uri=used.stack.gateway_uri).load_table("db.t")

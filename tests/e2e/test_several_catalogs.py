@@ -182,6 +182,7 @@ def test_each_is_rewritten_where_it_is(world: World) -> None:
     assert len(set().union(*tasks)) == sum(map(len, tasks)), "a task is of one table alone"
 
 
+@pytest.mark.long
 def test_every_record_says_which_one_it_is_about(world: World) -> None:
     records = world.records("table-commits", "rewrite-tasks", "maintenance-events")
     for kind in (TableCommitted, RewriteFiles, RewriteCommitted):
@@ -191,6 +192,7 @@ def test_every_record_says_which_one_it_is_about(world: World) -> None:
     assert len({one.table.key for one in records}) == 3
 
 
+@pytest.mark.long
 def test_people_see_and_name_each(world: World) -> None:
     code, text = world.firnline("tables", "--json")
     assert code == 0, text
@@ -211,6 +213,7 @@ def test_people_see_and_name_each(world: World) -> None:
     assert "several catalogs" in text
 
 
+@pytest.mark.long
 def test_a_catalog_that_nobody_knows_stops_nobody_else(world: World) -> None:
     """An event that is signed, and names a catalog from somebody's other file."""
     snapshot = SnapshotAdded(7, None, 1, 1, "append", "file:///nowhere/m.avro")

@@ -14,9 +14,10 @@ import time
 import pytest
 from firnline_actions.trials import Ground, Trial
 
+from tests.kit.long_run import mark_long
+
 pytestmark = [pytest.mark.spark, pytest.mark.stack, pytest.mark.timeout(0)]
 
-FIRST_SEEDS = (1, 2) if "FIRNLINE_TEST_LONG" in os.environ else (1,)
 ROUNDS, FEW_ROUNDS = 10, 6  # of writers and an action
 MINUTES = float(os.environ.get("FIRNLINE_ACTIONS_MINUTES") or 0)
 SEED = os.environ.get("FIRNLINE_ACTIONS_SEED")
@@ -56,9 +57,9 @@ elif MINUTES:
 
 else:
 
-    def test_the_first_seeds(ground):
-        for seed in FIRST_SEEDS:
-            trial(ground, seed, FEW_ROUNDS)
+    @pytest.mark.parametrize("seed", mark_long((1, 2), but=(1,)))
+    def test_the_first_seeds(ground, seed):
+        trial(ground, seed, FEW_ROUNDS)
         show(ground)
         assert ground.told["snapshots read"] > 20
         assert sum(count for name, count in ground.told.items() if name.endswith(": killed"))

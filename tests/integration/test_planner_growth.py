@@ -34,6 +34,7 @@ from tests.integration.test_planner_kill import (
     script,
     send,
 )
+from tests.kit.long_run import mark_long
 
 __all__ = ["script"]  # a fixture
 
@@ -125,7 +126,7 @@ def partitions(kafka: str) -> dict[str, int]:
     return {name: len(one.partitions) for name, one in found.items()}
 
 
-@pytest.mark.parametrize("knowing", [False, True])
+@pytest.mark.parametrize("knowing", mark_long([False, True], but=[False]))
 def test_tables_in_added_buckets_are_counted_once(
     herd: Herd, listener: Listener, script: Script, own_kafka: str, knowing: bool
 ) -> None:
@@ -158,6 +159,7 @@ def test_tables_in_added_buckets_are_counted_once(
         places.close()
 
 
+@pytest.mark.long
 def test_the_fleets_pause_holds_in_buckets_that_are_added_later(
     herd: Herd, listener: Listener, script: Script, own_kafka: str
 ) -> None:
@@ -177,6 +179,7 @@ def test_the_fleets_pause_holds_in_buckets_that_are_added_later(
     assert listener.heard.orders == []
 
 
+@pytest.mark.long
 def test_a_group_reads_what_is_ordered_in_added_buckets(
     herd: Herd, listener: Listener, script: Script, own_kafka: str
 ) -> None:

@@ -108,6 +108,7 @@ def listen_to_the_end(listener: Listener, planner: Process) -> None:
         listener.listen()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("driver", ["faust", "kafka"])
 def test_counters_and_orders_survive_two_kills(
     driver: str, members: Members, listener: Listener, script: Script
@@ -203,6 +204,7 @@ def test_two_planners_killed_and_frozen_at_random_repeat_nothing(
     assert_once(listener.heard, script)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("first", "then"), [("faust", "kafka"), ("kafka", "faust")])
 @pytest.mark.parametrize("gone", [False, True])
 def test_a_change_of_drivers_heals_by_itself(
@@ -224,6 +226,7 @@ def test_a_change_of_drivers_heals_by_itself(
     assert bool(listener.heard.requests) >= (gone and then == "kafka")
 
 
+@pytest.mark.long
 def test_planners_of_both_drivers_never_work_together(members: Members) -> None:
     """Each would keep counters of its own, and send orders of its own."""
     with members.serving("faust", "a"):

@@ -140,6 +140,7 @@ def test_tables_move_and_nothing_is_counted_or_ordered_twice(
     assert_where_told(herd.members.kafka, told)
 
 
+@pytest.mark.long
 def test_publishers_that_know_and_know_late(herd: Herd, listener: Listener, script: Script) -> None:
     """What comes round by the home is late, and may be asked for again. Orders are seen once."""
     places = FollowedAssignments(herd.members.kafka, BUCKETS, Log("moves"))
@@ -153,6 +154,7 @@ def test_publishers_that_know_and_know_late(herd: Herd, listener: Listener, scri
     assert set(sent.values()) == {1}
 
 
+@pytest.mark.long
 def test_faust_does_not_take_tables_that_are_elsewhere(
     members: Members, listener: Listener, script: Script
 ) -> None:

@@ -36,6 +36,7 @@ def has_jvm(processes: list[psutil.Process]) -> bool:
     return any("java" in process.name() for process in processes)
 
 
+@pytest.mark.long
 def test_a_killed_worker_takes_spark_along_and_down_leaves_nothing(state_dir: Path) -> None:
     parts = (*SERVERS, "gateway", "worker")
     stack = start_detached(state_dir, only=parts)

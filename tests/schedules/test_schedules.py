@@ -12,6 +12,8 @@ from firnline_schedules.oracle import Broken
 from firnline_schedules.table import KINDS
 from firnline_schedules.walk import Walk
 
+from tests.kit.long_run import mark_long
+
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(600)]
 Labs = dict[str, Lab]
 DEPTH, THIN = 3, 8
@@ -22,7 +24,7 @@ def run(labs: Labs, text: str) -> None:
     replayed(labs[name], words)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", mark_long(KINDS, but=["v3p"]))
 def test_schedules(labs: Labs, kind: str) -> None:
     walk = Walk(labs[kind], DEPTH, THIN)
     walk.run()

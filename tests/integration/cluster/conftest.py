@@ -18,7 +18,6 @@ from tests.kit.spark_cluster import DRIVER, SparkCluster, reason_against, spark_
 from tests.kit.spark_driver import SparkDriver, spark_driver
 
 CANARY = "cAnAry-spark-secret-7w"
-collect_ignore_glob = [] if "FIRNLINE_TEST_LAKE" in os.environ else ["test_*"]  # `make test-lake`
 
 
 @dataclass(frozen=True)

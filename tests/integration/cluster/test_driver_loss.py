@@ -14,7 +14,7 @@ from tests.integration.cluster.conftest import World
 from tests.integration.cluster.test_executor_loss import wait_for
 from tests.kit.spark_driver import SparkDriver, spark_driver
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900), pytest.mark.long]
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from tests.integration.cluster.test_driver_loss import worker
 from tests.integration.cluster.test_executor_loss import wait_for
 from tests.kit.spark_driver import SparkDriver
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900), pytest.mark.long]
 BEFORE_ITS_COMMIT = None
 REMOVALS = (0, 1, 3)  # after its commit alone, among data files, among manifests
 

@@ -15,7 +15,7 @@ from tests.integration.cluster import steps
 from tests.integration.cluster.conftest import CANARY, World
 from tests.kit.spark_driver import SparkDriver
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600), pytest.mark.long]
 
 
 def wait_for(seen: Callable[[], Any], seconds: float = 120.0) -> Any:

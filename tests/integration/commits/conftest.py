@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import threading
 import uuid
 from collections.abc import Callable, Iterator
@@ -91,19 +90,15 @@ def table(make_table: Make) -> CommitScenario:
     return make_table()
 
 
-# `firnline run` in every module takes as long again: `make test-run`. Else in that of the hazards.
-EVERY_MODULE = bool(os.environ.get("FIRNLINE_TEST_RUN"))
-
-
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Parametrize `way`."""
+    """Parametrize `way`. `firnline run` in every module takes as long again: the short run has it
+    in that of the hazards."""
     if "way" not in metafunc.fixturenames:
         return
     only = metafunc.definition.get_closest_marker("way")
-    ways = list(only.args if only else ("service", "run"))
-    if "run" in ways and not (EVERY_MODULE or "hazards" in metafunc.module.__name__):
-        ways.remove("run")
-    marks = {"service": (), "run": pytest.mark.spark}
+    ways = only.args if only else ("service", "run")
+    long = () if "hazards" in metafunc.module.__name__ else (pytest.mark.long,)
+    marks = {"service": (), "run": (pytest.mark.spark, *long)}
     metafunc.parametrize(
         "way", [pytest.param(way, marks=marks[way]) for way in ways], indirect=True
     )

@@ -14,6 +14,7 @@ from firnline_iceberg.scan.planning import live_files
 from firnline_iceberg.table.loaded_table import LoadedTable
 
 from tests.kit.commit_scenario import CommitScenario
+from tests.kit.long_run import mark_long
 
 pytestmark = pytest.mark.stack
 STEPS = 40
@@ -91,7 +92,7 @@ WRITES: dict[str, Callable[[CommitScenario, random.Random], object]] = {
 }
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", mark_long(range(3), but=[0]))
 def test_iceberg_carries_on_what_its_parent_had_and_nothing_else(
     make_table: Callable[..., CommitScenario], seed: int
 ) -> None:

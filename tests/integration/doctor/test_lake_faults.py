@@ -18,11 +18,11 @@ from firnline_local.servers.artifacts import cache_root, fetch_pins, read_pins
 from firnline_local.servers.repository import repository_root
 
 from tests.integration.doctor.conftest import asked, failures
+from tests.kit.long_run import mark_long
 from tests.kit.picky_catalog import PickyCatalog, picky_catalog
 from tests.kit.s3_server import S3Server, s3_server
 from tests.kit.tls_terminator import tls_before
 
-LAKE = "FIRNLINE_TEST_LAKE" in os.environ
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(180)]
 SECRET = "cAnAry-client-secret"
 Properties = dict[str, str]
@@ -215,7 +215,7 @@ def test_nothing_is_wrong_on_s3_where_nothing_is(
     assert found["java.lake"][0]["status"] == "ok"
 
 
-@pytest.mark.parametrize("name", FAULTS if LAKE else list(FAULTS)[:5])  # all: make test-lake
+@pytest.mark.parametrize("name", mark_long(FAULTS, but=list(FAULTS)[:2]))
 def test_a_fault_of_the_lake_is_found(
     name: str, environment: dict[str, str], properties: Properties, remote: Lake, tmp_path: Path
 ) -> None:

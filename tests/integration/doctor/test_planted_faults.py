@@ -3,7 +3,6 @@ it names the check that fails, what came and the remedy, and blames nothing else
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,9 +14,9 @@ import redis
 import trustme
 
 from tests.integration.doctor.conftest import asked, failures, with_properties
+from tests.kit.long_run import mark_long
 from tests.kit.secured_kafka import ADMIN, PASSWORDS, SecuredKafka
 
-LAKE = "FIRNLINE_TEST_LAKE" in os.environ
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(120)]
 Environment = dict[str, str]
 
@@ -237,7 +236,7 @@ def test_nothing_is_wrong_where_nothing_is(healthy: Environment) -> None:
     }
 
 
-@pytest.mark.parametrize("name", FAULTS if LAKE else list(FAULTS)[:5])  # all: make test-lake
+@pytest.mark.parametrize("name", mark_long(FAULTS, but=list(FAULTS)[:3]))
 def test_a_planted_fault_is_found(name: str, healthy: Environment, world: World) -> None:
     fault = FAULTS[name]
     code, found, printed = asked(fault.plant(healthy, world), *fault.words)

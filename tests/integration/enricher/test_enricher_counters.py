@@ -14,6 +14,8 @@ from firnline_iceberg.metadata.partition_tally import partition_changes
 from firnline_iceberg.scan.planning import live_entries
 from firnline_iceberg.table.loaded_table import LoadedTable
 
+from tests.kit.long_run import mark_long
+
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
 COMMITS = 16
 TARGET = 4096
@@ -25,7 +27,7 @@ def recount(table: LoadedTable) -> dict[Scope, FileTally]:
     return {part.scope: part.added for part in partition_changes(entries, TARGET)}
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", mark_long(range(4), but=[0]))
 def test_random_histories(seed: int, make_history: Callable, follower: Callable) -> None:
     history = make_history("followed", seed)
     behind = follower("followed")

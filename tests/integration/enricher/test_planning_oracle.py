@@ -13,6 +13,8 @@ from firnline_iceberg.scan.planning import LiveFiles, live_files
 from firnline_iceberg.table.catalog_client import Tables
 from firnline_iceberg.table.loaded_table import LoadedTable
 
+from tests.kit.long_run import mark_long
+
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
 COMMITS = 14
 Plan = dict[tuple[str, int], set[tuple[str, int | None]]]
@@ -41,7 +43,7 @@ def our_plan(table: LoadedTable, live: LiveFiles, prune: bool) -> Plan:
     }
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", mark_long(range(4), but=[0]))
 def test_the_plan_is_that_of_java(
     seed: int, make_history: Callable, catalog_uri: str, namespace: str
 ) -> None:

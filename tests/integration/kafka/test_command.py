@@ -45,6 +45,7 @@ def written(path: Path, properties: dict[str, str]) -> str:
     return str(path)
 
 
+@pytest.mark.long
 def test_adopt_reads_and_asks_as_its_principal(secured: SecuredKafka) -> None:
     topics = KafkaTopics(secured.scram(f"{PREFIX}cli"), signer_here())
     before = topics.count_unread("resync-requests", "enricher")
@@ -81,6 +82,7 @@ def test_the_supervisor_reads_what_sizes_its_worker(secured: SecuredKafka) -> No
     KafkaDirectives(secured.plain(f"{PREFIX}local"), signer=signer_here()).close()
 
 
+@pytest.mark.long
 def test_the_printed_commands_are_run_word_for_word(secured: SecuredKafka, tmp_path: Path) -> None:
     """By the tool that comes with Kafka, for another fleet of the same cluster."""
     config = written(

@@ -18,14 +18,14 @@ from firnline_adapters.kafka.connection import KafkaConnection
 from firnline_local.processes.ports import LOOPBACK, free_port
 from firnline_local.stack.parts import SERVICES
 
+from tests.kit.long_run import mark_long
 from tests.kit.secured_kafka import PASSWORDS, PREFIX, SecuredKafka
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(90)]
 NOBODY = "http://127.0.0.1:1"
-# Each service begins in the same way; all of them in `make test-lake`.
-LAKE = bool(os.environ.get("FIRNLINE_TEST_LAKE"))
-REFUSED = SERVICES if LAKE else ("gateway", "worker")
-WAITING = [one for one in SERVICES if one != "gateway"] if LAKE else ["enricher", "committer"]
+# Each service begins in the same way.
+REFUSED = mark_long(SERVICES, but=("worker",))
+WAITING = mark_long([one for one in SERVICES if one != "gateway"], but=("committer",))
 
 
 def environment(folder: Path, connection: KafkaConnection, metrics: int) -> dict[str, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,19 +14,6 @@ from firnline_local.servers.artifacts import aws_bundle
 from tests.kit.lake_pair import Pair, pair
 from tests.kit.nessie import Nessie
 from tests.kit.s3_server import Calls, S3Server, s3_server
-
-LONG = (
-    "test_assumed_role.py",
-    "test_hdfs.py",
-    "test_nessie_branches.py",
-    "test_nessie_demo.py",
-    "test_nessie_secured.py",
-    "test_nessie_sweep.py",
-    "test_nessie_undo.py",
-    "test_orphans_elsewhere.py",
-    "test_stores.py",
-)
-collect_ignore = [] if "FIRNLINE_TEST_LAKE" in os.environ else [*LONG]  # `make test-lake`
 
 
 @pytest.fixture(scope="session")

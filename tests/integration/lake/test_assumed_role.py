@@ -17,7 +17,7 @@ from tests.kit.lake_catalog import Rules as CatalogRules
 from tests.kit.lake_pair import LakeTable, Pair, pair
 from tests.kit.s3_server import S3Server
 
-pytestmark = pytest.mark.stack
+pytestmark = [pytest.mark.stack, pytest.mark.long]
 ROLE = "arn:aws:iam::000000000000:role/maintenance"
 OURS = "AKFIRNLINE"  # which the store does not know
 

@@ -25,7 +25,7 @@ from tests.kit.hdfs import catalog_on, files, hdfs
 from tests.kit.kernel_on_storage import ROWS, rewritten
 from tests.kit.lake_pair import LakeTable, Pair, now_ms, pair
 
-pytestmark = pytest.mark.stack
+pytestmark = [pytest.mark.stack, pytest.mark.long]
 
 
 @pytest.fixture(scope="module")

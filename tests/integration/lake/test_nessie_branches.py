@@ -21,7 +21,7 @@ from pyiceberg.table import Table
 from tests.kit.gateway_thread import GatewayThread, gateway_before
 from tests.kit.nessie import Nessie
 
-pytestmark = pytest.mark.stack
+pytestmark = [pytest.mark.stack, pytest.mark.long]
 ROWS = pa.table({"id": pa.array([1, 2], pa.int64())})
 
 

@@ -19,7 +19,7 @@ from tests.kit.nessie import Nessie
 from tests.kit.s3_server import S3Server
 from tests.kit.serve_nessie import written
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900), pytest.mark.long]
 
 
 def test_every_row_is_right_on_nessie(tmp_path: Path, store: S3Server) -> None:

@@ -21,7 +21,7 @@ from tests.kit.lake_pair import LakeTable, Pair, pair
 from tests.kit.nessie import Nessie
 from tests.kit.s3_server import S3Server
 
-pytestmark = pytest.mark.stack
+pytestmark = [pytest.mark.stack, pytest.mark.long]
 KEYS_S = 60
 
 

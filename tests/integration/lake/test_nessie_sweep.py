@@ -17,7 +17,7 @@ from firnline_iceberg.removal.sweep import OutputSweeper, Swept
 from tests.kit.lake_pair import LakeTable, Pair, now_ms
 from tests.kit.nessie import Nessie
 
-pytestmark = pytest.mark.stack
+pytestmark = [pytest.mark.stack, pytest.mark.long]
 LIVES = Lifetimes()
 
 

@@ -32,7 +32,7 @@ from tests.kit.nessie import Nessie
 from tests.kit.s3_server import S3Server
 from tests.kit.serve_nessie import toml_of, written
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900), pytest.mark.long]
 PATIENCE_S = 240.0
 OFF, ON = {"firnline.enabled": "false"}, {"firnline.enabled": "true"}
 PROPERTIES = {

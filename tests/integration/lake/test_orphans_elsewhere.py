@@ -16,7 +16,7 @@ from firnline_iceberg.table.listing import Storage
 from tests.kit import cloud_stores
 from tests.kit.cloud_stores import Store
 
-pytestmark = pytest.mark.stack
+pytestmark = [pytest.mark.stack, pytest.mark.long]
 
 
 def storage_of(there: Store) -> Storage:

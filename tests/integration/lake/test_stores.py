@@ -13,7 +13,7 @@ from tests.kit.kernel_on_storage import ROWS, rewritten
 from tests.kit.s3_server import BUCKET, S3Server
 from tests.kit.throttling import throttling
 
-pytestmark = pytest.mark.stack
+pytestmark = [pytest.mark.stack, pytest.mark.long]
 
 
 def holds(location: str, properties: dict[str, str]) -> None:

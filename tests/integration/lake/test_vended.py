@@ -21,6 +21,7 @@ from firnline_worker.spark.stage import GroupOrder, GroupResult, StageOrder, run
 
 from tests.kit.lake_catalog import LakeCatalog, Rules, lake_catalog
 from tests.kit.lake_pair import LakeTable, Pair, now_ms, pair
+from tests.kit.long_run import mark_long
 from tests.kit.s3_server import S3Server
 
 pytestmark = pytest.mark.stack
@@ -59,8 +60,10 @@ def upserted(table: LakeTable, files: int = 4) -> list[tuple[int, int]]:
     return rows
 
 
-@pytest.mark.parametrize("place", ["config", "storage-credentials"])
-@pytest.mark.parametrize("says_when", [True, False])
+@pytest.mark.parametrize(
+    "place", mark_long(["config", "storage-credentials"], but=["storage-credentials"])
+)
+@pytest.mark.parametrize("says_when", mark_long([True, False], but=[True]))
 def test_a_rewrite_with_the_catalogs_keys_alone(
     lake: Pair, table: LakeTable, server: LakeCatalog, place: str, says_when: bool
 ) -> None:
@@ -106,6 +109,7 @@ def test_a_compaction_that_lasts_longer_than_its_keys_finishes(
     assert table.rows() == rows
 
 
+@pytest.mark.long
 def test_executors_ask_for_keys_of_their_own(
     lake: Pair, table: LakeTable, server: LakeCatalog, spark: Any
 ) -> None:

@@ -4,7 +4,6 @@ comes back, and no file is left that nothing names."""
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import threading
@@ -24,6 +23,7 @@ from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.table import Table
 
 from tests.integration.standalone.conftest import Run
+from tests.kit.long_run import mark_long
 
 pytestmark = [pytest.mark.stack, pytest.mark.spark]
 SCHEMA = pa.schema([("id", pa.int64()), ("v", pa.string())])
@@ -108,11 +108,8 @@ def ours(table: Table) -> set[str]:
     return {path.name for path in root.rglob("firnline-*")}
 
 
-# SIGTERM ends it in order, which is shown by a unit, too: `make test-long`.
-LONG = "FIRNLINE_TEST_LONG" in os.environ
-
-
-@pytest.mark.parametrize("how", [signal.SIGKILL, *([signal.SIGTERM] if LONG else [])])
+# SIGTERM ends it in order, which is shown by a unit, too.
+@pytest.mark.parametrize("how", mark_long((signal.SIGKILL, signal.SIGTERM), but=(signal.SIGKILL,)))
 def test_a_run_that_is_ended_in_the_middle(
     lake: RestCatalog,
     namespace: str,

@@ -68,6 +68,7 @@ def test_a_compaction_from_first_to_last(lake: RestCatalog, namespace: str, firn
     assert (passed_over["reason"], nothing["event"]) == ("fixed_point", "nothing_to_do")
 
 
+@pytest.mark.long
 def test_a_sort_by_a_column_that_the_owner_has_named(
     lake: RestCatalog, namespace: str, firnline: Run
 ) -> None:
@@ -207,6 +208,7 @@ def test_an_owner_who_wants_none_gets_none(
     assert table.inspect.files().num_rows == FILES
 
 
+@pytest.mark.long
 def test_statistics_are_read_first_and_computed_then(
     lake: RestCatalog, namespace: str, firnline: Run
 ) -> None:

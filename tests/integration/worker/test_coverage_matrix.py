@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -26,6 +25,7 @@ from firnline_worker.rewrite.eligibility import HANDED_OVER, REFUSED
 from py4j import java_gateway
 from pyiceberg.types import GeographyType, NestedField
 
+from tests.kit.long_run import mark_long
 from tests.kit.run_committer import RunCommitter
 from tests.kit.run_worker import RunWorker, TaskEnded
 
@@ -87,10 +87,7 @@ class Case:
         return f"{self.shape} {'/'.join(self.arguments)} v{self.version}"
 
 
-WAYS = ("service", "run") if "FIRNLINE_TEST_RUN" in os.environ else ("service",)
-
-
-@pytest.fixture(params=WAYS)
+@pytest.fixture(params=mark_long(("service", "run"), but=("service",)))
 def fuzz_bench(request, service_bench, fuzz_jvm):
     """The services' parts, and `firnline run` with the same parts in one process."""
     if request.param == "service":
@@ -114,9 +111,7 @@ def cases() -> Iterator[Case]:
 
 
 CASES = list(cases())
-# All rows take minutes: `make test-long`. Else the first one of each outcome.
-FIRST = list({(case.mode, case.code): case for case in reversed(CASES)}.values())[::-1]
-ROWS = CASES if "FIRNLINE_TEST_LONG" in os.environ else FIRST
+FIRST = {(case.mode, case.code): case for case in reversed(CASES)}.values()  # of each outcome
 
 
 @dataclass
@@ -145,7 +140,7 @@ def test_every_shape_has_a_row():
     assert {case.shape for case in CASES} == set(SHAPES)
 
 
-@pytest.mark.parametrize("case", ROWS, ids=str)
+@pytest.mark.parametrize("case", mark_long(CASES, but=FIRST), ids=str)
 def test_a_row(fuzz_bench, case):
     make = Maker(fuzz_bench.jvm, fuzz_bench.catalog, fuzz_bench.namespace, case.version)
     table = SHAPES[case.shape](make, *case.arguments)

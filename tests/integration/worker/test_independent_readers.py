@@ -21,6 +21,8 @@ from firnline_fuzz.shapes import SHAPES
 from firnline_fuzz.trials import Bench, Trial
 from pyiceberg.catalog.rest import RestCatalog
 
+from tests.kit.long_run import mark_long
+
 __all__ = ["fuzz_bench", "fuzz_jvm", "fuzz_shelf"]
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
@@ -41,6 +43,7 @@ FIXED = (
     (3, "deletion vector"),
     (3, "row lineage"),
 )
+FIRST = ((2, "several id sets"), (2, "positions of one file"), (3, "deletion vector"))
 MISREAD = {
     # What DuckDB 1.5.5 cannot read before: a composite key with NULLs (rows get lost), keys that
     # were promoted, equality deletes in a partitioned table (internal errors both).
@@ -139,7 +142,7 @@ def rewritten(trial: Trial) -> None:
     assert trial.bench.modes["native"] > 0
 
 
-@pytest.mark.parametrize(("version", "shape"), FIXED)
+@pytest.mark.parametrize(("version", "shape"), mark_long(FIXED, but=FIRST))
 def test_before_and_after(fuzz_bench, duck, pyiceberg, version, shape):
     trial = made(fuzz_bench, version, shape)
     rows = by_spark(trial)

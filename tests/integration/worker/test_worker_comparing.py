@@ -13,6 +13,8 @@ from firnline_iceberg.scan.planning import live_files
 from firnline_worker.table_actions import compare_rows
 from firnline_worker.table_actions.compare_rows import Comparer
 
+from tests.kit.long_run import mark_long
+
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
 
 
@@ -48,7 +50,7 @@ def upserts(lab, version="2"):
     return lab.scopes()[0]
 
 
-@pytest.mark.parametrize("version", ["2", "3"])
+@pytest.mark.parametrize("version", mark_long(["2", "3"], but=["3"]))
 def test_a_commit_is_equal_to_what_it_replaced(lab, rewritten, comparer, version):
     result = rewritten(upserts(lab, version))
     found = comparer.compare(order_of(lab, result))
@@ -57,7 +59,7 @@ def test_a_commit_is_equal_to_what_it_replaced(lab, rewritten, comparer, version
     assert found.before.rows == sum(group.rows_out for group in result.groups) > 0
 
 
-@pytest.mark.parametrize("version", ["2", "3"])
+@pytest.mark.parametrize("version", mark_long(["2", "3"], but=["3"]))
 def test_a_conversion_is_equal_to_what_the_deletes_said(lab, rewritten, comparer, version):
     """No data file goes or comes: those are read whose deletes were exchanged."""
     scope = upserts(lab, version)
@@ -73,7 +75,7 @@ def test_a_conversion_is_equal_to_what_the_deletes_said(lab, rewritten, comparer
     assert live == {"position" if version == "2" else "deletion_vector"}
 
 
-@pytest.mark.parametrize("version", ["2", "3"])
+@pytest.mark.parametrize("version", mark_long(["2", "3"], but=["3"]))
 def test_a_changed_value_is_found(lab, rewritten, comparer, version, monkeypatch):
     """The rewrite is right; what is read of it is not: one value, or one row's id, is another."""
     order = order_of(lab, rewritten(upserts(lab, version)))

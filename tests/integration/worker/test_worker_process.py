@@ -26,6 +26,7 @@ from firnline_local.processes.command import Command
 from firnline_local.processes.process import PartNotReady, Process, run_process
 from firnline_local.topics.topics import make_topics
 
+from tests.kit.long_run import mark_long
 from tests.kit.with_constants import with_constants
 from tests.topics import forget
 
@@ -150,6 +151,7 @@ def test_an_order_becomes_a_result_and_sigterm_ends_all(
     assert list((tmp_path / "state").glob("sets-*")) == []
 
 
+@pytest.mark.long
 def test_a_worker_that_nothing_runs_on_leaves_when_it_is_asked_to(worker):
     """As whoever gives it another size does: SIGUSR1."""
     worker.stop_when_idle()
@@ -178,6 +180,7 @@ def test_a_worker_whose_jvm_is_killed_ends_and_the_next_one_does_its_work(
         assert isinstance(results(task), RewriteFinished)
 
 
+@pytest.mark.long
 def test_a_killed_workers_task_is_done_by_its_next_life_without_waiting_for_the_lease(
     command, consumer_group, kafka, lake, namespace, results, tmp_path
 ):
@@ -207,6 +210,7 @@ def test_a_killed_workers_task_is_done_by_its_next_life_without_waiting_for_the_
         assert isinstance(results(task), RewriteFinished)
 
 
+@pytest.mark.long
 def test_a_groups_worker_takes_the_orders_of_its_group_and_no_others(
     command, consumer_group, kafka, namespace, results, tmp_path
 ):
@@ -255,7 +259,7 @@ def _local(path: str) -> str:
     return "/" + path.removeprefix("file:").lstrip("/")
 
 
-@pytest.mark.parametrize("grace_s", [30, 0])
+@pytest.mark.parametrize("grace_s", mark_long([30, 0], but=[30]))
 def test_a_worker_that_is_told_to_stop_finishes_its_task_or_gives_it_back(
     command, kafka, lake, namespace, results, tmp_path, grace_s
 ):

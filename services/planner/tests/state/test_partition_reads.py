@@ -161,7 +161,7 @@ def test_partitions_that_tell_no_time_get_their_share(partition: str) -> None:
 
 
 def test_many_ranges_are_kept_as_few() -> None:
-    world = World()
+    world = World(days=90)
     world.now_ms -= DAY_MS // 2
     world.reached(None, 0, FILES, scans=20)
     for _ in range(3):

@@ -8,6 +8,7 @@ import random
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from urllib.parse import urlsplit
 
 PATIENCE_S = 10.0
@@ -102,9 +103,14 @@ def _commit(table: str, dice: random.Random) -> HostileRequest:
 
 def _bomb(table: str, dice: random.Random) -> HostileRequest:
     """Some hundred kB that unpack to some hundred MB."""
-    body = gzip.compress(b" " * dice.choice((10_000_000, 300_000_000)), 9)
+    body = _compress_spaces(dice.choice((10_000_000, 300_000_000)))
     path = f"/v1/namespaces/hostile/tables/{table}"
     return HostileRequest("bomb", _bytes(b"POST", path, body, [b"Content-Encoding: gzip"]))
+
+
+@cache
+def _compress_spaces(count: int) -> bytes:
+    return gzip.compress(b" " * count, 9)
 
 
 def _half(table: str, dice: random.Random) -> HostileRequest:
