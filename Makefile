@@ -49,8 +49,13 @@ WORKERS ?= 3
 DISTRIBUTE ?= loadfile
 .PHONY: test
 test: setup ## Lint, types and every test but those of the long run: unit, contract, integration, e2e
-	$(MAKE) --jobs 2 --output-sync lint types
-	$(BIN)/pytest --numprocesses $(WORKERS) --dist $(DISTRIBUTE) --no-loadscope-reorder --durations 40
+	$(MAKE) --jobs 3 --output-sync lint types test-demo
+	$(BIN)/pytest --numprocesses $(WORKERS) --dist $(DISTRIBUTE) --no-loadscope-reorder --durations 40 --ignore $(DEMO)
+
+DEMO := tests/e2e/test_demo.py
+.PHONY: test-demo
+test-demo: setup ## The demo with every service killed once; no other test runs beside it
+	$(BIN)/pytest $(DEMO)
 
 .PHONY: test-long
 test-long: setup ## What `make test` leaves out (marker `long`), for hours: ONLY="tests/integration/lake tests/fuzz ..."

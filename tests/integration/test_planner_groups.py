@@ -23,6 +23,7 @@ from firnline_domain.settings.groups import Group
 from firnline_local.processes.process import run_process
 from firnline_local.topics.topics import make_topics
 
+from tests.kit.long_run import mark_long
 from tests.services import service
 
 pytestmark = pytest.mark.stack
@@ -61,7 +62,7 @@ def environment(kafka: str, at: Path, groups: str) -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize("driver", ["kafka", "faust"])
+@pytest.mark.parametrize("driver", mark_long(["kafka", "faust"], but=["kafka"]))
 def test_orders_wait_with_their_group_and_those_of_an_unknown_one_with_the_default(
     kafka: str, tmp_path: Path, driver: str
 ) -> None:

@@ -135,6 +135,7 @@ def harness(kafka: str, tmp_path: Path) -> Iterator[PlannerHarness]:
     inbox.close()
 
 
+@pytest.mark.long
 def test_records_left_out_come_before_the_next_one(harness: PlannerHarness) -> None:
     with run_process(harness.command, harness.log, timeout_s=120):
         harness.put(1, 5)
@@ -178,6 +179,7 @@ def test_a_second_planner_joins_and_leaves_while_records_come(harness: PlannerHa
         harness.until_all(dict.fromkeys((*others, harness.table), 25))
 
 
+@pytest.mark.long
 def test_what_retention_has_taken_is_looked_for_once(harness: PlannerHarness) -> None:
     """With every tick, a consumer would be opened for each partition."""
     harness.put(1, 5)

@@ -172,6 +172,7 @@ def test_a_stack_keeps_its_ports_and_its_topics(state: StateDir) -> None:
     assert {topic.name for topic in all_topics()} <= set(after.topics)
 
 
+@pytest.mark.long
 def test_a_broker_can_be_held_and_let_go(state: StateDir) -> None:
     with run_stack(state.root, only=("kafka",)) as stack:
         port = stack.addresses.ports["kafka"]

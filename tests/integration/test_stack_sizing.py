@@ -123,6 +123,7 @@ def test_a_wish_makes_the_worker_larger_and_its_end_makes_it_what_it_was(
         assert told(up, "sized")[-1] == "heap=512m tasks-at-once=4"
 
 
+@pytest.mark.long
 def test_it_never_asks_for_more_than_the_machines_share(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -141,6 +142,7 @@ def test_it_never_asks_for_more_than_the_machines_share(
         assert up.part_record("worker").pid == grown
 
 
+@pytest.mark.long
 def test_a_worker_of_a_group_has_the_groups_size(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -152,6 +154,7 @@ def test_a_worker_of_a_group_has_the_groups_size(
         assert heap(up) == "2560m"
 
 
+@pytest.mark.long
 def test_it_is_switched_off_by_a_share_of_nothing(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -83,6 +83,7 @@ def wait_for(rows: list[Row], count: int) -> None:
         time.sleep(0.02)
 
 
+@pytest.mark.long
 def test_an_order_that_is_carried_out_already_is_not_carried_out_twice(
     lake: Pair, table: LakeTable
 ) -> None:
@@ -97,6 +98,7 @@ def test_an_order_that_is_carried_out_already_is_not_carried_out_twice(
     assert refused.value.reason == "already_committed"
 
 
+@pytest.mark.long
 def test_a_redelivered_result_is_found_under_a_writers_commit(lake: Pair, table: LakeTable) -> None:
     """By another committer, which knows nothing of the first one."""
     table.fill()
@@ -109,6 +111,7 @@ def test_a_redelivered_result_is_found_under_a_writers_commit(lake: Pair, table:
     assert table.rows() == [(0, 0), (1, 1), (2, 2), (3, 3), (4, 4)]
 
 
+@pytest.mark.long
 def test_a_commit_that_others_are_on_top_of_is_told_as_it_was(
     lake: Pair, table: LakeTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -147,6 +150,7 @@ def test_a_start_that_was_rolled_back_is_refused(lake: Pair, nessie: Nessie) -> 
     assert event.reason == "start_not_ancestor"
 
 
+@pytest.mark.long
 def test_a_table_of_another_branch_is_judged_by_what_it_has(
     lake: Pair, table: LakeTable, nessie: Nessie
 ) -> None:
@@ -218,6 +222,7 @@ def test_a_rewrite_is_taken_back_by_the_metadata_file_of_before(
     assert table.rows() == [(0, 0), (1, 7), (2, 8), (3, 9)]
 
 
+@pytest.mark.long
 def test_a_commit_that_came_in_between_is_not_taken_back(lake: Pair, table: LakeTable) -> None:
     event = committed(lake, table)
     undo = undo_of(table.loaded, "main", event.task_id)
@@ -231,6 +236,7 @@ def test_a_commit_that_came_in_between_is_not_taken_back(lake: Pair, table: Lake
     assert found.reason == "history_hidden"
 
 
+@pytest.mark.long
 def test_a_metadata_file_that_is_not_of_before_is_not_believed(
     lake: Pair, table: LakeTable
 ) -> None:
