@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack, pytest.mark.timeout(0)]
 
-EXAMPLES = 10  # of one seed
+EXAMPLES = 6  # of one seed
 FIRST_SEEDS = (1,)  # in every `make test`
 MINUTES = float(os.environ.get("FIRNLINE_FUZZ_MINUTES") or 0)
 SEED = os.environ.get("FIRNLINE_FUZZ_SEED")

@@ -161,6 +161,7 @@ def test_up_removes_what_an_earlier_stack_left_behind(state: StateDir) -> None:
         assert ("", "left-overs-killed") in events(stack.state)
 
 
+@pytest.mark.long
 def test_a_stack_keeps_its_ports_and_its_topics(state: StateDir) -> None:
     with run_stack(state.root, only=("kafka",)) as stack:
         address = stack.kafka

@@ -73,6 +73,7 @@ def test_from_visible_to_proved(table: str, spark: Any, firnline: Run, tmp_path:
     assert spark.sql(f"SELECT count(*) FROM lake.{table}").collect()[0][0] == 199
 
 
+@pytest.mark.long
 def test_what_is_wrong_is_said(table: str, firnline: Run, tmp_path: Path) -> None:
     for words, said in (
         (["--where", "nothing = 7"], "nothing"),

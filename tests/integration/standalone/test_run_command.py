@@ -13,6 +13,7 @@ from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.table import Table
 
 from tests.integration.standalone.conftest import Run
+from tests.kit.long_run import mark_long
 
 pytestmark = [pytest.mark.stack, pytest.mark.spark]
 SCHEMA = pa.schema([("id", pa.int64()), ("v", pa.string())])
@@ -177,17 +178,20 @@ def test_closed_partitions_are_frozen_once(
     assert (again.returncode, reasons) == (0, ["frozen", None]), again
 
 
+REFUSED = (
+    (["run", "{name}", "compact", "--partition", "[1]"], 1, "has no partition '[1]'"),
+    (["run", "{name}", "compakt"], 2, "compakt"),
+    (["run", "{name}", "compact", "--config", "/nowhere.toml"], 2, "/nowhere.toml"),
+    (["run", "{name}", "compact", "--catalog", "silver"], 2, "no catalog silver"),
+    (["run", "{name}", "compact", "--memory", "much"], 2, "say 512m or 4g"),
+    (["run", "nowhere.t", "compact"], 1, "no table nowhere.t"),
+    (["run", "{name}", "compact", "--kafka", "127.0.0.1:9"], 1, "does not answer"),
+)
+
+
 @pytest.mark.parametrize(
     ("words", "code", "said"),
-    [
-        (["run", "{name}", "compact", "--partition", "[1]"], 1, "has no partition '[1]'"),
-        (["run", "{name}", "compakt"], 2, "compakt"),
-        (["run", "{name}", "compact", "--config", "/nowhere.toml"], 2, "/nowhere.toml"),
-        (["run", "{name}", "compact", "--catalog", "silver"], 2, "no catalog silver"),
-        (["run", "{name}", "compact", "--memory", "much"], 2, "say 512m or 4g"),
-        (["run", "nowhere.t", "compact"], 1, "no table nowhere.t"),
-        (["run", "{name}", "compact", "--kafka", "127.0.0.1:9"], 1, "does not answer"),
-    ],
+    mark_long(REFUSED, but=(REFUSED[1], REFUSED[5])),
     ids=lambda one: one[-1] if isinstance(one, list) else None,
 )
 def test_what_cannot_be_done_says_so_by_its_code(
