@@ -39,8 +39,8 @@ class TableName(Value):
 
     @property
     def key(self) -> str:
-        """Return the key of state, records and leases: no two tables of a fleet have the same one.
-        The uuid alone in the catalog `lake` without a prefix, else `uuid@archive`,
+        """Return the key of state, records and leases: no two tables of a deployment have the same
+        one. The uuid alone in the catalog `lake` without a prefix, else `uuid@archive`,
         `uuid@lake+main`: what comes after the last @ holds no / or :, which others put behind a
         key."""
         if self.prefix:

@@ -61,8 +61,8 @@ class Inbox(Protocol):
         """Commit every partition's low watermark now (blocks)."""
 
     def write_note(self, text: str) -> None:
-        """Keep a text beside the offsets of every partition that is ours, for readers of the group
-        (blocks where it is new); later commits keep it, too."""
+        """Keep a text next to the offsets of every owned partition, for readers of the group
+        (blocks if it is new); later commits keep it, too."""
 
     def close(self, died: bool = False) -> None:
         """Commit and leave the group. `died`: by an error that a record may have caused; nothing is
@@ -96,7 +96,7 @@ class PauseReader(Protocol):
         """Read the orders that are there; do not wait for more."""
 
     def pause_of(self, table_key: str | None) -> Pause | None:
-        """Return the pause of a table as of the last `catch_up`; of the fleet for None."""
+        """Return the pause of a table as of the last `catch_up`; of the deployment for None."""
 
     def close(self) -> None:
         """Stop reading."""

@@ -107,8 +107,8 @@ class CommitterPump:
         self._confirm_rest()
 
     def _confirm_rest(self) -> None:
-        """Confirm that the pause of the whole fleet holds here and nothing is under way any more:
-        `firnline pause --wait` checks for it. No offset would show it: results wait through a
+        """Confirm that the pause of the whole deployment holds here and nothing is under way any
+        more: `firnline pause --wait` checks for it. No offset would show it: results wait through a
         pause."""
         pause = None if self._switches is None else self._switches.pause_of(None)
         if pause is not None and not self._work:

@@ -23,7 +23,7 @@ TOPICS = tuple(one.name for one in all_topics() if "console" in one.read_by and 
 
 
 def topics_read(groups: Collection[Group]) -> list[str]:
-    """Return the topics to read for a fleet with these groups."""
+    """Return the topics to read for a deployment with these groups."""
     return [*TOPICS, *topics_of_groups(groups)]
 
 

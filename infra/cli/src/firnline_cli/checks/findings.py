@@ -70,7 +70,7 @@ class CheckFinding:
 
 
 def remark(found: object, remedy: str = "") -> CheckAnswer:
-    """Return a remark: worth a look, but nothing fails because of it."""
+    """Return a recommendation: worth a look, but nothing fails because of it."""
     return CheckAnswer(CheckStatus.REMARK, str(found), remedy)
 
 

@@ -68,8 +68,8 @@ class Signatures:
         return f"of {found.topic}, {_age_text(found.at_ms)} old"
 
     def newest_record(self) -> Newest:
-        """Return the newest signed record. Raises NotTried if the fleet has not sent one yet, or
-        none that we may read."""
+        """Return the newest signed record. Raises NotTried if the deployment has not sent one yet,
+        or none that we may read."""
         with self._reading:
             if self._newest is None:
                 self._newest = max(self._last_records(), key=lambda one: one.at_ms, default=None)

@@ -49,8 +49,8 @@ def describe_board(board: Board) -> dict[str, Any]:
 
 
 def bucket_lines(found: dict[str, Any], names: Mapping[str, str]) -> list[str]:
-    """Return the lines of text; nothing for a fleet that never had to move a table. `names`: of
-    tables by key."""
+    """Return the lines of text; nothing for a deployment that never had to move a table. `names`:
+    of tables by key."""
     loads, newest = found["loads"], found["newest"]
     hottest = max(loads, key=lambda one: loads[one])
     total = sum(loads.values())

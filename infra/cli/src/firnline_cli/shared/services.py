@@ -49,9 +49,9 @@ class Services:
         return [*found, *self._held_leases()]
 
     def at_work(self, pause: Pause, signer: RecordSigner) -> list[str]:
-        """Return what can still commit or delete although the whole fleet is paused; nothing if all
-        have come to rest. The planner is read first: after it has read the pause it orders nothing
-        more."""
+        """Return what can still commit or delete although the whole deployment is paused; nothing
+        if all have come to rest. The planner is read first: after it has read the pause it orders
+        nothing more."""
         topics = KafkaTopics(self.kafka, signer)
         try:
             return [

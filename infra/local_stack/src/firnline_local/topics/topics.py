@@ -39,7 +39,7 @@ class WrongPartitions(RuntimeError):
 
 
 def initial_buckets() -> int:
-    """Return the number of buckets that a fleet begins with: FIRNLINE_BUCKETS, else 8."""
+    """Return the number of buckets that a deployment begins with: FIRNLINE_BUCKETS, else 8."""
     return int(os.environ.get("FIRNLINE_BUCKETS", DEFAULT_BUCKETS))
 
 
@@ -49,7 +49,7 @@ def fleet_groups() -> tuple[Group, ...]:
 
 
 def topics_with(groups: Collection[Group]) -> list[Topic]:
-    """Return every topic of a fleet that has these groups."""
+    """Return every topic of a deployment that has these groups."""
     return [
         *all_topics(),
         *(_of_group(lane, name) for name in group_names(groups) for lane in Lane),

@@ -31,7 +31,7 @@ class KafkaDirectives:
             self._newest[f"{record.lane}/{record.bucket}/{record.group}"] = record
 
     def requested_steps(self, now_ms: int) -> Steps:
-        """Return what holds for the heavy lane. Without an answer of the broker's, what held
+        """Return the steps in force for the heavy queue. Without an answer of the broker, those
         before."""
         self._topic.catch_up()
         return requested_steps(self._newest.values(), self._group, Lane.HEAVY, now_ms)

@@ -87,8 +87,8 @@ class RecordCodec:
         self._lookup = lookup
 
     def decode(self, data: bytes | None) -> Any:
-        """Return a value of `firnline_domain`. Raises PoisonousRecord with a reason code, whatever
-        the bytes are, and nothing else."""
+        """Return a value of `firnline_domain`. Raises PoisonousRecord with a reason code for any
+        invalid bytes, and nothing else."""
         if data is None:
             raise PoisonousRecord("empty_record", "the record has no value")
         try:

@@ -74,8 +74,8 @@ def encode_to_fit(topic: str, key: str, record: Any) -> bytes:
 
 
 def fits_topic(topic: str, key: str, value: bytes) -> bool:
-    """Return whether the broker takes it, whatever else is sent with it: a client puts no second
-    record into a batch that would grow above 1 MB by it (`batch.size`)."""
+    """Return whether the broker accepts a record of this size, next to any others: a client puts no
+    second record into a batch that would grow above 1 MB by it (`batch.size`)."""
     limit = max_bytes(topic) - OVERHEAD
     size = len(key.encode()) + len(value)
     if size <= limit or topic not in COMPRESSED:

@@ -93,7 +93,7 @@ class RecordSigner:
         value: bytes | str | None,
         headers: Headers | None,
     ) -> None:
-        """Return if the fleet has sent this record to this place. Raises SignatureRefused."""
+        """Return if the deployment has sent this record to this place. Raises SignatureRefused."""
         if topic in unsigned_topics() or not self.keys.is_signing:
             return
         parts = _signed_parts(topic, partition, _to_bytes(key), _to_bytes(value))
@@ -136,7 +136,8 @@ def _to_bytes(text: bytes | str | None) -> bytes | None:
 
 
 def _read_signature(headers: Headers | None) -> Signature | None:
-    """Return the last signature header; None if it is none that the fleet could have written."""
+    """Return the last signature header; None if it is none that the deployment could have
+    written."""
     found = [value for name, value in headers or () if name == HEADER]
     text = _to_bytes(found[-1]) if found else None
     return read_signature((text or b"").decode(errors="replace"))

@@ -66,8 +66,8 @@ def _map_field(field: pa.Field, mapped: MappedField | None) -> pa.Field:
 
 
 def _map_type(kind: pa.DataType, below: NameMapping) -> pa.DataType:
-    """Map a nested type: a list's child is `element`, a map's are `key` and `value`, whatever the
-    file calls them."""
+    """Map a nested type: a list's child is `element`, a map's are `key` and `value`, under any
+    names in the file."""
     members = child_fields(kind)
     if pa.types.is_struct(kind):
         return pa.struct(_map_fields(members, [member.name for member in members], below))

@@ -57,7 +57,7 @@ def decode_dictionary(column: pa.Array) -> pa.Array:
 
 
 def equal_rows(mine: pa.Array, theirs: pa.Array) -> Mask:
-    """Compare row by row, NULL = NULL, whatever form the two columns of one key have."""
+    """Compare row by row, NULL = NULL, in any two forms of a key's columns."""
     if mine.type != theirs.type:
         mine, theirs = _comparable_form(mine), _comparable_form(theirs)
     same = pc.fill_null(pc.equal(mine, theirs), False)

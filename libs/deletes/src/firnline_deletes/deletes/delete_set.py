@@ -126,7 +126,7 @@ class DeleteSet:
         result[rows] = True
 
     def write_to(self, path: Path) -> None:
-        """Publish the set: written beside the target and renamed, so a reader never sees half a
+        """Publish the set: written next to the target and renamed, so a reader never sees half a
         set."""
         names = [INDEX, CODE, *(str(number) for number in self.columns)]
         arrays = [pa.array(self.slots.index), pa.array(self.slots.codes), *self.columns.values()]

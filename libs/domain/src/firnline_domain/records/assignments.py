@@ -100,7 +100,7 @@ class Board:
             self._coming.setdefault(bucket, {})[table_key] = at_ms
 
     def assignment_of(self, table_key: str) -> TableAssigned | None:
-        """Return the newest assignment of a table; None = it is at home."""
+        """Return the newest assignment of a table; None = it is in its default bucket."""
         return self._assigned.get(table_key)
 
     @property
@@ -116,7 +116,7 @@ class Board:
 
     @property
     def is_by_hash(self) -> bool:
-        """True if every table is at home, and no bucket was added."""
+        """True if every table is in its default bucket, and no bucket was added."""
         every = self._assigned.values()
         at_home = all(one.bucket == bucket_of(one.table_key, self.homes) for one in every)
         return at_home and self.buckets == self.homes

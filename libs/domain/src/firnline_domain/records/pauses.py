@@ -123,9 +123,9 @@ class PauseState:
             self._pauses.pop(key, None)
 
     def is_paused(self, table_key: str | None) -> bool:
-        """Return True if this table was paused by its name; for None if the fleet was."""
+        """Return True if this table was paused by its name; for None if the deployment was."""
         return table_key in self._pauses
 
     def pause_of(self, table_key: str | None) -> Pause | None:
-        """Return the pause in force for a table; of the fleet for None."""
+        """Return the pause in force for a table; of the deployment for None."""
         return self._pauses.get(None) or self._pauses.get(table_key)

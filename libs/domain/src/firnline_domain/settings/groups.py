@@ -103,14 +103,15 @@ def shown_name(name: str) -> str:
 
 
 def serving_group(wanted: str, groups: Collection[Group]) -> str:
-    """Return the group that gets the orders of a table that asks for `wanted`: the default one
-    where the fleet has no such group, because its topics do not exist."""
+    """Return the group that gets the tasks of a table that asks for `wanted`: the default one if
+    the deployment has no such group, because its topics do not exist."""
     name = canonical_name(wanted)
     return name if any(group.name == name for group in groups) else DEFAULT
 
 
 def unserved_text(wanted: str, groups: Collection[Group]) -> str | None:
-    """Describe what happens to orders whose group the fleet does not have; None if it does."""
+    """Describe what happens to tasks whose group the deployment does not have; None if it has
+    it."""
     if serving_group(wanted, groups) == canonical_name(wanted):
         return None
     there = ", ".join(sorted(shown_name(name) for name in {DEFAULT, *group_names(groups)}))

@@ -86,8 +86,8 @@ Period = Weekly | Once
 
 @lru_cache(maxsize=512)
 def parse_periods(text: str) -> tuple[Period, ...]:
-    """Read a setting; nothing if it is empty. Raises UnreadableRules, and nothing else whatever
-    the text is: a table's owner writes it, and all tables of a bucket would wait for the end."""
+    """Read a setting; nothing if it is empty. Raises UnreadableRules, and nothing else for any
+    text: a table's owner writes it, and all tables of a bucket would wait for the end."""
     try:
         parts = split_rules(text)
         if len(parts) > MAX_PERIODS:

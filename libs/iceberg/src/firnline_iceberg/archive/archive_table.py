@@ -120,13 +120,13 @@ def archive_mark(table: TableName) -> str:
 
 
 def seal_archive(uuid: str, location: str, source: str, keys: Keyring, at_ms: int) -> str:
-    """Return the property `SEAL` of an archive; '' if the fleet does not sign."""
+    """Return the property `SEAL` of an archive; '' if the deployment does not sign."""
     made = keys.sign(at_ms, *_sealed_parts(uuid, location, source))
     return "" if made is None else f"{made.key_id} {made.at_ms} {made.mac.hex()}"
 
 
 def is_sealed(archive: LoadedTable, source: str, keys: Keyring) -> bool:
-    """Return True if the fleet has made it for this source, at this place."""
+    """Return True if the deployment has made it for this source, at this place."""
     text = archive.properties.get(SEAL, "").split(" ")
     try:
         found = Signature(text[0], int(text[1]), bytes.fromhex(text[2]))

@@ -57,7 +57,7 @@ def find_previous_state(table: LoadedTable, head: int) -> EarlierState | None:
 
 
 def _metadata_locations(table: LoadedTable) -> Iterator[str]:
-    """Yield the metadata files beside the one in force, the newest first."""
+    """Yield the metadata files next to the one in force, the newest first."""
     folder = folder_of(table.metadata_location)
     try:
         files, path = file_system(table.io, folder)

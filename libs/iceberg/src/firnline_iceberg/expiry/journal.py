@@ -56,7 +56,7 @@ def write_journal(
 
 
 def read_journal(table: LoadedTable, keys: Keyring = UNSIGNED) -> ExpiryJournal | None:
-    """Read the journal. None if there is none, or none that the fleet has written for this
+    """Read the journal. None if there is none, or none that the deployment has written for this
     table: nothing follows from it, and the next expiry writes over it. Raises OSError."""
     path = journal_path(table)
     try:

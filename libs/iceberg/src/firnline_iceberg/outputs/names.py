@@ -51,27 +51,27 @@ class TaskRun:
 
     @property
     def list_name(self) -> str:
-        """The write-ahead list, beside the table's metadata files."""
+        """The write-ahead list, next to the table's metadata files."""
         return self.stem + LIST_SUFFIX
 
     @property
     def row_map_name(self) -> str:
-        """The row map, beside the list."""
+        """The row map, next to the list."""
         return self.stem + ROW_MAP_SUFFIX
 
     @property
     def marks_name(self) -> str:
-        """The marks of a conversion's slice, beside the list."""
+        """The marks of a conversion's slice, next to the list."""
         return self.stem + MARKS_SUFFIX
 
     @property
     def sent_name(self) -> str:
-        """The note that a commit which names its outputs was sent, beside the list."""
+        """The note that a commit which names its outputs was sent, next to the list."""
         return self.stem + SENT_SUFFIX
 
     @property
     def names_beside(self) -> tuple[str, str, str]:
-        """Return the names of all that lies beside the table's metadata files."""
+        """Return the names of all files of the run next to the table's metadata files."""
         return self.list_name, self.row_map_name, self.marks_name
 
     def output_name(self, group: int, number: int) -> str:

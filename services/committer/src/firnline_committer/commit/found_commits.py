@@ -85,7 +85,7 @@ def find_committed(
 
 
 def _by_task_id(table: LoadedTable, ref: str, wanted: set[str]) -> dict[str, FoundCommit]:
-    """Find commits by the task ids that the fleet has signed: a task's id is a hash of public
+    """Find commits by the task ids that the deployment has signed: a task's id is a hash of public
     values, and any writer may put it into the summary of its commit."""
     ours: dict[str, list[Snapshot]] = {}
     for snapshot in table.ancestors(table.head_id(ref)):

@@ -149,7 +149,7 @@ def event_json(event: Numbered) -> dict[str, Any]:
 
 
 def pause_json(view: PauseView) -> dict[str, Any]:
-    """Return a pause in force; `table` is empty for the fleet's."""
+    """Return a pause in force; `table` is empty for the deployment's."""
     return {
         "table": view.table,
         "catalog": view.catalog,

@@ -109,7 +109,7 @@ def _fold_document(docs: dict[Key, Any], key: Key, fact: Any) -> Doc | None:
 
 
 def totals_of(doc: Doc | None) -> Counter[str]:
-    """Return what a document adds to the fleet's totals."""
+    """Return what a document adds to the deployment's totals."""
     if isinstance(doc, TableView):
         return tables.totals_of(doc)
     if isinstance(doc, TaskView):

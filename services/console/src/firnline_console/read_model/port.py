@@ -60,7 +60,7 @@ class ReadModel(Protocol):
         ViewLost if `generation` is not in force."""
 
     def read_totals(self, now_ms: int) -> dict[str, int]:
-        """Return the sums over the fleet, plus `tasks_running` and `tasks_overdue` at this
+        """Return the sums over the deployment, plus `tasks_running` and `tasks_overdue` at this
         moment."""
 
     def list_tables(self, query: Query) -> tuple[TablePage, list[TableView]]:
@@ -111,7 +111,7 @@ class ReadModel(Protocol):
         """Return the advice in force for one table; None if it never had advice."""
 
     def list_pauses(self) -> list[PauseView]:
-        """Return the pauses in force, the fleet's first."""
+        """Return the pauses in force, the deployment's first."""
 
 
 class AmbiguousName(Exception):

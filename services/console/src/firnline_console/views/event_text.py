@@ -297,7 +297,7 @@ def _resume_event(fact: ResumeMaintenance) -> EventView:
 
 
 def _make_pause_event(fact: PauseMaintenance | ResumeMaintenance, text: str) -> EventView:
-    """Return one event, although the fleet's pause is in every partition."""
+    """Return one event, although the deployment's pause is in every partition."""
     key = fact.table.key if fact.table else ""
     fact_id = f"switch:{key}:{type(fact).__name__}:{fact.requested_at_ms}"
     if fact.table is not None:

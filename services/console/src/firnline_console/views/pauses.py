@@ -21,7 +21,7 @@ class PauseView(Value):
 
 
 def pause_key(fact: PauseMaintenance | ResumeMaintenance) -> str:
-    """Return the key of the pause: the table's, or the fleet's."""
+    """Return the key of the pause: the table's, or the deployment's."""
     return fact.table.key if fact.table else FLEET
 
 
@@ -41,5 +41,5 @@ def fold_pause(old: PauseView | None, fact: PauseMaintenance | ResumeMaintenance
 
 
 def active_pauses(pauses: list[PauseView]) -> list[PauseView]:
-    """Return the pauses in force: the fleet's first, then by table."""
+    """Return the pauses in force: the deployment's first, then by table."""
     return sorted((one for one in pauses if one.paused), key=lambda one: (one.table, one.catalog))

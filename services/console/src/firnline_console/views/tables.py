@@ -168,8 +168,8 @@ def _commit_of(fact: TableCommitted, snapshot: SnapshotAdded) -> LastCommit:
 
 
 def tasks_of(table: TableName, snapshot: SnapshotAdded) -> str:
-    """Return the tasks of this fleet that a snapshot serves; "" for a snapshot of another writer,
-    whatever its summary contains."""
+    """Return the tasks of this deployment that a snapshot serves; "" for any snapshot of another
+    writer."""
     ours = is_ours(snapshot.summary, table.uuid, keys_here())
     return snapshot.summary[TASK_ID] if ours else ""
 
@@ -257,7 +257,7 @@ def fold_states(old: TableStates | None, fact: TableState) -> TableStates:
 
 
 def totals_of(view: TableView) -> Counter[str]:
-    """Return what a table adds to the fleet's totals; a dropped one adds only that."""
+    """Return what a table adds to the deployment's totals; a dropped one adds only that."""
     if view.is_dropped:
         return Counter(tables_dropped=1)
     home = {f"{IN_CATALOG}{view.table.catalog_path}": 1}

@@ -225,7 +225,8 @@ def outcome_of(fact: TaskEnd) -> AttemptOutcome:
 
 
 def totals_of(view: TaskView) -> Counter[str]:
-    """Return what a task adds to the fleet's totals; every setback counts, a commit counts once."""
+    """Return what a task adds to the deployment's totals; every setback counts, a commit counts
+    once."""
     ends = Counter(one.status for one in view.outcomes)
     totals = Counter(
         tasks_conflicted=ends[TaskStatus.CONFLICTED],

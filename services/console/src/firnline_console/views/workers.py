@@ -26,7 +26,7 @@ def workers_json(
 ) -> dict[str, Any]:
     """Return by lane: `wanted`, and the tasks, CPU seconds and waiting time from which it was
     computed. The lanes are those of the default group. `groups` contains those of the others, if
-    the fleet has any, or if tasks wait in a group that it no longer has."""
+    the deployment has any, or if tasks wait in a group that it no longer has."""
     demands = demand_by_group(tasks, capacity, groups, now_ms)
     answer = _by_lane(demands.pop(DEFAULT))
     if demands:

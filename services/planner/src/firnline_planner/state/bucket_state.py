@@ -216,9 +216,8 @@ class BucketState:
     def undo_on_error(self) -> Iterator[None]:
         """Undo what the body stages if the body raises, or if a staged value cannot be kept.
 
-        Whatever was staged before stays, so one table that fails takes no other along. Raises what
-        the body raises, PoisonousRecord `state_too_large`, and what `to_bytes` raises.
-        """
+        Values that were staged before stay, so one table that fails takes no other along. Raises
+        what the body raises, PoisonousRecord `state_too_large`, and what `to_bytes` raises."""
         before: dict[bytes, Value | _Unchanged] = {}
         self._undo.append(before)
         try:
@@ -271,7 +270,7 @@ class BucketState:
         return next(self._store.scan(CURSOR), None) is None
 
     def pause_in_force(self, table_key: str) -> Pause | None:
-        """Return the pause in force for a table, known or not: the fleet's, or the table's."""
+        """Return the pause in force for a table, known or not: the deployment's, or the table's."""
         return self.pause_of(None) or self.pause_of(table_key)
 
     def pause_of(self, table_key: str | None) -> Pause | None:
@@ -285,7 +284,7 @@ class BucketState:
         return staged if isinstance(staged, Pause) else None
 
     def put_pause(self, table_key: str | None, pause: Pause | None) -> None:
-        """Begin a pause of a table (or, None, of the fleet); None = it has ended."""
+        """Begin a pause of a table (or, None, of the deployment); None = it has ended."""
         self._stage_value(pause_key(table_key), pause)
 
     def route(self, table_key: str) -> BucketRoute | None:

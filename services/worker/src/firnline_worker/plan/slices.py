@@ -44,9 +44,8 @@ ANY_SIZE = SliceLimit()
 def slice_limit(
     order: RewriteFiles, known: PassMarks = NO_MARKS, has_sequence_numbers: bool = True
 ) -> SliceLimit:
-    """Return the limit of an order's slice. In a v1 table, whose files all have the number 0, a
-    pass takes whatever is left of it. A full rewrite always leaves files, so there it is one
-    order."""
+    """Return the limit of a task's slice. In a v1 table, whose files all have the number 0, a pass
+    takes all that is left of it. A full rewrite always leaves files, so there it is one task."""
     if order.action == Action.FULL and not has_sequence_numbers:
         return ANY_SIZE
     before = order.after.sequence_number if order.after else 0

@@ -56,7 +56,7 @@ def in_grace_period(
 
 
 def ordered_grace_ms(order: TableOrder) -> int:
-    """Read the grace period that the planner goes by: a fleet's default is in no property."""
+    """Read the grace period that the planner goes by: a deployment's default is in no property."""
     return round(order.numbers.get("grace_h", GRACE_H) * HOUR_MS)
 
 

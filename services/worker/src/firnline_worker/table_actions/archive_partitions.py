@@ -195,9 +195,9 @@ class _Running:
         return Look(table, head, archive, held, state, copies)
 
     def _note_settled(self, look: Look) -> None:
-        """Note a round in the archive, to which the table's writers may have no rights: whatever
-        they set the table's own marks to, a round that was removed from the table is never
-        withdrawn."""
+        """Note a round in the archive, to which the table's writers may have no rights: at any
+        value that they set the table's own marks to, a round that was removed from the table is
+        never withdrawn."""
         archive, name = look.archive, look.state.round
         is_new = look.held.source.round == name != look.state.settled
         if archive is not None and is_new:
@@ -407,7 +407,7 @@ def _copy_all(
 
 
 def limits_of(tables: Tables, table: LoadedTable, order: TableOrder) -> Thresholds:
-    """Return the limits by the owner's current settings; the fleet's are in the order."""
+    """Return the limits by the owner's current settings; the deployment's are in the order."""
     return resolve_thresholds(settings_of(tables, table), ordered_defaults(order))
 
 

@@ -33,8 +33,8 @@ class Held:
 
 
 def source_of(table: LoadedTable, head: int, are_old: AreOld, wanted: Collection[str] = ()) -> Held:
-    """Read the state of a table. `wanted`: keys of files that are looked for, whatever their age.
-    Raises TaskRefused if a file is listed twice, MetadataFileGone, RetryLater."""
+    """Read the state of a table. `wanted`: keys of files to look for, of any age. Raises
+    TaskRefused if a file is listed twice, MetadataFileGone, RetryLater."""
     found = live_entries(table, head, Detail.REFERENCES, deletes=True)
     index = DeleteIndex(one for one in found if isinstance(one, DeleteFileEntry))
     entries, live, old = dict[str, DataFileEntry](), dict[str, SourceFile](), list[SourceFile]()

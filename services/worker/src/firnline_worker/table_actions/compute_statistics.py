@@ -80,7 +80,7 @@ def wish_of(table: LoadedTable, order: TableOrder, limits: Thresholds) -> Wish:
 
 
 def limits_of(tables: Tables, table: LoadedTable, order: TableOrder) -> Thresholds:
-    """Return the limits by the owner's current settings; the fleet's are in the order."""
+    """Return the limits by the owner's current settings; the deployment's are in the order."""
     settings = settings_of(tables, table)
     fleets = Thresholds(
         statistics=ALL if order.numbers["all_columns"] else "",

@@ -111,7 +111,7 @@ class PartitionExpirer:
 
 
 def ordered_defaults(order: TableOrder) -> Thresholds:
-    """Return the order's values, which hold if table and namespace set nothing."""
+    """Return the task's own thresholds, which hold if table and namespace set none."""
     return Thresholds(
         partition_ttl_h=order.numbers["ttl_h"], partition_grace_ms=ordered_grace_ms(order)
     )

@@ -58,7 +58,7 @@ def resume_outcome(
     table: str, was_paused: bool | None, left: list[str]
 ) -> tuple[str, dict[str, Any]]:
     """Return what a resumption did, as text and as facts. `was_paused` None: not known. `left`:
-    what is still paused and concerns `table`, '' for the fleet."""
+    what is still paused and concerns `table`, '' for the deployment."""
     name = table or "all tables"
     text = f"{name}: was not paused" if was_paused is False else f"{name}: resumed"
     if left:

@@ -96,7 +96,8 @@ def command(
 
 
 def _fleet_or_exit(where: Where) -> FleetClient:
-    """Return the fleet. If the options do not name a catalog, a setting is wrong: exit code 2."""
+    """Return the deployment. If the options do not name a catalog, a setting is wrong: exit code
+    2."""
     try:
         fleet = where.fleet()
         fleet.only_catalog  # noqa: B018  raises, where none is named
@@ -109,7 +110,7 @@ def _fleet_or_exit(where: Where) -> FleetClient:
 def order_from_planner(
     fleet: FleetClient, table: TableName, requested: RequestedAction, json_wanted: bool
 ) -> None:
-    """Order the task from the fleet's planner. Raises ClickException."""
+    """Order the task from the deployment's planner. Raises ClickException."""
     from firnline_cli.running.fleet_run import send_request
 
     sent = send_request(fleet, table, requested)

@@ -69,7 +69,7 @@ def render_hints(answer: dict[str, Any], about: str) -> Group:
 
 
 def hint_lines(hints: Any, now_ms: int) -> list[RenderableType]:
-    """Return two lines for each hint."""
+    """Return two lines for each recommendation."""
     found: list[RenderableType] = []
     for hint in hints:
         since = styled_text(f"  (for {age_text(hint['since_ms'], now_ms)})", "dim")

@@ -69,7 +69,7 @@ def _of_stack(place: StateDir, json_wanted: bool) -> int:
 
 
 def _of_fleet(site: Site, uri: str, json_wanted: bool) -> int:
-    """Show the fleet by its console. Return the exit code. Raises Away if nothing answers."""
+    """Show the deployment by its console. Return the exit code. Raises Away if nothing answers."""
     try:
         is_ready, why = bool(site.get("/healthz")["healthy"]), ""
         answer = site.get("/api/fleet")
@@ -112,7 +112,7 @@ SHOWN = (
 
 
 def say_what_is_held(fleet: dict[str, Any]) -> None:
-    """Print a line for each pause, the fleet's first, and one for tables at which the planner
+    """Print a line for each pause, the deployment's first, and one for tables at which the planner
     fails; on stderr if programs read the rows."""
     lines = [pause_text(one, clock.now_ms()) for one in fleet.get("pauses", [])]
     if count := count_failing(fleet):
@@ -132,7 +132,8 @@ def names_of(state: Path, buckets: dict[str, Any]) -> dict[str, str]:
 
 
 def fleet_at(state: Path) -> dict[str, Any]:
-    """Ask the console of the fleet: its totals, and what people have paused; {} if none answers."""
+    """Ask the console of the deployment: its totals, and what people have paused; {} if none
+    answers."""
     try:
         found: dict[str, Any] = console_at(state, None).get("/api/fleet")
     except click.ClickException:

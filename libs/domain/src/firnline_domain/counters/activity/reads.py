@@ -86,7 +86,7 @@ class Reads(Value):
     span: int = 0  # units of time from the oldest partition to the newest; 0 = not known
 
     def with_scans(self, scans: float | ScanReport, at_ms: int, now_ms: int) -> Reads:
-        """Add scans that were made until `at_ms`, by the clock of whatever counted them."""
+        """Add scans that were made until `at_ms`, by the clock of their counter."""
         came = scans if isinstance(scans, ScanReport) else ScanReport(spread=scans)
         at_ms = min(at_ms, max(now_ms, self.as_of_ms))
         if at_ms <= self.since_ms:

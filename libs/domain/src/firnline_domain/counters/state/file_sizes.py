@@ -39,9 +39,9 @@ def merged_files(small: Tally, target_bytes: int) -> int:
 
 
 def mendable_error(holds: FileTally, target_bytes: int) -> float:
-    """Return by how much a merge would bring the fragments themselves nearer to the target. Not all
-    files: beside three good ones, three fragments without a byte to speak of would seem worth a
-    merge (0.71 to 0.5), and so would the next two, for ever."""
+    """Return by how much a merge would bring the small files themselves nearer to the target. Not
+    all files: next to three good ones, three nearly empty files would seem worth a merge (0.71 to
+    0.5), and so would the next two, again and again."""
     small, files = holds.fragments, merged_files(holds.fragments, target_bytes)
     if files >= small.files or files < 1:
         return 0.0

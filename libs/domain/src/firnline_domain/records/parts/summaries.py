@@ -67,15 +67,15 @@ def number_in(summary: Mapping[str, str], name: str) -> int:
 
 
 def sign_summary(ours: Mapping[str, str], uuid: str, keys: Keyring, at_ms: int) -> dict[str, str]:
-    """Return the properties of a snapshot of ours with the fleet's signature, because any writer of
-    the table may write the same properties. `uuid`: the table's."""
+    """Return the properties of a snapshot of ours with the deployment's signature, because any
+    writer of the table may write the same properties. `uuid`: the table's."""
     signature = keys.sign(at_ms, *_signed_parts(ours, uuid))
     return dict(ours) if signature is None else {**ours, SIGNATURE: write_signature(signature)}
 
 
 def is_ours(summary: Mapping[str, str], uuid: str, keys: Keyring) -> bool:
-    """Return True if the fleet has made a snapshot of that table, by its summary: with signing off
-    every snapshot that names a task."""
+    """Return True if the deployment has made a snapshot of that table, by its summary: with signing
+    off every snapshot that names a task."""
     if not summary.get(TASK_ID):  # PyIceberg's has every key
         return False
     ours = {key: text for key, text in summary.items() if key.startswith(OURS)}

@@ -116,8 +116,7 @@ class FileTally(Value):
 
     @property
     def all_data(self) -> Tally:
-        """Return all data files, whatever their size. Every decision asks for it: one value, not
-        three."""
+        """Return all data files of any size. Every decision needs it: one value, not three."""
         one, two, three, four = self.fragments, self.undersized, self.on_target, self.oversized
         return tally_of(
             one.files + two.files + three.files + four.files,
