@@ -159,6 +159,7 @@ def written(table: LoadedTable, rows: pa.Table, order: RewriteFiles) -> OutputFi
     return OutputFile(path, len(rows), size, json.dumps(body))
 
 
+@pytest.mark.long
 def test_a_table_that_fails_is_parked_until_a_person_frees_it(stack: Stack, worker: Worker) -> None:
     for number in (1, 2, 3):
         worker.answer(failed(worker.order(number)))
@@ -214,6 +215,7 @@ def test_a_sweep_of_a_fleet_that_runs_is_refused(stack: Stack, table: Table) -> 
     assert "would remove" in firnline(stack, *words[:4], "--dry-run")
 
 
+@pytest.mark.long
 def test_an_action_that_a_person_runs_is_an_order_and_refused_where_no_planner_is(
     stack: Stack,
 ) -> None:

@@ -29,6 +29,7 @@ def server(servers: Path, store: S3Server) -> Iterator[LakeCatalog]:
         yield found
 
 
+@pytest.mark.long
 def test_old_rows_move_by_two_tables_keys(
     server: LakeCatalog, lake_jvm: IcebergJvm, tmp_path: Path
 ) -> None:
