@@ -39,7 +39,7 @@ from firnline_committer.commit.attempts import (
     until_closed,
 )
 from firnline_committer.commit.found_commits import FoundCommit, find_committed, summary_notes
-from firnline_committer.commit.held_catalog import CommitHold, HeldCatalog
+from firnline_committer.commit.held_catalog import HeldCalls, HeldCatalog
 from firnline_committer.commit.sent_requests import as_requested, with_requested
 from firnline_committer.commit.timing import BUSY_COMMITS, CommitTiming, head_is_busy
 from firnline_committer.examine.conversion_progress import answered_at, marks_of
@@ -414,14 +414,14 @@ def _read_marks(batch: ResultBatch, table: LoadedTable, result: RewriteFinished)
     return batch.marks[result.task_id]
 
 
-def _choose_hold(batch: ResultBatch) -> CommitHold:
+def _choose_hold(batch: ResultBatch) -> HeldCalls:
     """Choose the calls that the gateway holds. The hold is of the whole table, so there is none for
     another ref than its main branch. Right after a writer's commit: reads. After lost races:
     commits, unless they name files that we replace: a statement that waited would fail, an append
     that waited is applied to the head that we leave."""
     if batch.ref != MAIN:
-        return CommitHold.NOBODY
+        return HeldCalls.NOBODY
     if batch.writer_just_committed:
-        return CommitHold.READS
+        return HeldCalls.READS
     lost_races = len(batch.failures) >= HOLD_COMMITS_AFTER and not batch.waits
-    return CommitHold.COMMITS if lost_races else CommitHold.NOBODY
+    return HeldCalls.COMMITS if lost_races else HeldCalls.NOBODY

@@ -16,7 +16,7 @@ from firnline_iceberg.table.catalog_client import Tables
 from firnline_iceberg.table.loaded_table import LoadedTable
 
 
-class CommitHold(Enum):
+class HeldCalls(Enum):
     """The calls to a table that the gateway keeps waiting, until our commit is answered, the hold
     is released, or the gateway's own limit ends it."""
 
@@ -45,13 +45,13 @@ class HeldCatalog:
     holds_commits: Tables
 
     @contextmanager
-    def load_held(self, table: TableName, hold: CommitHold) -> Iterator[HeldTable]:
+    def load_held(self, table: TableName, hold: HeldCalls) -> Iterator[HeldTable]:
         """Load a table as it is now, under a hold until the end of the block. Raises as
         `Tables.load`."""
-        if hold is CommitHold.NOBODY:
+        if hold is HeldCalls.NOBODY:
             yield HeldTable(self.tables.load(table))
             return
-        client = self.holds_reads if hold is CommitHold.READS else self.holds_commits
+        client = self.holds_reads if hold is HeldCalls.READS else self.holds_commits
         held = None
         try:
             held = HeldTable(client.load(table))
