@@ -278,6 +278,6 @@ def test_every_service_of_the_way_is_on_one() -> None:
 
 def test_a_step_that_nobody_calls_or_in_another_order_is_seen() -> None:
     steps = ways()["Commit to record"]
-    assert broken(steps[:5] + steps[6:])  # `_record` left out
-    swapped = [*steps[:4], steps[5], steps[4], *steps[6:]]
-    assert broken(swapped) == [steps[4][1]]
+    assert broken(steps[:6] + steps[7:])  # `_record_at_once` left out
+    swapped = [*steps[:5], steps[6], steps[5], *steps[7:]]
+    assert broken(swapped) == [steps[5][1]]

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import aiohttp
 import pytest
@@ -19,6 +19,12 @@ from firnline_adapters.observability.logs import Log
 from firnline_domain.records.events import TableCommitted
 from firnline_gateway import bootstrap
 from firnline_gateway.handlers import Gateway
+from firnline_gateway.middlewares.commit_capture import CommitCapture
+from firnline_gateway.middlewares.config_rewriter import ConfigRewriter
+from firnline_gateway.middlewares.middleware import Middleware
+from firnline_gateway.outbox.journal import OutboxJournal
+from firnline_gateway.proxy.body_memory import MemoryBudget
+from firnline_gateway.proxy.upstream import Upstream
 from firnline_gateway.rest.call import Call
 from firnline_gateway.settings import GatewaySettings
 from firnline_local.processes.ports import free_port
@@ -29,6 +35,7 @@ UUID = "d0ac8717-9593-4b4d-80f6-ebf1431529fb"
 TABLE = "/v1/namespaces/n/tables/t"
 LIMIT = 256 * 1024  # of a body, at the gateway `narrow`
 Client = aiohttp.ClientSession
+M = TypeVar("M", bound=Middleware)
 
 
 @cache
@@ -197,6 +204,29 @@ class Bench:
     def address(self) -> tuple[str, int]:
         return self.settings.listen_address
 
+    @property
+    def upstream(self) -> Upstream:
+        assert self.gateway is not None
+        return self.gateway._upstream
+
+    @property
+    def budget(self) -> MemoryBudget:
+        assert self.gateway is not None
+        return self.gateway._budget
+
+    @property
+    def journal(self) -> OutboxJournal:
+        return self.middleware(CommitCapture)._journal
+
+    @property
+    def separator(self) -> str:
+        return self.middleware(ConfigRewriter).separator
+
+    def middleware(self, kind: type[M]) -> M:
+        assert self.gateway is not None
+        [found] = [one for one in self.gateway._chain if isinstance(one, kind)]
+        return found
+
     def events(self) -> list[TableCommitted]:
         return self.broker.records("table-commits")
 
@@ -225,8 +255,7 @@ async def post(
 
 def forgotten(bench: Bench) -> bool:
     """True if the outbox file holds no call any more."""
-    assert bench.gateway is not None
-    bench.gateway._capture._journal.depth().result(20)  # all steps before it are done
+    bench.journal.depth().result(20)  # all steps before it are done
     with sqlite3.connect(Path(bench.settings.state_dir) / "outbox.db") as file:
         return bool(file.execute("SELECT count(*) FROM calls").fetchone() == (0,))
 
@@ -260,7 +289,7 @@ def make_bench(catalog: Catalog, tmp_path: Path) -> Callable[..., Bench]:
 async def bench(make_bench: Callable[..., Bench]) -> AsyncIterator[Bench]:
     made = make_bench()
     async with bootstrap.run_gateways(made.settings, made.publisher, Log("gateway")) as gateway:
-        made.gateway = gateway.root_gateway
+        made.gateway = gateway.catalogs["lake"]
         yield made
 
 
@@ -275,5 +304,5 @@ async def narrow(make_bench: Callable[..., Bench]) -> AsyncIterator[Bench]:
     """A gateway that keeps little."""
     made = make_bench(body_bytes=LIMIT, bodies_bytes=4 * LIMIT, own="token = 'our-own'")
     async with bootstrap.run_gateways(made.settings, made.publisher, Log("gateway")) as gateway:
-        made.gateway = gateway.root_gateway
+        made.gateway = gateway.catalogs["lake"]
         yield made

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from firnline_gateway.call_delays import COMMIT_RESTS, Holds, commit_holds
+from firnline_gateway.middlewares.commit_hold import CommitHold
 
 
 class Clock:
@@ -15,7 +15,7 @@ class Clock:
         return self.now
 
 
-async def waits(holds: Holds, table: str) -> bool:
+async def waits(holds: CommitHold, table: str) -> bool:
     task = asyncio.create_task(holds.wait_for_release(table))
     await asyncio.sleep(0.01)
     waiting = not task.done()
@@ -25,7 +25,7 @@ async def waits(holds: Holds, table: str) -> bool:
 
 def test_commits_wait_until_ours_is_answered() -> None:
     async def run() -> None:
-        holds = commit_holds(10_000)
+        holds = CommitHold(10_000)
         holds.begin_hold("t")
         assert not await waits(holds, "other")
         waiting = asyncio.create_task(holds.wait_for_release("t"))
@@ -39,7 +39,7 @@ def test_commits_wait_until_ours_is_answered() -> None:
 
 def test_nobody_waits_longer_than_that() -> None:
     async def run() -> None:
-        holds = commit_holds(20)
+        holds = CommitHold(20)
         holds.begin_hold("t")
         await asyncio.wait_for(holds.wait_for_release("t"), 5)
 
@@ -48,7 +48,7 @@ def test_nobody_waits_longer_than_that() -> None:
 
 def test_it_can_be_switched_off() -> None:
     async def run() -> None:
-        holds = commit_holds(0)
+        holds = CommitHold(0)
         holds.begin_hold("t")
         assert not await waits(holds, "t")
 
@@ -58,12 +58,12 @@ def test_it_can_be_switched_off() -> None:
 def test_who_asks_all_the_time_holds_a_quarter_of_it() -> None:
     async def run() -> None:
         clock, held = Clock(), 0
-        holds = commit_holds(300, clock)
+        holds = CommitHold(300, clock)
         steps = 400
         for _ in range(steps):
             clock.now += 0.05
             holds.begin_hold("t")
             held += await waits(holds, "t")
-        assert 0 < held <= steps / (1 + COMMIT_RESTS) + 6
+        assert 0 < held <= steps / (1 + CommitHold.rests) + 6
 
     asyncio.run(run())

@@ -9,7 +9,6 @@ import json
 import aiohttp
 import pytest
 from firnline_domain.identity import CATALOG
-from firnline_gateway.handlers import Gateway
 from prometheus_client import REGISTRY
 
 from services.gateway.tests.conftest import Bench, said
@@ -156,7 +155,7 @@ async def test_half_an_answer_does_not_look_whole(
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     assert bench.gateway is not None
-    bench.gateway._upstream.base = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    bench.upstream.base = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     with pytest.raises(aiohttp.ClientError):
         async with client.get(f"{bench.uri}/v1/x") as answer:
             await answer.read()
@@ -214,8 +213,7 @@ async def test_config_leads_clients_to_us(bench: Bench, accepted: str | None) ->
         found = gzip.decompress(found)
     ours = body.replace(f"127.0.0.1:{bench.catalog.port}".encode(), b"gateway.example")
     assert found == ours
-    assert bench.gateway is not None
-    assert bench.gateway.separator == "%2E"
+    assert bench.separator == "%2E"
 
 
 async def test_config_behind_a_tls_terminator(bench: Bench) -> None:
@@ -232,9 +230,7 @@ async def test_a_refused_config_passes(bench: Bench) -> None:
 
 
 async def test_a_catalog_that_is_away(bench: Bench, client: aiohttp.ClientSession) -> None:
-    gateway: Gateway | None = bench.gateway
-    assert gateway is not None
-    gateway._upstream.base = "http://127.0.0.1:1"
+    bench.upstream.base = "http://127.0.0.1:1"
     for path in ("/v1/config", "/v1/x"):
         async with client.get(bench.uri + path) as answer:
             error = (await answer.json())["error"]

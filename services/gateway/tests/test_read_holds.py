@@ -11,8 +11,8 @@ import pytest
 from firnline_adapters.observability.logs import Log
 from firnline_domain.commits.hold_header import HEADER, HOLD_READS, PASS, RELEASE
 from firnline_gateway import bootstrap
-from firnline_gateway import call_delays as module
-from firnline_gateway.call_delays import ReadHolds
+from firnline_gateway.middlewares import read_hold as module
+from firnline_gateway.middlewares.read_hold import ReadHold
 
 from services.gateway.tests.conftest import Bench, said
 
@@ -99,7 +99,7 @@ class Clock:
 PEERS = itertools.count()
 
 
-async def held(holds: ReadHolds, peer: object = None) -> bool:
+async def held(holds: ReadHold, peer: object = None) -> bool:
     """Whether a read waits, of somebody who was never there before if not told otherwise."""
     try:
         await asyncio.wait_for(holds.wait_to_read("t", peer or next(PEERS)), 0.02)
@@ -109,20 +109,20 @@ async def held(holds: ReadHolds, peer: object = None) -> bool:
 
 
 async def test_no_hold_is_longer_than_it_may_be() -> None:
-    holds = ReadHolds(50)
+    holds = ReadHold(50)
     holds.begin_hold("t")
     await asyncio.wait_for(holds.wait_to_read("t", "a"), 5)
 
 
 async def test_none_is_held_where_that_is_turned_off() -> None:
-    holds = ReadHolds(0)
+    holds = ReadHold(0)
     holds.begin_hold("t")
     assert not await held(holds)
 
 
 async def test_a_table_is_held_for_half_of_the_time_at_the_most() -> None:
     clock = Clock()
-    holds = ReadHolds(10_000, clock)
+    holds = ReadHold(10_000, clock)
     holds.begin_hold("t")
     clock.now_s += 4
     holds.begin_hold("t")  # does not make it longer
@@ -137,7 +137,7 @@ async def test_a_table_is_held_for_half_of_the_time_at_the_most() -> None:
 
 async def test_one_that_nobody_ended_has_ended_when_its_time_was_over() -> None:
     clock = Clock()
-    holds = ReadHolds(10_000, clock)
+    holds = ReadHold(10_000, clock)
     holds.begin_hold("t")
     clock.now_s += 15
     holds.begin_hold("t")  # 5 s of rest are missing
@@ -149,7 +149,7 @@ async def test_one_that_nobody_ended_has_ended_when_its_time_was_over() -> None:
 
 async def test_a_statement_under_way_reads_on_and_the_next_one_waits() -> None:
     clock = Clock()
-    holds = ReadHolds(10_000, clock)
+    holds = ReadHold(10_000, clock)
     await holds.wait_to_read("t", "a")  # a statement begins
     holds.begin_hold("t")
     assert not await held(holds, "a")  # and refreshes the table for its commit
@@ -164,7 +164,7 @@ async def test_a_statement_under_way_reads_on_and_the_next_one_waits() -> None:
 
 async def test_who_only_reads_waits_once_at_the_most() -> None:
     clock = Clock()
-    holds = ReadHolds(10_000, clock)
+    holds = ReadHold(10_000, clock)
     holds.begin_hold("t")
     assert await held(holds, "a")
     holds.release_hold("t")
@@ -176,7 +176,7 @@ async def test_who_only_reads_waits_once_at_the_most() -> None:
 
 async def test_only_so_many_readers_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_READERS", 2)
-    holds = ReadHolds(10_000)
+    holds = ReadHold(10_000)
     for peer in "abc":
         await holds.wait_to_read("t", peer)
     holds.begin_hold("t")

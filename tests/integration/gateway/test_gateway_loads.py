@@ -27,7 +27,7 @@ from firnline_domain.records.parts.tallies import FileTally, Tally
 from firnline_domain.records.states import TableReads, TableState
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_gateway import bootstrap
-from firnline_gateway.reads import scans as scans_module
+from firnline_gateway.middlewares import scan_counter
 from firnline_gateway.reads.table_loads import HOLD_MS
 from firnline_gateway.settings import GatewaySettings
 from firnline_iceberg.table.catalog_client import Tables
@@ -59,7 +59,7 @@ class Clock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     found = Clock()
     monkeypatch.setattr(bootstrap, "now_ms", found)
-    monkeypatch.setattr(scans_module, "SETTLE_S", 0.02)
+    monkeypatch.setattr(scan_counter, "SETTLE_S", 0.02)
     return found
 
 

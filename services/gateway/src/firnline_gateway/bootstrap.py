@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import signal
-from collections.abc import AsyncIterator, Coroutine, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Any
 
 from aiohttp import web
 from firnline_adapters.clock import now_ms
@@ -17,29 +16,20 @@ from firnline_adapters.observability.health import HEALTH, say_ready
 from firnline_adapters.observability.logs import Log
 from firnline_domain.errors import Misconfigured
 from firnline_domain.ports import Publisher
-from firnline_iceberg.connection.connection import CatalogConnection
 
-from firnline_gateway.call_delays import ReadHolds, commit_holds
-from firnline_gateway.capture.capture import Capture
-from firnline_gateway.capture.reconciler import Reconciler
-from firnline_gateway.catalog_mounts import Gateways
-from firnline_gateway.handlers import Gateway
+from firnline_gateway.chain import open_chain
+from firnline_gateway.handlers import Gateway, Gateways
+from firnline_gateway.middlewares.middleware import Parts, ProcessStack
 from firnline_gateway.outbox.journal import OutboxJournal
 from firnline_gateway.outbox.sender import OutboxSender
 from firnline_gateway.outbox.sqlite import SqliteOutbox
 from firnline_gateway.proxy.body_memory import MemoryBudget
-from firnline_gateway.proxy.metadata_sizes import MetadataSizes
 from firnline_gateway.proxy.upstream import HEADER_BYTES, Upstream
-from firnline_gateway.reads.scan_counts import Identities, ScanCounts
-from firnline_gateway.reads.scans import Scans, ScanSender
-from firnline_gateway.reads.table_loads import TableLoads
 from firnline_gateway.settings import GatewaySettings
 
 LINE_BYTES = 16 * 1024  # of a request's first line; it is kept while the catalog thinks
 READ_BYTES = 64 * 1024  # that wait in a client's connection, and once more while it is told to stop
 DRAIN_S = 30.0  # for calls in flight at SIGTERM; the catalog is still at work on them
-LAST_SCANS_S = 3.0  # for counts of scans: whoever waits for us to end may have 30 s in all
-HOLD_SHARE = 0.3  # of a read's longest wait, for others' commits (docs/decisions/0011)
 LAST_FLUSH_S = 10.0  # then for the broker; what it does not take stays in the outbox file
 
 
@@ -71,19 +61,19 @@ async def run_gateways(
         sender.start()
         budget = MemoryBudget(settings.bodies_bytes)
         try:
-            async with AsyncExitStack() as stack:
-                counts = await stack.enter_async_context(
-                    count_scans(settings, statistics or publisher, log)
-                )
+            async with ProcessStack() as stack:
+                shared = (settings, journal, statistics or publisher, log, now_ms, stack)
                 gateways = Gateways(
                     {
                         name: await stack.enter_async_context(
-                            serve_catalog(settings, catalog, journal, counts, budget, log)
+                            serve_catalog(
+                                Parts(*shared, Upstream(catalog, settings.upstream_timeout_s)),
+                                budget,
+                            )
                         )
                         for name, catalog in settings.upstreams.items()
                     },
                     settings.mounts_catalogs,
-                    settings.callers,
                 )
                 await stack.enter_async_context(run_server(gateways, settings))
                 yield gateways
@@ -94,89 +84,13 @@ async def run_gateways(
 
 
 @asynccontextmanager
-async def serve_catalog(
-    settings: GatewaySettings,
-    catalog: CatalogConnection,
-    journal: OutboxJournal,
-    counts: ScanCounts | None,
-    budget: MemoryBudget,
-    log: Log,
-) -> AsyncIterator[Gateway]:
+async def serve_catalog(parts: Parts, budget: MemoryBudget) -> AsyncIterator[Gateway]:
     """Pass on the calls to one catalog while the block runs; then wait for their remaining work."""
-    name, callers = catalog.name, settings.callers.get(catalog.name)
-    upstream = Upstream(catalog, settings.upstream_timeout_s, signs=callers is not None)
-    sizes = MetadataSizes()
-    capture = Capture(journal, upstream, log, now_ms, sizes, settings.body_bytes)
-    reconciler = Reconciler(journal, upstream, capture, log, now_ms, name)
-    wait_ms = settings.commit_wait_s * 1000
     try:
-        async with count_catalog_scans(upstream, counts, name, log) as scans:
-            gateway = Gateway(
-                upstream,
-                capture,
-                ReadHolds(int(wait_ms)),
-                commit_holds(int(wait_ms * HOLD_SHARE)),
-                scans,
-                now_ms,
-                budget,
-                settings.body_bytes,
-                sizes,
-                name,
-                name if settings.mounts_catalogs else "",
-                callers,
-            )
-            async with background_tasks(gateway.learn_separator(), reconciler.run()):
-                yield gateway
+        async with open_chain(parts) as chain:
+            yield Gateway(parts.upstream, chain, budget, parts.settings.body_bytes)
     finally:
-        await capture.finish_reading(DRAIN_S)
-        await upstream.close()
-
-
-@asynccontextmanager
-async def count_scans(
-    settings: GatewaySettings, statistics: Publisher, log: Log
-) -> AsyncIterator[ScanCounts | None]:
-    """Count the scans that clients report, and the loads of clients that do not, and send them
-    while the block runs, if scan reports are enabled."""
-    if settings.scan_report_s <= 0:
-        yield None
-        return
-    counts = ScanCounts(now_ms())
-    sender = ScanSender(counts, statistics, settings.scan_report_s, log, now_ms)
-    sender.start()
-    try:
-        yield counts
-    finally:
-        await asyncio.to_thread(sender.stop, LAST_SCANS_S)
-
-
-@asynccontextmanager
-async def count_catalog_scans(
-    upstream: Upstream, counts: ScanCounts | None, catalog: str, log: Log
-) -> AsyncIterator[Scans | None]:
-    """Count the scans of one catalog's tables while the block runs."""
-    if counts is None:
-        yield None
-        return
-    names, loads = Identities(catalog=catalog), TableLoads(now_ms)
-    scans = Scans(upstream, counts, names, loads, log, now_ms)
-    try:
-        async with background_tasks(scans.run()):
-            yield scans
-    finally:
-        await scans.finish(LAST_SCANS_S)
-
-
-@asynccontextmanager
-async def background_tasks(*chores: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
-    """Run coroutines in the background while the block runs, and end them with it."""
-    tasks = {asyncio.create_task(chore) for chore in chores}
-    try:
-        yield
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.wait(tasks)
+        await parts.upstream.close()
 
 
 @asynccontextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -17,9 +17,7 @@ from firnline_iceberg.connection.configuration import (
     single_connection,
 )
 from firnline_iceberg.connection.connection import NAME, CatalogConnection
-from firnline_iceberg.connection.properties import CALLERS, UPSTREAM
-
-from firnline_gateway.proxy.callers import Callers
+from firnline_iceberg.connection.properties import UPSTREAM
 
 _ASKED = "FIRNLINE_UPSTREAM_URI"
 
@@ -82,18 +80,6 @@ class GatewaySettings(ServiceSettings):
         if found.properties.get(UPSTREAM, self.upstream_uri) != self.upstream_uri:
             raise Misconfigured(f"{_ASKED} and {UPSTREAM} differ: take one of them out")
         return {found.name: found.behind_gateway(self.upstream_uri)}
-
-    @cached_property
-    def callers(self) -> Mapping[str, Callers]:
-        """Return the allowed callers, by the name of each catalog to which the gateway signs; any
-        other catalog decides itself. Raises Misconfigured."""
-        named = read_connections(self.file)
-        found = {name: named[name] for name in self.upstreams if name in named}
-        return {
-            name: Callers(one.properties[CALLERS])
-            for name, one in found.items()
-            if one.signs_upstream
-        }
 
     @cached_property
     def mounts_catalogs(self) -> bool:

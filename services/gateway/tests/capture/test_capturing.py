@@ -18,7 +18,7 @@ import pytest
 from firnline_adapters.observability.logs import Log
 from firnline_domain.errors import Misconfigured
 from firnline_gateway import bootstrap
-from firnline_gateway.capture import capture
+from firnline_gateway.middlewares import commit_capture as capture
 from firnline_gateway.outbox.sqlite import SqliteOutbox
 from firnline_gateway.proxy.body_memory import SMALL_BYTES
 
@@ -125,8 +125,7 @@ async def test_silence_is_a_504_without_retry_after(
 async def test_a_commit_that_was_never_sent_may_be_sent_again(
     bench: Bench, client: aiohttp.ClientSession
 ) -> None:
-    assert bench.gateway is not None
-    bench.gateway._upstream.base = "http://127.0.0.1:1"
+    bench.upstream.base = "http://127.0.0.1:1"
     async with client.post(bench.uri + TABLE, data=append()) as answer:
         assert (answer.status, answer.headers["Retry-After"]) == (503, "1")
     assert forgotten(bench)
@@ -243,7 +242,7 @@ async def test_tokens_are_neither_logged_nor_stored(
     assert b"Bearer s3cret" in bench.catalog.seen[-1]
     assert "outcome_unknown" in caplog.text
     assert "s3cret" not in caplog.text
-    bench.gateway._capture._journal.depth().result(20)  # type: ignore[union-attr]
+    bench.journal.depth().result(20)
     for file in Path(bench.settings.state_dir).iterdir():
         assert b"s3cret" not in file.read_bytes()
 
@@ -262,7 +261,7 @@ async def test_of_a_token_the_principal_alone_is_kept(
     assert event.principal == "etl"
     bench.catalog.script[f"POST {TABLE}"] = None  # stays in the outbox as a call
     await post(client, bench, append(), **bearer)
-    bench.gateway._capture._journal.depth().result(20)  # type: ignore[union-attr]
+    bench.journal.depth().result(20)
     files = [file.read_bytes() for file in Path(bench.settings.state_dir).iterdir()]
     assert any(b"etl" in content for content in files)
     for kept in (str(event).encode(), caplog.text.encode(), *files):
@@ -341,6 +340,5 @@ async def test_the_separator_is_asked_for_at_the_start(make_bench: Callable[...,
     config = b'{"overrides":{"namespace-separator":"%2E"}}'
     bench.catalog.script["GET /v1/config"] = said(config)
     async with bootstrap.run_gateways(bench.settings, bench.publisher, Log("gateway")) as gateway:
-        async with asyncio.timeout(20):
-            while gateway.root_gateway.separator != "%2E":
-                await asyncio.sleep(0.01)
+        bench.gateway = gateway.catalogs["lake"]
+        await in_time(lambda: bench.separator == "%2E")

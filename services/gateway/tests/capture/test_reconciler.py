@@ -12,11 +12,11 @@ import pytest
 from firnline_adapters.observability.logs import Log
 from firnline_adapters.records.codec import RecordCodec
 from firnline_domain.errors import CatalogUnreachable, RetryLater
-from firnline_gateway.capture.capture import Capture
+from firnline_domain.identity import CATALOG
 from firnline_gateway.capture.reconciler import GIVE_UP_MS, Reconciler
+from firnline_gateway.capture.recorder import EventRecorder
 from firnline_gateway.outbox.journal import OutboxJournal
 from firnline_gateway.outbox.sqlite import SqliteOutbox
-from firnline_gateway.proxy.metadata_sizes import MetadataSizes
 from firnline_gateway.rest.call import Call
 
 from tests.kit.counted import counted
@@ -29,6 +29,8 @@ PROPERTIES = {"action": "set-properties", "updates": {}}
 
 class Tables:
     """Twin of the catalog's read side: metadata per path; an exception is raised."""
+
+    name = CATALOG
 
     def __init__(self) -> None:
         self.found: dict[str, Any] = {}
@@ -61,8 +63,8 @@ class Scene:
         self.journal = journal
         log = Log("gateway")
         upstream: Any = self.tables
-        capture = Capture(journal, upstream, log, clock, MetadataSizes())
-        self.reconciler = Reconciler(journal, upstream, capture, log, clock)
+        recorder = EventRecorder(journal, log, clock)
+        self.reconciler = Reconciler(journal, upstream, recorder, log, clock)
 
     def doubt(self, *updates: dict[str, Any], call_id: str = "c") -> None:
         body = json.dumps({"updates": updates}).encode()
@@ -75,7 +77,7 @@ class Scene:
     async def look_after(self, ms: int) -> list[Any]:
         """Let time pass, look, and say all events so far."""
         self.clock.now += ms
-        await self.reconciler.examine_due()
+        await asyncio.gather(*await self.reconciler._start_examinations())
         codec = RecordCodec()
         return [codec.decode(r.payload) for r in self.journal.read_waiting(100).result(20).records]
 

@@ -11,7 +11,7 @@ from typing import Any
 import aiohttp
 import pytest
 from firnline_domain.records.events import TableChange
-from firnline_gateway.capture import capture
+from firnline_gateway.middlewares import commit_capture as capture
 
 from services.gateway.tests.conftest import TABLE, UUID, Bench, append, loaded, post, said
 
@@ -133,8 +133,7 @@ async def test_the_intent_of_a_drop_already_names_its_table(
     bench: Bench, client: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After a crash in the middle of the drop nobody could ask for the uuid any more."""
-    assert bench.gateway is not None
-    journal = bench.gateway._capture._journal
+    journal = bench.journal
     opened: list[capture.Call] = []
     original = journal.open_call
 

@@ -11,8 +11,9 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from firnline_gateway import handlers
-from firnline_gateway.capture import capture
+from firnline_gateway.capture import recorder
+from firnline_gateway.middlewares import config_rewriter
+from firnline_gateway.middlewares.commit_capture import CommitCapture
 from firnline_gateway.proxy.bodies import Body
 from firnline_gateway.proxy.body_memory import SMALL_BYTES
 
@@ -63,7 +64,7 @@ async def test_a_long_body_below_the_limit_is_read_whole(narrow: Bench, client: 
     await post(client, narrow, padded(LIMIT))
     [event] = await narrow.until(1)
     assert (event.source, event.snapshots[0].snapshot_id) == ("gateway", SNAPSHOT)
-    await in_time(lambda: narrow.gateway._budget.taken == 0)  # type: ignore[union-attr]
+    await in_time(lambda: narrow.budget.taken == 0)
 
 
 BOMB = gzip.compress(b" " * (64 << 20))
@@ -120,14 +121,13 @@ async def test_a_refused_call_is_neither_unpacked_nor_parsed_nor_left_behind(
         raise AssertionError("of a call that was refused")
 
     monkeypatch.setattr(Body, "decoded_bytes", never)
-    monkeypatch.setattr("firnline_gateway.capture.capture.changes_of", never)
+    monkeypatch.setattr("firnline_gateway.middlewares.commit_capture.changes_of", never)
     narrow.catalog.script[f"POST {TABLE}"] = said(b"", "401 No")
     body = padded(size) if encoding == "identity" else gzip.compress(padded(size))
     for _ in range(3):
         assert (await post(client, narrow, body, **{"Content-Encoding": encoding}))[0] == 401
     assert forgotten(narrow)
-    assert narrow.gateway is not None
-    assert narrow.gateway._budget.taken == 0
+    assert narrow.budget.taken == 0
     assert narrow.broker.records("table-commits") == []
 
 
@@ -142,8 +142,7 @@ async def test_of_a_long_or_encoded_call_no_body_is_written_while_it_is_upstream
     body = padded(size) if encoding == "identity" else gzip.compress(padded(size))
     call = asyncio.create_task(post(client, narrow, body, **{"Content-Encoding": encoding}))
     await narrow.catalog.reached.wait()
-    assert narrow.gateway is not None
-    narrow.gateway._capture._journal.depth().result(20)
+    narrow.journal.depth().result(20)
     with sqlite3.connect(Path(narrow.settings.state_dir) / "outbox.db") as file:
         assert file.execute("SELECT path, body FROM calls").fetchall() == [(TABLE, None)]
     narrow.catalog.hold.set()
@@ -161,8 +160,7 @@ async def test_many_clients_at_once_take_no_more_than_there_is_room_for(
     for count in range(1, 13):
         calls.append(asyncio.create_task(post(client, narrow, padded(LIMIT))))
         await in_time(lambda: narrow.catalog.lines().count(f"POST {TABLE}") == count)  # noqa: B023
-    assert narrow.gateway is not None
-    assert 2 * LIMIT <= narrow.gateway._budget.taken <= 4 * LIMIT
+    assert 2 * LIMIT <= narrow.budget.taken <= 4 * LIMIT
     small = asyncio.create_task(post(client, narrow, append(snapshot=5)))
     await in_time(lambda: narrow.catalog.lines().count(f"POST {TABLE}") == 13)
     narrow.catalog.hold.set()
@@ -172,7 +170,7 @@ async def test_many_clients_at_once_take_no_more_than_there_is_room_for(
     assert by_source.count("gateway") >= 2
     assert "reconciled" in by_source
     assert [e.source for e in events if e.snapshots[0].snapshot_id == 5] == ["gateway"]
-    await in_time(lambda: narrow.gateway is not None and narrow.gateway._budget.taken == 0)
+    await in_time(lambda: narrow.budget.taken == 0)
 
 
 async def test_of_an_endless_answer_no_more_is_kept_than_the_limit(
@@ -192,7 +190,7 @@ async def test_of_an_endless_answer_no_more_is_kept_than_the_limit(
 async def test_a_config_too_long_to_change_is_refused(
     narrow: Bench, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(handlers, "CONFIG_BYTES", 1_000)
+    monkeypatch.setattr(config_rewriter, "CONFIG_BYTES", 1_000)
     narrow.catalog.script["GET /v1/config"] = said(b"{" + b" " * 1_000 + b"}")
     async with client.get(f"{narrow.uri}/v1/config") as answer:
         assert answer.status == 502
@@ -218,17 +216,16 @@ async def test_a_catalog_that_is_made_to_fail_again_and_again_does_not_fill_the_
     narrow: Bench, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Bad bytes are a 500 in more than one catalog, before it asks who sends them."""
-    monkeypatch.setattr(capture, "MAX_DOUBTS", 5)
+    monkeypatch.setattr(recorder, "MAX_DOUBTS", 5)
     narrow.catalog.script[f"POST {TABLE}"] = said(b"", "500 Oops")
     narrow.catalog.script[f"GET {TABLE}"] = head(snapshot=3, committed_ms=1)
-    assert narrow.gateway is not None
-    found = narrow.gateway._capture
+    found = narrow.middleware(CommitCapture)._recorder
     for _ in range(8):
         await post(client, narrow, append())
     await in_time(lambda: found.is_crowded)
     for _ in range(30):
         await post(client, narrow, append())
-    found._journal.depth().result(20)
+    narrow.journal.depth().result(20)
     with sqlite3.connect(Path(narrow.settings.state_dir) / "outbox.db") as file:
         rows = file.execute("SELECT body IS NULL FROM calls").fetchall()
     assert len(rows) == 9

@@ -13,8 +13,8 @@ from firnline_adapters.config.redaction import redact
 from firnline_adapters.observability.logs import Log
 from firnline_domain.errors import Misconfigured
 from firnline_gateway import bootstrap
+from firnline_gateway.middlewares.upstream_signer import Callers
 from firnline_gateway.proxy.body_memory import MemoryBudget
-from firnline_gateway.proxy.callers import Callers
 from firnline_iceberg.connection.auth import SigV4
 
 from services.gateway.tests.conftest import (
@@ -51,7 +51,7 @@ async def signing(make_bench: Callable[..., Bench]) -> AsyncIterator[Bench]:
     """A gateway that keeps little, and signs."""
     made = make_bench(body_bytes=LIMIT, bodies_bytes=4 * LIMIT, own=OWN)
     async with bootstrap.run_gateways(made.settings, made.publisher, Log("gateway")) as gateway:
-        made.gateway = gateway.root_gateway
+        made.gateway = gateway.catalogs["lake"]
         await in_time(lambda: bool(made.catalog.seen))  # the gateway's own question for the config
         yield made
 
@@ -128,17 +128,14 @@ async def test_a_body_that_cannot_be_signed_is_refused(
     assert b"nothing was sent" in text
     assert f"{LIMIT:,} bytes".encode() in text
     assert len(signing.catalog.seen) == seen
-    assert signing.gateway is not None
-    assert signing.gateway._budget.taken == 0
+    assert signing.budget.taken == 0
 
 
 async def test_without_keys_a_call_may_be_sent_again(
     signing: Bench, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert signing.gateway is not None
-    signer: Any = signing.gateway._upstream._signer
-    assert isinstance(signer._identity, SigV4)
-    monkeypatch.setattr(signer._identity, "_credentials", None)
+    assert isinstance(signing.upstream.identity, SigV4)
+    monkeypatch.setattr(signing.upstream.identity, "_credentials", None)
     status, text = await post(client, signing, append(), **FLINK)
     assert status == 503
     assert b"no AWS credentials" in text
@@ -205,8 +202,7 @@ async def uploads(made: Bench, count: int, size: int, headers: dict[str, str]) -
 async def test_slow_uploads_of_one_caller_leave_room_for_the_commits_of_the_others(
     signing: Bench, client: Client
 ) -> None:
-    assert signing.gateway is not None
-    budget = signing.gateway._budget
+    budget = signing.budget
     signing.catalog.script[f"POST {TABLE}"] = said(b"{}")
     signing.catalog.script[f"GET {TABLE}"] = head()
     writers = await uploads(signing, 8, LIMIT, FLINK)  # of a budget of 4
@@ -227,11 +223,10 @@ async def test_slow_uploads_of_one_caller_leave_room_for_the_commits_of_the_othe
 async def test_many_small_slow_uploads_take_no_more_than_a_large_one(
     signing: Bench, client: Client
 ) -> None:
-    assert signing.gateway is not None
     signing.catalog.script[f"POST {TABLE}"] = said(b"{}")
     size = 60 * 1024
     writers = await uploads(signing, 4 * LIMIT // size, size, FLINK)
-    await in_time(lambda: signing.gateway is not None and signing.gateway._budget.taken > LIMIT)
+    await in_time(lambda: signing.budget.taken > LIMIT)
     assert (await post(client, signing, append() + b" " * size, **SPARK))[0] == 200
     for writer in writers:
         writer.transport.abort()

@@ -16,7 +16,7 @@ from firnline_gateway.reads.scan_counts import (
     ScanCounts,
     ScannedTable,
 )
-from firnline_gateway.reads.scans import BATCH, ScanSender
+from firnline_gateway.reads.scan_sender import BATCH, ScanSender
 from firnline_gateway.rest.scan_report import Scan
 from firnline_gateway.rest.table_layout import Loaded
 

@@ -14,6 +14,7 @@ from firnline_adapters.observability.logs import Log
 from firnline_domain.identity import TableName, bucket_of
 from firnline_domain.records.events import FilteredBy, PartitionClock, TableLayout, TableScanned
 from firnline_gateway import bootstrap
+from firnline_gateway.middlewares import scan_counter
 from firnline_gateway.rest.scan_report import MAX_REPORT_BYTES
 
 from services.gateway.tests.conftest import UUID, Bench, Catalog, said
@@ -32,7 +33,7 @@ async def busy(make_bench: Callable[..., Bench]) -> AsyncIterator[Bench]:
     )
     made.catalog.script[f"POST {TABLE}/metrics"] = said(b"", "204 No Content")
     async with bootstrap.run_gateways(made.settings, made.publisher, Log("gateway")) as gateway:
-        made.gateway = gateway.root_gateway
+        made.gateway = gateway.catalogs["lake"]
         yield made
 
 
@@ -211,7 +212,7 @@ async def test_a_report_waits_for_nothing_of_ours(
 ) -> None:
     """Its answer is there although the catalog never says which table that is; nor does the end of
     the gateway wait for that."""
-    monkeypatch.setattr(bootstrap, "LAST_SCANS_S", 0.1)
+    monkeypatch.setattr(scan_counter, "LAST_SCANS_S", 0.1)
     made, before = make_bench(), outcomes()
     catalog.script[f"GET {TABLE}?snapshots=refs"] = b""
     catalog.script[f"POST {TABLE}/metrics"] = said(b"", "204 No Content")

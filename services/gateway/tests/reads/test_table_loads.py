@@ -13,7 +13,7 @@ from firnline_adapters.observability.logs import Log
 from firnline_domain.commits.load_header import OURS
 from firnline_domain.identity import TableName
 from firnline_gateway import bootstrap
-from firnline_gateway.reads import scans as scans_module
+from firnline_gateway.middlewares import scan_counter
 from firnline_gateway.reads import table_loads as module
 from firnline_gateway.reads.scan_counts import ScannedTable
 from firnline_gateway.reads.table_loads import (
@@ -173,7 +173,7 @@ async def busy(
 ) -> AsyncIterator[Bench]:
     """A gateway that waits half a second for a commit or a report, and sends often."""
     monkeypatch.setattr(module, "HOLD_MS", 500)
-    monkeypatch.setattr(scans_module, "SETTLE_S", 0.05)
+    monkeypatch.setattr(scan_counter, "SETTLE_S", 0.05)
     made = make_bench(scan_report_s=0.05)
     known = said(json.dumps({"metadata": {"table-uuid": UUID}}).encode())
     made.catalog.script |= {

@@ -16,7 +16,7 @@ from firnline_adapters.observability.logs import Log
 from firnline_domain.errors import Misconfigured
 from firnline_domain.identity import PREFIX_HEADER
 from firnline_gateway import bootstrap
-from firnline_gateway.catalog_mounts import Gateways
+from firnline_gateway.handlers import Gateways
 from firnline_gateway.rest.config_response import MAX_WAYS, Ways
 from firnline_gateway.rest.routes import mount_in, prefix_in
 from firnline_gateway.settings import GatewaySettings

@@ -7,14 +7,16 @@ import json
 from typing import Any
 
 import pytest
-from firnline_gateway.rest.routes import TableRoute, reported_table
+from firnline_gateway.rest.routes import TableRoute, reported_table, table_names
 from firnline_gateway.rest.scan_report import (
     MAX_COLUMNS,
     MAX_DEPTH,
     MAX_FILTER_BYTES,
     Scan,
     UnreadableReport,
-    columns_of,
+    _filter_columns,
+    _filter_of,
+    _limit_columns,
     scan_of,
 )
 from hypothesis import given
@@ -80,7 +82,9 @@ def test_calls_that_report_are_found(method: str, path: str, found: TableRoute |
 
 def test_a_tables_names_are_the_same_however_a_client_spells_them() -> None:
     spelt = [TableRoute("/v1", "a%1Fb", "t%20"), TableRoute("/v1", "a.b", "t%20")]
-    assert {one.names("%2E") for one in spelt} == {("", "a", "b", "t ")}
+    assert {table_names(one.root, one.namespace, one.table, "%2E") for one in spelt} == {
+        ("", "a", "b", "t ")
+    }
     assert spelt[0].path == "/v1/namespaces/a%1Fb/tables/t%20"
 
 
@@ -98,6 +102,10 @@ def either(left: Any, right: Any) -> dict[str, Any]:
 
 def of(transform: str, term: str = "ts") -> dict[str, str]:
     return {"type": "transform", "transform": transform, "term": term}
+
+
+def columns_of(expression: bytes) -> frozenset[str]:
+    return _limit_columns(_filter_columns(_filter_of(expression), MAX_DEPTH))
 
 
 def columns(expression: Any) -> set[str]:

@@ -10,9 +10,8 @@ from typing import Any
 from firnline_adapters.observability import metrics
 from firnline_adapters.observability.logs import Log
 from firnline_domain.errors import RetryLater
-from firnline_domain.identity import CATALOG
 
-from firnline_gateway.capture.capture import Capture
+from firnline_gateway.capture.recorder import EventRecorder
 from firnline_gateway.capture.table_lookup import TableSearch
 from firnline_gateway.outbox.journal import OutboxJournal
 from firnline_gateway.proxy.upstream import TooLong, Upstream
@@ -45,16 +44,13 @@ class Reconciler:
         self,
         journal: OutboxJournal,
         upstream: Upstream,
-        capture: Capture,
+        recorder: EventRecorder,
         log: Log,
         now_ms: Callable[[], int],
-        catalog: str = CATALOG,
     ) -> None:
-        """`catalog`: whose calls to look at."""
-        self._catalog = catalog
         self._journal = journal
         self._upstream = upstream
-        self._capture = capture
+        self._recorder = recorder
         self._tables = TableSearch(upstream)
         self._log = log
         self._now_ms = now_ms
@@ -75,16 +71,11 @@ class Reconciler:
             for task in (*self._examined.values(), *filter(None, [self._search])):
                 task.cancel()
 
-    async def examine_due(self) -> None:
-        """Examine every doubtful call that is due, and begin to search for one whose table is
-        unknown."""
-        await asyncio.gather(*await self._start_examinations())
-
     async def _start_examinations(self) -> list[asyncio.Task[None]]:
         """Start an examination of each due call, so that no table that hangs delays another."""
         every = await asyncio.wrap_future(self._journal.doubtful_calls())
-        doubts = [call for call in every if call.catalog == self._catalog]
-        self._capture.doubts = len(doubts)
+        doubts = [call for call in every if call.catalog == self._upstream.name]
+        self._recorder.doubts = len(doubts)
         self._due = {call.call_id: self._due.get(call.call_id, (0, TICK_S)) for call in doubts}
         self._recorded = {key: one for key, one in self._recorded.items() if key in self._due}
         due = [call for call in doubts if self._now_ms() >= self._due[call.call_id][0]]
@@ -133,7 +124,7 @@ class Reconciler:
             self._log.info(
                 "reconciled", call=call.call_id, happened=len(certain), asked=len(changes)
             )
-            self._capture.record_changes(call, certain, call.received_ms, "reconciled")
+            self._recorder.record_changes(call, certain, call.received_ms, "reconciled")
 
     async def _judge_change(self, change: PlannedChange, give_up: bool) -> PlannedChange | None:
         table = await self._upstream.read_metadata(change.path)
@@ -158,14 +149,14 @@ class Reconciler:
         table = await self._upstream.read_metadata(place.path, refs_only=True)
         if table is not None and (call.accepted or touched_since(table, call.received_ms)):
             self._record_table(call, place, table)
-        if call.accepted or self._is_too_old(call) or (table is None and self._capture.is_crowded):
+        if call.accepted or self._is_too_old(call) or (table is None and self._recorder.is_crowded):
             self._journal.settle_call(call, ())
 
     def _record_table(self, call: Call, place: TablePlace, table: Metadata) -> None:
         recorded = self._recorded.setdefault(call.call_id, {})
         if recorded.get(place.path) != version_of(table):
             recorded[place.path] = version_of(table)
-            self._capture.record_seen(call, observe_table(place, table, call.received_ms))
+            self._recorder.record_seen(call, observe_table(place, table, call.received_ms))
 
     def _search_for(self, call: Call, route: CatalogRoute) -> None:
         """One search at a time, beside all else, for all calls that want the same; of a call whose

@@ -26,12 +26,12 @@ class ClientGone(ConnectionError):
     """The client broke off within its body, fell silent, or sent it in no form that HTTP knows."""
 
 
-class BodyTooLong(ValueError):
-    """A body that has to be signed is longer than what is kept: it will never be sent."""
+class Refused(Exception):
+    """The gateway answers a call with this status; nothing was sent to the catalog."""
 
-
-class NoRoom(Exception):
-    """For a body that has to be signed there is no room now; the call may come again."""
+    def __init__(self, status: int, why: str) -> None:
+        super().__init__(why)
+        self.status = status
 
 
 @dataclass(frozen=True)
@@ -74,16 +74,6 @@ async def body_of(request: BaseRequest, max_bytes: int, reservation: Reservation
             return Body(_all_of(kept, pieces, reservation), None, encoding)
     whole = b"".join(kept)
     return Body(whole, whole, encoding)
-
-
-def whole_of(body: Body, reservation: Reservation, max_bytes: int) -> bytes:
-    """The body, to be signed. Raises NoRoom where the reservation found none for it, BodyTooLong
-    where it has more than `max_bytes`."""
-    if body.kept is not None:
-        return body.kept
-    if reservation.is_refused:
-        raise NoRoom("the gateway has no memory for the body now: send the call again")
-    raise BodyTooLong(f"the body is longer than the {max_bytes:,} bytes that the gateway signs")
 
 
 async def _all_of(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from types import TracebackType
 
 SMALL_BYTES = 64 * 1024  # nearly every commit; its request is also kept on the disk meanwhile
 LARGE_SHARE = 0.75  # of the budget: what is above it is for small bodies alone
@@ -67,14 +66,3 @@ class Reservation:
         """Release all of it; a second call does nothing."""
         self._budget.give_back(self._size, self._caller)
         self._size = 0
-
-    def __enter__(self) -> Reservation:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.release()

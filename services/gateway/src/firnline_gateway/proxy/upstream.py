@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any
 from urllib.parse import quote
 
@@ -18,13 +18,12 @@ from aiohttp import (
     TraceConfig,
 )
 from firnline_domain.errors import CatalogRefused, CatalogUnreachable, RetryLater
-from firnline_iceberg.connection.auth import Static, identity_of, tls_context
+from firnline_iceberg.connection.auth import identity_of, tls_context
 from firnline_iceberg.connection.call_metrics import count_call, declare_catalogs
 from firnline_iceberg.connection.connection import CatalogConnection
 from multidict import CIMultiDict
 from yarl import URL
 
-from firnline_gateway.proxy.upstream_signing import RequestSigner
 from firnline_gateway.rest.routes import OutsideCatalog, check_target
 from firnline_gateway.rest.spec import UNREADABLE, Listing, LoadTableResponse, read_known
 from firnline_gateway.rest.table_layout import Loaded, loaded_table
@@ -57,6 +56,9 @@ _OF_ITS_CALL = frozenset(
 _NOTHING_ADDED = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
 
 
+SignHeaders = Callable[[str, str, Mapping[str, str], bytes | None], Awaitable[CIMultiDict[str]]]
+
+
 class TooLong(RetryLater):
     """The catalog has answered with more than we read of one answer."""
 
@@ -67,16 +69,19 @@ class NotSigned(OSError):
 
 class Upstream:
     """One catalog. Reads may be tried twice on a connection that just closed, as any client
-    would; whatever may change something is sent once."""
+    would; whatever may change something is sent once.
 
-    def __init__(self, catalog: CatalogConnection, timeout_s: float, signs: bool = False) -> None:
-        """`signs`: every call goes out as our own, so whoever calls must have been judged before,
-        and every body must be whole."""
+    With `sign_headers` every call goes out as our own, so whoever calls must have been judged
+    before, and every body must be whole.
+    """
+
+    def __init__(self, catalog: CatalogConnection, timeout_s: float) -> None:
         self.base = catalog.uri.rstrip("/")
+        self.name = catalog.name
+        self.identity = identity_of(catalog)
+        self.sign_headers: SignHeaders | None = None
         self._headers = own_headers(catalog)
-        self._name, self._warehouse = catalog.name, catalog.warehouse
-        self._identity = Static() if signs else identity_of(catalog)
-        self._signer = RequestSigner(identity_of(catalog)) if signs else None
+        self._warehouse = catalog.warehouse
         # No limit: a queue here would slow the writers.
         self._connector = TCPConnector(
             limit=0,
@@ -85,7 +90,7 @@ class Upstream:
             ssl=tls_context(catalog) or True,
         )
         patience = ClientTimeout(total=None, connect=CONNECT_S, sock_read=timeout_s)
-        declare_catalogs([self._name])
+        declare_catalogs([self.name])
         self._reads = self._create_session(patience)
         self._writes = self._create_session(patience)
         self._writes._retry_connection = False  # else a lost DELETE is sent again (aiohttp 3.14)
@@ -99,7 +104,7 @@ class Upstream:
             cookie_jar=DummyCookieJar(),  # one client's cookies are not another's
             max_line_size=HEADER_BYTES,
             max_field_size=HEADER_BYTES,
-            trace_configs=[_trace_calls(self._name)],
+            trace_configs=[_trace_calls(self.name)],
         )
 
     async def close(self) -> None:
@@ -122,9 +127,13 @@ class Upstream:
         session = self._reads if method in ("GET", "HEAD", "OPTIONS") else self._writes
         url = self._url_below_base(path)
         in_pieces = body is not None and "Content-Length" not in headers
-        if self._signer is not None:
-            headers = await self._sign_headers(self._signer, method, str(url), headers, body)
+        if self.sign_headers is not None:
+            assert body is None or isinstance(body, bytes)
             in_pieces = False
+            try:
+                headers = await self.sign_headers(method, str(url), headers, body)
+            except RetryLater as error:
+                raise NotSigned(str(error)) from error
         return await session.request(
             method,
             url,
@@ -134,20 +143,6 @@ class Upstream:
             allow_redirects=False,
             skip_auto_headers=_NOTHING_ADDED,
         )
-
-    async def _sign_headers(
-        self,
-        signer: RequestSigner,
-        method: str,
-        url: str,
-        headers: Mapping[str, str],
-        body: bytes | AsyncIterator[bytes] | None,
-    ) -> Mapping[str, str]:
-        assert body is None or isinstance(body, bytes)
-        try:
-            return await signer.sign_headers(method, url, headers, body)
-        except RetryLater as error:
-            raise NotSigned(str(error)) from error
 
     def _url_below_base(self, path: str) -> URL:
         """Return the URL of a path, from a client's target or a body. No credential, and least of
@@ -216,20 +211,20 @@ class Upstream:
         if status not in (401, 403):
             return CatalogUnreachable(text)
         refused = "does not take who we are" if status == 401 else "does not let us"
-        text = f"catalog {self._name} {refused}: {text}; see [catalogs.{self._name}]"
-        return CatalogRefused(text, self._name if status == 401 else path)
+        text = f"catalog {self.name} {refused}: {text}; see [catalogs.{self.name}]"
+        return CatalogRefused(text, self.name if status == 401 else path)
 
     async def _get_with_retry(
         self, path: str, credential: Mapping[str, str] | None = None
     ) -> tuple[int, bytes]:
         """Read a path. `credential`: headers to read with, None = the gateway's own."""
-        if credential is not None:
-            return await self._get_once(path, credential)
+        if credential is not None or self.sign_headers is not None:
+            return await self._get_once(path, self._headers if credential is None else credential)
         # In threads: a token may have to be asked for.
-        who = await asyncio.to_thread(self._identity.auth_headers, "GET", self.base + path)
+        who = await asyncio.to_thread(self.identity.auth_headers, "GET", self.base + path)
         status, body = await self._get_once(path, {**self._headers, **who})
-        if status == 401 and await asyncio.to_thread(self._identity.renew_after, who):
-            who = await asyncio.to_thread(self._identity.auth_headers, "GET", self.base + path)
+        if status == 401 and await asyncio.to_thread(self.identity.renew_after, who):
+            who = await asyncio.to_thread(self.identity.auth_headers, "GET", self.base + path)
             status, body = await self._get_once(path, {**self._headers, **who})
         return status, body
 

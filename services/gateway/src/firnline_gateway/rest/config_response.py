@@ -44,25 +44,22 @@ def rewrite_uris(body: bytes, upstream: str, client: str, mount: str = "") -> by
 
 def separator_in(body: bytes) -> str:
     """The catalog's namespace separator, escaped as it stands; the spec's where it says none."""
-    try:
-        config = json.loads(body)
-        for part in ("overrides", "defaults"):
-            if found := (config.get(part) or {}).get("namespace-separator"):
-                return str(found)
-    except (ValueError, AttributeError):
-        pass  # not a config; the client will say so
-    return SPEC_SEPARATOR
+    return _setting_in(body, "namespace-separator") or SPEC_SEPARATOR
 
 
 def prefix_of(body: bytes) -> str:
     """The prefix that a client with nothing to say of it takes from this config; "" for none."""
+    return canonical_prefix(_setting_in(body, "prefix"))
+
+
+def _setting_in(body: bytes, name: str) -> str:
     try:
         config = json.loads(body)
         for part in ("overrides", "defaults"):
-            if found := (config.get(part) or {}).get("prefix"):
-                return canonical_prefix(str(found))
+            if found := (config.get(part) or {}).get(name):
+                return str(found)
     except (ValueError, AttributeError):
-        pass
+        pass  # not a config; the client will say so
     return ""
 
 

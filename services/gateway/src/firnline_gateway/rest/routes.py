@@ -153,10 +153,6 @@ class TableRoute(Value):
         """Return the path to load the table."""
         return f"{self.root}/namespaces/{self.namespace}/tables/{self.table}"
 
-    def names(self, separator: str) -> tuple[str, ...]:
-        """Return prefix, levels and name of the table, whichever client spelled them."""
-        return table_names(self.root, self.namespace, self.table, separator)
-
 
 _TABLE = ("namespaces", None, "tables", None)  # None: any segment, of which the text is a name
 _ROUTES = (
@@ -258,8 +254,8 @@ def _table_route(path: str, pattern: Pattern) -> TableRoute | None:
 
 def config_base(method: str, path: str) -> str | None:
     """Return the part of the client's base URI before `/v1/config`; None for another call."""
-    found = split_path(path)
-    if method != "GET" or [one.word for one in found[-2:]] != ["v1", "config"]:
+    found = split_path(path) if method == "GET" else ()
+    if [one.word for one in found[-2:]] != ["v1", "config"]:
         return None
     return "".join(f"/{one.raw}" for one in found[:-2])
 

@@ -103,11 +103,6 @@ def keeps_order(transform: str) -> bool:
     return transform in _KEEP_ORDER or transform.startswith("truncate[")
 
 
-def columns_of(expression: bytes) -> frozenset[str]:
-    """Names of the columns, nested ones dotted; none where it is not such an expression."""
-    return _limit_columns(_filter_columns(_filter_of(expression), MAX_DEPTH))
-
-
 def _limit_columns(columns: frozenset[str]) -> frozenset[str]:
     return columns if len(columns) <= MAX_COLUMNS else frozenset(sorted(columns)[:MAX_COLUMNS])
 

@@ -1,0 +1,1 @@
+"""The steps that every call passes, one in each module; `chain` orders them."""
