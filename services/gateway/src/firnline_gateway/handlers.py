@@ -22,8 +22,8 @@ class Gateway:
     def __init__(
         self, upstream: Upstream, chain: Sequence[Middleware], budget: MemoryBudget, max_bytes: int
     ) -> None:
-        """`chain`: a call passes it in this order, an answer in reverse. `max_bytes`: of a body
-        that is kept to be looked into, if the `budget` has room for it."""
+        """Serve one catalog. `chain`: a call passes it in this order, an answer in reverse.
+        `max_bytes`: of a body that is kept to be read, if the `budget` has room for it."""
         self._upstream = upstream
         self._chain = chain
         self._budget = budget
@@ -83,8 +83,8 @@ class Gateways:
     for the first one, which clients from before there were several reach so."""
 
     def __init__(self, catalogs: Mapping[str, Gateway], mounted: bool) -> None:
-        """`mounted`: False where a first segment is no name of a catalog's, but the catalog's own
-        path."""
+        """Serve several catalogs. `mounted`: False if the first segment of a path is not a
+        catalog's name, but part of the catalog's own path."""
         self.catalogs = catalogs
         self._first = next(iter(catalogs))
         self._names = frozenset(catalogs) if mounted else frozenset()

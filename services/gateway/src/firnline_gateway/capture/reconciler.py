@@ -159,8 +159,9 @@ class Reconciler:
             self._recorder.record_seen(call, observe_table(place, table, call.received_ms))
 
     def _search_for(self, call: Call, route: CatalogRoute) -> None:
-        """One search at a time, beside all else, for all calls that want the same; of a call whose
-        outcome nobody knows when it is too late for the catalog to be at work on it."""
+        """Search for the tables of a call: one search at a time, in parallel with all else, for all
+        calls with the same root and namespace. A call with an unknown outcome waits until the
+        catalog cannot be processing it any more."""
         if not call.accepted and not self._is_too_old(call):
             return
         self._wanted.setdefault((route.root, route.namespace), {})[call.call_id] = call
@@ -169,7 +170,7 @@ class Reconciler:
             self._search = asyncio.create_task(self._run_step(call, self._ask_all(calls)))
 
     async def _ask_all(self, calls: list[Call]) -> None:
-        """Tell of every table that the calls may have changed. A rename leaves no mark on one."""
+        """Record every table that the calls may have changed. A rename leaves no mark on one."""
         first = min(calls, key=lambda call: call.received_ms)
         routes = [route for call in calls if (route := route_of(call.method, call.path))]
         root, namespace = routes[0].root, routes[0].namespace

@@ -67,7 +67,7 @@ class EventRecorder:
             self._log_commit(event)
 
     def record_seen(self, call: Call, change: PlannedChange) -> None:
-        """Record what a table says of itself; the call stays remembered."""
+        """Record the change that a table shows by itself; the call stays remembered."""
         aside = replace(call, call_id=f"{call.call_id}-seen", body=None)
         self.record_changes(aside, [change], self._now_ms(), "reconciled")
 

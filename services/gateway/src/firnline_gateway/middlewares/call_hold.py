@@ -36,7 +36,7 @@ class CallHold(Middleware):
     rests: int
 
     def __init__(self, max_ms: int, now_s: Callable[[], float] = time.monotonic) -> None:
-        """`max_ms`: 0 = nothing is ever held."""
+        """Hold nothing yet. `max_ms`: 0 = nothing is ever held."""
         self._max_s = max_ms / 1000
         self._now_s = now_s
         self._held: dict[Hashable, _Hold] = {}

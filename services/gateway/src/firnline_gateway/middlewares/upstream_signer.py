@@ -35,8 +35,8 @@ class Callers:
     """Names by the digests of their tokens: how long a look takes says nothing of a token."""
 
     def __init__(self, text: str) -> None:
-        """A line for each caller: a name, a blank, a token. `#` begins a comment. A name may have
-        two tokens, while one is replaced by the other. Raises Misconfigured."""
+        """Parse a line for each caller: a name, a blank, a token. `#` begins a comment. A name may
+        have two tokens, while one is replaced by the other. Raises Misconfigured."""
         self._names: dict[bytes, str] = {}
         for number, line in enumerate(text.splitlines(), 1):
             words = line.split()

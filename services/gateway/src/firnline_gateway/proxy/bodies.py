@@ -55,10 +55,10 @@ class Body:
 
 
 async def body_of(request: BaseRequest, max_bytes: int, reservation: Reservation) -> Body:
-    """The body, kept whole if it has `max_bytes` at the most and there is room for it.
+    """Read a request's body, and keep it whole if it has at most `max_bytes` and there is room for
+    it.
 
-    What is kept has arrived whole before any of it is sent. Raises ClientGone.
-    """
+    A kept body has arrived whole before any of it is sent. Raises ClientGone."""
     encoding = request.headers.get(hdrs.CONTENT_ENCODING, "")
     if not request.can_read_body:
         return Body(None, b"", encoding)
@@ -87,7 +87,7 @@ async def _all_of(
 
 
 async def stream_of(request: BaseRequest) -> AsyncIterator[bytes]:
-    """The body in pieces as they arrive. Raises ClientGone."""
+    """Yield the body in pieces as they arrive. Raises ClientGone."""
     await _go_on(request)
     while True:
         try:
@@ -141,7 +141,7 @@ class BodyCopy:
 
 
 def encodings_of(header: str) -> list[str]:
-    """The encodings that a Content-Encoding names, in the order in which they were done."""
+    """Return the encodings in a Content-Encoding, in the order in which they were applied."""
     return [one for part in header.split(",") if (one := part.strip().lower()) not in _NONE]
 
 

@@ -35,7 +35,7 @@ class MemoryBudget:
         return True
 
     def give_back(self, size: int, caller: str | None) -> None:
-        """So many bytes are held no more."""
+        """Return bytes to the budget."""
         self._add_taken(-size, caller)
 
     def _add_taken(self, size: int, caller: str | None) -> None:

@@ -41,8 +41,8 @@ class Exchange:
     def __init__(
         self, request: BaseRequest, mount: str, budget: MemoryBudget, max_bytes: int
     ) -> None:
-        """`max_bytes`: of a body that is kept to be looked into, if the `budget` has room for
-        it."""
+        """Classify a request by its method and target. `max_bytes`: of a body that is kept to be
+        read, if the `budget` has room for it."""
         method, target = request.method, request.raw_path.removeprefix(mount)
         self.request = request
         self.mount = mount

@@ -151,10 +151,10 @@ class Upstream:
         return URL(self.base + path, encoded=True)
 
     async def read_metadata(self, path: str, refs_only: bool = False) -> dict[str, Any] | None:
-        """Return the fields of the metadata JSON of the table at this raw path that `rest_spec`
-        knows; None if there is no table. `refs_only`: only the snapshots that a branch or tag
-        points to. Reads with the gateway's own credential. Raises RetryLater if the catalog does
-        not return the table, TooLong."""
+        """Return the fields of `rest_spec` in the metadata JSON of the table at this raw path; None
+        if there is no table. `refs_only`: only the snapshots that a branch or tag points to. Reads
+        with the gateway's own credential. Raises RetryLater if the catalog does not return the
+        table, TooLong."""
         body = await self._get_or_none(f"{path}?snapshots=refs" if refs_only else path)
         if body is None:
             return None
@@ -273,7 +273,7 @@ def own_headers(catalog: CatalogConnection) -> dict[str, str]:
 
 
 async def read_whole(answer: ClientResponse, max_bytes: int) -> bytes:
-    """The answer's body. Raises TooLong."""
+    """Read an answer's whole body. Raises TooLong."""
     found = bytearray()
     async for piece in answer.content.iter_any():
         found += piece

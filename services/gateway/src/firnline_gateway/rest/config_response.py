@@ -43,12 +43,13 @@ def rewrite_uris(body: bytes, upstream: str, client: str, mount: str = "") -> by
 
 
 def separator_in(body: bytes) -> str:
-    """The catalog's namespace separator, escaped as it stands; the spec's where it says none."""
+    """Return the catalog's namespace separator, as it is escaped in the config; the spec's if there
+    is none."""
     return _setting_in(body, "namespace-separator") or SPEC_SEPARATOR
 
 
 def prefix_of(body: bytes) -> str:
-    """The prefix that a client with nothing to say of it takes from this config; "" for none."""
+    """Return the prefix that this config sets for a client without its own; "" for none."""
     return canonical_prefix(_setting_in(body, "prefix"))
 
 
@@ -64,7 +65,7 @@ def _setting_in(body: bytes, name: str) -> str:
 
 
 def with_prefix(body: bytes, prefix: str) -> bytes:
-    """The config with another prefix, which a client has to take."""
+    """Return the config with another prefix, which a client must use."""
     try:
         config = json.loads(body)
         config["overrides"] = {**(config.get("overrides") or {}), "prefix": prefix}

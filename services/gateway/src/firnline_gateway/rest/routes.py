@@ -73,8 +73,8 @@ def _check_escapes(path: str) -> None:
 
 
 def mount_in(target: str, names: Collection[str]) -> str:
-    """The beginning of a target, as it stands, that names one of several catalogs: `/lake`; ""
-    where it names none of these."""
+    """Return the beginning of a target, as it stands, that names one of several catalogs: `/lake`;
+    "" if it names none of these."""
     path = target.partition("?")[0]
     start = len(path) - len(path.lstrip("/"))
     end = path.find("/", start)
@@ -183,12 +183,11 @@ Pattern = tuple[str | None, ...]
 
 
 def route_of(method: str, path: str) -> CatalogRoute | None:
-    """The route of a call that may change a table, however its path is spelt; None for every
-    other call.
+    """Return the route of a call that may change a table, in any spelling of its path; None for
+    every other call.
 
-    A call that may change something below a namespace, in a way that we do not know, is of kind
-    OTHER: what it did is read from the tables.
-    """
+    A call that may change something below a namespace in an unknown way is of kind OTHER: its
+    effect is read from the tables."""
     if method in SAFE:
         return None
     of_no_table = False
@@ -202,7 +201,7 @@ def route_of(method: str, path: str) -> CatalogRoute | None:
 
 
 def _below_v1(segments: tuple[Segment, ...], pattern: Pattern) -> tuple[str, ...] | None:
-    """The names in a path that ends with the pattern; None if it does not."""
+    """Return the names in a path that ends with the pattern; None if it does not."""
     start = len(segments) - len(pattern)
     tail = segments[max(0, start) :]
     if start < 1 or any(
@@ -237,12 +236,12 @@ def _other_route(segments: tuple[Segment, ...]) -> CatalogRoute | None:
 
 
 def table_loaded(method: str, path: str) -> TableRoute | None:
-    """The table that a call loads; None for other calls."""
+    """Return the table that a call loads; None for other calls."""
     return _table_route(path, _TABLE) if method == "GET" else None
 
 
 def reported_table(method: str, path: str) -> TableRoute | None:
-    """The table about which a client reports what it did there; None for other calls."""
+    """Return the table that a client's report is about; None for other calls."""
     return _table_route(path, (*_TABLE, "metrics")) if method == "POST" else None
 
 
@@ -261,22 +260,21 @@ def config_base(method: str, path: str) -> str | None:
 
 
 def prefix_in(root: str) -> str:
-    """The prefix of a catalog's paths, in the spelling of `TableName.prefix`: what a root has
-    after its `/v1`."""
+    """Return the prefix of a catalog's paths, in the spelling of `TableName.prefix`: what a root
+    has after its `/v1`."""
     return canonical_prefix(root.partition("/v1/")[2])
 
 
 def table_names(root: str, namespace: str, table: str, separator: str) -> tuple[str, ...]:
-    """A table's raw segments as names that compare; the first one is the prefix."""
+    """Return a table's raw segments as names that compare; the first one is the prefix."""
     return (prefix_in(root), *levels_of(namespace, separator), unquote_plus(table))
 
 
 def levels_of(segment: str, separator: str) -> tuple[str, ...]:
-    """Names of the levels in a raw namespace segment.
+    """Split a raw namespace segment into the names of its levels.
 
     Clients differ: Java puts the separator in escaped (`a%2Eb`), PyIceberg 0.12 as a plain sign
-    (`a.b`), and every server also takes the spec's `%1F`.
-    """
+    (`a.b`), and every server also takes the spec's `%1F`."""
     for mark in (SPEC_SEPARATOR, separator):
         parts = re.split(re.escape(mark), segment, flags=re.IGNORECASE)
         if len(parts) > 1:
@@ -285,6 +283,6 @@ def levels_of(segment: str, separator: str) -> tuple[str, ...]:
 
 
 def table_path(root: str, levels: tuple[str, ...], name: str, separator: str) -> str:
-    """The raw path of a table that a body named."""
+    """Return the raw path of a table that a body named."""
     namespace = separator.join(quote(level, safe="") for level in levels)
     return f"{root}/namespaces/{namespace}/tables/{quote(name, safe='')}"

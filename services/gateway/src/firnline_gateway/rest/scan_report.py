@@ -60,9 +60,9 @@ _read_report = msgspec.json.Decoder(
 
 
 def scan_of(body: bytes, now_ms: int | None = None) -> Scan | None:
-    """The scan that is reported; None for a report of something else. Raises UnreadableReport.
+    """Parse a report's scan; None for a report of another kind. Raises UnreadableReport.
 
-    `now_ms`: that of whoever wants the bounds in time, too."""
+    `now_ms`: also read the filter's bounds in time, relative to it."""
     try:
         report = _read_report(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -99,7 +99,7 @@ _read_filter = msgspec.json.Decoder(_MetricPart | bool).decode
 
 
 def keeps_order(transform: str) -> bool:
-    """True if what is in order by a column is so by this transform of it, too."""
+    """Return True if rows in order by a column are also in order by this transform of it."""
     return transform in _KEEP_ORDER or transform.startswith("truncate[")
 
 
