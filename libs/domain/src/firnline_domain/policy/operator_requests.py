@@ -30,7 +30,7 @@ class RequestedAction(Value):
 
     @property
     def names_partitions(self) -> bool:
-        """Return True if the partitions were named, and the policy has no say in them."""
+        """Return True if the partitions were named, and the policy does not choose them."""
         return self.partition is not None or self.every_partition
 
 
@@ -41,11 +41,10 @@ def requested_rewrites(
     limits: Thresholds,
     now_ms: int,
 ) -> Iterator[tuple[Partition, Decision]]:
-    """Each partition that is meant with its decision: an order, or why there is none.
+    """Yield each requested partition with its decision: a task, or why there is none.
 
-    A partition that was named is rewritten whatever its debt and whatever the hour; what bars it
-    all the same is that its table is switched off, or that an order for it is out already.
-    """
+    A named partition is rewritten at any debt and any time, unless its table is switched off or a
+    task for it is running."""
     for partition in partitions:
         scope = partition.counters.scope
         if requested.partition is None or scope.partition == requested.partition:

@@ -38,7 +38,7 @@ class BucketLoad:
         self._reported = BucketLoaded(bucket, -1, 0, 0)
 
     def start_time_anew(self) -> None:
-        """The clock was set back: begin with a new window."""
+        """Begin with a new window: the clock was set back."""
         self._decide_ms = self._window = None
 
     def count_steps(self, table_key: str, steps: int = 1) -> None:

@@ -76,7 +76,7 @@ class Routing:
         return self._load.total
 
     def start_time_anew(self) -> None:
-        """The clock was set back: nothing that was planned by it is waited for."""
+        """Drop waiting times that were planned by a clock that was set back since."""
         self._load.start_time_anew()
 
     def restore_assignments(self, state: BucketState) -> None:
@@ -111,8 +111,8 @@ class Routing:
         self._address_outputs(context.effects)
 
     def on_tick(self, due: Due, tables: int, context: TableContext, steps: TickSteps) -> None:
-        """After a tick with these due: announce which tables are forgotten and what the bucket
-        costs, and hand tables over where that is too much. `tables`: how many it has."""
+        """Announce after a tick which tables were removed and what the bucket costs, and transfer
+        tables if that is too much. `tables`: how many it has."""
         for table_key in context.state.dropped_tables():
             forget = partial(self._transfers.end_assignment, table_key)
             steps.run_step(ref_key(table_key, MAIN), FORGET, forget)
@@ -133,7 +133,7 @@ class Routing:
             self._transfers.forward_record(FLEET, order, 0, bucket, context)
 
     def _tell_new_buckets(self, context: TableContext) -> None:
-        """A bucket that was added since begins with the fleet's pause."""
+        """Forward the deployment's pause to buckets that were added since."""
         share, homes, buckets = context.state.share, self._board.homes, self._board.buckets
         if self._bucket != FLEET_PARTITION or buckets <= max(share.buckets, homes):
             return
@@ -232,7 +232,7 @@ class Routing:
             self._transfers.recall_table(table_key, route, to, reason, context)
 
     def _route_apart(self, table_key: str, value: bytes, context: TableContext) -> None:
-        """A record that has waited: where it fails, it alone is put aside."""
+        """Route a record that has waited: if it fails, only it becomes a dead letter."""
         try:
             record = self._fleet.codec.decode(value)
             run_isolated(context, partial(self._route_record, table_key, record, 0))

@@ -104,8 +104,9 @@ def _overdue(table: Table, wanted: Decision, limits: Thresholds, now_ms: int) ->
 
 
 def status_of(table: Table, partition: Partition, limits: Thresholds, now_ms: int) -> str:
-    """Its decision's status, without weighing: asked of every partition whenever a table's state is
-    published. A partition that is to be ordered now counts as idle until its order is out."""
+    """Return the status of a partition's decision, without weighing: this runs for every partition
+    whenever a table's state is published. A partition that is due counts as idle until its task is
+    sent."""
     barred = _blocking_reason(table, partition, limits, now_ms)
     return Decision(barred[0]).status if barred else "idle"
 
@@ -193,8 +194,8 @@ def reducible_debt(table: Table, partition: Partition, limits: Thresholds) -> De
 
 def debt_files(table: Table, partition: Partition, limits: Thresholds) -> int:
     """Return the maintenance debt: how many files fewer a compaction would leave, data files and
-    delete files together, as a dry run foretells it. Counters do not say which delete reaches which
-    file: see `_taken_by_compaction`."""
+    delete files together, as a dry run estimates it. Counters do not contain which delete reaches
+    which file: see `_taken_by_compaction`."""
     mended, target = reducible_debt(table, partition, limits), limits.target_bytes
     deletes = mended.equality_deletes + mended.position_deletes + mended.global_deletes
     small = mended.fragments + mended.undersized
@@ -238,7 +239,7 @@ def _taken_by_compaction(holds: FileTally, debt: Debt) -> tuple[Tally, Tally]:
 def order_for(
     table: Table, partition: Partition, decision: Decision, limits: Thresholds, now_ms: int
 ) -> tuple[RewriteFiles, RunningTask]:
-    """The order that an explained decision asks for, and what the planner keeps of it."""
+    """Build the task for an explained decision, and the planner's record of it."""
     counters, scope = table.counters, partition.counters.scope
     assert counters.head_snapshot_id is not None  # a partition with debt has a snapshot
     text = f"{scope.spec_id}:{scope.partition}"

@@ -59,8 +59,8 @@ class DanglingDeletes(TableAction):
 
 
 def has_expired_files(table: Table, name: str) -> bool:
-    """Return True if files have left the table for their age since the last look: what was said of
-    them stays, in partitions where nothing else may be."""
+    """Return True if files were expired from the table since the last look: their deletes stay, in
+    partitions that may have no other file."""
     actions = table.work.actions
     dropped_ms = actions.get(EXPIRE_PARTITIONS, ActionWork()).done_ms
     looked_ms = actions.get(name, ActionWork()).finished_ms

@@ -73,7 +73,7 @@ def larger_files(holds: FileTally) -> Tally:
 
 
 def positional_records(holds: FileTally) -> int:
-    """Rows that position deletes and vectors name."""
+    """Return how many rows position deletes and vectors name."""
     return holds.position_deletes.records + holds.deletion_vectors.records
 
 

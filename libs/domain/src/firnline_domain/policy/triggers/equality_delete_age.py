@@ -42,17 +42,17 @@ def due_ms(table: Table, partition: Partition, limits: Thresholds) -> int | None
 
 
 def lead_ms(table: Table, limits: Thresholds, orders: int = 1) -> int:
-    """Time from the first of so many orders to the commit of the last: in the queue, at work, and
-    until it is committed. Before the first one what an order is planned for, but no more than half
-    of the promise: nothing is known yet."""
+    """Return the time from the first of several tasks to the commit of the last: in the queue,
+    running, and until it is committed. Before the first one the planned time of a task, but at most
+    half of the maximum age."""
     if table.work.service.turnaround_ms:
         return int(table.work.service.turnaround_ms * LONGER) * orders + MARGIN_MS
     return min(UNKNOWN_MS * orders, limits.max_equality_delete_age_ms // 2)
 
 
 def orders_of(partition: Partition, limits: Thresholds) -> int:
-    """Orders that it takes to rid a large partition of its equality deletes: as its files are
-    counted by workers (`slice_max_bytes`)."""
+    """Return how many tasks remove a large partition's equality deletes, by the workers' size of a
+    slice (`slice_max_bytes`)."""
     action = Action.COMPACT if limits.convert is ConversionPolicy.NEVER else Action.CONVERT
     most = slice_max_bytes(limits, action)
     holds = partition.counters.holds
@@ -61,7 +61,7 @@ def orders_of(partition: Partition, limits: Thresholds) -> int:
 
 
 def turnaround_after(known_ms: int, took_ms: int) -> int:
-    """The longest of the last orders, after one more."""
+    """Return the longest time of the last tasks, after one more."""
     return max(took_ms, int(known_ms * FADING))
 
 

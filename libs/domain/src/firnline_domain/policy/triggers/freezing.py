@@ -48,8 +48,9 @@ def _is_as_left(partition: Partition) -> bool:
 
 
 def is_worth_freezing(holds: FileTally, target_bytes: int) -> bool:
-    """For whoever has no memory of earlier freezes, and asks every night: deletes go, or files are
-    an eighth fewer. Slices leave a small file each, which the same again would leave."""
+    """Return True if a full rewrite removes deletes or an eighth of the files, for callers without
+    a record of earlier ones that ask every night. Slices leave a small file each, which the same
+    rewrite would leave again."""
     if not is_worth_a_full_rewrite(holds):
         return False
     spared = holds.data_files - max(round(holds.all_data.bytes / target_bytes), 1)
@@ -63,9 +64,9 @@ def after_freeze(
     limits: Thresholds,
     changed_ms: int,
 ) -> PartitionWork:
-    """After any rewrite: a frozen partition that was sorted is frozen still. `changed_ms`: of the
-    last change in the counters, which is the rewrite's own unless a writer was faster: then the
-    partition waits anew."""
+    """Return the work after any rewrite: a partition that was compacted for the last time and then
+    sorted stays so. `changed_ms`: of the last change in the counters, which is the rewrite's own
+    unless a writer was faster: then the partition waits again."""
     freezes = task.reason == Reason.CLOSED
     stays = task.action == Action.SORT and before.frozen_seen_ms > 0
     if limits.freeze_after_h <= 0 or before.arrived != NO_DEBT or not (freezes or stays):

@@ -46,15 +46,15 @@ def full_at_ms(partition: Partition, limits: Thresholds) -> int | None:
 
 
 def is_worth_a_full_rewrite(holds: FileTally) -> bool:
-    """Nothing is to be gained without deletes or two small files."""
+    """Return True with deletes or two small files: else a full rewrite gains nothing."""
     return holds.delete_files > 0 or holds.fragments.files + holds.undersized.files >= 2
 
 
 def after_full(
     rested: PartitionWork, before: PartitionWork, is_full: bool, changed_ms: int, now_ms: int
 ) -> PartitionWork:
-    """After any rewrite. `changed_ms`: of the last change in the counters, which is the rewrite's
-    own unless a writer was faster."""
+    """Return the work after any rewrite. `changed_ms`: of the last change in the counters, which is
+    the rewrite's own unless a writer was faster."""
     if not is_full:
         return replace(rested, full_ms=before.full_ms, full_seen_ms=before.full_seen_ms)
     seen_ms = changed_ms if before.arrived == NO_DEBT else 0
@@ -62,8 +62,8 @@ def after_full(
 
 
 def weigh_full(partition: Partition, limits: Thresholds, global_deletes: int) -> CostBenefit:
-    """Weigh a rewrite of every file. Readers have no say in it: this is for explanations, budgets
-    and its rank."""
+    """Weigh a rewrite of every file, for explanations, budgets and its rank. How often the table is
+    read does not matter."""
     holds = partition.counters.holds
     burden = burden_of(holds, limits.target_bytes, global_deletes)
     deletes, data = holds.equality_deletes, holds.all_data

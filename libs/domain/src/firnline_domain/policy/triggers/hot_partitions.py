@@ -19,11 +19,10 @@ OVERWRITE = "overwrite"  # Iceberg's operation of copy-on-write
 
 
 def names_files(change: FilesChanged, part: PartitionChange) -> bool:
-    """True if a writer's commit changed rows of files that it had read in this partition.
+    """Return True if a writer's commit changed rows of files that it had read in this partition.
 
     Position deletes that come with equality deletes are a streaming writer's: they name files of
-    the same commit. Files that a `delete` removes whole were dropped by what they hold, unread.
-    """
+    the same commit. Files that a `delete` removes whole were chosen by their metadata, unread."""
     if change.kind is not ChangeKind.DELTA or change.task_id or change.operation == REPLACE:
         return False
     added = part.added

@@ -77,7 +77,7 @@ def _at_own_pace(limits: Thresholds) -> Thresholds:
 
 def sorted_share(table: Table, limits: Thresholds) -> float:
     """Return the share of all scans that filter by the first column that files are sorted by; all
-    of them where no reader has said how it filters. Along a curve by any of its columns."""
+    of them if no report names a filter. Along a curve by any of its columns."""
     filters = table.work.filters
     if filters is None or filters.scans <= 0:
         return 1.0
@@ -108,8 +108,8 @@ def _files_opened(files: int, limits: Thresholds) -> float:
 def after_sort(
     rested: PartitionWork, before: PartitionWork, is_sort: bool, changed_ms: int, now_ms: int
 ) -> PartitionWork:
-    """After any rewrite. `changed_ms`: of the last change in the counters, which is the rewrite's
-    own unless a writer was faster: then it is looked at once more."""
+    """Return the work after any rewrite. `changed_ms`: of the last change in the counters, which is
+    the rewrite's own unless a writer was faster: then the partition is checked again."""
     if not is_sort:
         return replace(rested, sorted_ms=before.sorted_ms, sorted_seen_ms=before.sorted_seen_ms)
     seen_ms = changed_ms if before.arrived == NO_DEBT else 0
