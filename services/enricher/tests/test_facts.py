@@ -6,6 +6,7 @@ from firnline_domain.records.parts.tallies import DEFAULT_TARGET_BYTES
 from firnline_enricher import facts
 from firnline_enricher.facts import FactsCache, TableFacts
 from firnline_iceberg.table.external_files import OwnLocations
+from firnline_iceberg.table.loaded_table import LoadedTable
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
@@ -28,6 +29,22 @@ def test_the_least_recently_used_facts_are_forgotten(monkeypatch, tmp_path) -> N
     for name in (one, two, one, three):
         cache.get_facts(name)
     assert [cache.peek_facts(name) is not None for name in (one, two, three)] == [True, False, True]
+
+
+def test_what_was_loaded_before_all_facts_are_dropped_is_not_kept(tmp_path) -> None:
+    """Another thread drops them when commits were missed; the load may be older than these."""
+    catalog = MemoryCatalog(str(tmp_path))
+    (one,) = names(catalog, 1)
+
+    class Slow(MemoryTables):
+        def load(self, table: TableName) -> LoadedTable:
+            found = super().load(table)
+            cache.clear()
+            return found
+
+    cache = FactsCache(Slow(catalog), lambda: 0)
+    assert cache.get_facts(one).format_version == 2
+    assert cache.peek_facts(one) is None
 
 
 def test_two_tables_of_one_uuid_have_facts_of_their_own(tmp_path) -> None:

@@ -13,11 +13,10 @@ from firnline_domain.ports import Inbox
 from firnline_iceberg.catalogs import CatalogTables
 
 from firnline_enricher.handlers import TOPICS, EnricherHandlers
-from firnline_enricher.pump import EnricherPump
+from firnline_enricher.pump import ANSWERERS, READERS, EnricherPump
 from firnline_enricher.settings import EnricherSettings
 
 GROUP = "enricher"
-ANSWERERS = 2  # threads; one may be at work on a table of millions of files
 
 
 def build_pump(settings: EnricherSettings, log: Log) -> tuple[EnricherPump, Inbox]:
@@ -28,7 +27,6 @@ def build_pump(settings: EnricherSettings, log: Log) -> tuple[EnricherPump, Inbo
     publisher = KafkaPublisher(settings.broker, settings.buckets, GROUP, places, signer)
     starts = StartMarks(KafkaMarks(settings.broker, GROUP))
     inbox = KafkaInbox(settings.broker, GROUP, TOPICS, publisher, log, starts=starts)
-    tables = CatalogTables(settings.connections)
-    handlers, *answerers = [EnricherHandlers(tables, now_ms) for _ in range(1 + ANSWERERS)]
-    pool = Threads(ANSWERERS)
-    return EnricherPump(inbox, publisher, handlers, log, pool=pool, answerers=answerers), inbox
+    handlers = EnricherHandlers(CatalogTables(settings.connections), now_ms)
+    pool = Threads(READERS + ANSWERERS)
+    return EnricherPump(inbox, publisher, handlers, log, pool=pool), inbox

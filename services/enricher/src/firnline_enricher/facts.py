@@ -3,6 +3,7 @@ settings."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -61,41 +62,51 @@ def _table_place(table: TableName) -> str:
 
 class FactsCache:
     """Facts by uuid and name, for two tables may have one uuid; the least recently used are
-    forgotten first."""
+    forgotten first. Thread-safe; a table that loads slowly delays no other."""
 
     def __init__(self, tables: TableSource, now_ms: Callable[[], int]) -> None:
         self._tables = tables
         self._namespaces = Namespaces(tables, now_ms)
         self._facts = LRUCache[str, TableFacts](_MAX_TABLES)
+        self._lock = threading.Lock()
 
     def get_facts(self, table: TableName) -> TableFacts:
         """Return the cached facts, or load them. Raises TableGone, RetryLater."""
-        if _table_place(table) not in self._facts:
-            self.load(table)
-        facts = self._facts[_table_place(table)]
+        facts = self._find_facts(table) or self._load(table)[1]
         namespace = self._namespaces.read_settings(table)
         return replace(facts, settings=with_namespace(facts.settings, namespace))
 
     def peek_facts(self, table: TableName) -> TableFacts | None:
         """Return the cached facts if they are complete."""
         try:
-            return self.get_facts(table) if _table_place(table) in self._facts else None
+            return self.get_facts(table) if self._find_facts(table) else None
         except RetryLater:  # the namespace's; told without settings, those told before stay
             return None
+
+    def _find_facts(self, table: TableName) -> TableFacts | None:
+        with self._lock:
+            return self._facts.get(_table_place(table))
 
     def load(self, table: TableName) -> LoadedTable:
         """Load the table as it is now; its facts replace the cached ones. Raises TableGone,
         RetryLater."""
+        return self._load(table)[0]
+
+    def _load(self, table: TableName) -> tuple[LoadedTable, TableFacts]:
         self.forget_table(table)
+        cache = self._facts
         self._namespaces.read_settings(table)
         loaded = self._tables.load(table)
-        self._facts[_table_place(table)] = facts_of(loaded)
-        return loaded
+        facts = facts_of(loaded)
+        with self._lock:
+            cache[_table_place(table)] = facts  # lost if `clear` was called meanwhile
+        return loaded, facts
 
     def forget_table(self, table: TableName) -> None:
         """Load the table again next time: it changed, or its credentials expired."""
-        self._facts.pop(_table_place(table), None)
+        with self._lock:
+            self._facts.pop(_table_place(table), None)
 
     def clear(self) -> None:
         """Drop all facts: commits were missed, so any table may have changed."""
-        self._facts.clear()
+        self._facts = LRUCache(_MAX_TABLES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
@@ -36,22 +37,26 @@ class _Kept:
 
 class Namespaces:
     """Cache of the properties of the tables' direct namespaces; the least recently used are
-    evicted."""
+    evicted. Thread-safe; a slow catalog delays no other."""
 
     def __init__(self, catalog: NamespaceCatalog, now_ms: Callable[[], int]) -> None:
         self._catalog = catalog
         self._now_ms = now_ms
         self._kept = LRUCache[Place, _Kept](_MAX_NAMESPACES)
         self._silent_since_ms: dict[Place, int] = {}
+        self._lock = threading.Lock()
 
     def read_settings(self, table: TableName) -> Mapping[str, str]:
         """Return the namespace properties that matter to the planner. Raises RetryLater for a
         minute if they were never read; otherwise the last ones that were read hold until the
         catalog answers again."""
         namespace = (table.catalog_path, table.namespace)
-        kept, now_ms = self._kept.get(namespace), self._now_ms()
+        with self._lock:
+            kept, now_ms = self._kept.get(namespace), self._now_ms()
         if kept is None or not kept.until_ms - FRESH_MS <= now_ms < kept.until_ms:
-            kept = self._kept[namespace] = self._read_properties(table, namespace, kept, now_ms)
+            kept = self._read_properties(table, namespace, kept, now_ms)
+            with self._lock:
+                self._kept[namespace] = kept
         return kept.properties
 
     def _read_properties(

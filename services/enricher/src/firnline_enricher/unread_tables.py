@@ -6,7 +6,7 @@ restart of the enricher at any moment loses nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -57,7 +57,7 @@ class UnreadTables:
 
     def note_failure(self, table: TableName, took_s: float = 0.0) -> None:
         """Note that the table could not be read, and nothing waits for it any more. `took_s`:
-        seconds of the loop's time, in which all other tables waited."""
+        seconds for which it held a thread."""
         one = self._tables.setdefault(table.key, _UnreadTable(0.0, PROBE_S / 2))
         one.pause = max(min(2 * one.pause, MAX_PROBE_S), SHARE * took_s)
         one.not_before = self._now() + one.pause
@@ -71,8 +71,13 @@ class UnreadTables:
             return
         catalog = self._catalogs.setdefault(table.catalog_path, _FailingCatalog())
         catalog.tables.add(table.key)
-        if len(catalog.tables) >= TABLES_OF_AN_OUTAGE:
+        if self.is_away(table):
             catalog.not_before = self._now() + CATALOG_S
+
+    def is_away(self, table: TableName) -> bool:
+        """Return whether the last tries of several tables of the catalog have failed."""
+        catalog = self._catalogs.get(table.catalog_path)
+        return catalog is not None and len(catalog.tables) >= TABLES_OF_AN_OUTAGE
 
     def note_success(self, table: TableName) -> None:
         """Note that the table was read."""
@@ -88,11 +93,12 @@ class UnreadTables:
         if kept is None or kept.known_snapshot_id is None or kept.reason != question.reason:
             self._questions[question.table.key] = question
 
-    def next_question(self) -> ResyncTable | None:
-        """Remove and return a question that may be tried now; None without one."""
+    def next_question(self, busy: Collection[str]) -> ResyncTable | None:
+        """Remove and return a question that may be tried now; None without one. `busy`: keys of
+        tables that are being read."""
         for key in list(islice(self._questions, LOOK_AT)):
             question = self._questions.pop(key)
-            if not self.is_resting(question.table):
+            if key not in busy and not self.is_resting(question.table):
                 return question
             self._questions[key] = question  # behind the others
         return None
