@@ -417,25 +417,23 @@ def _to_credentials(config: Mapping[str, str], given: Sequence[StorageCredential
     return credentials_of(config, [(one.prefix, one.config) for one in given], time.time())
 
 
-_asking: dict[tuple[str, str, str], _Catalog] = {}
-_lock = threading.Lock()
+_asking = threading.local()  # clients by `CatalogConnection.place`
 
 
 def fresh_credentials(
     connection: CatalogConnection, properties: Mapping[str, str], identifier: Identifier
 ) -> Credentials:
-    """Request new keys to the storage of a table; one client of this process requests all. Raises
-    RetryLater, TableGone."""
-    key = connection.place
-    with _lock:
-        try:
-            if key not in _asking:
-                _asking[key] = _Catalog(connection, properties)
-            return _asking[key].fresh_credentials(identifier)
-        except NoSuchTableError as error:
-            raise TableGone(TableName("", identifier[:-1], identifier[-1])) from error
-        except (RESTError, requests.RequestException, ValueError) as error:
-            raise catalog_error(connection, error, ".".join(identifier)) from error
+    """Request new keys to the storage of a table; each thread has a client, so that no table waits
+    for another one's keys. Raises RetryLater, TableGone."""
+    clients: dict[Any, _Catalog] = _asking.__dict__
+    try:
+        if connection.place not in clients:
+            clients[connection.place] = _Catalog(connection, properties)
+        return clients[connection.place].fresh_credentials(identifier)
+    except NoSuchTableError as error:
+        raise TableGone(TableName("", identifier[:-1], identifier[-1])) from error
+    except (RESTError, requests.RequestException, ValueError) as error:
+        raise catalog_error(connection, error, ".".join(identifier)) from error
 
 
 class _Calls(HTTPAdapter):
