@@ -72,7 +72,7 @@ class FakeLake:
         name = tuple(dotted.split("."))
         self.tables[name] = Newcomer(named(name), 9, 1000, 0, 0, weight, **more)  # type: ignore[arg-type]
 
-    def table_names(self, below: Name) -> Iterator[Name]:
+    def table_names(self, below: Name, unlisted: dict[str, str]) -> Iterator[Name]:
         return (name for name in list(self.tables) if name[: len(below)] == below)
 
     def weigh_by_summary(self, name: Name) -> Newcomer:

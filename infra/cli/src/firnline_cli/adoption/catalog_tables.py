@@ -18,7 +18,7 @@ from firnline_iceberg.metadata.avro_reader import MetadataFileGone
 from firnline_iceberg.metadata.manifest_reader import Detail
 from firnline_iceberg.metadata.partition_tally import partition_changes
 from firnline_iceberg.scan.planning import live_entries
-from firnline_iceberg.table.catalog_client import Tables
+from firnline_iceberg.table.catalog_client import Tables, Unlisted
 from firnline_iceberg.table.loaded_table import LoadedTable, TableGone
 
 from firnline_cli.adoption.newcomers import (
@@ -54,9 +54,10 @@ class AdoptionCatalog(Protocol):
     def catalog_path(self) -> str:
         """Return `TableName.catalog_path` of its tables. Raises RetryLater."""
 
-    def table_names(self, below: Name) -> Iterator[Name]:
+    def table_names(self, below: Name, unlisted: Unlisted) -> Iterator[Name]:
         """Yield namespace levels and name of every table of a namespace and of those below it; of
-        all for (). Raises RetryLater, and TaskRefused if there is no such namespace."""
+        all for (). `unlisted` gets the namespaces that cannot be listed. Raises RetryLater, and
+        TaskRefused if there is no such namespace."""
 
     def weigh_by_summary(self, name: Name) -> Newcomer:
         """Weigh a table by its newest snapshot's summary. Raises Gone, Unreadable."""
@@ -86,8 +87,8 @@ class CatalogLake:
     def catalog_path(self) -> str:
         return self.tables.catalog_path
 
-    def table_names(self, below: Name) -> Iterator[Name]:
-        return self.tables.table_names(below)
+    def table_names(self, below: Name, unlisted: Unlisted) -> Iterator[Name]:
+        return self.tables.table_names(below, unlisted)
 
     def weigh_by_summary(self, name: Name) -> Newcomer:
         table = self._retry(lambda: self.tables.load_named(name[:-1], name[-1]))

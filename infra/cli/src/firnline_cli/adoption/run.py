@@ -11,6 +11,7 @@ from typing import Protocol, TypeVar
 
 from firnline_domain.errors import RetryLater, TaskRefused
 from firnline_domain.identity import TableName
+from firnline_iceberg.table.catalog_client import Unlisted
 
 from firnline_cli.adoption.catalog_tables import AdoptionCatalog, Gone, Name, Outage, Unreadable
 from firnline_cli.adoption.counted_tables import CountedTable, CountedTables
@@ -106,11 +107,14 @@ class Adoption:
         self.report.report_listed(self.tally.listed)
 
     def _list_names(self, below: Iterable[Name]) -> Iterator[Name]:
+        unlisted: Unlisted = {}
         for namespace in below:
             try:
-                yield from self.lake.table_names(namespace)
+                yield from self.lake.table_names(namespace, unlisted)
             except (RetryLater, TaskRefused) as error:
                 raise AdoptionStopped(str(error)) from None
+        for name, why in unlisted.items():
+            self._count_unread(f"namespace {name}", why, is_outage=False)
 
     def _find_newcomer(self, name: Name) -> Iterator[Newcomer]:
         found = self._try_read(".".join(name), partial(self.lake.weigh_by_summary, name))

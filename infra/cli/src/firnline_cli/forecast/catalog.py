@@ -18,7 +18,7 @@ from firnline_iceberg.metadata.avro_reader import MetadataFileGone
 from firnline_iceberg.metadata.manifest_reader import Detail
 from firnline_iceberg.metadata.partition_tally import partition_changes
 from firnline_iceberg.scan.planning import live_entries
-from firnline_iceberg.table.catalog_client import Tables
+from firnline_iceberg.table.catalog_client import Tables, Unlisted
 from firnline_iceberg.table.loaded_table import LoadedTable
 
 from firnline_cli.forecast.forecast import Forecast, SeenTable, forecast
@@ -29,7 +29,7 @@ Name = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Unread:
-    """A table that could not be read, and why."""
+    """A table that could not be read, or a namespace that could not be listed, and why."""
 
     name: str
     why: str
@@ -37,11 +37,13 @@ class Unread:
 
 @dataclass
 class Forecasts:
-    """A reader of tables that has them judged. `more`: properties as if the tables had set them."""
+    """A reader of tables that has them judged. `more`: properties as if the tables had set them.
+    `unlisted`: namespaces whose tables are missing."""
 
     tables: Tables
     fleet: Thresholds
     more: Mapping[str, str]
+    unlisted: Unlisted = field(default_factory=dict)
     _namespaces: dict[Name, dict[str, str]] = field(default_factory=dict)
 
     def table_names(self, table: str | None, namespace: str | None) -> Iterator[Name]:
@@ -52,7 +54,7 @@ class Forecasts:
             return
         within = name_levels(namespace) if namespace else ()
         try:
-            for name in self.tables.table_names():
+            for name in self.tables.table_names((), self.unlisted):
                 if name[:-1][: len(within)] == within:
                     yield name
         except RetryLater as error:

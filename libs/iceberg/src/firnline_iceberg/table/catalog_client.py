@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 from uuid import UUID
@@ -70,6 +70,7 @@ from firnline_iceberg.storage.vended_credentials import (
 )
 from firnline_iceberg.table.loaded_table import LoadedTable, TableGone
 
+Unlisted = dict[str, str]  # namespaces that could not be listed, dotted ("all"), and why
 ALL_SNAPSHOTS = "all"  # `snapshot-loading-mode`; the other one is `refs`
 _OF_IDENTITY = frozenset({"auth", "credential", "token", "rest.sigv4-enabled"})
 _DELEGATION = DELEGATION.removeprefix("header.")
@@ -219,11 +220,14 @@ class Tables:
         except (RESTError, requests.RequestException) as error:
             raise catalog_error(self._connection, error, ".".join(table.namespace)) from error
 
-    def table_names(self, below: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    def table_names(
+        self, below: tuple[str, ...] = (), unlisted: Unlisted | None = None
+    ) -> Iterator[tuple[str, ...]]:
         """Yield the tables of a namespace and of those below it, as namespace levels and name; () =
-        of all. Raises RetryLater, and TaskRefused without such a namespace."""
+        of all. `unlisted` gets the namespaces that cannot be listed; None = the first one raises
+        RetryLater. Raises TaskRefused without such a namespace."""
         try:
-            yield from self._names_below(below)
+            yield from self._names_below(below, unlisted)
         except NoSuchNamespaceError as error:
             raise TaskRefused("namespace_gone", f"no namespace {'.'.join(below)}") from error
         except (RESTError, requests.RequestException) as error:
@@ -242,12 +246,29 @@ class Tables:
         except (RESTError, requests.RequestException) as error:
             raise CatalogUnreachable(f"catalog: {error}") from error
 
-    def _names_below(self, namespace: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    def _names_below(
+        self, namespace: tuple[str, ...], unlisted: Unlisted | None
+    ) -> Iterator[tuple[str, ...]]:
         if namespace:
-            yield from self._catalog.list_tables(namespace)
-        for below in self._catalog.list_namespaces(namespace):
+            yield from self._list_parts(self._catalog.list_tables, namespace, unlisted)
+        for below in self._list_parts(self._catalog.list_namespaces, namespace, unlisted):
             with suppress(NoSuchNamespaceError):  # dropped since it was listed
-                yield from self._names_below(below)
+                yield from self._names_below(below, unlisted)
+
+    def _list_parts(
+        self,
+        list_in: Callable[[tuple[str, ...]], list[tuple[str, ...]]],
+        namespace: tuple[str, ...],
+        unlisted: Unlisted | None,
+    ) -> list[tuple[str, ...]]:
+        try:
+            return list_in(namespace)
+        except (RESTError, requests.RequestException) as error:
+            if unlisted is None:
+                raise
+            name = ".".join(namespace)
+            unlisted[name or "all"] = str(catalog_error(self._connection, error, name))
+            return []
 
     def _load_table(self, table: TableName) -> Table:
         if table.prefix != (prefix := self.prefix):

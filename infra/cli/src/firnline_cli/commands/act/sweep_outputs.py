@@ -10,6 +10,8 @@ from typing import Any
 
 import click
 from firnline_adapters.clock import now_ms
+from firnline_domain.errors import RetryLater, TaskRefused
+from firnline_iceberg.table.catalog_client import Tables, Unlisted
 
 from firnline_cli.running.sweep_age import fleets_age_s
 from firnline_cli.shared.durations import Duration
@@ -42,8 +44,8 @@ def command(
 ) -> None:
     """Remove files of failed tasks: files on a task's list that no snapshot of any branch contains.
 
-    Takes all tables, or those named (namespace.name). Exit code: 0 done, 1 a table or a list could
-    not be read, or --idle and a worker or committer runs.
+    Takes all tables, or those named (namespace.name). Exit code: 0 done, 1 a table,
+    namespace or list could not be read, or --idle and a worker or committer runs.
     """
     age_s = older_than if older_than is not None else fleets_age_s()
     if age_s < fleets_age_s() and not idle and not dry_run:
@@ -87,19 +89,18 @@ def sweep_tables(
     fleet: FleetClient, tables: tuple[str, ...], age_s: float, dry_run: bool
 ) -> Iterator[dict[str, Any]]:
     """Sweep each table, and yield the result for it."""
-    from firnline_domain.errors import RetryLater, TaskRefused
     from firnline_iceberg.catalogs import CatalogTables
     from firnline_iceberg.removal.sweep import OutputSweeper
 
     known = CatalogTables(fleet.catalogs)
     sweeper = OutputSweeper(known, now_ms, int(age_s * 1000), keys=fleet.signer().keys)
-    for table in tables or names_in(fleet):
-        answer: dict[str, Any] = {"table": table, "removed": [], "lists": [], "left": []}
-        answer["uploads"] = []
+    unlisted: Unlisted = {}
+    for table in tables or names_in(fleet, unlisted):
+        answer = _empty_answer(table)
         try:
             swept = sweeper.sweep(resolve_table(fleet, table), dry_run)
         except (RetryLater, TaskRefused, click.ClickException) as error:
-            yield {**answer, "reachable": 0, "troubles": [str(error)]}
+            yield {**answer, "troubles": [str(error)]}
             continue
         if swept.lists and not dry_run and fleet.kafka:
             fleet.send("maintenance-events", swept.to_event("cli", now_ms()))
@@ -116,15 +117,26 @@ def sweep_tables(
             ],
         }
 
+    for namespace, why in unlisted.items():
+        yield {**_empty_answer(f"namespace {namespace}"), "troubles": [why]}
 
-def names_in(fleet: FleetClient) -> Iterator[str]:
-    """Yield the names of all tables, with their catalogs if there are several."""
-    from firnline_iceberg.table.catalog_client import Tables
 
+def _empty_answer(name: str) -> dict[str, Any]:
+    return {"table": name, "removed": [], "lists": [], "left": [], "uploads": [], "reachable": 0}
+
+
+def names_in(fleet: FleetClient, unlisted: Unlisted) -> Iterator[str]:
+    """Yield the names of all tables, with their catalogs if there are several. `unlisted` gets the
+    namespaces that cannot be listed."""
     for name, reached in fleet.catalogs.items():
         of = f"{name}:" if len(fleet.catalogs) > 1 else ""
-        for levels in Tables(reached).table_names():
-            yield of + ".".join(levels)
+        failed: Unlisted = {}
+        try:
+            for levels in Tables(reached).table_names((), failed):
+                yield of + ".".join(levels)
+        except RetryLater as error:
+            failed["all"] = str(error)
+        unlisted.update({of + namespace: why for namespace, why in failed.items()})
 
 
 def result_lines(answer: dict[str, Any], dry_run: bool) -> str:

@@ -13,7 +13,7 @@ import click
 from firnline_adapters.in_memory import MemoryBroker
 from firnline_domain.errors import RetryLater, TaskRefused
 from firnline_domain.settings.thresholds import resolve_thresholds
-from firnline_iceberg.table.catalog_client import Tables
+from firnline_iceberg.table.catalog_client import Tables, Unlisted
 
 from firnline_cli.adoption.amoro import alter_table, convert_properties
 from firnline_cli.adoption.catalog_tables import CatalogLake, Gone, Name, Outage, Unreadable
@@ -105,7 +105,7 @@ def command(
     already is left alone. It can be stopped and started again at any moment. In the end it says
     which tables are maintained, and which only watched (shadow mode) and how to change that.
 
-    Exit code: 0 done; 1 a table could not be read or was not counted.
+    Exit code: 0 done; 1 a table or a namespace could not be read, or a table was not counted.
     """
     if all_wanted == bool(namespaces or tables):
         raise click.UsageError("name tables or namespaces, or say --all")
@@ -146,11 +146,11 @@ def command(
 
 
 def print_conversions(lake: CatalogLake, below: Iterable[Name], names: Iterable[Name]) -> bool:
-    """Print an ALTER TABLE for each table with properties of Amoro's; False if a table could not
-    be read. Raises ClickException."""
-    failed, unread_in_a_row = False, 0
+    """Print an ALTER TABLE for each table with properties of Amoro's; False if a table or a
+    namespace could not be read. Raises ClickException."""
+    failed, unread_in_a_row, unlisted = False, 0, Unlisted()
     try:
-        every = [*chain.from_iterable(map(lake.table_names, below)), *names]
+        every = [*chain.from_iterable(lake.table_names(one, unlisted) for one in below), *names]
     except (RetryLater, TaskRefused) as error:
         raise click.ClickException(str(error)) from None
     for name in every:
@@ -171,7 +171,9 @@ def print_conversions(lake: CatalogLake, below: Iterable[Name], names: Iterable[
             print_wrapped(
                 plain(f"{'.'.join(name)}: {one} has no counterpart"), fg="yellow", err=True
             )
-    return not failed
+    for namespace, why in unlisted.items():
+        print_wrapped(plain(f"cannot read namespace {namespace}: {why}"), fg="red", err=True)
+    return not failed and not unlisted
 
 
 def name_of(text: str) -> tuple[str, ...]:

@@ -47,7 +47,7 @@ def command(
 
     It changes nothing and needs no planner: it reads all manifests of each table's current snapshot
     and applies the planner's policy. If the output is no terminal, it is tab-separated with a
-    header. Exit code 1 if a table could not be read.
+    header. Exit code 1 if a table or a namespace could not be read.
     """
     if table and "." not in table:
         raise click.BadParameter(f"{table}: a table's name is namespace.name")
@@ -64,6 +64,8 @@ def command(
         show_apart(show, name, forecasts.forecast_table(name, now_ms), now_ms) for name in names
     )
     unread = sum(not was_read for was_read in [*found])
+    for name, why in forecasts.unlisted.items():
+        unread += not show(Unread(f"namespace {name}", why), now_ms)
     if isinstance(show, TextForecast):
         show.sum_up()
     sys.exit(1 if unread else 0)
