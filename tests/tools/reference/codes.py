@@ -9,9 +9,12 @@ from firnline_console.text.labels import label_of
 from firnline_domain.base.reason_code import ReasonCode
 from firnline_domain.policy.reasons.expiry import ExpiryReason
 from firnline_domain.policy.reasons.partition import ORDERS, Reason
+from firnline_domain.records.events import Classification
 from firnline_domain.records.parts.conflict_reasons import ConflictReason
 from firnline_domain.records.parts.orphans import OrphanRefusal
 from firnline_domain.records.parts.sharing import SharingRefusal
+from firnline_iceberg.commit.revert import UndoRefusal
+from firnline_iceberg.removal.removal import SweepReason
 from firnline_worker.rewrite.eligibility import ACTION_REFUSED, HANDED_OVER, REFUSED
 from firnline_worker.table_actions.compare_rows import COMPARED
 
@@ -39,9 +42,12 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "ordered": _members([one for one in Reason if one in ORDERS]),
     "kept-back": _members([one for one in Reason if one not in ORDERS]),
     "expiry": _members(ExpiryReason),
+    "committed": _members(Classification),
     "refused": _members(ConflictReason),
+    "undo": _members(UndoRefusal),
     "shared": _members(SharingRefusal),
     "orphans-refused": _members(OrphanRefusal),
+    "lists-left": _members(SweepReason),
     "handed-over": _entries(HANDED_OVER),
     "failed": _entries({**REFUSED, **ACTION_REFUSED}),
     "compared": _entries(COMPARED),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from firnline_domain.base.reason_code import ReasonCode
 from firnline_domain.base.values import Amount, Identifier, Moment, Signed, Value, field
 from firnline_domain.identity import Scope, TableName
 from firnline_domain.records.orders import RewriteFiles, TableOrder
@@ -180,12 +181,22 @@ class TickPassed(Value):
     at_ms: Moment
 
 
-class Classification(StrEnum):
+class Classification(ReasonCode):
     """Situations of a committed result at the head. Refused ones have a ConflictReason."""
 
-    CLEAN = "clean"  # the head was its start
-    LATER_COMMITS = "later_commits"  # appends, equality deletes: sequence numbers order them
-    REPAIRED = "repaired"  # position deletes or vectors on replaced files were carried over
+    CLEAN = ("clean", "The head was the snapshot that the task read.", "no commit came between")
+    LATER_COMMITS = (
+        "later_commits",
+        "Writers had appended rows or equality deletes, which stay valid: sequence numbers order "
+        "them.",
+        "commits came between, and stay valid",
+    )
+    REPAIRED = (
+        "repaired",
+        "Writers had deleted rows of the replaced files by position. Their deletes were carried "
+        "over to the new files.",
+        "deletes that came between were carried over",
+    )
 
 
 class GroupProof(Value):

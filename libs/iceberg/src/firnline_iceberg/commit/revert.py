@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from firnline_domain.base.reason_code import ReasonCode
 from firnline_domain.identity import Scope, TableName
 from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.table.update import (
@@ -48,12 +49,44 @@ class UndoPlan:
         return self.snapshot_ids[0]
 
 
+class UndoRefusal(ReasonCode):
+    """Reasons why a task cannot be taken back."""
+
+    LATER_COMMITS = (
+        "later_commits",
+        "Other commits followed. Each is named. Undo Firnline's own first, the newest first. A "
+        "writer's commit cannot be undone.",
+        "other commits followed",
+    )
+    HISTORY_HIDDEN = (
+        "history_hidden",
+        "The catalog shows only the newest state "
+        "([Nessie](../deploy/catalogs.md#nessie)). Assign the branch in the catalog.",
+        "the catalog shows only the newest state",
+    )
+    SNAPSHOT_GONE = (
+        "snapshot_gone",
+        "The task's snapshot has expired. Restore a backup.",
+        "its snapshot has expired",
+    )
+    PARENT_GONE = (
+        "parent_gone",
+        "The snapshot before the task's has expired. Restore a backup.",
+        "the snapshot before it has expired",
+    )
+    NOT_IN_HISTORY = ("not_in_history", "The task was undone before.", "it was undone before")
+    FILES_GONE = (
+        "files_gone",
+        "A replaced file was removed. The current state is complete. Keep it.",
+        "a replaced file was removed",
+    )
+
+
 @dataclass(frozen=True)
 class CannotUndo:
     """Reason why not, and what can be done instead."""
 
-    # history_hidden | snapshot_gone | not_in_history | later_commits | parent_gone | files_gone
-    reason: str
+    reason: UndoRefusal
     detail: str
     remedy: str
 
@@ -71,7 +104,7 @@ def undo_of(table: LoadedTable, ref: str, task_id: str) -> UndoPlan | CannotUndo
         return _history_hidden(table, ref)
     if not made:
         return CannotUndo(
-            "snapshot_gone",
+            UndoRefusal.SNAPSHOT_GONE,
             f"{table.identity.dotted_name} retains no snapshot of task {task_id}: it made none, "
             "or it is expired, and the files that it replaced went with the snapshots before it",
             "no state of before it is left in the table; only a backup has one",
@@ -79,7 +112,7 @@ def undo_of(table: LoadedTable, ref: str, task_id: str) -> UndoPlan | CannotUndo
     history = list(table.ancestors(head))
     if not {one.snapshot_id for one in history} & {*made}:
         return CannotUndo(
-            "not_in_history",
+            UndoRefusal.NOT_IN_HISTORY,
             f"snapshot {made[-1]} is not in the history of {ref}: it was taken back before, or "
             "the branch was rolled back past it",
             "there is nothing left to undo",
@@ -106,7 +139,7 @@ def give_back(tables: Tables, table: TableName, undo: UndoPlan) -> bool:
 
 def _history_hidden(table: LoadedTable, ref: str) -> CannotUndo:
     return CannotUndo(
-        "history_hidden",
+        UndoRefusal.HISTORY_HIDDEN,
         f"of {table.identity.dotted_name} the catalog shows the current snapshot alone. That is "
         f"another one than the task's, or no metadata file of the state before it is "
         f"left that {ref} could be set to",
@@ -120,7 +153,7 @@ def _later_commits(later: Sequence[Snapshot]) -> CannotUndo:
     named = "; ".join(map(_describe_snapshot, later[:NAMED]))
     more = f"; and {len(later) - NAMED} more" if len(later) > NAMED else ""
     return CannotUndo(
-        "later_commits",
+        UndoRefusal.LATER_COMMITS,
         f"{len(later)} later on top of it: {named}{more}",
         "undo Firnline's own among them first, the newest before the others; what a writer "
         "committed would be lost with it, so it stays. Its rows are the same either way",
@@ -142,7 +175,7 @@ def _taken_back(table: LoadedTable, ref: str, ours: Sequence[Snapshot]) -> UndoP
         earlier, parent = state.snapshot, state.snapshot.snapshot_id
     if parent is None or not table.retains(parent):
         return CannotUndo(
-            "parent_gone",
+            UndoRefusal.PARENT_GONE,
             f"snapshot {parent}, the state before it, is expired, and its files with it",
             "no state of before it is left in the table; only a backup has one",
         )
@@ -156,7 +189,7 @@ def _taken_back(table: LoadedTable, ref: str, ours: Sequence[Snapshot]) -> UndoP
     }
     if missing := _first_missing(table, back.values()):
         return CannotUndo(
-            "files_gone",
+            UndoRefusal.FILES_GONE,
             f"{missing}, which it replaced, does not exist any more",
             "somebody removed files that a retained snapshot has; the table as it is now is whole",
         )

@@ -18,6 +18,7 @@ from functools import cached_property
 from itertools import chain, groupby
 from typing import NamedTuple
 
+from firnline_domain.base.reason_code import ReasonCode
 from firnline_domain.errors import StorageUnreachable
 from firnline_domain.records.parts.sharing import SharingRefusal
 from pyarrow.fs import AzureFileSystem, GcsFileSystem
@@ -63,27 +64,67 @@ class RemovalVerdict(StrEnum):
     SHARED = "shared"  # `gc.enabled` is false: another table may have the same files
 
 
-class SweepReason(StrEnum):
+class SweepReason(ReasonCode):
     """Reasons why a write-ahead list is left alone."""
 
-    YOUNG = "young"
-    IN_FLIGHT = "in_flight"
-    UNREADABLE = "unreadable"
-    NOT_SIGNED = "not_signed"  # by the fleet, with a key that is known here
-    OTHER_TABLE = "other_table"
+    YOUNG = (
+        "young",
+        "The list is younger than `FIRNLINE_SWEEP_AGE_SECONDS`.",
+        "its result may yet be committed",
+    )
+    IN_FLIGHT = (
+        "in_flight",
+        "The deadline of the list's task is not over.",
+        "its task may still run",
+    )
+    UNREADABLE = (
+        "unreadable",
+        "The file is no list, or larger than 16 MB. Look at it, and remove it yourself.",
+        "not a readable list",
+    )
+    NOT_SIGNED = (
+        "not_signed",
+        "The list has no signature, or one with a key that this service does not have.",
+        "not signed with a known key",
+    )
+    OTHER_TABLE = (
+        "other_table",
+        "The list names another table. Look at it, and remove it yourself.",
+        "the list of another table",
+    )
     INVALID_OUTPUTS = (
-        "invalid_outputs"  # it names files that are not its task's, or has another list's name
+        "invalid_outputs",
+        "The list has the name of another task's list, or names files that are not its task's.",
+        "it names files that are not its task's",
     )
-    FUTURE = "future"  # dated later than any clock is ahead
-    GC_DISABLED = "gc_disabled"  # and whether it was sent is not known
-    SENT = "sent"  # a commit that names them, of a table whose files others may have
+    FUTURE = (
+        "future",
+        "The list or its deadline is dated more than 30 days ahead. Check the clocks.",
+        "dated more than 30 days ahead",
+    )
+    GC_DISABLED = (
+        "gc_disabled",
+        "`gc.enabled=false`: another table may share the files, and they may be committed.",
+        "disabled by gc.enabled=false",
+    )
+    SENT = (
+        "sent",
+        "A commit with the files was sent, and another table may share them.",
+        "its commit was sent, and another table may share the files",
+    )
     EXTERNAL_FILES = (
-        "external_files"  # the table may share files, and does not say that they may go
+        "external_files",
+        "The table has files outside its locations, and may share its own with another table.",
+        "the table may share its files with another one",
     )
-    NOT_REMOVED = "not_removed"
-    SHARED_IDENTITY = SharingRefusal.SHARED_IDENTITY.value
-    SHARED_LOCATION = SharingRefusal.SHARED_LOCATION.value
-    NEIGHBOURS_UNKNOWN = SharingRefusal.NEIGHBOURS_UNKNOWN.value
+    NOT_REMOVED = (
+        "not_removed",
+        "The storage refused to remove a file. The next cleanup tries again.",
+        "the storage refused to remove a file",
+    )
+    SHARED_IDENTITY = SharingRefusal.SHARED_IDENTITY.entry
+    SHARED_LOCATION = SharingRefusal.SHARED_LOCATION.entry
+    NEIGHBOURS_UNKNOWN = SharingRefusal.NEIGHBOURS_UNKNOWN.entry
 
 
 class NotRemovable(Exception):
