@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 from uuid import UUID
 
+from firnline_domain.identity import PREFIX_HEADER
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table.metadata import new_table_metadata
@@ -33,6 +34,7 @@ class RestCatalog(ThreadingHTTPServer):
         self.calls: list[str] = []
         self.delegated = 0  # calls that asked for keys of the storage
         self.prefix = ""
+        self.others: dict[str, dict[Name, dict[str, Any]]] = {}  # tables under other prefixes
 
     @property
     def uri(self) -> str:
@@ -48,25 +50,30 @@ class RestCatalog(ThreadingHTTPServer):
         self.tables[name] = found
         return found
 
-    def answer(self, path: str, asked: dict[str, list[str]]) -> tuple[int, object]:
-        path = path.removeprefix(f"{self.prefix}/") if self.prefix else path
+    def answer(
+        self, path: str, asked: dict[str, list[str]], wanted: str = ""
+    ) -> tuple[int, object]:
+        """`wanted`: the prefix that the client asks for."""
+        prefix = wanted if wanted in self.others else self.prefix
+        tables = self.others.get(prefix, self.tables)
+        path = path.removeprefix(f"{prefix}/") if prefix else path
         if path in self.answers:
             return self.answers[path], {"error": {"message": "no", "type": "E", "code": 1}}
         if path == "config":
-            return 200, {"defaults": {}, "overrides": {"prefix": self.prefix}}
+            return 200, {"defaults": {}, "overrides": {"prefix": prefix}}
         if path == "namespaces":
             parent = tuple(asked.get("parent", [""])[0].split("\x1f")) if "parent" in asked else ()
             depth = len(parent)
-            found = {one[: depth + 1] for one in self.tables if len(one) > depth + 1}
+            found = {one[: depth + 1] for one in tables if len(one) > depth + 1}
             below = sorted(one for one in found if one[:depth] == parent)
             return 200, {"namespaces": below}
         _, namespace, _, *name = path.split("/")
         levels = tuple(unquote(namespace).split("\x1f"))
         if not name:
-            found = {one for one in self.tables if one[:-1] == levels}
+            found = {one for one in tables if one[:-1] == levels}
             named = [{"namespace": one[:-1], "name": one[-1]} for one in sorted(found)]
             return 200, {"identifiers": named}
-        if (made := self.tables.get((*levels, unquote(name[0])))) is None:
+        if (made := tables.get((*levels, unquote(name[0])))) is None:
             return 404, {"error": {"message": "no", "type": "NoSuchTable", "code": 404}}
         place = f"{made['location']}/metadata/00001-x.metadata.json"
         return 200, {"metadata-location": place, "metadata": made}
@@ -83,7 +90,8 @@ class _Handler(BaseHTTPRequestHandler):
         path = parts.path.removeprefix("/v1/")
         self.server.calls.append(path)
         self.server.delegated += "X-Iceberg-Access-Delegation" in self.headers
-        status, body = self.server.answer(path, parse_qs(parts.query))
+        wanted = self.headers.get(PREFIX_HEADER, "")
+        status, body = self.server.answer(path, parse_qs(parts.query), wanted)
         self.send_response(status)
         self.end_headers()
         self.wfile.write(json.dumps(body).encode())

@@ -8,7 +8,7 @@ wants, and does nothing where the server has led it to another.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, Generic, TypeVar
@@ -23,7 +23,7 @@ from firnline_iceberg.commit.java_commits import JavaCommits
 from firnline_iceberg.commit.rewrite import Outcome
 from firnline_iceberg.connection.call_metrics import declare_catalogs
 from firnline_iceberg.connection.connection import Catalog, CatalogConnection, connection_of
-from firnline_iceberg.connection.prefix import at_prefix
+from firnline_iceberg.connection.prefix import OtherPrefix, at_prefix
 from firnline_iceberg.java.jvm import Jvm
 from firnline_iceberg.metadata.entry_cache import FileCache
 from firnline_iceberg.table.catalog_client import NO_HEADS, Tables
@@ -113,12 +113,12 @@ class CatalogTables(Tables):
 
     def known_catalogs(self, table: TableName) -> Sequence[Tables]:
         """Return clients of all configured catalogs: first that of the table with its own prefix,
-        then all others with the prefixes of their settings. Raises UnknownCatalog."""
+        then all others with the prefixes of their settings. Raises UnknownCatalog, OtherPrefix."""
         own = self._each.client_of(table)
-        others = [
-            self._each.client_of(TableName("", (), "", name)) for name in self._each.connections
-        ]
-        return (own, *(one for one in others if one.catalog_path != own.catalog_path))
+        return (
+            own,
+            *(one for one in _open_all(self._each) if one.catalog_path != own.catalog_path),
+        )
 
     def load(self, table: TableName) -> LoadedTable:
         """Load a table from its own catalog. Raises UnknownCatalog, and the errors of
@@ -150,11 +150,24 @@ class OneCatalogTables(Tables):
         self, catalog: Catalog, all_of_them: Connections, cache: FileCache | None = None
     ) -> None:
         super().__init__(catalog, cache)
-        self._all = [Tables(connection) for connection in all_of_them.values()]
+        self._each = CatalogClients(all_of_them, Tables)
 
     def known_catalogs(self, table: TableName) -> Sequence[Tables]:
         """Return the catalogs that `CatalogTables.known_catalogs` does, this one first."""
-        return (self, *(one for one in self._all if one.catalog_path != self.catalog_path))
+        others = _open_all(self._each)
+        return (self, *(one for one in others if one.catalog_path != self.catalog_path))
+
+
+def _open_all(each: CatalogClients[Tables]) -> Iterator[Tables]:
+    """Yield the clients of all connections, each with its own prefix and with those of its
+    `firnline.prefixes`. Raises OtherPrefix if a server leads to another one."""
+    for name, connection in each.connections.items():
+        yield each.client_of(TableName("", (), "", name))
+        for prefix in connection.other_prefixes:
+            found = each.client_of(TableName("", (), "", name, prefix))
+            if found.prefix != prefix:
+                raise OtherPrefix(name, prefix, found.prefix)
+            yield found
 
 
 class CatalogCommits(JavaCommits):

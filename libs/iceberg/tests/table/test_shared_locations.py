@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 from firnline_domain.errors import RetryLater, TaskRefused
 from firnline_domain.identity import TableName
-from firnline_iceberg.catalogs import CatalogTables
+from firnline_iceberg.catalogs import CatalogTables, OneCatalogTables
 from firnline_iceberg.connection.connection import CatalogConnection
 from firnline_iceberg.table.catalog_client import Tables
 from firnline_iceberg.table.shared_locations import (
@@ -368,3 +368,20 @@ def test_files_outside_go_only_where_the_operator_says_and_nobody_else_is(
         assert "lake:dev.t" in why_kept(path), path
     bare = Tables(catalog.uri)
     assert outside_rule(bare, table, bare)("s3://lake/imports/a.parquet") != ""
+
+
+@pytest.mark.parametrize("prefix", ["", "dev"])
+def test_all_prefixes_of_a_connection_are_asked(catalog: RestCatalog, prefix: str) -> None:
+    """A table under one of them has a clone under the other; both are refused."""
+    catalog.others["dev"] = {OURS: catalog.tables[OURS]}
+    lake = CatalogConnection("lake", {"uri": catalog.uri, "firnline.prefixes": " dev "})
+    for tables in (CatalogTables({"lake": lake}), OneCatalogTables(lake, {"lake": lake})):
+        own = tables.known_catalogs(TableName("", (), "", "lake", prefix))
+        table = next(one for one in own if one.prefix == prefix).load_named(OURS[:-1], OURS[-1])
+        with pytest.raises(TaskRefused) as refusal:
+            refuse_shared(tables, table)
+        assert refusal.value.reason == "shared_identity"
+    catalog.others.clear()
+    with pytest.raises(TaskRefused) as refusal:
+        CatalogTables({"lake": lake}).known_catalogs(TableName("", (), "", "lake"))
+    assert refusal.value.reason == "unknown_prefix"

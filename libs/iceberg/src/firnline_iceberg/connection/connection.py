@@ -16,6 +16,7 @@ from urllib.parse import unquote, urlsplit
 from firnline_adapters.config.redaction import MASK, SECRET_NAME, redact
 from firnline_domain.commits.load_header import MARK
 from firnline_domain.errors import Misconfigured
+from firnline_domain.identity import canonical_prefix
 
 from firnline_iceberg.connection import properties as words
 
@@ -88,6 +89,12 @@ class CatalogConnection:
     def place(self) -> tuple[str, str, str]:
         """Name, address and prefix: where one name is one table, and its keys are one table's."""
         return self.name, self.uri, self.properties.get("prefix", "")
+
+    @property
+    def other_prefixes(self) -> tuple[str, ...]:
+        """`firnline.prefixes`, each as tables have it."""
+        texts = self.properties.get(words.OTHER_PREFIXES, "").split(",")
+        return tuple(filter(None, (canonical_prefix(one.strip()) for one in texts)))
 
     def with_properties(self, **properties: str) -> CatalogConnection:
         """Return the same catalog with these properties replaced."""

@@ -41,6 +41,9 @@ where its owner agrees and no other table has its places there."""
 UNREADABLE: Final = "firnline.unreadable-tables"
 """Tables, comma-separated (`shop.broken`), that the operator declares to share no file with others:
 if one of them cannot be loaded, removal in other tables goes on."""
+OTHER_PREFIXES: Final = "firnline.prefixes"
+"""Prefixes, comma-separated, under which the connection has tables besides its own prefix: before a
+removal they are asked for tables that may share files."""
 CALLERS: Final = "firnline.callers"  # whom a gateway that signs serves: lines of name and token
 
 ALIASES: Final = {
@@ -82,7 +85,7 @@ _OF_SIGNING = (
     *("rest.secret-access-key", "rest.session-token", REGION, CA_BUNDLE),
 )
 OURS: Final = frozenset(
-    {UPSTREAM, CALLERS, ARCHIVES, EXTERNAL, UNREADABLE}
+    {UPSTREAM, CALLERS, ARCHIVES, EXTERNAL, UNREADABLE, OTHER_PREFIXES}
     | {f"{OF_UPSTREAM}{one}" for one in _OF_SIGNING}
 )
 AUTH_TYPES: Final = ("none", "basic", "oauth2", "sigv4")
