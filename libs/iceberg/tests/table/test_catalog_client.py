@@ -9,6 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 from urllib.parse import parse_qs, urlparse
+from uuid import UUID
 
 import pytest
 from firnline_domain.errors import (
@@ -46,6 +47,9 @@ def answering() -> Iterator[Callable[[int, object], Tables]]:
                 self.end_headers()
                 self.wfile.write(content.encode())
 
+            def do_POST(self) -> None:
+                self.do_GET()
+
             def log_message(self, *_: object) -> None:
                 """Quiet."""
 
@@ -67,6 +71,19 @@ def error(status: int) -> dict[str, object]:
 def test_a_missing_table_is_gone(answering: Callable[[int, object], Tables]) -> None:
     with pytest.raises(TableGone):
         answering(404, error(404)).load(NAME)
+
+
+def test_a_change_is_sent_without_another_load(
+    answering: Callable[[int, object], Tables], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each call more is time in which a writer may make a tag that the commit removes (H25)."""
+    monkeypatch.setattr(Tables, "_load_table", None)
+    table = TableName(str(UUID(int=1)), ("db",), "t")
+    assert not answering(409, error(409)).commit_changes(table, (), {"main": 7})
+    with pytest.raises(TableGone):
+        answering(404, error(404)).commit_changes(table, ())
+    with pytest.raises(CatalogUnreachable):
+        answering(503, error(503)).commit_changes(table, ())
 
 
 @pytest.mark.parametrize("status", [500, 503])

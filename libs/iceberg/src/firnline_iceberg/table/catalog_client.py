@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
@@ -190,9 +191,12 @@ class Tables:
     ) -> bool:
         """Send changes of a table's metadata, once. `heads`: the snapshot at which each of these
         refs has to be, None = there has to be no such ref. Return False if one is elsewhere, if
-        another requirement does not hold, or if the table has another uuid. Raises TableGone,
-        RetryLater: perhaps the changes are made."""
-        found = self._load_table(table)
+        another requirement does not hold, or if the table has another uuid. The table is not loaded
+        first: refs that are made meanwhile are not known (lost-tag hazard, H25). Raises TableGone,
+        OtherPrefix, and RetryLater: perhaps the changes are made."""
+        self._refuse_other_prefix(table)
+        name = (*table.namespace, table.name)
+        named: Any = SimpleNamespace(name=lambda: name, config={})  # all that `commit_table` reads
         required = (
             AssertTableUUID(uuid=UUID(table.uuid)),
             *(
@@ -202,10 +206,13 @@ class Tables:
             *requirements,
         )
         try:
-            self._catalog.commit_table(found, required, updates)
+            self._catalog.commit_table(named, required, updates)
         except CommitFailedException:
             return False
         except (RESTError, requests.RequestException) as error:
+            answer = getattr(error.__cause__, "response", None)
+            if answer is not None and answer.status_code == 404:
+                raise TableGone(table) from error
             raise catalog_error(self._connection, error, table.dotted_name) from error
         return True
 
@@ -270,9 +277,12 @@ class Tables:
             unlisted[name or "all"] = str(catalog_error(self._connection, error, name))
             return []
 
-    def _load_table(self, table: TableName) -> Table:
+    def _refuse_other_prefix(self, table: TableName) -> None:
         if table.prefix != (prefix := self.prefix):
             raise OtherPrefix(self._connection.name, table.prefix, prefix)
+
+    def _load_table(self, table: TableName) -> Table:
+        self._refuse_other_prefix(table)
         try:
             found: Table = self._catalog.load_table((*table.namespace, table.name))
         except (NoSuchTableError, NoSuchNamespaceError) as error:
