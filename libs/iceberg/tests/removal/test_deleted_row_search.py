@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -104,8 +105,6 @@ def test_bounds_leave_out_no_file(catalog: MemoryCatalog, monkeypatch: pytest.Mo
     wrong = FileStats({1: 3}, {1: 3}, {}, {1: b"\1", 2: b"\xff\xe2"}, {1: b"\0" * 8, 2: b"\xe2"})
 
     def lied(self: LoadedTable, manifest: Any, *detail: Any) -> Any:
-        from dataclasses import replace
-
         return (replace(one, stats=wrong) for one in entries(self, manifest, *detail))
 
     monkeypatch.setattr(LoadedTable, "entries_of", lied)
@@ -314,3 +313,15 @@ def test_the_quarantine_is_read(catalog: MemoryCatalog) -> None:
     (folder / "m0.avro").write_bytes(b"Obj")
     [found] = find_holders(loaded, wanted)
     assert (found.rows, found.why) == (None, "its format is not read")
+
+
+def test_the_quarantine_of_an_earlier_location_is_searched(table, tmp_path) -> None:
+    """`SET LOCATION` moves no files; the metadata log still contains some of the old location."""
+    old = tmp_path / "db/t/firnline-quarantine/1/data"
+    old.mkdir(parents=True)
+    path = written(old, ROWS, CUSTOMER, MAIL)
+    metadata = table.metadata.model_copy(update={"location": f"file://{tmp_path}/elsewhere"})
+    moved = replace(table, metadata=metadata)
+    for one in (table, moved):
+        [holder] = find_holders(one, wanted_rows(one, "customer = 7"))
+        assert (holder.path, holder.kind, holder.rows) == (path, HolderKind.QUARANTINED, 1)

@@ -51,6 +51,7 @@ from firnline_iceberg.scan.parquet_footers import field_id_of, fields_below
 from firnline_iceberg.scan.planning import live_files
 from firnline_iceberg.table.listing import Storage
 from firnline_iceberg.table.loaded_table import LoadedTable
+from firnline_iceberg.table.locations import earlier_locations
 
 _ROW_ID = 2147483544  # `row` of a position-delete file: the row that it deletes
 
@@ -203,12 +204,14 @@ def _manifest_holder(
 
 
 def _search_quarantine(table: LoadedTable, wanted: RowCondition) -> Iterator[Holder]:
-    storage = Storage(table)
-    for _, file in sorted(list_quarantined(storage), key=lambda one: one[1].place):
-        path = f"{storage.location}/{file.place}"
-        rows, why = _rows_of_orphan(table, path, wanted)
-        if rows != 0:
-            yield Holder(path, "", rows, file.bytes, (), 0, HolderKind.QUARANTINED, why=why)
+    """Search the quarantine of the table's location, and those of its earlier locations."""
+    for location in (table.metadata.location, *earlier_locations(table)):
+        storage = Storage(table, location)
+        for _, file in sorted(list_quarantined(storage), key=lambda one: one[1].place):
+            path = f"{storage.location}/{file.place}"
+            rows, why = _rows_of_orphan(table, path, wanted)
+            if rows != 0:
+                yield Holder(path, "", rows, file.bytes, (), 0, HolderKind.QUARANTINED, why=why)
 
 
 def _snapshots_by_manifest(table: LoadedTable) -> dict[Any, set[int]]:

@@ -60,6 +60,15 @@ def metadata_folders(table: LoadedTable) -> tuple[str, ...]:
     return tuple({normal_path(path): path for path in map(folder_of, files)}.values())
 
 
+def earlier_locations(table: LoadedTable) -> tuple[str, ...]:
+    """Return the locations that the table had before its current one, as far as its metadata log
+    contains files in their folder `metadata`."""
+    own = normal_path(table.metadata.location).rstrip("/")
+    folders = [folder.rstrip("/") for folder in metadata_folders(table)]
+    parents = [one.removesuffix("/metadata") for one in folders if one.endswith("/metadata")]
+    return tuple(one for one in parents if normal_path(one) != own)
+
+
 def _addresses(paths: Iterable[str]) -> tuple[FileAddress, ...]:
     """Parse paths of folders, each once; leave out what cannot be parsed and a machine's root."""
     found = (parse_address(path) for path in paths)
