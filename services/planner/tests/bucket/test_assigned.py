@@ -52,25 +52,12 @@ def told_loads(stage: Stage, *loads: int) -> None:
     stage.driver.hear()
 
 
-def test_a_new_table_of_a_hot_bucket_goes_to_the_lightest() -> None:
+def test_a_new_table_is_at_home_also_where_that_is_hot() -> None:
     stage = Stage()
-    told_loads(stage, 90_000, 20_000, 10_000)
-    for bucket in range(BUCKETS):
-        stage.tick(bucket, 0)
-    told_loads(stage, 90_000, 20_000, 10_000)
-    [hot, *_], [quiet, *_] = at_home(0, 1), at_home(1, 1)
-    stage.commit(hot)
-    stage.commit(quiet)
-    stage.work_off()
-    assert (stage.counting(hot), stage.counting(quiet)) == ([2], [1])
-    [assigned] = said(stage)
-    assert (assigned.table_key, assigned.bucket) == (hot.uuid, 2)
-    assert assigned.reason == "a new table, and bucket 0 is hot"
-
-
-def test_new_tables_are_at_home_where_no_bucket_is_hot() -> None:
-    stage = Stage()
-    told_loads(stage, 20_000, 30_000, 10_000)
+    for _ in range(2):
+        told_loads(stage, 90_000, 20_000, 10_000)
+        for bucket in range(BUCKETS):
+            stage.tick(bucket, 0)
     for table in many(30):
         stage.commit(table)
     stage.work_off()

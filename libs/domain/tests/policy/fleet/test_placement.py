@@ -1,4 +1,4 @@
-"""Where new tables go, and what a hot bucket hands over."""
+"""What a hot bucket hands over."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-import pytest
 from firnline_domain.identity import bucket_of
 from firnline_domain.policy.fleet.placement import (
     HOT,
@@ -15,7 +14,6 @@ from firnline_domain.policy.fleet.placement import (
     REST_MS,
     WINDOW_MS,
     TableMove,
-    first_bucket,
     plan_moves,
 )
 from hypothesis import given
@@ -139,18 +137,3 @@ def test_two_hot_buckets_do_not_fill_up_the_same_one() -> None:
     tables = {str(number): 9_000.0 for number in range(10)}
     targets = [{one.bucket for one in plan_moves(hot, loads, tables, ())} for hot in (0, 1)]
     assert targets == [{3}, {2}]
-
-
-@pytest.mark.parametrize(
-    ("home", "loads", "bucket"),
-    [
-        (1, {}, 1),  # some have not told of their load
-        (1, {0: 9_000.0, 1: 10_000.0, 2: 8_000.0}, 1),
-        (1, {0: 9_000.0, 1: 90_000.0, 2: 8_000.0}, 2),
-        (1, {0: 0.0, 1: 90.0, 2: 0.0}, 1),  # next to nothing
-    ],
-)
-def test_a_new_table_is_at_home_unless_that_is_hot(
-    home: int, loads: dict[int, float], bucket: int
-) -> None:
-    assert first_bucket(home, loads) == bucket

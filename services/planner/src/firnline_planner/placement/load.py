@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 
 from firnline_domain.base.values import replace
 from firnline_domain.identity import MAIN
-from firnline_domain.policy.fleet.placement import REST_MS, WINDOW_MS, is_hot, plan_moves
+from firnline_domain.policy.fleet.placement import REST_MS, WINDOW_MS, plan_moves
 from firnline_domain.records.assignments import TOPIC, Board
 from firnline_domain.records.events import BucketLoaded
 from firnline_domain.records.orders import MoveTable
@@ -27,7 +27,6 @@ class BucketLoad:
 
     def __init__(self, bucket: int, board: Board) -> None:
         self.total = board.reported_load(bucket)  # steps a minute; as it was reported last
-        self.is_hot = False  # as of the last tick
         self._bucket = bucket
         self._board = board
         self._steps: Counter[str] = Counter()  # of each table, in this window
@@ -50,12 +49,10 @@ class BucketLoad:
         `tables`: how many it has."""
         self._end_window(context.now_ms)
         self._report_load(tables, context)
-        loads = self._board.expected_loads()
-        self.is_hot = self._bucket in loads and is_hot(self._bucket, loads)
         if self._decide_ms is None or context.now_ms < self._decide_ms:
             return []
         self._decide_ms = None
-        return list(self._choose_moves(loads, context)) if self.is_hot else []
+        return list(self._choose_moves(context))
 
     def _end_window(self, now_ms: int) -> None:
         window = now_ms // WINDOW_MS
@@ -78,10 +75,8 @@ class BucketLoad:
             self._reported = load
             context.effects.add_outputs([Output(TOPIC, f"bucket/{self._bucket}", load)])
 
-    def _choose_moves(
-        self, loads: Mapping[int, float], context: TableContext
-    ) -> Iterator[MoveTable]:
-        now_ms = context.now_ms
+    def _choose_moves(self, context: TableContext) -> Iterator[MoveTable]:
+        loads, now_ms = self._board.expected_loads(), context.now_ms
         newest = ((key, self._board.assignment_of(key)) for key in self._tables)
         resting = {key for key, one in newest if one and 0 <= now_ms - one.at_ms < REST_MS}
         for move in plan_moves(self._bucket, loads, self._tables, resting):

@@ -15,10 +15,8 @@ from firnline_adapters.records.codec import RecordCodec
 from firnline_domain.base.values import replace
 from firnline_domain.errors import PoisonousRecord
 from firnline_domain.identity import MAIN
-from firnline_domain.policy.fleet.placement import first_bucket
 from firnline_domain.records.assignments import HANDOVERS, Board, BucketRoute
 from firnline_domain.records.events import (
-    ChangeKind,
     DeadLettered,
     FilesChanged,
     RecordForwarded,
@@ -181,10 +179,6 @@ class Routing:
             self._transfers.forward_record(
                 table_key, record, route.epoch, route.bucket or 0, context
             )
-        elif (to := self._first_bucket_of(table_key, route, record, context)) != self._bucket:
-            reason = f"a new table, and bucket {self._bucket} is hot"
-            route = self._transfers.hand_over(table_key, to, reason, context)
-            self._transfers.forward_record(table_key, record, route.epoch, to, context)
         else:
             self._handle_record(table_key, record, context)
 
@@ -192,25 +186,6 @@ class Routing:
         parts = len(record.partitions) if isinstance(record, FilesChanged) else 0
         self._load.count_steps(table_key, 1 + parts)
         on_record(record, context)
-
-    def _first_bucket_of(
-        self, table_key: str, route: BucketRoute | None, record: Any, context: TableContext
-    ) -> int:
-        """Return the bucket for a table that is in this default bucket; another bucket only with
-        its first event."""
-        is_first = (
-            self._load.is_hot  # else it stays here anyway
-            and route is None
-            and isinstance(record, FilesChanged)
-            and record.ref == MAIN
-            and record.kind is not ChangeKind.REMOVED
-            and context.state.table(table_key, MAIN) is None
-        )
-        if not is_first:
-            return self._bucket
-        to = first_bucket(self._bucket, self._board.expected_loads())
-        self._board.expect_table(table_key, to, context.now_ms)
-        return to
 
     def _move_table(
         self, table_key: str, route: BucketRoute | None, order: MoveTable, context: TableContext
@@ -220,13 +195,10 @@ class Routing:
             text = f"{order.table.dotted_name} cannot move to bucket {to} of {self._board.buckets}"
             raise PoisonousRecord("no_such_bucket", text)
         at = self._bucket if route is None or route.bucket is None else route.bucket
-        reason = f"{order.requested_by}: {order.reason}" if order.reason else order.requested_by
         if to == at:
-            if (
-                route is None and context.state.table(table_key, MAIN) is None
-            ):  # its first event is to come
-                self._transfers.assign_here(table_key, reason, context)
-        elif route is None or at == self._bucket:
+            return
+        reason = f"{order.requested_by}: {order.reason}" if order.reason else order.requested_by
+        if route is None or at == self._bucket:
             self._transfers.hand_over(table_key, to, reason, context)
         else:
             self._transfers.recall_table(table_key, route, to, reason, context)

@@ -1,4 +1,7 @@
-"""Choose the bucket of a new table, and the tables that a hot bucket hands over. Pure (0022).
+"""Choose the tables that a hot bucket hands over. Pure (0022).
+
+A new table is at home. To place new ones by load makes planners no more even, and a table elsewhere
+is an entry in the memory of every gateway, enricher and planner (0046).
 
 Load is counted in steps a minute: a record handled with each of its partitions, a table reconciled,
 a state published. One planner takes about 600,000 steps a minute: 5,000 events a second, of one
@@ -29,21 +32,9 @@ class TableMove(Value):
     reason: str
 
 
-def first_bucket(home: int, loads: Mapping[int, float]) -> int:
-    """Choose the bucket of a new table: its home, as long as that is not hot; then the lightest of
-    all.
-
-    Home as a rule, because a table elsewhere is an entry in the memory of every gateway, enricher
-    and planner, and a hash spreads many tables well."""
-    if home not in loads or not is_hot(home, loads):
-        return home
-    return min(loads, key=lambda one: (loads[one], one))
-
-
-def is_hot(bucket: int, loads: Mapping[int, float]) -> bool:
-    """True of a bucket that is to hand tables over."""
-    mean = mean_of(loads)
-    return loads[bucket] > HOT * mean and loads[bucket] - mean > MIN_EXCESS
+def is_hot(load: float, mean: float) -> bool:
+    """True of the load of a bucket that is to hand tables over. `mean`: of all buckets."""
+    return load > HOT * mean and load - mean > MIN_EXCESS
 
 
 def mean_of(loads: Mapping[int, float]) -> float:
@@ -60,10 +51,10 @@ def plan_moves(
     A table goes only where the bucket that gets it is no heavier then than the one that gives it:
     so no table goes back and forth, and one that is hotter than all others together stays,
     alone."""
-    if bucket not in loads or not is_hot(bucket, loads):
+    if bucket not in loads or not is_hot(loads[bucket], mean := mean_of(loads)):
         return []
-    target = _choose_target(bucket, loads)
-    giver, taker, mean = loads[bucket], loads[target], mean_of(loads)
+    target = _choose_target(bucket, loads, mean)
+    giver, taker = loads[bucket], loads[target]
     reason = f"bucket {bucket}: {giver:.0f} steps a minute, {mean:.0f} is the mean"
     found: list[TableMove] = []
     for key, load in _heaviest_first(tables, resting):
@@ -75,10 +66,10 @@ def plan_moves(
     return found
 
 
-def _choose_target(bucket: int, loads: Mapping[int, float]) -> int:
+def _choose_target(bucket: int, loads: Mapping[int, float], mean: float) -> int:
     by_load = sorted(loads, key=lambda one: (loads[one], one))
-    hot = [one for one in reversed(by_load) if is_hot(one, loads)]
-    light = [one for one in by_load if loads[one] < mean_of(loads)]
+    hot = [one for one in reversed(by_load) if is_hot(loads[one], mean)]
+    light = [one for one in by_load if loads[one] < mean]
     return light[hot.index(bucket) % len(light)]
 
 
