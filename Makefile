@@ -188,6 +188,10 @@ bench-policy: setup ## An accelerated hour on the real stack, beside what the si
 simulate-sweep: setup ## Which assumption of the simulator changes its conclusion: TABLES=n, DAYS=n
 	$(BIN)/python -m bench.simulate.sweep $(if $(TABLES),--tables $(TABLES)) $(if $(filter-out file,$(origin DAYS)),--days $(DAYS))
 
+.PHONY: simulate-placement
+simulate-placement: setup ## Load of the largest planner by the mean, before and after a failure, with tables of Zipf loads: BUCKETS=n, PLANNERS=n,..., TABLES=n
+	$(BIN)/python -m bench.simulate.placement $(if $(BUCKETS),--buckets $(BUCKETS)) $(if $(PLANNERS),--planners $(PLANNERS)) $(if $(filter-out file,$(origin TABLES)),--tables $(TABLES))
+
 FLEETS ?= 1000,100000,1000000
 DRIVERS ?= kafka,faust
 .PHONY: bench-planner
