@@ -16,7 +16,7 @@ from firnline_local.processes.command import Command
 
 POLL_S = 0.1
 STOP_S = 15.0  # the broker's clean shutdown took 1-3 s on 2 busy cores
-START_S = 60.0
+START_S = 180.0  # a broker on a busy host of two cores has needed more than 60
 
 
 class PartNotReady(RuntimeError):
