@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 from firnline_domain.base.times import DAY_MS
-from firnline_domain.policy.partition.v2_deletes import UPGRADE
 from firnline_domain.policy.reasons.partition import Reason
+from firnline_domain.policy.triggers.table import TriggerReason
+from firnline_domain.policy.triggers.v2_deletes import UPGRADE
 from firnline_domain.records.events import PartitionChange
 from firnline_domain.records.orders import TableOrder
 from firnline_domain.records.parts.tallies import FileTally, Tally
@@ -58,7 +59,7 @@ def test_announced_upgraded_and_then_converted_until_nothing_of_v2_is_left(
     sent = orders([one.record for one in world.sent])
     assert {one.scope for one in sent} == {A, B}
     assert {(one.action, one.reason, one.min_dead_ratio) for one in sent} == {
-        ("convert", Reason.V2_DELETES, 1.0)
+        ("convert", TriggerReason.V2_DELETES, 1.0)
     }
     gone = FileTally(position_deletes=Tally(1, 10, 1_000), equality_deletes=Tally(1, 10, 1_000))
     vectors = FileTally(deletion_vectors=Tally(4, 20, 400))

@@ -10,7 +10,6 @@ from firnline_domain.base.values import replace
 from firnline_domain.identity import MAIN
 from firnline_domain.policy.cost.cost_benefit import Action
 from firnline_domain.policy.operator_requests import Order
-from firnline_domain.policy.partition.v2_deletes import VECTORS
 from firnline_domain.policy.table_action.aged_partitions import PartitionArchiving, PartitionExpiry
 from firnline_domain.policy.table_action.compute_statistics import Statistics
 from firnline_domain.policy.table_action.create_tags import TAG_EXISTS, TagCreation
@@ -23,6 +22,7 @@ from firnline_domain.policy.table_action.snapshot_retention import (
     refusal_reason,
 )
 from firnline_domain.policy.table_action.upgrade_format import FormatUpgrade
+from firnline_domain.policy.triggers.v2_deletes import VECTORS
 from firnline_domain.records.orders import ExpireSnapshots, RewriteFiles, TableOrder
 from firnline_domain.records.parts.tallies import target_bytes_of
 from firnline_domain.records.results import DeleteKind

@@ -16,9 +16,10 @@ from firnline_domain.policy.operator_requests import (
     requested_rewrites,
 )
 from firnline_domain.policy.partition.decide import order_for, with_numbers
-from firnline_domain.policy.partition.v2_deletes import UPGRADE, VECTORS
 from firnline_domain.policy.reasons.partition import NO_FILE, Decision, Reason
 from firnline_domain.policy.table_action.registry import TABLE_ACTIONS
+from firnline_domain.policy.triggers.table import TriggerReason
+from firnline_domain.policy.triggers.v2_deletes import UPGRADE, VECTORS
 from firnline_domain.records.orders import RewriteFiles
 
 from firnline_cli.forecast.forecast import Forecast
@@ -63,7 +64,7 @@ def _conversions(forecast: Forecast, now_ms: int) -> Iterator[Order]:
         holds = partition.counters.holds
         if not holds.position_deletes.files and not holds.equality_deletes.files:
             continue
-        decision = Decision(Reason.V2_DELETES, action=Action.CONVERT, min_dead_ratio=NO_FILE)
+        decision = Decision(TriggerReason.V2_DELETES, action=Action.CONVERT, min_dead_ratio=NO_FILE)
         explained = with_numbers(forecast.table, partition, decision, limits, now_ms)
         yield order_for(forecast.table, partition, explained, limits, now_ms)[0]
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from firnline_domain.advice.rules import RULES
 from firnline_domain.policy.fleet.lanes import Lane
-from firnline_domain.policy.reasons.partition import ORDERS
 from firnline_domain.policy.table_action.registry import TABLE_ACTIONS
+from firnline_domain.policy.triggers.table import ORDERS
 from firnline_domain.records.events import Classification
 from firnline_domain.records.parts.conflict_reasons import ConflictReason
 

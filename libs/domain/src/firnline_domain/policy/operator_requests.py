@@ -8,10 +8,10 @@ from firnline_domain.base.values import Value, replace
 from firnline_domain.counters.state.work import Partition, Table
 from firnline_domain.policy.cost.cost_benefit import Action
 from firnline_domain.policy.partition.decide import admit_rewrite, decide_rewrite
-from firnline_domain.policy.partition.due_trigger import as_requested
 from firnline_domain.policy.reasons.partition import Decision, Reason
 from firnline_domain.policy.table_action.registry import TABLE_ACTIONS
 from firnline_domain.policy.triggers.freezing import FREEZE, freezes_at_ms, is_worth_freezing
+from firnline_domain.policy.triggers.table import as_requested
 from firnline_domain.records.orders import RewriteFiles, TableOrder
 from firnline_domain.settings.thresholds import Thresholds
 

@@ -19,9 +19,10 @@ from firnline_domain.policy.cost.dollars import (
     of_rewrite,
 )
 from firnline_domain.policy.partition.decide import cost_benefit_of
-from firnline_domain.policy.reasons.partition import Decision, Reason
+from firnline_domain.policy.reasons.partition import Decision
 from firnline_domain.policy.table_action.registry import TABLE_ACTIONS
 from firnline_domain.policy.triggers.sorting import estimate_sort
+from firnline_domain.policy.triggers.table import TriggerReason
 from firnline_domain.records.parts.tallies import FileTally, Tally
 from firnline_domain.records.results import ExpiryPreview, TableResult
 from firnline_domain.settings.thresholds import Thresholds, resolve_thresholds
@@ -182,7 +183,7 @@ def partition(fragments: int, **work: int | None) -> Partition:
 
 
 def test_a_sort_is_priced_by_what_it_writes_not_as_a_merge_of_small_files() -> None:
-    sort = Decision(Reason.UNSORTED, action=Action.SORT, min_dead_ratio=1.0)
+    sort = Decision(TriggerReason.UNSORTED, action=Action.SORT, min_dead_ratio=1.0)
     whole = cost_benefit_of(table(), partition(0), sort, LIMITS)
     assert whole.work.bytes_read == 100 * 100 * MB
     first = cost_benefit_of(table(), partition(10), sort, LIMITS)

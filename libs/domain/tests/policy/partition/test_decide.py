@@ -11,6 +11,7 @@ from firnline_domain.identity import Scope, task_id
 from firnline_domain.policy.partition.deadlines import QUEUE_MS
 from firnline_domain.policy.partition.decide import debt_files, decide_rewrite, order_for
 from firnline_domain.policy.reasons.partition import Reason
+from firnline_domain.policy.triggers.table import TriggerReason
 from firnline_domain.settings.thresholds import Thresholds
 
 from tests.kit.partitions import (
@@ -26,29 +27,29 @@ from tests.kit.partitions import (
 )
 
 ORDERED = [
-    ("fragments at the threshold", partition(fragments=8), Reason.FRAGMENTS),
+    ("fragments at the threshold", partition(fragments=8), TriggerReason.FRAGMENTS),
     ("equality deletes at the threshold", partition(on_target=1, equality_deletes=4),
-     Reason.EQUALITY_DELETES),
+     TriggerReason.EQUALITY_DELETES),
     ("position deletes at the threshold", partition(on_target=1, position_deletes=6),
-     Reason.POSITION_DELETES),
+     TriggerReason.POSITION_DELETES),
     ("deletion vectors count as well",
      partition(on_target=1, position_deletes=2, deletion_vectors=4),
-     Reason.POSITION_DELETES),
+     TriggerReason.POSITION_DELETES),
     ("deletes come before fragments", partition(fragments=99, equality_deletes=4),
-     Reason.EQUALITY_DELETES),
+     TriggerReason.EQUALITY_DELETES),
     ("one old delete",
      partition(0, PartitionWork(debt_since_ms=AN_HOUR_AGO), on_target=1, equality_deletes=1),
-     Reason.OLD_DEBT),
+     TriggerReason.OLD_DEBT),
     ("two old fragments", partition(0, PartitionWork(debt_since_ms=AN_HOUR_AGO), fragments=2),
-     Reason.OLD_DEBT),
-    ("the quiet period is over", partition(NOW - 1_000, fragments=8), Reason.FRAGMENTS),
-    ("hot, but at twice the threshold", partition(NOW, fragments=16), Reason.FRAGMENTS),
+     TriggerReason.OLD_DEBT),
+    ("the quiet period is over", partition(NOW - 1_000, fragments=8), TriggerReason.FRAGMENTS),
+    ("hot, but at twice the threshold", partition(NOW, fragments=16), TriggerReason.FRAGMENTS),
     ("cool-down over", partition(0, PartitionWork(pause="cooling", until_ms=NOW), fragments=8),
-     Reason.FRAGMENTS),
+     TriggerReason.FRAGMENTS),
     ("parked long enough", partition(0, PartitionWork(pause="parked", until_ms=NOW), fragments=8),
-     Reason.FRAGMENTS),
+     TriggerReason.FRAGMENTS),
     ("as much again as the last rewrite left",
-     partition(0, PartitionWork(floor=Debt(fragments=20)), fragments=28), Reason.FRAGMENTS),
+     partition(0, PartitionWork(floor=Debt(fragments=20)), fragments=28), TriggerReason.FRAGMENTS),
 ]  # fmt: skip
 SPARED = [
     ("nothing there", partition(), Reason.HEALTHY, None),
@@ -133,7 +134,8 @@ def test_a_place_is_left_for_one_more_order() -> None:
 def test_global_deletes_burden_every_partition_with_data() -> None:
     whole = table(totals=globally(4))
     assert (
-        decide_rewrite(whole, partition(on_target=1), LIMITS, NOW).reason == Reason.GLOBAL_DELETES
+        decide_rewrite(whole, partition(on_target=1), LIMITS, NOW).reason
+        == TriggerReason.GLOBAL_DELETES
     )
     assert decide_rewrite(whole, partition(), LIMITS, NOW).reason == Reason.HEALTHY
     met = PartitionWork(floor=Debt(global_deletes=4))

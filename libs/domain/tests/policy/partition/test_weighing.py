@@ -11,6 +11,7 @@ from firnline_domain.policy.cost.cost_benefit import Action
 from firnline_domain.policy.partition.decide import decide_rewrite, order_for
 from firnline_domain.policy.partition.outcomes import after_order, after_success
 from firnline_domain.policy.reasons.partition import Reason
+from firnline_domain.policy.triggers.table import TriggerReason
 from firnline_domain.records.parts.dead_rows import DeadRows
 from firnline_domain.records.parts.tallies import FileTally, Tally
 from firnline_domain.settings.thresholds import ConversionPolicy, Thresholds
@@ -45,7 +46,7 @@ def test_a_dear_rewrite_waits_until_readers_have_paid_for_it() -> None:
     assert young.until_ms is not None
     assert 1 < (young.until_ms - NOW) / 3_600_000 < 24
     later = decide_rewrite(table(), upserted(NOW - 60_000), WEIGHED, young.until_ms)
-    assert (later.order, later.reason) == (True, Reason.EQUALITY_DELETES)
+    assert (later.order, later.reason) == (True, TriggerReason.EQUALITY_DELETES)
 
 
 def test_a_conversion_is_paid_for_sooner_than_a_compaction() -> None:
@@ -56,7 +57,7 @@ def test_a_conversion_is_paid_for_sooner_than_a_compaction() -> None:
     assert compacted is not None
     assert young.until_ms - NOW < (compacted - NOW) / 3
     later = decide_rewrite(table(), upserted(NOW - 60_000), CONVERTING, young.until_ms)
-    assert (later.order, later.reason) == (True, Reason.EQUALITY_DELETES)
+    assert (later.order, later.reason) == (True, TriggerReason.EQUALITY_DELETES)
     assert later.action is Action.CONVERT
     told = explained(table(), upserted(NOW - 60_000), CONVERTING, young.until_ms)
     order, task = order_for(table(), upserted(NOW - 60_000), told, CONVERTING, young.until_ms)
@@ -91,7 +92,7 @@ def test_what_a_conversion_has_left_is_rewritten_once_readers_have_paid_for_that
     assert waiting.until_ms is not None
     assert 1 < (waiting.until_ms - NOW) / 3_600_000 < 24
     later = decide_rewrite(table(), left, CONVERTING, waiting.until_ms)
-    assert (later.order, later.reason) == (True, Reason.POSITION_DELETES)
+    assert (later.order, later.reason) == (True, TriggerReason.POSITION_DELETES)
     assert (later.action, later.min_dead_ratio) == (Action.COMPACT, 0.2)
 
 
@@ -171,7 +172,7 @@ def test_somebody_looks_where_the_dead_rows_of_others_may_all_be_in_one_file() -
     waiting = decide_rewrite(table(), marked(810_000), CONVERTING, NOW + 7_200_000)
     assert (waiting.order, waiting.until_ms) == (False, day)
     found = decide_rewrite(table(), marked(810_000), CONVERTING, day)
-    assert (found.order, found.reason) == (True, Reason.POSITION_DELETES)
+    assert (found.order, found.reason) == (True, TriggerReason.POSITION_DELETES)
     assert (found.action, found.min_dead_ratio) == (Action.COMPACT, 0.3)
     told = explained(table(), marked(810_000), CONVERTING, day)
     _, task = order_for(table(), marked(810_000), told, CONVERTING, day)
@@ -187,7 +188,7 @@ def test_many_files_of_positions_are_joined_and_no_data_file_is_rewritten() -> N
     work = PartitionWork(debt_since_ms=NOW, positions_since_ms=NOW)
     many = Partition(PartitionCounters(SCOPE, 1, 1, holds), work)
     found = explained(table(), many, CONVERTING, NOW + 60_000)
-    assert (found.order, found.reason) == (True, Reason.POSITION_DELETES)
+    assert (found.order, found.reason) == (True, TriggerReason.POSITION_DELETES)
     assert (found.action, found.min_dead_ratio) == (Action.CONVERT, 1.0)
     assert found.numbers["rewrite_bytes"] < MB
     few = replace(holds, position_deletes=Tally(25 + 5, 600, 6_000))  # each file may have one
@@ -204,8 +205,8 @@ def test_a_conversion_takes_the_files_along_that_pay() -> None:
     soon = decide_rewrite(table(), grown, CONVERTING, NOW + 60_000).until_ms
     assert soon is not None
     first, later = (decide_rewrite(table(), grown, CONVERTING, at) for at in (soon, NOW + 10**10))
-    assert (first.reason, first.min_dead_ratio) == (Reason.EQUALITY_DELETES, 1.0)
-    assert (later.reason, later.min_dead_ratio) == (Reason.EQUALITY_DELETES, 0.2)
+    assert (first.reason, first.min_dead_ratio) == (TriggerReason.EQUALITY_DELETES, 1.0)
+    assert (later.reason, later.min_dead_ratio) == (TriggerReason.EQUALITY_DELETES, 0.2)
     never = replace(CONVERTING, convert=ConversionPolicy.NEVER)
     whole = decide_rewrite(table(), grown, never, NOW + 10**10)
     assert (whole.action, whole.min_dead_ratio) == (Action.COMPACT, 0.0)
@@ -233,7 +234,11 @@ def test_what_was_deleted_leaves_the_storage_when_its_time_has_come_where_somebo
     waiting = decide_rewrite(table(), left, asked, due - 1)
     assert (waiting.order, waiting.until_ms) == (False, due)
     found = explained(table(), left, asked, due)
-    assert (found.order, found.reason, found.action) == (True, Reason.RECYCLING, Action.COMPACT)
+    assert (found.order, found.reason, found.action) == (
+        True,
+        TriggerReason.RECYCLING,
+        Action.COMPACT,
+    )
     assert found.min_dead_ratio == 0.0
     assert found.numbers["rewrite_bytes"] == LARGE.bytes
     assert not decide_rewrite(table(), left, replace(asked, gc_enabled=False), due).order
@@ -265,7 +270,7 @@ def test_it_waits_no_longer_than_it_may() -> None:
 def test_readers_who_have_paid_are_served_below_every_threshold() -> None:
     """One delete file, twenty minutes old; but it has 5 M rows, and 25 files load it."""
     whole, limits = upserted(NOW - 1_200_000, 1, 5_000_000), replace(WEIGHED, cheap_bytes=1 << 40)
-    assert decide_rewrite(table(), whole, limits, NOW).reason is Reason.READ_DEBT
+    assert decide_rewrite(table(), whole, limits, NOW).reason is TriggerReason.READ_DEBT
     fresh = decide_rewrite(table(), upserted(NOW - 1, 1, 5_000_000), limits, NOW)
     assert (fresh.reason, fresh.order) == (Reason.ACCUMULATING, False)
     assert fresh.until_ms is not None
@@ -284,7 +289,11 @@ def test_small_files_that_fill_one_are_merged_once_it_pays() -> None:
     assert young.reason is Reason.MINIMUM_GAIN
     assert young.until_ms is not None
     told = explained(table(), small_ones(NOW - 1), WEIGHED, young.until_ms)
-    assert (told.order, told.reason, told.numbers["undersized"]) == (True, Reason.UNDERSIZED, 5)
+    assert (told.order, told.reason, told.numbers["undersized"]) == (
+        True,
+        TriggerReason.UNDERSIZED,
+        5,
+    )
     assert told.numbers["rewrite_bytes"] == 150 * MB
     assert decide_rewrite(table(), small_ones(0, files=4), WEIGHED, NOW).reason is Reason.HEALTHY
     assert (
@@ -306,7 +315,7 @@ def test_nobody_reads_so_only_age_counts() -> None:
 def test_files_far_from_their_target_are_merged_before_there_are_eight() -> None:
     counters = PartitionCounters(SCOPE, 1, 1, FileTally(fragments=Tally(3, 0, 45 * MB)))
     of_it = Partition(counters)
-    assert decide_rewrite(table(), of_it, WEIGHED, NOW).reason is Reason.SIZE_ERROR
+    assert decide_rewrite(table(), of_it, WEIGHED, NOW).reason is TriggerReason.SIZE_ERROR
     assert not decide_rewrite(table(), of_it, replace(WEIGHED, max_size_error=0.0), NOW).order
     assert not decide_rewrite(table(), of_it, replace(WEIGHED, max_size_error=0.25), NOW).order
     met = replace(of_it, work=PartitionWork(floor=Debt(fragments=3)))

@@ -28,6 +28,7 @@ from firnline_domain.policy.triggers.equality_delete_age import (
     orders_of,
     turnaround_after,
 )
+from firnline_domain.policy.triggers.table import TriggerReason
 from firnline_domain.records.parts.tallies import FileTally, Tally
 from firnline_domain.records.pauses import Pause
 from firnline_domain.settings.thresholds import Thresholds
@@ -69,7 +70,7 @@ def test_an_order_goes_out_early_enough_and_not_before() -> None:
     assert not early.order
     assert early.until_ms == NOW + 1
     due = decided(HOUR_MS - LEAD_MS)
-    assert (due.order, due.reason) == (True, Reason.EQUALITY_DELETE_AGE)
+    assert (due.order, due.reason) == (True, TriggerReason.EQUALITY_DELETE_AGE)
     assert due.action is Action.CONVERT
     assert not decided(100 * HOUR_MS, replace(PROMISE, max_equality_delete_age_ms=0)).order
 
@@ -138,7 +139,7 @@ def test_no_brake_breaks_a_promise(brakes: dict[str, Any]) -> None:
     busy = table(running=(other,))
     found = decided(HOUR_MS, replace(PROMISE, **brakes), busy, touched_ms=NOW, pause="cooling",
                     until_ms=NOW + HOUR_MS)  # fmt: skip
-    assert (found.order, found.reason) == (True, Reason.EQUALITY_DELETE_AGE)
+    assert (found.order, found.reason) == (True, TriggerReason.EQUALITY_DELETE_AGE)
 
 
 def test_pauses_do() -> None:
@@ -209,4 +210,6 @@ def test_deletes_of_every_partition_are_promised_by_none() -> None:
     )
     reaching = replace(table(), counters=counters)
     part = replace(partition(HOUR_MS), counters=PartitionCounters(Scope(0, "[]"), holds=HOLDS))
-    assert decide_rewrite(reaching, part, PROMISE, NOW).reason is not Reason.EQUALITY_DELETE_AGE
+    assert (
+        decide_rewrite(reaching, part, PROMISE, NOW).reason is not TriggerReason.EQUALITY_DELETE_AGE
+    )

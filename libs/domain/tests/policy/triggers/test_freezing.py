@@ -13,6 +13,7 @@ from firnline_domain.policy.cost.cost_benefit import Action
 from firnline_domain.policy.partition.decide import decide_rewrite, order_for, with_numbers
 from firnline_domain.policy.partition.outcomes import after_change, after_order, after_success
 from firnline_domain.policy.reasons.partition import Decision, Reason
+from firnline_domain.policy.triggers.table import TriggerReason
 from firnline_domain.records.parts.slices import Slice
 from firnline_domain.records.parts.tallies import FileTally, Tally
 from firnline_domain.settings.thresholds import Thresholds
@@ -96,7 +97,11 @@ def test_it_is_closed_when_nothing_was_committed_for_as_long() -> None:
     assert (decision.order, decision.until_ms) == (False, NOW + WAIT_MS)
     life.now_ms += 1
     decision = life.decision()
-    assert (decision.order, decision.reason, decision.action) == (True, Reason.CLOSED, Action.FULL)
+    assert (decision.order, decision.reason, decision.action) == (
+        True,
+        TriggerReason.CLOSED,
+        Action.FULL,
+    )
     told = with_numbers(life.table, life.partition, decision, LIMITS, life.now_ms)
     assert told.numbers["freeze_after_h"] == 48
 
@@ -106,7 +111,7 @@ def test_once_and_ten_days_later_not_again_whatever_readers_pay() -> None:
     life.now_ms += WAIT_MS
     life.rewrite(left=LARGE + SMALL)  # even where it could not do better
     life.pass_(10)
-    assert [one.reason for one in life.orders] == [Reason.CLOSED]
+    assert [one.reason for one in life.orders] == [TriggerReason.CLOSED]
     decision = life.decision()
     assert (decision.reason, decision.order, decision.until_ms) == (Reason.FROZEN, False, None)
 
@@ -122,7 +127,7 @@ def test_what_comes_late_thaws_it_and_it_is_frozen_after_the_same_wait(late: Fil
     life.now_ms = thawed_ms + WAIT_MS - 1
     assert not life.decision().order
     life.pass_(10)
-    assert [one.reason for one in life.orders] == [Reason.CLOSED] * 2
+    assert [one.reason for one in life.orders] == [TriggerReason.CLOSED] * 2
     assert life.decision().reason is Reason.FROZEN
 
 
@@ -152,7 +157,7 @@ def test_thawed_it_is_merged_as_any_other() -> None:
     count = len(life.orders)
     life.commit(SMALL + SMALL)
     life.pass_(1)
-    assert [one.reason for one in life.orders[count:]] == [Reason.FRAGMENTS]
+    assert [one.reason for one in life.orders[count:]] == [TriggerReason.FRAGMENTS]
     assert life.decision().reason is not Reason.FROZEN
 
 
@@ -164,7 +169,7 @@ def test_a_frozen_partition_is_sorted_once_more_and_stays_frozen() -> None:
     life.now_ms += HOUR_MS
     life.rewrite(left=left)
     life.pass_(20)
-    assert [one.reason for one in life.orders] == [Reason.CLOSED, Reason.UNSORTED]
+    assert [one.reason for one in life.orders] == [TriggerReason.CLOSED, TriggerReason.UNSORTED]
     assert life.decision().reason is Reason.FROZEN
 
 
@@ -191,7 +196,11 @@ def test_a_large_one_is_frozen_in_slices() -> None:
     life.now_ms += WAIT_MS
     life.rewrite(left=LARGE + SMALL, part=Slice("full", "closed", 7, left_files=3, left_bytes=9))
     decision = life.decision()
-    assert (decision.reason, decision.action, decision.order) == (Reason.CLOSED, Action.FULL, True)
+    assert (decision.reason, decision.action, decision.order) == (
+        TriggerReason.CLOSED,
+        Action.FULL,
+        True,
+    )
     life.rewrite()
     life.pass_(10)
     assert len(life.orders) == 2

@@ -14,8 +14,8 @@ from firnline_domain.identity import Scope, TableName
 from firnline_domain.policy.cost.cost_benefit import Action
 from firnline_domain.policy.partition.decide import decide_rewrite, order_for, with_numbers
 from firnline_domain.policy.partition.outcomes import after_success
-from firnline_domain.policy.reasons.partition import Reason
 from firnline_domain.policy.triggers.full_rewrites import with_full_interval
+from firnline_domain.policy.triggers.table import TriggerReason
 from firnline_domain.records.parts.slices import Slice
 from firnline_domain.records.parts.tallies import FileTally, Tally
 from firnline_domain.settings.thresholds import Thresholds
@@ -43,7 +43,7 @@ def partition(
 def test_it_is_due_when_the_interval_is_over_whatever_it_costs() -> None:
     decision = decide_rewrite(TABLE, partition(), LIMITS, NOW)
     assert (decision.reason, decision.action, decision.order) == (
-        Reason.FULL_INTERVAL, Action.FULL, True,
+        TriggerReason.FULL_INTERVAL, Action.FULL, True,
     )  # fmt: skip
     decision = with_numbers(TABLE, partition(), decision, LIMITS, NOW)
     assert decision.numbers["rewrite_bytes"] == LARGE.bytes
@@ -85,7 +85,7 @@ def test_two_small_files_or_a_delete_are_enough(gained: dict[str, Any]) -> None:
 
 def test_without_the_property_there_is_none() -> None:
     never = replace(LIMITS, full_interval_ms=0)
-    assert decide_rewrite(TABLE, partition(), never, NOW).reason is not Reason.FULL_INTERVAL
+    assert decide_rewrite(TABLE, partition(), never, NOW).reason is not TriggerReason.FULL_INTERVAL
     assert with_full_interval(PartitionWork(full_ms=5), never, "a", NOW).full_ms is None
 
 

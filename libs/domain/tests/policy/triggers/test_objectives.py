@@ -16,6 +16,7 @@ from firnline_domain.policy.cost.read_cost import burden_of
 from firnline_domain.policy.partition.decide import decide_rewrite, with_numbers
 from firnline_domain.policy.reasons.partition import Decision, Reason
 from firnline_domain.policy.triggers.objectives import DANGER, is_missed
+from firnline_domain.policy.triggers.table import TriggerReason
 from firnline_domain.records.parts.tallies import FileTally, Tally
 from firnline_domain.settings.thresholds import Thresholds
 
@@ -60,7 +61,7 @@ def test_reads_never_cost_more_than_allowed(files: int) -> None:
     assert not decided(held, files).order
     endangered = replace(UNREAD, max_read_amplification=1 + limit * 0.99)
     found = decided(endangered, files)
-    assert (found.order, found.reason) == (True, Reason.OBJECTIVE)
+    assert (found.order, found.reason) == (True, TriggerReason.OBJECTIVE)
     assert not is_missed(partition(files), amplification(files), endangered, NOW)  # in time
 
 
@@ -70,15 +71,25 @@ def test_no_debt_is_older_than_allowed() -> None:
     assert not early.order
     assert early.until_ms == NOW + 1
     due = decided(limits, 1, int(HOUR_MS * DANGER))
-    assert (due.order, due.reason) == (True, Reason.OBJECTIVE)
+    assert (due.order, due.reason) == (True, TriggerReason.OBJECTIVE)
     many = decided(limits, 50, int(HOUR_MS * DANGER) - 1)
     assert (many.reason, many.until_ms) == (Reason.MINIMUM_GAIN, NOW + 1)
+
+
+def test_a_lone_fragment_that_is_too_old_is_not_looked_at_before_a_commit() -> None:
+    """It has nothing to be merged with: a moment in the past would have the table reconciled with
+    every tick."""
+    lone = PartitionCounters(Scope(0, '["x"]'), holds=FileTally(fragments=Tally(1, 10, 10)))
+    part = replace(partition(age_ms=2 * HOUR_MS), counters=lone)
+    limits = replace(UNREAD, max_oldest_debt_ms=HOUR_MS)
+    found = decide_rewrite(TABLE, part, limits, NOW)
+    assert (found.reason, found.until_ms) == (Reason.ACCUMULATING, None)
 
 
 def test_where_it_is_held_readers_payment_decides() -> None:
     limits = replace(UNREAD, reads_per_hour=10_000.0, max_read_amplification=100.0)
     found = decided(limits, 3, HOUR_MS)
-    assert (found.order, found.reason) == (True, Reason.READ_DEBT)
+    assert (found.order, found.reason) == (True, TriggerReason.READ_DEBT)
 
 
 def test_what_a_rewrite_has_left_is_in_no_danger() -> None:
@@ -115,9 +126,9 @@ def test_the_numbers_are_told_and_a_missed_one_is_counted() -> None:
 def test_what_a_conversion_left_does_not_hide_new_deletes() -> None:
     """Two hundred vectors are there since the last one; the new delete weighs as much as alone."""
     limit = replace(UNREAD, max_read_amplification=1 + (amplification(10) - 1) * 0.9)
-    assert decided(limit, 10).reason is Reason.OBJECTIVE
+    assert decided(limit, 10).reason is TriggerReason.OBJECTIVE
     vectors = Tally(20, 1_000, 20 * 1_000)
     there = partition(10, floor=Debt(position_deletes=20))
     counters = replace(there.counters, holds=replace(holds(10), deletion_vectors=vectors))
     decision = decide_rewrite(TABLE, replace(there, counters=counters), limit, NOW)
-    assert decision.reason is Reason.OBJECTIVE
+    assert decision.reason is TriggerReason.OBJECTIVE

@@ -13,6 +13,7 @@ from firnline_domain.policy.cost.cost_benefit import Action
 from firnline_domain.policy.partition.decide import decide_rewrite, order_for, with_numbers
 from firnline_domain.policy.partition.outcomes import after_success
 from firnline_domain.policy.reasons.partition import Reason
+from firnline_domain.policy.triggers.table import TriggerReason
 from firnline_domain.records.parts.slices import Slice
 from firnline_domain.records.parts.tallies import FileTally, Tally
 from firnline_domain.settings.thresholds import Thresholds
@@ -38,7 +39,7 @@ def partition(
 def test_it_is_looked_at_once_and_then_when_it_has_changed_and_the_interval_is_over() -> None:
     decision = decide_rewrite(TABLE, partition(), LIMITS, NOW)
     assert (decision.reason, decision.action, decision.order) == (
-        Reason.UNSORTED, Action.SORT, True,
+        TriggerReason.UNSORTED, Action.SORT, True,
     )  # fmt: skip
     decision = with_numbers(TABLE, partition(), decision, LIMITS, NOW)
     order, task = order_for(TABLE, partition(), decision, LIMITS, NOW)
@@ -61,7 +62,9 @@ def test_without_the_property_or_with_no_more_files_than_may_hold_a_key_it_is_no
 
 
 def test_debt_goes_before_and_a_writer_at_work_is_waited_for() -> None:
-    assert decide_rewrite(TABLE, partition(fragments=9), LIMITS, NOW).reason is Reason.FRAGMENTS
+    assert (
+        decide_rewrite(TABLE, partition(fragments=9), LIMITS, NOW).reason is TriggerReason.FRAGMENTS
+    )
     busy = partition(changed_ms=NOW, sorted_ms=NOW - HOUR_MS, sorted_seen_ms=4)
     quiet = replace(LIMITS, quiet_ms=60_000)
     decision = decide_rewrite(TABLE, busy, quiet, NOW)

@@ -20,7 +20,7 @@ from firnline_deletes.files.parquet import SequencedFile
 from firnline_domain.commits.commit_plan import Conversion, Written
 from firnline_domain.commits.conflicts import Conflict
 from firnline_domain.identity import Scope, normal_path
-from firnline_domain.policy.partition.v2_deletes import VECTORS
+from firnline_domain.policy.triggers.v2_deletes import VECTORS
 from firnline_domain.records.parts.conflict_reasons import ConflictReason
 from firnline_domain.records.results import DeleteKind, InputFile, RewriteFinished, RewriteGroup
 from firnline_domain.records.signing import Keyring

@@ -10,10 +10,11 @@ from typing import Any
 from firnline_domain.base.values import to_plain
 from firnline_domain.identity import TableName
 from firnline_domain.policy.cost.dollars import in_dollars
-from firnline_domain.policy.partition.v2_deletes import UPGRADE
 from firnline_domain.policy.reasons.expiry import ExpiryReason
-from firnline_domain.policy.reasons.partition import ORDERS, Reason
+from firnline_domain.policy.reasons.partition import Reason
 from firnline_domain.policy.table_action.snapshot_retention import EXPIRE
+from firnline_domain.policy.triggers.table import ORDERS
+from firnline_domain.policy.triggers.v2_deletes import UPGRADE
 from firnline_domain.records.pauses import HoldReason, TableHold
 from firnline_domain.records.states import ExpiryPlan, PartitionState, TableState
 

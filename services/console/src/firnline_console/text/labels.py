@@ -8,7 +8,8 @@ from string import Formatter
 from firnline_domain.policy.cost.dollars import in_dollars
 from firnline_domain.policy.cost.table_action_cost import PACE
 from firnline_domain.policy.reasons.expiry import ExpiryReason
-from firnline_domain.policy.reasons.partition import ORDERS, Reason
+from firnline_domain.policy.reasons.partition import Reason
+from firnline_domain.policy.triggers.table import ORDERS, TriggerReason
 from firnline_domain.records.parts.conflict_reasons import ConflictReason
 from firnline_domain.records.parts.sharing import SharingRefusal
 
@@ -108,7 +109,7 @@ ENDS = {
     "unsortable_column": "firnline.sort names an unsuitable column",
     "worker_error": "internal error of the worker",
 }
-CODES = (*Reason, *ExpiryReason, *ConflictReason, *SharingRefusal)
+CODES = (*TriggerReason, *Reason, *ExpiryReason, *ConflictReason, *SharingRefusal)
 WORDS: dict[str, str] = {**ENDS, **{code.value: code.words for code in CODES}}
 
 
@@ -123,7 +124,7 @@ def label_of(code: str, numbers: Mapping[str, float] | None = None) -> str:
     if not needed <= known.keys():
         return code.replace("_", " ") if code in WORDS else code
     text = phrase.format_map({name: _number_text(known[name]) for name in needed})
-    if code in (Reason.FULL_INTERVAL, Reason.CLOSED):
+    if code in (TriggerReason.FULL_INTERVAL, TriggerReason.CLOSED):
         return f"{text}; full: every file is rewritten"
     says_extent = code in ORDERS and "min_dead_ratio" in known and _has_deletes(known)
     return f"{text}; {extent_of(known)}" if says_extent else text

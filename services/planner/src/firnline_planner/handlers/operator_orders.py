@@ -10,9 +10,9 @@ from firnline_domain.counters.state.work import Partition, Table
 from firnline_domain.errors import PoisonousRecord
 from firnline_domain.policy.operator_requests import ACTIONS, RequestedAction, requested_rewrites
 from firnline_domain.policy.partition.outcomes import after_unpark, taken_back
-from firnline_domain.policy.reasons.partition import Reason
 from firnline_domain.policy.table_action.registry import TABLE_ACTIONS
 from firnline_domain.policy.triggers.freezing import FREEZE
+from firnline_domain.policy.triggers.table import TriggerReason
 from firnline_domain.records.orders import (
     HoldPartitions,
     PauseMaintenance,
@@ -85,7 +85,7 @@ def _request_rewrites(order: RunAction, context: TableContext, table: Table) -> 
     decided = list(requested_rewrites(table, partitions, asked, context.limits, now_ms))
     marked = [(partition, decision) for partition, decision in decided if decision.order]
     for partition, decision in marked:
-        action = FREEZE if decision.reason == Reason.CLOSED else str(decision.action)
+        action = FREEZE if decision.reason == TriggerReason.CLOSED else str(decision.action)
         work = replace(partition.work, requested=action)
         context.put_partition(table, replace(partition, work=work))
     if marked:

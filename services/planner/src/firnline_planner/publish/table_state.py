@@ -25,12 +25,12 @@ from firnline_domain.policy.partition.decide import (
     status_of,
     with_numbers,
 )
-from firnline_domain.policy.partition.v2_deletes import VECTORS, v2_files
 from firnline_domain.policy.reasons.expiry import ExpiryReason
 from firnline_domain.policy.reasons.partition import Reason
 from firnline_domain.policy.table_action.registry import TABLE_ACTIONS
 from firnline_domain.policy.table_action.snapshot_retention import EXPIRE, begins_ms
 from firnline_domain.policy.triggers.objectives import is_missed
+from firnline_domain.policy.triggers.v2_deletes import VECTORS, v2_files
 from firnline_domain.records.pauses import TableHold
 from firnline_domain.records.states import (
     ExpiryPlan,

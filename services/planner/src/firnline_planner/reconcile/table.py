@@ -14,13 +14,13 @@ from firnline_domain.policy.cost.dollars import of_rewrite
 from firnline_domain.policy.fleet.lanes import lane_of, lane_topic
 from firnline_domain.policy.partition.decide import (
     admit_rewrite,
-    all_and_new_debt,
     cost_benefit_of,
     decide_rewrite,
     order_for,
     with_numbers,
 )
 from firnline_domain.policy.partition.outcomes import after_order, with_debt_ages
+from firnline_domain.policy.policy_input import all_and_new_debt
 from firnline_domain.policy.reasons.partition import Decision, Reason
 from firnline_domain.policy.table_action.base import SHADOW_RECHECK_MS, TableAction
 from firnline_domain.policy.table_action.registry import TABLE_ACTIONS
@@ -122,7 +122,7 @@ def _by_rank(wanting: tuple[Partition, Decision]) -> tuple[float, int, Scope]:
     """Return a sort key: the highest rank first, then the deepest debt."""
     partition, decision = wanting
     assert decision.assessment is not None  # whatever is to be ordered was weighed
-    _, grown, _ = decision.assessment
+    grown = decision.assessment.grown
     return -decision.rank, -sum(grown.counts), partition.counters.scope
 
 

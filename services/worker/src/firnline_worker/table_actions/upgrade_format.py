@@ -16,8 +16,8 @@ from firnline_domain.base.values import replace
 from firnline_domain.commits.writers import Writer, writer_of
 from firnline_domain.errors import CatalogUnreachable, TaskRefused
 from firnline_domain.identity import MAIN
-from firnline_domain.policy.partition.v2_deletes import VECTORS
 from firnline_domain.policy.reasons.partition import Reason
+from firnline_domain.policy.triggers.v2_deletes import VECTORS
 from firnline_domain.records.orders import TableOrder
 from firnline_domain.records.results import DeleteKind, TableResult, table_result
 from firnline_domain.settings.thresholds import Thresholds, resolve_thresholds

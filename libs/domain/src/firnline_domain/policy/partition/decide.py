@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from firnline_domain.base.times import earliest_of
 from firnline_domain.base.values import replace
-from firnline_domain.counters.state.debt import NO_DEBT, Debt, debt_of
+from firnline_domain.counters.state.debt import Debt
 from firnline_domain.counters.state.file_sizes import files_after, taken_by_merge
 from firnline_domain.counters.state.work import Partition, RunningTask, Table, slots_of
 from firnline_domain.identity import task_id
@@ -14,7 +14,6 @@ from firnline_domain.policy.cost.cost_benefit import (
     rewrites_everything,
     weigh_compaction,
     weigh_merge,
-    weigh_minor,
 )
 from firnline_domain.policy.fleet.holds import BETWEEN_COMMITS, find_pause, find_rewrite_hold
 from firnline_domain.policy.partition.deadlines import QUEUE_MS, run_ms
@@ -23,21 +22,19 @@ from firnline_domain.policy.partition.decision_numbers import (
     debt_numbers,
     price_numbers,
 )
-from firnline_domain.policy.partition.due_trigger import demand_of
-from firnline_domain.policy.partition.v2_deletes import upgrade_v2_deletes
+from firnline_domain.policy.policy_input import PolicyInput, all_and_new_debt, collect_input
 from firnline_domain.policy.reasons.partition import (
     EVERY_FILE,
-    ORDERS,
-    PROMISED,
     Assessment,
     Decision,
     Reason,
 )
 from firnline_domain.policy.triggers.dead_files import with_dead_files
-from firnline_domain.policy.triggers.equality_delete_age import due_ms, enforce_delete_age
+from firnline_domain.policy.triggers.equality_delete_age import due_ms
 from firnline_domain.policy.triggers.full_rewrites import weigh_full
 from firnline_domain.policy.triggers.slices import share_of_price, slice_max_bytes, unfinished_of
 from firnline_domain.policy.triggers.sorting import estimate_sort
+from firnline_domain.policy.triggers.table import ORDERS, PROMISED, TriggerReason, first_due
 from firnline_domain.records.orders import RewriteFiles
 from firnline_domain.records.parts.tallies import NO_FILES, FileTally, Tally, tally_of
 from firnline_domain.records.pauses import TableHold
@@ -57,13 +54,8 @@ def decide_rewrite(table: Table, partition: Partition, limits: Thresholds, now_m
         if barred[0] is Reason.COOLING:
             until_ms = earliest_of(until_ms, promised_ms)
         return Decision(barred[0], until_ms=until_ms)
-    assessment = _assess_debt(table, partition, limits)
-    wanted = demand_of(partition, assessment, limits, now_ms)
-    if is_due:
-        wanted = enforce_delete_age(partition, assessment, limits)
-    else:
-        wanted = upgrade_v2_deletes(table, partition, wanted, limits, now_ms)
-    wanted = replace(wanted, assessment=assessment)
+    given = collect_input(table, partition, limits, now_ms)
+    wanted = replace(first_due(given), assessment=_assess(given))
     decision = admit_rewrite(table, partition, wanted, limits, now_ms)
     if promised_ms is None or decision.order or is_due:
         return decision
@@ -77,7 +69,7 @@ def admit_rewrite(
     again when another order of the table has gone out."""
     if wanted.reason not in ORDERS:
         return wanted
-    if wanted.reason is Reason.EQUALITY_DELETE_AGE:
+    if wanted.reason is TriggerReason.EQUALITY_DELETE_AGE:
         return _overdue(table, wanted, limits, now_ms)
     hold = find_rewrite_hold(table, limits, now_ms)
     if hold and not _shares_a_commit(table, hold, now_ms):
@@ -115,28 +107,25 @@ def with_numbers(
     table: Table, partition: Partition, decision: Decision, limits: Thresholds, now_ms: int
 ) -> Decision:
     """Return the decision with the numbers that it was made from."""
-    debt, grown, _ = assessment = decision.assessment or _assess_debt(table, partition, limits)
-    decision = replace(decision, assessment=assessment)
+    known = decision.assessment or _assess(collect_input(table, partition, limits, now_ms))
+    decision = replace(decision, assessment=known)
     weighed = cost_benefit_of(table, partition, decision, limits)
-    numbers = debt_numbers(table, partition, debt, grown, limits)
+    numbers = debt_numbers(table, partition, known.debt, known.grown, limits)
     numbers |= price_numbers(partition, limits, weighed, now_ms)
     numbers |= dead_row_numbers(partition, limits, decision.min_dead_ratio)
     return replace(decision, numbers=numbers)
 
 
-def _assess_debt(table: Table, partition: Partition, limits: Thresholds) -> Assessment:
-    debt, grown = all_and_new_debt(table, partition, limits.target_bytes)
-    whole = rewrites_everything(partition.counters.holds, limits, debt)
-    weigh = weigh_compaction if whole else weigh_minor
-    return debt, grown, weigh(partition, limits, debt, grown)
+def _assess(given: PolicyInput) -> Assessment:
+    return Assessment(given.debt, given.grown, given.weighed)
 
 
 def cost_benefit_of(
     table: Table, partition: Partition, decision: Decision, limits: Thresholds
 ) -> CostBenefit:
     """Return what a decision's order costs and spares."""
-    assessment = decision.assessment or _assess_debt(table, partition, limits)
-    debt, grown, weighed = assessment
+    known = decision.assessment or _assess(collect_input(table, partition, limits, 0))
+    debt, grown, weighed = known.debt, known.grown, known.weighed
     if decision.action is Action.FULL:
         return weigh_full(partition, limits, debt.global_deletes)
     if decision.action is Action.SORT:
@@ -173,16 +162,6 @@ def _blocking_reason(
     if work.until_ms is not None and now_ms < work.until_ms:
         return Reason(work.pause), work.until_ms
     return None
-
-
-def all_and_new_debt(table: Table, partition: Partition, target_bytes: int) -> tuple[Debt, Debt]:
-    """Return (all debt of the partition, what has come since the last rewrite could do nothing
-    more)."""
-    if partition.counters.holds.data_files <= 0:
-        return NO_DEBT, NO_DEBT  # delete files alone: there is nothing to rewrite
-    deletes = table.counters.global_equality_deletes
-    debt = debt_of(partition.counters.holds, target_bytes, deletes)
-    return debt, debt.above(partition.work.floor)
 
 
 def reducible_debt(table: Table, partition: Partition, limits: Thresholds) -> Debt:

@@ -10,8 +10,8 @@ from firnline_domain.policy.cost.cost_benefit import CostBenefit
 from firnline_domain.policy.cost.cost_model import FIRNLINE
 from firnline_domain.policy.cost.dollars import DAY_H, of_rewrite, round_significant
 from firnline_domain.policy.fleet.lanes import set_bytes
-from firnline_domain.policy.partition.v2_deletes import V2_DELETE_FILES, v2_files
 from firnline_domain.policy.triggers.dead_files import positional_records
+from firnline_domain.policy.triggers.v2_deletes import V2_DELETE_FILES, v2_files
 from firnline_domain.settings.thresholds import Thresholds
 
 
@@ -23,7 +23,7 @@ def debt_numbers(
         V2_DELETE_FILES: v2_files(table, partition, limits),
         "fragments": debt.fragments,
         "new_fragments": grown.fragments,
-        "min_fragments": max(limits.min_fragments, 2),  # as `due_trigger` takes them
+        "min_fragments": max(limits.min_fragments, 2),  # as `triggers.table` takes them
         "equality_deletes": debt.equality_deletes,
         "new_equality_deletes": grown.equality_deletes,
         "min_equality_deletes": max(limits.min_equality_deletes, 1),

@@ -10,104 +10,10 @@ from firnline_domain.records.pauses import HoldReason
 
 
 class Reason(ReasonCode):
-    """Reasons why a partition was, or was not, chosen."""
+    """Reasons why a partition or a table was, or was not, chosen. Those why a partition was:
+    `policy.triggers.table`."""
 
-    # ordered: those of `ORDERS`
-    EQUALITY_DELETES = (
-        "equality_deletes",
-        "The partition got `firnline.rewrite.min-equality-deletes` equality-delete files since "
-        "its last rewrite.",
-        "{equality_deletes} equality-delete files, {min_equality_deletes} trigger a rewrite",
-    )
-    POSITION_DELETES = (
-        "position_deletes",
-        "Files contain so many deleted rows that a rewrite pays off, or there are too many "
-        "position-delete files for the data files.",
-        "{dead_rows} rows, {dead_ratio} of all, are deleted by {position_deletes} "
-        "position-delete files or deletion vectors",
-    )
-    FRAGMENTS = (
-        "fragments",
-        "The partition got `firnline.rewrite.min-fragments` small files since its last rewrite.",
-        "{fragments} small files, {min_fragments} trigger a rewrite",
-    )
-    GLOBAL_DELETES = (
-        "global_deletes",
-        "The table got `firnline.rewrite.min-equality-deletes` equality-delete files without a "
-        "partition, which apply to every partition.",
-        "{global_deletes} global equality-delete files, {min_equality_deletes} trigger a rewrite",
-    )
-    UNDERSIZED = (
-        "undersized",
-        "Small files together fill one file of the target size.",
-        "{undersized} small files fill one file of the target size",
-    )
-    SIZE_ERROR = (
-        "size_error",
-        "File sizes deviate from the target size, and a merge improves that enough "
-        "(`firnline.rewrite.max-size-error`).",
-        "file sizes deviate from the target by {size_error}, a merge fixes "
-        "{mendable_size_error}, {max_size_error} triggers a rewrite",
-    )
-    READ_DEBT = (
-        "read_debt",
-        "The accumulated read cost has reached `firnline.rewrite.payback` times the rewrite cost.",
-        "accumulated read cost has reached firnline.rewrite.payback x rewrite cost (saves "
-        "{read_s_spared} CPU s per scan, costs {rewrite_cpu_s} CPU s)",
-    )
-    OBJECTIVE = (
-        "objective",
-        "The partition is near a limit of `firnline.objective.read-amplification` or "
-        "`firnline.objective.oldest-debt-ms`.",
-        "near an objective: reads cost {read_amplification} times those of a compacted "
-        "partition ({objective_read_amplification} allowed, 0 = any), and files to compact are "
-        "{oldest_debt_s} s old ({objective_oldest_debt_s} allowed, 0 = any)",
-    )
-    OLD_DEBT = (
-        "old_debt",
-        "Small or delete files are older than `firnline.rewrite.max-age-ms`.",
-        "below every threshold, but some files have waited longer than firnline.rewrite.max-age-ms",
-    )
-    EQUALITY_DELETE_AGE = (
-        "equality_delete_age",
-        "An equality delete would become older than `firnline.equality-deletes.max-age-ms` if "
-        "its rewrite were scheduled later.",
-        "the oldest equality delete is {equality_delete_age_s} s old, "
-        "{max_equality_delete_age_s} s are allowed (firnline.equality-deletes.max-age-ms)",
-    )
-    RECYCLING = (
-        "recycling",
-        "`firnline.rewrite.recycle` is set, and position-deleted rows are older than the "
-        "retention. The rewrite removes them from the storage.",
-        "position-deleted rows are older than the retention and still in data files",
-    )
-    FULL_INTERVAL = (
-        "full_interval",
-        "`firnline.rewrite.full-interval-ms` has passed since all files of the partition were "
-        "rewritten.",
-        "all files are rewritten every {full_interval_h} h (firnline.rewrite.full-interval-ms)",
-    )
-    CLOSED = (
-        "closed",
-        "No commit changed the partition for `firnline.freeze.after-hours`. It is rewritten "
-        "once and then left alone.",
-        "no commit for {freeze_after_h} h (firnline.freeze.after-hours): final rewrite of all "
-        "files",
-    )
-    UNSORTED = (
-        "unsorted",
-        "`firnline.sort` is set, and the partition changed since the last check of its order.",
-        "changed since the last sort; files are sorted if more than {sort_depth} contain the "
-        "same key (firnline.sort)",
-    )
-    V2_DELETES = (
-        "v2_deletes",
-        "`firnline.format-version=3` is set, and the partition has delete files from before "
-        "the upgrade. Deletion vectors replace them.",
-        "{v2_delete_files} delete files of format version 2 are replaced by deletion vectors "
-        "(firnline.format-version)",
-    )
-    # ordered, of a table as a whole
+    # ordered: those of `TABLE_ORDERS`
     DANGLING_DELETES = (
         "dangling_deletes",
         "There are so many delete files for the data files that some probably apply to no file.",
@@ -334,7 +240,7 @@ class Reason(ReasonCode):
     )
 
 
-STATUS = {
+STATUS: dict[ReasonCode, str] = {
     Reason.IN_FLIGHT: "in_flight",
     Reason.COOLING: "cooling",
     Reason.BACKING_OFF: "backing_off",
@@ -343,23 +249,8 @@ STATUS = {
 }
 
 
-ORDERS = frozenset(
+TABLE_ORDERS = frozenset(
     {
-        Reason.EQUALITY_DELETES,
-        Reason.POSITION_DELETES,
-        Reason.FRAGMENTS,
-        Reason.GLOBAL_DELETES,
-        Reason.UNDERSIZED,
-        Reason.SIZE_ERROR,
-        Reason.READ_DEBT,
-        Reason.OLD_DEBT,
-        Reason.RECYCLING,
-        Reason.EQUALITY_DELETE_AGE,
-        Reason.OBJECTIVE,
-        Reason.FULL_INTERVAL,
-        Reason.CLOSED,
-        Reason.UNSORTED,
-        Reason.V2_DELETES,
         Reason.DANGLING_DELETES,
         Reason.MANY_MANIFESTS,
         Reason.PARTITIONS_ANNOUNCED,
@@ -377,12 +268,19 @@ ORDERS = frozenset(
 )
 
 
-# Due at a moment that an owner was promised, or asked for by a person: no price delays them.
-PROMISED = frozenset({Reason.EQUALITY_DELETE_AGE, Reason.RECYCLING, Reason.REQUESTED})
-
 EVERY_FILE, NO_FILE = 0.0, 1.0  # that has a dead row; that has a living one
-Assessment = tuple[Debt, Debt, CostBenefit]
-"""All debt, what of it has grown since the last rewrite, and what a compaction weighs."""
+# Nothing is ordered, and nothing waits for writers: another trigger may still fire.
+CALM = frozenset(
+    {Reason.HEALTHY, Reason.FIXED_POINT, Reason.ACCUMULATING, Reason.MINIMUM_GAIN, Reason.FROZEN}
+)
+
+
+class Assessment(Value):
+    """All debt, what of it came since the last rewrite, and what an order for it weighs."""
+
+    debt: Debt
+    grown: Debt
+    weighed: CostBenefit
 
 
 class Decision(Value):
@@ -391,7 +289,7 @@ class Decision(Value):
     `assessment`: what it was made from; None where the partition was not weighed. `wanted`: of one
     that the table holds back, the decision that its partition alone asks for."""
 
-    reason: Reason
+    reason: ReasonCode
     order: bool = False
     until_ms: int | None = None
     rank: float = (
@@ -407,3 +305,11 @@ class Decision(Value):
     def status(self) -> str:
         """idle | in_flight | cooling | backing_off | parked"""
         return "in_flight" if self.order else STATUS.get(self.reason, "idle")
+
+
+class TriggerState(Value):
+    """State of a trigger that applies to a partition: when it fires, or what it decides now. None
+    of both: only a commit can make it fire. A decision of `CALM` says why it does not fire yet."""
+
+    at_ms: int | None = None
+    decision: Decision | None = None

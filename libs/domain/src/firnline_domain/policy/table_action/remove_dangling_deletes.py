@@ -10,10 +10,10 @@ from firnline_domain.policy.cost.table_action_cost import (
     add_cost,
     look_price,
 )
-from firnline_domain.policy.partition.v2_deletes import VECTORS
 from firnline_domain.policy.reasons.partition import Reason
 from firnline_domain.policy.table_action.aged_partitions import EXPIRE_PARTITIONS
 from firnline_domain.policy.table_action.base import NOT_ASKED, DueCheck, TableAction
+from firnline_domain.policy.triggers.v2_deletes import VECTORS
 from firnline_domain.settings.thresholds import Thresholds
 
 # Below that a reader's plan hardly grows: a delete file is an entry of 0.2 kB in a manifest. And a

@@ -11,9 +11,9 @@ from firnline_domain.base.values import replace
 from firnline_domain.counters.state.work import ActionWork, Table
 from firnline_domain.policy.cost.dollars import Estimate
 from firnline_domain.policy.cost.table_action_cost import look_price
-from firnline_domain.policy.partition.v2_deletes import UPGRADE, VECTORS
 from firnline_domain.policy.reasons.partition import Reason
 from firnline_domain.policy.table_action.base import NOT_ASKED, DueCheck, TableAction
+from firnline_domain.policy.triggers.v2_deletes import UPGRADE, VECTORS
 from firnline_domain.records.results import TableResult
 from firnline_domain.settings.thresholds import Thresholds
 

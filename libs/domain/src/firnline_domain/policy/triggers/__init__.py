@@ -1,1 +1,1 @@
-"""Special triggers of a rewrite. Counts, sizes and read debt: `policy.partition.due_trigger`."""
+"""Triggers of a rewrite: `table` lists them all."""

@@ -9,11 +9,15 @@ from __future__ import annotations
 
 import math
 
+from firnline_domain.base.reason_code import ReasonCode
 from firnline_domain.base.values import Value, replace
 from firnline_domain.counters.state.work import Partition
-from firnline_domain.policy.cost.cost_benefit import CostBenefit, weigh_work
+from firnline_domain.policy.cost.cost_benefit import FAR_MS, CostBenefit, weigh_work
 from firnline_domain.policy.cost.cost_model import Work
 from firnline_domain.policy.cost.read_cost import READ_COST, burden_of
+from firnline_domain.policy.policy_input import PolicyInput
+from firnline_domain.policy.reasons.partition import EVERY_FILE, Decision, TriggerState
+from firnline_domain.policy.triggers.hot_partitions import recently_written
 from firnline_domain.records.parts.dead_rows import EDGES, DeadRows
 from firnline_domain.records.parts.tallies import FileTally, Tally
 from firnline_domain.settings.thresholds import Thresholds
@@ -142,6 +146,59 @@ def look_ms(partition: Partition, limits: Thresholds) -> int | None:
     if fresh_rows(partition) < limits.min_dead_ratio * large.records / large.files:
         return None
     return since_ms + int(limits.max_wait_ms * (1 - partition.work.head_start))
+
+
+def recycling_due(given: PolicyInput, reason: ReasonCode) -> TriggerState | None:
+    """Rewrite all files with dead rows after the retention, where the owner asks for it: masked
+    rows would stay on the storage."""
+    settings, since_ms = given.settings, given.partition.work.positions_since_ms
+    if (
+        not settings.recycle
+        or not settings.gc_enabled
+        or since_ms is None
+        or are_chosen_otherwise(given)
+    ):
+        return None
+    at_ms = since_ms + settings.retention_ms
+    return TriggerState(at_ms) if at_ms > given.now_ms else _order_dead(given, reason, EVERY_FILE)
+
+
+def dead_rows_due(given: PolicyInput, reason: ReasonCode) -> TriggerState | None:
+    """Rewrite the files of which readers have paid the price, and after `max-wait-ms` those of
+    `SURE_RATIO`."""
+    if are_chosen_otherwise(given):
+        return None
+    found = ratio_steps(given.partition, given.settings)
+    moments = [(step.cost_benefit.from_ms, step.min_dead_ratio) for step in found]
+    if (at_ms := look_ms(given.partition, given.settings)) is not None:
+        moments.append((at_ms, max(SURE_RATIO, given.settings.min_dead_ratio)))
+    if ratios := [ratio for from_ms, ratio in moments if from_ms <= given.now_ms]:
+        return _order_dead(given, reason, min(ratios))
+    return TriggerState(min((from_ms for from_ms, _ in moments if from_ms < FAR_MS), default=None))
+
+
+def _order_dead(given: PolicyInput, reason: ReasonCode, min_dead_ratio: float) -> TriggerState:
+    since_ms = dead_rows_since(given.partition)
+    waits_until_ms = None if since_ms is None else since_ms + given.settings.max_wait_ms
+    if recent := recently_written(given, waits_until_ms):
+        return TriggerState(decision=Decision(recent[0], until_ms=recent[1]))
+    now_ms = given.now_ms
+    rank = max((one.cost_benefit.payback_ratio(now_ms) for one in due_steps(given)), default=0.0)
+    return TriggerState(decision=Decision(reason, rank=rank, min_dead_ratio=min_dead_ratio))
+
+
+def due_steps(given: PolicyInput) -> list[RatioStep]:
+    found = ratio_steps(given.partition, given.settings)
+    return [step for step in found if step.cost_benefit.from_ms <= given.now_ms]
+
+
+def are_chosen_otherwise(given: PolicyInput) -> bool:
+    """Return True if no file is chosen by its dead rows: it has none, or every file that a delete
+    reaches is rewritten."""
+    work, holds = given.partition.work, given.holds
+    if holds.positional_files <= 0 and work.positions_since_ms is None:
+        return True  # mostly
+    return given.takes_all and bool(holds.equality_deletes.files or given.debt.global_deletes)
 
 
 def with_dead_files(

@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import math
 
+from firnline_domain.base.reason_code import ReasonCode
 from firnline_domain.counters.state.work import Partition, Table
-from firnline_domain.policy.cost.cost_benefit import Action, rewrites_everything
+from firnline_domain.policy.cost.cost_benefit import Action
+from firnline_domain.policy.policy_input import PolicyInput
 from firnline_domain.policy.reasons.partition import (
     EVERY_FILE,
     NO_FILE,
-    Assessment,
     Decision,
-    Reason,
+    TriggerState,
 )
 from firnline_domain.policy.triggers.slices import slice_max_bytes, unfinished_of
 from firnline_domain.settings.thresholds import KEY_SHARE, ConversionPolicy, Thresholds
@@ -65,19 +66,20 @@ def turnaround_after(known_ms: int, took_ms: int) -> int:
     return max(took_ms, int(known_ms * FADING))
 
 
-def enforce_delete_age(
-    partition: Partition, assessment: Assessment, limits: Thresholds
-) -> Decision:
-    """Decide what is ordered to keep the deadline: the pass that has begun, or whatever removes
-    equality deletes and rewrites the least."""
-    debt, _, _ = assessment
-    if (after := unfinished_of(partition, limits)) is not None:
+def delete_age_due(given: PolicyInput, reason: ReasonCode) -> TriggerState | None:
+    """Order what keeps the deadline: the pass that has begun, or whatever removes equality deletes
+    and rewrites the least."""
+    partition, settings = given.partition, given.settings
+    at_ms = due_ms(given.table, partition, settings)
+    if at_ms is None or at_ms > given.now_ms:
+        return None if at_ms is None else TriggerState(at_ms)
+    if (after := unfinished_of(partition, settings)) is not None:
         action, ratio = Action(after.action), after.min_dead_ratio
-    elif rewrites_everything(partition.counters.holds, limits, debt):
+    elif given.takes_all:
         action, ratio = Action.COMPACT, EVERY_FILE
     else:
         action, ratio = Action.CONVERT, NO_FILE
-    return Decision(Reason.EQUALITY_DELETE_AGE, rank=FIRST, action=action, min_dead_ratio=ratio)
+    return TriggerState(decision=Decision(reason, rank=FIRST, action=action, min_dead_ratio=ratio))
 
 
 def _is_global(table: Table, partition: Partition) -> bool:

@@ -7,16 +7,19 @@ commit changes it. After that it waits for as long again."""
 
 from __future__ import annotations
 
+from firnline_domain.base.reason_code import ReasonCode
 from firnline_domain.base.times import HOUR_MS
 from firnline_domain.base.values import replace
 from firnline_domain.counters.state.debt import NO_DEBT
 from firnline_domain.counters.state.work import Partition, PartitionWork, RunningTask
 from firnline_domain.policy.cost.cost_benefit import Action
-from firnline_domain.policy.reasons.partition import Reason
+from firnline_domain.policy.policy_input import PolicyInput
+from firnline_domain.policy.reasons.partition import Decision, TriggerState
 from firnline_domain.policy.triggers.full_rewrites import is_worth_a_full_rewrite
 from firnline_domain.records.parts.tallies import FileTally
 from firnline_domain.settings.thresholds import Thresholds
 
+CLOSED = "closed"  # the reason of its last rewrite
 FREEZE = "freeze"  # what a person asks for: see `policy.operator_requests`
 FEWER = 8  # files that one less of them has to be worth a rewrite of
 
@@ -29,17 +32,29 @@ def freezes_at_ms(partition: Partition, limits: Thresholds) -> int | None:
     return counters.changed_ms + int(limits.freeze_after_h * HOUR_MS)
 
 
-def is_frozen(partition: Partition, global_deletes: int, limits: Thresholds, now_ms: int) -> bool:
+def is_frozen(given: PolicyInput) -> bool:
     """Return True if it is left alone: as its freeze has left it, or closed with nothing to be
-    gained. `global_deletes`: that came since its last rewrite; they reach it without a change of
-    it."""
-    if limits.freeze_after_h <= 0 or partition.counters.holds.data_files <= 0 or global_deletes > 0:
+    gained. Global deletes reach it without a change of it."""
+    if given.settings.freeze_after_h <= 0 or given.holds.data_files <= 0:
         return False
-    if _is_as_left(partition):
+    if given.grown.global_deletes > 0:
+        return False
+    if _is_as_left(given.partition):
         return True
-    at_ms = freezes_at_ms(partition, limits)
-    is_closed = at_ms is not None and at_ms <= now_ms
-    return is_closed and not is_worth_a_full_rewrite(partition.counters.holds)
+    at_ms = freezes_at_ms(given.partition, given.settings)
+    is_closed = at_ms is not None and at_ms <= given.now_ms
+    return is_closed and not is_worth_a_full_rewrite(given.holds)
+
+
+def closed_due(given: PolicyInput, reason: ReasonCode) -> TriggerState | None:
+    """Order the last rewrite. Where global deletes came they are applied first."""
+    at_ms = freezes_at_ms(given.partition, given.settings)
+    if at_ms is None or at_ms > given.now_ms:
+        return None if at_ms is None else TriggerState(at_ms)
+    if given.grown.global_deletes:
+        return TriggerState()
+    rank = (given.now_ms - at_ms) / (given.settings.freeze_after_h * HOUR_MS)
+    return TriggerState(decision=Decision(reason, action=Action.FULL, rank=rank))
 
 
 def _is_as_left(partition: Partition) -> bool:
@@ -67,7 +82,7 @@ def after_freeze(
     """Return the work after any rewrite: a partition that was compacted for the last time and then
     sorted stays so. `changed_ms`: of the last change in the counters, which is the rewrite's own
     unless a writer was faster: then the partition waits again."""
-    freezes = task.reason == Reason.CLOSED
+    freezes = task.reason == CLOSED
     stays = task.action == Action.SORT and before.frozen_seen_ms > 0
     if limits.freeze_after_h <= 0 or before.arrived != NO_DEBT or not (freezes or stays):
         return replace(rested, frozen_seen_ms=0)

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 from zlib import crc32
 
+from firnline_domain.base.reason_code import ReasonCode
 from firnline_domain.base.values import replace
 from firnline_domain.counters.state.debt import NO_DEBT
 from firnline_domain.counters.state.work import Partition, PartitionWork
-from firnline_domain.policy.cost.cost_benefit import CostBenefit, weigh_work
+from firnline_domain.policy.cost.cost_benefit import Action, CostBenefit, weigh_work
 from firnline_domain.policy.cost.cost_model import Work
 from firnline_domain.policy.cost.read_cost import burden_of
+from firnline_domain.policy.policy_input import PolicyInput
+from firnline_domain.policy.reasons.partition import Decision, TriggerState
+from firnline_domain.policy.triggers.hot_partitions import recently_written
 from firnline_domain.records.parts.tallies import FileTally
 from firnline_domain.settings.thresholds import Thresholds
 
@@ -43,6 +47,17 @@ def full_at_ms(partition: Partition, limits: Thresholds) -> int | None:
     if counters.changed_ms == work.full_seen_ms:
         return None
     return work.full_ms + limits.full_interval_ms
+
+
+def full_interval_due(given: PolicyInput, reason: ReasonCode) -> TriggerState | None:
+    """Order it, unless writers are at work in the partition."""
+    at_ms = full_at_ms(given.partition, given.settings)
+    if at_ms is None or at_ms > given.now_ms:
+        return None if at_ms is None else TriggerState(at_ms)
+    if recent := recently_written(given, at_ms + given.settings.max_wait_ms):
+        return TriggerState(recent[1])
+    rank = (given.now_ms - at_ms) / given.settings.full_interval_ms
+    return TriggerState(decision=Decision(reason, action=Action.FULL, rank=rank))
 
 
 def is_worth_a_full_rewrite(holds: FileTally) -> bool:

@@ -12,6 +12,7 @@ from firnline_domain.counters.state.work import Partition
 from firnline_domain.policy.cost.cost_benefit import Action
 from firnline_domain.policy.cost.cost_model import FIRNLINE
 from firnline_domain.policy.reasons.partition import Reason
+from firnline_domain.policy.triggers.freezing import CLOSED
 from firnline_domain.records.parts.slices import Slice
 from firnline_domain.settings.thresholds import KEY_SHARE, ConversionPolicy, Thresholds
 
@@ -53,8 +54,6 @@ def unfinished_of(partition: Partition, limits: Thresholds) -> Slice | None:
         return None
     if after.action == Action.SORT and not limits.sort and after.reason != Reason.REQUESTED:
         return None
-    switched_on = (
-        limits.freeze_after_h if after.reason == Reason.CLOSED else limits.full_interval_ms
-    )
+    switched_on = limits.freeze_after_h if after.reason == CLOSED else limits.full_interval_ms
     unwanted = after.action == Action.FULL and switched_on <= 0
     return None if unwanted and after.reason != Reason.REQUESTED else after

@@ -9,12 +9,18 @@ from __future__ import annotations
 import math
 import re
 
+from firnline_domain.base.reason_code import ReasonCode
 from firnline_domain.base.values import replace
 from firnline_domain.counters.state.debt import NO_DEBT
 from firnline_domain.counters.state.work import Partition, PartitionWork, Table
-from firnline_domain.policy.cost.cost_benefit import CostBenefit, weigh_work
+from firnline_domain.policy.cost.cost_benefit import Action, CostBenefit, weigh_work
 from firnline_domain.policy.cost.cost_model import FIRNLINE, Work
 from firnline_domain.policy.cost.read_cost import READ_COST, burden_of
+from firnline_domain.policy.policy_input import PolicyInput
+from firnline_domain.policy.reasons.partition import NO_FILE, Decision, TriggerState
+from firnline_domain.policy.triggers.freezing import is_frozen
+from firnline_domain.policy.triggers.full_rewrites import full_at_ms
+from firnline_domain.policy.triggers.hot_partitions import recently_written
 from firnline_domain.settings.thresholds import Thresholds
 
 TABLES_OWN = "order"  # of `firnline.sort`: the table's own sort order
@@ -34,6 +40,21 @@ def sort_at_ms(partition: Partition, limits: Thresholds) -> int | None:
     if counters.changed_ms == work.sorted_seen_ms:
         return None
     return work.sorted_ms + limits.sort_interval_ms
+
+
+def unsorted_due(given: PolicyInput, reason: ReasonCode) -> TriggerState | None:
+    """Sort where nothing else is to be done: what is merged, or has its deletes applied, later on
+    would be sorted once more. So a partition that is rewritten in an interval is not sorted."""
+    at_ms = sort_at_ms(given.partition, given.settings)
+    if at_ms is None:
+        return None
+    if full_at_ms(given.partition, given.settings) is not None and not is_frozen(given):
+        return None
+    if at_ms > given.now_ms:
+        return TriggerState(at_ms)
+    if recent := recently_written(given, at_ms + given.settings.max_wait_ms):
+        return TriggerState(recent[1])
+    return TriggerState(decision=Decision(reason, action=Action.SORT, min_dead_ratio=NO_FILE))
 
 
 def estimate_sort(table: Table, partition: Partition, limits: Thresholds) -> CostBenefit:

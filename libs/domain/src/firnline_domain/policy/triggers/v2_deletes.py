@@ -10,12 +10,12 @@ enough of them.
 
 from __future__ import annotations
 
-from firnline_domain.base.times import earliest_of
-from firnline_domain.base.values import replace
+from firnline_domain.base.reason_code import ReasonCode
 from firnline_domain.counters.state.work import ActionWork, Partition, RunningTask, Table
 from firnline_domain.policy.cost.cost_benefit import Action
-from firnline_domain.policy.partition.due_trigger import CALM, recently_written
-from firnline_domain.policy.reasons.partition import EVERY_FILE, NO_FILE, Decision, Reason
+from firnline_domain.policy.policy_input import PolicyInput
+from firnline_domain.policy.reasons.partition import EVERY_FILE, NO_FILE, Decision, TriggerState
+from firnline_domain.policy.triggers.hot_partitions import recently_written
 from firnline_domain.settings.thresholds import ConversionPolicy, Thresholds
 
 VECTORS = 3  # the version from which on deletes by position are deletion vectors
@@ -37,22 +37,22 @@ def v2_files(table: Table, partition: Partition, limits: Thresholds) -> int:
     return holds.position_deletes.files + equality
 
 
-def upgrade_v2_deletes(
-    table: Table, partition: Partition, wanted: Decision, limits: Thresholds, now_ms: int
-) -> Decision:
-    """Return what a partition's debt asks for; or a conversion, where that is nothing. What the
-    last one has left as it was is not tried again."""
-    if wanted.reason not in (*CALM, Reason.UNSORTED):
-        return wanted
-    if v2_files(table, partition, limits) in (0, partition.work.v2_left):
-        return wanted
-    since_ms = partition.work.positions_since_ms
-    longest_ms = None if since_ms is None else since_ms + limits.max_wait_ms
-    if recent := recently_written(partition, limits, now_ms, longest_ms):
-        return replace(wanted, until_ms=earliest_of(wanted.until_ms, recent[1]))
-    if limits.convert is ConversionPolicy.NEVER:
-        return Decision(Reason.V2_DELETES, action=Action.COMPACT, min_dead_ratio=EVERY_FILE)
-    return Decision(Reason.V2_DELETES, action=Action.CONVERT, min_dead_ratio=NO_FILE)
+def v2_deletes_due(given: PolicyInput, reason: ReasonCode) -> TriggerState | None:
+    """Convert where the debt asks for nothing. What the last conversion has left as it was is not
+    tried again."""
+    work, settings = given.partition.work, given.settings
+    if v2_files(given.table, given.partition, settings) in (0, work.v2_left):
+        return None
+    since_ms = work.positions_since_ms
+    if recent := recently_written(
+        given, None if since_ms is None else since_ms + settings.max_wait_ms
+    ):
+        return TriggerState(recent[1])
+    if settings.convert is ConversionPolicy.NEVER:
+        return TriggerState(
+            decision=Decision(reason, action=Action.COMPACT, min_dead_ratio=EVERY_FILE)
+        )
+    return TriggerState(decision=Decision(reason, action=Action.CONVERT, min_dead_ratio=NO_FILE))
 
 
 def after_rewrite(table: Table, partition: Partition, task: RunningTask, limits: Thresholds) -> int:

@@ -16,8 +16,9 @@ from firnline_domain.counters.state.work import (
 from firnline_domain.identity import Scope, TableName
 from firnline_domain.policy.cost.cost_benefit import Action
 from firnline_domain.policy.partition.decide import decide_rewrite, with_numbers
-from firnline_domain.policy.partition.v2_deletes import UPGRADE, after_rewrite, v2_files
-from firnline_domain.policy.reasons.partition import Decision, Reason
+from firnline_domain.policy.reasons.partition import Decision
+from firnline_domain.policy.triggers.table import TriggerReason
+from firnline_domain.policy.triggers.v2_deletes import UPGRADE, after_rewrite, v2_files
 from firnline_domain.records.parts.slices import Slice
 from firnline_domain.records.parts.tallies import FileTally, Tally
 from firnline_domain.settings.thresholds import resolve_thresholds
@@ -47,18 +48,31 @@ def decided(one: Partition, table: Table = TABLE, limits: object = LIMITS) -> De
 
 
 def test_one_position_delete_file_is_enough_and_vectors_are_none() -> None:
-    assert decided(partition()).reason is not Reason.V2_DELETES
+    assert decided(partition()).reason is not TriggerReason.V2_DELETES
     found = decided(partition(positions=1))
-    assert (found.reason, found.order, found.action) == (Reason.V2_DELETES, True, Action.CONVERT)
+    assert (found.reason, found.order, found.action) == (
+        TriggerReason.V2_DELETES,
+        True,
+        Action.CONVERT,
+    )
     assert found.min_dead_ratio == 1  # no larger file is rewritten
     told = with_numbers(TABLE, partition(positions=1), found, LIMITS, NOW)
     assert told.numbers["v2_delete_files"] == 1
 
 
+def test_a_sort_of_several_tasks_is_not_interrupted() -> None:
+    begun = Slice("sort", "unsorted", 3, min_dead_ratio=1.0, left_files=5, left_bytes=1 << 30)
+    one = replace(partition(positions=1), work=PartitionWork(unfinished=begun))
+    found = decided(one, limits=replace(LIMITS, sort="a"))
+    assert (found.order, found.action) == (True, Action.SORT)
+
+
 def test_nobody_who_has_not_asked_for_v3_gets_it() -> None:
-    assert decided(partition(1), limits=resolve_thresholds({})).reason is not Reason.V2_DELETES
+    assert (
+        decided(partition(1), limits=resolve_thresholds({})).reason is not TriggerReason.V2_DELETES
+    )
     v2 = replace(TABLE, counters=replace(COUNTERS, format_version=2))
-    assert decided(partition(1), v2).reason is not Reason.V2_DELETES
+    assert decided(partition(1), v2).reason is not TriggerReason.V2_DELETES
 
 
 @pytest.mark.parametrize(("since_ms", "old"), [(DONE - 1, 2), (DONE, 0), (DONE + 1, 0), (None, 0)])
@@ -67,7 +81,7 @@ def test_equality_deletes_that_came_afterwards_are_served_as_in_any_table(
 ) -> None:
     one = partition(equality=2, since_ms=since_ms)
     assert v2_files(TABLE, one, LIMITS) == old
-    assert (decided(one).reason is Reason.V2_DELETES) == bool(old)
+    assert (decided(one).reason is TriggerReason.V2_DELETES) == bool(old)
 
 
 def test_global_deletes_are_left_to_the_policy() -> None:
@@ -94,7 +108,7 @@ def test_what_a_conversion_could_not_take_is_not_tried_again() -> None:
     progress = replace(task, numbers={"v2_delete_files": 4.0})
     assert after_rewrite(TABLE, one, progress, LIMITS) == 0
     rested = replace(one, work=replace(one.work, v2_left=left))
-    assert decided(rested).reason is not Reason.V2_DELETES
+    assert decided(rested).reason is not TriggerReason.V2_DELETES
     for action in (Action.MERGE, Action.SORT):
         assert after_rewrite(TABLE, one, replace(task, action=action), LIMITS) == 0
     going = replace(one, work=replace(one.work, unfinished=Slice("convert", "r", 1, 1.0, 2, 9)))
