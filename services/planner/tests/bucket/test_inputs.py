@@ -62,17 +62,33 @@ def test_a_bug_costs_one_record_and_leaves_nothing_half_done(reader: InputReader
     assert bucket.next_offset("maintenance-events") == 42
 
 
-def test_a_table_of_a_newer_planner_stops_this_one(reader: InputReader) -> None:
-    """Put aside it would be lost: who table_chunks it over does not have it any more."""
-    uuid = TABLE.uuid
-    pair = KeptPair(ref_key(uuid, "main"), b"\x07newer")
-    table_chunks = encode_record(TableHanded(uuid, 5, (pair,)))
+def assigned_bucket() -> PlannerBucket:
+    """A bucket that is not the table's default one."""
+    assert bucket_of(TABLE.uuid, 8) != 0
     routing = BucketFleet(Board(8), RecordCodec()).create_routing(0)
-    bucket = PlannerBucket(MemoryStore(), Thresholds(), routing=routing)
-    assert bucket_of(uuid, 8) != 0
+    return PlannerBucket(MemoryStore(), Thresholds(), routing=routing)
+
+
+def handed_table(value: bytes) -> Input:
+    """The table's state is these bytes."""
+    pair = KeptPair(ref_key(TABLE.uuid, "main"), value)
+    return came(encode_record(TableHanded(TABLE.uuid, 5, (pair,))), "table-handovers")
+
+
+def test_a_table_of_a_newer_planner_stops_this_one(reader: InputReader) -> None:
+    """Put aside it would be lost: the planner that handed it over does not have it any more."""
+    bucket = assigned_bucket()
     with pytest.raises(UnknownVersion):
-        reader.read_and_handle(came(table_chunks, "table-handovers"), bucket, 5)
+        reader.read_and_handle(handed_table(b"\x07newer"), bucket, 5)
     assert bucket.next_offset("table-handovers") == 0
+
+
+def test_a_handed_table_without_a_state_costs_one_record(reader: InputReader) -> None:
+    bucket = assigned_bucket()
+    effects = reader.read_and_handle(handed_table(b""), bucket, 5)
+    assert [one.record.reason for one in effects.outputs] == ["handler_failed"]
+    bucket.commit()
+    assert bucket.next_offset("table-handovers") == 42
 
 
 def test_time_is_that_of_the_tick_and_else_the_clock(reader: InputReader) -> None:

@@ -132,6 +132,8 @@ def _body_bytes(data: bytes) -> memoryview:
 
 
 def _check_version(data: bytes) -> bytes:
+    if not data:
+        raise UnreadableValue("a value of the state is empty")
     if data[:1] != VERSION:
         raise UnknownVersion(f"state of version {data[:1].hex()}")
     return data
