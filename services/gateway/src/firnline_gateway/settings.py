@@ -56,10 +56,16 @@ class GatewaySettings(ServiceSettings):
     bodies_bytes: int = 256 << 20
 
     @cached_property
+    def named_catalogs(self) -> Connections:
+        """Return the configured catalogs, read once. FIRNLINE_CATALOG_URI is none of them: it is
+        the gateway's own address, for its clients. Raises Misconfigured."""
+        return read_connections(self.file)
+
+    @cached_property
     def upstreams(self) -> Connections:
         """Return the catalogs behind the gateway by name, and how the gateway calls them; the first
         one is also at the root. Raises Misconfigured."""
-        named = read_connections(self.file)  # FIRNLINE_CATALOG_URI is ours, by which others find us
+        named = self.named_catalogs
         if not named:
             if self.upstream_uri is None:
                 raise Misconfigured(f"{_ASKED} is not set: the URI of the catalog behind us")
@@ -85,7 +91,7 @@ class GatewaySettings(ServiceSettings):
     def mounts_catalogs(self) -> bool:
         """Return whether each catalog is also mounted below its name; a client that names none uses
         the first one, at the root."""
-        return bool(read_connections(self.file))
+        return bool(self.named_catalogs)
 
 
 def _section_list(names: Iterable[str]) -> str:

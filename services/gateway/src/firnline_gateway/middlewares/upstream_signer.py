@@ -14,7 +14,6 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 
 from firnline_domain.errors import Misconfigured
 from firnline_iceberg.connection.auth import CatalogIdentity
-from firnline_iceberg.connection.configuration import read_connections
 from firnline_iceberg.connection.properties import CALLERS
 from multidict import CIMultiDict
 
@@ -81,7 +80,7 @@ class UpstreamSigner(Middleware):
         """Return a context with None if the catalog judges its callers itself. Raises
         Misconfigured if the list of callers is wrong."""
         upstream = parts.upstream
-        connection = read_connections(parts.settings.file).get(upstream.name)
+        connection = parts.settings.named_catalogs.get(upstream.name)
         if connection is None or not connection.signs_upstream:
             return nullcontext(None)
         signer = cls(Callers(connection.properties[CALLERS]), upstream.identity)
