@@ -195,13 +195,13 @@ class Tables:
         first: refs that are made meanwhile are not known (lost-tag hazard, H25). Raises TableGone,
         OtherPrefix, and RetryLater: perhaps the changes are made."""
         self._refuse_other_prefix(table)
-        name = (*table.namespace, table.name)
-        named: Any = SimpleNamespace(name=lambda: name, config={})  # all that `commit_table` reads
+        levels = (*table.namespace, table.name)
+        named: Any = SimpleNamespace(name=lambda: levels, config={})  # what `commit_table` reads
         required = (
             AssertTableUUID(uuid=UUID(table.uuid)),
             *(
-                AssertRefSnapshotId.model_validate({"ref": name, "snapshot-id": head})
-                for name, head in heads.items()
+                AssertRefSnapshotId.model_validate({"ref": ref, "snapshot-id": head})
+                for ref, head in heads.items()
             ),
             *requirements,
         )
@@ -448,7 +448,14 @@ def _to_credentials(config: Mapping[str, str], given: Sequence[StorageCredential
     return credentials_of(config, [(one.prefix, one.config) for one in given], time.time())
 
 
-_asking = threading.local()  # clients by `CatalogConnection.place`
+class _ThreadClients(threading.local):
+    """A thread's clients for fresh keys, by `CatalogConnection.place`."""
+
+    def __init__(self) -> None:
+        self.by_place: dict[tuple[str, str, str], _Catalog] = {}
+
+
+_asking = _ThreadClients()
 
 
 def fresh_credentials(
@@ -456,11 +463,11 @@ def fresh_credentials(
 ) -> Credentials:
     """Request new keys to the storage of a table; each thread has a client, so that no table waits
     for another one's keys. Raises RetryLater, TableGone."""
-    clients: dict[Any, _Catalog] = _asking.__dict__
+    place = connection.place
     try:
-        if connection.place not in clients:
-            clients[connection.place] = _Catalog(connection, properties)
-        return clients[connection.place].fresh_credentials(identifier)
+        if place not in _asking.by_place:
+            _asking.by_place[place] = _Catalog(connection, properties)
+        return _asking.by_place[place].fresh_credentials(identifier)
     except NoSuchTableError as error:
         raise TableGone(TableName("", identifier[:-1], identifier[-1])) from error
     except (RESTError, requests.RequestException, ValueError) as error:
