@@ -1,12 +1,15 @@
 """Find the catalogs: in `firnline.toml`, in variables, and in PyIceberg's own settings of the same
 names.
 
-| where | | | --- | --- | | `FIRNLINE_CATALOG__LAKE__S3__ENDPOINT` | `s3.endpoint` of the catalog
-`lake` | | `[catalogs.lake]` in the file of FIRNLINE_CONFIG | | | `PYICEBERG_CATALOG__LAKE__...`,
-`.pyiceberg.yaml` | for catalogs that one of the two above names | | `FIRNLINE_CATALOG_URI` | alone:
-one catalog, `lake`, that asks for nothing |
+| where | |
+| --- | --- |
+| `FIRNLINE_CATALOG__LAKE__S3__ENDPOINT` | `s3.endpoint` of the catalog `lake` |
+| `[catalogs.lake]` in the file of FIRNLINE_CONFIG | |
+| `PYICEBERG_CATALOG__LAKE__...`, `.pyiceberg.yaml` | for catalogs that one of the two above names |
+| `FIRNLINE_CATALOG_URI` | alone: one catalog, `lake`, without credentials |
 
-What is further up in the table wins."""
+What is further up in the table wins.
+"""
 
 from __future__ import annotations
 

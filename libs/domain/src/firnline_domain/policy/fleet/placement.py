@@ -33,7 +33,7 @@ class TableMove(Value):
 
 
 def is_hot(load: float, mean: float) -> bool:
-    """True of the load of a bucket that is to hand tables over. `mean`: of all buckets."""
+    """Return whether a bucket with this load hands tables over. `mean`: of all buckets."""
     return load > HOT * mean and load - mean > MIN_EXCESS
 
 
