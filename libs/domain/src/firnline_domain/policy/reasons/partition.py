@@ -268,6 +268,7 @@ TABLE_ORDERS = frozenset(
 )
 
 
+TOP_RANK = 1e9  # before all that readers pay for: no debt comes to it
 EVERY_FILE, NO_FILE = 0.0, 1.0  # that has a dead row; that has a living one
 # Nothing is ordered, and nothing waits for writers: another trigger may still fire.
 CALM = frozenset(

@@ -17,6 +17,7 @@ from firnline_domain.policy.policy_input import PolicyInput
 from firnline_domain.policy.reasons.partition import (
     EVERY_FILE,
     NO_FILE,
+    TOP_RANK,
     Decision,
     TriggerState,
 )
@@ -27,7 +28,6 @@ UNKNOWN_MS = 5 * 60_000  # as `slice_ms`
 MARGIN_MS = 30_000  # for the clocks, a tick, a commit that has to be made once more
 LONGER = 1.5  # than the last ones: a rewrite that takes half as long again is still in time
 FADING = 0.9  # of the longest, with each that took less
-FIRST = 1e9  # before all that readers pay for
 
 
 def due_ms(table: Table, partition: Partition, limits: Thresholds) -> int | None:
@@ -79,7 +79,9 @@ def delete_age_due(given: PolicyInput, reason: ReasonCode) -> TriggerState | Non
         action, ratio = Action.COMPACT, EVERY_FILE
     else:
         action, ratio = Action.CONVERT, NO_FILE
-    return TriggerState(decision=Decision(reason, rank=FIRST, action=action, min_dead_ratio=ratio))
+    return TriggerState(
+        decision=Decision(reason, rank=TOP_RANK, action=action, min_dead_ratio=ratio)
+    )
 
 
 def _is_global(table: Table, partition: Partition) -> bool:

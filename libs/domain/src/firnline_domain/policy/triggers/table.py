@@ -19,6 +19,7 @@ from firnline_domain.policy.reasons.partition import (
     EVERY_FILE,
     NO_FILE,
     TABLE_ORDERS,
+    TOP_RANK,
     Decision,
     Reason,
     TriggerState,
@@ -39,7 +40,6 @@ from firnline_domain.policy.triggers.sorting import unsorted_due
 from firnline_domain.policy.triggers.v2_deletes import v2_deletes_due
 from firnline_domain.settings.thresholds import ConversionPolicy, Thresholds
 
-FIRST = 1e9  # a rank that no debt comes to
 PRESSING = 2  # at so many times a threshold, a hot partition is not left to cool any longer
 LATER = TriggerState()  # only a commit can make it fire
 
@@ -193,10 +193,10 @@ def _idle_decision(given: PolicyInput) -> Decision:
 def as_requested(action: str) -> Decision:
     """Return what a user has requested: whatever the debt, and before all that the policy wants."""
     if action == FREEZE:
-        return Decision(TriggerReason.CLOSED, rank=FIRST, action=Action.FULL)
+        return Decision(TriggerReason.CLOSED, rank=TOP_RANK, action=Action.FULL)
     every = action in (Action.COMPACT, Action.FULL)
     ratio = EVERY_FILE if every else NO_FILE
-    return Decision(Reason.REQUESTED, rank=FIRST, action=Action(action), min_dead_ratio=ratio)
+    return Decision(Reason.REQUESTED, rank=TOP_RANK, action=Action(action), min_dead_ratio=ratio)
 
 
 def _requested_due(given: PolicyInput, _: ReasonCode) -> TriggerState | None:
