@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
-from firnline_adapters.records.codec import encode_record
+from firnline_adapters.records.codec import RecordCodec, encode_record
 from firnline_domain.base.values import replace
 from firnline_domain.identity import Scope, TableName, bucket_of
 from firnline_domain.policy.fleet import placement
@@ -198,6 +198,27 @@ def test_a_bucket_that_has_lost_a_table_is_handed_it_anew() -> None:
     stage.broker.logs[HANDOVERS, target].clear()  # retention
     stage.driver.pairs[target].values.clear()
     stage.driver.restart()
+    stage.commit(table)
+    stage.settle()
+    demand_recount(stage)
+    assert stage.counting(table) == [target]
+
+
+def test_a_table_handed_over_by_a_newer_planner_is_counted_anew() -> None:
+    stage, table = Stage(), TABLES[0]
+    stage.commit(table)
+    stage.work_off()
+    home = bucket_of(table.uuid, BUCKETS)
+    target = (home + 1) % BUCKETS
+    stage.move(table, target)
+    stage.step(OPERATOR_ORDERS, home)
+    log = stage.broker.logs[HANDOVERS, target]
+    key, value = log[-1]
+    handed = RecordCodec().decode(value)
+    pairs = tuple(replace(pair, value=b"\x02" + pair.value[1:]) for pair in handed.pairs)
+    log[-1] = (key, encode_record(replace(handed, pairs=pairs)))
+    stage.work_off()
+    assert [one.reason for _, one in stage.records("dead-letters")] == ["unreadable_handover"]
     stage.commit(table)
     stage.settle()
     demand_recount(stage)

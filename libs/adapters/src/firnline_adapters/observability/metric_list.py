@@ -48,6 +48,10 @@ DEAD: Mapping[str, str] = {
     "unusable": "The service failed because of an internal error. The message contains it.",
     "handler_failed": "The planner failed because of an internal error. The message contains it.",
     "no_such_bucket": "A table was assigned to a bucket that does not exist.",
+    "unreadable_handover": (
+        "The state of a moved table is damaged or from a newer planner. The table is counted anew "
+        "from the catalog. Set its pause again."
+    ),
     "state_too_large": "The planner's state of the table exceeds the topic's maximum size.",
     "not_assigned": "A table move was requested, and this planner driver does not support moves.",
     "not_folded": "The console could not process the record. Other services did.",

@@ -117,7 +117,7 @@ class InputReader:
             bucket.demand_small()
             return effects
         except UnusableState:
-            raise  # what a newer planner has handed over, say: as a dead letter it would be lost
+            raise  # the bucket's own state: no record is at fault
         except PoisonousRecord as poison:
             return self._dead_letter(came, bucket, poison.reason, poison, now_ms)
         except Exception as bug:

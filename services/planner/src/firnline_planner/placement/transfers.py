@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+import msgspec
 from firnline_adapters.records.codec import encode_record
 from firnline_domain.base.values import replace
+from firnline_domain.errors import PoisonousRecord
 from firnline_domain.identity import MAIN, bucket_of
 from firnline_domain.records.assignments import HANDOVERS, TOPIC, Board, BucketRoute, next_epoch
 from firnline_domain.records.events import KeptPair, RecordForwarded, TableAssigned, TableHanded
@@ -21,6 +23,8 @@ from firnline_planner.state.encoding import (
     PARTITION,
     PAUSE,
     TABLE,
+    UnknownVersion,
+    UnreadableValue,
     partition_from,
     partition_key,
     pause_from,
@@ -192,11 +196,16 @@ def table_chunks(state: BucketState, table_key: str, epoch: int) -> list[TableHa
 
 def install_chunk(state: BucketState, record: TableHanded) -> bool:
     """Keep a chunk; True if it was the last one. The table itself is the last pair of all, so
-    nothing finds it before."""
+    nothing finds it before. Raises PoisonousRecord for a chunk that this version cannot read: the
+    table is requested again with its next record, and counted anew."""
     if record.chunk == 0 and record.pairs:
         _drop_state(state, record.table_key)
-    for pair in record.pairs:
-        _install_pair(state, record.table_key, pair)
+    try:
+        for pair in record.pairs:
+            _install_pair(state, record.table_key, pair)
+    except (UnknownVersion, UnreadableValue, msgspec.MsgspecError) as error:
+        text = f"{record.table_key} is counted anew, and a pause of it must be set again: {error}"
+        raise PoisonousRecord("unreadable_handover", text) from error
     return record.chunk == record.chunks - 1
 
 
