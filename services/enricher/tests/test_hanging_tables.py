@@ -113,13 +113,30 @@ def test_stores_that_hang_leave_threads_to_other_stores_and_catalogs() -> None:
         assert pool.tables() == [*hanging, uuid]
         pool.end(but=hanging)
         fleet.pump.step(0)
-    fleet.lake.failing = dict.fromkeys(hanging, AWAY)
+    fleet.lake.failing = dict.fromkeys(fleet.lake.heads, AWAY)
     fleet.lake.now += 80
-    pool.end()
-    for _ in range(2):
+    for _ in range(3):
+        pool.end()
         fleet.pump.step(0)
         fleet.lake.now += 4
     assert len(pool.tables()) == 1  # the catalog is away: one try at a time
+
+
+def test_stores_that_hang_one_after_the_other_leave_a_thread_to_the_next() -> None:
+    fleet, pool, name = Fleet(), HangingPool(), names_in(1)
+    hanging: list[str] = []
+    for number in range(12):  # eight threads for those that are quick
+        table = TableName(uuid := name(), ("db",), uuid, f"catalog-{number}")
+        event = replace(fleet.lake.commit(uuid), table=table)
+        added = replace(event.snapshots[0], manifest_list=f"s3://store-{number}/m.avro")
+        event = replace(event, snapshots=(added,))
+        if not number:
+            fleet.restart(pool)
+        fleet.publisher.publish("table-commits", table.key, event)
+        fleet.pump.step(0)
+        hanging.append(uuid)
+        assert pool.tables() == hanging
+        fleet.lake.now += 5.5
 
 
 def test_what_was_read_for_another_process_is_not_sent() -> None:

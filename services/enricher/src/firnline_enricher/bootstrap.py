@@ -13,7 +13,7 @@ from firnline_domain.ports import Inbox
 from firnline_iceberg.catalogs import CatalogTables
 
 from firnline_enricher.handlers import TOPICS, EnricherHandlers
-from firnline_enricher.pump import ANSWERERS, READERS, EnricherPump
+from firnline_enricher.pump import ANSWERERS, READERS, SLOW_READERS, EnricherPump
 from firnline_enricher.settings import EnricherSettings
 
 GROUP = "enricher"
@@ -28,5 +28,5 @@ def build_pump(settings: EnricherSettings, log: Log) -> tuple[EnricherPump, Inbo
     starts = StartMarks(KafkaMarks(settings.broker, GROUP))
     inbox = KafkaInbox(settings.broker, GROUP, TOPICS, publisher, log, starts=starts)
     handlers = EnricherHandlers(CatalogTables(settings.connections), now_ms)
-    pool = Threads(READERS + ANSWERERS)
+    pool = Threads(READERS + SLOW_READERS + ANSWERERS)
     return EnricherPump(inbox, publisher, handlers, log, pool=pool), inbox

@@ -32,7 +32,8 @@ from firnline_enricher.unread_tables import PROBE_S, UnreadTables
 
 FILE_CHANGES = "file-changes"
 RESYNC_REQUESTS = "resync-requests"
-READERS = 8  # threads for commits
+READERS = 8  # commits that are read at once, without those that take longer than SLOW_S
+SLOW_READERS = 24  # of those: one that hangs for 30 s rests for 10 min, so 480 such tables
 CATALOG_SHARE = 3  # threads of one catalog for each free one; of one store there is one
 ANSWERERS = 2  # threads for questions; one may be at work on a table of millions of files
 WAIT_S = 0.02  # for a thread to end
@@ -241,14 +242,21 @@ class EnricherPump:
 
     def _may_read(self, delivery: Delivery) -> bool:
         """Return whether a thread may read the table of a commit now. A store has as many threads
-        as it leaves to others, so those that hang do not use up the threads."""
+        as it leaves to others, and a slow read counts only for its own store and catalog: those
+        that hang do not use up the threads."""
         if self._unread.is_resting(delivery.record.table):
             return False
-        sources = [_source_of(one.delivery) for one in self._readings if one.queue is not None]
-        free, source = READERS - len(sources), _source_of(delivery)
+        commits = [one for one in self._readings if one.queue is not None]
+        sources = [_source_of(one.delivery) for one in commits]
+        now, source = self._now(), _source_of(delivery)
+        slow = sum(one.current_s(now) > SLOW_S for one in commits)
+        if slow >= SLOW_READERS:
+            return False
+        free = READERS - (len(commits) - slow)
         of_catalog = sum(catalog == source[0] for catalog, _ in sources)
         most = 1 if self._unread.is_away(delivery.record.table) else CATALOG_SHARE * free
-        return sources.count(source) < free and of_catalog < most
+        of_store = sources.count(source)
+        return of_store < min(free, READERS - of_store) and of_catalog < most
 
     def _settle_commit(self, read: _Read, queue: RetryQueue) -> bool:
         """Publish what a commit has changed. Return False if it must be retried later; its queue
