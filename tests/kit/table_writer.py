@@ -193,10 +193,13 @@ class TableWriter:
             change.validateDataFilesExist(paths)
         return change
 
-    def delete(self, *files: File, ref: str = MAIN) -> None:
-        """Take data files out."""
+    def delete(self, *files: File, ref: str = MAIN, must_exist: bool = False) -> None:
+        """Take data files out. `must_exist`: raises Py4JJavaError if one has gone, else its rows
+        stay where a rewrite has put them."""
         table = self.load()
         change = table.newDelete().toBranch(ref)
+        if must_exist:
+            change = change.validateFilesExist()
         for file in files:
             change.deleteFile(self.java_file(table, file))
         change.commit()

@@ -214,7 +214,7 @@ class HostileOwners:
         for sibling in (f"{stem}-{cut}", f"{stem}-{cut}.parquet"):
             self._append("paths", path=sibling)
         # Not by its path: py4j would take the method of that name which deletes a file on disk.
-        self._writer("paths").delete(first.file)
+        self._writer("paths").delete(first.file, must_exist=True)
         self.book.ids["paths"].discard(first.number)
 
     def _append_both(self, dice: random.Random) -> None:
