@@ -80,8 +80,8 @@ def read_keys(
 def merge_keys(
     batches: Iterable[SequencedKeys], keys: tuple[KeyField, ...], rows: int | None = None
 ) -> SequencedKeys:
-    """Return the distinct keys of all batches, each with its highest code. What waits to be
-    hash_varlen is at most `rows` rows, or as many as there are distinct keys."""
+    """Return the distinct keys of all batches, each with its highest code. At most `rows` rows
+    wait to be merged, or as many as there are distinct keys."""
     pending, waiting = [_no_keys(keys)], 0
     for batch in batches:
         pending.append(batch)
