@@ -82,19 +82,3 @@ def test_every_kind_is_told_from_a_plain_error_and_from_a_crash(said):
 
 def test_spark_has_no_limit_of_its_own_on_python(said):
     assert said[1] is None
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "ExecutorLostFailure (executor 3 exited caused by one of the running tasks) "
-        "Reason: Container from a bad node. Exit status: 137. exit code 137",
-        "The executor with id 1 exited with exit code 137(SIGKILL, possible container OOM).",
-        "Command exited with code 137",
-    ],
-)
-def test_a_lost_executor_says_so_in_spark_s_words(text):
-    from firnline_worker.host.out_of_memory import is_out_of_memory
-
-    assert is_out_of_memory(RuntimeError(text))
-    assert not is_out_of_memory(RuntimeError(text.replace("137", "1")))
