@@ -222,6 +222,35 @@ def test_a_partition_that_another_member_takes_is_told_of(kafka: str) -> None:
 
 
 @pytest.mark.stack
+def test_a_partition_that_was_full_when_it_was_taken_is_read_on_when_it_is_back(kafka: str) -> None:
+    run = uuid.uuid4().hex
+    publisher = KafkaPublisher(kafka, BUCKETS, "contract")
+    first = KafkaInbox(kafka, run, [TOPIC], publisher, Log("contract"))
+    bus = Bus(publisher, lambda: first, lambda *_: None, lambda _: [], run)
+    put(bus, event(bus, 0))
+    for delivery in take(bus, first, 1):  # it has all partitions
+        first.mark_done(delivery)
+    everything = {(TOPIC, number) for number in range(BUCKETS)}
+    first.poll(0.1, everything)
+    second = KafkaInbox(kafka, run, [TOPIC], publisher, Log("contract"))
+    taken: set[tuple[str, int]] = set()
+    deadline = time.monotonic() + 60
+    while not taken and time.monotonic() < deadline:
+        second.poll(0.1, everything)
+        first.poll(0.1, everything)
+        taken |= set(first.take_moved())
+    second.close()
+    tables = [
+        next(name for name in map(str, range(999)) if bucket_of(f"{run}-{name}", BUCKETS) == one)
+        for _, one in taken
+    ]
+    put(bus, *[event(bus, 1, name) for name in tables])
+    found = take(bus, first, len(tables))
+    assert {(TOPIC, one.partition) for one in found} == taken
+    first.close()
+
+
+@pytest.mark.stack
 def test_an_inbox_leaves_its_group_though_its_last_commit_fails(kafka: str) -> None:
     """The next reader need not wait for the end of a session, nor the process at its end."""
     run = uuid.uuid4().hex

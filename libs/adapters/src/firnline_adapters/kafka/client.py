@@ -365,6 +365,7 @@ class KafkaInbox:
         self._owned.update((new.topic, new.partition) for new in partitions)
         self._starts.take_over([(new.topic, new.partition) for new in partitions])
         consumer.incremental_assign(partitions)
+        consumer.resume(partitions)  # librdkafka keeps the pause of one that it had before
 
     def _on_revoked(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         if not self._died:
