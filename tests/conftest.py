@@ -1,7 +1,8 @@
 """Real servers for tests, one of each per session.
 
 An address from the environment wins (FIRNLINE_TEST_KAFKA, FIRNLINE_TEST_REDIS,
-FIRNLINE_TEST_CATALOG), else a container where a Docker engine answers, else the embedded server.
+FIRNLINE_TEST_CATALOG), else a container if FIRNLINE_TEST_CONTAINERS asks for it, else the embedded
+server.
 Tests cannot tell which. Ask for `namespace` (fresh per test) and for topics of your own name:
 the servers are shared by the whole session.
 """
@@ -39,7 +40,7 @@ os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
 # A fleet's key for all that tests start and send.
 os.environ.setdefault("FIRNLINE_SIGNING_KEYS", f"tests:{'5e' * 32}")
 
-docker_answers = lru_cache(maxsize=1)(containers.docker_answers)
+containers_wanted = lru_cache(maxsize=1)(containers.containers_wanted)
 
 
 @pytest.fixture(autouse=True)
@@ -56,7 +57,7 @@ def server(
 ) -> Iterator[str]:
     if given := os.environ.get(variable):
         yield given
-    elif docker_answers():
+    elif containers_wanted():
         with containers.serving(container()) as inside:
             yield inside
     else:

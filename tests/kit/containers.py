@@ -1,4 +1,4 @@
-"""The same three servers as containers, for machines where a Docker engine answers.
+"""The same three servers as containers, if FIRNLINE_TEST_CONTAINERS is set and an engine answers.
 
 Ports are picked by us and bound one to one on loopback, so the broker can advertise its address
 before it starts. testcontainers is a development dependency, imported only when asked for.
@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import psutil
 from firnline_local.processes.command import Probe
 from firnline_local.processes.ports import LOOPBACK, free_port
 from firnline_local.processes.process import POLL_S, PartNotReady
@@ -21,6 +22,7 @@ from firnline_local.servers import catalog, kafka, redis
 PULL_AND_START_S = 300.0
 INNER_CATALOG_PORT = 8181
 INNER_REDIS_PORT = 6379
+OWNER = "firnline.test-process"  # label: the process whose end is the container's
 
 
 @dataclass(frozen=True)
@@ -37,8 +39,10 @@ class Container:
     """A directory mounted at the very same path, so file:// locations mean the same outside."""
 
 
-def docker_answers() -> bool:
-    """True if a Docker engine answers a ping within 3 s."""
+def containers_wanted() -> bool:
+    """True if FIRNLINE_TEST_CONTAINERS asks for them and a Docker engine answers within 3 s."""
+    if not os.environ.get("FIRNLINE_TEST_CONTAINERS"):
+        return False
     import docker  # type: ignore[import-untyped]
     from docker.errors import DockerException  # type: ignore[import-untyped]
 
@@ -97,19 +101,30 @@ def catalog_container(warehouse: Path) -> Container:
     )
 
 
+def remove_orphans() -> None:
+    """Remove the containers of test processes that were killed."""
+    import docker
+
+    for one in docker.from_env().containers.list(all=True, filters={"label": OWNER}):
+        if not psutil.pid_exists(int(one.labels[OWNER])):
+            one.remove(force=True, v=True)
+
+
 @contextmanager
 def serving(container: Container, clock: Callable[[], float] = time.monotonic) -> Iterator[str]:
     """Run a container until the block ends; yields its address. Raises NotReady."""
     from testcontainers.core.container import DockerContainer
 
     engine = DockerContainer(container.image)
-    for inside, outside in container.ports.items():
-        engine.with_bind_ports(inside, outside)
+    # `with_bind_ports` takes no address of the host: it would open the port on every interface.
+    engine.ports.update({inside: (LOOPBACK, port) for inside, port in container.ports.items()})
     for name, value in container.env.items():
         engine.with_env(name, value)
     if container.shared is not None:
         engine.with_volume_mapping(str(container.shared), str(container.shared), "rw")
         engine.with_kwargs(user=f"{os.getuid()}:{os.getgid()}")
+    remove_orphans()
+    engine.with_kwargs(**engine._kwargs, labels={OWNER: str(os.getpid())})
     with engine:
         deadline = clock() + PULL_AND_START_S
         while not container.ready():
