@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from firnline_demo import lake
+from firnline_adapters.kafka.connection import KafkaConnection
+from firnline_demo import lake, run
 from firnline_demo.lake import DemoLake
 from firnline_domain.commits.load_header import MARK
 from firnline_domain.errors import Misconfigured
@@ -69,3 +70,21 @@ def test_a_file_with_a_broker_is_refused(config: Path) -> None:
     config.write_text(FILE + '[kafka]\nbootstrap.servers = "b:9092"\n')
     with pytest.raises(Misconfigured, match="take \\[kafka\\] out"):
         DemoLake.open_lake(config)
+
+
+def test_a_running_fleet_is_what_the_environment_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FIRNLINE_CATALOG__LAKE__URI", "http://gateway:8181")
+    monkeypatch.setenv("FIRNLINE_CATALOG__LAKE__S3__ENDPOINT", "http://s3:7070")
+    monkeypatch.setenv("FIRNLINE_ICEBERG_JAR", "/opt/iceberg/a.jar:/opt/iceberg/b.jar")
+    monkeypatch.setenv("FIRNLINE_KAFKA", "kafka:9092")
+    monkeypatch.setenv("FIRNLINE_SIGNING_KEYS", "off")
+    monkeypatch.setattr(run, "run_stack", None)  # nothing is started
+    found = DemoLake.of_running_fleet()
+    assert (found.name, found.class_path) == ("lake", "/opt/iceberg/a.jar:/opt/iceberg/b.jar")
+    assert found.namespace != DemoLake.of_running_fleet().namespace
+    with run.open_fleet(found, Path("unused")) as fleet:
+        assert (fleet.gateway_uri, fleet.stack) == ("http://gateway:8181", None)
+        assert isinstance(fleet.kafka, KafkaConnection)
+        assert fleet.kafka.servers == "kafka:9092"
+        settings = found.spark_settings(fleet.gateway_uri)
+    assert settings["spark.sql.catalog.lake.s3.endpoint"] == "http://s3:7070"

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from firnline_adapters.kafka.client import KafkaInbox, KafkaPublisher
+from firnline_adapters.kafka.connection import Kafka
 from firnline_adapters.observability.logs import Log
 from firnline_adapters.records.signing import RecordSigner
 from firnline_domain.records.events import (
@@ -33,13 +34,20 @@ TOPICS = (
 
 
 class Feed:
-    """Reads the topics in the background and hands each record to `show` as one line."""
+    """Reads the topics in the background and hands each record about a namespace's tables to `show`
+    as one line."""
 
     def __init__(
-        self, bootstrap: str, buckets: int, show: Callable[[str], None], signer: RecordSigner
+        self,
+        kafka: Kafka,
+        buckets: int,
+        namespace: str,
+        show: Callable[[str], None],
+        signer: RecordSigner,
     ) -> None:
-        publisher = KafkaPublisher(bootstrap, buckets, "demo", signer=signer)
-        self._inbox = KafkaInbox(bootstrap, f"demo-{uuid.uuid4()}", TOPICS, publisher, Log("demo"))
+        publisher = KafkaPublisher(kafka, buckets, "demo", signer=signer)
+        self._inbox = KafkaInbox(kafka, f"demo-{uuid.uuid4()}", TOPICS, publisher, Log("demo"))
+        self._namespace = namespace
         self._show = show
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._follow, name="feed", daemon=True)
@@ -60,7 +68,8 @@ class Feed:
     def _follow(self) -> None:
         while not self._stop.is_set():
             for delivery in self._inbox.poll(0.5):
-                self._count_record(delivery.record)
+                if delivery.record.table.dotted_name.startswith(f"{self._namespace}."):
+                    self._count_record(delivery.record)
                 self._inbox.mark_done(delivery)
 
     def _count_record(self, record: Any) -> None:

@@ -1,6 +1,6 @@
-"""The lake with the demo's tables: in the embedded catalog, or in one that a `firnline.toml` names.
-With the latter the stack has no catalog of its own, and its services take theirs from that file,
-with the gateway before it."""
+"""The lake with the demo's tables: in the embedded catalog, in one that a `firnline.toml` names, or
+in that of a running fleet. With a file the stack has no catalog of its own, and its services take
+theirs from that file, with the gateway before it."""
 
 from __future__ import annotations
 
@@ -12,9 +12,15 @@ from pathlib import Path
 from typing import Any
 
 from firnline_adapters.config.config_file import read_config
+from firnline_adapters.config.fleet_settings import ICEBERG_JAR
 from firnline_domain.commits.load_header import MARK
 from firnline_domain.errors import Misconfigured
-from firnline_iceberg.connection.configuration import OURS, read_connections, single_connection
+from firnline_iceberg.connection.configuration import (
+    OURS,
+    connections_here,
+    read_connections,
+    single_connection,
+)
 from firnline_iceberg.connection.connection import NAME, CatalogConnection
 from firnline_iceberg.connection.properties import UPSTREAM
 from firnline_local.servers.artifacts import aws_bundle, iceberg_jar
@@ -25,9 +31,10 @@ from pyiceberg.catalog.rest import RestCatalog
 @dataclass(frozen=True)
 class DemoLake:
     """The catalog of the demo. `namespace`: of the demo's tables; in another owner's catalog it is
-    a new one."""
+    a new one. `running`: the fleet runs elsewhere, and the connection is to its gateway."""
 
     connection: CatalogConnection | None = None
+    running: bool = False
     config: Path | None = None
     namespace: str = "demo"
     on_s3: bool = False
@@ -45,7 +52,13 @@ class DemoLake:
         upstream = found.behind_gateway(found.properties.get(UPSTREAM) or found.uri)
         told = RestCatalog(found.name, **upstream.pyiceberg_properties()).properties
         s3 = str(told.get("warehouse", "")).startswith("s3") or "s3.endpoint" in told
-        return cls(upstream, config.absolute(), f"demo_{uuid.uuid4().hex[:6]}", s3)
+        return cls(upstream, config=config.absolute(), namespace=_new_namespace(), on_s3=s3)
+
+    @classmethod
+    def of_running_fleet(cls) -> DemoLake:
+        """Return the lake of the fleet that the environment names. Raises Misconfigured."""
+        found = single_connection(connections_here())
+        return cls(found, running=True, namespace=_new_namespace())
 
     @property
     def name(self) -> str:
@@ -76,6 +89,8 @@ class DemoLake:
     @property
     def class_path(self) -> str:
         """Return the class path of the writers' Spark."""
+        if self.running and (given := os.environ.get(ICEBERG_JAR.variable)):
+            return given
         return os.pathsep.join(filter(None, (str(iceberg_jar()), self._more_jars)))
 
     @property
@@ -102,6 +117,10 @@ class DemoLake:
         if self.connection is None:
             return CatalogConnection(NAME, {"uri": gateway_uri})
         return self.connection.at_uri(gateway_uri)
+
+
+def _new_namespace() -> str:
+    return f"demo_{uuid.uuid4().hex[:6]}"
 
 
 def _without_mark(properties: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import sys
 import threading
@@ -11,6 +12,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from firnline_adapters.config.config_file import with_config
+from firnline_adapters.kafka.connection import KAFKA, Kafka, connection_here
+from firnline_adapters.records.signing import RecordSigner, signer_here
 from firnline_local.stack.stack import Stack, run_stack
 from firnline_local.topics.topics import initial_buckets
 from pyiceberg.catalog.rest import RestCatalog
@@ -36,11 +40,21 @@ WRITERS = {
 }
 
 
+@dataclass(frozen=True)
+class Fleet:
+    """The services beside the demo. `stack`: None if they run elsewhere."""
+
+    kafka: Kafka
+    gateway_uri: str
+    signer: RecordSigner
+    stack: Stack | None = None
+
+
 @dataclass
 class Demo:
     """The parts of one run."""
 
-    stack: Stack
+    fleet: Fleet
     console: Console
     spark: SparkSession
     catalog: RestCatalog
@@ -62,21 +76,24 @@ def run_demo(
     kills: Sequence[str] = (),
     as_json: bool = False,
     config: Path | None = None,
+    on_running_fleet: bool = False,
 ) -> int:
     """Run the whole demo, and return the exit code. Lines go to stderr where JSON is asked for.
     Raises Misconfigured.
 
     `config`: a `firnline.toml` with the catalog that the tables are made in. `kills` names parts of
-    the stack that are killed (SIGKILL) one after another on the way."""
+    the stack that are killed (SIGKILL) one after another on the way. `on_running_fleet`: no stack
+    is started, the environment names the fleet."""
     console = Console(stderr=as_json, highlight=False)
     started = time.monotonic()
     console.print("[bold]Firnline demo[/bold]: three writers, one gateway, real servers")
-    lake = DemoLake.open_lake(config)
-    with run_stack(state_dir, lake.parts, lake.settings) as stack:
+    lake = DemoLake.of_running_fleet() if on_running_fleet else DemoLake.open_lake(config)
+    with open_fleet(lake, state_dir) as fleet:
         console.print(f"stack is ready after {time.monotonic() - started:.1f} s")
-        console.print(f"  catalog for writers  {stack.gateway_uri}")
-        console.print(f"  console              {stack.console_uri}")
-        with prepare_demo(stack, console, lake, state_dir, seed) as demo:
+        console.print(f"  catalog for writers  {fleet.gateway_uri}")
+        if fleet.stack is not None:
+            console.print(f"  console              {fleet.stack.console_uri}")
+        with prepare_demo(fleet, console, lake, state_dir, seed) as demo:
             reports = play_demo(demo, seconds, kills)
     end = report.judge(reports)
     report.print_report(console, reports)
@@ -87,20 +104,32 @@ def run_demo(
 
 
 @contextmanager
+def open_fleet(lake: DemoLake, state_dir: Path) -> Iterator[Fleet]:
+    """Start a stack for the block, unless the lake is that of a running fleet. Raises
+    Misconfigured."""
+    if lake.running and lake.connection is not None:
+        servers = with_config(os.environ).get(KAFKA.variable, "")
+        yield Fleet(connection_here(servers), lake.connection.uri, signer_here())
+        return
+    with run_stack(state_dir, lake.parts, lake.settings) as stack:
+        yield Fleet(stack.kafka, stack.gateway_uri, stack.signer, stack)
+
+
+@contextmanager
 def prepare_demo(
-    stack: Stack, console: Console, lake: DemoLake, state_dir: Path, seed: int
+    fleet: Fleet, console: Console, lake: DemoLake, state_dir: Path, seed: int
 ) -> Iterator[Demo]:
     """Create tables and writers, which do not run yet. The session ends with the block."""
-    catalog = lake.writer_catalog(stack.gateway_uri)
+    catalog = lake.writer_catalog(fleet.gateway_uri)
     spark = writer_session(
-        lake.class_path, lake.spark_settings(stack.gateway_uri), state_dir / "writers"
+        lake.class_path, lake.spark_settings(fleet.gateway_uri), state_dir / "writers"
     )
     going, stopping = threading.Event(), threading.Event()
     try:
         fresh_namespace(catalog, lake.namespace)
         made = make_writers(catalog, spark, lake.namespace, seed, going, stopping)
         started = time.monotonic()
-        yield Demo(stack, console, spark, catalog, lake.namespace, made, going, stopping, started)
+        yield Demo(fleet, console, spark, catalog, lake.namespace, made, going, stopping, started)
         if lake.connection is not None:  # somebody's lake: as it was before
             console.print(f"tables of {lake.namespace} are dropped; their files stay")
             drop_all(catalog, lake.namespace)
@@ -148,7 +177,10 @@ def make_writers(
 def play_demo(demo: Demo, seconds: float, kills: Sequence[str]) -> list[TableReport]:
     """Run the writers without Firnline, measure, enable Firnline, run the writers, settle, measure,
     compare."""
-    with Feed(demo.stack.kafka, initial_buckets(), demo.print_line, demo.stack.signer) as feed:
+    stack, fleet = demo.fleet.stack, demo.fleet
+    with Feed(
+        fleet.kafka, initial_buckets(), demo.namespace, demo.print_line, fleet.signer
+    ) as feed:
         demo.print_line(f"writers go; Firnline only watches for {seconds * ALONE_SHARE:.0f} s")
         demo.going.set()
         for writer in demo.writers:
@@ -161,11 +193,13 @@ def play_demo(demo: Demo, seconds: float, kills: Sequence[str]) -> list[TableRep
         share = seconds * (1 - ALONE_SHARE) / (len(kills) + 1)
         watch_writers(demo, share)
         for part in kills:
-            demo.print_line(f"[red]kill -9[/red] {part} (pid {demo.stack.kill_part(part)})")
+            assert stack is not None  # of another's fleet nothing is killed
+            demo.print_line(f"[red]kill -9[/red] {part} (pid {stack.kill_part(part)})")
             watch_writers(demo, share)
         stop_writers(demo)
-        for part in kills:  # the time to settle counts from the last part's start
-            demo.stack.wait_ready(part)
+        if stack is not None:
+            for part in kills:  # the time to settle counts from the last part's start
+                stack.wait_ready(part)
         wait_until_settled(demo, feed)
     return [report_table(demo, writer, before[writer.model.name], feed) for writer in demo.writers]
 

@@ -1,4 +1,4 @@
-"""`firnline demo`: the main job on the embedded stack, from writers to verified rows."""
+"""`firnline demo`: the main job, from writers to verified rows."""
 
 from __future__ import annotations
 
@@ -38,17 +38,33 @@ from firnline_cli.shared.extras import with_everything
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     help="Path of a firnline.toml in whose catalog the demo's namespace is created.",
 )
+@click.option(
+    "--running",
+    "on_running_fleet",
+    is_flag=True,
+    help="Use the running deployment of FIRNLINE_KAFKA and FIRNLINE_CONFIG (or "
+    "FIRNLINE_CATALOG_URI) instead of an embedded stack.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
 def command(
-    state: Path, seconds: float, seed: int, kills: str, config: Path | None, as_json: bool
+    state: Path,
+    seconds: float,
+    seed: int,
+    kills: str,
+    config: Path | None,
+    on_running_fleet: bool,
+    as_json: bool,
 ) -> None:
     """Run three writers, show the tables before and after maintenance, and verify every row."""
-    with_everything()
+    if on_running_fleet and (kills or config):
+        raise click.UsageError("--kill and --config need the embedded stack: take --running out")
+    if not on_running_fleet:
+        with_everything()
     # Spark and PyArrow take a second to import; only this command pays for them.
     from firnline_demo.run import run_demo
 
     parts = [part for part in kills.split(",") if part]
     try:
-        sys.exit(run_demo(state, seconds, seed, parts, as_json, config))
+        sys.exit(run_demo(state, seconds, seed, parts, as_json, config, on_running_fleet))
     except Misconfigured as error:
         raise click.ClickException(str(error)) from None
