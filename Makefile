@@ -52,6 +52,10 @@ test: setup ## Lint, types and every test but those of the long run: unit, contr
 	$(MAKE) --jobs 3 --output-sync lint types test-demo
 	$(BIN)/pytest --numprocesses $(WORKERS) --dist $(DISTRIBUTE) --no-loadscope-reorder --durations 40 --ignore $(DEMO)
 
+.PHONY: test-alerts
+test-alerts: setup ## Alert rules and boards: their names, and that each alert fires (needs promtool)
+	$(BIN)/pytest tests/test_signals.py
+
 DEMO := tests/e2e/test_demo.py
 .PHONY: test-demo
 test-demo: setup ## The demo with every service killed once; no other test runs beside it

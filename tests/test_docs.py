@@ -129,20 +129,6 @@ def test_metrics_are_named_as_they_are_scraped() -> None:
     assert named & unscraped == set()
 
 
-def test_alerts_watch_metrics_that_exist() -> None:
-    rules = (DOCS / "operate/alerts.yaml").read_text()
-    scraped = {metric.prometheus_name for metric in METRICS.values()}
-    watched = set(re.findall(r"\bfirnline_[a-z_]+", rules))
-    assert watched
-    assert watched - scraped == set()
-
-
-def test_every_alert_is_explained() -> None:
-    page, rules = (DOCS / "operate/monitor.md"), (DOCS / "operate/alerts.yaml")
-    alerts = re.findall(r"- alert: (\w+)", rules.read_text())
-    assert re.findall(r"^\| (Firnline\w+) \|", page.read_text(), re.MULTILINE) == alerts
-
-
 def test_the_readme_names_each_service() -> None:
     assert all(re.search(rf"\bthe\s{name}\b", README) for name in SERVICES)
 

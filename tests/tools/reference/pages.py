@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.tools.reference import (
+    alerts,
     codes,
     commands,
     http_api,
@@ -22,6 +23,7 @@ BLOCK = re.compile(r"(<!-- generated: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 BLOCKS: dict[str, Callable[[], str]] = {
     "settings": settings,
     "metrics": metrics,
+    "alerts": alerts.list_alerts,
     "commands": commands.list_commands,
     "common-options": commands.list_common_options,
     "options": commands.list_options,
