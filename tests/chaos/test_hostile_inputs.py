@@ -96,6 +96,18 @@ def test_a_committer_stands_still_where_results_wait_and_none_comes_to_its_end()
     assert tasks.standstill_s("committer", 60.0) == 0.0
 
 
+def test_an_order_of_another_clock_is_not_waited_for() -> None:
+    tasks = OpenTasks()
+    first = make("rewrite_finished/native")
+    tasks.take(replace(first, task_id="zero"), 1.0)
+    tasks.take(replace(make("rewrite_conflicted/new_position_deletes"), task_id="zero"), 2.0)
+    tasks.take(first, 3.0)
+    tasks.set_aside(replace(first, task_id="another"), 8.0)
+    assert tasks.standstill_s("committer", 9.0) == 6.0
+    tasks.set_aside(first, 9.0)
+    assert tasks.standstill_s("committer", 60.0) == 0.0
+
+
 def test_a_commit_waits_until_its_changes_are_there() -> None:
     commits = OpenCommits()
     first, change = make("table_committed/upsert"), make("files_changed/upsert")

@@ -20,9 +20,10 @@ from urllib.request import urlopen
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from firnline_adapters.kafka.schema_topic import SchemaTopic
 from firnline_adapters.records.codec import RecordCodec
-from firnline_domain.records.events import FilesChanged, TableCommitted
+from firnline_domain.records.events import DeadLettered, FilesChanged, TableCommitted
 from firnline_domain.records.orders import RewriteFiles, TableOrder
 from firnline_domain.records.results import RewriteFinished
+from firnline_domain.records.signing import FUTURE, STALE
 from firnline_local.stack.stack import Stack
 
 from firnline_chaos.hostile.records import marked
@@ -37,9 +38,10 @@ BY_TASKS = ("worker", "committer")
 TASK_TOPICS = (
     "rewrite-tasks", "rewrite-tasks-heavy", "table-tasks", "task-results", "maintenance-events",
 )  # fmt: skip
-READ_TOPICS = {*TASK_TOPICS, "table-commits", "file-changes"}
+READ_TOPICS = {*TASK_TOPICS, "table-commits", "file-changes", "dead-letters"}
 LIMIT_S = 5.0
 WORKER_LIMIT_S = 30.0  # an expiry takes up to 12 s beside others, and is no standstill
+OTHER_CLOCK = {FUTURE, STALE}  # why an order of an ordinary table is set aside
 EVERY_S = 0.5
 PATIENCE_S = 10.0
 Head = tuple[str, str, int | None]
@@ -75,6 +77,10 @@ class Reader:
                         self._take(self._codec.decode(one.value()))
 
     def _take(self, record: Any) -> None:
+        if isinstance(record, DeadLettered):
+            if record.topic in TASK_TOPICS and record.reason in OTHER_CLOCK:
+                self._told[0].set_aside(self._codec.decode(record.value), time.monotonic())
+            return
         table = getattr(record, "table", None)
         if table is not None and table.namespace == (NAMESPACE,):
             for told in self._told:
@@ -112,6 +118,12 @@ class OpenTasks:
             case _ if isinstance(record, ENDS):
                 for service in self.waiting:
                     self._end(service, record.task_id, now_s)
+
+    def set_aside(self, record: Any, now_s: float) -> None:
+        """A service has put the record of a task on `dead-letters`."""
+        for service, tasks in self.waiting.items():
+            if getattr(record, "task_id", "") in tasks:
+                self._end(service, record.task_id, now_s)
 
     def standstill_s(self, service: str, now_s: float) -> float:
         """Since a task waits, and none of them has come to its end. The first one of all may take
