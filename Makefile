@@ -107,6 +107,10 @@ chaos: setup ## Writers and faults of every kind at once on the whole stack: MIN
 fuzz-inputs: setup ## Hostile records, requests, properties and lists beside ordinary writers: MINUTES=n, SEED=s again
 	PYTHONPATH=tests/chaos:. $(BIN)/python -m firnline_chaos.hostile --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 
+.PHONY: rck
+rck: setup ## Iceberg's REST Compatibility Kit, directly and through the gateway (3 min)
+	$(BIN)/pytest -s -m long tests/integration/gateway/test_compatibility_kit.py
+
 .PHONY: readers
 readers: setup ## The rewrite's outputs as ClickHouse reads them too (chdb and pandas, 600 MB)
 	$(BIN)/python -m uv pip install --python $(BIN)/python --target $(VENV)/readers --require-hashes --no-deps -r requirements-readers.lock
