@@ -35,7 +35,7 @@ from firnline_domain.records.parts.summaries import TASK_ID, sign_summary
 from firnline_domain.records.parts.tallies import FileTally, Tally
 from firnline_enricher.file_changes import ChangeContext, absolute_changes, delta_changes
 from firnline_enricher.handlers import EnricherHandlers
-from firnline_enricher.kept_settings import KNOWN, of_table
+from firnline_enricher.kept_settings import KNOWN, select_table_settings
 from firnline_gateway.rest.call import Call
 from firnline_gateway.rest.commit_body import MAX_EXPIRED_IDS, changes_of, event_of
 from firnline_schemas.topics import all_topics, max_bytes
@@ -272,7 +272,7 @@ def wide(count: int, name: str) -> list[PartitionChange]:
 def test_whatever_a_table_is_like_its_changes_fit(name: str, count: int) -> None:
     """In chunks that are the same at every reading: else an answer would never be complete."""
     properties = {**dict.fromkeys(KNOWN, "🏔" * 600_000), "firnline.note": "z" * 2_400_000}
-    subject = ChangeContext(new_table(), "main", "c", 5, 2, of_table(properties))
+    subject = ChangeContext(new_table(), "main", "c", 5, 2, select_table_settings(properties))
     tasks = {TASK_ID: ",".join(["t" * 32] * 100_000)}
     ours = sign_summary(tasks, subject.table.uuid, keys_here(), 1)
     snapshot = SnapshotAdded(7, 6, 3, 1, "o" * MIB, "m", {**ours, "engine-name": "e" * MIB})

@@ -15,7 +15,7 @@ from firnline_domain.records.events import ChangeKind, TableChange
 from firnline_domain.records.orders import ResyncTable
 from firnline_domain.records.parts.summaries import TASK_ID, sign_summary
 from firnline_domain.records.parts.tallies import FileTally, Tally
-from firnline_enricher.kept_settings import of_table
+from firnline_enricher.kept_settings import select_table_settings
 from firnline_iceberg.metadata.manifest_reader import Detail
 from firnline_iceberg.metadata.partition_tally import partition_changes
 from firnline_iceberg.scan.planning import live_entries
@@ -267,7 +267,7 @@ def test_the_properties_that_matter() -> None:
     kept = ("firnline.x", "history.expire.z", "write.delete.mode")
     kept += ("write.target-file-size-bytes", "gc.enabled", "write.format.default")
     everything = dict.fromkeys((*kept, "write.distribution-mode", "owner"), "1")
-    assert of_table(everything) == dict.fromkeys(kept, "1")
+    assert select_table_settings(everything) == dict.fromkeys(kept, "1")
 
 
 def test_files_outside_the_tables_own_locations_are_told_of(lake, rows, tmp_path: Path) -> None:

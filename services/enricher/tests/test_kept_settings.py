@@ -20,7 +20,7 @@ from firnline_domain.settings.in_force import (
 from firnline_domain.settings.parquet import PARQUET
 from firnline_domain.settings.property import WORKERS
 from firnline_domain.settings.thresholds import PROPERTIES, Thresholds, resolve_thresholds
-from firnline_enricher.kept_settings import KNOWN, of_namespace, of_table
+from firnline_enricher.kept_settings import KNOWN, select_namespace_settings, select_table_settings
 
 LONG = "7" * 2_400_000
 MAX_BYTES = 250_000  # a quarter of what a topic takes
@@ -30,7 +30,7 @@ MAX_BYTES = 250_000  # a quarter of what a topic takes
 def test_whatever_is_in_properties_they_stay_small(text: str) -> None:
     names = [*KNOWN, *(f"firnline.x{n}" for n in range(100_000)), "firnline." + "y" * 1_000_000]
     settings = dict.fromkeys(names, text)
-    kept = with_namespace(of_table(settings), of_namespace(settings))
+    kept = with_namespace(select_table_settings(settings), select_namespace_settings(settings))
     assert len(json.dumps(kept, ensure_ascii=False).encode(errors="replace")) < MAX_BYTES
 
 
@@ -49,7 +49,7 @@ NAMES = (
 def test_a_value_that_is_too_long_is_unset_and_told(name: str) -> None:
     text = "Mon 22:00-23:00; " * 1_000
     for huge in (text, LONG, "true" + " " * 10_000, " " * 10_000 + "5"):
-        kept = of_table({name: huge})
+        kept = select_table_settings({name: huge})
         if PROPERTIES[name].field in NAMES:
             continue
         [said] = unreadable_values(kept)
@@ -60,7 +60,7 @@ def test_a_value_that_is_too_long_is_unset_and_told(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["firnline.window", "firnline.blackout"])
 def test_a_period_is_never_cut_into_a_shorter_one(name: str) -> None:
-    kept = of_table({name: "Mon 22:00-23:00; " * 1_000})
+    kept = select_table_settings({name: "Mon 22:00-23:00; " * 1_000})
     table = Table(TableCounters(TableName("u", ("db",), "t"), "main"))
     hold = find_hold(table, resolve_thresholds(kept), 1_795_270_002_000)
     assert hold is not None
@@ -69,8 +69,8 @@ def test_a_period_is_never_cut_into_a_shorter_one(name: str) -> None:
 
 def test_what_fits_is_kept_as_it_is() -> None:
     settings = dict.fromkeys(KNOWN, "x" * 1000) | {"firnline.rewrite.min-fragment": "9"}
-    assert of_table({**settings, "owner": "me"}) == settings
-    assert [*unknown_names(of_table({"firnline.rewrite.min-fragment": "9"}))]
+    assert select_table_settings({**settings, "owner": "me"}) == settings
+    assert [*unknown_names(select_table_settings({"firnline.rewrite.min-fragment": "9"}))]
 
 
 def test_every_property_of_a_number_reaches_the_planner() -> None:

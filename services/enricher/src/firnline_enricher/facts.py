@@ -18,7 +18,7 @@ from firnline_iceberg.table.external_files import OwnLocations, own_locations
 from firnline_iceberg.table.loaded_table import LoadedTable
 from pyiceberg.io import FileIO
 
-from firnline_enricher.kept_settings import of_table
+from firnline_enricher.kept_settings import select_table_settings
 from firnline_enricher.namespaces import NamespaceCatalog, Namespaces
 
 # 13 kB each with a client of S3. A fleet of 100,000 has 8,000 that commit every few minutes; with
@@ -52,7 +52,7 @@ class TableFacts:
 def facts_of(table: LoadedTable) -> TableFacts:
     """Return the facts of a loaded table that the cache keeps."""
     texts = {spec_id: table.partition_text(spec_id) for spec_id in table.metadata.specs()}
-    settings = of_table(table.properties, table.schema)
+    settings = select_table_settings(table.properties, table.schema)
     return TableFacts(table.format_version, settings, texts, table.io, own_locations(table))
 
 

@@ -37,8 +37,10 @@ _EXACT = (
 KNOWN = tuple(dict.fromkeys((*PROPERTIES, *READ_ELSEWHERE, *_EXACT)))
 
 
-def of_table(properties: Mapping[str, str], schema: Schema | None = None) -> dict[str, str]:
-    """Return the table properties that matter to the planner. A bloom filter on a column of
+def select_table_settings(
+    properties: Mapping[str, str], schema: Schema | None = None
+) -> dict[str, str]:
+    """Return the properties of a table that matter to the planner. A bloom filter on a column of
     `schema` that cannot have one travels as a text that no setting reads, because the planner has
     no schema."""
     known = [name for name in KNOWN if name in properties]
@@ -73,8 +75,9 @@ def _filterable_columns(
             yield name, field.field_type
 
 
-def of_namespace(properties: Mapping[str, str]) -> dict[str, str]:
-    """Return the properties of a namespace that matter to the planner: defaults for its tables."""
+def select_namespace_settings(properties: Mapping[str, str]) -> dict[str, str]:
+    """Return the properties of a namespace that begin with Firnline's prefix: they are the defaults
+    of its tables."""
     known = [name for name in KNOWN if name in properties and name.startswith(OURS)]
     return _select_properties(properties, known, (OURS,))
 

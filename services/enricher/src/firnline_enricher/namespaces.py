@@ -11,7 +11,7 @@ from cachetools import LRUCache
 from firnline_domain.errors import RetryLater
 from firnline_domain.identity import TableName
 
-from firnline_enricher.kept_settings import of_namespace
+from firnline_enricher.kept_settings import select_namespace_settings
 
 FRESH_MS = 5 * 60_000  # a change is seen so much later, at the table's next commit
 AGAIN_MS = 30_000  # after a catalog that did not answer
@@ -69,7 +69,7 @@ class Namespaces:
                 raise
             return _Kept(kept.properties if kept else {}, now_ms + AGAIN_MS)
         self._silent_since_ms.pop(namespace, None)
-        return _Kept(of_namespace(found), now_ms + FRESH_MS)
+        return _Kept(select_namespace_settings(found), now_ms + FRESH_MS)
 
     def _is_young(self, namespace: Place, now_ms: int) -> bool:
         """Return whether the catalog has failed for this namespace for less than `PATIENCE_MS`."""
