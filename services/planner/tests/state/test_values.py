@@ -22,9 +22,9 @@ from firnline_planner.state.encoding import (
     HEAD,
     StateHead,
     UnknownVersion,
+    decode_head,
     due_ms,
     group_of,
-    head_of,
     partition_from,
     partition_key,
     partition_prefix,
@@ -70,7 +70,7 @@ def test_a_table_comes_back(recent: Links) -> None:
     for one in (table(recent), table(recent, reconcile_ms=40, publish_ms=30)):
         data = to_bytes(one, now_ms=77)
         assert table_from(data) == one
-        assert head_of(data) == StateHead(due_ms(one), 77, 1)
+        assert decode_head(data) == StateHead(due_ms(one), 77, 1)
 
 
 def test_a_partition_and_a_pause_come_back() -> None:
@@ -99,7 +99,7 @@ def test_64_recent_snapshots_take_little_more_than_their_ids() -> None:
 
 
 def test_bytes_of_a_newer_planner_are_refused() -> None:
-    for read in (table_from, head_of, partition_from, share_from, route_from, pause_from):
+    for read in (table_from, decode_head, partition_from, share_from, route_from, pause_from):
         with pytest.raises(UnknownVersion, match="07"):
             read(b"\x07{}")
 

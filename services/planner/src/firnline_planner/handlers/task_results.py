@@ -63,7 +63,7 @@ def on_task_result(event: TaskResult, context: TableContext) -> None:
     counted = with_duplicate(_count_commit(context, table, event), event)
     after = _rewrite_ended(context, counted, event)
     late = _note_late(context, table, event)
-    late_scopes = [late] if late else _reported_late(context, table, event)
+    late_scopes = [late] if late else _apply_late_report(context, table, event)
     if after != table or late_scopes:
         reconcile(context, after, [*(task.scope for task in table.work.running), *late_scopes])
 
@@ -182,9 +182,10 @@ def _with_task(table: Table, task: RunningTask, after: RunningTask) -> Table:
     return replace(table, work=replace(table.work, running=running))
 
 
-def _reported_late(context: TableContext, table: Table, event: TaskResult) -> list[Scope]:
-    """Note a report that came after its commit was in the counters, and return the partition whose
-    pass continues. If another task of the partition is running, that is a new pass."""
+def _apply_late_report(context: TableContext, table: Table, event: TaskResult) -> list[Scope]:
+    """Note the report of a commit that was in the counters before it, and return the partition
+    whose pass continues now; none if nothing changes. If another task of the partition is running,
+    that is a new pass, and the report changes nothing."""
     if not isinstance(event, RewriteCommitted) or event.scope is None:
         return []
     if table.work.task_of(event.scope) is not None:

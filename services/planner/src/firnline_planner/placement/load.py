@@ -45,8 +45,9 @@ class BucketLoad:
         self._steps[table_key] += steps
 
     def pass_time(self, tables: int, context: TableContext) -> list[MoveTable]:
-        """Report what has changed; what the bucket orders of its tables' homes where it is hot.
-        `tables`: how many it has."""
+        """Report the bucket's load if it has changed. Return the orders by which a bucket that is
+        hot moves tables to other buckets; the default bucket of each table carries them out.
+        `tables`: the number of tables in this bucket."""
         self._end_window(context.now_ms)
         self._report_load(tables, context)
         if self._decide_ms is None or context.now_ms < self._decide_ms:

@@ -25,8 +25,8 @@ from firnline_planner.state.encoding import (
     TABLE,
     StateHead,
     cursor_key,
+    decode_head,
     group_of,
-    head_of,
     partition_from,
     partition_key,
     partition_prefix,
@@ -150,7 +150,7 @@ class BucketState:
     def heads(self) -> Iterator[tuple[bytes, StateHead, bool]]:
         """Yield, for each stored table, its key, its head, and whether it is paused."""
         for key, data in self._store.scan(TABLE):
-            yield key, head_of(data), self.pause_in_force(table_key_in(key)) is not None
+            yield key, decode_head(data), self.pause_in_force(table_key_in(key)) is not None
 
     def put_table(self, table: Table) -> None:
         """Keep a table."""

@@ -92,8 +92,9 @@ def _table_to_bytes(table: Table, now_ms: int) -> bytes:
     )  # its pause is kept by itself
 
 
-def head_of(data: bytes) -> StateHead:
-    """Return the header of a table. A damaged one is due, so that a tick reports it. Raises
+def decode_head(data: bytes) -> StateHead:
+    """Decode only the header of an encoded table: when it is due, when it was kept, and how many
+    tasks are out. A damaged table is due at once, so that a tick reports it. Raises
     UnknownVersion."""
     if len(_check_version(data)) < HEAD.size:
         return StateHead(0, 0, 0)
@@ -188,7 +189,8 @@ def group_of(key: bytes) -> bytes:
 
 
 def due_ms(table: Table) -> int | None:
-    """Return when the table is due, by the first of its moments; None = never."""
+    """Return when a table is due next: to be reconciled or to be published, whichever is earlier,
+    in ms since 1970; None = never."""
     return earliest_of(reconcile_ms(table), table.work.publish_ms)
 
 

@@ -103,7 +103,7 @@ class KafkaDriver:
         alone = self._starts.is_careful or not self._buckets.buckets
         messages = self._consumer.consume(1 if alone else BATCH_RECORDS, WAIT_S)
         ours, batch = (
-            [self._with_deaths(_to_input(one)) for one in messages if self._is_ours(one)],
+            [self._with_deaths(_to_input(one)) for one in messages if self._is_of_own_bucket(one)],
             StepBatch(),
         )
         meters.count_read(one.topic for one in ours)
@@ -123,7 +123,9 @@ class KafkaDriver:
         deaths = self._starts.begin_record((came.topic, came.partition), came.offset)
         return came._replace(deaths=deaths) if deaths else came
 
-    def _is_ours(self, message: Message) -> bool:
+    def _is_of_own_bucket(self, message: Message) -> bool:
+        """Return True if the message is of a partition that is assigned to this planner. The error
+        that came in place of a message is logged."""
         if error := message.error():
             self._log_poll_error(error)
             return False
