@@ -26,10 +26,13 @@ class KnownAncestries:
     _lock: Lock = field(default_factory=Lock)
 
     def ancestry_of(self, key: str) -> KnownAncestry:
+        """Return the ancestry that was kept for the table with this key, or an empty one."""
         with self._lock:
             return self._known.get(key, UNKNOWN)
 
     def keep_ancestry(self, key: str, lineage: KnownAncestry) -> None:
+        """Keep the ancestry of the table with this key, in place of an earlier one. The table that
+        was read longest ago may be forgotten for it."""
         with self._lock:
             self._known[key] = lineage
 

@@ -53,6 +53,7 @@ def _refuse_above_limit(size: int) -> None:
 
 
 def _read_long(source: Any) -> int:
+    """Read one `long` of Avro: a number of variable length, zigzag-encoded."""
     number = _read_unsigned(source)
     return (number >> 1) ^ -(number & 1)
 

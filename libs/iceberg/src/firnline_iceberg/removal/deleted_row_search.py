@@ -241,7 +241,7 @@ def _count_rows(table: LoadedTable, entry: FileEntry, wanted: RowCondition) -> C
         return None, "it is encrypted"
     if entry.format != "PARQUET":
         return None, f"{entry.format} is not read"
-    return _rows_in_file(table.io, entry.path, wanted, is_delete)
+    return _count_rows_in_file(table.io, entry.path, wanted, is_delete)
 
 
 def _rows_of_orphan(table: LoadedTable, path: str, wanted: RowCondition) -> Counted:
@@ -249,14 +249,15 @@ def _rows_of_orphan(table: LoadedTable, path: str, wanted: RowCondition) -> Coun
     if path.endswith((".metadata.json", ".puffin", ".crc")):
         return HOLDS_NONE
     if path.endswith(".parquet"):
-        return _rows_in_file(table.io, path, wanted, is_delete=True)
+        return _count_rows_in_file(table.io, path, wanted, is_delete=True)
     return None, "its format is not read"
 
 
-def _rows_in_file(io: FileIO, path: str, wanted: RowCondition, is_delete: bool) -> Counted:
-    """Count rows as they lie there, all of them: statistics leave out no row group. `is_delete`:
-    without any of the columns the file holds none; of a data file the value is elsewhere then (a
-    partition, a default)."""
+def _count_rows_in_file(io: FileIO, path: str, wanted: RowCondition, is_delete: bool) -> Counted:
+    """Count the rows of one Parquet file that meet the condition, deleted ones too, in every row
+    group whatever its statistics. Return (None, why) if the file cannot tell: it cannot be read, or
+    it is a data file without any of the columns, whose values are then in the partition or a
+    default. A delete file (`is_delete`) without any of the columns holds none."""
     try:
         with io.new_input(path).open() as source:
             parquet = pq.ParquetFile(

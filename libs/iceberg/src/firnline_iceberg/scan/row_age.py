@@ -230,7 +230,8 @@ def _day_end_ms(text: str) -> int:
 
 
 def _parse_time_ms(text: str) -> int:
-    """Parse ISO text, rounded down; without a zone it is UTC."""
+    """Parse an ISO 8601 time into ms since 1970, rounded down; without a zone it is UTC. Raises
+    ValueError."""
     moment = datetime.fromisoformat(_NANOSECONDS.sub(r"\1", text))
     moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)

@@ -91,20 +91,22 @@ class VendedFile(InputFile, OutputFile):
 
     def open(self, seekable: bool = True) -> Any:
         opened = self._try_with_keys(lambda file: file.open(seekable))
-        return opened if self._is_safe() else CarefulInput(self._try_with_keys, opened)
+        return opened if self._has_lasting_keys() else CarefulInput(self._try_with_keys, opened)
 
     def create(self, overwrite: bool = False) -> Any:
         if not overwrite and self.exists():
             raise FileExistsError(f"Cannot create file, already exists: {self.location}")
         self._owner.vended.credential_for(self.location)
-        if self._is_safe():
+        if self._has_lasting_keys():
             return self._try_with_keys(lambda file: file.create(overwrite=True))
         return StagedOutput(self._try_with_keys)
 
     def to_input_file(self) -> Any:
         return self
 
-    def _is_safe(self) -> bool:
+    def _has_lasting_keys(self) -> bool:
+        """Return True if the current keys last until a file that is opened now is read or written
+        to its end, or if the file needs none."""
         credential = self._owner.vended.credential_for(self.location)
         return credential is None or credential.is_lasting(time.time())
 
