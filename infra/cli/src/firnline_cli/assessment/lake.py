@@ -100,7 +100,9 @@ class AssessedLake:
             return TableAssessment(name, error=f"{type(error).__name__}: {error_line(error)}")
 
     def _assess(self, table: LoadedTable) -> TableAssessment:
-        settings = with_namespace(table.properties, self._of_namespace(table.identity.namespace))
+        settings = with_namespace(
+            table.properties, self._namespace_properties(table.identity.namespace)
+        )
         found = read_table(table, settings, self.now_ms)
         name = (*table.identity.namespace, table.identity.name)
         facts = found.facts
@@ -110,7 +112,8 @@ class AssessedLake:
         seen = seen_of(table, settings, found.partitions, *counts)
         return verdict_of(name, facts, forecast(seen, self.fleet, self.now_ms), self.now_ms)
 
-    def _of_namespace(self, namespace: Name) -> dict[str, str]:
+    def _namespace_properties(self, namespace: Name) -> dict[str, str]:
+        """Return all properties of a namespace; the catalog is asked once. Raises RetryLater."""
         with self._lock:
             known = self._properties.get(namespace)
         if known is None:

@@ -84,7 +84,8 @@ def _metadata_size(table: LoadedTable) -> int | None:
 
 
 def _writer_pace(snapshots: Sequence[Snapshot], now_ms: int) -> Pace:
-    """Return the amount that writers add in a day, by the summaries of the last week."""
+    """Return the commits, data files, equality-delete files and bytes that writers add per day, by
+    the summaries of the snapshots of the last week that are no rewrites."""
     recent = [one for one in snapshots if one.timestamp_ms >= now_ms - WINDOW_MS]
     written = [one for one in recent if one.summary and one.summary.operation.value != "replace"]
     if not written:

@@ -35,11 +35,11 @@ def host_checks(given: Given) -> Iterator[Check]:
         yield Check("host.spark", "find PySpark", check_spark)
         jars = given.told.iceberg_jar or ""
         tried = f"read {jars or 'FIRNLINE_ICEBERG_JAR'}"
-        yield Check("host.jar", tried, lambda: iceberg_jars(jars), (), JAR_S)
+        yield Check("host.jar", tried, lambda: check_iceberg_jars(jars), (), JAR_S)
     if given.concerns(OF_STATE):
         place = given.told.state_dir
         tried = f"write into {place or 'FIRNLINE_STATE_DIR'}"
-        yield Check("host.state", tried, lambda: state_dir(place))
+        yield Check("host.state", tried, lambda: check_state_dir(place))
 
 
 def check_user() -> str:
@@ -85,9 +85,10 @@ def _spark_of(pin: PinnedArtifact) -> str:
     return pin.file_name.removeprefix("iceberg-spark-runtime-").partition("_")[0]
 
 
-def iceberg_jars(given: str) -> CheckAnswer | str:
-    """Check that the first jar is the one that Firnline was built with, and that bundles with it
-    are published ones."""
+def check_iceberg_jars(given: str) -> CheckAnswer | str:
+    """Check the jars of FIRNLINE_ICEBERG_JAR, separated by colons: the first is the Iceberg runtime
+    that Firnline was built with, and known bundles behind it are the published files. Return a
+    remark if the runtime is not the published file. Raises Failed."""
     runtime, *bundles = given.split(os.pathsep)
     if not runtime:
         raise Failed("it is not set", FETCH)
@@ -141,8 +142,9 @@ def _sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def state_dir(place: str | None) -> CheckAnswer | str:
-    """Write, lock and sync a file there, as the services do. Checks the free space."""
+def check_state_dir(place: str | None) -> CheckAnswer | str:
+    """Write, lock and sync a file in the folder, as the services do, and check its free space.
+    Raises Failed."""
     if not place:
         raise Failed("it is not set", f"FIRNLINE_STATE_DIR names {OWN_DISK}")
     remedy = f"FIRNLINE_STATE_DIR names {OWN_DISK}"

@@ -85,7 +85,7 @@ class Forecasts:
     def _read_seen(self, table: LoadedTable) -> SeenTable:
         head = table.head_id(MAIN)
         own = {**table.properties, **self.more}
-        settings = with_namespace(own, self._of_namespace(table.identity.namespace))
+        settings = with_namespace(own, self._namespace_properties(table.identity.namespace))
         changes = LastChanges(table)
         entries = () if head is None else live_entries(table, head, Detail.COUNTS)
         manifests = () if head is None else table.manifests_of(table.snapshot(head))
@@ -96,7 +96,8 @@ class Forecasts:
             seen, changed_ms={one.scope: changes.changed_ms(one.scope) for one in partitions}
         )
 
-    def _of_namespace(self, namespace: Name) -> dict[str, str]:
+    def _namespace_properties(self, namespace: Name) -> dict[str, str]:
+        """Return all properties of a namespace; the catalog is asked once. Raises RetryLater."""
         if namespace not in self._namespaces:
             self._namespaces[namespace] = self.tables.namespace_properties(
                 TableName("", namespace, "")

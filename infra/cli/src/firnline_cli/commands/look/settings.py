@@ -44,13 +44,14 @@ def command(table: str | None, state: Path | None, uri: str | None, json_wanted:
         click.echo(json.dumps(found, indent=1))
         return
     rows = [
-        [Cell(one[name], styled_text(one[name], style_of(one))) for name in NAMES if name in one]
+        [Cell(one[name], styled_text(one[name], text_style(one))) for name in NAMES if name in one]
         for one in found
     ]
     show_list(PROPERTIES if table else VARIABLES, rows, Console())
 
 
-def style_of(setting: Mapping[str, str]) -> str:
+def text_style(setting: Mapping[str, str]) -> str:
+    """Return the style in which a setting is printed: `dim` for a default, '' for others."""
     return "dim" if setting["source"] == "default" else ""
 
 
