@@ -141,7 +141,8 @@ class OutboxJournal:
                 return
 
     def _gather_steps(self, group: list[_Step]) -> bool:
-        """Take the queued steps, without waiting. Return True if the end was among them."""
+        """Append queued steps to `group`, without waiting, until it has GROUP of them. Return True
+        if the journal's end was behind them."""
         while len(group) < GROUP:
             try:
                 step = self._steps.get_nowait()

@@ -127,7 +127,8 @@ class BodyCopy:
             self._pieces = None
 
     async def copy_stream(self, stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-        """Yield the same pieces, at the same time; `whole` is None for a stream that breaks off."""
+        """Yield the pieces of `stream` unchanged as they arrive, and add each to the copy. `whole`
+        is None until the stream has ended, if it broke off, and if it was too long."""
         self._ended = False
         async for piece in stream:
             self.add_piece(piece)

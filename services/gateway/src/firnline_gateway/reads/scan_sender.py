@@ -45,8 +45,9 @@ class ScanSender:
         self._thread.join(timeout_s)
 
     def send_counts(self) -> None:
-        """Send one event for each table that was scanned since. Raises RetryLater if the broker
-        does not confirm; the remaining tables stay counted."""
+        """Send one event for each table that was scanned since the last call. Raises RetryLater if
+        the broker does not confirm; then the counts of at most BATCH tables are lost, and those of
+        all others are kept for the next call."""
         while events := self._counts.take_events(BATCH, self._now_ms()):
             for event in events:
                 self._publisher.publish(TOPIC, event.table.key, event)
