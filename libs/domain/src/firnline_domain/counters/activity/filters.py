@@ -27,7 +27,7 @@ class Use(Value):
     whole: float
 
     def scale(self, factor: float) -> Use:
-        """Return a part of it."""
+        """Return the use with both counts multiplied by `factor`."""
         return Use(self.column, self.scans * factor, self.whole * factor)
 
 
@@ -40,7 +40,8 @@ class Filters(Value):
     layout: TableLayout = TableLayout()
 
     def decay_to(self, now_ms: int) -> Filters:
-        """Return what is left of it by then."""
+        """Return the filters with all their scans faded until `now_ms`, to 1/e in a day; unchanged
+        if that is not after `as_of_ms`."""
         left = decay_share(now_ms - self.as_of_ms, TAU_MS)
         if left == 1.0:
             return self
@@ -48,7 +49,8 @@ class Filters(Value):
         return replace(self, as_of_ms=now_ms, scans=self.scans * left, uses=uses)
 
     def with_scans(self, event: TableScanned, files: int, now_ms: int) -> Filters:
-        """Add reported scans of a table that has so many files."""
+        """Return the filters with the scans of a report added, of a table that has `files` data
+        files."""
         at_ms = min(event.to_ms, max(now_ms, self.as_of_ms))
         known = self.decay_to(max(at_ms, self.as_of_ms))
         left = decay_share(known.as_of_ms - at_ms, TAU_MS)
@@ -68,11 +70,12 @@ class Filters(Value):
         )
 
     def use_of(self, column: str) -> float:
-        """Return the scans that filter by a column."""
+        """Return the faded number of scans that filter by a column; 0 for an unknown one."""
         return next((use.scans for use in self.uses if use.column == column), 0.0)
 
     def fades_ms(self, least: float) -> int:
-        """Return when no column has that many scans any more, if no more come."""
+        """Return when no column has more than `least` scans any more if none is added, in ms since
+        1970."""
         most = max((use.scans for use in self.uses), default=0.0)
         ages = math.log(most / least) if most > least else 0.0
         return self.as_of_ms + math.floor(TAU_MS * ages) + 1

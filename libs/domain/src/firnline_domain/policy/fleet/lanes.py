@@ -37,7 +37,7 @@ def lane_topic(lane: Lane, group: str = DEFAULT) -> str:
 
 
 def topics_of_group(group: str) -> list[str]:
-    """Return the topics of every lane."""
+    """Return the topics with the rewrites of a group, one for each queue."""
     return [lane_topic(lane, group) for lane in Lane]
 
 

@@ -93,7 +93,8 @@ class TableAction(ABC):
         return self.estimate(table, paced, now_ms)
 
     def estimate_numbers(self, table: Table, limits: Thresholds, now_ms: int) -> dict[str, float]:
-        """Return price and gain, to show and to learn from the order's result."""
+        """Return the price and the gain of the next order by the names of `Estimate.to_numbers`, to
+        show and to compare with the order's result, and the pace that they were estimated with."""
         numbers = self.weighed_here(table, limits, now_ms).to_numbers(limits)
         return {**numbers, PACE: round(pace_of(self.name, limits), 3)}
 
@@ -108,7 +109,8 @@ class TableAction(ABC):
         return self.interval_ms
 
     def work_of(self, table: Table) -> ActionWork:
-        """Return the planner's record of it."""
+        """Return what the planner keeps of this action on a table; an empty record before its first
+        order."""
         return table.work.actions.get(self.name, ActionWork())
 
     def is_under_way(self, table: Table, now_ms: int) -> bool:

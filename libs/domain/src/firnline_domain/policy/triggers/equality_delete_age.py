@@ -62,7 +62,8 @@ def orders_of(partition: Partition, limits: Thresholds) -> int:
 
 
 def turnaround_after(known_ms: int, took_ms: int) -> int:
-    """Return the longest time of the last tasks, after one more."""
+    """Return the longest time of the last tasks in ms, after one more that took `took_ms`. The time
+    of an earlier task fades with each one after it."""
     return max(took_ms, int(known_ms * FADING))
 
 

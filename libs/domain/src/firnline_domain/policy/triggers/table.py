@@ -200,8 +200,9 @@ def as_requested(action: str) -> Decision:
 
 
 def _requested_due(given: PolicyInput, _: ReasonCode) -> TriggerState | None:
-    """Continue the pass that has begun, whatever is left of its debt; only writers that change rows
-    of its files go before. Otherwise do what a person has requested."""
+    """Continue an unfinished pass, however little of its debt is left. If writers change rows of
+    its files, it waits until they have stopped or it has waited long enough. Without such a pass,
+    return what a user has requested; None if nothing is."""
     work = given.partition.work
     if (after := unfinished_of(given.partition, given.settings)) is None:
         return TriggerState(decision=as_requested(work.requested)) if work.requested else None
