@@ -70,7 +70,8 @@ class Setting:
 
     @property
     def unit(self) -> str:
-        """Return its unit; '' = a number of things, a name, an address ..."""
+        """Return the unit of the value, by the end of the variable's name; '' = a number of things,
+        a name, an address ..."""
         return next((unit for end, unit in UNITS.items() if self.variable.endswith(end)), "")
 
 

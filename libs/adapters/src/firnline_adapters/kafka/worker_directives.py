@@ -31,8 +31,9 @@ class KafkaDirectives:
             self._newest[f"{record.lane}/{record.bucket}/{record.group}"] = record
 
     def requested_steps(self, now_ms: int) -> Steps:
-        """Return the steps in force for the heavy queue. Without an answer of the broker, those
-        before."""
+        """Return the steps of memory that the heavy queue's workers of the group should get beyond
+        their own: enough for every bucket that has requested some in the last three days.
+        Directives that the broker does not send in time count from the next call on."""
         self._topic.catch_up()
         return requested_steps(self._newest.values(), self._group, Lane.HEAVY, now_ms)
 

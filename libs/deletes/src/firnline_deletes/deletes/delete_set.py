@@ -79,15 +79,15 @@ class DeleteSet:
 
     @property
     def probed_columns(self) -> tuple[int, ...]:
-        """Return the ids of the columns whose index value is looked up."""
+        """Return the ids of the columns whose values are looked up, by their hashes."""
         return tuple(key.id for key in self.keys if key.id not in self.constants)
 
     def find_deleted(
         self, rows: Mapping[int, pa.Array], data_sequence: int, known: Hashes | None = None
     ) -> Mask:
-        """Return True for each row whose key was deleted after `data_sequence`. `rows`: id ->
-        array. `known`: index values of the columns `probed_columns`, where they are known
-        already."""
+        """Return True for each row whose key was deleted with a sequence number above
+        `data_sequence`. `rows`: field id -> array. `known`: the hashes of the rows' values in
+        `probed_columns` (`hashing.index_values`); None = hash them here."""
         result = np.zeros(len(rows[self.keys[0].id]), dtype=np.bool_)
         after = int(np.searchsorted(self.sequences, data_sequence, side="right"))
         if after < len(self.sequences):
