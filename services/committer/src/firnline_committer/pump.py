@@ -301,6 +301,9 @@ class CommitterPump:
         queue.alone = isinstance(error, HeapTooSmall)
 
     def _give_up_excess(self, queue: TableQueue) -> None:
+        """Give up the newest results of a table that has too many waiting: report them as
+        conflicts, so that the planner may order them again, and send the records to the dead
+        letters."""
         if excess := self._queues.excess_deliveries(queue):
             self._give_all_up(queue, excess, RetryLater(NO_ROOM))
 

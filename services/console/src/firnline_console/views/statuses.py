@@ -45,7 +45,7 @@ NOT_COUNTED = TableStatus("not_counted", "not counted yet")
 
 
 def status_of(state: TableState) -> TableStatus:
-    """Return the most urgent status of the newest state."""
+    """Return the most urgent of the statuses that a state of the planner shows."""
     hold = state.hold.reason if state.hold else ""
     if hold == HoldReason.FAILING:
         return TableStatus("stuck", "planner error")

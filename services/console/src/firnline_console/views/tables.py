@@ -209,7 +209,8 @@ def fold_change(old: TableView | None, fact: FilesChanged) -> TableView:
 
 
 def fold_state(old: TableView | None, fact: TableState) -> TableView:
-    """Fold in the planner's counters; those of the main branch stand for the table."""
+    """Fold in a state of the planner: the table's name, and the counters if they are of the main
+    branch and newer than the known ones."""
     view = _update_name(old, fact.table, fact.updated_at_ms, by_gateway=False)
     if fact.ref != MAIN or (view.summary and _version_key(view.summary) >= _version_key(fact)):
         return view

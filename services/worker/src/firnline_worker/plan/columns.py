@@ -96,8 +96,8 @@ def _single_value(value: object, kind: IcebergType) -> pa.Array:
 
 
 def find_type(table: LoadedTable, field_id: int) -> IcebergType | None:
-    """Return the type of a field now, or in the newest schema that still had it (Iceberg
-    #15268)."""
+    """Return the type of a field in the newest schema that has it, beginning with the current one;
+    None if none has it (Iceberg #15268)."""
     for schema in _newest_first(table):
         with suppress(ValueError):
             return schema.find_type(field_id)
