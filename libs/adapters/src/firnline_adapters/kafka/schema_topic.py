@@ -51,7 +51,7 @@ class SchemaTopic:
         """Return the schema of a fingerprint in hexadecimal, or None if none is published, or
         where the topic cannot be read now. Never raises: it is called for records that anybody may
         have written."""
-        if mark not in self._known and not self._was_missed(mark):
+        if mark not in self._known and not self._was_missed_lately(mark):
             self._read_news()
             if mark not in self._known:
                 self._missed[mark] = self._now()
@@ -72,7 +72,8 @@ class SchemaTopic:
             why = f"{type(error).__name__}: {error}"[:300]
             _LOG.warning("schema_ignored", topic=TOPIC, offset=offset, why=why)
 
-    def _was_missed(self, mark: str) -> bool:
+    def _was_missed_lately(self, mark: str) -> bool:
+        """Return True if the fingerprint was looked for in vain less than MISSED_S ago."""
         return self._now() - self._missed.get(mark, float("-inf")) < MISSED_S
 
     def _read_news(self) -> None:

@@ -42,14 +42,16 @@ def all_acls(topics: Collection[Topic], app: str = "planner") -> list[Acl]:
     found: set[Acl] = set()
     for one in topics:
         for service in SERVICES:
-            if operations := _of_topic(one, service):
+            if operations := _operations_on(one, service):
                 found.add(Acl(service, "topic", one.name, LITERAL, operations))
     for service in SERVICES:
         found |= {Acl(service, *rest) for rest in _other_rights(service, app)}
     return sorted(found)
 
 
-def _of_topic(one: Topic, service: str) -> tuple[str, ...]:
+def _operations_on(one: Topic, service: str) -> tuple[str, ...]:
+    """Return Kafka's operations that a service needs on a topic; `local` is the stack that creates
+    and changes topics."""
     found: list[str] = []
     if service == "local":  # makes, widens and describes all
         found += ["Alter", "AlterConfigs", "Create", "Describe", "DescribeConfigs"]

@@ -34,7 +34,7 @@ def redis_client(url: str, **options: Any) -> redis.Redis:
     Misconfigured."""
     try:
         if urlsplit(url).scheme.endswith(SENTINEL):
-            return _of_sentinels(url, options)
+            return _connect_by_sentinels(url, options)
         return redis.Redis.from_url(url, **options)
     except ValueError as error:
         raise Misconfigured(f"{VARIABLE}={redact(url)}: {_safe_error(error, url)}") from None
@@ -46,7 +46,9 @@ def _safe_error(error: ValueError, url: str) -> str:
     return redact(str(error))
 
 
-def _of_sentinels(url: str, options: Mapping[str, Any]) -> redis.Redis:
+def _connect_by_sentinels(url: str, options: Mapping[str, Any]) -> redis.Redis:
+    """Return a client of the master that the sentinels of a `redis+sentinel://` URL name. `options`
+    take precedence over those in the URL. Raises ValueError."""
     parts = urlsplit(url)
     scheme = parts.scheme.removesuffix(SENTINEL)
     login, _, hosts = parts.netloc.rpartition("@")

@@ -86,6 +86,8 @@ class HashTable:
             rows, slots, values = rows[more], slots[more], values[more]
 
     def _may_continue(self, found: Hashes, values: Hashes, slots: Rows) -> npt.NDArray[np.bool_]:
+        """Return True for the rows whose next slot is to be probed too: their slot has a key, with
+        a value that is not above theirs."""
         is_key = (found != _LAST) | (self.codes[slots] != EMPTY)
         more: npt.NDArray[np.bool_] = (found <= values) & is_key
         return more

@@ -156,4 +156,5 @@ class Masks:
 
 
 def _by_id(keys: dict[int, KeyField]) -> list[KeyField]:
+    """Return the key columns in the order of their ids."""
     return [keys[number] for number in sorted(keys)]
