@@ -83,7 +83,7 @@ def converted_up_to(
     found = dict[str, int]()
     for path, mark in marks.files.items():
         by, live = marks.slices[mark.slice], data.get(path)
-        if live is None or not _is_same(mark, live, marks.scope):
+        if live is None or not _is_unchanged(mark, live, marks.scope):
             continue
         if newest_missed[mark.slice] > live.sequence_number:
             continue
@@ -93,7 +93,9 @@ def converted_up_to(
     return found
 
 
-def _is_same(mark: ConversionMark, live: LiveData, scope: Scope) -> bool:
+def _is_unchanged(mark: ConversionMark, live: LiveData, scope: Scope) -> bool:
+    """Return True if a data file has the sequence number, the record count and the partition of its
+    mark."""
     now = live.sequence_number, live.records, live.scope
     return now == (mark.sequence_number, mark.records, scope)
 

@@ -39,6 +39,8 @@ def first_unreadable(then: TableForm, schemas: Mapping[int, Fields], now: int) -
 
 
 def _can_read(old: str, new: str) -> bool:
+    """Return True if values of column type `old` can be read as `new`: the same, or one that
+    Iceberg promotes it to."""
     if old == new or old == "unknown" or (old, new) in _GROWN:
         return True
     before, after = _decimal_form(old), _decimal_form(new)

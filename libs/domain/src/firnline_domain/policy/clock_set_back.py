@@ -67,6 +67,7 @@ def set_partition_back(partition: Partition, now_ms: int) -> Partition:
 
 
 def _is_late(at_ms: int, now_ms: int) -> bool:
+    """Return True if a kept time is after now, by more than clocks differ."""
     return at_ms > now_ms + CLOCKS_DIFFER_MS
 
 
@@ -98,6 +99,8 @@ def _set_field_back(name: str, value: Any, now_ms: int) -> Any:
 
 
 def _has_late_end(work: TableWork, now_ms: int) -> bool:
+    """Return True if a time limit of the table, its actions or its tasks is after now, by more than
+    clocks differ."""
     ends = (work.reconcile_ms, work.publish_ms, work.expiry.due_ms, work.expiry.deadline_ms)
     others = (end for one in work.actions.values() for end in (one.due_ms, one.deadline_ms))
     tasks = (task.deadline_ms for task in work.running)

@@ -63,6 +63,8 @@ def _resolve_all(
 
 
 def _in_force(name: str, said: list[PropertyValue], fleet: Thresholds) -> SettingInForce:
+    """Return a setting with its source and its problem: the strongest of the readable properties in
+    `said`, weakest first, else the deployment's own value."""
     field = PROPERTIES[name].field
     wrong = next((value for value in reversed(said) if value.value is None), None)
     readable = [value for value in said if value.value is not None]

@@ -278,7 +278,7 @@ def advance_head(table: TableCounters, change: FilesChanged) -> TableCounters:
         oldest = change.timestamp_ms if first else oldest
     ordinal = table.ordinal + 1
     grown = replace(table, ordinal=ordinal, snapshot_count=snapshots, oldest_snapshot_ms=oldest)
-    return _at_head(grown, change)
+    return _move_head(grown, change)
 
 
 def replace_head(table: TableCounters, opened: OpenChunks, change: FilesChanged) -> TableCounters:
@@ -295,7 +295,7 @@ def replace_head(table: TableCounters, opened: OpenChunks, change: FilesChanged)
         absolute_observed_ms=change.observed_at_ms,
         waiting=None,
     )
-    return drop_superseded(_at_head(moved, change), change.observed_at_ms)
+    return drop_superseded(_move_head(moved, change), change.observed_at_ms)
 
 
 def _row_difference(before: Totals, after: Totals) -> int:
@@ -303,7 +303,8 @@ def _row_difference(before: Totals, after: Totals) -> int:
     return abs(after.holds.data_records - before.holds.data_records)
 
 
-def _at_head(table: TableCounters, change: FilesChanged) -> TableCounters:
+def _move_head(table: TableCounters, change: FilesChanged) -> TableCounters:
+    """Return the table with its head moved to the change's snapshot, without open chunks."""
     moved = replace(
         table,
         head_snapshot_id=change.snapshot_id,

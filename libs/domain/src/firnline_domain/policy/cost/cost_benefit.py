@@ -199,7 +199,7 @@ def weigh_compaction(
     head_start = partition.work.head_start
     opens = burden.grow_to(debt, grown).opens
     weighed = weigh_work(since_ms, head_start, limits, work, spared_s, burden.amplification, opens)
-    return _at_once(weighed) if _is_done_once(holds, limits, debt) else weighed
+    return _without_wait(weighed) if _is_done_once(holds, limits, debt) else weighed
 
 
 def weigh_minor(partition: Partition, limits: Thresholds, debt: Debt, grown: Debt) -> CostBenefit:
@@ -215,10 +215,11 @@ def weigh_minor(partition: Partition, limits: Thresholds, debt: Debt, grown: Deb
     opens = came.files_spared + came.equality_files + joined
     work_since, head_start = partition.work.debt_since_ms, partition.work.head_start
     weighed = weigh_work(work_since, head_start, price, work, spared_s, burden.amplification, opens)
-    return _at_once(weighed) if _is_done_once(holds, limits, debt) else weighed
+    return _without_wait(weighed) if _is_done_once(holds, limits, debt) else weighed
 
 
-def _at_once(weighed: CostBenefit) -> CostBenefit:
+def _without_wait(weighed: CostBenefit) -> CostBenefit:
+    """Return the same costs and benefit, with leave to order for other reasons at any time."""
     return replace(weighed, from_ms=0)
 
 

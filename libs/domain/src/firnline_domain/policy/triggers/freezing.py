@@ -27,7 +27,11 @@ FEWER = 8  # files that one less of them has to be worth a rewrite of
 def freezes_at_ms(partition: Partition, limits: Thresholds) -> int | None:
     """Return when it is closed; None: never, or it is frozen already."""
     counters = partition.counters
-    if limits.freeze_after_h <= 0 or counters.holds.data_files <= 0 or _is_as_left(partition):
+    if (
+        limits.freeze_after_h <= 0
+        or counters.holds.data_files <= 0
+        or _is_unchanged_since_freeze(partition)
+    ):
         return None
     return counters.changed_ms + int(limits.freeze_after_h * HOUR_MS)
 
@@ -39,7 +43,7 @@ def is_frozen(given: PolicyInput) -> bool:
         return False
     if given.grown.global_deletes > 0:
         return False
-    if _is_as_left(given.partition):
+    if _is_unchanged_since_freeze(given.partition):
         return True
     at_ms = freezes_at_ms(given.partition, given.settings)
     is_closed = at_ms is not None and at_ms <= given.now_ms
@@ -57,7 +61,8 @@ def closed_due(given: PolicyInput, reason: ReasonCode) -> TriggerState | None:
     return TriggerState(decision=Decision(reason, action=Action.FULL, rank=rank))
 
 
-def _is_as_left(partition: Partition) -> bool:
+def _is_unchanged_since_freeze(partition: Partition) -> bool:
+    """Return True if the partition was frozen, and no commit has changed it since."""
     seen_ms = partition.work.frozen_seen_ms
     return seen_ms > 0 and seen_ms == partition.counters.changed_ms
 

@@ -30,6 +30,8 @@ def endangered_ms(partition: Partition, debt: Debt, grown: Debt, limits: Thresho
 
 
 def _is_grown_too_dear(partition: Partition, debt: Debt, grown: Debt, limits: Thresholds) -> bool:
+    """Return True if the debt since the last rewrite makes reads about as expensive as the
+    objective allows."""
     if limits.max_read_amplification <= 1:
         return False
     burden = burden_of(partition.counters.holds, limits.target_bytes, debt.global_deletes)
