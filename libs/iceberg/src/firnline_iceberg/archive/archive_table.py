@@ -210,7 +210,7 @@ def create_archive(
         source = archive_mark(table.identity)
         sealed = seal_archive(str(staged.table_uuid), staged.location, source, keys, at_ms)
         ours = {ARCHIVE_OF: source, **({SEAL: sealed} if sealed else {})}
-        client.commit_table(found, (AssertCreate(),), tuple(_of_new(table, staged, ours)))
+        client.commit_table(found, (AssertCreate(),), tuple(_creation_updates(table, staged, ours)))
     except (TableAlreadyExistsError, CommitFailedException):
         pass  # somebody was faster: whose it is will be seen
     except NoSuchNamespaceError as error:
@@ -223,9 +223,11 @@ def create_archive(
     return made
 
 
-def _of_new(
+def _creation_updates(
     table: LoadedTable, staged: TableMetadata, ours: dict[str, str]
 ) -> Iterator[TableUpdate]:
+    """Yield the updates that create the archive as `staged`, with the schema, the spec and the
+    reading properties of its source, and `ours`. Maintenance is off there."""
     spec = table.spec(table.metadata.default_spec_id)
     yield AssignUUIDUpdate(uuid=staged.table_uuid)
     yield UpgradeFormatVersionUpdate.model_validate({"format-version": FORMAT})

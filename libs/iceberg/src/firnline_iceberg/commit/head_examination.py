@@ -97,6 +97,7 @@ class _Look:
                 self._count_scopes(self.table.digest_of(manifest))
 
     def _may_hold(self, manifest: ManifestFile) -> bool:
+        """Return True unless the manifest's partition bounds exclude all partitions in question."""
         types = self.table.partition_types(manifest.spec_id)
         return may_hold(manifest, self.about.scopes, types)
 
@@ -123,7 +124,7 @@ class _Look:
                 own.append(entry)
             else:
                 others.append(entry.sequence_number or 0)
-                self._of_scope(entry.scope, others[-1])
+                self._note_in_scope(entry.scope, others[-1])
         self.data += own
         if others:
             lowest = min(others)
@@ -140,13 +141,14 @@ class _Look:
     def _count_scopes(self, digest: Digest) -> None:
         for scope in self.about.scopes:
             if (number := digest.lowest_of(scope)) is not None:
-                self._of_scope(scope, number)
+                self._note_in_scope(scope, number)
 
     def _count_others(self, lowest: int, as_listed: int) -> None:
         self._lowest.append(lowest)
         self._as_listed.append(as_listed)
 
-    def _of_scope(self, scope: Scope, number: int) -> None:
+    def _note_in_scope(self, scope: Scope, number: int) -> None:
+        """Keep the lowest sequence number of the other data files of a partition in question."""
         if scope in self.about.scopes:
             self._by_scope[scope] = min(number, self._by_scope.get(scope, number))
 

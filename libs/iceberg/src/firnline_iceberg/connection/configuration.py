@@ -51,7 +51,7 @@ def read_connections(
         if names:
             raise Misconfigured(
                 f"{CATALOG_URI.variable} (or --catalog with an address) and "
-                f"{_source_of(names[0], file)} both name a catalog: remove one of them"
+                f"{_describe_source(names[0], file)} both name a catalog: remove one of them"
             )
         return {NAME: _make_connection(NAME, {"uri": uri}, CATALOG_URI.variable)}
     if not names:
@@ -61,7 +61,7 @@ def read_connections(
     for name in names:
         key = name.lower()
         given = {**theirs.get(key, {}), **tables.get(name, {}), **named.get(key, {})}
-        sources = [_source_of(name, file)] + [str(yaml_file)] * (key in theirs)
+        sources = [_describe_source(name, file)] + [str(yaml_file)] * (key in theirs)
         found[name] = _make_connection(name, given, " and ".join(sources))
     return found
 
@@ -87,7 +87,8 @@ def _make_connection(name: str, properties: Mapping[str, str], source: str) -> C
         raise Misconfigured("\n".join(f"{source}: {one}" for one in lines)) from None
 
 
-def _source_of(name: str, file: ConfigFile | None) -> str:
+def _describe_source(name: str, file: ConfigFile | None) -> str:
+    """Describe where a catalog is configured: the file and its section, or the variables."""
     if file is not None and name in file.catalogs:
         return f"{file.path}: [catalogs.{name}]"
     return f"{OURS}{name.upper().replace('-', '_')}__*"

@@ -126,7 +126,7 @@ def normalize(properties: Mapping[str, str]) -> dict[str, str]:
                 f"{name} and {_describe_given(word, given, name)} differ: take one of them out"
             )
         found[word] = value
-    wrong += [f"{name}: {why}" for name in found if (why := _refusal_of(name, found[name]))]
+    wrong += [f"{name}: {why}" for name in found if (why := _find_refusal(name, found[name]))]
     wrong += _find_contradictions(found)
     if wrong:
         raise Misconfigured("\n".join(wrong))
@@ -150,7 +150,9 @@ def _oauth2(given: dict[str, str]) -> None:
         given.setdefault("credential", secret if client is None else f"{client}:{secret}")
 
 
-def _refusal_of(name: str, value: str) -> str:
+def _find_refusal(name: str, value: str) -> str:
+    """Return why a catalog property is refused, with what to write instead; '' if it is
+    accepted."""
     if name in REFUSED:
         return REFUSED[name]
     if _SSE.fullmatch(name):

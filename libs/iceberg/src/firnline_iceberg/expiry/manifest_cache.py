@@ -90,7 +90,7 @@ class ManifestCache:
         `retained_names.manifest_paths`. A cached list may be missing in storage by now."""
         paths = tuple(paths)
         with self._lock:
-            known = self._of(table)
+            known = self._lists_of_table(table)
             packed = {path: known.lists[path] for path in paths if path in known.lists}
         read = manifest_paths(table, [one for one in paths if one not in packed], skip_gone)
         for path in paths:
@@ -107,7 +107,7 @@ class ManifestCache:
         if not manifests:
             return
         with self._lock:
-            known = self._of(table)
+            known = self._lists_of_table(table)
             before = known.nbytes
             known.add(path, manifests)
             self.bytes += known.nbytes - before
@@ -126,12 +126,13 @@ class ManifestCache:
     def keep(self, table: LoadedTable, lists: Collection[str]) -> None:
         """Remove all other lists of the table from the cache."""
         with self._lock:
-            known = self._of(table)
+            known = self._lists_of_table(table)
             before = known.nbytes
             kept = self._tables[table.identity.key] = known.without_others(lists)
             self.bytes += kept.nbytes - before
 
-    def _of(self, table: LoadedTable) -> _TableLists:
+    def _lists_of_table(self, table: LoadedTable) -> _TableLists:
+        """Return what is cached of a table, empty at first, and mark it as the last used."""
         key = table.identity.key
         known = self._tables.setdefault(key, _TableLists())
         self._tables.move_to_end(key)

@@ -70,7 +70,7 @@ def class_path(
     jars = jar_paths(given)
     needed = [one for one in BUNDLES if any(map(one.is_needed, configurations))]
     for bundle in needed or BUNDLES:
-        if _is_named(bundle, [*jars, *map(Path, environment.get(MORE, "").split(os.pathsep))]):
+        if _is_among_jars(bundle, [*jars, *map(Path, environment.get(MORE, "").split(os.pathsep))]):
             continue
         found = next(_find_beside(bundle, jars[0], bool(needed)), None)
         if found is not None:
@@ -101,7 +101,8 @@ def jar_paths(given: str) -> list[Path]:
     return found
 
 
-def _is_named(bundle: Bundle, jars: list[Path]) -> bool:
+def _is_among_jars(bundle: Bundle, jars: list[Path]) -> bool:
+    """Return True if a jar's file name begins with the bundle's artifact."""
     return any(one.name.startswith(bundle.artifact) for one in jars)
 
 

@@ -80,11 +80,13 @@ def read_digest(io: FileIO, manifest: ManifestFile, partition: PartitionText) ->
     `read_manifest`."""
     with readable(manifest.path):
         if manifest.holds_deletes:
-            return _of_deletes(io, manifest, partition)
-        return _of_data(io, manifest, partition)
+            return _digest_deletes(io, manifest, partition)
+        return _digest_data(io, manifest, partition)
 
 
-def _of_data(io: FileIO, manifest: ManifestFile, partition: PartitionText) -> Digest:
+def _digest_data(io: FileIO, manifest: ManifestFile, partition: PartitionText) -> Digest:
+    """Read a manifest of data files; return the hashes of all paths, and by partition the lowest
+    data sequence number of its live files."""
     texts = PartitionTexts(partition)
     paths, lowest = list[int](), dict[Scope, int]()
     for record in read_records(io, manifest.path, ENTRY_OF_DIGEST):
@@ -98,7 +100,9 @@ def _of_data(io: FileIO, manifest: ManifestFile, partition: PartitionText) -> Di
     return _build_digest(paths, lowest)
 
 
-def _of_deletes(io: FileIO, manifest: ManifestFile, partition: PartitionText) -> Digest:
+def _digest_deletes(io: FileIO, manifest: ManifestFile, partition: PartitionText) -> Digest:
+    """Read a manifest of delete files; return the hashes of the data files that live ones name, the
+    partitions where others apply, and whether one applies everywhere."""
     paths, lowest, everywhere = list[int](), dict[Scope, int](), False
     for entry in read_manifest(io, manifest, partition):
         assert isinstance(entry, DeleteFileEntry), f"{manifest.path} has data files"

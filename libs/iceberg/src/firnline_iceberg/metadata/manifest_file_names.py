@@ -34,7 +34,7 @@ def names_in(io: FileIO, path: str) -> set[str]:
 
 def _plain_names(io: FileIO, path: str) -> set[str] | None:
     schema, parts = read_blocks(io, path)
-    if not _is_followed_by_format(json.loads(schema)):
+    if not _has_format_after_path(json.loads(schema)):
         return None
     names = set[bytes]()
     for entries, raw in parts:
@@ -48,7 +48,9 @@ def _plain_names(io: FileIO, path: str) -> set[str] | None:
         return None
 
 
-def _is_followed_by_format(schema: Any) -> bool:
+def _has_format_after_path(schema: Any) -> bool:
+    """Return True if the entries' first two text fields are the path of the file and, directly
+    behind it, its format."""
     file = next((one for one in schema["fields"] if one.get("field-id") == _ENTRY_FILE), None)
     if file is None or not isinstance(file["type"], dict):
         return False

@@ -30,6 +30,7 @@ def may_hold(
 
 
 def _may_hold(manifest: ManifestFile, scope: Scope, types: Sequence[IcebergType | None]) -> bool:
+    """Return False if the manifest's partition bounds exclude a value of the partition."""
     values = json.loads(scope.partition)
     if not len(values) == len(manifest.partitions) == len(types):
         return True

@@ -68,11 +68,13 @@ def partition_changes(
     """Return one change per partition, in order: DELETED entries removed, all others added."""
     found: defaultdict[Scope, _Partition] = defaultdict(_Partition)
     for entry in entries:
-        found[entry.scope.counted_scope].add_entry(_field_of(entry, target_bytes), entry)
+        found[entry.scope.counted_scope].add_entry(_tally_field(entry, target_bytes), entry)
     return tuple(found[scope].to_change(scope) for scope in sorted(found))
 
 
-def _field_of(entry: FileEntry, target_bytes: int) -> str:
+def _tally_field(entry: FileEntry, target_bytes: int) -> str:
+    """Return the field of the tally that counts a file: of its kind of deletes, or of its size
+    class."""
     if isinstance(entry, DeleteFileEntry):
         return _DELETE_FIELDS[entry.kind]
     return size_class(entry.bytes, target_bytes).value

@@ -171,7 +171,7 @@ def _newest_manifest(files: FileSystem, folder: str) -> str:
     times = sorted(
         one.base_name
         for one in files.get_file_info(chosen)
-        if one.type is FileType.Directory and _is_time(one.base_name)
+        if one.type is FileType.Directory and _is_inventory_name(one.base_name)
     )
     for time in reversed(times):
         if files.get_file_info(f"{folder}/{time}/{MANIFEST}").is_file:  # comes last
@@ -179,7 +179,8 @@ def _newest_manifest(files: FileSystem, folder: str) -> str:
     raise _inventory_error(f"no {MANIFEST} below {folder}/YYYY-MM-DDTHH-MMZ/")
 
 
-def _is_time(name: str) -> bool:
+def _is_inventory_name(name: str) -> bool:
+    """Return True if a folder's name is the time of an inventory: YYYY-MM-DDTHH-MMZ."""
     try:
         return datetime.strptime(name, "%Y-%m-%dT%H-%MZ").replace(tzinfo=UTC).year > 0
     except ValueError:

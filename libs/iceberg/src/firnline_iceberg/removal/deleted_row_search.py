@@ -173,7 +173,7 @@ def find_holders(table: LoadedTable, wanted: RowCondition) -> list[Holder]:
                 having[entry.path] |= ids
         if saying:
             manifests.append(_manifest_holder(manifest, saying, _refs_of(heads, ids), len(ids)))
-    bare = _without_deletes(table, heads.get(MAIN))
+    bare = _paths_without_deletes(table, heads.get(MAIN))
     read = ((entry, _count_rows(table, entry, wanted)) for _, entry in sorted(found.items()))
     files = [
         Holder(
@@ -223,7 +223,8 @@ def _snapshots_by_manifest(table: LoadedTable) -> dict[Any, set[int]]:
     return {by_path[path]: ids for path, ids in snapshots.items()}
 
 
-def _without_deletes(table: LoadedTable, head: int | None) -> Collection[str]:
+def _paths_without_deletes(table: LoadedTable, head: int | None) -> Collection[str]:
+    """Return the normal paths of the head's data files to which no delete applies."""
     live = live_files(table, head)
     return {one.normal_path for one in live.data if not live.delete_index.for_data_file(one)}
 

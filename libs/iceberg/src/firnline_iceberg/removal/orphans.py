@@ -154,10 +154,11 @@ def refuse_unclear(catalogs: KnownCatalogs, table: LoadedTable) -> None:
 
 def _is_left(place: str) -> bool:
     """Return True for a place that is never an orphan: set aside or hidden."""
-    return _is_aside(place) or _is_hidden(place)
+    return _is_quarantined(place) or _is_hidden(place)
 
 
-def _is_aside(place: str) -> bool:
+def _is_quarantined(place: str) -> bool:
+    """Return True for a place in the quarantine, where orphans wait before they are deleted."""
     return place.startswith(f"{QUARANTINE}/")
 
 

@@ -253,11 +253,13 @@ def remove_unneeded(table: LoadedTable, task_id: str, paths: Iterable[str | None
     """Remove the row map, marks and write-ahead list of a run, in this order, after a commit that
     omitted no output, and return how many there were. No table has a file of these names, so
     nothing has to be read. Raises OSError."""
-    mine = [path for path in paths if path is not None and _is_beside(table, task_id, path)]
+    mine = [path for path in paths if path is not None and _is_file_of_run(table, task_id, path)]
     return sum(_delete_file(table.io, path) for path in mine)
 
 
-def _is_beside(table: LoadedTable, task_id: str, path: str) -> bool:
+def _is_file_of_run(table: LoadedTable, task_id: str, path: str) -> bool:
+    """Return True for a row map, a mark or a write-ahead list of a run of the task, in a folder of
+    the table's metadata files."""
     name = file_name(path)
     run = run_of(table.identity.key, task_id, name)
     known = run is not None and name in (*run.names_beside, run.sent_name)

@@ -52,7 +52,7 @@ class DeleteIndex:
     def equality_deletes(self, data: DataFileEntry) -> Deletes:
         """Return equality deletes: data sequence number strictly below the delete's."""
         found = (self._global, self._equality.get(data.scope, []))
-        return tuple(d for deletes in found for d in _from_number(deletes, data.sequence_number))
+        return tuple(d for deletes in found for d in _select_later(deletes, data.sequence_number))
 
     def position_deletes(self, data: DataFileEntry) -> Deletes:
         """Return position deletes and DVs: data sequence number up to the delete's.
@@ -75,7 +75,8 @@ class DeleteIndex:
         return self.equality_deletes(data) + self.position_deletes(data)
 
 
-def _from_number(deletes: list[DeleteFileEntry], number: int) -> list[DeleteFileEntry]:
+def _select_later(deletes: list[DeleteFileEntry], number: int) -> list[DeleteFileEntry]:
+    """Return the deletes with a sequence number above `number`; they are sorted by it."""
     return deletes[bisect_right(deletes, number, key=_sequence_number) :]
 
 

@@ -58,14 +58,16 @@ def time_column(table: LoadedTable, name: str) -> NestedField:
             raise TaskRefused("no_time_column", text)
         return found
     spec = table.spec(table.metadata.default_spec_id)
-    found_ids = {one.source_id for one in spec.fields if _is_of_time(table, one)}
+    found_ids = {one.source_id for one in spec.fields if _is_time_field(table, one)}
     if len(found_ids) != 1:
         text = f"the table is partitioned by {len(found_ids)} times: set firnline.partitions.column"
         raise TaskRefused("no_time_column", text)
     return table.schema.find_field(found_ids.pop())
 
 
-def _is_of_time(table: LoadedTable, field: PartitionField) -> bool:
+def _is_time_field(table: LoadedTable, field: PartitionField) -> bool:
+    """Return True if a partition field is a date or a timestamp, unchanged or by a transform of
+    time."""
     name = table.schema.find_column_name(field.source_id)
     if name is None:
         return False

@@ -90,7 +90,7 @@ class FileAddress:
 
 def parse_address(path: str) -> FileAddress | None:
     """Parse a path; None for one that is relative, climbs, or may be read in more than one way."""
-    if not path or len(path) > _LONGEST or _UNCLEAR.search(path) or not _is_text(path):
+    if not path or len(path) > _LONGEST or _UNCLEAR.search(path) or not _is_valid_utf8(path):
         return None
     if path.startswith("//"):  # Hadoop takes what follows for a host
         return None
@@ -135,7 +135,8 @@ def resolve_folder(path: str) -> FileAddress:
     return found
 
 
-def _is_text(path: str) -> bool:
+def _is_valid_utf8(path: str) -> bool:
+    """Return False for a path with half of a surrogate pair."""
     try:
         path.encode()
     except UnicodeEncodeError:

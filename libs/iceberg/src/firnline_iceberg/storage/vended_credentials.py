@@ -116,7 +116,7 @@ class VendedCredentials:
             if held.got_s < max((one.got_s for one in self.first), default=0.0):
                 held.take_credentials(self.first)
             known = best_credential(held.credentials, location)
-            if known is None or not (known.is_due(now_s) or _is_stale(known, refused, now_s)):
+            if known is None or not (known.is_due(now_s) or _may_be_renewed(known, refused, now_s)):
                 return known
             try:
                 held.take_credentials(self.ask(self.connection, self.properties, self.identifier))
@@ -126,7 +126,9 @@ class VendedCredentials:
             return best_credential(held.credentials, location) or known
 
 
-def _is_stale(known: Credential, refused: Credential | None, now_s: float) -> bool:
+def _may_be_renewed(known: Credential, refused: Credential | None, now_s: float) -> bool:
+    """Return True if the storage has refused the credential that we have, and we got it more than
+    AGAIN_S ago."""
     return known is refused and not 0 <= now_s - known.got_s <= AGAIN_S
 
 

@@ -92,7 +92,9 @@ class ExternalFiles:
         for one in statistics:
             if not places.contains(one.statistics_path):
                 return one.statistics_path
-        unread = [one for one in table.snapshots if not self._is_clean(places, one.manifest_list)]
+        unread = [
+            one for one in table.snapshots if not self._is_known_clean(places, one.manifest_list)
+        ]
         listed = manifests_of(table, [one.manifest_list for one in unread])
         seen = set[str]()  # manifests without one: lists that follow one another share nearly all
         for snapshot, paths in zip(unread, listed, strict=True):
@@ -120,7 +122,7 @@ class ExternalFiles:
         if not places.contains(snapshot.manifest_list):
             return snapshot.manifest_list
         for manifest in paths:
-            if self._is_clean(places, manifest):
+            if self._is_known_clean(places, manifest):
                 continue
             if not places.contains(manifest):
                 return manifest
@@ -132,7 +134,9 @@ class ExternalFiles:
         self._remember_external(places, snapshot.manifest_list)
         return None
 
-    def _is_clean(self, places: OwnLocations, path: str) -> bool:
+    def _is_known_clean(self, places: OwnLocations, path: str) -> bool:
+        """Return True if a manifest or manifest list was searched before, and names no file outside
+        the table's locations."""
         with self._lock:
             return _cache_key(places, path) in self._clean
 

@@ -38,13 +38,15 @@ class Locations:
 
     def contains(self, path: str) -> bool:
         """Return True if a data, delete or metadata file at this path would be the table's."""
-        return self._is_in(path, self.content, below=True)
+        return self._lies_in(path, self.content, below=True)
 
     def is_beside_metadata(self, path: str) -> bool:
         """Return True if it lies in a directory of the table's metadata files, not below."""
-        return self._is_in(path, self.metadata, below=False)
+        return self._lies_in(path, self.metadata, below=False)
 
-    def _is_in(self, path: str, places: tuple[FileAddress, ...], below: bool) -> bool:
+    def _lies_in(self, path: str, places: tuple[FileAddress, ...], below: bool) -> bool:
+        """Return True for a file in one of the folders; `below`: or anywhere below. False for a
+        folder, a path that cannot be resolved, and a path through a link."""
         found, folder = parse_address(path), parse_address(folder_of(path))
         if found is None or folder is None or path.endswith("/"):
             return False
