@@ -103,7 +103,7 @@ def test_by_task_id_alone_it_would_be_refused(
     handled(committer, result)
     table.append((3, 1))
     table.expire_all_but_heads()
-    monkeypatch.setattr(found_commits, "_by_outputs", lambda *_: {})
+    monkeypatch.setattr(found_commits, "_find_by_outputs", lambda *_: {})
     assert isinstance(handled(committer, result), RewriteConflicted)
     assert all(path.exists() for path in files(result))
     assert table.rows() == [(2, 1), (3, 1)]

@@ -260,12 +260,12 @@ SETTLEMENT = [
     Mutation(
         "by task id",
         "v2: eq.all start deliver.A deliver.A",
-        ((found_commits, "_by_task_id", lambda *_: FoundCommit(())),),
+        ((found_commits, "_find_by_task_id", lambda *_: FoundCommit(())),),
     ),
     Mutation(
         "by outputs",
         "v2: start deliver.A append expire deliver.A",
-        ((found_commits, "_by_outputs", lambda *_: {}),),
+        ((found_commits, "_find_by_outputs", lambda *_: {}),),
     ),
     Mutation("row map and list go", "v2: start deliver.A", ((Outputs, "clear", nothing),)),
 ]

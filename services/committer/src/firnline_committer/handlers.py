@@ -105,6 +105,7 @@ class CommitterHandlers:
 
 
 def _needs_commit(record: Any) -> bool:
+    """Return True for a rewrite's result with files for Firnline's own commit."""
     finished = isinstance(record, RewriteFinished) and record.mode is Mode.NATIVE
     return finished and bool(record.groups)
 

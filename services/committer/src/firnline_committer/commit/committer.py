@@ -302,7 +302,7 @@ class Committer:
                 return ""
             case HeadMoved(detail, written):
                 return self._head_moved(batch, detail, written)
-            case CommitRejected(_, detail, written) if self._has_moved(batch, attempt):
+            case CommitRejected(_, detail, written) if self._has_head_moved(batch, attempt):
                 # Java tried again by itself, on a head that nobody examined; or ours is there
                 return self._head_moved(batch, detail, written)
             case CommitRejected(reason, detail, written):
@@ -331,7 +331,8 @@ class Committer:
             batch.leftovers.refused.append(written)
         return why
 
-    def _has_moved(self, batch: ResultBatch, attempt: Attempt) -> bool:
+    def _has_head_moved(self, batch: ResultBatch, attempt: Attempt) -> bool:
+        """Load the table anew, and return True if its head is not that of the attempt any more."""
         return self._tables.load(batch.table).head_id(batch.ref) != attempt.head
 
     # ---- events

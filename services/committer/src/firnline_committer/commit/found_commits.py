@@ -79,12 +79,12 @@ def find_committed(
     MetadataFileGone (expired while we read: load again), RetryLater."""
     if not results:
         return {}
-    found = _by_task_id(table, results[0].ref, {result.task_id for result in results})
+    found = _find_by_task_id(table, results[0].ref, {result.task_id for result in results})
     others = [result for result in results if result.task_id not in found]
-    return found | _by_outputs(table, others, search or OutputSearch())
+    return found | _find_by_outputs(table, others, search or OutputSearch())
 
 
-def _by_task_id(table: LoadedTable, ref: str, wanted: set[str]) -> dict[str, FoundCommit]:
+def _find_by_task_id(table: LoadedTable, ref: str, wanted: set[str]) -> dict[str, FoundCommit]:
     """Find commits by the task ids that the deployment has signed: a task's id is a hash of public
     values, and any writer may put it into the summary of its commit."""
     ours: dict[str, list[Snapshot]] = {}
@@ -93,10 +93,11 @@ def _by_task_id(table: LoadedTable, ref: str, wanted: set[str]) -> dict[str, Fou
             continue
         for task_id in wanted.intersection(task_ids(snapshot.summary, table.identity.uuid)):
             ours.setdefault(task_id, []).append(snapshot)
-    return {task_id: _as_noted(task_id, snapshots) for task_id, snapshots in ours.items()}
+    return {task_id: _build_found_commit(task_id, snapshots) for task_id, snapshots in ours.items()}
 
 
-def _as_noted(task_id: str, newest_first: Sequence[Snapshot]) -> FoundCommit:
+def _build_found_commit(task_id: str, newest_first: Sequence[Snapshot]) -> FoundCommit:
+    """Return a task's commit from its snapshots, with the notes in the newest one's summary."""
     ids = tuple(one.snapshot_id for one in reversed(newest_first))
     return found_commit(task_id, ids, newest_first[0].summary)
 
@@ -129,9 +130,12 @@ def _note_entries(summary: Noted | None, name: str, task_id: str) -> Iterator[li
     return (entry[1:] for entry in entries if entry[0] == task_id)
 
 
-def _by_outputs(
+def _find_by_outputs(
     table: LoadedTable, results: Sequence[RewriteFinished], search: OutputSearch
 ) -> dict[str, FoundCommit]:
+    """Find commits, by task id, in which an output of the results is live. `search` skips what was
+    searched before, and notes what is searched now. If the table's history is hidden, a commit
+    counts as without the groups whose outputs were not seen."""
     tasks = {
         normal_path(file.path): result.task_id
         for result in results

@@ -52,7 +52,7 @@ def as_requested(
 ) -> dict[str, FoundCommit]:
     """Return the found commits, by task id, completed with what a table with hidden history does
     not show of them. `requests`: the newest last."""
-    if not commits or not requests or not _is_hidden(table, ref):
+    if not commits or not requests or not _hides_its_history(table, ref):
         return dict(commits)
     newest_first = requests[::-1]
     return {
@@ -65,11 +65,12 @@ def as_requested(
 
 def with_requested(table: LoadedTable, ref: str, requests: Sequence[Request]) -> LoadedTable:
     """Return the table with the snapshots of these requests if its history is hidden."""
-    if not requests or not _is_hidden(table, ref):
+    if not requests or not _hides_its_history(table, ref):
         return table
     return table.with_hidden_snapshots(one for request in requests for one in request.snapshots)
 
 
-def _is_hidden(table: LoadedTable, ref: str) -> bool:
+def _hides_its_history(table: LoadedTable, ref: str) -> bool:
+    """Return True if the catalog hides parents of the ref's head."""
     head = table.head_id(ref)
     return head is not None and hides_history(table, head)
