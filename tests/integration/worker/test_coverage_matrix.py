@@ -258,4 +258,4 @@ def test_a_nested_key_that_iceberg_does_not_read_is_applied_as_written(uncached)
 def test_a_geography_that_pyiceberg_can_read():
     """Java's spelling it cannot, so no table gets this far yet."""
     field = NestedField(1, "g", GeographyType())
-    assert list(eligibility._of_types((field,))) == ["type_geography"]
+    assert list(eligibility._field_obstacles((field,))) == ["type_geography"]

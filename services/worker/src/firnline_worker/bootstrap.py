@@ -112,6 +112,8 @@ class Worker:
         return True
 
     def _is_over(self) -> bool:
+        """Return True if the loop must end. After a request to leave, begin no more tasks, and end
+        when the last one has."""
         if self.leave.is_set():
             self.loop.max_running = 0  # begin nothing more
             if not self.loop.running_count:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from firnline_worker.rewrite.eligibility import _of_spec
+from firnline_worker.rewrite.eligibility import _spec_obstacles
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import (
@@ -49,4 +49,4 @@ def spec(*fields: tuple[int, Transform]) -> PartitionSpec:
     ],
 )
 def test_reasons_against_a_spec(fields: list[tuple[int, Transform]], reasons: list[str]) -> None:
-    assert list(_of_spec(Table(), spec(*fields))) == reasons  # type: ignore[arg-type]
+    assert list(_spec_obstacles(Table(), spec(*fields))) == reasons  # type: ignore[arg-type]

@@ -78,13 +78,15 @@ def _of_partition(
         field = fields.get(part.source_id)
         if isinstance(part.transform, IdentityTransform) and field is not None:
             try:
-                values[part.source_id] = _of_text(value, field.field_type)
+                values[part.source_id] = _parse_constant(value, field.field_type)
             except (ValueError, OverflowError):
                 unknown.add(part.source_id)
     return values, frozenset(unknown)
 
 
-def _of_text(value: object, kind: IcebergType) -> pa.Array:
+def _parse_constant(value: object, kind: IcebergType) -> pa.Array:
+    """Parse a partition's value in Iceberg's JSON form into an array of one value; None is null.
+    Raises ValueError, OverflowError."""
     assert isinstance(kind, PrimitiveType)
     return _single_value(None if value is None else from_json(kind, value), kind)
 

@@ -202,11 +202,11 @@ def unsupported_reasons(table: LoadedTable, plan: Plan) -> Iterator[Unsupported]
     if not _mapping_is_read(table):
         yield "name_mapping"
     stored = (f for f in table.schema.fields if not isinstance(f.field_type, UnknownType))
-    yield from _of_types(stored)
+    yield from _field_obstacles(stored)
     for spec_id in sorted({file.spec_id for file in plan.files_to_read}):
-        yield from _of_spec(table, table.spec(spec_id))
+        yield from _spec_obstacles(table, table.spec(spec_id))
     for file in (*plan.files_to_read, *plan.deletes):
-        yield from _of_file(file)
+        yield from _file_obstacles(file)
     if table.format_version >= 3 and any(file.first_row_id is None for file in plan.inputs):
         yield "row_ids_unknown"
 
@@ -219,7 +219,8 @@ def _mapping_is_read(table: LoadedTable) -> bool:
     return True
 
 
-def _of_file(file: FileEntry) -> Iterator[Unsupported]:
+def _file_obstacles(file: FileEntry) -> Iterator[Unsupported]:
+    """Yield why a file cannot be rewritten: encryption, or a format other than Parquet."""
     if file.encrypted:
         yield "encrypted"
     if file.format == "AVRO":
@@ -228,24 +229,28 @@ def _of_file(file: FileEntry) -> Iterator[Unsupported]:
         yield "orc_file"
 
 
-def _of_types(fields: Iterable[NestedField]) -> Iterator[Unsupported]:
+def _field_obstacles(fields: Iterable[NestedField]) -> Iterator[Unsupported]:
+    """Yield the types of the fields, at any depth, that cannot be rewritten."""
     for field in fields:
-        yield from _of_type(field.field_type)
+        yield from _type_obstacles(field.field_type)
 
 
-def _of_type(kind: IcebergType) -> Iterator[Unsupported]:
+def _type_obstacles(kind: IcebergType) -> Iterator[Unsupported]:
+    """Yield the types in a type, at any depth, that cannot be rewritten."""
     if isinstance(kind, StructType):
-        yield from _of_types(kind.fields)
+        yield from _field_obstacles(kind.fields)
     elif isinstance(kind, ListType):
-        yield from _of_type(kind.element_type)
+        yield from _type_obstacles(kind.element_type)
     elif isinstance(kind, MapType):
-        yield from _of_type(kind.key_type)
-        yield from _of_type(kind.value_type)
+        yield from _type_obstacles(kind.key_type)
+        yield from _type_obstacles(kind.value_type)
     elif unserved := _UNSUPPORTED_TYPES.get(type(kind)):
         yield unserved
 
 
-def _of_spec(table: LoadedTable, spec: PartitionSpec) -> Iterator[Unsupported]:
+def _spec_obstacles(table: LoadedTable, spec: PartitionSpec) -> Iterator[Unsupported]:
+    """Yield why files of a partition spec cannot be rewritten: by their transforms, or by their
+    source columns."""
     for field in spec.fields:
         if isinstance(field.transform, UnknownTransform):
             yield "unknown_transform"

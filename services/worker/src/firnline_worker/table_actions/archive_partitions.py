@@ -114,7 +114,7 @@ class Archiver:
         run = _Running(self, order, FileCache(MAX_KEPT))
         if order.numbers.get("announces"):
             return run.build_result(run.preview_numbers())
-        return run.build_result(run.to_the_end())
+        return run.build_result(run.archive_all())
 
 
 class _Running:
@@ -145,7 +145,9 @@ class _Running:
             ),
         }
 
-    def to_the_end(self) -> dict[str, float]:
+    def archive_all(self) -> dict[str, float]:
+        """Take steps until nothing is left to archive, or time is up, and return the figures of the
+        result. Leftovers of earlier runs are removed first."""
         self._sweep_archive()
         while not (figures := commit_with_retries(self._advance)):
             pass

@@ -36,6 +36,8 @@ class WantedTag(Value):
 
     @property
     def is_missing(self) -> bool:
+        """Return True if the tag can be created: its snapshot is retained, and no ref has its
+        name."""
         return self.snapshot_id is not None and self.taken_by is None
 
     @property

@@ -131,6 +131,8 @@ class Looked:
     _lock: Lock = field(default_factory=Lock)
 
     def is_due(self, key: str, now_ms: int) -> bool:
+        """Return True if the table's folders were not scanned within a day, or in the future by
+        this clock."""
         with self._lock:
             return not now_ms - DAY_MS < self.at_ms.get(key, 0) <= now_ms
 
