@@ -54,7 +54,7 @@ def delta_changes(
 ) -> list[FilesChanged]:
     """Return the changes of one snapshot relative to its parent's counters, in chunks. The event id
     leaves out the cause: a snapshot changes a ref's files once, whichever request reads it."""
-    whole = _of_snapshot(subject, ChangeKind.DELTA, snapshot)
+    whole = _change_of_snapshot(subject, ChangeKind.DELTA, snapshot)
     event_id = f"{subject.table.key}/{subject.ref}/{snapshot.snapshot_id}"
     return _split_chunks(replace(whole, event_id=event_id), partitions)
 
@@ -68,7 +68,7 @@ def absolute_changes(
 ) -> list[FilesChanged]:
     """Return all files of a snapshot, in chunks."""
     whole = replace(
-        _of_snapshot(subject, ChangeKind.ABSOLUTE, snapshot),
+        _change_of_snapshot(subject, ChangeKind.ABSOLUTE, snapshot),
         snapshot_count=snapshot_count,
         oldest_snapshot_ms=oldest_snapshot_ms,
     )
@@ -140,7 +140,10 @@ def _change_without_files(
     )
 
 
-def _of_snapshot(subject: ChangeContext, kind: ChangeKind, snapshot: SnapshotAdded) -> FilesChanged:
+def _change_of_snapshot(
+    subject: ChangeContext, kind: ChangeKind, snapshot: SnapshotAdded
+) -> FilesChanged:
+    """Return a change of this kind with a snapshot's facts, and no files yet."""
     return replace(
         _change_without_files(subject, kind, snapshot.snapshot_id, snapshot.operation),
         parent_snapshot_id=snapshot.parent_snapshot_id,

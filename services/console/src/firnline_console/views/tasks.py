@@ -98,6 +98,7 @@ class TaskView(Value):
         return last.status
 
     def _is_ordered_again(self, last: AttemptOutcome) -> bool:
+        """Return True if the known order is newer than this attempt's outcome."""
         if self.order is None:
             return False
         if last.attempt is not None:

@@ -107,6 +107,7 @@ class Reconciler:
                 self._journal.settle_call(call, ())
 
     def _is_too_old(self, call: Call) -> bool:
+        """Return True if the call arrived more than GIVE_UP_MS ago."""
         return self._now_ms() - call.received_ms > GIVE_UP_MS
 
     async def _examine_call(self, call: Call) -> None:

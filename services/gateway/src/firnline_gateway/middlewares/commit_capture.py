@@ -163,7 +163,7 @@ class CommitCapture(Middleware):
         self._log.warning("outcome_unknown", call=call.call_id, path=call.path)
         if self._recorder.is_crowded:
             self._journal.settle_call(call, ())
-            self._journal.doubt_call(replace(call, call_id=_of_path(call), body=None))
+            self._journal.doubt_call(replace(call, call_id=_hash_path(call), body=None))
             return
         self._journal.doubt_call(call)
         if pending.dropped and not call.known_uuid:
@@ -282,11 +282,14 @@ class CommitCapture(Middleware):
 
 
 def _outcome_of(exchange: Exchange) -> CommitOutcome:
+    """Return the outcome of a commit by the answer's status; without an answer REFUSED if nothing
+    was sent, else UNKNOWN."""
     if exchange.upstream is not None:
         return outcome_of(exchange.upstream.status)
     never_sent = isinstance(exchange.failure, NOTHING_SENT)
     return CommitOutcome.REFUSED if never_sent else CommitOutcome.UNKNOWN
 
 
-def _of_path(call: Call) -> str:
+def _hash_path(call: Call) -> str:
+    """Return 32 hexadecimal digits of method and path."""
     return hashlib.sha256(f"{call.method} {call.path}".encode()).hexdigest()[:32]

@@ -71,14 +71,15 @@ async def body_of(request: BaseRequest, max_bytes: int, reservation: Reservation
         kept.append(piece)
         size += len(piece)
         if size > max_bytes or not reservation.grow(len(piece)):
-            return Body(_all_of(kept, pieces, reservation), None, encoding)
+            return Body(_replay_pieces(kept, pieces, reservation), None, encoding)
     whole = b"".join(kept)
     return Body(whole, whole, encoding)
 
 
-async def _all_of(
+async def _replay_pieces(
     read: list[bytes], rest: AsyncIterator[bytes], reservation: Reservation
 ) -> AsyncIterator[bytes]:
+    """Yield the pieces that were read, release their memory, and yield the rest as it arrives."""
     while read:
         yield read.pop(0)
     reservation.release()

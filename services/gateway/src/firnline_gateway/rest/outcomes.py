@@ -56,7 +56,9 @@ def prove_change(
     if change.change is not TableChange.COMMITTED:
         return _with_uuid(change, table)
     moved = change.refs or change.expired_snapshot_ids
-    return _with_uuid(change, table) if moved and _as_now(change, table) == change else None
+    return (
+        _with_uuid(change, table) if moved and _set_present_heads(change, table) == change else None
+    )
 
 
 def present_state(change: PlannedChange, table: Metadata | None) -> PlannedChange | None:
@@ -67,7 +69,7 @@ def present_state(change: PlannedChange, table: Metadata | None) -> PlannedChang
     unprovable = change.change is TableChange.COMMITTED and not change.snapshots
     if not unprovable or table is None or not _is_same_table(change, table):
         return None
-    return _with_uuid(_as_now(change, table), table)
+    return _with_uuid(_set_present_heads(change, table), table)
 
 
 def _is_same_table(change: PlannedChange, table: Metadata | None) -> bool:
@@ -90,7 +92,9 @@ def _has_snapshot(table: Metadata, new: SnapshotAdded) -> bool:
     return any(row["snapshot-id"] == new.snapshot_id for row in table.get("snapshot-log", []))
 
 
-def _as_now(change: PlannedChange, table: Metadata) -> PlannedChange:
+def _set_present_heads(change: PlannedChange, table: Metadata) -> PlannedChange:
+    """Return the change with the heads that its refs have now, and only the expired snapshots that
+    are not in the table."""
     kept = {snapshot["snapshot-id"] for snapshot in table.get("snapshots", [])}
     gone = tuple(expired for expired in change.expired_snapshot_ids if expired not in kept)
     refs = tuple(replace(ref, snapshot_id=_ref_target(ref, table)) for ref in change.refs)

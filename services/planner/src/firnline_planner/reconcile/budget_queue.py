@@ -73,7 +73,7 @@ class BudgetQueue:
         if not self._requests:
             self.oldest_ms = {}
             return []
-        if not self._is_time(now_ms):
+        if not self._is_grant_due(now_ms):
             return []
         waiting = self._candidates_by_budget()
         self.oldest_ms = {name: min(one.since_ms for one in waiting[name]) for name in waiting}
@@ -85,7 +85,9 @@ class BudgetQueue:
                 found.append(Grant(name, winners, left))
         return found
 
-    def _is_time(self, now_ms: int) -> bool:
+    def _is_grant_due(self, now_ms: int) -> bool:
+        """Return True if the last grant was GRANT_INTERVAL_MS ago, or the clock was set back
+        since."""
         return self._granted_ms is None or not 0 <= now_ms - self._granted_ms < GRANT_INTERVAL_MS
 
     def _candidates_by_budget(self) -> Mapping[str, Collection[RankedAction[Place]]]:
@@ -131,7 +133,7 @@ def _order_granted(place: Place, context: TableContext) -> list[Output]:
         return []
     context = context.for_table(table)
     if isinstance(scope, str):
-        return _on_table(table, scope, context)
+        return _order_table_action(table, scope, context)
     partition = context.partition(table, scope)
     limits = context.limits_of(table, partition)
     decision = decide_rewrite(table, partition, limits, context.now_ms)
@@ -141,7 +143,9 @@ def _order_granted(place: Place, context: TableContext) -> list[Output]:
     return orders
 
 
-def _on_table(table: Table, action: str, context: TableContext) -> list[Output]:
+def _order_table_action(table: Table, action: str, context: TableContext) -> list[Output]:
+    """Order an action on the table if it is still due, and keep the table. Return the order, or
+    nothing."""
     limits, known = context.limits_of_all(table), TABLE_ACTIONS[action]
     after, order = known.plan_order(table, limits, context.now_ms)
     if order is None:

@@ -51,6 +51,7 @@ def _directive_key(directive: SizeWorkers) -> str:
 
 
 def _is_heavy(task: RunningTask) -> bool:
+    """Return True if the task was sent to the heavy queue."""
     return lane_of_order(task.numbers) is Lane.HEAVY
 
 

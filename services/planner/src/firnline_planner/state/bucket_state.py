@@ -122,11 +122,13 @@ class BucketState:
         if key in self._staged:
             return self._staged[key]
         if known := self._known.get(key):
-            return self._in_time(key, known)
+            return self._set_clock_back(key, known)
         data = self._store.get(key)
-        return None if data is None else self._in_time(key, read(data))
+        return None if data is None else self._set_clock_back(key, read(data))
 
-    def _in_time(self, key: bytes, value: Table | Partition) -> Table | Partition:
+    def _set_clock_back(self, key: bytes, value: Table | Partition) -> Table | Partition:
+        """Return a table or partition without times in the future if the clock was set back, and
+        stage the change."""
         if not self._is_set_back:
             return value
         if isinstance(value, Table):
@@ -176,7 +178,7 @@ class BucketState:
         changed = {key: self._staged[key] for key in self._scopes.get(prefix, ())}
         for key, data in self._store.scan(prefix):
             if key not in changed:
-                partition = self._in_time(key, self._known.get(key) or partition_from(data))
+                partition = self._set_clock_back(key, self._known.get(key) or partition_from(data))
                 assert isinstance(partition, Partition)
                 yield partition
         for _, value in sorted(changed.items(), key=itemgetter(0)):
