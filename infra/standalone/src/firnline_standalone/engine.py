@@ -118,7 +118,7 @@ class Engine:
         """Return the events of results of another process's tasks."""
         for result in results:
             self._publisher.publish(RESULTS, result.table.key, result)
-        return self._wait_for_events(results, _has_its_id, lambda _: None)
+        return self._wait_for_events(results, _is_event_of, lambda _: None)
 
     def _run_tasks(
         self,
@@ -220,5 +220,6 @@ class Engine:
         return found
 
 
-def _has_its_id(event: Any, result: RewriteFinished) -> bool:
+def _is_event_of(event: Any, result: RewriteFinished) -> bool:
+    """Return True if the event has the task id of the result."""
     return getattr(event, "task_id", None) == result.task_id

@@ -63,7 +63,7 @@ class CountedTables:
 
     def catch_up(self) -> None:
         """Take in what was shown since. Raises RetryLater."""
-        for key, state in self._topics.new_records(TOPIC, _of_main):
+        for key, state in self._topics.new_records(TOPIC, _is_of_main_branch):
             self._update(key.removesuffix(f"/{MAIN}"), state)
 
     def find_by_key(self, key: str) -> CountedTable | None:
@@ -85,7 +85,8 @@ class CountedTables:
         self._names[known.full_name] = key
 
 
-def _of_main(key: str) -> bool:
+def _is_of_main_branch(key: str) -> bool:
+    """Return True if the key of a table's state is that of its main branch."""
     return key.endswith(f"/{MAIN}")
 
 

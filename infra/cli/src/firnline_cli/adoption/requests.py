@@ -70,7 +70,7 @@ class Requests:
         if (early_s := self._due_s - self.clock.now()) > 0:
             self.clock.sleep(early_s)
         self._refresh()
-        if why := self._wait_while(self._in_the_way):
+        if why := self._wait_while(self._find_backlog):
             raise AdoptionStopped(
                 f"nothing has moved for {self._patience_s:.0f} s: {why}. See that enricher and "
                 f"planner run (`firnline status`). {AGAIN}"
@@ -79,7 +79,7 @@ class Requests:
     def wait_for_all(self) -> None:
         """Wait until the planner shows all tables that were requested, or will not show them.
         Raises Stopped."""
-        if self._wait_while(self._not_all):
+        if self._wait_while(self._describe_uncounted):
             self.unanswered += [table for table, _ in self._tables.values()]
             self._tables.clear()
 
@@ -102,12 +102,15 @@ class Requests:
     def _patience_s(self) -> float:
         return SLOW_S if self._lag else PATIENCE_S
 
-    def _in_the_way(self) -> str:
+    def _find_backlog(self) -> str:
+        """Return what the next request has to wait for: the enricher, or the tables that are not
+        counted yet; "" if it may be sent."""
         if self._lag >= self.most:
             return f"{self._lag:,} requests wait for the enricher"
-        return self._not_all() if len(self._tables) >= self.most else ""
+        return self._describe_uncounted() if len(self._tables) >= self.most else ""
 
-    def _not_all(self) -> str:
+    def _describe_uncounted(self) -> str:
+        """Return how many requested tables are not counted yet, as text; "" if all are."""
         left = len(self._tables)
         return f"{left:,} tables asked for are not counted yet" if left else ""
 

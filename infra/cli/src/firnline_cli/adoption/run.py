@@ -76,7 +76,7 @@ class Adoption:
         for name in self._list_names(below):
             self._count_listed()
             if known := self.known.find_table((self.lake.catalog_path, *name)):
-                self._is_known(known)
+                self._count_known(known)
             else:
                 yield from self._find_newcomer(name)
         for name in tables:
@@ -121,11 +121,12 @@ class Adoption:
         if found is None:
             return
         if known := self.known.find_by_key(found.table.key):
-            self._is_known(known)
+            self._count_known(known)
         else:
             yield found
 
-    def _is_known(self, table: CountedTable) -> None:
+    def _count_known(self, table: CountedTable) -> None:
+        """Count a table that the planner has counted already."""
         self.tally.known += 1
         self.already.append(table)
 

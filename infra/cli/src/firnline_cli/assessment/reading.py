@@ -45,7 +45,7 @@ class ManifestSummary:
 
 def read_table(table: LoadedTable, settings: Mapping[str, str], now_ms: int) -> ManifestSummary:
     """Read one table. Raises RetryLater, TaskRefused, MetadataFileGone."""
-    facts = _of_metadata(table, now_ms)
+    facts = _metadata_facts(table, now_ms)
     head = table.head_id(MAIN)
     if head is None:
         return ManifestSummary((), facts)
@@ -55,11 +55,12 @@ def read_table(table: LoadedTable, settings: Mapping[str, str], now_ms: int) -> 
     facts = replace(facts, manifests=len(manifests), manifest_bytes=size)
     if size > MAX_MANIFEST_BYTES:
         why = f"{len(manifests):,} manifests of together {size:,} bytes"
-        return ManifestSummary((), replace(_of_summary(facts, snapshot), uncounted=why))
+        return ManifestSummary((), replace(_with_summary_totals(facts, snapshot), uncounted=why))
     return _of_manifests(table, manifests, facts, target_bytes_of(settings))
 
 
-def _of_metadata(table: LoadedTable, now_ms: int) -> AssessedFacts:
+def _metadata_facts(table: LoadedTable, now_ms: int) -> AssessedFacts:
+    """Return the facts that the table's metadata file contains; no manifest is read."""
     times = [one.timestamp_ms for one in table.snapshots]
     kinds = {str(one.field_type) for one in table.schema.fields}
     return AssessedFacts(
@@ -113,7 +114,8 @@ def _unready_writers(snapshots: Sequence[Snapshot], now_ms: int) -> tuple[str, .
     return tuple(sorted({one.label for one in writers if not one.writes_v3}))[:MAX_WRITERS]
 
 
-def _of_summary(facts: AssessedFacts, snapshot: Snapshot) -> AssessedFacts:
+def _with_summary_totals(facts: AssessedFacts, snapshot: Snapshot) -> AssessedFacts:
+    """Return the facts with the totals of a snapshot's summary; unchanged if it has none."""
     said = summary_of(snapshot.summary.additional_properties if snapshot.summary else {})
     if said is None:
         return facts
@@ -158,7 +160,7 @@ def _of_manifests(
         repeated=pass_over.repeated_entries,
         outside_files=pass_over.outside,
         schemeless_files=pass_over.schemeless,
-        deletes=_of_deletes(table, deletes, pass_over.live),
+        deletes=_delete_facts(table, deletes, pass_over.live),
     )
     return ManifestSummary(partitions, facts)
 
@@ -210,9 +212,11 @@ class _Pass:
         return None if self._seen is None else self._twice
 
 
-def _of_deletes(
+def _delete_facts(
     table: LoadedTable, deletes: Sequence[DeleteFileEntry], live: LiveSequences
 ) -> DeleteFacts:
+    """Return the facts about the live delete files: counts, bytes, the time of the oldest equality
+    delete, and how many apply to no file."""
     if not deletes:
         return DeleteFacts()
     equality = [one for one in deletes if one.kind is DeleteKind.EQUALITY]

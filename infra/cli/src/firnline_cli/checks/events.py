@@ -44,7 +44,7 @@ class EventsChecks:
 
     def commit_and_await(self) -> CheckAnswer | str:
         """Commit, and await the event from the topic's end, so that nothing is missed."""
-        consumer = self._from_now_on()
+        consumer = self._open_consumer_at_end()
         try:
             with self._catalog.scratch_table() as table:
                 table.commit()
@@ -66,7 +66,8 @@ class EventsChecks:
             )
         return f"seen after {max(0.0, late_s):.2f} s"
 
-    def _from_now_on(self) -> Any:
+    def _open_consumer_at_end(self) -> Any:
+        """Open a consumer that reads the topic's records from now on. The caller closes it."""
         from confluent_kafka import Consumer, TopicPartition
         from firnline_adapters.kafka.connection import reader_group
 

@@ -108,14 +108,14 @@ class Signatures:
                 for message in consumer.consume(500, 0.2):
                     error = message.error()
                     if error is None:
-                        yield _as_newest(message)
+                        yield _to_newest(message)
                     elif error.code() == KafkaError._PARTITION_EOF:
                         unread -= 1
         finally:
             consumer.close()
 
 
-def _as_newest(message: Any) -> Newest:
+def _to_newest(message: Any) -> Newest:
     return Newest(
         message.topic(),
         message.partition(),

@@ -81,7 +81,7 @@ def _decide_and_explain(
 
 
 def _count(seen: SeenTable, now_ms: int) -> tuple[Table, Iterable[Partition]]:
-    folded = fold_change(TableCounters(seen.table, MAIN), {}, _as_change(seen, now_ms), now_ms)
+    folded = fold_change(TableCounters(seen.table, MAIN), {}, _build_change(seen, now_ms), now_ms)
     table = Table(folded.table)
     work = PartitionWork(debt_since_ms=seen.snapshot_ms, undersized_since_ms=seen.snapshot_ms)
     times = {scope: known or seen.snapshot_ms for scope, known in seen.changed_ms.items()}
@@ -91,7 +91,8 @@ def _count(seen: SeenTable, now_ms: int) -> tuple[Table, Iterable[Partition]]:
     return table, [Partition(one, work) for one in counted]
 
 
-def _as_change(seen: SeenTable, now_ms: int) -> FilesChanged:
+def _build_change(seen: SeenTable, now_ms: int) -> FilesChanged:
+    """Build the event with which the enricher would report the table's counters."""
     return FilesChanged(
         event_id="forecast",
         table=seen.table,

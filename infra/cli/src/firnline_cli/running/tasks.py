@@ -50,7 +50,7 @@ def choose_tasks(forecast: Forecast, requested: RequestedAction, now_ms: int) ->
             explained = with_numbers(table, partition, decision, limits, now_ms)
             orders.append(order_for(table, partition, explained, limits, now_ms)[0])
     if requested.action == POLICY and not requested.names_partitions:
-        orders += _on_table(forecast, now_ms)
+        orders += _due_table_orders(forecast, now_ms)
     passed_over = tuple(one for one in decided if not one[1].order)
     return Chosen(tuple(orders), passed_over)
 
@@ -81,7 +81,9 @@ def pass_over(made: Chosen, at_rest: Collection[Scope]) -> Chosen:
     return Chosen(tuple(kept), tuple(passed_over))
 
 
-def _on_table(forecast: Forecast, now_ms: int) -> Iterator[Order]:
+def _due_table_orders(forecast: Forecast, now_ms: int) -> Iterator[Order]:
+    """Yield the orders of actions on the whole table that are due; none that begins later, after an
+    announcement."""
     for action in TABLE_ACTIONS.values():
         _, order = action.plan_order(forecast.table, forecast.limits, now_ms)
         if order is not None and getattr(order, "begins_at_ms", None) is None:

@@ -55,6 +55,7 @@ def is_alive(process: psutil.Process) -> bool:
 
 
 def _has_mark(process: psutil.Process, wanted: dict[str, str]) -> bool:
+    """Return True if the process is alive and its environment contains these variables."""
     try:
         return is_alive(process) and wanted.items() <= process.environ().items()
     except (psutil.Error, OSError):

@@ -122,15 +122,17 @@ def find_differences(
     return [
         difference
         for name in sorted(wanted)
-        for difference in _of_one(
+        for difference in _find_differences(
             wanted[name], described[name].result(), found[name], homes, copies
         )
     ]
 
 
-def _of_one(
+def _find_differences(
     one: Topic, described: Any, settings: Mapping[str, Any], homes: int, copies: Replication
 ) -> Iterator[TopicDifference]:
+    """Yield the settings of one topic that differ from the requested ones. More partitions than
+    requested count only for topics by bucket."""
     count, asked = len(described.partitions), one.partitions(homes)
     if count < asked or (count > asked and not one.is_by_bucket):
         yield TopicDifference(one.name, "partitions", str(asked), str(count))

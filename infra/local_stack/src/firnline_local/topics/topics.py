@@ -52,11 +52,12 @@ def topics_with(groups: Collection[Group]) -> list[Topic]:
     """Return every topic of a deployment that has these groups."""
     return [
         *all_topics(),
-        *(_of_group(lane, name) for name in group_names(groups) for lane in Lane),
+        *(_build_group_topic(lane, name) for name in group_names(groups) for lane in Lane),
     ]
 
 
-def _of_group(lane: Lane, group: str) -> Topic:
+def _build_group_topic(lane: Lane, group: str) -> Topic:
+    """Return a task topic of a group: the queue's default topic under another name."""
     return replace(topic(TOPICS[lane]), name=lane_topic(lane, group))
 
 
