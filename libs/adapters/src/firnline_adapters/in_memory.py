@@ -135,7 +135,7 @@ class MemoryInbox:
         self._moved: set[Place] = set()
 
     def poll(self, timeout_s: float, full: Collection[Place] = ()) -> Sequence[Delivery]:
-        """Return what is there; never waits."""
+        """Return the next records of all topics, except of partitions in `full`. Never waits."""
         found: list[Delivery] = []
         for topic in self._topics:
             for partition in range(self._broker.buckets):

@@ -92,7 +92,8 @@ def shared_setting(setting: Setting, default: Any = REQUIRED) -> Any:
 
 
 def declared_settings(settings: type[Any]) -> dict[str, Setting]:
-    """Return field name -> what its class declares of it."""
+    """Return field name -> setting for the fields of a settings class that are read from
+    variables."""
     return {
         field.name: field.metadata["setting"]
         for field in dataclasses.fields(settings)

@@ -41,7 +41,7 @@ class KafkaAssignments:
             self.board.fold_record(record)
 
     def catch_up(self) -> None:
-        """Take in what has come since; does not wait for more."""
+        """Read the records that are on the topic by now. Does not wait for more."""
         self._topic.catch_up()
 
     def close(self) -> None:

@@ -39,7 +39,7 @@ class StartMark(NamedTuple):
     deaths: int = 0
 
     def to_text(self) -> str:
-        """Return the mark as it is kept."""
+        """Return the text that is stored for the mark."""
         return f"v1 {self.life or '-'} {self.begun} {self.suspect} {self.deaths}"
 
     def after_death(self) -> StartMark:
@@ -65,7 +65,7 @@ class MarkStore(Protocol):
     """Store of marks between lives."""
 
     def read(self, places: Collection[Place]) -> Mapping[Place, StartMark]:
-        """Return those marks that there are."""
+        """Read the marks of these partitions; partitions without one are left out."""
 
     def write(self, marks: Mapping[Place, StartMark]) -> None:
         """Store marks; they are kept when it returns."""

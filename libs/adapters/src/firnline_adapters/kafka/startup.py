@@ -117,7 +117,7 @@ def _topic_problems(name: str, asked: Any, wanted: set[AclOperation]) -> Iterato
 
 
 def topic_operations(service: str) -> dict[str, set[AclOperation]]:
-    """Return topic -> what a service does there, by the topics' files."""
+    """Return topic name -> operations that a service needs there, by the topics' files."""
     found: dict[str, set[AclOperation]] = {}
     for one in all_topics():
         if service in one.read_by:

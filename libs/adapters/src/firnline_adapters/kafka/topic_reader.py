@@ -101,7 +101,7 @@ class FullTopicReader:
             _LOG.warning("not_taken", topic=self._topic, offset=message.offset(), why=error)
 
     def catch_up(self) -> None:
-        """Take in what has come since; never waits for more."""
+        """Read the records that are on the topic by now. Never waits for more."""
         while found := self._consumer.consume(AT_ONCE, 0):
             for message in found:
                 if message.error() is None:  # else the client's own, which it recovers from

@@ -25,12 +25,13 @@ class Replication:
 
     @property
     def config(self) -> dict[str, str]:
-        """Return it as a topic's setting."""
+        """Return the topic setting for the number of in-sync replicas."""
         return {MIN_IN_SYNC: str(self.min_in_sync)}
 
 
 def choose_replication(brokers: int, replicas: int | None, min_in_sync: int | None) -> Replication:
-    """Return what holds on so many brokers; None = not set. Raises Misconfigured."""
+    """Choose replication factor and in-sync replicas for so many brokers; None = not set by the
+    user. Raises Misconfigured."""
     if replicas is not None and not 1 <= replicas <= brokers:
         raise Misconfigured(
             f"{REPLICAS.variable}={replicas}: write 1 to {brokers}, the cluster has {brokers} "
@@ -56,6 +57,7 @@ def choose_replication(brokers: int, replicas: int | None, min_in_sync: int | No
 def replication_here(
     admin: AdminClient, replicas: int | None, min_in_sync: int | None
 ) -> Replication:
-    """Return what holds on this cluster. Raises Misconfigured, KafkaException."""
+    """Choose replication factor and in-sync replicas by the brokers of this cluster; None = not set
+    by the user. Raises Misconfigured, KafkaException."""
     brokers = len(admin.list_topics(timeout=TIMEOUT_S).brokers)
     return choose_replication(brokers, replicas, min_in_sync)

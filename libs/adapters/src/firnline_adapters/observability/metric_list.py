@@ -319,7 +319,8 @@ class Metric:
 
     @property
     def prometheus_name(self) -> str:
-        """Return its name in Prometheus."""
+        """Return the metric's name in Prometheus: with `firnline_` in front, and `_total` behind a
+        counter."""
         return f"firnline_{self.name}" + ("_total" if self.kind == "counter" else "")
 
 

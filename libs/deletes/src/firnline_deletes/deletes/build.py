@@ -160,6 +160,7 @@ def build_parts(
 def _spill_keys(
     batches: Iterator[SequencedKeys], keys: tuple[KeyField, ...], spilled: Sequence[Path]
 ) -> None:
+    """Write the keys to one Arrow stream for each part, by their hashes."""
     fields = [
         pa.field(str(key.id), unpack_column(pa.array([], key.type), key.type).type) for key in keys
     ]

@@ -76,6 +76,8 @@ def _add_part_masks(
     source: ParquetSource,
     found: dict[tuple[str, int], Packed],
 ) -> None:
+    """Add to `found`, by path and row group, the packed mask of the rows that these deletes
+    remove."""
     with source.open_parquet(encoded=True) as parquet:
         masks = Masks(parquet, file, one, replace(target, proved=()))  # summed when all is known
         for group in range(parquet.num_row_groups):

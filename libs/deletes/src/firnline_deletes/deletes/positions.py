@@ -93,7 +93,7 @@ class PositionDeleteReader:
         """Read a position-delete file: paths of data files as they stand there, each perhaps
         several times, and positions in them. Refused unreadable_file, no_field_ids."""
         with open_parquet(self.open_file, path) as parquet:
-            yield from _per_path(parquet, path)
+            yield from _split_by_path(parquet, path)
 
     def read_vector(self, vector: Vector) -> Positions:
         """Read a deletion vector (`vectors.read`)."""
@@ -151,7 +151,9 @@ def _join_positions(per_path: Mapping[str, Positions], normal: Normal) -> Positi
     return PositionSet(ranges, everything, normal)
 
 
-def _per_path(parquet: pq.ParquetFile, place: str) -> Iterable[tuple[str, Positions]]:
+def _split_by_path(parquet: pq.ParquetFile, place: str) -> Iterable[tuple[str, Positions]]:
+    """Yield (data file, positions) of a position-delete file, batch by batch: a data file may come
+    several times."""
     columns = columns_of(parquet, place)
     for batch in parquet.iter_batches(_READ_ROWS, columns=columns):
         names = batch.column(columns[0]).dictionary_encode()

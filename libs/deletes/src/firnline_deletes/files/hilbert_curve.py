@@ -76,6 +76,8 @@ class CurveWriter:
         sorter.finish()
 
     def _hand_on(self, rows: pa.Table, cuts: Sequence[pa.Array], sorter: SortingWriter) -> None:
+        """Write the rows to the sorter with one more column: their place on the curve, by the ranks
+        of their values among the cuts."""
         for batch in rows.to_batches():
             ranks = [
                 rank_values(batch.column(name), cut)

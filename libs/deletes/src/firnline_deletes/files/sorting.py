@@ -112,6 +112,7 @@ class SortingWriter:
         return _sort_table(self.runs.take_all(), self.keys)
 
     def _hand_on(self, table: pa.Table) -> None:
+        """Write sorted rows to the next writer, in batches of at most _PIECE_ROWS."""
         for batch in table.to_batches(max_chunksize=_PIECE_ROWS):
             self.writer.write_batch(batch)
 
