@@ -108,6 +108,7 @@ def _to_record(
 def _withdrawals(
     table: Table, gone: Mapping[str, GivenAdvice], now_ms: int
 ) -> Iterator[TableAdvice]:
+    """Yield the records that take recommendations back, because their rules hold no more."""
     counters = table.counters
     for rule, given in gone.items():
         yield TableAdvice(

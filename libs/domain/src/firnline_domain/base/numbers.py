@@ -32,7 +32,7 @@ class Range(Value):
 
     @property
     def allowed_text(self) -> str:
-        """Describe what to write."""
+        """Describe the numbers that are accepted."""
         kind = "whole number" if self.whole else "number"
         return f"{kind} from {_format_number(self.low)} to {_format_number(self.high)}"
 

@@ -32,7 +32,7 @@ class Writer(Value):
 
     @property
     def writes_v3(self) -> bool:
-        """Return True if it is known to."""
+        """Return True if the writer's Iceberg version is known, and writes format v3."""
         least = SINCE_FLINK if self.engine.startswith("flink") else SINCE
         return self.library is not None and self.library >= least
 

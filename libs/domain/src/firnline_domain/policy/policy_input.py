@@ -64,8 +64,8 @@ def collect_input(
 
 
 def all_and_new_debt(table: Table, partition: Partition, target_bytes: int) -> tuple[Debt, Debt]:
-    """Return (all debt of the partition, what has come since the last rewrite could do nothing
-    more)."""
+    """Return (all debt of the partition, the part of it that has come since the last rewrite). No
+    debt without data files."""
     if partition.counters.holds.data_files <= 0:
         return NO_DEBT, NO_DEBT  # delete files alone: there is nothing to rewrite
     deletes = table.counters.global_equality_deletes

@@ -35,7 +35,7 @@ class Budget(Value):
         return self.gb_hours > 0
 
     def divide_by(self, of: float) -> Budget:
-        """Return one of so many equal parts."""
+        """Return the budget of one of `of` equal parts."""
         return Budget(self.gb_hours / of, self.old_share)
 
 
@@ -46,7 +46,7 @@ class Group(Value):
     quota_gb_hours: float | None = None
 
     def divide_by(self, of: float) -> Group:
-        """Return it with one of so many equal parts of its quota."""
+        """Return the group with its quota divided by `of`."""
         quota = self.quota_gb_hours
         return Group(self.name, None if quota is None else quota / of)
 

@@ -27,7 +27,7 @@ class Choice(Value):
 
     @property
     def allowed_text(self) -> str:
-        """Describe what to write."""
+        """Describe the words that are accepted."""
         return f"word: {' or '.join(self.words_allowed)}{self.whose}"
 
 
@@ -43,7 +43,7 @@ class JavaNumber(Value):
 
     @property
     def allowed_text(self) -> str:
-        """Describe what to write."""
+        """Describe the numbers that are accepted."""
         return f"whole number up to {self.most:,}"
 
 

@@ -78,6 +78,8 @@ def age_of(scope: Scope, clock: PartitionClock | None, now_ms: int) -> int | Non
 
 @lru_cache(maxsize=16_384)  # asked with every decision
 def _index_in(partition: str, position: int, unit: str) -> int | None:
+    """Return the hours, days, months or years since 1970 of one field of a partition; None if it is
+    none."""
     try:
         value = json.loads(partition)[position]
         if isinstance(value, str) and unit in ("hour", "day"):

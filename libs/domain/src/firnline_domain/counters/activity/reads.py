@@ -134,7 +134,8 @@ class Reads(Value):
         return self._next_step(self.level, self.step, now_ms)
 
     def in_force(self, place: AgePosition = NEWEST) -> float | None:
-        """Return what `believed` was at the last report."""
+        """Return the scans per hour of a partition that decisions count with, as of the last
+        report; None = no rate is known."""
         return (
             None
             if self.step is None
@@ -206,7 +207,8 @@ def _range_key(one: HotRange) -> tuple[int, int, int]:
 
 
 def after_report(reads: Reads | None, scans: float | ScanReport, at_ms: int, now_ms: int) -> Reads:
-    """Return what is known of a table's readers after a report."""
+    """Return the readers' rates of a table after a report of scans; `reads` None: before the first,
+    which only begins the count."""
     if reads is not None:
         return reads.with_scans(scans, at_ms, now_ms)
     return Reads(min(at_ms, now_ms), min(at_ms, now_ms))

@@ -66,13 +66,14 @@ class WriterActivity(Value):
         return WriterActivity(Hour(at_ms), self.current)
 
     def recent_hours(self, now_ms: int) -> Iterator[Hour]:
-        """Yield the hours that still count: until an hour after their end."""
+        """Yield the current and the last hour, each until an hour after its end."""
         for hour in (self.current, self.last):
             if hour.start_ms and hour.start_ms <= now_ms < hour.end_ms + HOUR_MS:
                 yield hour
 
     def stale_ms(self, now_ms: int) -> int | None:
-        """Return when, if nothing happens, the next of them no longer counts."""
+        """Return when the next recent hour no longer counts, in ms since 1970; None if there is
+        none."""
         return min((hour.end_ms + HOUR_MS for hour in self.recent_hours(now_ms)), default=None)
 
 

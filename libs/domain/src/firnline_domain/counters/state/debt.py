@@ -24,7 +24,8 @@ class Debt(Value):
         return Debt(*map(add, self.counts, other.counts))
 
     def above(self, floor: Debt) -> Debt:
-        """Return what is more than the floor. Every decision calls it; mostly there is no floor."""
+        """Return the debt that exceeds `floor`, count by count. Every decision calls it; mostly
+        there is no floor."""
         if floor == NO_DEBT and min(self.counts) >= 0:
             return self
         return Debt(
@@ -48,6 +49,7 @@ class Debt(Value):
 
     @property
     def counts(self) -> tuple[int, int, int, int, int]:
+        """Return the five counts, in the order of the fields."""
         return (
             self.fragments,
             self.equality_deletes,

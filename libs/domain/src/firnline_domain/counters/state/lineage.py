@@ -54,7 +54,8 @@ class Lineage(Value):
         return Lineage((self.chain + added)[-_MOST_BYTES:])
 
     def parent_by_id(self) -> dict[int, int | None]:
-        """Return the parent of each; None = it has none."""
+        """Return snapshot id -> parent id for the snapshots in the lineage; None = the snapshot has
+        no parent."""
         parents: dict[int, int | None] = {}
         before = _FORK
         for (one,) in _ID.iter_unpack(self.chain):

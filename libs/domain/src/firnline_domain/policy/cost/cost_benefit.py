@@ -70,7 +70,8 @@ def list_offers(
     abilities: frozenset[Action] = frozenset(Action),
     costs: CostModel = FIRNLINE,
 ) -> list[Offer]:
-    """Return what can be done, best gain first."""
+    """List the actions of `abilities` that spare readers something, with work and gain, the best
+    gain first."""
     target = limits.target_bytes
     burden = burden_of(holds, target, global_deletes)
     merge_s = spared_by_merge(holds, target) * READ_COST.open_s
@@ -144,8 +145,8 @@ def _converted_s(burden: Burden) -> float:
 
 
 def _merge_work(holds: FileTally, target_bytes: int) -> Work | None:
-    """Return the work of a merge; equality deletes would stay for the others: that is what the
-    other two are for."""
+    """Return the work of a merge of small files; None if there are equality deletes, which it would
+    not remove, or less than two small files."""
     taken = taken_by_merge(holds, target_bytes)
     if holds.equality_deletes.files or taken.files < 2:
         return None

@@ -60,7 +60,7 @@ class Estimate(Value):
     gain: Gain = Gain()
 
     def gb_hours(self) -> float:
-        """Return the GB-hours of its price: what a budget counts."""
+        """Return the memory that the order holds, in GB-hours: a budget counts these."""
         return FIRNLINE.held_gb_hours(self.price.cpu_s)
 
     def to_numbers(self, limits: Thresholds) -> dict[str, float]:

@@ -48,16 +48,17 @@ class Burden(Value):
         return masked + self.position_files * cost.open_s
 
     def files_s(self, cost: ReadCost = READ_COST) -> float:
-        """Return a scan's seconds for files that a merge would save."""
+        """Return the seconds that a scan takes for files that a merge would save."""
         return self.files_spared * cost.open_s
 
     def total_seconds(self, cost: ReadCost = READ_COST) -> float:
-        """Return all of it."""
+        """Return the seconds that a scan takes for all of the burden: deletes, positions and
+        files."""
         return self.deletes_s(cost) + self.positions_s(cost) + self.files_s(cost)
 
     @property
     def opens(self) -> float:
-        """Return the files that a scan opens for it."""
+        """Return the number of files that a scan opens because of the burden."""
         return self.files_spared + self.equality_files + self.position_files
 
     @property

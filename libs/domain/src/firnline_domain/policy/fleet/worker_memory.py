@@ -162,7 +162,8 @@ class MemoryTuning(Value):
 
 
 def requested_steps(directives: Iterable[SizeWorkers], group: str, lane: str, now_ms: int) -> Steps:
-    """Return what holds for a group's lane: enough for every bucket that has reported lately."""
+    """Return the steps of memory for a group's lane: the highest of those that a bucket has
+    requested within VALID_MS, at most MAX_STEPS."""
     steps = Steps()
     for directive in directives:
         concerned = (directive.group, directive.lane) == (group, lane)

@@ -123,7 +123,7 @@ def _assess(given: PolicyInput) -> Assessment:
 def cost_benefit_of(
     table: Table, partition: Partition, decision: Decision, limits: Thresholds
 ) -> CostBenefit:
-    """Return what a decision's order costs and spares."""
+    """Return the costs and the benefit of the order that a decision makes."""
     known = decision.assessment or _assess(collect_input(table, partition, limits, 0))
     debt, grown, weighed = known.debt, known.grown, known.weighed
     if decision.action is Action.FULL:

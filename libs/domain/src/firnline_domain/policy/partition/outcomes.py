@@ -96,7 +96,8 @@ def _keep_start(since_ms: int | None, there: bool, now_ms: int) -> int | None:
 
 
 def after_order(work: PartitionWork) -> PartitionWork:
-    """Record that an order went out. What has come since a pass began is not the pass's."""
+    """Return the work after an order went out: without pause and request, and without the new debt
+    unless a pass goes on."""
     work = replace(work, pause="", until_ms=None, paused_ms=None, requested="")
     if work.unfinished is not None:
         return work
@@ -212,7 +213,8 @@ def after_late_report(
 
 
 def _with_room(rested: PartitionWork, work: PartitionWork) -> PartitionWork:
-    """Keep what is left of its troubles with memory after one more success."""
+    """Return `rested` after one more success, still marked as short of memory until
+    LEAVE_HEAVY_AFTER of them in a row."""
     success_streak = work.success_streak + 1
     if not work.out_of_memory or success_streak >= LEAVE_HEAVY_AFTER:
         return rested

@@ -80,8 +80,8 @@ class SnapshotExpiry(TableAction):
     def order_requested(
         self, table: Table, limits: Thresholds, now_ms: int
     ) -> tuple[Table, TableOrder]:
-        """Order what was requested: the request is the agreement; the owner of table or namespace
-        has the last word."""
+        """Order an expiry that a user requests, as if its mode were `always`. The head at the start
+        of a running task is kept, and the owner's settings still hold."""
         agreed = replace(limits, expire=ExpiryMode.ALWAYS)
         older_than_ms = min(now_ms - limits.retention_ms, *running_since_ms(table), now_ms)
         decision = ExpiryDecision(Reason.REQUESTED, older_than_ms=older_than_ms)

@@ -129,7 +129,8 @@ def decide_expiry(table: Table, limits: Thresholds, now_ms: int) -> ExpiryDecisi
 
 
 def running_since_ms(table: Table) -> Iterator[int]:
-    """Yield when its running tasks were ordered: what was the head then is not to expire."""
+    """Yield when the table's running tasks were ordered, in ms since 1970: their start snapshots
+    must not expire."""
     return (task.ordered_at_ms for task in table.work.running)
 
 

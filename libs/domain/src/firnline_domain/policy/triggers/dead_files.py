@@ -204,8 +204,8 @@ def are_chosen_otherwise(given: PolicyInput) -> bool:
 def with_dead_files(
     partition: Partition, limits: Thresholds, minor: CostBenefit, min_dead_ratio: float
 ) -> CostBenefit:
-    """Return what an order costs and spares that takes the files from a ratio on beside the small
-    ones."""
+    """Return the costs and the benefit of an order on the small files and on the files with at
+    least `min_dead_ratio` dead rows."""
     found = [one for one in ratio_steps(partition, limits) if one.min_dead_ratio >= min_dead_ratio]
     works = [minor.work, *(one.cost_benefit.work for one in found)]
     paid = [minor, *(one.cost_benefit for one in found)]

@@ -92,7 +92,8 @@ def _with_shuffle(work: Work) -> Work:
 
 
 def _at_own_pace(limits: Thresholds) -> Thresholds:
-    """Set what sorts have taken here; before there was one, what rewrites have."""
+    """Return the limits with the cost factor of the deployment's sorts, or of its rewrites before
+    the first sort."""
     return limits if limits.sort_factor is None else replace(limits, cost_factor=limits.sort_factor)
 
 

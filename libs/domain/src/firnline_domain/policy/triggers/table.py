@@ -191,7 +191,8 @@ def _idle_decision(given: PolicyInput) -> Decision:
 
 
 def as_requested(action: str) -> Decision:
-    """Return what a user has requested: whatever the debt, and before all that the policy wants."""
+    """Return the decision that carries out a user's request, before all others and whatever the
+    debt."""
     if action == FREEZE:
         return Decision(TriggerReason.CLOSED, rank=TOP_RANK, action=Action.FULL)
     every = action in (Action.COMPACT, Action.FULL)
@@ -262,7 +263,8 @@ def _is_ill_sized(given: PolicyInput) -> bool:
 
 
 def _old_debt_due(given: PolicyInput, reason: ReasonCode) -> TriggerState | None:
-    """For what is below every threshold."""
+    """Rewrite a debt below every threshold if readers pay enough for it, and it is `max_age_ms`
+    old."""
     since_ms = given.partition.work.debt_since_ms
     if since_ms is None or not given.is_worth_it:
         return LATER
@@ -333,7 +335,8 @@ def _divide_debt(debt: Debt, divisor: int) -> Debt:
 
 
 def _undersized_due(given: PolicyInput, reason: ReasonCode) -> TriggerState | None:
-    """Merge after what deletes ask for."""
+    """Merge small files if it pays off, and no delete asks for a rewrite first. Wait while writers
+    write."""
     if not given.grown.undersized or given.settings.max_size_error <= 0:
         return None
     merge = weigh_merge(given.partition, given.settings)

@@ -38,8 +38,8 @@ def v2_files(table: Table, partition: Partition, limits: Thresholds) -> int:
 
 
 def v2_deletes_due(given: PolicyInput, reason: ReasonCode) -> TriggerState | None:
-    """Convert where the debt asks for nothing. What the last conversion has left as it was is not
-    tried again."""
+    """Convert the position deletes of format v2 if the debt asks for nothing. Files that the last
+    conversion left as they were are not tried again."""
     work, settings = given.partition.work, given.settings
     if v2_files(given.table, given.partition, settings) in (0, work.v2_left):
         return None

@@ -126,7 +126,7 @@ class FileTally(Value):
 
     @property
     def data_files(self) -> int:
-        """Return how many these are."""
+        """Return the number of data files."""
         small = self.fragments.files + self.undersized.files
         return small + self.on_target.files + self.oversized.files
 
