@@ -126,7 +126,8 @@ def seal_archive(uuid: str, location: str, source: str, keys: Keyring, at_ms: in
 
 
 def is_sealed(archive: LoadedTable, source: str, keys: Keyring) -> bool:
-    """Return True if the deployment has made it for this source, at this place."""
+    """Return True if the archive's seal proves that the deployment made it, at this location, for
+    this source. Without signing keys an archive without a seal is accepted."""
     text = archive.properties.get(SEAL, "").split(" ")
     try:
         found = Signature(text[0], int(text[1]), bytes.fromhex(text[2]))

@@ -96,7 +96,8 @@ class _Prepared:
         manifest_base: ManifestBase | None,
         merges: bool,
     ) -> bool:
-        """Return True if it contains what is to be committed now."""
+        """Return True if the prepared transaction is of the same ref and rewrites, and its
+        manifests can be committed onto the head `manifest_base`."""
         if (
             self.manifest_base is None
             or manifest_base is None
@@ -106,7 +107,7 @@ class _Prepared:
         return (self.ref, self.rewrites, self.merges) == (ref, rewrites, merges)
 
     def written_metadata(self) -> WrittenMetadata:
-        """Return what of it is written."""
+        """Return the metadata files that the transaction has written."""
         made = self.transaction
         return written_metadata(made.startMetadata(), made.currentMetadata(), self.ref)
 
@@ -180,7 +181,7 @@ class JavaCommits:
                         self._keep_table(table, known)
                         return begun
                     prepared = begun
-                outcome = self._finish(prepared)
+                outcome = self._commit_prepared(prepared)
                 if manifest_base is not None and isinstance(outcome, HeadMoved):
                     prepared.manifest_base, known.prepared = manifest_base, prepared
                 self._keep_table(table, known)
@@ -220,7 +221,7 @@ class JavaCommits:
                 pin = send.pin if number == 0 else None
                 self._add_rewrite(transaction, rewrite, files, ref, table.uuid, pin)
         except Py4JJavaError as error:
-            return self._not_sent(error, send.pin)
+            return self._outcome_of_unsent(error, send.pin)
         return _Prepared(transaction, send, ref, rewrites, merges)
 
     def _without_merging(self, metadata: Any) -> Any:
@@ -231,7 +232,9 @@ class JavaCommits:
         builder = builder.setProperties(_UNMERGED).discardChanges()
         return builder.withMetadataLocation(metadata.metadataFileLocation()).build()
 
-    def _finish(self, prepared: _Prepared) -> Outcome:
+    def _commit_prepared(self, prepared: _Prepared) -> Outcome:
+        """Send the prepared transaction once, and return the outcome. Raises the errors of
+        `_outcome_of_unsent`."""
         send = prepared.send
         try:
             prepared.transaction.commitTransaction()
@@ -239,7 +242,7 @@ class JavaCommits:
             if send.unsent:
                 return HeadMoved(send.unsent, send.written or prepared.written_metadata())
             if send.error is None:
-                return self._not_sent(error, send.pin)
+                return self._outcome_of_unsent(error, send.pin)
             return self._outcome_of_error(send.error, send.written)
         return Committed(send.written)
 
@@ -249,11 +252,11 @@ class JavaCommits:
         """Build the Java files of the rewrites; load the table again if the cached one lacks their
         spec. Raises RetryLater."""
         try:
-            return known, self._all_files(known, rewrites)
+            return known, self._make_all_files(known, rewrites)
         except Exception:  # as it was a moment ago, it had no such spec; Spark has names of its own
             known = self._read_table(table)
         try:
-            return known, self._all_files(known, rewrites)
+            return known, self._make_all_files(known, rewrites)
         except Py4JJavaError as error:
             raise java_errors.catalog_unreachable(error, self._name) from error
 
@@ -293,7 +296,8 @@ class JavaCommits:
     def _load_java(self, table: TableName) -> Any:
         return load_table(self._jvm, self._catalog, table)
 
-    def _all_files(self, known: _CachedTable, rewrites: tuple[Rewrite, ...]) -> list[_Files]:
+    def _make_all_files(self, known: _CachedTable, rewrites: tuple[Rewrite, ...]) -> list[_Files]:
+        """Make the Java files of all rewrites: removed ones, added ones and added deletes."""
         specs = known.java.specs()
 
         def make_files(texts: Sequence[str]) -> Any:
@@ -386,7 +390,9 @@ class JavaCommits:
             )
         count_call(self._name, "POST", seconds, status)
 
-    def _not_sent(self, error: Py4JJavaError, pin: HeadPin) -> Outcome:
+    def _outcome_of_unsent(self, error: Py4JJavaError, pin: HeadPin) -> Outcome:
+        """Return the outcome of a commit that Iceberg's client has refused before it was sent:
+        HeadMoved, or rejected if its own checks failed. Raises RuledOut, HeapTooSmall."""
         if pin.lost:
             return HeadMoved(_error_text(error))
         if self._is_instance(error, f"{_EXCEPTIONS}.ValidationException") or self._is_instance(
@@ -423,9 +429,11 @@ class JavaCommits:
         Raises RetryLater if the outcome is unknown, JvmEnded.
         """
         with self._iceberg.watch():
-            return self._set_back(table, ref, ours, parent)
+            return self._reset_branch(table, ref, ours, parent)
 
-    def _set_back(self, table: TableName, ref: str, ours: int, parent: int) -> bool:
+    def _reset_branch(self, table: TableName, ref: str, ours: int, parent: int) -> bool:
+        """Set the branch to `parent` if its head is still the snapshot `ours`. Return False if it
+        is not. Raises RetryLater."""
         try:
             operations = self._load_java(table).operations()
             base = operations.current()

@@ -101,7 +101,7 @@ def undo_of(table: LoadedTable, ref: str, task_id: str) -> UndoPlan | CannotUndo
         if task_id in claimed_task_ids(snapshot.summary)
     ]
     if not made and hides_history(table, head):
-        return _history_hidden(table, ref)
+        return _refuse_hidden_history(table, ref)
     if not made:
         return CannotUndo(
             UndoRefusal.SNAPSHOT_GONE,
@@ -121,8 +121,8 @@ def undo_of(table: LoadedTable, ref: str, task_id: str) -> UndoPlan | CannotUndo
     upto = history[: mine[-1] + 1]  # a handover commits twice, and others may come in between
     later = [one for one in upto if task_id not in claimed_task_ids(one.summary)]
     if later:
-        return _later_commits(later)
-    return _taken_back(table, ref, upto)
+        return _refuse_later_commits(later)
+    return _plan_undo(table, ref, upto)
 
 
 def give_back(tables: Tables, table: TableName, undo: UndoPlan) -> bool:
@@ -137,7 +137,8 @@ def give_back(tables: Tables, table: TableName, undo: UndoPlan) -> bool:
     return tables.load(table).head_id(undo.ref) == undo.restored
 
 
-def _history_hidden(table: LoadedTable, ref: str) -> CannotUndo:
+def _refuse_hidden_history(table: LoadedTable, ref: str) -> CannotUndo:
+    """Build the refusal of an undo whose earlier state the catalog hides."""
     return CannotUndo(
         UndoRefusal.HISTORY_HIDDEN,
         f"of {table.identity.dotted_name} the catalog shows the current snapshot alone. That is "
@@ -149,7 +150,8 @@ def _history_hidden(table: LoadedTable, ref: str) -> CannotUndo:
     )
 
 
-def _later_commits(later: Sequence[Snapshot]) -> CannotUndo:
+def _refuse_later_commits(later: Sequence[Snapshot]) -> CannotUndo:
+    """Build the refusal of an undo below later commits; it describes the first NAMED of them."""
     named = "; ".join(map(_describe_snapshot, later[:NAMED]))
     more = f"; and {len(later) - NAMED} more" if len(later) > NAMED else ""
     return CannotUndo(
@@ -166,11 +168,13 @@ def _describe_snapshot(snapshot: Snapshot) -> str:
     return f"{snapshot.snapshot_id} ({operation}{f', task {tasks}' if tasks else ''})"
 
 
-def _taken_back(table: LoadedTable, ref: str, ours: Sequence[Snapshot]) -> UndoPlan | CannotUndo:
+def _plan_undo(table: LoadedTable, ref: str, ours: Sequence[Snapshot]) -> UndoPlan | CannotUndo:
+    """Plan to set the ref to the snapshot before `ours` (newest first). Refuse it if that snapshot
+    is hidden or expired, or if a file that `ours` removed is not in the storage any more."""
     parent, earlier = ours[-1].parent_snapshot_id, None
     if parent is None and hides_history(table, ours[0].snapshot_id):
         if (known := knowing_before(table, ref)) is None:
-            return _history_hidden(table, ref)
+            return _refuse_hidden_history(table, ref)
         table, state = known
         earlier, parent = state.snapshot, state.snapshot.snapshot_id
     if parent is None or not table.retains(parent):

@@ -38,7 +38,7 @@ def signed_here(ours: Mapping[str, str], uuid: str) -> dict[str, str]:
 
 
 def of_task(task_id: str, uuid: str) -> dict[str, str]:
-    """Return the same for a snapshot that serves one task alone."""
+    """Return the signed summary of a snapshot that serves one task alone."""
     return signed_here({TASK_ID: task_id, BY_VERSION: VERSION}, uuid)
 
 

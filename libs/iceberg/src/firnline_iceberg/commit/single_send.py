@@ -56,7 +56,8 @@ class HeadPin:
         self.lost = False
 
     def is_head(self, metadata: Any) -> bool:
-        """Return True if a Java `TableMetadata` has it for its ref's head."""
+        """Return True if the pinned snapshot is its ref's head in a Java `TableMetadata`; else set
+        `lost`."""
         head = metadata.ref(self.ref)
         self.lost = head is None or head.snapshotId() != self.snapshot_id
         return not self.lost

@@ -33,7 +33,8 @@ Connections = Mapping[str, CatalogConnection]
 
 
 def connections_here(environment: Mapping[str, str] = os.environ) -> Connections:
-    """Return those that the environment names. Raises Misconfigured."""
+    """Read the catalogs that FIRNLINE_CONFIG and the variables of the environment configure. Raises
+    Misconfigured."""
     file = read_config(environment.get("FIRNLINE_CONFIG"), environment)
     return read_connections(file, environment.get(CATALOG_URI.variable), environment)
 

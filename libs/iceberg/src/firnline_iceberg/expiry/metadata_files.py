@@ -30,7 +30,7 @@ def cleanup_settings(versions: int) -> dict[str, str]:
 
 
 def changed_properties(table: LoadedTable, wanted: Mapping[str, str]) -> dict[str, str]:
-    """Return those that the table does not have yet."""
+    """Return the wanted properties that the table does not have, or has with other values."""
     properties = table.properties
     return {
         name: text

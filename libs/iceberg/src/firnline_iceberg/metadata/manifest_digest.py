@@ -46,11 +46,12 @@ class Digest:
         return self.paths.nbytes + self.scopes.nbytes + self.lowest.nbytes
 
     def may_name(self, paths: Hashes) -> bool:
-        """Return True if it may have one of these files."""
+        """Return False if the manifest names none of the files with these path hashes."""
         return _have_common(self.paths, paths)
 
     def may_be_about(self, scopes: Hashes) -> bool:
-        """Return True if it may have a live file of one of these scopes."""
+        """Return False if the manifest has live files of none of the partitions with these
+        hashes."""
         return _have_common(self.scopes, scopes)
 
     def lowest_of(self, scope: Scope) -> int | None:

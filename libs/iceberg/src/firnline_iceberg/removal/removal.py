@@ -234,7 +234,8 @@ class OutputRemoval:
         return RemovalVerdict.MAY_GO if inside else RemovalVerdict.OUTSIDE
 
     def remove_output(self, stored: StoredList, path: str) -> bool:
-        """Return True if it was there. Raises NotRemovable, OSError."""
+        """Remove an output on a list from the storage. Return False if it was not there. Raises
+        NotRemovable if it may not be removed, OSError."""
         if (verdict := self.verdict_on(stored, path)) is not RemovalVerdict.MAY_GO:
             raise NotRemovable(f"{path}: {verdict}")
         return _delete_file(self.table.io, path)

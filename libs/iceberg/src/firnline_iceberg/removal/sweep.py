@@ -117,9 +117,9 @@ class OutputSweeper:
             swept.left += [SkippedList(one.path, *shared) for one in due]
             return swept
         if due and not dry_run:
-            due = self._due_by_storage(table, due, swept)
+            due = self._skip_young_by_storage(table, due, swept)
         if removal.shares_files(table):
-            due = _never_sent(table, due, swept)
+            due = _keep_never_sent(table, due, swept)
         if due:
             self._clear_lists(name, due, swept, dry_run)
         return swept
@@ -152,9 +152,11 @@ class OutputSweeper:
                 due.append(found)
         return due
 
-    def _due_by_storage(
+    def _skip_young_by_storage(
         self, table: LoadedTable, due: list[StoredList], swept: Swept
     ) -> list[StoredList]:
+        """Return the lists that are old enough by the storage's clock too; add the others to
+        `swept.left`."""
         now_ms = self.storage_now_ms(table)
         if now_ms is None:
             return due
@@ -204,7 +206,7 @@ class OutputSweeper:
                 continue
             swept.reachable += found[RemovalVerdict.REACHABLE]
             gone = [path for path in verdicts if verdicts[path] is RemovalVerdict.MAY_GO]
-            (_try_out if dry_run else _remove_outputs)(decided, one, gone, swept)
+            (_preview_removal if dry_run else _remove_outputs)(decided, one, gone, swept)
 
     def _read_reachable(self, name: TableName, due: list[StoredList]) -> OutputRemoval:
         """Load the table, which is then younger than the lists, and find which of their outputs it
@@ -217,7 +219,9 @@ class OutputSweeper:
         return OutputRemoval.read_reachable(self.tables.load(name), due)
 
 
-def _never_sent(table: LoadedTable, due: list[StoredList], swept: Swept) -> list[StoredList]:
+def _keep_never_sent(table: LoadedTable, due: list[StoredList], swept: Swept) -> list[StoredList]:
+    """Return, marked so, the lists of which no commit was ever sent; add the others to
+    `swept.left`. For tables that may share files."""
     kept = list[StoredList]()
     for one in due:
         if why := removal.why_shared(table, one):
@@ -231,9 +235,11 @@ def _list_places(table: LoadedTable) -> list[ListPlace]:
     return list(write_ahead_list.list_places(table.io, metadata_folders(table)))
 
 
-def _try_out(
+def _preview_removal(
     decided: OutputRemoval, stored: StoredList, paths: Collection[str], swept: Swept
 ) -> None:
+    """Add to `swept` the existing files, the list and the unfinished uploads that would be removed.
+    Remove nothing."""
     io = decided.table.io
     swept.removed += [path for path in paths if io.new_input(path).exists()]
     swept.lists.append(stored.path)

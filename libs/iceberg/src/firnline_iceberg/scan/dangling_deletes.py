@@ -130,7 +130,8 @@ class _Reached:
             self._scopes.setdefault(file.scope, []).append(file)
 
     def reached_by(self, delete: DeleteFileEntry) -> Iterator[DataFileEntry]:
-        """Yield those of its scope that are older than it."""
+        """Yield the data files that a delete may apply to: of its partition, or of all if it is
+        global, and with a lower sequence number."""
         reached = self._data if delete.is_global else self._scopes.get(delete.scope, ())
         return (one for one in reached if (one.sequence_number or 0) < delete.sequence_number)
 

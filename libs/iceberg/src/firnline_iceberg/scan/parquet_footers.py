@@ -68,7 +68,7 @@ class Footers:
     def list_unread(
         self, files: Sequence[FileEntry], fields: Sequence[NestedField]
     ) -> list[FileEntry]:
-        """Return those that `read_all` would have to read."""
+        """Return the files whose footers `read_all` would have to read for these fields."""
         ids = tuple(one.field_id for one in fields)
         return [one for one in files if (one.path, ids) not in self.known]
 

@@ -63,7 +63,7 @@ class TableStorage:
 
     @classmethod
     def from_io(cls, io: FileIO, location: str) -> TableStorage:
-        """Return that of a FileIO which was made here."""
+        """Return the storage that a FileIO of this module opens."""
         settings = {name: str(one) for name, one in io.properties.items()}
         return cls(settings, location, getattr(io, "vended", None))
 

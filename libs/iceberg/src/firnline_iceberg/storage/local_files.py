@@ -64,7 +64,7 @@ def _make_folder(name: str, within: int) -> None:
 
 
 def remove_file(path: str) -> bool:
-    """Return True if it was there. Raises LinkOnPath, OSError."""
+    """Remove a file of this host. Return False if it was not there. Raises LinkOnPath, OSError."""
     folder, _, name = path.rpartition("/")
     try:
         with open_folder(folder) as held:
@@ -76,7 +76,8 @@ def remove_file(path: str) -> bool:
 
 
 def move_file(path: str, to: str) -> bool:
-    """Return False if it is not there any more. Raises LinkOnPath, OSError."""
+    """Move a file of this host, and make the target's folder. Return False if it was not there.
+    Raises LinkOnPath, OSError."""
     folder, _, name = path.rpartition("/")
     to_folder, _, to_name = to.rpartition("/")
     try:

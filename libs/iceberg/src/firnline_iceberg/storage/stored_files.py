@@ -40,7 +40,7 @@ class StoredFiles:
         return ListedObject(self.places[number], self.bytes[number], int(self.stored_at_ms[number]))
 
     def take_first(self, many: int) -> StoredFiles:
-        """Return those before the one of this number."""
+        """Return the first `many` files."""
         return StoredFiles(self.places[:many], self.bytes[:many], self.stored_at_ms[:many])
 
     def files_below(self, root: str) -> StoredFiles:

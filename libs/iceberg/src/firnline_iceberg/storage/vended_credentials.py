@@ -43,7 +43,7 @@ class Credential:
 
     @property
     def has_keys(self) -> bool:
-        """Return True if there is something in it that ends."""
+        """Return True if the credential contains keys or tokens, which end."""
         return any(one in _KEYS or one.startswith("adls.sas-token") for one in self.config)
 
     def is_due(self, now_s: float) -> bool:

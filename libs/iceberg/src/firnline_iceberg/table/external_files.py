@@ -64,7 +64,7 @@ def _spell(path: str) -> str:
 
 
 def own_locations(table: LoadedTable) -> OwnLocations:
-    """Return those of a table as it was loaded."""
+    """Return the locations that are a table's own, by its metadata as it was loaded."""
     return OwnLocations.from_properties(table.metadata.location, table.properties)
 
 

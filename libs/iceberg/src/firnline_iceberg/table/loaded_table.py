@@ -113,7 +113,7 @@ class LoadedTable:
 
     @property
     def form(self) -> TableForm:
-        """Return the form of its files."""
+        """Return the form of the table's files."""
         return form_of(self.metadata)
 
     @property

@@ -41,7 +41,7 @@ class Locations:
         return self._lies_in(path, self.content, below=True)
 
     def is_beside_metadata(self, path: str) -> bool:
-        """Return True if it lies in a directory of the table's metadata files, not below."""
+        """Return True if a file lies directly in a folder of the table's metadata files."""
         return self._lies_in(path, self.metadata, below=False)
 
     def _lies_in(self, path: str, places: tuple[FileAddress, ...], below: bool) -> bool:
