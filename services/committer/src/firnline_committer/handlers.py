@@ -165,7 +165,7 @@ def _handle_batch(
         raise
     except Exception as error:  # one broken result must not stop the others
         log.error("unusable", error, table=table_of(batch[0].record))
-        _one_by_one(handlers, batch, log, handled, error)
+        _handle_one_by_one(handlers, batch, log, handled, error)
         return
     waiting = {id(record) for record in progress.open}
     handled.events += progress.events
@@ -176,9 +176,11 @@ def _handle_batch(
     )
 
 
-def _one_by_one(
+def _handle_one_by_one(
     handlers: CommitterHandlers, batch: list[Delivery], log: Log, handled: Handled, error: Exception
 ) -> None:
+    """Handle the deliveries of a batch that has failed alone, until a dependency does not answer.
+    Add a single one to `handled.broken`."""
     if len(batch) == 1:
         handled.broken.append((batch[0], error))
         return

@@ -191,7 +191,7 @@ class CommitterPump:
             self._give_up_excess(queue)
         elif queue.alone or not queue.is_gathering(batch, self._gather_s, self._now()):
             work = partial(handle_deliveries, self._handlers, batch, self._log)
-            self._start_work(queue, work, partial(self._handled_some, queue, batch))
+            self._start_work(queue, work, partial(self._close_handled, queue, batch))
 
     def _is_crowded(self, queue: TableQueue) -> bool:
         """Return whether tables whose last attempts failed use half of the threads: each may wait a
@@ -271,7 +271,9 @@ class CommitterPump:
         if self._sweeps is not None:
             self._sweeps.schedule_after([delivery.record for delivery in handled])
 
-    def _handled_some(self, queue: TableQueue, batch: list[Delivery], found: Handled) -> None:
+    def _close_handled(self, queue: TableQueue, batch: list[Delivery], found: Handled) -> None:
+        """Publish the events of a batch and close its handled deliveries; give up the broken ones.
+        Leave the others for the next attempt, after a pause."""
         unsent = self._publish(found.events)
         for delivery in found.done:
             if getattr(delivery.record, "task_id", None) in unsent:

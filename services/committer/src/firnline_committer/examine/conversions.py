@@ -55,15 +55,20 @@ class ConversionBuilder:
         `cached_reads.made`."""
         groups = [result.groups[number] for number in sorted(numbers)]
         otherwise = Conflict(ConflictReason.OUTPUTS_GONE, "no conversion")
-        return make_or_conflict(partial(self._make, at, result, groups, written), otherwise)
+        return make_or_conflict(
+            partial(self._build_conversion, at, result, groups, written), otherwise
+        )
 
-    def _make(
+    def _build_conversion(
         self,
         at: PinnedHead,
         result: RewriteFinished,
         groups: list[RewriteGroup],
         written: list[Written],
     ) -> Conversion | Conflict:
+        """Write the delete files or vectors of converted groups, and return the conversion; a
+        Conflict if the row map names other numbers of rows than the result. Add what was written to
+        `written`, also if it fails."""
         rows = rows_of(at, result.row_map)
         for group in groups:
             named = sum(len(_masked_rows(rows, file)) for file in group.inputs)

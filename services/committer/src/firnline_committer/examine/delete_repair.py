@@ -72,10 +72,13 @@ class Repairs:
         otherwise = Conflict(found.reason, f"{found.detail}; no repair")
         numbers = frozenset(touched)
         return make_or_conflict(
-            lambda: self._make(_Case.from_result(at, result, numbers), written), otherwise
+            lambda: self._build_repair(_Case.from_result(at, result, numbers), written), otherwise
         )
 
-    def _make(self, case: _Case, written: list[Written]) -> Repair | Conflict:
+    def _build_repair(self, case: _Case, written: list[Written]) -> Repair | Conflict:
+        """Write position deletes for rows that were deleted during the rewrite, and return the
+        repair; a Conflict if a delete that the rewrite applied does not apply any more. Add what
+        was written to `written`, also if it fails."""
         dead = case.read_dead_rows()
         if back := case.came_back(dead):
             text = f"rows of {back} are there again"

@@ -75,6 +75,8 @@ class Examiner:
         return selected
 
     def _judge(self, result: RewriteFinished, at: PinnedHead) -> Judgement:
+        """Return the judgement of each group: invalid outputs lose all groups, and a missing output
+        its own."""
         if wrong := first_flaw(at, result):
             found = Conflict(ConflictReason.INVALID_OUTPUTS, wrong[:1000])
             return Judgement({}, dict.fromkeys(range(len(result.groups)), found))
