@@ -43,13 +43,13 @@ def on_deliveries(
     except (ViewLost, RetryLater):
         raise
     except Exception:  # one record that cannot be folded must not keep the others out
-        _one_by_one(model, generation, read, log)
+        _fold_one_by_one(model, generation, read, log)
     for delivery in deliveries:
         inbox.mark_done(delivery)
     inbox.commit()
 
 
-def _one_by_one(
+def _fold_one_by_one(
     model: ReadModel, generation: str, deliveries: Sequence[Delivery], log: Log
 ) -> None:
     """Fold record by record, without those that fail: they stay on their topic, and a rebuild by a

@@ -223,6 +223,8 @@ def snapshot_in(sent: Body) -> SnapshotAdded:
 
 
 def _moved_refs(requirements: list[Body], updates: list[Body]) -> tuple[RefMoved, ...]:
+    """Return the refs that a commit sets or removes, each with the snapshot that it requires there
+    before."""
     expected = {
         need["ref"]: need.get("snapshot-id")
         for need in requirements

@@ -45,15 +45,17 @@ def rewrite_uris(body: bytes, upstream: str, client: str, mount: str = "") -> by
 def separator_in(body: bytes) -> str:
     """Return the catalog's namespace separator, as it is escaped in the config; the spec's if there
     is none."""
-    return _setting_in(body, "namespace-separator") or SPEC_SEPARATOR
+    return _find_setting(body, "namespace-separator") or SPEC_SEPARATOR
 
 
 def prefix_of(body: bytes) -> str:
     """Return the prefix that this config sets for a client without its own; "" for none."""
-    return canonical_prefix(_setting_in(body, "prefix"))
+    return canonical_prefix(_find_setting(body, "prefix"))
 
 
-def _setting_in(body: bytes, name: str) -> str:
+def _find_setting(body: bytes, name: str) -> str:
+    """Return a value of a catalog's `/v1/config` answer, overrides before defaults; '' if there is
+    none."""
     try:
         config = json.loads(body)
         for part in ("overrides", "defaults"):

@@ -100,6 +100,8 @@ def _day_span(at_ms: int) -> Span:
 
 
 def _literal_span(value: str) -> Span | None:
+    """Return the first and the last ms of a date or a time in ISO 8601, UTC without a zone; None if
+    it is neither."""
     if not _DATE.match(value):
         return None
     try:

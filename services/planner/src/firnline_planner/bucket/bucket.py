@@ -226,6 +226,8 @@ class PlannerBucket:
         self._schedule.delay_table(key, *moments)
 
     def _follow_table(self, key: bytes, table: Table | None) -> None:
+        """Update the schedule, the gauges and the budget queue of the bucket after a change of a
+        table; None: it was removed."""
         self._schedule.update_table(key, table)
         self._delay_failing(key)
         (self._tables.discard if table is None else self._tables.add)(key)

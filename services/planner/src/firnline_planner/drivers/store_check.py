@@ -27,11 +27,12 @@ def find_damage(directories: Iterable[Path]) -> dict[Path, str]:
     if not there:
         return {}
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        found = dict(zip(there, pool.map(_check_apart, there), strict=True))
+        found = dict(zip(there, pool.map(_check_in_other_process, there), strict=True))
     return {directory: why for directory, why in found.items() if why}
 
 
-def _check_apart(directory: Path) -> str:
+def _check_in_other_process(directory: Path) -> str:
+    """Open the store in a process of its own. Return why that failed; '' if it did not."""
     command = [sys.executable, "-m", __name__, str(directory)]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=CHECK_S, check=False)

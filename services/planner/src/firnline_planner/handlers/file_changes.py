@@ -105,6 +105,8 @@ def _fold_all(context: TableContext, table: Table, change: FilesChanged) -> None
 def _fold_one(
     context: TableContext, table: Table, change: FilesChanged
 ) -> tuple[Table, FoldOutcome]:
+    """Fold one change into the table and its partitions. Return the table, and what became of the
+    change."""
     entries = {part.scope: context.partition(table, part.scope) for part in change.partitions}
     counters = {scope: entry.counters for scope, entry in entries.items()}
     folded = fold_change(table.counters, counters, change, context.now_ms)
@@ -138,6 +140,8 @@ def _keep_partitions(
     folded: FoldedCounters,
     change: FilesChanged,
 ) -> None:
+    """Keep the changed partitions with their new counters, and with their debts as they are after
+    the change."""
     by_us = any(map(table.work.find_task, tasks_of(change)))
     parts = {part.scope: part for part in change.partitions}
     for counters in folded.partitions:

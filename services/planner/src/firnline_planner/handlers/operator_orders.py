@@ -45,6 +45,8 @@ def on_partition_order(order: UnparkTable | HoldPartitions, context: TableContex
 def _changed_partitions(
     context: TableContext, table: Table, order: UnparkTable | HoldPartitions
 ) -> Iterator[Partition]:
+    """Yield the partitions as the order changes them: held ones of HoldPartitions, or the ones that
+    UnparkTable lets go on."""
     if isinstance(order, HoldPartitions):
         for scope in order.scopes:
             partition = context.partition(table, scope)

@@ -61,7 +61,7 @@ def on_task_result(event: TaskResult, context: TableContext) -> None:
         _keep_outcome(context, table, after, word)
         return
     counted = with_duplicate(_count_commit(context, table, event), event)
-    after = _rewrite_ended(context, counted, event)
+    after = _apply_rewrite_end(context, counted, event)
     late = _note_late(context, table, event)
     late_scopes = [late] if late else _apply_late_report(context, table, event)
     if after != table or late_scopes:
@@ -117,11 +117,13 @@ def _count_commit(context: TableContext, table: Table, event: TaskResult) -> Tab
     return replace(table, work=replace(table.work, commit_rate=pace))
 
 
-def _rewrite_ended(
+def _apply_rewrite_end(
     context: TableContext,
     table: Table,
     event: RewriteCommitted | RewriteConflicted | RewriteSkipped | TaskFailed,
 ) -> Table:
+    """Apply the end of a rewrite to its running task; return the table unchanged if the task is
+    unknown, or the event is of an earlier attempt."""
     task = table.work.find_task(event.task_id)
     if task is None:
         return table  # reported twice, or after its deadline

@@ -74,7 +74,8 @@ class TableSchedule:
         self._publications.set_due(key, None if table is None else table.work.publish_ms)
 
     def delay_table(self, key: bytes, reconcile_ms: int | None, publish_ms: int | None) -> None:
-        """Delay what failed until these times; None = as it is planned."""
+        """Delay reconcile and publication of a table that has failed until these times; None = as
+        scheduled."""
         if reconcile_ms is not None:
             self._reconciles.set_due(key, reconcile_ms)
         if publish_ms is not None:
@@ -88,7 +89,7 @@ class TableSchedule:
         )
 
     def put_back(self, due: Due, now_ms: int) -> None:
-        """Schedule again what was taken off but not kept."""
+        """Schedule the tables of a tick again, for now, because its changes were not kept."""
         for key in due.reconciles:
             self._reconciles.set_due(key, now_ms)
         for key in due.publications:

@@ -358,6 +358,7 @@ class BucketState:
         return touched
 
     def _keep_value(self, key: bytes, value: Value) -> None:
+        """Write a value, or delete its key for None, and keep what is held in memory in step."""
         match value:
             case Table() | Partition():  # first: most are
                 if self._known.get(key) is not value:

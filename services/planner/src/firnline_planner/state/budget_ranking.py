@@ -73,6 +73,9 @@ def choose_affordable(
 def _pay_candidates(
     candidates: list[RankedAction[K]], tokens: TokenBuckets
 ) -> tuple[list[Paid[K]], TokenBuckets]:
+    """Pay for candidates by rank as far as the tokens last; then for the longest waiting ones from
+    the tokens for those, up to the first that is too expensive. Return the paid ones, and the
+    tokens that are left."""
     taken, left = list[Paid[K]](), list[RankedAction[K]]()
     for one in sorted(candidates, key=_rank_key):
         if one.gb_hours <= tokens.best:

@@ -76,7 +76,7 @@ def check_executors(
     """Return the executors' equipment. Raises Misconfigured with a line for each thing that is
     missing."""
     context = spark.sparkContext
-    with _given_up_after(context, wait_s) as late:
+    with _cancel_jobs_after(context, wait_s) as late:
         try:
             found = _collect_reports(context, sample)
         except Exception as error:
@@ -147,11 +147,13 @@ def _describe_host(sample: Sample | None = None, remote: bool = False) -> Execut
     except OSError:
         return found
     return ExecutorPackages(
-        found.host, found.python, versions, str(folder), free, _read_error(sample)
+        found.host, found.python, versions, str(folder), free, _try_read(sample)
     )
 
 
-def _read_error(sample: Sample | None) -> str:
+def _try_read(sample: Sample | None) -> str:
+    """Read one byte of the sample on this host. Return the error as text; '' if there is none, or
+    no sample."""
     if sample is None:
         return ""
     try:
@@ -175,7 +177,9 @@ def _missing_classes(spark: SparkSession, sample: Sample | None) -> Iterator[str
 
 
 @contextmanager
-def _given_up_after(context: SparkContext, seconds: float) -> Iterator[threading.Event]:
+def _cancel_jobs_after(context: SparkContext, seconds: float) -> Iterator[threading.Event]:
+    """Cancel all jobs of the context if the block takes longer than `seconds`; the event is set
+    then."""
     late = threading.Event()
 
     def give_up() -> None:

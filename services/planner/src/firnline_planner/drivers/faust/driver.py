@@ -63,6 +63,8 @@ ROCKSDB = {
 async def _seek_from_committed(
     consumer: Any, is_changelog: Callable[[Any], bool]
 ) -> Mapping[Any, int | None]:
+    """Seek each partition to its committed offset, and input partitions without one to the
+    beginning. Return the offsets."""
     committed: Mapping[Any, int | None] = await consumer.seek_to_committed()
     behind = [tp for tp, offset in committed.items() if not offset and not is_changelog(tp)]
     if behind:
