@@ -125,7 +125,7 @@ _FAILURES = RewriteConflicted | TaskFailed
 
 
 def is_fine(event: Any) -> bool:
-    """Return whether an order did what it was for, or had nothing to do."""
+    """Return True unless the event is a failure or has a reason for a refusal."""
     if isinstance(event, _FAILURES):
         return False
     return not getattr(event, "refused_reason", None)

@@ -62,7 +62,7 @@ class CountedTables:
         self._names: dict[tuple[str, ...], str] = {}  # full name -> key
 
     def catch_up(self) -> None:
-        """Take in what was shown since. Raises RetryLater."""
+        """Read the table states that were published since the last call. Raises RetryLater."""
         for key, state in self._topics.new_records(TOPIC, _is_of_main_branch):
             self._update(key.removesuffix(f"/{MAIN}"), state)
 
@@ -96,8 +96,8 @@ def known_table(state: Any) -> CountedTable:
 
 
 def standing_of(state: Any) -> Standing:
-    """Return the standing by the settings that are not the default, and by what keeps tasks
-    back."""
+    """Return whether a table is off, paused, in shadow mode or maintained, by its settings and its
+    hold."""
     set_here = {one.name: one.value for one in state.in_force or ()}
     hold = state.hold.reason if state.hold else ""
     if set_here.get("firnline.enabled") == "false":

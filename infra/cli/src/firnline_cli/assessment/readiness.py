@@ -43,13 +43,14 @@ def readiness_of(facts: AssessedFacts) -> tuple[Readiness, ...]:
     by its summary only."""
     found = []
     if facts.format_version < 3:
-        found.append(Readiness(3, tuple(_v3(facts))))
+        found.append(Readiness(3, tuple(_points_of_v3(facts))))
     if facts.format_version < 4:
-        found.append(Readiness(4, tuple(_v4(facts)), V4_AS_OF))
+        found.append(Readiness(4, tuple(_points_of_v4(facts)), V4_AS_OF))
     return tuple(found)
 
 
-def _v3(facts: AssessedFacts) -> Iterator[Point]:
+def _points_of_v3(facts: AssessedFacts) -> Iterator[Point]:
+    """Yield what to know or to do before a table is upgraded to format v3."""
     if facts.format_version < 2:
         yield Point("format_version_1", "a v1 table becomes v2 first", needed=True)
     if facts.unready_writers:
@@ -60,7 +61,9 @@ def _v3(facts: AssessedFacts) -> Iterator[Point]:
     yield Point("readers", "who reads it stands in no metadata: each engine has to know v3")
 
 
-def _v4(facts: AssessedFacts) -> Iterator[Point]:
+def _points_of_v4(facts: AssessedFacts) -> Iterator[Point]:
+    """Yield what to know or to do before a table is upgraded to format v4, by the drafts of its
+    specification."""
     deletes = facts.deletes
     if facts.format_version < 3:
         yield Point("format_version", f"a v{facts.format_version} table becomes v3 first", True)

@@ -58,7 +58,7 @@ class Forecast(Value):
 
 def forecast(seen: SeenTable, fleet: Thresholds, now_ms: int) -> Forecast:
     """Return what a planner would decide at `now_ms`."""
-    table, partitions = _count(seen, now_ms)
+    table, partitions = _count_table(seen, now_ms)
     limits = replace(resolve_thresholds(seen.settings, fleet), shadow=False)
     spread = PartitionSpread(limits.target_bytes)
     ranked = sorted(
@@ -80,7 +80,9 @@ def _decide_and_explain(
     return with_numbers(table, partition, decision, limits, now_ms)
 
 
-def _count(seen: SeenTable, now_ms: int) -> tuple[Table, Iterable[Partition]]:
+def _count_table(seen: SeenTable, now_ms: int) -> tuple[Table, Iterable[Partition]]:
+    """Return the table and its partitions as the planner would count them after the first
+    report."""
     folded = fold_change(TableCounters(seen.table, MAIN), {}, _build_change(seen, now_ms), now_ms)
     table = Table(folded.table)
     work = PartitionWork(debt_since_ms=seen.snapshot_ms, undersized_since_ms=seen.snapshot_ms)

@@ -217,7 +217,9 @@ def _look_in_archive(archive: LoadedTable, where: str) -> Archived:
         return Archived(name, None, str(error))
 
 
-def _line_of(one: Holder) -> str:
+def _describe_holder(one: Holder) -> str:
+    """Describe in one line a file that holds wanted rows, and the refs and snapshots that keep
+    it."""
     rows = f"perhaps rows ({one.why})"
     if one.kind is HolderKind.MANIFEST:
         rows = "such a value"
@@ -230,7 +232,7 @@ def _line_of(one: Holder) -> str:
 def text_of(found: PurgeLook) -> str:
     """Return the report as text."""
     lines = [f"{found.table}: rows with {found.where}"]
-    lines += [_line_of(one) for one in found.holders[:SHOWN]]
+    lines += [_describe_holder(one) for one in found.holders[:SHOWN]]
     if more := len(found.holders) - SHOWN:
         lines += [f"  and {more:,} more files"] if more > 0 else []
     steps = [f"  {number}. {step}" for number, step in enumerate(found.next_steps(), 1)]

@@ -58,7 +58,7 @@ def command(table: str | None, state: Path | None, uri: str | None, json_wanted:
 
 
 def render_hints(answer: dict[str, Any], about: str) -> Group:
-    """Return the hints of each table: what was found, since when, and what to do."""
+    """Render the recommendations by table: the finding, its time, and the remedy."""
     if not answer["advice"]:
         return Group(styled_text(f"Nothing to say about {about}.", "dim"))
     parts: list[RenderableType] = []
