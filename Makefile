@@ -65,6 +65,17 @@ test-demo: setup ## The demo with every service killed once; no other test runs 
 test-long: setup ## What `make test` leaves out (marker `long`), for hours: ONLY="tests/integration/lake tests/fuzz ..."
 	$(BIN)/pytest -m long --durations 40 $(ONLY)
 
+KUBERNETES := tests/kubernetes
+.PHONY: test-chart
+test-chart: setup ## The Helm chart by Helm and Kubernetes' API server, both built from Go modules once: needs root, Go, openssl
+	$(KUBERNETES)/build.sh api
+	$(BIN)/pytest -m long $(KUBERNETES)/test_manifests.py
+
+.PHONY: test-kubernetes
+test-kubernetes: setup ## The chart on a node on this machine, with the images of `make images`: writers, restarts, kills
+	$(KUBERNETES)/build.sh node
+	$(BIN)/pytest -x -m long $(KUBERNETES)/test_node.py
+
 .PHONY: unit
 unit: setup ## Unit tests only: no server but a Redis, no Spark
 	$(BIN)/pytest -m "not stack and not spark and not e2e"

@@ -1,0 +1,156 @@
+"""The chart, rendered by Helm and checked by Kubernetes' API server: `make test-chart`."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.kubernetes.cluster import CHART, PROGRAMS, ROOT, Cluster, run_cluster
+
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(
+        os.geteuid() != 0 or not (PROGRAMS / "kube-apiserver").exists(),
+        reason="needs root and `tests/kubernetes/build.sh api`",
+    ),
+]
+TRIAL = {
+    "upstreamUri": "http://catalog:8181",
+    "kafka": "kafka:9092",
+    "redis": "redis://redis:6379/0",
+}
+SECRET = {"secret": "firnline", "kafka": "kafka:9094"}
+WORKER = yaml.safe_load((CHART / "values.yaml").read_text())["workers"]["worker"]
+CASES: dict[str, dict[str, Any]] = {
+    "a catalog without credentials": {**TRIAL, "signing": False},
+    "a secret": SECRET,
+    "everything": {
+        **SECRET,
+        "groups": "etl=2.5",
+        "env": {"FIRNLINE_LOG_LEVEL": "DEBUG"},
+        "envFrom": [{"secretRef": {"name": "redis"}}],
+        "imagePullSecrets": [{"name": "registry"}],
+        "extraVolumes": [
+            {"name": "warehouse", "persistentVolumeClaim": {"claimName": "warehouse"}}
+        ],
+        "extraVolumeMounts": [{"name": "warehouse", "mountPath": "/warehouse"}],
+        "podSpec": {"nodeSelector": {"kubernetes.io/os": "linux"}, "priorityClassName": "high"},
+        "podAnnotations": {"team": "lake"},
+        "serviceAccountAnnotations": {"role": "lake"},
+        "gateway": {
+            "tlsSecret": "tls",
+            "secret": "gateway",
+            "env": {"FIRNLINE_COMMIT_WAIT_SECONDS": "0.5"},
+            "persistence": {"storageClass": "fast"},
+            "service": {"type": "LoadBalancer", "annotations": {"internal": "true"}},
+        },
+        "console": {"tlsSecret": "tls"},
+        "planner": {"persistence": {"enabled": False}},
+        "workers": {"worker-etl": {**WORKER, "group": "etl", "lanes": ["ordinary", "heavy"]}},
+        "networkPolicy": {
+            "enabled": True,
+            "writers": [{"namespaceSelector": {"matchLabels": {"team": "lake"}}}],
+            "console": [{"namespaceSelector": {}}],
+            "monitoring": [{"namespaceSelector": {"matchLabels": {"name": "monitoring"}}}],
+            "egress": [{"to": [{"ipBlock": {"cidr": "10.0.0.0/8"}}]}],
+        },
+        "monitoring": {"podMonitor": True, "rules": True, "labels": {"release": "prometheus"}},
+        "keda": {"enabled": True, "kafkaAuthentication": "kafka"},
+        "topics": {"replicas": 3},
+    },
+    "one worker for both queues": {
+        **SECRET,
+        "workers": {"worker": {"lanes": ["ordinary", "heavy"]}, "worker-heavy": None},
+    },
+}
+NAMESPACE = "checked"
+
+
+@pytest.fixture(scope="session")
+def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with run_cluster(tmp_path_factory.mktemp("api"), "api") as cluster:
+        cluster.kubectl("apply", "--server-side", "-f", PROGRAMS / "crds")
+        cluster.kubectl("create", "namespace", NAMESPACE)
+        levels = ("enforce", "warn")
+        cluster.kubectl(
+            *("label", "namespace", NAMESPACE),
+            *(f"pod-security.kubernetes.io/{level}=restricted" for level in levels),
+        )
+        cluster.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
+        yield cluster
+
+
+def render(cluster: Cluster, values: dict[str, Any], chart: Path = CHART) -> str:
+    return cluster.helm(
+        *("template", "lake", chart, "--namespace", NAMESPACE, "--values", "-"),
+        stdin=json.dumps(values),
+    )
+
+
+def read_workloads(manifests: str) -> dict[str, Any]:
+    found = [one for one in yaml.safe_load_all(manifests) if one]
+    return {
+        one["metadata"]["name"]: one
+        for one in found
+        if one["kind"] in ("Deployment", "StatefulSet")
+    }
+
+
+@pytest.mark.parametrize("values", CASES.values(), ids=CASES)
+def test_the_api_server_takes_the_manifests(api: Cluster, values: dict[str, Any]) -> None:
+    """Without a warning, in a namespace with the strictest security level for pods."""
+    api.helm("lint", "--strict", CHART, "--values", "-", stdin=json.dumps(values))
+    taken = api.apply("--dry-run=server", manifests=render(api, values), namespace=NAMESPACE)
+    assert "statefulset.apps/lake-firnline-gateway" in taken
+
+
+def test_a_wrong_field_is_refused(api: Cluster) -> None:
+    manifests = render(api, SECRET).replace("periodSeconds: 2", "periodSecondz: 2")
+    with pytest.raises(AssertionError, match="periodSecondz"):
+        api.apply("--dry-run=server", manifests=manifests, namespace=NAMESPACE)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({**SECRET, "bukets": 8}, "bukets"),
+        ({**SECRET, "env": {"FIRNLINE_BUCKETS": 8}}, "FIRNLINE_BUCKETS"),
+        ({"kafka": "kafka:9092"}, "set `secret` .a Secret with firnline.toml., or `upstreamUri`"),
+        (TRIAL, "set `secret` .a Secret with signing-keys., or `signing=false`"),
+    ],
+)
+def test_wrong_values_are_named(api: Cluster, values: dict[str, Any], message: str) -> None:
+    with pytest.raises(AssertionError, match=message):
+        render(api, values)
+
+
+def test_workers_have_the_memory_of_their_settings(api: Cluster) -> None:
+    worker = read_workloads(render(api, SECRET))["lake-firnline-worker-heavy"]
+    [container] = worker["spec"]["template"]["spec"]["containers"]
+    env = {one["name"]: one["value"] for one in container["env"]}
+    needed = int(env["FIRNLINE_HEAP_BYTES"]) + int(env["FIRNLINE_DELETE_SET_BYTES"]) + 2**30
+    assert int(container["resources"]["limits"]["memory"]) == needed
+
+
+def test_scaled_services_have_no_number_of_replicas(api: Cluster) -> None:
+    """An upgrade would set it, against the autoscaler."""
+    workloads = read_workloads(render(api, {**SECRET, "keda": {"enabled": True}}))
+    fixed = {name for name, one in workloads.items() if "replicas" in one["spec"]}
+    assert fixed == {"lake-firnline-gateway", "lake-firnline-planner", "lake-firnline-console"}
+
+
+def test_a_package_contains_what_is_linked(api: Cluster, tmp_path: Path) -> None:
+    api.helm("package", CHART, "--destination", tmp_path)
+    [package] = tmp_path.glob("firnline-*.tgz")
+    values = {**SECRET, "monitoring": {"rules": True}}
+    rules = [one for one in yaml.safe_load_all(render(api, values, package))
+             if one["kind"] == "PrometheusRule"]  # fmt: skip
+    expected = yaml.safe_load((CHART / "files/alerts.yaml").resolve().read_text())
+    assert (CHART / "files/alerts.yaml").resolve().is_relative_to(ROOT)
+    assert [one["spec"] for one in rules] == [expected]

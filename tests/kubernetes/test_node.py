@@ -1,0 +1,170 @@
+"""The chart on a real node: `make test-kubernetes`. The commands are those of the documentation."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.kubernetes.cluster import PROGRAMS, ROOT, Cluster, run_cluster
+
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.timeout(1200),
+    pytest.mark.skipif(
+        os.geteuid() != 0 or not (PROGRAMS / "kubelet").exists(),
+        reason="needs root and `tests/kubernetes/build.sh node`",
+    ),
+]
+ENGINE = shlex.split(os.environ.get("FIRNLINE_TEST_ENGINE", "podman"))
+VERSION = yaml.safe_load((ROOT / "infra/helm/firnline/Chart.yaml").read_text())["appVersion"]
+SERVERS = (ROOT / "infra/helm/trial/servers.yaml").read_text()
+PAGE = (ROOT / "docs/deploy/kubernetes.md").read_text()
+NAMESPACE = "firnline"
+VOLUMES = """
+apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata: {name: local, annotations: {storageclass.kubernetes.io/is-default-class: "true"}}
+provisioner: kubernetes.io/no-provisioner
+volumeBindingMode: WaitForFirstConsumer
+"""
+VOLUME = """
+apiVersion: v1
+kind: PersistentVolume
+metadata: {name: volume-NUMBER}
+spec:
+  capacity: {storage: 4Gi}
+  accessModes: [ReadWriteOnce]
+  storageClassName: local
+  local: {path: FOLDER}
+  nodeAffinity:
+    required:
+      nodeSelectorTerms:
+        - matchExpressions: [{key: kubernetes.io/hostname, operator: Exists}]
+"""
+
+
+def read_commands(heading: str) -> str:
+    """Return the commands below a heading of the page."""
+    section = PAGE.partition(f"## {heading}\n")[2].partition("\n## ")[0]
+    [commands] = re.findall(r"```\n(.*?)```", section, re.DOTALL)
+    return str(commands)
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A node with the images and three volumes."""
+    state = tmp_path_factory.mktemp("node")
+    with run_cluster(state, "node") as cluster:
+        for family in ("edge", "enricher", "jvm"):
+            name = f"docker.io/library/firnline-{family}:{VERSION}"
+            subprocess.run([*ENGINE, "tag", f"firnline-{family}:local", name], check=True)
+            load_image(cluster, name)
+        for image in sorted(set(re.findall(r"image: (\S+)", SERVERS))):
+            load_image(cluster, f"docker.io/{image}")
+        volumes = [VOLUMES]
+        for number in range(3):
+            folder = state / f"volumes/{number}"
+            folder.mkdir(parents=True)
+            volumes.append(VOLUME.replace("NUMBER", str(number)).replace("FOLDER", str(folder)))
+        cluster.apply(manifests="---".join(volumes), namespace="default")
+        yield cluster
+
+
+def load_image(cluster: Cluster, name: str) -> None:
+    with subprocess.Popen([*ENGINE, "save", name], stdout=subprocess.PIPE) as saved:
+        cluster.call("load", stdin=saved.stdout)
+    assert saved.returncode == 0, name
+
+
+@pytest.fixture(scope="module")
+def installed(node: Cluster, tmp_path_factory: pytest.TempPathFactory) -> tuple[Cluster, str]:
+    """The cluster after the commands of the page, and their output."""
+    folder = tmp_path_factory.mktemp("clone")
+    (folder / "infra").symlink_to(ROOT / "infra")
+    commands = f"set -ex; cd {folder}\n{read_commands('Try it')}"
+    done = node.run("bash", "-c", commands, check=False, timeout=600)
+    if done.returncode:
+        states = node.kubectl("get", "pods,events", "--namespace", NAMESPACE, "--output", "wide")
+        pytest.fail(f"{done.stdout}\n{done.stderr}\n{states}")
+    return node, done.stdout
+
+
+def test_the_commands_of_the_page_verify_rows(installed: tuple[Cluster, str]) -> None:
+    assert "rows verified" in installed[1]
+
+
+def start_writers(cluster: Cluster, name: str) -> None:
+    """Start the pod of `helm test` once more, under another name."""
+    [pod] = [one for one in yaml.safe_load_all(cluster.helm("get", "hooks", NAMESPACE))
+             if one["kind"] == "Pod"]  # fmt: skip
+    del pod["metadata"]["annotations"]
+    pod["metadata"]["name"] = name
+    cluster.apply(manifests=yaml.safe_dump(pod), namespace=NAMESPACE)
+
+
+def wait_for_writers(cluster: Cluster, name: str, timeout_s: float) -> str:
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline:
+        phase = cluster.kubectl("get", "pod", name, "--output", "jsonpath={.status.phase}")
+        if phase in ("Succeeded", "Failed"):
+            break
+        time.sleep(1)
+    output = cluster.kubectl("logs", name)
+    assert phase == "Succeeded", f"{phase}: {output}"
+    return output
+
+
+def read_pods(cluster: Cluster) -> list[dict[str, Any]]:
+    found = cluster.kubectl("get", "pods", "-l", "app.kubernetes.io/component", "--output", "yaml")
+    return list(yaml.safe_load(found)["items"])
+
+
+def kill_pod(cluster: Cluster, component: str) -> None:
+    """Kill the processes of a component's pods at once."""
+    selector = f"app.kubernetes.io/component={component}"
+    cluster.kubectl("delete", "pod", "--selector", selector, "--grace-period=0", "--force")
+
+
+def test_a_rolling_restart_and_kills_lose_no_row(installed: tuple[Cluster, str]) -> None:
+    cluster, _ = installed
+    before = {one["metadata"]["uid"] for one in read_pods(cluster)}
+    start_writers(cluster, "writers-1")
+    cluster.kubectl(
+        "rollout",
+        "restart",
+        "statefulset,deployment",
+        "--selector",
+        "app.kubernetes.io/name=firnline",
+    )
+    for component in ("gateway", "planner"):
+        cluster.kubectl("rollout", "status", f"statefulset/firnline-{component}", "--timeout=180s")
+    for component in ("enricher", "committer", "console", "worker"):
+        cluster.kubectl("rollout", "status", f"deployment/firnline-{component}", "--timeout=180s")
+    for component in ("worker", "planner", "committer", "enricher"):
+        kill_pod(cluster, component)
+        time.sleep(5)
+    cluster.kubectl("delete", "pod", "firnline-gateway-0", "--grace-period=0", "--force")
+    assert "rows verified" in wait_for_writers(cluster, "writers-1", 400)
+    after = {one["metadata"]["uid"] for one in read_pods(cluster)}
+    assert not before & after
+
+
+def test_nothing_is_left_after_an_uninstall(installed: tuple[Cluster, str]) -> None:
+    """But the volumes: an outbox may have events."""
+    cluster, _ = installed
+    cluster.helm("uninstall", "firnline", "--wait")
+    kinds = "statefulset,deployment,service,job,serviceaccount,poddisruptionbudget"
+    left = cluster.kubectl(
+        "get", kinds, "--selector", "app.kubernetes.io/name=firnline", "--output", "name"
+    )
+    assert left == ""
+    claims = cluster.kubectl("get", "persistentvolumeclaims", "--output", "name").split()
+    assert len(claims) == 3
