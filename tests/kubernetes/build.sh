@@ -16,7 +16,7 @@ STAGING="api apiextensions-apiserver apimachinery apiserver cli-runtime client-g
   sample-controller"
 export GOFLAGS="-p=${JOBS:-1} -buildvcs=false -mod=mod" CGO_ENABLED=0
 
-compile() { nice -n 19 go build -trimpath -ldflags "-s -w ${3:-}" -o "$BIN/$1" "$2"; }
+compile() { nice go build -trimpath -ldflags "-s -w ${3:-}" -o "$BIN/$1" "$2"; }
 
 module() { # module NAME MODULE@VERSION PACKAGE [LINKER FLAGS]
   mkdir -p "$MODULES/$1"; cd "$MODULES/$1"
