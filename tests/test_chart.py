@@ -11,11 +11,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 import yaml
 from firnline_adapters.config.settings import READERS, all_settings
 from firnline_adapters.observability.health import ServiceHealth, wsgi_application
-from firnline_cli.__main__ import COMMANDS
+from firnline_cli.__main__ import main
 from firnline_committer import bootstrap as committer
 from firnline_console.settings import ConsoleSettings
 from firnline_console.views.capacity import WorkerCapacity
@@ -25,6 +26,8 @@ from firnline_domain.version import VERSION
 from firnline_enricher import bootstrap as enricher
 from firnline_gateway.bootstrap import DRAIN_S, LAST_FLUSH_S
 from firnline_gateway.settings import GatewaySettings
+
+from tests.tools.reference.alerts import RULES
 
 CHART = Path(__file__).parents[1] / "infra/helm/firnline"
 TEMPLATES = "\n".join(path.read_text() for path in sorted((CHART / "templates").iterdir()))
@@ -51,8 +54,13 @@ def test_versions_are_those_of_the_project() -> None:
 def test_every_service_has_a_workload_that_exists() -> None:
     assert {*SERVICES} == {*READERS} - {"firnline"}
     assert [name for name in SERVICES if not find_spec(f"firnline_{name}.__main__")] == []
-    [command] = re.findall(r"args: \[firnline_cli, ([a-z-]+)\]", TEMPLATES)
-    assert command in COMMANDS
+    commands = re.findall(r"args: \[firnline_cli, ([a-z-]+)(.*)\]", TEMPLATES)
+    assert {name for name, _ in commands} == {"topics", "demo"}
+    for name, arguments in commands:
+        command = main.get_command(click.Context(main), name)
+        assert command is not None
+        options = {option for one in command.params for option in one.opts}
+        assert {*re.findall(r"--[a-z-]+", arguments)} <= options
 
 
 def test_variables_are_settings_and_those_that_are_required_are_set() -> None:
@@ -101,10 +109,11 @@ def test_some_worker_takes_each_queue() -> None:
     assert {lane for one in VALUES["workers"].values() for lane in one["lanes"]} == {*Lane}
 
 
-def test_alerts_are_the_rules_of_the_project() -> None:
-    [path] = re.findall(r'Files.Get "(files/alerts\S*)"', TEMPLATES)
-    assert (CHART / path).is_symlink()
-    assert [*yaml.safe_load((CHART / path).read_text())] == ["groups"]
+def test_alerts_and_boards_are_those_of_the_project() -> None:
+    linked = {path.name: path.resolve() for path in (CHART / "files").iterdir()}
+    assert linked == {"alerts.yaml": RULES, "boards": RULES.parent / "boards"}
+    assert 'Files.Get "files/alerts.yaml"' in TEMPLATES
+    assert 'Files.Glob "files/boards/*.json"' in TEMPLATES
 
 
 def find_faults(value: Any, schema: dict[str, Any], where: str) -> Iterator[str]:

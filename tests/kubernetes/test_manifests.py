@@ -60,7 +60,12 @@ CASES: dict[str, dict[str, Any]] = {
             "monitoring": [{"namespaceSelector": {"matchLabels": {"name": "monitoring"}}}],
             "egress": [{"to": [{"ipBlock": {"cidr": "10.0.0.0/8"}}]}],
         },
-        "monitoring": {"podMonitor": True, "rules": True, "labels": {"release": "prometheus"}},
+        "monitoring": {
+            "podMonitor": True,
+            "rules": True,
+            "boards": True,
+            "labels": {"release": "prometheus"},
+        },
         "keda": {"enabled": True, "kafkaAuthentication": "kafka"},
         "topics": {"replicas": 3},
     },
@@ -148,9 +153,10 @@ def test_scaled_services_have_no_number_of_replicas(api: Cluster) -> None:
 def test_a_package_contains_what_is_linked(api: Cluster, tmp_path: Path) -> None:
     api.helm("package", CHART, "--destination", tmp_path)
     [package] = tmp_path.glob("firnline-*.tgz")
-    values = {**SECRET, "monitoring": {"rules": True}}
-    rules = [one for one in yaml.safe_load_all(render(api, values, package))
-             if one["kind"] == "PrometheusRule"]  # fmt: skip
-    expected = yaml.safe_load((CHART / "files/alerts.yaml").resolve().read_text())
-    assert (CHART / "files/alerts.yaml").resolve().is_relative_to(ROOT)
-    assert [one["spec"] for one in rules] == [expected]
+    values = {**SECRET, "monitoring": {"rules": True, "boards": True}}
+    found = {one["kind"]: one for one in yaml.safe_load_all(render(api, values, package))}
+    observability = ROOT / "infra/observability"
+    rules = yaml.safe_load((observability / "alerts.yaml").read_text())
+    boards = {path.name: path.read_text() for path in observability.glob("boards/*.json")}
+    assert found["PrometheusRule"]["spec"] == rules
+    assert found["ConfigMap"]["data"] == boards

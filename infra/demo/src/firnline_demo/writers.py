@@ -34,6 +34,7 @@ PROPERTIES = {
     "format-version": "2",
     "firnline.rewrite.hot-max-ms": "5000",
     "firnline.enabled": "false",
+    "firnline.shadow": "false",  # also where a running planner is in shadow mode
 }
 
 
