@@ -78,7 +78,8 @@ def test_ports_are_those_that_services_have_by_default() -> None:
 
 
 def test_a_gateway_has_time_to_finish_its_calls() -> None:
-    assert SERVICES["gateway"]["graceSeconds"] > DRAIN_S + LAST_FLUSH_S
+    [leave_s] = re.findall(r'command: \[sleep, "(\d+)"\]', TEMPLATES)
+    assert SERVICES["gateway"]["graceSeconds"] > int(leave_s) + DRAIN_S + LAST_FLUSH_S
     [grace_s] = re.findall(r'"FIRNLINE_GRACE_SECONDS" (\d+)', TEMPLATES)
     assert SERVICES["worker"]["graceSeconds"] > int(grace_s)
 

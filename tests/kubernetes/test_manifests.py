@@ -68,6 +68,7 @@ CASES: dict[str, dict[str, Any]] = {
         },
         "keda": {"enabled": True, "kafkaAuthentication": "kafka"},
         "topics": {"replicas": 3},
+        "executors": True,
     },
     "one worker for both queues": {
         **SECRET,
@@ -115,6 +116,12 @@ def test_the_api_server_takes_the_manifests(api: Cluster, values: dict[str, Any]
     assert "statefulset.apps/lake-firnline-gateway" in taken
 
 
+def test_the_api_server_takes_the_servers_of_a_trial(api: Cluster) -> None:
+    servers = (ROOT / "infra/helm/trial/servers.yaml").read_text()
+    taken = api.apply("--dry-run=server", manifests=servers, namespace=NAMESPACE)
+    assert taken.count("deployment.apps/") == 4
+
+
 def test_a_wrong_field_is_refused(api: Cluster) -> None:
     manifests = render(api, SECRET).replace("periodSeconds: 2", "periodSecondz: 2")
     with pytest.raises(AssertionError, match="periodSecondz"):
@@ -148,6 +155,15 @@ def test_scaled_services_have_no_number_of_replicas(api: Cluster) -> None:
     workloads = read_workloads(render(api, {**SECRET, "keda": {"enabled": True}}))
     fixed = {name for name, one in workloads.items() if "replicas" in one["spec"]}
     assert fixed == {"lake-firnline-gateway", "lake-firnline-planner", "lake-firnline-console"}
+
+
+def test_only_workers_with_executors_may_call_the_api_server(api: Cluster) -> None:
+    for executors in (False, True):
+        workloads = read_workloads(render(api, {**SECRET, "executors": executors}))
+        callers = {name for name, one in workloads.items()
+                   if one["spec"]["template"]["spec"]["automountServiceAccountToken"]}  # fmt: skip
+        workers = {"lake-firnline-worker", "lake-firnline-worker-heavy"}
+        assert callers == (workers if executors else set())
 
 
 def test_a_package_contains_what_is_linked(api: Cluster, tmp_path: Path) -> None:

@@ -74,6 +74,7 @@ http{{ if (get .root.Values .service).tlsSecret }}s{{ end }}://{{ include "firnl
 {{- $_ := set $env "FIRNLINE_HEAP_BYTES" (int64 .heapBytes) }}
 {{- $_ := set $env "FIRNLINE_DELETE_SET_BYTES" (int64 .deleteSetBytes) }}
 {{- $_ := set $env "FIRNLINE_GRACE_SECONDS" 45 }}
+{{- if $root.Values.executors }}{{ $_ := set $env "FIRNLINE_SPARK_MASTER" "k8s://https://kubernetes.default.svc" }}{{ end }}
 {{- end }}
 {{- end }}
 {{- $env = mergeOverwrite $env $root.Values.env ((.service | default dict).env | default dict) }}
@@ -81,6 +82,10 @@ http{{ if (get .root.Values .service).tlsSecret }}s{{ end }}://{{ include "firnl
 {{- if and (ne (toString $value) "") (not (kindIs "invalid" $value)) }}
 - {name: {{ $name }}, value: {{ $value | toString | quote }}}
 {{- end }}
+{{- end }}
+{{- if $root.Values.executors }}
+- {name: POD_IP, valueFrom: {fieldRef: {fieldPath: status.podIP}}}
+- {name: POD_NAME, valueFrom: {fieldRef: {fieldPath: metadata.name}}}
 {{- end }}
 {{- end }}
 
@@ -92,7 +97,7 @@ http{{ if (get .root.Values .service).tlsSecret }}s{{ end }}://{{ include "firnl
 {{- define "firnline.pod" -}}
 {{- $service := .service | default dict }}
 serviceAccountName: {{ .account | default "default" }}
-automountServiceAccountToken: false
+automountServiceAccountToken: {{ if and (.service).lanes .root.Values.executors }}true{{ else }}false{{ end }}
 # Else a Service called firnline-... adds variables with the prefix FIRNLINE_ to each pod.
 enableServiceLinks: false
 securityContext: {{ toJson .root.Values.podSecurityContext }}
