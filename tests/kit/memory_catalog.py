@@ -11,7 +11,7 @@ from typing import Any
 
 from firnline_domain.identity import CATALOG, TableName
 from firnline_iceberg.storage.file_io import make_file_io
-from firnline_iceberg.table.catalog_client import to_loaded_table
+from firnline_iceberg.table.catalog_client import ALL_SNAPSHOTS, StoredMetadata, to_loaded_table
 from firnline_iceberg.table.loaded_table import LoadedTable, TableGone
 from pyiceberg.catalog.noop import NoopCatalog
 from pyiceberg.exceptions import NoSuchTableError
@@ -93,6 +93,13 @@ class MemoryCatalog(NoopCatalog):
         """Of all tables."""
         return [*self._tables]
 
+    def rename_table(self, old: str | Identifier, new: str | Identifier) -> Table:
+        """Give a table another name."""
+        self._tables[self.identifier_to_tuple(new)] = self._tables.pop(
+            self.identifier_to_tuple(old)
+        )
+        return self.load_table(new)
+
     def drop_table(self, identifier: str | Identifier) -> None:
         """Forget the table, keep its files."""
         del self._tables[self.identifier_to_tuple(identifier)]
@@ -147,6 +154,28 @@ class MemoryTables:
         """As `Tables.metadata_json`."""
         found = self._found(TableName("", name[:-1], name[-1]))
         return found.metadata_location, found.metadata.model_dump(mode="json", by_alias=True)
+
+    prefix = ""
+
+    def read_metadata(
+        self, name: Identifier, snapshots: str = ALL_SNAPSHOTS, etag: str = ""
+    ) -> StoredMetadata | None:
+        """As `Tables.read_metadata`; a version is the number of commits."""
+        self.loads += 1
+        location, metadata = self.metadata_json(name)
+        version = f"{metadata['table-uuid']} {len(self._catalog.commits)}"
+        if etag == version:
+            return None
+        return StoredMetadata(f"{location} {version}", metadata, version, len(str(metadata)))
+
+    def list_namespace(self, namespace: Identifier) -> tuple[list[Identifier], list[Identifier]]:
+        """As `Tables.list_namespace`."""
+        depth, names = len(namespace), self._catalog.names()
+        below = {one[: depth + 1] for one in names if len(one) > depth + 1}
+        return (
+            [one for one in names if one[:-1] == namespace],
+            sorted(one for one in below if one[:depth] == namespace),
+        )
 
     def namespace_properties(self, table: TableName) -> dict[str, str]:
         """As `Tables.namespace_properties`."""

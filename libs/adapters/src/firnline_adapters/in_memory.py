@@ -149,6 +149,9 @@ class MemoryInbox:
         moved, self._moved = self._moved, set()
         return moved
 
+    def owns(self, topic: str, partition: int) -> bool:
+        return topic in self._topics
+
     def lose_partition(self, topic: str, partition: int) -> None:
         """Lose a partition as in a rebalance that gives it back at once."""
         self._marks.pop((topic, partition), None)

@@ -54,6 +54,9 @@ class Inbox(Protocol):
         since the last call: what came from them before the last poll comes again, to the process
         that has them now."""
 
+    def owns(self, topic: str, partition: int) -> bool:
+        """Return whether this process has the partition now; any thread may ask."""
+
     def mark_done(self, delivery: Delivery) -> None:
         """Mark a delivery as done. Offsets commit at the low watermark of what is done."""
 

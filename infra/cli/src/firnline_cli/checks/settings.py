@@ -18,8 +18,8 @@ from firnline_adapters.config.settings import declare_setting, from_environment,
 from firnline_adapters.kafka.connection import KAFKA, KafkaConnection, connection_here
 from firnline_adapters.records.signing import SigningSettings
 
-SERVICES = ("gateway", "enricher", "planner", "worker", "committer", "console")
-OF_CATALOG = ("enricher", "worker", "committer")
+SERVICES = ("gateway", "listener", "enricher", "planner", "worker", "committer", "console")
+OF_CATALOG = ("listener", "enricher", "worker", "committer")
 OF_JAVA = ("worker", "committer")
 OF_REDIS = ("worker", "console")
 OF_STATE = ("gateway", "planner", "worker")

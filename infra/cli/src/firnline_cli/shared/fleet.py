@@ -168,17 +168,18 @@ class Where:
     def fleet(self) -> FleetClient:
         """Return the fleet of --state, else of --catalog, of --config or their variables, else what
         runs on this host."""
+        from firnline_local.stack.parts import addresses_of
+
         if self.state is None and (found := self.catalogs()):
             return FleetClient(found, self.kafka_connection())
         for place in (
             StateDir.from_path(path) for path in ([self.state] if self.state else STATES)
         ):
-            if place.is_running() and "gateway" in place.read_record().parts:
-                ports = place.read_record().ports
-                gateway, kafka = f"http://{LOOPBACK}:{ports['gateway']}", ports["kafka"]
-                connection = KafkaConnection(f"{LOOPBACK}:{kafka}")
-                reached = connection_of(gateway)
-                return FleetClient({reached.name: reached}, connection, place)
+            record = place.read_record()
+            if place.is_running() and {"gateway", "listener"} & record.parts.keys():
+                where = addresses_of(record)
+                reached = connection_of(where.writers)
+                return FleetClient({reached.name: reached}, KafkaConnection(where.kafka), place)
         raise click.ClickException(f"No stack runs here. {HOW_TO}")
 
     def environment(self) -> dict[str, str]:

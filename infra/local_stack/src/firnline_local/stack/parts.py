@@ -13,15 +13,18 @@ from firnline_local.processes.ports import LOOPBACK, free_port, is_free
 from firnline_local.servers import catalog, kafka, redis
 from firnline_local.servers.artifacts import iceberg_jar
 from firnline_local.stack import stack_processes
-from firnline_local.stack.state import StateDir
+from firnline_local.stack.state import StackRecord, StateDir
 from firnline_local.topics.topics import initial_buckets
 
 SERVERS = ("redis", "catalog", "kafka")  # the slowest to prepare last: the others start meanwhile
-SERVICES = ("gateway", "enricher", "planner", "committer", "worker", "console")
+SERVICES = ("gateway", "listener", "enricher", "planner", "committer", "worker", "console")
 ALL = (*SERVERS, *SERVICES)
 # A stage starts when the one before is ready: the services read the catalog through the gateway.
-STAGES = (SERVERS, ("gateway",), ("enricher", "planner", "committer", "worker", "console"))
-PORTS = ("kafka", "kafka-controller", "redis", "catalog", "gateway", "console")
+STAGES = (SERVERS, ("gateway",), tuple(one for one in SERVICES if one != "gateway"))
+PORTS = ("kafka", "kafka-controller", "redis", "catalog", "gateway", "listener", "console")
+# Ways to notice commits -> the parts that are not needed for it.
+CAPTURES: Mapping[str, tuple[str, ...]] = {"gateway": ("listener",), "sweep": ("gateway",)}
+CAPTURE = "gateway"  # of a stack whose parts are not chosen
 READY = (b"action=ready", b'"action": "ready"')  # FIRNLINE_LOG_FORMAT
 Settings = Mapping[str, Mapping[str, str]]
 """Part -> variables of its environment, over what it is given anyway."""
@@ -35,9 +38,10 @@ class UnknownPart(ValueError):
 
 @dataclass(frozen=True)
 class Addresses:
-    """The addresses that the parts listen on."""
+    """The addresses that the parts listen on. `has_gateway`: writers and services use it."""
 
     ports: Mapping[str, int]
+    has_gateway: bool = True
 
     @property
     def kafka(self) -> str:
@@ -56,6 +60,15 @@ class Addresses:
         return f"http://{LOOPBACK}:{self.ports['gateway']}"
 
     @property
+    def writers(self) -> str:
+        """Return the address of the catalog for writers, and for the services."""
+        return self.gateway if self.has_gateway else self.catalog
+
+    @property
+    def listener(self) -> str:
+        return f"http://{LOOPBACK}:{self.ports['listener']}"
+
+    @property
     def console(self) -> str:
         return f"http://{LOOPBACK}:{self.ports['console']}"
 
@@ -63,6 +76,11 @@ class Addresses:
         """Return the address that is shown next to a part's name; '' for a part without an
         address."""
         return str(getattr(self, part, ""))
+
+
+def addresses_of(record: StackRecord) -> Addresses:
+    """Return the addresses of a stack that runs."""
+    return Addresses(record.ports, "gateway" in record.parts)
 
 
 class ReadyLine:
@@ -86,12 +104,18 @@ class ReadyLine:
 
 
 def choose_parts(only: tuple[str, ...] | None) -> tuple[str, ...]:
-    """Return the chosen parts in starting order; all if `only` is None. Raises UnknownPart."""
+    """Return the chosen parts in starting order; those of CAPTURE if `only` is None. Raises
+    UnknownPart."""
     if only is None:
-        return ALL
+        return parts_with(CAPTURE)
     if unknown := set(only) - set(ALL):
         raise UnknownPart(f"no such part: {', '.join(sorted(unknown))}; parts: {', '.join(ALL)}")
     return tuple(part for part in ALL if part in only)
+
+
+def parts_with(capture: str) -> tuple[str, ...]:
+    """Return all parts that this way to notice commits needs."""
+    return tuple(part for part in ALL if part not in CAPTURES[capture])
 
 
 def port_names() -> tuple[str, ...]:
@@ -150,7 +174,8 @@ def service_environment(name: str, state: StateDir, where: Addresses) -> dict[st
         "FIRNLINE_KAFKA_CONFIG": "",  # of another broker than ours
         "FIRNLINE_REDIS": where.redis,
         "FIRNLINE_UPSTREAM_URI": where.catalog,
-        "FIRNLINE_CATALOG_URI": where.gateway,
+        "FIRNLINE_CATALOG_URI": where.catalog if name == "listener" else where.writers,
+        "FIRNLINE_SOURCE__HTTP__TYPE": "http",
         "FIRNLINE_METRICS_ADDRESS": f"{LOOPBACK}:{where.ports[f'{name}-metrics']}",
         "FIRNLINE_STATE_DIR": str(state.data_path(name)),
         "FIRNLINE_BUCKETS": str(initial_buckets()),

@@ -22,7 +22,13 @@ from firnline_adapters.records.signing import RecordSigner
 from firnline_local.processes.command import Command
 from firnline_local.processes.process import PartNotReady, run_process
 from firnline_local.stack import stack_processes
-from firnline_local.stack.parts import SETTINGS, Addresses, Settings, choose_parts
+from firnline_local.stack.parts import (
+    SETTINGS,
+    Addresses,
+    Settings,
+    addresses_of,
+    choose_parts,
+)
 from firnline_local.stack.state import AlreadyRunning, PartRecord, StackRecord, StateDir
 
 POLL_S = 0.05
@@ -46,7 +52,7 @@ class Stack:
 
     @property
     def addresses(self) -> Addresses:
-        return Addresses(self.record.ports)
+        return addresses_of(self.record)
 
     @property
     def kafka(self) -> str:
@@ -63,8 +69,9 @@ class Stack:
 
     @property
     def gateway_uri(self) -> str:
-        """Return the URI that writers and readers use as their catalog."""
-        return self.addresses.gateway
+        """Return the URI that writers and readers use as their catalog: the catalog's own in a
+        stack without a gateway."""
+        return self.addresses.writers
 
     @property
     def console_uri(self) -> str:

@@ -97,11 +97,14 @@ class Supervisor:
                 if part.never_started():
                     raise StartFailed(f"{part.name} does not come up\n{part.log_tail()}")
         if "kafka" in (part.name for part in started) and not self._stop.is_set():
-            make_topics(Addresses(self._record.ports).kafka, initial_buckets(), fleet_groups())
+            make_topics(self._addresses.kafka, initial_buckets(), fleet_groups())
             self._record_event(Event("", "topics-ready"))
             if WORKER in self._wanted:
-                where = Addresses(self._record.ports)
-                self._worker_size.follow_topic(where.kafka, self._state.signer())
+                self._worker_size.follow_topic(self._addresses.kafka, self._state.signer())
+
+    @property
+    def _addresses(self) -> Addresses:
+        return Addresses(self._record.ports, "gateway" in self._wanted)
 
     def _apply_worker_size(self) -> None:
         if self._worker_size.has_changed():
@@ -110,13 +113,13 @@ class Supervisor:
                     part.change_command(self._command_of(WORKER))
 
     def _command_of(self, name: str) -> Command:
-        where = Addresses(self._record.ports)
+        where = self._addresses
         command = command_of(name, self._state, where, self._settings)
         sized = self._worker_size.settings if name == WORKER else {}
         return replace(command, env={**command.env, **sized})
 
     def _add_part(self, name: str) -> SupervisedPart:
-        where = Addresses(self._record.ports)
+        where = self._addresses
         part = SupervisedPart(
             self._command_of(name), self._state, where.address_of(name), self._record_event
         )

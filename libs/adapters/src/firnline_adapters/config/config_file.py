@@ -1,4 +1,5 @@
-"""`firnline.toml`: catalogs, Kafka, Spark and Redis, each in its own words, for all services.
+"""`firnline.toml`: catalogs, Kafka, Spark, Redis and sources, each in its own words, for all
+services.
 
     [catalogs.lake]                 # any number; PyIceberg's and Iceberg's properties
     uri = "https://gateway:8181"
@@ -14,6 +15,10 @@
 
     [redis]
     url = "rediss://..."
+
+    [sources.webhooks]              # any number; the listener's sources of doorbells
+    type = "http"
+    key = "${WEBHOOK_KEY}"
 
 Dotted keys may be quoted or not. A value may be `${VARIABLE}` or `file:/path`.
 """
@@ -34,11 +39,11 @@ from firnline_adapters.config.settings import Setting
 
 CONFIG: Final = Setting(
     "FIRNLINE_CONFIG",
-    "Path of `firnline.toml` with catalogs and their credentials, and properties of Kafka, "
-    "Spark and Redis.",
+    "Path of `firnline.toml` with catalogs and their credentials, properties of Kafka, Spark "
+    "and Redis, and the listener's sources.",
     None,
 )
-SECTIONS: Final = ("catalogs", "kafka", "spark", "redis")
+SECTIONS: Final = ("catalogs", "kafka", "spark", "redis", "sources")
 # Variables that the file may say instead: variable -> section, key.
 INSTEAD: Final = {
     "FIRNLINE_KAFKA": ("kafka", "bootstrap.servers"),
@@ -59,6 +64,7 @@ class ConfigFile:
     kafka: Properties = field(default_factory=dict, repr=False)
     spark: Properties = field(default_factory=dict, repr=False)
     redis: Properties = field(default_factory=dict, repr=False)
+    sources: Mapping[str, Properties] = field(default_factory=dict, repr=False)
 
 
 def read_config(path: str | None, environment: Mapping[str, str] = os.environ) -> ConfigFile | None:
@@ -72,12 +78,8 @@ def read_config(path: str | None, environment: Mapping[str, str] = os.environ) -
     ]
     wrong += [f"{name}: write [{name}]" for name, one in found.items() if not isinstance(one, dict)]
     tables = {name: one for name, one in found.items() if isinstance(one, dict)}
-    catalogs = dict[str, Properties]()
-    for name, table in tables.get("catalogs", {}).items():
-        if isinstance(table, dict):
-            catalogs[name] = _read_properties(table, f"[catalogs.{name}]", environment, wrong)
-        else:
-            wrong.append(f"[catalogs] {name}: write [catalogs.NAME]")
+    catalogs = _read_tables(tables, "catalogs", environment, wrong)
+    sources = _read_tables(tables, "sources", environment, wrong)
     spark = _read_properties(tables.get("spark", {}), "[spark]", environment, wrong)
     redis = _read_properties(tables.get("redis", {}), "[redis]", environment, wrong)
     wrong += [f"[spark] {name}: not a spark.* property" for name in spark if name[:6] != "spark."]
@@ -85,7 +87,7 @@ def read_config(path: str | None, environment: Mapping[str, str] = os.environ) -
     kafka = dict(_flatten(tables.get("kafka", {}), "[kafka]", wrong))
     if wrong:
         raise Misconfigured("\n".join(f"{path}: {one}" for one in wrong))
-    return ConfigFile(path, catalogs, kafka, spark, redis)
+    return ConfigFile(path, catalogs, kafka, spark, redis, sources)
 
 
 def with_config(environment: Mapping[str, str]) -> dict[str, str]:
@@ -131,6 +133,19 @@ def _parse_toml(path: str) -> dict[str, Any]:
 
 def _known_sections() -> str:
     return f"; there are {', '.join(f'[{one}]' for one in SECTIONS)}"
+
+
+def _read_tables(
+    tables: Mapping[str, Any], section: str, environment: Mapping[str, str], wrong: list[str]
+) -> dict[str, Properties]:
+    """Return the properties of each [section.NAME]."""
+    found = dict[str, Properties]()
+    for name, table in tables.get(section, {}).items():
+        if isinstance(table, dict):
+            found[name] = _read_properties(table, f"[{section}.{name}]", environment, wrong)
+        else:
+            wrong.append(f"[{section}] {name}: write [{section}.NAME]")
+    return found
 
 
 def _read_properties(

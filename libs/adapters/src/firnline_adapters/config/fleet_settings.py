@@ -29,9 +29,9 @@ GROUPS = Setting(
 )
 LISTEN_ADDRESS = Setting(
     "FIRNLINE_LISTEN_ADDRESS",
-    "`host:port` on which the gateway serves writers, or the console browsers. A port without "
-    "a host listens on loopback. The console has no login: keep it on loopback or behind a "
-    "proxy.",
+    "`host:port` on which the gateway serves writers, the listener webhooks, or the console "
+    "browsers. A port without a host listens on loopback. The console has no login: keep it on "
+    "loopback or behind a proxy.",
 )
 REPLICAS = Setting(
     "FIRNLINE_REPLICAS",

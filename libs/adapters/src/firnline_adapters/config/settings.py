@@ -32,7 +32,7 @@ UNITS = {"_SECONDS": "seconds", "_BYTES": "bytes", "_GB_HOURS": "GB-hours", "_SH
 # Reader of variables -> module and class of its settings; imported only when they are listed.
 READERS = {
     service: (f"firnline_{service}.settings", f"{service.capitalize()}Settings")
-    for service in ("gateway", "enricher", "planner", "worker", "committer", "console")
+    for service in ("gateway", "listener", "enricher", "planner", "worker", "committer", "console")
 } | {"firnline": ("firnline_local.stack.settings", "LocalSettings")}
 
 

@@ -272,6 +272,9 @@ class KafkaInbox:
         moved, self._moved = self._moved, set()
         return moved
 
+    def owns(self, topic: str, partition: int) -> bool:
+        return (topic, partition) in self._owned
+
     def _decode_message(self, message: Message) -> Delivery | None:
         topic, partition, offset = message.topic(), message.partition(), message.offset()
         assert topic is not None

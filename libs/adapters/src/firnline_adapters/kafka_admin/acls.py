@@ -9,7 +9,10 @@ from firnline_schemas.topics import Topic
 
 from firnline_adapters.kafka.connection import READER_GROUPS
 
-SERVICES = ("gateway", "enricher", "planner", "worker", "committer", "console", "cli", "local")
+SERVICES = (
+    *("gateway", "listener", "enricher", "planner", "worker", "committer", "console", "cli"),
+    "local",
+)
 LITERAL, PREFIXED = "literal", "prefixed"
 # Read by `adopt` and `move`; `bucket-assignments` is for the embedded stack's status.
 CLI_READS = ("operator-orders", "maintenance-events", "table-states", "resync-requests")
@@ -66,7 +69,7 @@ def _other_rights(service: str, app: str) -> Iterator[tuple[str, str, str, tuple
     """Yield the rights on groups, transactional ids and the planner's changelog: (kind, name,
     pattern, operations)."""
     yield "group", READER_GROUPS, PREFIXED, ("Read",)
-    if service in ("enricher", "committer"):
+    if service in ("listener", "enricher", "committer"):
         yield "group", service, LITERAL, ("Read",)
         yield "group", f"{service}-starts", LITERAL, ("Read",)
     if service == "worker":  # and one of each resource group

@@ -12,8 +12,8 @@ from firnline_domain.policy.triggers.table import ORDERS
 from firnline_domain.records.events import Classification
 from firnline_domain.records.parts.conflict_reasons import ConflictReason
 
-ALL = ("gateway", "enricher", "planner", "worker", "committer", "console")
-CATALOG_CALLERS = ("gateway", "enricher", "worker", "committer")
+ALL = ("gateway", "listener", "enricher", "planner", "worker", "committer", "console")
+CATALOG_CALLERS = ("gateway", "listener", "enricher", "worker", "committer")
 # Reasons of dead letters, and what has happened.
 DEAD: Mapping[str, str] = {
     "unexpected_record": "The record's type does not belong on that topic.",
@@ -93,6 +93,12 @@ COUNTERS: Meanings = {
     },
     ("enricher", "committer"): {
         "retries": "Records postponed because the catalog or storage did not respond.",
+    },
+    ("listener",): {
+        "doorbells": "Hints of a source that a table may have changed.",
+        "doorbells_dropped": "Hints without a valid name or with an unknown catalog.",
+        "listener_commits": "Changes of tables that were found in a catalog and became an event.",
+        "source_failures": "Failed attempts to read a source. They are retried.",
     },
     ("gateway",): {
         "gateway_calls": (
@@ -183,12 +189,19 @@ GAUGES: Meanings = {
     ALL: {
         "build_info": "Version of the service. The value is always 1.",
     },
-    ("enricher", "planner", "worker", "committer", "console"): {
+    ("listener", "enricher", "planner", "worker", "committer", "console"): {
         "consumer_lag_records": (
             "Offsets between the last processed record and the end of each assigned partition, as "
             "the client knows it. Not updated while a partition is paused. Transaction markers "
             "count, so an idle partition shows 1 or 2."
         ),
+    },
+    ("listener",): {
+        "sweep_late_seconds": (
+            "Time since which the next table of the sweep is due. Increase "
+            "`FIRNLINE_CALLS_PER_MINUTE` if it grows."
+        ),
+        "looks_waiting": "Tables and listings that wait for a call to their catalog.",
     },
     ("gateway",): {
         "gateway_outbox_depth": "Events that are not yet in Kafka.",
@@ -292,6 +305,10 @@ LABELS: dict[str, dict[str, Iterable[str]]] = {
     "consumer_lag_records": {"group": (), "topic": (), "partition": ()},
     "rewritten_bytes": {"files": ("replaced", "added")},
     "build_info": {"version": (), "service": ()},
+    "doorbells": {"source": ()},
+    "doorbells_dropped": {"source": ()},
+    "source_failures": {"source": ()},
+    "sweep_late_seconds": {"catalog": ()},
     "gateway_calls": {"status": STATUSES},
     "gateway_scan_reports": {"outcome": ("counted", "dropped")},
     "gateway_reads_by_load": {"outcome": ("counted", "dropped")},

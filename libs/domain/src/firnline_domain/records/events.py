@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Sequence
 from enum import StrEnum
 
 from firnline_domain.base.reason_code import ReasonCode
@@ -57,7 +59,7 @@ class TableCommitted(Value):
     expired_snapshot_ids: tuple[Identifier, ...]  # the first of them
     metadata_changed: bool  # properties, schema, spec, sort order or location
     committed_at_ms: Moment
-    source: str  # gateway | reconciled
+    source: str  # gateway | reconciled | listener
     user_agent: str | None = None
     expired_snapshots: Amount = 0  # all of them
     principal: str | None = None  # that the call's bearer token names; the catalog accepted it
@@ -65,6 +67,25 @@ class TableCommitted(Value):
     # commit's or an earlier one's. None: not known.
     metadata_bytes: Amount | None = None
     renamed_from: tuple[str, ...] = ()  # namespace levels and name, of a rename
+
+
+def commit_event_id(
+    table_key: str,
+    change: TableChange,
+    snapshots: Sequence[SnapshotAdded],
+    refs: Sequence[RefMoved],
+    sighting: str,
+) -> str:
+    """Return an id that is the same for every sighting of one change.
+
+    A new snapshot or a new table happens once, so its ids suffice. A ref can move to the same
+    snapshot twice, a table can be registered twice: those also carry `sighting`, the identity of
+    what reported them."""
+    parts = [table_key, change.value, *(str(new.snapshot_id) for new in snapshots)]
+    parts += [f"{moved.ref}={moved.snapshot_id}" for moved in refs]
+    if not snapshots and change is not TableChange.CREATED:
+        parts.append(sighting)
+    return hashlib.sha256("\x1f".join(parts).encode()).hexdigest()[:32]
 
 
 class FilteredBy(Value):

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import requests
@@ -63,6 +63,7 @@ from firnline_iceberg.connection.connection import Catalog, CatalogConnection, c
 from firnline_iceberg.connection.prefix import OtherPrefix
 from firnline_iceberg.connection.properties import ARCHIVES, DELEGATION, EXTERNAL, UNREADABLE
 from firnline_iceberg.metadata.entry_cache import FileCache
+from firnline_iceberg.metadata.table_json import Metadata
 from firnline_iceberg.storage.file_io import make_file_io
 from firnline_iceberg.storage.vended_credentials import (
     Credentials,
@@ -71,14 +72,30 @@ from firnline_iceberg.storage.vended_credentials import (
 )
 from firnline_iceberg.table.loaded_table import LoadedTable, TableGone
 
+Pace = Callable[[], None]
 Unlisted = dict[str, str]  # namespaces that could not be listed, dotted ("all"), and why
 ALL_SNAPSHOTS = "all"  # `snapshot-loading-mode`; the other one is `refs`
+REFS_ONLY = "refs"
 _OF_IDENTITY = frozenset({"auth", "credential", "token", "rest.sigv4-enabled"})
 _DELEGATION = DELEGATION.removeprefix("header.")
 _NEWER = re.compile(r"Input tag '(\d{1,4})' found using 'format_version'")
 _FAULT_CHARS = 300  # PyIceberg repeats what it was given
 NO_HEADS: Mapping[str, int | None] = {}
 CATALOG_TIMEOUT_S = 30.0  # PyIceberg sets none: a hung catalog would hold a service for ever
+
+
+class StoredMetadata(NamedTuple):
+    """A table's metadata as the catalog sends it. `etag`: its version, "" if the catalog has none.
+    `size_bytes`: of the whole answer."""
+
+    location: str
+    metadata: Metadata
+    etag: str
+    size_bytes: int
+
+
+def _spend_nothing() -> None:
+    """Pace no call."""
 
 
 class Tables:
@@ -89,6 +106,7 @@ class Tables:
         """Connect lazily, with one client per thread. `cache`: for callers that read the same table
         repeatedly."""
         self._cache = cache
+        self.pace: Pace = _spend_nothing  # called before each request, which it may delay
         self._connection, self._properties = connection_of(catalog), properties
         self._clients = threading.local()
 
@@ -99,7 +117,7 @@ class Tables:
     @property
     def _client(self) -> _Catalog:
         if not hasattr(self._clients, "catalog"):
-            self._clients.catalog = _Catalog(self._connection, self._properties)
+            self._clients.catalog = _Catalog(self._connection, self._properties, self.pace)
         found: _Catalog = self._clients.catalog
         return found
 
@@ -175,8 +193,18 @@ class Tables:
         """Return the path of the metadata file of `namespace.name`, and the metadata in the
         catalog's answer: also for a table that PyIceberg cannot read. Requests no keys to its
         storage. Raises TableGone, RetryLater, and ValueError for an invalid answer."""
+        found = self.read_metadata(name)
+        assert found is not None  # no version was named
+        return found.location, found.metadata
+
+    def read_metadata(
+        self, name: tuple[str, ...], snapshots: str = ALL_SNAPSHOTS, etag: str = ""
+    ) -> StoredMetadata | None:
+        """Return the metadata of `namespace.name` in the catalog's answer; None if its version is
+        still `etag`. `snapshots`: ALL_SNAPSHOTS, or REFS_ONLY where the catalog can leave out the
+        others. Raises what `metadata_json` does."""
         try:
-            return self._client.metadata_json(name)
+            return self._client.read_metadata(name, snapshots, etag)
         except (NoSuchTableError, NoSuchNamespaceError) as error:
             raise TableGone(self._table_name("", name[:-1], name[-1])) from error
         except (RESTError, requests.RequestException) as error:
@@ -347,8 +375,13 @@ def to_loaded_table(table: TableName, found: Table, cache: FileCache | None = No
 
 
 class _Catalog(RestCatalog):
-    def __init__(self, connection: CatalogConnection, properties: Mapping[str, str]) -> None:
-        self._connection, self._properties = connection, dict(properties)
+    def __init__(
+        self,
+        connection: CatalogConnection,
+        properties: Mapping[str, str],
+        pace: Pace = _spend_nothing,
+    ) -> None:
+        self._connection, self._properties, self._pace = connection, dict(properties), pace
         self._auth = RequestsAuth(identity_of(connection))
         super().__init__(connection.name, **{**connection.pyiceberg_properties(), **properties})
 
@@ -395,27 +428,38 @@ class _Catalog(RestCatalog):
         has_endpoint = Capability.V1_LOAD_CREDENTIALS in self._supported_endpoints
         what = Endpoints.load_credentials if has_endpoint else Endpoints.load_table
         path = self.url(what, prefixed=True, **self._split_identifier_for_path(identifier))
-        body = self._get_json(path, {} if has_endpoint else {"snapshots": "refs"})
+        body = self._get_json(path, {} if has_endpoint else {"snapshots": REFS_ONLY})
         given = [StorageCredential(**one) for one in body.get("storage-credentials") or ()]
         return _to_credentials(body.get("config") or {}, given)
 
-    def metadata_json(self, identifier: Identifier) -> tuple[str, dict[str, Any]]:
-        """Return path and content of a table's metadata file. Raises ValueError for an invalid
-        answer, and what PyIceberg raises."""
+    def read_metadata(
+        self, identifier: Identifier, snapshots: str, etag: str
+    ) -> StoredMetadata | None:
+        """Return a table's metadata; None if their version is `etag`. Raises ValueError for an
+        invalid answer, and what PyIceberg raises."""
         name = self._split_identifier_for_path(identifier)
         path = self.url(Endpoints.load_table, prefixed=True, **name)
-        body = self._get_json(path, {"snapshots": ALL_SNAPSHOTS}, {_DELEGATION: None})
-        metadata = body.get("metadata")
+        headers = {_DELEGATION: None, **({"If-None-Match": etag} if etag else {})}
+        answer = self._get(path, {"snapshots": snapshots}, headers)
+        if answer.status_code == 304:
+            return None
+        body = answer.json()
+        metadata = body.get("metadata") if isinstance(body, dict) else None
         if not isinstance(metadata, dict):
             raise ValueError("the catalog's answer has no metadata")
-        return str(body.get("metadata-location") or ""), metadata
+        location, version = body.get("metadata-location"), answer.headers.get("ETag")
+        return StoredMetadata(str(location or ""), metadata, version or "", len(answer.content))
 
-    def _get_json(
+    def _get_json(self, path: str, parameters: Mapping[str, str]) -> dict[str, Any]:
+        body: dict[str, Any] = self._get(path, parameters).json()
+        return body
+
+    def _get(
         self,
         path: str,
         parameters: Mapping[str, str],
         headers: Any = None,  # a name with None: not that of the session either
-    ) -> dict[str, Any]:
+    ) -> requests.Response:
         answer = self._session.get(path, params=parameters, headers=headers)
         if answer.status_code == 401 and self._auth.renew():
             answer = self._session.get(path, params=parameters, headers=headers)
@@ -423,8 +467,7 @@ class _Catalog(RestCatalog):
             answer.raise_for_status()
         except requests.HTTPError as error:
             _handle_non_200_response(error, {404: NoSuchTableError})
-        body: dict[str, Any] = answer.json()
-        return body
+        return answer
 
     def _create_session(self) -> requests.Session:
         """Create a session with the shared identity: PyIceberg requests a token for each client,
@@ -435,7 +478,7 @@ class _Catalog(RestCatalog):
         self.properties = whole
         session.auth = self._auth
         for scheme in ("http://", "https://"):
-            session.mount(scheme, _Calls(self._connection.name, session.verify))
+            session.mount(scheme, _Calls(self._connection.name, session.verify, self._pace))
         return session
 
     def _refresh_token(self) -> None:
@@ -475,11 +518,11 @@ def fresh_credentials(
 
 
 class _Calls(HTTPAdapter):
-    """Each has an end, and is counted."""
+    """Each has an end, is paced, and is counted."""
 
-    def __init__(self, catalog: str, verify: Any) -> None:
+    def __init__(self, catalog: str, verify: Any, pace: Pace) -> None:
         super().__init__()
-        self._catalog, self._verify = catalog, verify
+        self._catalog, self._verify, self._pace = catalog, verify, pace
 
     def send(
         self, request: requests.PreparedRequest, *args: Any, **kwargs: Any
@@ -487,6 +530,7 @@ class _Calls(HTTPAdapter):
         if isinstance(self._verify, str):  # REQUESTS_CA_BUNDLE would win over what is configured
             kwargs["verify"] = self._verify
         kwargs["timeout"] = kwargs.get("timeout") or CATALOG_TIMEOUT_S
+        self._pace()
         began_s, status = time.monotonic(), None
         try:
             answer = super().send(request, *args, **kwargs)

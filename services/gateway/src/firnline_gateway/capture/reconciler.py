@@ -10,6 +10,7 @@ from typing import Any
 from firnline_adapters.observability import metrics
 from firnline_adapters.observability.logs import Log
 from firnline_domain.errors import RetryLater
+from firnline_iceberg.metadata.table_json import Metadata
 
 from firnline_gateway.capture.recorder import EventRecorder
 from firnline_gateway.capture.table_lookup import TableSearch
@@ -18,7 +19,6 @@ from firnline_gateway.proxy.upstream import TooLong, Upstream
 from firnline_gateway.rest.call import Call
 from firnline_gateway.rest.commit_body import PlannedChange, UnreadableCall, changes_of
 from firnline_gateway.rest.outcomes import (
-    Metadata,
     TablePlace,
     observe_table,
     place_of,

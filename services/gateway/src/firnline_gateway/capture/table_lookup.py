@@ -6,8 +6,10 @@ from collections.abc import AsyncIterator
 from typing import Any
 from urllib.parse import quote
 
+from firnline_iceberg.metadata.table_json import Metadata
+
 from firnline_gateway.proxy.upstream import Upstream
-from firnline_gateway.rest.outcomes import Metadata, TablePlace
+from firnline_gateway.rest.outcomes import TablePlace
 from firnline_gateway.rest.routes import table_path
 
 MAX_LEVELS = 32  # of nested namespaces

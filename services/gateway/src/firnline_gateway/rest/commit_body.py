@@ -6,14 +6,20 @@ built before the answer is there (REST spec: CommitTableRequest, CommitTransacti
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote, unquote_plus
 
-from firnline_domain.base.values import Value, moment_near
+from firnline_domain.base.values import Value
 from firnline_domain.identity import TableName
-from firnline_domain.records.events import RefMoved, SnapshotAdded, TableChange, TableCommitted
+from firnline_domain.records.events import (
+    RefMoved,
+    SnapshotAdded,
+    TableChange,
+    TableCommitted,
+    commit_event_id,
+)
+from firnline_iceberg.metadata.table_json import snapshot_in
 from msgspec import Struct
 
 from firnline_gateway.rest.call import Call
@@ -115,7 +121,10 @@ def event_of(
     prefix = prefix_in(route.root) if route else ""
     table = TableName(uuid, change.namespace, change.name, call.catalog, prefix)
     return TableCommitted(
-        event_id=_event_id(change, call, table.key),
+        event_id=commit_event_id(
+            *(table.key, change.change, change.snapshots, change.refs),
+            call.idempotency_key or call.call_id,
+        ),
         table=table,
         change=change.change,
         snapshots=change.snapshots,
@@ -129,19 +138,6 @@ def event_of(
         user_agent=call.user_agent,
         principal=call.principal,
     )
-
-
-def _event_id(change: PlannedChange, call: Call, table_key: str) -> str:
-    """Return an id that is the same for every sighting of one change.
-
-    A new snapshot or a new table happens once, so its ids suffice. A ref can move to the same
-    snapshot twice, a table can be registered twice: those also carry the call's own identity, which
-    the client's idempotency key keeps over its retries."""
-    parts = [table_key, change.change.value, *(str(new.snapshot_id) for new in change.snapshots)]
-    parts += [f"{moved.ref}={moved.snapshot_id}" for moved in change.refs]
-    if not change.snapshots and change.change is not TableChange.CREATED:
-        parts.append(call.idempotency_key or call.call_id)
-    return hashlib.sha256("\x1f".join(parts).encode()).hexdigest()[:32]
 
 
 def _read_commit(call: Call, route: CatalogRoute) -> tuple[PlannedChange, ...]:
@@ -205,21 +201,6 @@ def _asserted_uuid(requirements: list[Body], updates: list[Body]) -> str | None:
     assigned = [update["uuid"] for update in updates if update["action"] == "assign-uuid"]
     uuid = next(iter(asserted + assigned), None)
     return uuid if uuid == (uuid or "").lower() else None
-
-
-def snapshot_in(sent: Body) -> SnapshotAdded:
-    """Parse a snapshot in the form of the REST spec and of metadata files. Format v1 has neither
-    sequence numbers nor, in its oldest form, manifest lists."""
-    summary = dict(sent.get("summary") or {})
-    return SnapshotAdded(
-        snapshot_id=sent["snapshot-id"],
-        parent_snapshot_id=sent.get("parent-snapshot-id"),
-        sequence_number=sent.get("sequence-number", 0),
-        timestamp_ms=moment_near(sent["timestamp-ms"]),
-        operation=summary.pop("operation", ""),
-        manifest_list=sent.get("manifest-list", ""),
-        summary=summary,
-    )
 
 
 def _moved_refs(requirements: list[Body], updates: list[Body]) -> tuple[RefMoved, ...]:

@@ -9,14 +9,14 @@ from urllib.parse import unquote_plus
 from firnline_domain.base.values import Value, replace
 from firnline_domain.identity import normal_path
 from firnline_domain.records.events import RefMoved, SnapshotAdded, TableChange
+from firnline_iceberg.metadata.table_json import Metadata, branch_heads, snapshot_in
 
 from firnline_gateway.rest.call import Call
-from firnline_gateway.rest.commit_body import PlannedChange, snapshot_in
+from firnline_gateway.rest.commit_body import PlannedChange
 from firnline_gateway.rest.routes import CatalogRoute, levels_of
 
 MAX_BRANCHES = 100  # in one event: main and the newest heads; others at their next commit
 SKEW_MS = 300_000  # between the catalog's clock and ours
-Metadata = dict[str, Any]  # a table's metadata JSON
 
 
 class CommitOutcome(StrEnum):
@@ -130,7 +130,7 @@ def observe_table(place: TablePlace, table: Metadata, at_ms: int) -> PlannedChan
     """Return the table as a change of it: the heads of its branches, and its metadata. `at_ms`:
     when the call arrived. A head from long before that is reported only as the position of its
     branch."""
-    heads = _branch_heads(table)
+    heads = branch_heads(table)
     kept = {one["snapshot-id"]: one for one in table.get("snapshots", ())}
     moments = {ref: kept.get(head, {}).get("timestamp-ms", 0) for ref, head in heads.items()}
     branches = sorted(heads, key=lambda ref: (ref != "main", -moments[ref]))[:MAX_BRANCHES]
@@ -157,13 +157,5 @@ def version_of(table: Metadata) -> tuple[Any, ...]:
     return (
         table["table-uuid"],
         table.get("last-updated-ms"),
-        tuple(sorted(_branch_heads(table).items())),
+        tuple(sorted(branch_heads(table).items())),
     )
-
-
-def _branch_heads(table: Metadata) -> dict[str, int]:
-    refs = table.get("refs")
-    if not refs:  # format v1 could do without; -1: no snapshot yet
-        current = table.get("current-snapshot-id")
-        return {} if current in (None, -1) else {"main": int(current)}
-    return {name: ref["snapshot-id"] for name, ref in refs.items() if ref.get("type") != "tag"}

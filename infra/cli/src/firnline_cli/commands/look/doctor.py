@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from firnline_cli.checks.findings import Check, CheckFinding
     from firnline_cli.checks.settings import Given
 
-SERVICES = ("gateway", "enricher", "planner", "worker", "committer", "console")
+SERVICES = ("gateway", "listener", "enricher", "planner", "worker", "committer", "console")
 HANG = 33  # characters before what was tried
 COLOURS = {"ok": "green", "remark": "yellow", "failed": "red", "skipped": None}
 
@@ -106,8 +106,7 @@ def requested_checks(asked: Given) -> Iterator[Check]:
 
 def given_environment(state: Path | None, config: str | None) -> Mapping[str, str]:
     """Return this environment; if it names no Kafka, that of the embedded stack on this host."""
-    from firnline_local.processes.ports import LOOPBACK
-    from firnline_local.stack.parts import Addresses, service_environment
+    from firnline_local.stack.parts import addresses_of, service_environment
     from firnline_local.stack.state import StateDir
 
     here = {**os.environ, **({"FIRNLINE_CONFIG": config} if config else {})}
@@ -115,9 +114,9 @@ def given_environment(state: Path | None, config: str | None) -> Mapping[str, st
         return here
     for place in (StateDir.from_path(path) for path in ([state] if state else STATES)):
         if place.is_running():
-            ports = place.read_record().ports
-            console = {"FIRNLINE_CONSOLE_URI": f"http://{LOOPBACK}:{ports['console']}"}
-            return {**here, **service_environment("worker", place, Addresses(ports)), **console}
+            where = addresses_of(place.read_record())
+            console = {"FIRNLINE_CONSOLE_URI": where.console}
+            return {**here, **service_environment("worker", place, where), **console}
     return here
 
 

@@ -14,7 +14,7 @@ from firnline_local.servers import artifacts
 from firnline_local.servers.java import JavaMissing
 from firnline_local.servers.repository import RepositoryUnknown
 from firnline_local.stack import stack
-from firnline_local.stack.parts import UnknownPart, choose_parts
+from firnline_local.stack.parts import CAPTURE, CAPTURES, UnknownPart, choose_parts, parts_with
 from firnline_local.stack.state import AlreadyRunning, Event, StateDir
 from firnline_local.stack.supervisor import StartFailed, Supervisor
 from firnline_local.topics.topics import WrongPartitions
@@ -42,8 +42,17 @@ LOUD = {"ready", "crashed", "held", "stopping", "stopped", "left-overs-killed"}
 @STATE_OPTION
 @click.option("--detach", is_flag=True, help="Return when all parts are ready.")
 @click.option("--only", help="Parts to start, comma-separated, instead of all.")
+@click.option(
+    "--capture",
+    type=click.Choice(tuple(CAPTURES)),
+    help="How commits are noticed. With `gateway` writers use the gateway as their catalog. With "
+    "`sweep` they use the catalog itself, and the listener asks it for changes.  "
+    f"[default: {CAPTURE}]",
+)
 @json_option
-def command(state: Path, detach: bool, only: str | None, json_wanted: bool) -> None:
+def command(
+    state: Path, detach: bool, only: str | None, capture: str | None, json_wanted: bool
+) -> None:
     """Start the embedded stack: Kafka, Redis, a catalog and all services.
 
     It stays in the foreground, and Ctrl-C stops everything. Exit code: 0 stopped on request, or
@@ -51,7 +60,9 @@ def command(state: Path, detach: bool, only: str | None, json_wanted: bool) -> N
     of --only.
     """
     with_everything()
-    wanted = tuple(only.split(",")) if only else None
+    if only and capture:
+        raise click.UsageError("--capture chooses the parts: leave out --only")
+    wanted = tuple(only.split(",")) if only else parts_with(capture) if capture else None
     place = StateDir.from_path(state)
     console = Console(stderr=json_wanted)
     try:

@@ -1,0 +1,14 @@
+"""Payloads by the name that a source's property `payload` has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from firnline_listener.payloads import commits
+from firnline_listener.port import Doorbell
+
+Parse = Callable[[Mapping[str, str], bytes, str], list[Doorbell]]
+"""Takes headers with names in lower case, the body, and the catalog that the events are of. Returns
+[] for events that change no table. Raises ValueError for a payload that is none of its product."""
+
+PAYLOADS: Mapping[str, Parse] = {"commits": commits.parse}

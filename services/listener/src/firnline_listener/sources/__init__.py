@@ -1,0 +1,1 @@
+"""Sources of doorbells, one module each (`firnline_listener.port`)."""
